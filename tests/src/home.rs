@@ -292,6 +292,27 @@ impl Home {
     /// The logs of the daemons, for messages of failed tests.
     pub fn logs(&self) -> String {
         let mut text = String::new();
+        for path in self.log_files() {
+            let lines = fs::read_to_string(&path).unwrap_or_default();
+            let tail: Vec<&str> = lines.lines().rev().take(40).collect();
+            text.push_str(&format!("--- {}\n", path.display()));
+            for line in tail.iter().rev() {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        text
+    }
+
+    /// How often the daemons logged this, as far as the logs are kept.
+    pub fn count_logged(&self, what: &str) -> usize {
+        let files = self.log_files().into_iter();
+        let texts = files.map(|path| fs::read_to_string(path).unwrap_or_default());
+        texts.map(|text| text.matches(what).count()).sum()
+    }
+
+    fn log_files(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
         let mut folders = vec![self.base()];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -305,17 +326,11 @@ impl Home {
                         folders.push(path);
                     }
                 } else if name == "log" || path.extension().is_some_and(|ending| ending == "log") {
-                    let lines = fs::read_to_string(&path).unwrap_or_default();
-                    let tail: Vec<&str> = lines.lines().rev().take(40).collect();
-                    text.push_str(&format!("--- {}\n", path.display()));
-                    for line in tail.iter().rev() {
-                        text.push_str(line);
-                        text.push('\n');
-                    }
+                    files.push(path);
                 }
             }
         }
-        text
+        files
     }
 
     /// Ends all processes of this home and returns those that were alive.

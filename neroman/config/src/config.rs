@@ -10,6 +10,7 @@ pub use nero_yaml::Mark as Place;
 
 use crate::file::followed;
 use crate::mistake::ConfigError;
+use crate::names::ANY;
 use crate::owner;
 use crate::read;
 
@@ -108,6 +109,12 @@ impl Listen {
 pub struct Group {
     /// Names of nodes, in the order of the file.
     pub nodes: Vec<String>,
+    /// Whether runs that wait on one of its nodes go to another one with room.
+    pub balance: bool,
+    /// Where its word `nodes` stands; `None` when the group is a list alone.
+    pub nodes_place: Option<Place>,
+    /// Where its word `balance` stands; `None`: not given.
+    pub balance_place: Option<Place>,
     /// Where the group's name stands.
     pub place: Place,
 }
@@ -171,6 +178,25 @@ impl Config {
     pub fn results_min_free_bytes(&self) -> u64 {
         self.results_min_free
             .map_or(RESULTS_MIN_FREE_BYTES, |size| size.bytes)
+    }
+
+    /// Whether runs that were asked of this word, and wait on the node, may go to another
+    /// node with room: never those of one node, nor those of a group that is not
+    /// balanced. Runs of `any` stay on a node of such a group.
+    pub fn balances(&self, word: &str, node: &str) -> bool {
+        if self.nodes.contains_key(word) {
+            return false;
+        }
+        if let Some(group) = self.groups.get(word) {
+            return group.balance;
+        }
+        let of_node = |group: &&Group| group.nodes.iter().any(|member| member == node);
+        word == ANY
+            && self
+                .groups
+                .values()
+                .filter(of_node)
+                .all(|group| group.balance)
     }
 
     /// The groups that a node is in.

@@ -32,7 +32,8 @@ pub enum Edit {
         /// Its name.
         name: String,
     },
-    /// One value: `default_node`, `groups.NAME` (`a, b`), `nodes.NAME.FIELD`.
+    /// One value: `default_node`, `groups.NAME` (`a, b`), `groups.NAME.balance`,
+    /// `nodes.NAME.FIELD`.
     /// An empty one takes away what is set.
     Set {
         /// Which.
@@ -234,18 +235,7 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
         return Ok(put(vec![key.to_owned()], text.clone()));
     }
     if let Some(group) = key.strip_prefix("groups.") {
-        let inner = value.trim();
-        let inner = inner
-            .strip_prefix('[')
-            .and_then(|inner| inner.strip_suffix(']'))
-            .unwrap_or(inner);
-        let nodes = inner
-            .split([',', ' '])
-            .filter(|node| !node.is_empty())
-            .map(|node| Value::Text(node.to_owned()))
-            .collect();
-        let path = vec!["groups".to_owned(), group.to_owned()];
-        return Ok(put(path, Value::List(nodes)));
+        return set_group(config, group, value);
     }
     let node = key
         .strip_prefix("nodes.")
@@ -268,8 +258,62 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
     }
     Err(EditError::Unknown {
         what: format!("{} is nothing that can be set", quoted(key)),
-        hint: "keys are default_node, results_max, results_min_free, groups.NAME and \
-               nodes.NAME.FIELD"
+        hint: "keys are default_node, results_max, results_min_free, groups.NAME, \
+               groups.NAME.balance and nodes.NAME.FIELD"
             .to_owned(),
+    })
+}
+
+/// The change of a group's nodes, or of its `balance`. A group that is a list alone
+/// becomes a map when it gets a second word.
+fn set_group(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
+    let path = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let list = |nodes: &[String]| Value::List(nodes.iter().cloned().map(Value::Text).collect());
+    let balanced = key.strip_suffix(".balance");
+    let of_balance = balanced.filter(|_| !config.groups.contains_key(key));
+    let (name, is_balance) = of_balance.map_or((key, false), |name| (name, true));
+    let group = config.groups.get(name);
+    let value = value.trim();
+    if is_balance {
+        let Some(group) = group else {
+            return Err(EditError::Unknown {
+                what: format!("there is no group {}", quoted(name)),
+                hint: "`neroman config set groups.NAME 'NODE, NODE'` makes one".to_owned(),
+            });
+        };
+        let balance = ("balance".to_owned(), Value::Text(value.to_owned()));
+        return Ok(match (group.nodes_place, value) {
+            (_, "") => Change::Remove {
+                path: path(&["groups", name, "balance"]),
+            },
+            (Some(_), _) => Change::Put {
+                path: path(&["groups", name, "balance"]),
+                value: balance.1,
+            },
+            (None, _) => Change::Put {
+                path: path(&["groups", name]),
+                value: Value::Map(vec![("nodes".to_owned(), list(&group.nodes)), balance]),
+            },
+        });
+    }
+    if value.is_empty() {
+        let path = path(&["groups", name]);
+        return Ok(Change::Remove { path });
+    }
+    let inner = value
+        .strip_prefix('[')
+        .and_then(|inner| inner.strip_suffix(']'));
+    let nodes = inner.unwrap_or(value).split([',', ' ']);
+    let nodes: Vec<String> = nodes
+        .filter(|node| !node.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let has_words = group.is_some_and(|group| group.nodes_place.is_some());
+    Ok(Change::Put {
+        path: match has_words {
+            true => path(&["groups", name, "nodes"]),
+            false => path(&["groups", name]),
+        },
+        value: list(&nodes),
     })
 }

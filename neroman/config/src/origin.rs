@@ -100,6 +100,14 @@ impl Config {
                     line: group.place.line,
                 },
             });
+            if let Some(place) = group.balance_place {
+                origins.push(Origin {
+                    key: format!("groups.{name}.balance"),
+                    value: Some(if group.balance { "on" } else { "off" }.to_owned()),
+                    otherwise: "",
+                    from: From::File { line: place.line },
+                });
+            }
         }
         origins
     }

@@ -42,6 +42,9 @@ const NODE_WORDS_LATER: &[&str] = &[
 ];
 
 /// Words of `listen`.
+/// The words of a group.
+const GROUP_WORDS: &[&str] = &["nodes", "balance"];
+const BALANCE: &[(&str, bool)] = &[("on", true), ("off", false)];
 const LISTEN: &[(&str, Listen)] = &[("auto", Listen::Auto), ("never", Listen::Never)];
 
 /// What a file may hold.
@@ -231,27 +234,59 @@ impl Reader<'_> {
                 self.wrong(entry.key_mark, message, "for example `gpus`");
                 continue;
             }
-            let one;
-            let items: &[Rc<nero_yaml::Node>] = match &entry.value.kind {
-                Kind::List(items) => items,
-                Kind::Scalar { .. } if !entry.value.is_null() => {
-                    one = Rc::clone(&entry.value);
-                    std::slice::from_ref(&one)
-                }
-                Kind::Map(_) | Kind::Scalar { .. } => {
-                    let message = format!("the group {group} takes a list of nodes");
-                    self.wrong(entry.key_mark, message, "for example [triton, box]");
-                    continue;
-                }
-            };
-            if items.is_empty() {
-                self.wrong(entry.key_mark, format!("the group {group} is empty"), "");
+            if let Some(read) = self.group(&group, entry) {
+                groups.insert(entry.key.clone(), read);
             }
-            let nodes = self.members(&group, items);
-            let place = entry.key_mark;
-            groups.insert(entry.key.clone(), Group { nodes, place });
         }
         groups
+    }
+
+    /// A list of nodes, or the words of a group.
+    fn group(&mut self, group: &str, given: &Entry) -> Option<Group> {
+        let mut read = Group {
+            nodes: Vec::new(),
+            balance: true,
+            nodes_place: None,
+            balance_place: None,
+            place: given.key_mark,
+        };
+        let mut list = Some(&given.value);
+        if let Kind::Map(entries) = &given.value.kind {
+            list = None;
+            for entry in entries {
+                let full = format!("groups.{}.{}", given.key, entry.key);
+                match entry.key.as_str() {
+                    "nodes" => {
+                        read.nodes_place = Some(entry.key_mark);
+                        list = Some(&entry.value);
+                    }
+                    "balance" => {
+                        read.balance_place = Some(entry.key_mark);
+                        read.balance = self.choice(&full, &entry.value, BALANCE).unwrap_or(true);
+                    }
+                    _ => self.odd_word(entry, &format!("groups.{}.", given.key), GROUP_WORDS, &[]),
+                }
+            }
+        }
+        let one;
+        let items: &[Rc<nero_yaml::Node>] = match list.map(|list| &list.kind) {
+            Some(Kind::List(items)) => items,
+            Some(Kind::Scalar { .. }) if list.is_some_and(|list| !list.is_null()) => {
+                one = list.map(Rc::clone);
+                one.as_slice()
+            }
+            Some(Kind::Map(_) | Kind::Scalar { .. }) | None => {
+                let message = format!("the group {group} takes a list of nodes");
+                let hint = "for example [triton, box], or {nodes: [triton, box], balance: off}";
+                self.wrong(given.key_mark, message, hint);
+                return None;
+            }
+        };
+        if items.is_empty() {
+            self.wrong(given.key_mark, format!("the group {group} is empty"), "");
+        }
+        read.nodes = self.members(group, items);
+        Some(read)
     }
 
     fn members(&mut self, group: &str, items: &[Rc<nero_yaml::Node>]) -> Vec<String> {

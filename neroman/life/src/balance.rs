@@ -91,6 +91,13 @@ impl Job {
         }
     }
 
+    /// Keeps it on its node.
+    pub fn stays(&mut self) {
+        if let At::Waits { free } = &mut self.at {
+            *free = false;
+        }
+    }
+
     /// Its work, in processors × milliseconds.
     fn work(&self) -> f64 {
         self.cores * self.usual_ms.unwrap_or(UNKNOWN_MS) as f64

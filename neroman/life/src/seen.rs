@@ -132,6 +132,12 @@ impl Run {
         later::passed_over(&self.desk, node, now)
     }
 
+    /// The node that it left last, where it did not start, and why.
+    pub fn came_from(&self) -> Option<(&str, &str)> {
+        let left = self.desk.later.iter().filter(|one| one.left_ms.is_some());
+        left.last().map(|one| (&*one.node, &*one.why))
+    }
+
     /// Whether this journal proves the end that was told of the run.
     pub fn has_its_end_from(&self, journal: &Journal) -> bool {
         self.has_ended() && judge(&self.desk, journal).phase == self.phase()

@@ -153,11 +153,12 @@ impl Chaos {
 
     fn outcome(mut self) -> Outcome {
         let summary = format!(
-            "{} experiments, {} commands in {:.0} s; runs: {}; faults: {}",
+            "{} experiments, {} commands in {:.0} s; runs: {}; moved to a node with room: {}; faults: {}",
             self.planned.len(),
             self.commands,
             self.history.elapsed().as_secs_f64(),
             counts(&self.states),
+            self.world.home.count_logged(RECALLED),
             counts(&self.faults),
         );
         self.history.add(&summary);
@@ -405,6 +406,9 @@ impl Chaos {
         }
     }
 }
+
+/// What the daemon logs for each run that goes to a node with room.
+const RECALLED: &str = "recalled: another node has room";
 
 fn counts(all: &BTreeMap<String, usize>) -> String {
     let each: Vec<String> = all

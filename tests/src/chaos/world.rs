@@ -86,9 +86,10 @@ impl World {
 
     fn configuration(&self) -> String {
         let mut text = "nodes:\n  local: {cpus: 12, min_free: 20M}\n".to_owned();
+        // Hosts have so few processors that runs wait there, and go to the other ones.
         for host in self.host_names() {
             text.push_str(&format!(
-                "  {host}: {{address: {host}, cpus: 12, min_free: 1M}}\n"
+                "  {host}: {{address: {host}, cpus: 3, min_free: 1M}}\n"
             ));
         }
         if self.hosts.is_some() {

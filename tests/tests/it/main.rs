@@ -29,6 +29,7 @@ mod shared_home;
 mod skew;
 mod sources;
 mod ssh;
+mod ssh_balance;
 mod ssh_faults;
 mod ssh_groups;
 mod ssh_withdrawn;

@@ -17,7 +17,7 @@ pub enum Config {
     },
     /// Change one value of config.yaml; comments and order stay
     Set {
-        /// default_node, results_max, results_min_free, groups.NAME or nodes.NAME.FIELD
+        /// default_node, results_max, results_min_free, groups.NAME, groups.NAME.balance or nodes.NAME.FIELD
         #[arg(value_name = "KEY", add = config_key())]
         key: String,
         /// What it shall be; of a group its nodes, as a,b; '' takes it away

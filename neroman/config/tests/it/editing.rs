@@ -140,6 +140,32 @@ fn a_value_is_set_where_it_stands_or_behind() {
 }
 
 #[test]
+fn a_group_is_balanced_or_not_and_keeps_its_nodes() {
+    let before = "nodes: {a: {address: x}}\ngroups:\n  g: [a, local] # both\n";
+    let off = set("groups.g.balance", "off").on(path(), before).unwrap();
+    let group = |text: &str| Config::parse(path(), text).unwrap().groups["g"].clone();
+    assert_eq!(
+        (group(&off).balance, group(&off).nodes),
+        (false, group(before).nodes),
+        "{off}"
+    );
+    let fewer = set("groups.g", "a").on(path(), &off).unwrap();
+    assert_eq!(
+        (group(&fewer).balance, group(&fewer).nodes),
+        (false, vec!["a".to_owned()]),
+        "{fewer}"
+    );
+    for word in ["on", ""] {
+        let on = set("groups.g.balance", word).on(path(), &fewer).unwrap();
+        assert!(group(&on).balance, "{on}");
+    }
+    let error = refused(&set("groups.g.balance", "maybe"), before).to_string();
+    assert_eq!(error, "`groups.g.balance` takes on or off, not `maybe`");
+    let error = refused(&set("groups.h.balance", "off"), before).to_string();
+    assert_eq!(error, "there is no group `h`");
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused_in_words() {
     let lab = "nodes: {a: {address: x}}\ngroups: {g: [a]}\n";
     for (edit, before, expected) in [

@@ -44,7 +44,7 @@ fn without_anything_all_is_default() {
 
 #[test]
 fn the_environment_goes_before_the_file_and_the_file_before_defaults() {
-    let text = "nodes:\n  box:\n    address: me@box\n    memory: 16G\n    listen: never\ngroups:\n  g: [box, local]\ndefault_node: box\n";
+    let text = "nodes:\n  box:\n    address: me@box\n    memory: 16G\n    listen: never\ngroups:\n  g: {nodes: [box, local], balance: off}\ndefault_node: box\n";
     let all = origins(text, &[]);
     let line = |line| From::File { line };
     let expect = [
@@ -55,6 +55,7 @@ fn the_environment_goes_before_the_file_and_the_file_before_defaults() {
         ("nodes.box.root", Some("~/.neronet"), From::Default),
         ("nodes.box.cpus", None, From::Default),
         ("groups.g", Some("box, local"), line(7)),
+        ("groups.g.balance", Some("off"), line(7)),
     ];
     for (key, value, from) in expect {
         assert_eq!(of(&all, key), (value.map(str::to_owned), from), "{key}");

@@ -140,6 +140,8 @@ fn meaning(config: &Config) -> (Vec<String>, Config) {
     }
     for group in config.groups.values_mut() {
         group.place = NOWHERE;
+        group.nodes_place = group.nodes_place.map(|_| NOWHERE);
+        group.balance_place = group.balance_place.map(|_| NOWHERE);
     }
     (config.nodes.keys().cloned().collect(), config)
 }

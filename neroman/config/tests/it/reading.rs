@@ -43,7 +43,7 @@ fn everything_that_is_built_is_read() {
          \x20   notes: [ask Anna, 'room 3']\n\
          \x20 local: {cpus: 2, notes: this one}\n\
          \x20 box: {address: box}\n\
-         groups: {gpus: [triton, box], one: box}\n",
+         groups: {gpus: [triton, box], one: box, still: {nodes: [box], balance: off}}\n",
     )
     .unwrap();
     let names: Vec<&String> = config.nodes.keys().collect();
@@ -69,7 +69,21 @@ fn everything_that_is_built_is_read() {
     assert_eq!(local.notes.as_deref(), Some("this one"));
     assert_eq!(config.groups["gpus"].nodes, ["triton", "box"]);
     assert_eq!(config.groups["one"].nodes, ["box"]);
-    assert_eq!(config.groups_of("box").collect::<Vec<_>>(), ["gpus", "one"]);
+    assert_eq!(
+        config.groups_of("box").collect::<Vec<_>>(),
+        ["gpus", "one", "still"]
+    );
+    let balanced = [
+        ("gpus", true),
+        ("one", true),
+        ("still", false),
+        ("any", false),
+        ("box", false),
+    ];
+    for (word, balanced) in balanced {
+        assert_eq!(config.balances(word, "box"), balanced, "{word}");
+    }
+    assert!(config.balances("any", "triton"), "no group of it is off");
     assert_eq!(config.default_target(), "gpus");
 }
 
@@ -187,7 +201,18 @@ fn mistakes_have_their_place() {
             "`local` is twice in the group `g`",
         ),
         ("groups: {g: []}\n", "the group `g` is empty"),
-        ("groups: {g: {local: 1}}\n", "the group `g` takes a list"),
+        (
+            "groups: {g: {local: 1, nodes: [local]}}\n",
+            "`local` is no word of the configuration (config.yaml:1:14)",
+        ),
+        (
+            "groups: {g: {balance: off}}\n",
+            "the group `g` takes a list",
+        ),
+        (
+            "groups: {g: {nodes: [local], balance: never}}\n",
+            "`groups.g.balance` takes on or off, not `never`",
+        ),
         (
             "default_node: triton\n",
             "`default_node`: no node or group is named `triton` (config.yaml:1:15)",

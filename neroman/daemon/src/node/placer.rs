@@ -1,6 +1,7 @@
-//! Chooses nodes for runs that wait for one, and takes back runs that a node out
-//! of reach never got.
+//! Chooses nodes for runs that wait for one, takes back runs that a node out of reach
+//! never got, and moves runs to nodes with room.
 
+mod balance;
 mod send_on;
 
 use std::collections::BTreeMap;
@@ -38,6 +39,8 @@ pub(super) async fn run(nodes: Nodes) {
         asked: BTreeMap::new(),
         looked: None,
         looked_for_later: None,
+        balanced: None,
+        balancing: false,
     };
     let mut known = placer.nodes.watch();
     loop {
@@ -65,6 +68,10 @@ struct Placer {
     looked: Option<Instant>,
     /// The last look for runs that their nodes cannot take for now.
     looked_for_later: Option<Instant>,
+    /// The last look for runs that wait on one node while another has room.
+    balanced: Option<Instant>,
+    /// Whether runs waited on a node at the last look.
+    balancing: bool,
 }
 
 /// A request for a node's description.
@@ -94,9 +101,14 @@ impl Placer {
         let now = self.nodes.clock().tick();
         let due = self.leave(&state, now.ms).await;
         let later = self.send_on(&state, &now).await;
-        let due = due.into_iter().chain(later).min();
+        // Runs that wait for a node take the room that there is.
+        let room = match state.unplaced {
+            0 => self.balance(&state, &now).await,
+            _ => None,
+        };
+        let due = due.into_iter().chain(later).chain(room).min();
         if state.unplaced == 0 {
-            if state.put_off == 0 {
+            if state.put_off == 0 && !self.balancing {
                 self.asked.clear();
             }
             return due;

@@ -121,9 +121,11 @@ impl Man {
     }
 }
 
-/// The reasons that keep files of our runs from a node, each once.
+/// The reasons that keep files of our runs from a node, each once, and the nodes from
+/// which runs came.
 fn troubles(state: &State, node: &str) -> Vec<String> {
     let mut runs: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut came: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for run in open_runs(state, node)
         .into_iter()
         .filter_map(|id| state.run(id))
@@ -131,12 +133,19 @@ fn troubles(state: &State, node: &str) -> Vec<String> {
         if run.phase() == Phase::Staging && !run.why().is_empty() {
             *runs.entry(run.why()).or_default() += 1;
         }
+        if let Some(from) = run.came_from().filter(|_| run.phase().is_live()) {
+            *came.entry(from).or_default() += 1;
+        }
     }
     let line = |(why, count)| match count {
         1 => format!("1 run waits: {why}"),
         count => format!("{count} runs wait: {why}"),
     };
-    runs.into_iter().map(line).collect()
+    let came = came.into_iter().map(|((from, why), count)| match count {
+        1 => format!("1 run came here from {from}: {why}"),
+        count => format!("{count} runs came here from {from}: {why}"),
+    });
+    runs.into_iter().map(line).chain(came).collect()
 }
 
 /// The number of our live runs on a node, and of those that wait for it.

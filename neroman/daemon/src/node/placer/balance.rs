@@ -1,0 +1,234 @@
+//! Runs that wait on one node of a group although another one could start them now.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use nero_config::Config;
+use nero_model::{Phase, RunId};
+use tokio::time::Instant;
+
+use super::{EVERY, Placer};
+use nero_life::balance::{self, Job, Member, Move, Starts};
+use nero_life::choose::choose_but;
+use nero_life::input::Input;
+use nero_life::now::Tick;
+use nero_life::place::{Candidate, Choice, Standing};
+use nero_life::run::Run;
+use nero_life::state::State;
+use nero_life::step;
+
+/// Between two looks while runs wait on a node: a run that ends elsewhere makes room
+/// without a word to the placer.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+impl Placer {
+    /// Recalls waiting runs for nodes that could start them. Returns how soon there
+    /// may be more.
+    pub(super) async fn balance(&mut self, state: &State, now: &Tick) -> Option<Duration> {
+        let config = self.nodes.usable_config();
+        let full = self.full_nodes(state, &config);
+        self.balancing = !full.is_empty();
+        if full.is_empty() {
+            return None;
+        }
+        if let Some(at) = self.balanced.filter(|at| at.elapsed() < LOOK_EVERY) {
+            return Some(LOOK_EVERY.saturating_sub(at.elapsed()));
+        }
+        self.balanced = Some(Instant::now());
+        let free = |run: &Run| {
+            let node = run.node().filter(|node| full.contains(*node));
+            balance::waits_freely(run)
+                && node.is_some_and(|node| config.balances(&run.made.node, node))
+        };
+        let runs = state.experiments.iter().flat_map(|one| one.live());
+        let words: BTreeSet<&str> = runs
+            .filter(|run| free(run))
+            .map(|run| &*run.made.node)
+            .collect();
+        let mut candidates: BTreeMap<String, Candidate> = BTreeMap::new();
+        for word in words {
+            let of_word = self.candidates(state, word);
+            candidates.extend(of_word.into_iter().map(|one| (one.name.clone(), one)));
+        }
+        if candidates.is_empty() {
+            return Some(EVERY);
+        }
+        let known = Known::of(state);
+        let members = self.members(state, &config, &candidates, &known, now);
+        let may = |id: RunId, to: &str| {
+            let run = state.run(id);
+            run.is_some_and(|run| may_go(run, to, &config, &candidates))
+                && !known.refused.contains(&(collections(state, id), to))
+        };
+        let moves = known.first_alone(state, balance::decide(&members, &may));
+        if !moves.is_empty() {
+            self.recall(moves, now).await;
+        }
+        Some(LOOK_EVERY)
+    }
+
+    /// The nodes on which runs wait, as far as their last description shows.
+    fn full_nodes(&self, state: &State, config: &Config) -> BTreeSet<String> {
+        let full = |name: &&String| {
+            let on_node = state.on_node(name);
+            let about = self.nodes.node(name).and_then(|node| node.now().about);
+            let about = about.filter(|_| on_node.live > 0);
+            about.is_some_and(|about| {
+                let about = &about.description;
+                about.waiting > 0 || !about.hold.is_empty() || on_node.cores > about.cpus
+            })
+        };
+        match config.nodes.len() {
+            0 | 1 => BTreeSet::new(),
+            _ => config.nodes.keys().filter(full).cloned().collect(),
+        }
+    }
+
+    fn members(
+        &self,
+        state: &State,
+        config: &Config,
+        candidates: &BTreeMap<String, Candidate>,
+        known: &Known<'_>,
+        now: &Tick,
+    ) -> Vec<Member> {
+        let usual = known.usual_ms();
+        let mut jobs: BTreeMap<&str, Vec<(i64, Job)>> = BTreeMap::new();
+        for experiment in state.experiments.iter() {
+            for run in experiment.live() {
+                let Some(node) = run.node().filter(|node| candidates.contains_key(*node)) else {
+                    continue;
+                };
+                let usual_ms = usual.get(&*experiment.definition.collections).copied();
+                let mut job = Job::of(run, usual_ms, now);
+                if !config.balances(&run.made.node, node) {
+                    job.stays();
+                }
+                jobs.entry(node)
+                    .or_default()
+                    .push((run.made.created_ms, job));
+            }
+        }
+        let member = |(name, candidate): (&String, &Candidate)| {
+            let node = self.nodes.node(name);
+            let about = node.and_then(|node| node.now().about);
+            let holds = about.is_some_and(|about| !about.description.hold.is_empty());
+            let (figures, starts) = match &candidate.standing {
+                Standing::Known(figures) if holds => (Some(figures), Starts::Held),
+                Standing::Known(figures) => (Some(figures), Starts::Yes),
+                Standing::Asked | Standing::Late | Standing::Away(_) | Standing::Refused(_) => {
+                    (None, Starts::Silent)
+                }
+            };
+            let mut jobs = jobs.remove(name.as_str()).unwrap_or_default();
+            jobs.sort_by_key(|(created_ms, job)| (*created_ms, job.id));
+            Member {
+                name: name.clone(),
+                cpus: figures.map_or(0.0, |figures| figures.cpus),
+                memory_bytes: figures.map_or(0, |figures| figures.memory_bytes),
+                starts,
+                jobs: jobs.into_iter().map(|(_, job)| job).collect(),
+            }
+        };
+        candidates.iter().map(member).collect()
+    }
+
+    async fn recall(&self, moves: Vec<Move>, now: &Tick) {
+        for one in &moves {
+            tracing::info!(run = %one.run, from = one.from, to = one.to, "recalled: another node has room");
+        }
+        let tick = now.clone();
+        let written = self
+            .nodes
+            .ledger()
+            .note(false, move |state, now_ms| {
+                let here = |one: &Move| {
+                    let run = state.run(one.run)?;
+                    let (to, tick) = (one.to.clone(), tick.clone());
+                    let is_there = run.node() == Some(&*one.from);
+                    is_there.then(|| step(run, &Input::Balance { to, tick }, now_ms))
+                };
+                moves.iter().filter_map(here).flatten().collect()
+            })
+            .await;
+        if let Err(failure) = written {
+            tracing::warn!(%failure, "runs not recalled for a node with room");
+        }
+    }
+}
+
+/// Whether a run may go to a node, and fits there.
+fn may_go(run: &Run, to: &str, config: &Config, all: &BTreeMap<String, Candidate>) -> bool {
+    let target = config.resolve(&run.made.node);
+    let asked = target.is_ok_and(|target| target.nodes().iter().any(|node| node == to));
+    let Some(candidate) = all.get(to).filter(|_| asked && !balance::left(run, to)) else {
+        return false;
+    };
+    let mut one = [candidate.clone()];
+    choose_but(run, &mut one, &|_| false) == Choice::On(to.to_owned())
+}
+
+/// Finished runs of a collection that are enough to know its usual run time.
+const ENOUGH: usize = 200;
+
+/// What earlier runs show of their collections.
+#[derive(Default)]
+struct Known<'a> {
+    /// Run times of finished runs, in milliseconds.
+    took_ms: HashMap<&'a [String], Vec<u64>>,
+    /// The nodes on which runs began.
+    begun: HashSet<(&'a [String], &'a str)>,
+    /// The nodes that refused runs.
+    refused: HashSet<(&'a [String], &'a str)>,
+}
+
+impl<'a> Known<'a> {
+    fn of(state: &'a State) -> Self {
+        let mut known = Self::default();
+        for experiment in state.experiments.iter() {
+            let Some(run) = experiment.runs.last() else {
+                continue;
+            };
+            let of = &*experiment.definition.collections;
+            let refused = run.refusals().iter().map(|refusal| (of, &*refusal.node));
+            known.refused.extend(refused);
+            if run.journal.incarnations.is_empty() {
+                continue;
+            }
+            known.begun.extend(run.node().map(|node| (of, node)));
+            let exit = run.exit().filter(|_| run.phase() == Phase::Finished);
+            if let Some(exit) = exit {
+                let took_ms = known.took_ms.entry(of).or_default();
+                took_ms.extend((took_ms.len() < ENOUGH).then_some(exit.run_ms));
+            }
+        }
+        known
+    }
+
+    /// The median run time of each collection, in milliseconds.
+    fn usual_ms(&self) -> HashMap<&'a [String], u64> {
+        let median = |(of, took_ms): (&&'a [String], &Vec<u64>)| {
+            let mut took_ms = took_ms.clone();
+            took_ms.sort_unstable();
+            Some((*of, *took_ms.get(took_ms.len() / 2)?))
+        };
+        self.took_ms.iter().filter_map(median).collect()
+    }
+
+    /// Leaves one move of each collection to a node on which no run of it began yet:
+    /// a run that the node refuses can seldom go back.
+    fn first_alone(&self, state: &'a State, mut moves: Vec<Move>) -> Vec<Move> {
+        let mut first = HashSet::new();
+        moves.retain(|one| {
+            let of = collections(state, one.run);
+            self.begun.contains(&(of, &*one.to)) || first.insert((of, one.to.clone()))
+        });
+        moves
+    }
+}
+
+/// The collections of a run's experiment.
+fn collections(state: &State, run: RunId) -> &[String] {
+    let experiment = state.experiment(run.experiment);
+    experiment.map_or(&[], |experiment| &experiment.definition.collections)
+}

@@ -85,15 +85,15 @@ pub(crate) fn given_up(run: &Run, who: &str, now_ms: i64) -> Vec<Change> {
 /// will be told to end it.
 pub(crate) fn left_behind(run: &Run, node: &str) -> Option<Change> {
     desk_changed(run, |desk| {
-        if !desk.abandoned.iter().any(|other| other == node) {
-            desk.abandoned.push(node.to_owned());
+        if !desk.left_behind.iter().any(|other| other == node) {
+            desk.left_behind.push(node.to_owned());
         }
     })
 }
 
 /// Records that a node was told to end its copy of a run.
 pub(crate) fn ended_there(run: &Run, node: &str) -> Option<Change> {
-    desk_changed(run, |desk| desk.abandoned.retain(|other| other != node))
+    desk_changed(run, |desk| desk.left_behind.retain(|other| other != node))
 }
 
 /// Records that a run needs nothing more of its node, and forgets its positions.
@@ -161,7 +161,7 @@ pub(crate) fn gone(run: &Run, node: &str, who: &str, others: bool, now_ms: i64) 
     let mut desk = run.desk.clone();
     // If the node comes back after all, it is told to end the run.
     if desk.stage.may_be_there() {
-        desk.abandoned.push(node.to_owned());
+        desk.left_behind.push(node.to_owned());
         desk.avoid.push(node.to_owned());
     }
     let outcome = comes_to(run, others);

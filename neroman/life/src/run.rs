@@ -237,8 +237,8 @@ pub struct Desk {
     pub(crate) cleaned_ms: Option<i64>,
     /// Nodes that were given up and may still have it: a node that answers again
     /// is told to end it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) abandoned: Vec<String>,
+    #[serde(rename = "abandoned", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left_behind: Vec<String>,
     /// Nodes that had it once and were given up, or refused it: it never goes
     /// there again.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -108,7 +108,7 @@ impl Run {
 
     /// Nodes that were given up and may still have it.
     pub fn left_behind(&self) -> &[String] {
-        &self.desk.abandoned
+        &self.desk.left_behind
     }
 
     /// Nodes that never get it again.

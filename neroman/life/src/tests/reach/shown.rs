@@ -142,10 +142,10 @@ pub(super) fn effects(before: &Run, after: &Run) -> Vec<&'static str> {
         (new.avoid.len() > old.avoid.len(), "node excluded"),
         (new.refused.len() > old.refused.len(), "refusal kept"),
         (
-            new.abandoned.len() > old.abandoned.len(),
+            new.left_behind.len() > old.left_behind.len(),
             "left behind there",
         ),
-        (new.abandoned.len() < old.abandoned.len(), "ended there"),
+        (new.left_behind.len() < old.left_behind.len(), "ended there"),
         (new.rules_delivered < old.rules_delivered, "rules anew"),
         (new.rules_delivered > old.rules_delivered, "rules there"),
     ];

@@ -573,7 +573,7 @@ impl Steps<'_> {
             );
             self.unheard("the node ends it, its answer is lost", told);
         }
-        if run.desk.abandoned.iter().any(|other| other == name) {
+        if run.desk.left_behind.iter().any(|other| other == name) {
             let node = name.to_owned();
             let changes = happens(run, Input::EndedThere { node });
             let label = "a node that it was left behind on ends it";

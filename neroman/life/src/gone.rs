@@ -162,7 +162,7 @@ pub(crate) fn gone(run: &Run, node: &str, who: &str, others: bool, now_ms: i64) 
     // If the node comes back after all, it is told to end the run.
     if desk.stage.may_be_there() {
         desk.left_behind.push(node.to_owned());
-        desk.avoid.push(node.to_owned());
+        desk.excluded.push(node.to_owned());
     }
     let outcome = comes_to(run, others);
     match outcome {

@@ -90,10 +90,10 @@ fn turned_back(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Desk {
         Leaves::ForNow(now) => later::left(&mut desk, &refusal.node, &refusal.why, now),
         Leaves::ForGood(now) => {
             later::left(&mut desk, &refusal.node, &refusal.why, now);
-            desk.avoid.push(refusal.node);
+            desk.excluded.push(refusal.node);
         }
         Leaves::Refused => {
-            desk.avoid.push(refusal.node.clone());
+            desk.excluded.push(refusal.node.clone());
             desk.refused.push(refusal);
         }
     }
@@ -190,7 +190,7 @@ mod tests {
         assert!(run.unplaced(), "{run:?}");
         let kept = &run.desk.refused[0];
         assert_eq!((&*kept.node, &*kept.why), ("h1", "no data"));
-        assert_eq!(run.desk.avoid, ["h1"]);
+        assert_eq!(run.desk.excluded, ["h1"]);
         assert_eq!(lines, ["1.1: refused by h1: no data"]);
     }
 

@@ -241,8 +241,8 @@ pub struct Desk {
     pub(crate) left_behind: Vec<String>,
     /// Nodes that had it once and were given up, or refused it: it never goes
     /// there again.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) avoid: Vec<String>,
+    #[serde(rename = "avoid", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) excluded: Vec<String>,
     /// The refusals of nodes, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) refused: Vec<Refusal>,

@@ -113,7 +113,7 @@ impl Run {
 
     /// Nodes that never get it again.
     pub fn excluded(&self) -> &[String] {
-        &self.desk.avoid
+        &self.desk.excluded
     }
 
     /// What the nodes said that refused it, oldest first.

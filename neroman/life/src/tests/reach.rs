@@ -40,7 +40,7 @@ fn key(world: &World) -> u64 {
         let desk = &run.desk;
         let here = run.node() == Some(name);
         let named = |names: &[String]| names.iter().any(|other| other == name);
-        (here, named(&desk.avoid), named(&desk.left_behind)).hash(&mut hasher);
+        (here, named(&desk.excluded), named(&desk.left_behind)).hash(&mut hasher);
         desk.later
             .iter()
             .any(|one| one.node == name)

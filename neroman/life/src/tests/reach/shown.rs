@@ -139,7 +139,7 @@ pub(super) fn effects(before: &Run, after: &Run) -> Vec<&'static str> {
     let (old, new) = (&before.desk, &after.desk);
     let all = [
         (new.turns > old.turns, "next generation"),
-        (new.avoid.len() > old.avoid.len(), "node excluded"),
+        (new.excluded.len() > old.excluded.len(), "node excluded"),
         (new.refused.len() > old.refused.len(), "refusal kept"),
         (
             new.left_behind.len() > old.left_behind.len(),

@@ -282,10 +282,10 @@ impl Steps<'_> {
         if run.unplaced() {
             let left = |name: &str| run.desk.later.iter().any(|one| one.node == name);
             for (index, name) in NODES.iter().enumerate() {
-                let excluded = run.desk.avoid.iter().any(|other| other == name);
+                let excluded = run.desk.excluded.iter().any(|other| other == name);
                 // The nodes are alike: the first one is taken first.
                 let first = NODES[0];
-                let due = index == 0 || left(first) || run.desk.avoid.iter().any(|n| n == first);
+                let due = index == 0 || left(first) || run.desk.excluded.iter().any(|n| n == first);
                 if due && !excluded {
                     let changes = place(Choice::On((*name).to_owned()));
                     self.push("the placer chooses a node", changes);

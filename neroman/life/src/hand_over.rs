@@ -78,10 +78,10 @@ pub(crate) fn offered(run: &Run, node: &str) -> Option<Change> {
     })
 }
 
-/// Whether a spec that was made for this turn may still be sent. The run may have
+/// Whether a spec that was made for this generation may still be sent. The run may have
 /// been ended, or placed elsewhere and back, while its files were sent.
-pub fn may_send(run: &Run, node: &str, turn: u32) -> bool {
-    is_due(run, node) && !run.movable() && run.desk.turn() == turn
+pub fn may_send(run: &Run, node: &str, generation: u32) -> bool {
+    is_due(run, node) && !run.movable() && run.desk.generation() == generation
 }
 
 /// A node's answer about one run that was handed over.

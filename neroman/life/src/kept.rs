@@ -148,7 +148,7 @@ mod tests {
     use crate::run::Takes;
 
     /// What a row has besides the fields of the stage.
-    const REST: &str = r#""why":"w","ended_told":false,"settled":false,"unsupervised":false,"far_host":"","rules_version":1,"rules_delivered":1,"results":"open","later":[{"node":"a","why":"full","since_ms":5}],"turns":2"#;
+    const REST: &str = r#""why":"w","ended_told":false,"settled":false,"unsupervised":false,"far_host":"","rules_version":1,"rules_delivered":1,"results":"open","later":[{"node":"a","why":"full","since_ms":5}],"turns":2,"avoid":["b"],"abandoned":["c"]"#;
 
     fn made(asked: &str) -> Made {
         Made {
@@ -283,8 +283,12 @@ mod tests {
         for (fields, starts, stage) in rows {
             let run = read(&format!("{{{fields},{REST}}}"), starts);
             assert_eq!(run.desk.stage, stage, "{fields}");
-            let rest = (run.desk.turns, run.desk.later.len(), run.why());
+            let rest = (run.desk.came_back, run.desk.later.len(), run.why());
             assert_eq!(rest, (2, 1, "w"));
+            assert_eq!(
+                (run.excluded(), run.left_behind()),
+                (&["b".to_owned()][..], &["c".to_owned()][..])
+            );
             let stored = serde_json::to_string(&Kept::of(&run)).unwrap();
             let again = read(&stored, starts);
             assert_eq!(again.desk, run.desk, "{stored}");

@@ -250,7 +250,8 @@ pub struct Desk {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) later: Vec<Later>,
     /// How often it was handed to a node and came back.
-    pub(crate) turns: u32,
+    #[serde(rename = "turns")]
+    pub(crate) came_back: u32,
 }
 
 impl Desk {
@@ -319,8 +320,8 @@ impl Desk {
     }
 
     /// The number of its hand-overs, the present one included.
-    pub(crate) fn turn(&self) -> u32 {
-        self.turns.saturating_add(1)
+    pub(crate) fn generation(&self) -> u32 {
+        self.came_back.saturating_add(1)
     }
 
     /// It is over: it was being cancelled, and was never started.
@@ -332,7 +333,7 @@ impl Desk {
     /// It waits for the placer again, with the next generation.
     pub(crate) fn leave_node(&mut self) {
         self.stage = Stage::Unplaced;
-        self.turns = self.turns.saturating_add(1);
+        self.came_back = self.came_back.saturating_add(1);
         self.rules_delivered = 0;
         self.why.clear();
     }

@@ -124,7 +124,7 @@ impl Run {
     /// How often it was given to a node, the one that it has or gets included: of a
     /// run that was recalled, what carries an earlier generation counts no more.
     pub fn generation(&self) -> u32 {
-        self.desk.turn()
+        self.desk.generation()
     }
 
     /// Whether it left the node lately, which could not take it for now.

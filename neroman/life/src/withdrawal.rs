@@ -135,8 +135,14 @@ pub(crate) fn asked(run: &Run) -> Option<Change> {
 }
 
 /// The changes from the node's answer; none if the run was handed to a node since.
-pub(crate) fn answered(run: &Run, node: &str, turn: u32, said: Said, now: &Moment) -> Vec<Change> {
-    if run.node() != Some(node) || run.desk.turn() != turn {
+pub(crate) fn answered(
+    run: &Run,
+    node: &str,
+    generation: u32,
+    said: Said,
+    now: &Moment,
+) -> Vec<Change> {
+    if run.node() != Some(node) || run.desk.generation() != generation {
         return Vec::new();
     }
     let Stage::Recalled { recall, .. } = &run.desk.stage else {

@@ -24,7 +24,7 @@ use shown::{effects, shown};
 use world::{Asked, NODES, Step, World};
 
 /// How often a run may come back before its further steps are left out: they repeat.
-const TURNS_MAX: u32 = 1;
+const RETURNS_MAX: u32 = 1;
 
 /// State → input → states that follow.
 type Table = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
@@ -48,7 +48,7 @@ fn key(world: &World) -> u64 {
         (node.there, node.records.last(), node.ran(), node.cancelled).hash(&mut hasher);
         let request = node.request;
         let comes = request.map(|one| (one.asker, one.turn > node.fence, one.again));
-        (comes, node.fence >= desk.turn()).hash(&mut hasher);
+        (comes, node.fence >= desk.generation()).hash(&mut hasher);
     }
     let ahead = |here: usize| world.nodes[here].records.len() > world.known;
     let behind = world.here().map(ahead);
@@ -188,7 +188,7 @@ fn explore(asked: Asked) -> Table {
                 faults.entry(line).or_insert_with(how);
             }
             note(&mut table, &from, &step);
-            let ends = step.to.explored || step.to.run().desk.turns > TURNS_MAX;
+            let ends = step.to.explored || step.to.run().desk.came_back > RETURNS_MAX;
             if !ends && seen.insert(key(&step.to)) {
                 open.push_back((came.len(), step.to));
                 came.push((number, step.label));

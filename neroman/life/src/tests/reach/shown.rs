@@ -138,7 +138,7 @@ fn needed(run: &Run) -> Vec<&'static str> {
 pub(super) fn effects(before: &Run, after: &Run) -> Vec<&'static str> {
     let (old, new) = (&before.desk, &after.desk);
     let all = [
-        (new.turns > old.turns, "next generation"),
+        (new.came_back > old.came_back, "next generation"),
         (new.excluded.len() > old.excluded.len(), "node excluded"),
         (new.refused.len() > old.refused.len(), "refusal kept"),
         (

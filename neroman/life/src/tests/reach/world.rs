@@ -375,7 +375,7 @@ impl Steps<'_> {
         if !offered.is_empty() {
             self.push("it is offered", offered);
         }
-        let turn = run.desk.turn();
+        let turn = run.desk.generation();
         if hand_over::may_send(run, name, turn) {
             let request = Request {
                 turn,
@@ -599,7 +599,7 @@ impl Steps<'_> {
             );
             return;
         }
-        let turn = run.desk.turn();
+        let turn = run.desk.generation();
         // What waits and no process of the node ever was to start leaves no trace.
         let answers = match node.there {
             There::Nothing => vec![(Some(Said::Nothing), There::Nothing, turn)],
@@ -633,7 +633,7 @@ impl Steps<'_> {
         let run = self.from.run();
         let input = Input::RecallAnswered {
             node: NODES[index].to_owned(),
-            generation: run.desk.turn(),
+            generation: run.desk.generation(),
             said,
             tick: tick(),
         };

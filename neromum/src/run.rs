@@ -12,7 +12,7 @@ use nero_wire::listen::{OwnerOnly, Rebind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::agent::{Agent, AgentHandle, End, Mailboxes, Message, Placer, Setup};
+use crate::agent::{Agent, AgentHandle, End, Mailboxes, Placer, Setup};
 use crate::args::Options;
 use crate::core::capacity::Capacity;
 use crate::lease::{self, Held};
@@ -342,7 +342,7 @@ async fn serve_agent(
             end = &mut agent => break end,
             served = &mut serving => {
                 tracing::error!(?served, "the socket is not served any more");
-                let told = handle.tell(Message::Stop);
+                let told = handle.stop();
                 tokio::select! { end = &mut agent => break end, _ = told => {} }
                 break agent.await;
             }
@@ -353,7 +353,7 @@ async fn serve_agent(
             return Ok(End::Orderly);
         }
         told = true;
-        handle.tell_now(Message::Stop);
+        handle.stop_now();
     };
     // The agent has ended its followers; calls in flight get a moment.
     let _ = stop.send(());

@@ -1,6 +1,7 @@
 //! Wishes for a started run: cancels and rule sets, as files in its control
 //! folder, complete or absent. The file is made before the doorbell rings.
 
+use std::collections::VecDeque;
 use std::io;
 
 use nero_journal::frame::{self, FrameKind};
@@ -8,57 +9,145 @@ use nero_journal::v1::{Doorbell, StopCause, to_launcher};
 use nero_journal::{Clocks, WriteError};
 use nero_model::paths::run as names;
 use nero_model::process::Life;
-use nero_model::{ExperimentId, ProcessId, RequestId, RunId, RunToken};
-use nero_wire::v1::cancel_reply::{One, Outcome};
-use nero_wire::v1::{
-    Cancel, CancelReply, CancelRequest, KidCommand, RunRef, SetRulesReply, SetRulesRequest,
-};
+use nero_model::{ProcessId, RequestId, RunId, RunToken};
+use nero_wire::v1::cancel_reply::One;
+use nero_wire::v1::{self, Cancel, CancelReply, KidCommand, RuleSet};
 use prost::Message as _;
 use tokio::sync::oneshot;
 
 use super::{Agent, Refused};
+use crate::config;
 use crate::core::{Cancelled, Stage};
 use crate::runs::control::{first_free, keep_rules, newest_wish};
 use crate::runs::spec::may_pass;
 use crate::runs::{gone, spec};
 
-/// A request for the end of a run.
+/// A call that requests the end of runs.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    /// Identifies the call; the same call again gets the same answer.
+    pub request: Option<RequestId>,
+    pub runs: Vec<Target>,
+    pub wish: Wish,
+    /// Not 0: the runs are only withdrawn, up to this turn of theirs.
+    pub withdraw: u32,
+}
+
+/// A run of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub token: RunToken,
+    pub id: RunId,
+}
+
+/// The details of a request for the end of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Wish {
+    /// 0: the run's own.
     pub grace_ms: u32,
+    /// 0: SIGTERM.
     pub signal: i32,
     pub author: String,
+    /// The bytes of the call's id, as the ledger has them.
     pub request: Vec<u8>,
 }
 
+/// What became of the request for one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was to be withdrawn, and that cannot be decided now.
+    Undecided,
+    /// Its supervisor was told.
+    Asked,
+    /// It never starts here.
+    NeverStarted,
+    Ended,
+    UnknownRun,
+    /// It was to be withdrawn, and was started already: nothing was done.
+    GoesOn,
+}
+
+impl From<Outcome> for v1::cancel_reply::Outcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Undecided => Self::Unspecified,
+            Outcome::Asked => Self::Asked,
+            Outcome::NeverStarted => Self::NeverStarted,
+            Outcome::Ended => Self::Ended,
+            Outcome::UnknownRun => Self::UnknownRun,
+            Outcome::GoesOn => Self::GoesOn,
+        }
+    }
+}
+
+impl From<v1::cancel_reply::Outcome> for Outcome {
+    fn from(outcome: v1::cancel_reply::Outcome) -> Self {
+        use v1::cancel_reply::Outcome as Wire;
+        match outcome {
+            Wire::Unspecified => Self::Undecided,
+            Wire::Asked => Self::Asked,
+            Wire::NeverStarted => Self::NeverStarted,
+            Wire::Ended => Self::Ended,
+            Wire::UnknownRun => Self::UnknownRun,
+            Wire::GoesOn => Self::GoesOn,
+        }
+    }
+}
+
+/// The answers to calls that end runs, the oldest first, at most
+/// [`config::ANSWERS_MAX`]. The ledger keeps each as a `CancelReply`.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    list: VecDeque<(RequestId, Vec<u8>)>,
+}
+
+impl Answers {
+    /// The answers in the ledger.
+    pub fn restore(&mut self, kept: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
+        let known = |(id, answer): (Vec<u8>, _)| Some((RequestId::from_slice(&id)?, answer));
+        self.list = kept.into_iter().filter_map(known).collect();
+    }
+
+    /// All answers, for a new ledger.
+    pub fn iter(&self) -> impl Iterator<Item = &(RequestId, Vec<u8>)> {
+        self.list.iter()
+    }
+
+    fn find(&self, id: RequestId) -> Option<Vec<Outcome>> {
+        let (_, answer) = self.list.iter().find(|(known, _)| *known == id)?;
+        let reply = CancelReply::decode(answer.as_slice()).ok()?;
+        Some(reply.runs.iter().map(|one| one.outcome().into()).collect())
+    }
+
+    fn add(&mut self, id: RequestId, answer: Vec<u8>) {
+        if self.list.len() >= config::ANSWERS_MAX {
+            self.list.pop_front();
+        }
+        self.list.push_back((id, answer));
+    }
+}
+
 impl Agent {
-    pub(super) fn cancel(
+    pub(super) fn end(
         &mut self,
-        request: CancelRequest,
-        answer: oneshot::Sender<Result<CancelReply, Refused>>,
+        ending: Ending,
+        answer: oneshot::Sender<Result<Vec<Outcome>, Refused>>,
     ) {
-        let id = RequestId::from_slice(&request.request);
-        if let Some(known) = id.and_then(|id| self.answer_to(id)) {
+        if let Some(known) = ending.request.and_then(|id| self.answers.find(id)) {
             self.answer_when_synced(answer, known);
             return;
         }
-        let wish = Wish {
-            grace_ms: request.grace_ms,
-            signal: request.signal,
-            author: request.author,
-            request: request.request,
-        };
-        let mut reply = CancelReply::default();
-        for run in &request.runs {
-            let outcome = match request.withdraw {
-                0 => self.cancel_one(run, &wish),
-                turn => self.withdraw_one(run, turn, &wish),
+        let mut outcomes = Vec::with_capacity(ending.runs.len());
+        for target in &ending.runs {
+            let outcome = match ending.withdraw {
+                0 => self.cancel_one(*target, &ending.wish),
+                turn => self.withdraw_one(*target, turn, &ending.wish),
             };
-            let outcome = match outcome {
+            outcomes.push(match outcome {
                 Ok(outcome) => outcome,
-                Err(error) if request.withdraw > 0 => {
-                    tracing::warn!(experiment = run.experiment, number = run.number, %error, "a run cannot be withdrawn now");
-                    Outcome::Unspecified
+                Err(error) if ending.withdraw > 0 => {
+                    tracing::warn!(run = %target.id, %error, "a run cannot be withdrawn now");
+                    Outcome::Undecided
                 }
                 Err(error) => {
                     let refused = Refused::Disk(error.to_string());
@@ -66,47 +155,37 @@ impl Agent {
                     let _ = answer.send(Err(refused));
                     return;
                 }
-            };
-            reply.runs.push(One {
-                token: run.token.clone(),
-                outcome: outcome.into(),
             });
         }
         // Requests without a decision are sent again, so they are not
         // remembered.
-        let decided = |one: &One| one.outcome() != Outcome::Unspecified;
-        if let Some(id) = id.filter(|_| reply.runs.iter().all(decided)) {
-            self.remember(id, reply.encode_to_vec());
+        if !outcomes.contains(&Outcome::Undecided) {
+            self.remember(&ending, &outcomes);
         }
-        self.answer_when_synced(answer, reply);
+        self.answer_when_synced(answer, outcomes);
     }
 
-    fn answer_to(&self, id: RequestId) -> Option<CancelReply> {
-        let (_, answer) = self.answers.iter().find(|(known, _)| *known == id)?;
-        CancelReply::decode(answer.as_slice()).ok()
-    }
-
-    fn remember(&mut self, id: RequestId, answer: Vec<u8>) {
+    fn remember(&mut self, ending: &Ending, outcomes: &[Outcome]) {
+        let Some(id) = ending.request else {
+            return;
+        };
+        let one = |(target, outcome): (&Target, &Outcome)| One {
+            token: target.token.to_vec(),
+            outcome: v1::cancel_reply::Outcome::from(*outcome).into(),
+        };
+        let runs = ending.runs.iter().zip(outcomes).map(one).collect();
+        let answer = CancelReply { runs }.encode_to_vec();
         if let Err(error) = self.ledger.answered(id.as_bytes(), &answer) {
             // If the request comes again, it is carried out again, which changes
             // nothing.
             tracing::warn!(?error, "the ledger does not take an answer");
         }
-        if self.answers.len() >= crate::config::ANSWERS_MAX {
-            self.answers.pop_front();
-        }
-        self.answers.push_back((id, answer));
+        self.answers.add(id, answer);
     }
 
-    pub(super) fn cancel_one(&mut self, run: &RunRef, wish: &Wish) -> io::Result<Outcome> {
-        let Some(token) = RunToken::from_slice(&run.token) else {
-            return Ok(Outcome::UnknownRun);
-        };
+    fn cancel_one(&mut self, target: Target, wish: &Wish) -> io::Result<Outcome> {
+        let Target { token, id } = target;
         if self.core.run(&token).is_none() {
-            let id = RunId {
-                experiment: ExperimentId(run.experiment),
-                number: run.number,
-            };
             // A run that neroman has closed may still have its folder here.
             return match spec::read(&self.setup.paths, id, token) {
                 Ok(_) => Ok(Outcome::Ended),
@@ -259,32 +338,15 @@ impl Agent {
         }
     }
 
-    pub(super) fn set_rules(
-        &mut self,
-        request: SetRulesRequest,
-        answer: oneshot::Sender<Result<SetRulesReply, Refused>>,
-    ) {
-        // A caller that has left asks again: the same version is the same file.
-        let _ = answer.send(self.write_rules(request));
-    }
-
-    fn write_rules(&mut self, request: SetRulesRequest) -> Result<SetRulesReply, Refused> {
-        let token = request
-            .run
-            .as_ref()
-            .and_then(|run| RunToken::from_slice(&run.token));
-        let rules = request
-            .rules
-            .ok_or(Refused::Invalid("there is no rule set in the request"))?;
+    /// Keeps a rule set; returns the version under which it is kept.
+    pub(super) fn write_rules(&mut self, token: RunToken, rules: &RuleSet) -> Result<u64, Refused> {
         if rules.version == 0 {
             return Err(Refused::Invalid("versions of rule sets count from 1"));
         }
-        let entry = token
-            .and_then(|token| self.entries.get_mut(&token))
-            .ok_or(Refused::UnknownRun)?;
+        let entry = self.entries.get_mut(&token).ok_or(Refused::UnknownRun)?;
         let control = self.setup.paths.run(entry.id).join(names::CONTROL);
         let version =
-            keep_rules(&control, &rules).map_err(|error| Refused::Disk(error.to_string()))?;
+            keep_rules(&control, rules).map_err(|error| Refused::Disk(error.to_string()))?;
         if version != rules.version {
             tracing::warn!(run = %entry.id, asked = rules.version, version, "other rules lie there by that version or a newer one: these came as the newest");
         }
@@ -296,7 +358,7 @@ impl Agent {
             // A full queue holds a command already, and any makes it look.
             let _ = kid.commands.try_send(command);
         }
-        Ok(SetRulesReply { version })
+        Ok(version)
     }
 }
 

@@ -4,27 +4,23 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use nero_model::{RunId, RunToken};
-use nero_wire::v1::{
-    CancelReply, CancelRequest, FollowRequest, HandOverReply, SetRulesReply, SetRulesRequest,
-};
+use nero_wire::v1::{FollowRequest, HandOverReply, KidCommand, RuleSet};
 use tokio::sync::{mpsc, oneshot};
 
+use super::control::{Ending, Outcome};
 use super::{Candidate, FollowStream, KidNews, Placing, Verdict};
 use crate::core::Stage;
 use crate::warden::bare;
 
 /// A message to the agent.
 #[derive(Debug)]
-pub enum Message {
+pub(super) enum Message {
     /// Hand over runs whose folders are made.
     HandOver(Placing, oneshot::Sender<HandOverReply>),
     /// Request the end of runs.
-    Cancel(CancelRequest, oneshot::Sender<Result<CancelReply, Refused>>),
+    End(Ending, oneshot::Sender<Result<Vec<Outcome>, Refused>>),
     /// Set the rules of one run.
-    SetRules(
-        SetRulesRequest,
-        oneshot::Sender<Result<SetRulesReply, Refused>>,
-    ),
+    SetRules(RunToken, RuleSet, oneshot::Sender<Result<u64, Refused>>),
     /// Clean the folders of runs; with `true`, only decide.
     Clean(Vec<Candidate>, bool, oneshot::Sender<Vec<Verdict>>),
     /// The folders of these runs are gone, or stay after all.
@@ -76,7 +72,7 @@ impl Until {
 
 /// Results of work off the reactor.
 #[derive(Debug)]
-pub enum Done {
+pub(super) enum Done {
     /// A run's folder.
     Prepared(
         RunToken,
@@ -126,10 +122,11 @@ pub struct Busy {
     pub unreadable: Vec<nero_wire::v1::Unreadable>,
 }
 
-/// Speaks to the agent.
+/// Speaks to the agent. A method that returns an answer returns when the effect
+/// has happened; all fail only when neromum is leaving.
 #[derive(Clone, Debug)]
 pub struct AgentHandle {
-    pub(super) mailbox: mpsc::Sender<Message>,
+    mailbox: mpsc::Sender<Message>,
 }
 
 /// The agent is gone: neromum is leaving.
@@ -138,19 +135,141 @@ pub struct AgentHandle {
 pub struct Leaving;
 
 impl AgentHandle {
+    pub(super) fn new(mailbox: mpsc::Sender<Message>) -> Self {
+        Self { mailbox }
+    }
+
+    /// Accepts runs whose folders are made.
+    pub async fn hand_over(&self, placing: Placing) -> Result<HandOverReply, Leaving> {
+        self.ask(|answer| Message::HandOver(placing, answer)).await
+    }
+
+    /// Requests the end of runs, or withdraws them; the outcomes come in their
+    /// order.
+    pub async fn end(&self, ending: Ending) -> Result<Result<Vec<Outcome>, Refused>, Leaving> {
+        self.ask(|answer| Message::End(ending, answer)).await
+    }
+
+    /// Sets the rules of one run; returns the version under which they are kept.
+    pub async fn set_rules(
+        &self,
+        token: RunToken,
+        rules: RuleSet,
+    ) -> Result<Result<u64, Refused>, Leaving> {
+        self.ask(|answer| Message::SetRules(token, rules, answer))
+            .await
+    }
+
+    /// Decides which folders may go; unless it is a rehearsal, the agent forgets
+    /// these runs until [`AgentHandle::cleaned`].
+    pub async fn clean(
+        &self,
+        candidates: Vec<Candidate>,
+        rehearsal: bool,
+    ) -> Result<Vec<Verdict>, Leaving> {
+        self.ask(|answer| Message::Clean(candidates, rehearsal, answer))
+            .await
+    }
+
+    /// The folders of these runs are gone, or stay after all.
+    pub async fn cleaned(&self, tokens: Vec<RunToken>) -> Result<(), Leaving> {
+        self.tell(Message::Cleaned(tokens)).await
+    }
+
+    /// Runs that are not over.
+    pub async fn open_runs(&self) -> Result<HashSet<RunId>, Leaving> {
+        self.ask(Message::Open).await
+    }
+
+    /// How busy the node is.
+    pub async fn busy(&self) -> Result<Busy, Leaving> {
+        self.ask(Message::Describe).await
+    }
+
+    /// Begins to replicate runs from these positions.
+    pub async fn follow(&self, from: FollowRequest) -> Result<FollowStream, Leaving> {
+        self.ask(|answer| Message::Follow(from, answer)).await
+    }
+
+    /// Further positions of a follower.
+    pub async fn follow_more(&self, id: u64, from: FollowRequest) -> Result<(), Leaving> {
+        self.tell(Message::FollowMore(id, from)).await
+    }
+
+    /// A follower took events, and more wait.
+    pub(super) fn follower_has_room(&self, id: u64) {
+        self.tell_now(Message::FollowRoom(id));
+    }
+
+    /// A follower left.
+    pub(super) fn follower_gone(&self, id: u64) {
+        self.tell_now(Message::FollowGone(id));
+    }
+
+    /// A watcher's connection began; returns whether its run is known.
+    pub async fn attach(
+        &self,
+        id: u64,
+        token: RunToken,
+        incarnation: u32,
+        commands: mpsc::Sender<KidCommand>,
+    ) -> Result<bool, Leaving> {
+        let attached = |answer| {
+            Message::Kid(KidNews::Attached {
+                id,
+                token,
+                incarnation,
+                commands,
+                answer,
+            })
+        };
+        self.ask(attached).await
+    }
+
+    /// An event of an attached watcher.
+    pub async fn kid(&self, news: KidNews) -> Result<(), Leaving> {
+        self.tell(Message::Kid(news)).await
+    }
+
+    /// An event of a launcher.
+    pub(super) async fn launcher(&self, news: bare::News) -> Result<(), Leaving> {
+        self.tell(Message::Launcher(news)).await
+    }
+
+    /// Returns what gets a message when the run has reached this stage, or is not
+    /// known.
+    pub async fn until(
+        &self,
+        token: RunToken,
+        until: Until,
+    ) -> Result<oneshot::Receiver<()>, Leaving> {
+        let (answer, reached) = oneshot::channel();
+        self.tell(Message::Until(token, until, answer)).await?;
+        Ok(reached)
+    }
+
+    /// A connection was made (+1) or closed (-1).
+    pub fn connection(&self, change: i64) {
+        self.tell_now(Message::Connection(change));
+    }
+
+    /// Asks the agent to leave in order.
+    pub async fn stop(&self) -> Result<(), Leaving> {
+        self.tell(Message::Stop).await
+    }
+
+    /// As [`AgentHandle::stop`], without waiting.
+    pub fn stop_now(&self) {
+        self.tell_now(Message::Stop);
+    }
+
     /// Sends a message; waits while the mailbox is full.
-    ///
-    /// # Errors
-    /// When neromum is leaving.
-    pub async fn tell(&self, message: Message) -> Result<(), Leaving> {
+    async fn tell(&self, message: Message) -> Result<(), Leaving> {
         self.mailbox.send(message).await.map_err(|_| Leaving)
     }
 
     /// Sends a question and waits for its answer.
-    ///
-    /// # Errors
-    /// When neromum is leaving.
-    pub async fn ask<T>(
+    async fn ask<T>(
         &self,
         question: impl FnOnce(oneshot::Sender<T>) -> Message,
     ) -> Result<T, Leaving> {
@@ -160,10 +279,11 @@ impl AgentHandle {
     }
 
     /// Sends without waiting, for places that must not wait (a `Drop`).
-    pub fn tell_now(&self, message: Message) {
+    fn tell_now(&self, message: Message) {
         if let Err(mpsc::error::TrySendError::Full(message)) = self.mailbox.try_send(message)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
+            // This task ends when the agent has taken the message, or is gone.
             let mailbox = self.mailbox.clone();
             runtime.spawn(async move { mailbox.send(message).await });
         }

@@ -11,7 +11,7 @@ use nero_model::RunToken;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{Agent, AgentHandle, Message};
+use super::{Agent, AgentHandle};
 use crate::config;
 use crate::core::Stage;
 use crate::core::decide::Tracking;
@@ -97,7 +97,7 @@ impl Launchers {
             let teller = teller.clone();
             async move {
                 // Sending fails once neromum leaves.
-                let _ = teller.tell(Message::Launcher(news)).await;
+                let _ = teller.launcher(news).await;
             }
         }));
         #[expect(
@@ -110,7 +110,7 @@ impl Launchers {
                 Err(panic) => panic.to_string(),
             };
             let down = News::Down { link, own, why };
-            let _ = handle.tell(Message::Launcher(down)).await;
+            let _ = handle.launcher(down).await;
         });
     }
 }

@@ -23,12 +23,12 @@ mod timers;
 mod unreadable;
 mod withdraw;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use nero_model::paths::NodePaths;
-use nero_model::{RequestId, RunId, RunToken};
+use nero_model::{RunId, RunToken};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config;
@@ -40,10 +40,12 @@ use crate::staging::store::Store;
 use crate::warden::bare;
 
 pub use clean::{Candidate, Verdict};
+pub use control::{Ending, Outcome, Target, Wish};
 use entry::Entry;
 pub use follow::FollowStream;
 pub use hand_over::{Placer, Placing};
-pub use handle::{AgentHandle, Busy, Done, Leaving, Message, Refused, Until};
+pub use handle::{AgentHandle, Busy, Leaving, Refused, Until};
+use handle::{Done, Message};
 pub use kids::KidNews;
 
 /// Settings and resources of the agent.
@@ -82,7 +84,7 @@ pub struct Agent {
     ledger: Ledger,
     entries: HashMap<RunToken, Entry>,
     next_order: u64,
-    answers: VecDeque<(RequestId, Vec<u8>)>,
+    answers: control::Answers,
     launchers: launchers::Launchers,
     sync: sync::Syncs,
     followers: follow::Followers,
@@ -142,7 +144,7 @@ impl Agent {
             ledger,
             entries: HashMap::new(),
             next_order: state.next_order.max(1),
-            answers: VecDeque::new(),
+            answers: control::Answers::default(),
             launchers: launchers::Launchers::default(),
             sync: sync::Syncs::default(),
             followers: follow::Followers::default(),
@@ -162,7 +164,7 @@ impl Agent {
             mailbox: inbox,
             done: done_inbox,
         };
-        (agent, AgentHandle { mailbox }, mailboxes)
+        (agent, AgentHandle::new(mailbox), mailboxes)
     }
 
     /// Serves until it is told to stop, or nothing is left to do.
@@ -213,8 +215,12 @@ impl Agent {
     fn handle(&mut self, message: Message) {
         match message {
             Message::HandOver(placing, answer) => self.hand_over(placing, answer),
-            Message::Cancel(request, answer) => self.cancel(request, answer),
-            Message::SetRules(request, answer) => self.set_rules(request, answer),
+            Message::End(ending, answer) => self.end(ending, answer),
+            Message::SetRules(token, rules, answer) => {
+                // A caller that has left asks again: the same version is the same
+                // file.
+                let _ = answer.send(self.write_rules(token, &rules));
+            }
             Message::Clean(candidates, rehearsal, answer) => {
                 self.clean(candidates, rehearsal, answer);
             }

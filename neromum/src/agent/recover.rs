@@ -21,13 +21,7 @@ use crate::staging;
 impl Agent {
     /// Takes in every open run of the ledger, in order.
     pub(super) fn recover(&mut self, state: State) {
-        self.answers = state
-            .answers
-            .into_iter()
-            .filter_map(|(request, answer)| {
-                Some((nero_model::RequestId::from_slice(&request)?, answer))
-            })
-            .collect();
+        self.answers.restore(state.answers);
         let mut runs: Vec<_> = state.runs.into_iter().collect();
         runs.sort_by_key(|(_, kept)| kept.order);
         let count = runs.len();

@@ -4,10 +4,9 @@
 
 use nero_journal::v1::LedgerExited;
 use nero_model::RunToken;
-use nero_wire::v1::CancelReply;
 use tokio::sync::oneshot;
 
-use super::{Agent, Done, Refused};
+use super::{Agent, Done, Outcome, Refused};
 use crate::config;
 use crate::core::Stage;
 use crate::ledger::{Kept, State};
@@ -27,7 +26,7 @@ pub struct Syncs {
 #[derive(Debug, Default)]
 struct Group {
     ends: Vec<RunToken>,
-    cancels: Vec<(oneshot::Sender<Result<CancelReply, Refused>>, CancelReply)>,
+    cancels: Vec<(oneshot::Sender<Result<Vec<Outcome>, Refused>>, Vec<Outcome>)>,
 }
 
 impl Group {
@@ -72,8 +71,8 @@ impl Agent {
     /// Replies to a cancel once its record is durable.
     pub(super) fn answer_when_synced(
         &mut self,
-        answer: oneshot::Sender<Result<CancelReply, Refused>>,
-        reply: CancelReply,
+        answer: oneshot::Sender<Result<Vec<Outcome>, Refused>>,
+        reply: Vec<Outcome>,
     ) {
         self.sync.next.cancels.push((answer, reply));
     }
@@ -143,7 +142,7 @@ impl Agent {
             Some((*token, kept))
         });
         let mut state = State::of(runs);
-        for (request, answer) in &self.answers {
+        for (request, answer) in self.answers.iter() {
             state.remember(request.to_vec(), answer.clone());
         }
         match self.ledger.compact(&state) {

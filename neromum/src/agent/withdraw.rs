@@ -9,12 +9,10 @@ use std::io;
 
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
-use nero_wire::v1::RunRef;
-use nero_wire::v1::cancel_reply::Outcome;
 
 use super::Agent;
-use super::control::Wish;
-use super::follow::{Adopted, run_id};
+use super::control::{Outcome, Target, Wish};
+use super::follow::Adopted;
 use super::hand_over::NEVER_AGAIN;
 use crate::core::Stage;
 use crate::core::decide::Decision;
@@ -28,15 +26,12 @@ impl Agent {
     /// When the disk refuses the wish, or the run's files cannot be read.
     pub(super) fn withdraw_one(
         &mut self,
-        run: &RunRef,
+        target: Target,
         turn: u32,
         wish: &Wish,
     ) -> io::Result<Outcome> {
-        let Some(token) = RunToken::from_slice(&run.token) else {
-            return Ok(Outcome::UnknownRun);
-        };
+        let Target { token, id } = target;
         if self.core.run(&token).is_none() {
-            let id = run_id(run);
             match self.adopt(token, id) {
                 Adopted::Known => {}
                 Adopted::Unknown if self.cleaning.contains(&token) => return Ok(Outcome::Ended),

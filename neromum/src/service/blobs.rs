@@ -13,7 +13,6 @@ use nero_wire::v1::{BlobList, BlobPart, PutBlobsReply};
 use tonic::Status;
 
 use super::{Inner, room};
-use crate::agent::Message;
 use crate::staging::gather::Gathering;
 use crate::staging::incoming::{Incoming, PutError};
 use crate::staging::store::Store;
@@ -45,7 +44,7 @@ pub async fn put(
     inner: &Inner,
     parts: impl Stream<Item = Result<BlobPart, Status>> + Unpin,
 ) -> Result<PutBlobsReply, Status> {
-    let busy = inner.ask(Message::Describe).await?;
+    let busy = inner.answer(inner.agent.busy()).await?;
     let mut taker = Taker {
         store: inner.store.clone(),
         folder: inner.placer.paths.deployment().to_path_buf(),

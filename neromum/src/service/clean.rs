@@ -16,7 +16,7 @@ use tonic::Status;
 
 use super::mum::Answers;
 use super::{Inner, off_reactor};
-use crate::agent::{Candidate, Message, Verdict};
+use crate::agent::Candidate;
 use crate::clean::measure::{Size, measure};
 use crate::clean::sweep::Freed;
 use crate::config;
@@ -44,7 +44,7 @@ impl Inner {
 
 /// Disk use of the deployment's folder.
 pub async fn usage(inner: &Arc<Inner>, each_run: bool) -> Result<DiskUsageReply, Status> {
-    let open = inner.ask(Message::Open).await?;
+    let open = inner.answer(inner.agent.open_runs()).await?;
     let held = inner.clone();
     inner
         .in_turn(move || measure_all(&held, &open, each_run))
@@ -164,8 +164,8 @@ async fn clean_runs(
             Look::Refused(why) => reply.refused.push(Refusal { token, why }),
         }
     }
-    let question = |answer| Message::Clean(candidates.clone(), dry_run, answer);
-    let verdicts: Vec<Verdict> = inner.ask(question).await?;
+    let decided = inner.agent.clean(candidates.clone(), dry_run);
+    let verdicts = inner.answer(decided).await?;
     let mut going = Vec::new();
     for (candidate, verdict) in candidates.into_iter().zip(verdicts) {
         let token = candidate.token.to_vec();
@@ -180,7 +180,7 @@ async fn clean_runs(
         .in_turn(move || take_away(&held, &going, dry_run))
         .await;
     if !dry_run {
-        inner.agent.tell(Message::Cleaned(tokens)).await?;
+        inner.agent.cleaned(tokens).await?;
     }
     let (cleaned, kept, freed) = done?;
     let cleaned = cleaned.into_iter().map(RunToken::to_vec);

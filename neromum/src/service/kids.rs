@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::Service;
 use super::mum::Answers;
-use crate::agent::{AgentHandle, KidNews, Message};
+use crate::agent::{AgentHandle, KidNews};
 
 /// Limit of commands that wait for one watcher; one is enough to make it look.
 const COMMANDS: usize = 8;
@@ -43,16 +43,8 @@ impl Kids for Service {
         };
         let agent = self.inner.agent.clone();
         let (commands, queue) = mpsc::channel(COMMANDS);
-        let attached = |answer| {
-            Message::Kid(KidNews::Attached {
-                id: kid.id,
-                token: kid.token,
-                incarnation: kid.incarnation,
-                commands,
-                answer,
-            })
-        };
-        if !agent.ask(attached).await? {
+        let attached = agent.attach(kid.id, kid.token, kid.incarnation, commands);
+        if !attached.await? {
             return Err(Status::not_found("the run is not known here"));
         }
         let gone = KidNews::Gone {
@@ -70,7 +62,7 @@ impl Kids for Service {
                 tracing::error!(%panic, "a watcher is not heard any more");
             }
             // If the agent has left, it has no watchers to update.
-            let _ = agent.tell(Message::Kid(gone)).await;
+            let _ = agent.kid(gone).await;
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(queue).map(Ok))))
     }
@@ -112,7 +104,7 @@ async fn listen(agent: AgentHandle, kid: Attached, mut messages: Streaming<KidMe
             offset: appended.offset,
             data: appended.data.into(),
         };
-        if agent.tell(Message::Kid(news)).await.is_err() {
+        if agent.kid(news).await.is_err() {
             return;
         }
     }

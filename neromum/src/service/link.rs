@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tonic::transport::server::Connected;
 
-use crate::agent::{AgentHandle, Message};
+use crate::agent::AgentHandle;
 
 /// A connection of our own user.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl LinkInfo {
 impl Link {
     /// Counts the connection until it is dropped.
     pub fn new(stream: UnixStream, agent: &AgentHandle) -> Self {
-        agent.tell_now(Message::Connection(1));
+        agent.connection(1);
         Self {
             stream,
             info: LinkInfo(Arc::default()),
@@ -91,7 +91,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.agent.tell_now(Message::Connection(-1));
+        self.agent.connection(-1);
     }
 }
 

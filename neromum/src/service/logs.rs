@@ -9,11 +9,11 @@ use std::sync::Arc;
 use nero_model::RunToken;
 use nero_model::paths::run as names;
 use nero_wire::v1::{LogPart, ReadLogRequest};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::{Inner, io_status};
-use crate::agent::{AgentHandle, Message, Until};
+use crate::agent::Until;
 use crate::files::log::{From, Growth, Log, PARTS_IN_FLIGHT};
 use crate::runs::segments;
 
@@ -43,12 +43,12 @@ async fn go_on(
     let agent = &inner.agent;
     let mut ended = None;
     if request.follow {
-        let started = until(agent, token, Until::Started).await?;
+        let started = agent.until(token, Until::Started).await?;
         tokio::select! {
             _ = started => {}
             () = parts.closed() => return Ok(()),
         }
-        ended = Some(until(agent, token, Until::Ended).await?);
+        ended = Some(agent.until(token, Until::Ended).await?);
     }
     let path = inner
         .file_work({
@@ -113,16 +113,6 @@ fn step(mut log: Log) -> (Log, io::Result<(Vec<LogPart>, bool)>) {
         }
     }
     (log, Ok((read, true)))
-}
-
-async fn until(
-    agent: &AgentHandle,
-    token: RunToken,
-    until: Until,
-) -> Result<oneshot::Receiver<()>, Status> {
-    let (answer, reached) = oneshot::channel();
-    agent.tell(Message::Until(token, until, answer)).await?;
-    Ok(reached)
 }
 
 async fn send(parts: &Parts, part: LogPart) -> Result<(), Status> {

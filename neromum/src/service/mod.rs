@@ -4,6 +4,7 @@
 mod blobs;
 mod clean;
 mod describe;
+mod end;
 mod fetch;
 mod gpus;
 mod kids;
@@ -23,12 +24,12 @@ use nero_wire::listen::OwnerOnly;
 use nero_wire::v1::kids_server::KidsServer;
 use nero_wire::v1::mum_server::MumServer;
 use nero_wire::v1::{RunRef, RunSpec};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Status};
 
-use crate::agent::{AgentHandle, Leaving, Message, Placer, Refused};
+use crate::agent::{AgentHandle, Leaving, Placer, Refused};
 use crate::clean::Janitor;
 use crate::config;
 use crate::lease::Held;
@@ -188,12 +189,13 @@ impl Service {
 }
 
 impl Inner {
-    /// Asks the agent. It answers at once, or has a serious fault.
-    async fn ask<T>(
+    /// Waits for the agent's answer. It comes at once, or the agent has a serious
+    /// fault.
+    async fn answer<T>(
         &self,
-        question: impl FnOnce(oneshot::Sender<T>) -> Message,
+        answer: impl Future<Output = Result<T, Leaving>>,
     ) -> Result<T, Status> {
-        tokio::time::timeout(config::CALL_DEADLINE, self.agent.ask(question))
+        tokio::time::timeout(config::CALL_DEADLINE, answer)
             .await
             .map_err(|_| Status::deadline_exceeded("neromum does not get to it; try again"))?
             .map_err(Status::from)

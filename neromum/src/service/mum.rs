@@ -3,6 +3,7 @@
 use std::pin::Pin;
 
 use futures_util::StreamExt as _;
+use nero_model::RunToken;
 use nero_wire::hello;
 use nero_wire::v1::mum_server::Mum;
 use nero_wire::v1::read_files_request::Want;
@@ -20,7 +21,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::link::LinkInfo;
 use super::{Service, io_status};
-use crate::agent::Message;
+use crate::agent::Refused;
 use crate::examine::Subject;
 use crate::runs::segments;
 use crate::{config, files, staging};
@@ -57,7 +58,7 @@ impl Mum for Service {
         request: Request<DescribeRequest>,
     ) -> Result<Response<NodeDescription>, Status> {
         self.greeted(&request)?;
-        let busy = self.inner.ask(Message::Describe).await?;
+        let busy = self.inner.answer(self.inner.agent.busy()).await?;
         let gpus = self.inner.gpus.look().await;
         let inner = self.inner.clone();
         let described = self
@@ -109,8 +110,8 @@ impl Mum for Service {
             let place = move || inner.placer.place(&inner.store, runs, &sent_again);
             self.inner.file_work(place).await?
         };
-        let ask = |answer| Message::HandOver(placing, answer);
-        Ok(Response::new(self.inner.ask(ask).await?))
+        let answer = self.inner.agent.hand_over(placing);
+        Ok(Response::new(self.inner.answer(answer).await?))
     }
 
     async fn cancel(
@@ -118,9 +119,8 @@ impl Mum for Service {
         request: Request<CancelRequest>,
     ) -> Result<Response<CancelReply>, Status> {
         self.greeted(&request)?;
-        let request = request.into_inner();
-        let ask = |answer| Message::Cancel(request, answer);
-        Ok(Response::new(self.inner.ask(ask).await??))
+        let reply = super::end::end(&self.inner, request.into_inner()).await?;
+        Ok(Response::new(reply))
     }
 
     async fn set_rules(
@@ -129,8 +129,14 @@ impl Mum for Service {
     ) -> Result<Response<SetRulesReply>, Status> {
         self.greeted(&request)?;
         let request = request.into_inner();
-        let ask = |answer| Message::SetRules(request, answer);
-        Ok(Response::new(self.inner.ask(ask).await??))
+        let rules = request
+            .rules
+            .ok_or_else(|| Status::invalid_argument("there is no rule set in the request"))?;
+        let token = request.run.and_then(|run| RunToken::from_slice(&run.token));
+        let token = token.ok_or(Refused::UnknownRun)?;
+        let answer = self.inner.agent.set_rules(token, rules);
+        let version = self.inner.answer(answer).await??;
+        Ok(Response::new(SetRulesReply { version }))
     }
 
     type FollowStream = Answers<FollowEvent>;
@@ -146,14 +152,13 @@ impl Mum for Service {
             .await?
             .ok_or_else(|| Status::invalid_argument("positions come first"))?;
         let agent = self.inner.agent.clone();
-        let ask = |answer| Message::Follow(first, answer);
-        let stream = agent.ask(ask).await?;
+        let stream = agent.follow(first).await?;
         let id = stream.id;
         // Ends with the connection; the end of the reply stream informs the agent.
         #[expect(clippy::disallowed_methods, reason = "`unheard` below awaits it")]
         let listening = tokio::spawn(async move {
             while let Ok(Some(more)) = requests.message().await {
-                if agent.tell(Message::FollowMore(id, more)).await.is_err() {
+                if agent.follow_more(id, more).await.is_err() {
                     return;
                 }
             }
@@ -248,7 +253,7 @@ impl Mum for Service {
     async fn stop(&self, request: Request<StopRequest>) -> Result<Response<StopReply>, Status> {
         self.greeted(&request)?;
         tracing::info!("told to stop");
-        self.inner.agent.tell(Message::Stop).await?;
+        self.inner.agent.stop().await?;
         Ok(Response::new(StopReply {}))
     }
 
@@ -257,7 +262,7 @@ impl Mum for Service {
         request: Request<ExamineRequest>,
     ) -> Result<Response<ExamineReply>, Status> {
         self.greeted(&request)?;
-        let busy = self.inner.ask(Message::Describe).await?;
+        let busy = self.inner.answer(self.inner.agent.busy()).await?;
         let paths = &self.inner.placer.paths;
         let subject = Subject {
             root: paths.root().to_path_buf(),

@@ -12,7 +12,7 @@ use prost::Message as _;
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 
-use crate::agent::{AgentHandle, Message};
+use crate::agent::AgentHandle;
 use crate::config;
 
 /// Bytes and events on their way to one follower.
@@ -86,7 +86,7 @@ impl Stream for FollowStream {
                 .fetch_sub(event.encoded_len(), Ordering::AcqRel);
             self.flow.events.fetch_sub(1, Ordering::AcqRel);
             if self.flow.half_empty() && self.flow.starved.swap(false, Ordering::AcqRel) {
-                self.handle.tell_now(Message::FollowRoom(self.id));
+                self.handle.follower_has_room(self.id);
             }
         }
         Poll::Ready(next.map(Ok))
@@ -95,6 +95,6 @@ impl Stream for FollowStream {
 
 impl Drop for FollowStream {
     fn drop(&mut self) {
-        self.handle.tell_now(Message::FollowGone(self.id));
+        self.handle.follower_gone(self.id);
     }
 }

@@ -23,6 +23,7 @@ use crate::service::{Greeting, Service};
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
 use crate::warden::bare::Launcher;
+use crate::warden::orders::{Orders, Watcher};
 use crate::{build_id, config, watch};
 
 /// neromum's socket, in [`NodePaths::sockets`].
@@ -206,11 +207,11 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         tracing::error!(path = %path.display(), why, "a part of the ledger cannot be used: run folders tell the rest");
     }
     let mut setup = setup(options, &paths, &programs, &seat)?;
-    setup.store.sweep();
+    setup.orders.store.sweep();
     // This host's ledger does not show which other hosts started runs.
     setup.first_since_boot =
         alone && state.damaged.is_empty() && !state.boot_ids.contains(&setup.boot_id);
-    let (base, store, boot_id) = (setup.base.clone(), setup.store.clone(), setup.boot_id);
+    let (orders, boot_id) = (setup.orders.clone(), setup.boot_id);
     let (agent, handle, boxes) = Agent::new(setup, capacity, ledger, state);
     // Bound only now, so that the first connection already finds the complete
     // state.
@@ -221,14 +222,14 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         paths,
         deployment: options.deployment,
         capacity,
-        base,
+        base: orders.base,
         boot_id,
     };
     let held = seat.held.clone();
     let service = Service::new(
         handle.clone(),
         placer,
-        store,
+        orders.store,
         Greeting {
             build: programs.build,
             gives: hello::gives(options.cpus, options.memory, options.min_free),
@@ -394,8 +395,15 @@ fn setup(
     let name = format!("launcher-{}.sock", programs.launcher_build);
     Ok(Setup {
         paths: paths.clone(),
-        store: Store::new(paths),
-        base: Base::of_node(),
+        orders: Orders {
+            paths: paths.clone(),
+            store: Store::new(paths),
+            base: Base::of_node(),
+            watcher: Watcher {
+                program: programs.watcher.clone(),
+                socket: seat.socket.clone(),
+            },
+        },
         boot_id: nero_model::process::boot_id().map_err(at(Path::new("/proc")))?,
         min_free: options.min_free,
         leave_after: options.leave_after,
@@ -405,8 +413,6 @@ fn setup(
             log: paths.mum().join("launcher.log"),
             build: programs.build.clone(),
         },
-        watcher: programs.watcher.clone(),
-        socket: seat.socket.clone(),
         first_since_boot: false,
         lease: seat.held.clone(),
     })

@@ -54,14 +54,7 @@ impl Agent {
             return;
         }
         self.forget(&going);
-        self.cleaning.extend(going);
-    }
-
-    /// Notes that the folders of these runs are gone, or stay after all.
-    pub(super) fn cleaned(&mut self, tokens: &[RunToken]) {
-        for token in tokens {
-            self.cleaning.remove(token);
-        }
+        self.admission.begin_cleaning(going);
     }
 
     /// Runs that are not over.
@@ -96,7 +89,7 @@ impl Agent {
     }
 
     fn verdict(&self, one: &Candidate) -> Verdict {
-        if self.cleaning.contains(&one.token) {
+        if self.admission.is_cleaning(&one.token) {
             return Some("it is being cleaned right now".to_owned());
         }
         if let Some(node) = &one.elsewhere {

@@ -1,16 +1,11 @@
 //! Carries out the core's effects, in order.
 
-use std::sync::Arc;
-
 use nero_journal::gate::{self, Gate};
-use nero_journal::v1::{
-    Guard, JobNotStarted, Launch, Lost, RecordKind, job_not_started, lost, to_launcher,
-};
+use nero_journal::v1::{JobNotStarted, Lost, RecordKind, job_not_started, lost, to_launcher};
+use nero_model::RunToken;
 use nero_model::paths::run as names;
-use nero_model::{RunId, RunToken};
-use nero_wire::v1::{RunSpec, Tree};
 
-use super::{Agent, Done, Setup};
+use super::{Agent, Done};
 use crate::config;
 use crate::core::decide::Tracking;
 use crate::core::facts::Fact;
@@ -18,14 +13,7 @@ use crate::core::{Effect, Stage};
 use crate::files::made;
 use crate::runs::{own, segments, spec};
 use crate::staging::{self, PrepareError};
-
-/// A launch that is ready to be sent.
-#[derive(Debug)]
-pub struct Start {
-    launch: Launch,
-    rules: bool,
-    code: Option<Tree>,
-}
+use crate::warden::orders::Start;
 
 impl Agent {
     /// Starts runs that fit, unless the reserve of free disk is touched. Runs
@@ -167,7 +155,7 @@ impl Agent {
             }
         };
         if staging::is_quick(&spec) {
-            let start = build(&setup, id, token, &spec, incarnation);
+            let start = setup.orders.launch(id, token, &spec, incarnation);
             self.prepared(token, incarnation, start);
             return;
         }
@@ -176,7 +164,7 @@ impl Agent {
             source: std::io::Error::other("its thread panicked; please report it"),
         };
         self.off_reactor(Done::Prepared(token, incarnation, Err(lost)), move || {
-            let start = build(&setup, id, token, &spec, incarnation);
+            let start = setup.orders.launch(id, token, &spec, incarnation);
             Done::Prepared(token, incarnation, start)
         });
     }
@@ -187,7 +175,7 @@ impl Agent {
         incarnation: u32,
         start: Result<Box<Start>, PrepareError>,
     ) {
-        let mut start = match start {
+        let start = match start {
             Ok(start) => start,
             Err(error) => {
                 let (why, again) = (error.in_full(), error.may_pass());
@@ -224,7 +212,6 @@ impl Agent {
         entry.rules |= start.rules;
         entry.code = start.code;
         entry.tracked = self.launchers.own_link();
-        start.launch.watcher = watcher(&self.setup);
         self.launchers
             .send_own(to_launcher::Message::Launch(start.launch));
     }
@@ -238,19 +225,8 @@ impl Agent {
             return;
         }
         let spec = spec::read(&self.setup.paths, entry.id, token).unwrap_or_default();
-        let run_dir = self.setup.paths.run(entry.id);
-        let work = staging::work_folder(&run_dir, incarnation);
-        let guard = Guard {
-            token: token.to_vec(),
-            run_dir: run_dir.display().to_string(),
-            incarnation,
-            shim: entry.facts.shim.map(Into::into),
-            job: entry.facts.job.map(Into::into),
-            grace_ms: grace_ms(&spec),
-            watcher: watcher(&self.setup),
-            time_limit_ms: spec.resources.map_or(0, |resources| resources.time_ms),
-            marks: staging::environment::marks(entry.id, &work),
-        };
+        let orders = &self.setup.orders;
+        let guard = orders.guard(entry.id, token, &spec, incarnation, &entry.facts);
         entry.tracked = self.launchers.own_link();
         tracing::info!(run = %entry.id, incarnation, "guarding a run that goes on");
         self.launchers.send_own(to_launcher::Message::Guard(guard));
@@ -378,62 +354,4 @@ impl Agent {
         self.keep_end(token);
         self.see_to_output(token);
     }
-}
-
-fn watcher(setup: &Setup) -> Vec<String> {
-    vec![
-        setup.watcher.display().to_string(),
-        "--socket".to_owned(),
-        setup.socket.display().to_string(),
-    ]
-}
-
-/// Time from the polite signal to the final one; 0 in a spec means the default.
-fn grace_ms(spec: &RunSpec) -> u32 {
-    match spec.monitor.as_ref().map_or(0, |monitor| monitor.grace_ms) {
-        0 => config::GRACE_MS,
-        given => u32::try_from(given).unwrap_or(u32::MAX),
-    }
-}
-
-fn build(
-    setup: &Arc<Setup>,
-    id: RunId,
-    token: RunToken,
-    spec: &RunSpec,
-    incarnation: u32,
-) -> Result<Box<Start>, PrepareError> {
-    let prepared = staging::prepare(
-        &setup.paths,
-        &setup.store,
-        &setup.base,
-        id,
-        spec,
-        incarnation,
-    )?;
-    let rules = spec.rules.as_ref().map(|set| set.rules.as_slice());
-    let rules = rules.unwrap_or_default();
-    let monitor = spec.monitor.unwrap_or_default();
-    let launch = Launch {
-        token: token.to_vec(),
-        run_dir: setup.paths.run(id).display().to_string(),
-        incarnation,
-        argv: prepared.argv,
-        env: prepared.env,
-        work_dir: prepared.work.display().to_string(),
-        time_limit_ms: spec.resources.map_or(0, |resources| resources.time_ms),
-        grace_ms: grace_ms(spec),
-        wait_for_strays: monitor.wait_for_strays,
-        leave_strays: monitor.leave_strays,
-        watcher: Vec::new(),
-        watch_at_once: rules.iter().any(|rule| rule.action == "abort"),
-        argv0: prepared.argv0,
-    };
-    let rules = !rules.is_empty();
-    let code = prepared.code;
-    Ok(Box::new(Start {
-        launch,
-        rules,
-        code,
-    }))
 }

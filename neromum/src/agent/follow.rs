@@ -253,12 +253,14 @@ impl Agent {
     /// Takes up a run whose folder is here and that is not, or no longer, in the
     /// ledger: it was closed, or a power cut took the record.
     pub(super) fn adopt(&mut self, token: RunToken, id: RunId) -> Adopted {
-        if id.experiment.0 == 0 || self.cleaning.contains(&token) {
+        if id.experiment.0 == 0 || self.admission.is_cleaning(&token) {
             return Adopted::Unknown;
         }
         match spec::read(&self.setup.paths, id, token) {
             // The folder of this turn was undone, or is about to be.
-            Ok(spec) if self.was_turned_away(&token, spec.turn) => return Adopted::Unknown,
+            Ok(spec) if self.admission.was_turned_away(&token, spec.turn) => {
+                return Adopted::Unknown;
+            }
             Ok(_) => {}
             Err(error) if error.may_pass => return Adopted::NotNow(error.file.to_string()),
             Err(_) => match self.raise(token, id) {
@@ -272,11 +274,11 @@ impl Agent {
             self.give_back_at_start(token, id);
             return Adopted::Unknown;
         }
-        let order = self.next_order;
+        let order = self.admission.next_order();
         if let Err(error) = self.ledger.accepted(token, id, order) {
             return Adopted::NotNow(in_full(&error));
         }
-        self.next_order += 1;
+        self.admission.admitted(&token, false);
         let kept = Kept {
             id,
             order,

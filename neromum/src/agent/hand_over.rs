@@ -6,7 +6,7 @@ mod check;
 mod place;
 mod program;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
 
@@ -87,36 +87,79 @@ fn given_back(run_dir: &Path) -> No {
     no(why, "start it on another node, or once more").here()
 }
 
-/// Runs that neroman may have given to another node since, with the turn up to
-/// which that holds. A request that lost its caller and is still at work must
-/// not bring in one of them after that.
-#[derive(Debug, Default)]
-pub(super) struct TurnedAway {
-    tokens: HashMap<RunToken, u32>,
-    oldest: VecDeque<RunToken>,
+/// Which runs may come in now, and the place of the next one in the queue.
+#[derive(Debug)]
+pub(super) struct Admission {
+    next_order: u64,
+    /// Runs whose folders are being removed right now.
+    cleaning: HashSet<RunToken>,
+    /// Runs that neroman may have given to another node since, with the turn up
+    /// to which that holds. A request that lost its caller and is still at work
+    /// must not bring in one of them after that.
+    turned_away: HashMap<RunToken, u32>,
+    oldest_turned_away: VecDeque<RunToken>,
 }
 
-impl TurnedAway {
-    /// Refuses the run from now on, up to this turn.
-    pub(super) fn add(&mut self, token: RunToken, turn: u32) {
-        if let Some(known) = self.tokens.get_mut(&token) {
-            *known = turn.max(*known);
-            return;
-        }
-        self.tokens.insert(token, turn);
-        self.oldest.push_back(token);
-        if self.oldest.len() > config::TURNED_AWAY_MAX
-            && let Some(oldest) = self.oldest.pop_front()
-        {
-            self.tokens.remove(&oldest);
+impl Admission {
+    pub fn new(next_order: u64) -> Self {
+        Self {
+            next_order: next_order.max(1),
+            cleaning: HashSet::new(),
+            turned_away: HashMap::new(),
+            oldest_turned_away: VecDeque::new(),
         }
     }
 
-    /// Notes that the run was given to this node once more.
-    fn remove(&mut self, token: &RunToken) {
-        if self.tokens.remove(token).is_some() {
-            self.oldest.retain(|oldest| oldest != token);
+    /// The place of the next run in the queue.
+    pub fn next_order(&self) -> u64 {
+        self.next_order
+    }
+
+    /// Notes that the ledger has the run at that place. `handed_over`: neroman
+    /// gave it to this node once more.
+    pub fn admitted(&mut self, token: &RunToken, handed_over: bool) {
+        self.next_order += 1;
+        if handed_over && self.turned_away.remove(token).is_some() {
+            self.oldest_turned_away.retain(|oldest| oldest != token);
         }
+    }
+
+    /// Refuses the run from now on, up to this turn.
+    pub fn turn_away(&mut self, token: RunToken, turn: u32) {
+        if let Some(known) = self.turned_away.get_mut(&token) {
+            *known = turn.max(*known);
+            return;
+        }
+        self.turned_away.insert(token, turn);
+        self.oldest_turned_away.push_back(token);
+        if self.oldest_turned_away.len() > config::TURNED_AWAY_MAX
+            && let Some(oldest) = self.oldest_turned_away.pop_front()
+        {
+            self.turned_away.remove(&oldest);
+        }
+    }
+
+    /// Whether neroman may have given the run to another node, and not to this
+    /// one since.
+    pub fn was_turned_away(&self, token: &RunToken, turn: u32) -> bool {
+        let up_to = self.turned_away.get(token);
+        up_to.is_some_and(|up_to| turn <= *up_to)
+    }
+
+    /// Keeps runs out while their folders are removed.
+    pub fn begin_cleaning(&mut self, tokens: Vec<RunToken>) {
+        self.cleaning.extend(tokens);
+    }
+
+    /// Notes that the folders of these runs are gone, or stay after all.
+    pub fn cleaned(&mut self, tokens: &[RunToken]) {
+        for token in tokens {
+            self.cleaning.remove(token);
+        }
+    }
+
+    pub fn is_cleaning(&self, token: &RunToken) -> bool {
+        self.cleaning.contains(token)
     }
 }
 
@@ -163,13 +206,6 @@ pub(super) const NEVER_AGAIN: u32 = u32::MAX;
 const DISK: &str = "see to the node's disk, then try again";
 
 impl Agent {
-    /// Whether neroman may have given the run to another node, and not to this
-    /// one since.
-    pub(super) fn was_turned_away(&self, token: &RunToken, turn: u32) -> bool {
-        let up_to = self.turned_away.tokens.get(token);
-        up_to.is_some_and(|up_to| turn <= *up_to)
-    }
-
     /// Makes the folder of a cleaned run anew, with the records of its end.
     pub(super) fn raise(&self, token: RunToken, id: RunId) -> Adopted {
         let paths = &self.setup.paths;
@@ -203,7 +239,7 @@ impl Agent {
                 continue;
             }
             if let Some(token) = token.filter(|_| refusal.only_here) {
-                self.turned_away.add(token, NEVER_AGAIN);
+                self.admission.turn_away(token, NEVER_AGAIN);
             }
             reply.refused.push(refusal);
         }
@@ -295,11 +331,11 @@ impl Agent {
             }
             return Ok(());
         }
-        if self.was_turned_away(&token, turn) {
+        if self.admission.was_turned_away(&token, turn) {
             return Err(no("this node refused it before", "start it again").here());
         }
         let cleaned = || matches!(gone::read(&self.setup.paths, id, token), Ok(Some(_)));
-        if self.cleaning.contains(&token) || (fresh && cleaned()) {
+        if self.admission.is_cleaning(&token) || (fresh && cleaned()) {
             return Err(No {
                 later: true,
                 ..no("it is being cleaned right now", "hand it over again")
@@ -326,12 +362,12 @@ impl Agent {
             if self.is_open(&earlier) {
                 return Err(still_live("named by --resume"));
             }
-            if self.cleaning.contains(&earlier) {
+            if self.admission.is_cleaning(&earlier) {
                 const HINT: &str = "start it without --resume";
                 return Err(no("the run named by --resume is being cleaned", HINT));
             }
         }
-        let order = self.next_order;
+        let order = self.admission.next_order();
         self.ledger.accepted(token, id, order).map_err(|error| {
             let mut why = error.to_string();
             let mut cause = std::error::Error::source(&error);
@@ -343,8 +379,7 @@ impl Agent {
             }
             disk(why, kernel)
         })?;
-        self.next_order += 1;
-        self.turned_away.remove(&token);
+        self.admission.admitted(&token, true);
         let mut entry = super::Entry::new(id);
         entry.rules = rules;
         entry.earlier = earlier;

@@ -77,7 +77,7 @@ pub(super) enum Done {
     Prepared(
         RunToken,
         u32,
-        Result<Box<super::effects::Start>, crate::staging::PrepareError>,
+        Result<Box<crate::warden::orders::Start>, crate::staging::PrepareError>,
     ),
     /// The ledger was synced.
     Synced(std::io::Result<()>),

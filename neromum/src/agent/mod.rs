@@ -3,7 +3,22 @@
 //!
 //! A turn takes what has gathered in the mailbox, handles each message, then
 //! carries out the effects together: one write to the launcher, one sync of the
-//! ledger, one round over the followers. Nothing here waits for anybody.
+//! ledger, one round over the followers. No turn waits for another task.
+//!
+//! Parts own their fields: the launchers' links, syncs, followers, settling,
+//! admission, answers, timers. The agent owns the core and the order of effects.
+//!
+//! Some file work stays in the task: it reads what was appended to a run's
+//! segments, reads specs, and makes small files (a cancel request, a rule set, a
+//! record of its own, an append to the ledger). Each decision follows from
+//! exactly the bytes that were read before it, and each answer from the file that
+//! was made before it; another message in between would need a state for each
+//! such step. These are files of some KB that were just written, or are about to
+//! be. A file server that hangs holds up the agent, and would hold up every
+//! decision anyway: jobs, shims and launchers go on without neromum, and the
+//! lease has a thread of its own. Everything longer has its own thread or task:
+//! folders of starts, syncs, settling, looks at files that cannot be read, and
+//! the file work of calls.
 
 mod clean;
 mod control;
@@ -35,9 +50,8 @@ use crate::config;
 use crate::core::Core;
 use crate::ledger::{self, Ledger};
 use crate::runs::unreadable::Unreadable;
-use crate::staging::environment::Base;
-use crate::staging::store::Store;
 use crate::warden::bare;
+use crate::warden::orders::Orders;
 
 pub use clean::{Candidate, Verdict};
 pub use control::{Ending, Outcome, Target, Wish};
@@ -53,10 +67,8 @@ pub use kids::KidNews;
 pub struct Setup {
     /// Folders of the node.
     pub paths: NodePaths,
-    /// Files that runs begin with; the service fills it.
-    pub store: Store,
-    /// Environment that jobs begin with.
-    pub base: Base,
+    /// Makes the orders to launchers.
+    pub orders: Orders,
     /// Boot id of the machine.
     pub boot_id: [u8; 16],
     /// Free disk to keep.
@@ -65,10 +77,6 @@ pub struct Setup {
     pub leave_after: std::time::Duration,
     /// The launcher of this build.
     pub launcher: bare::Launcher,
-    /// The watcher's program.
-    pub watcher: PathBuf,
-    /// Our own socket.
-    pub socket: PathBuf,
     /// Whether no earlier neromum served this node since the machine was
     /// booted: a start on disk is then over.
     pub first_since_boot: bool,
@@ -83,7 +91,7 @@ pub struct Agent {
     core: Core,
     ledger: Ledger,
     entries: HashMap<RunToken, Entry>,
-    next_order: u64,
+    admission: hand_over::Admission,
     answers: control::Answers,
     launchers: launchers::Launchers,
     sync: sync::Syncs,
@@ -91,20 +99,15 @@ pub struct Agent {
     settling: settle::Settling,
     /// Shims and launchers that the last look at live runs found stopped.
     stopped: HashSet<nero_model::ProcessId>,
-    /// Runs whose folders are being removed right now.
-    cleaning: HashSet<RunToken>,
-    /// Runs that another node may have got since.
-    turned_away: hand_over::TurnedAway,
     timers: timers::Timers,
     /// Results of work off the reactor. Not bounded: each stands for work in
     /// flight, at most one per slot, sync and settled run.
     done: mpsc::UnboundedSender<Message>,
     connections: i64,
-    stopping: bool,
     /// Parts of the ledger that cannot be used.
     damaged_ledger: Vec<Unreadable>,
-    /// Error after which the ledger can no longer be trusted.
-    broken: Option<std::io::Error>,
+    /// Why it leaves after this turn.
+    leaving: Option<End>,
 }
 
 /// Reason why the agent ended.
@@ -143,21 +146,18 @@ impl Agent {
             core: Core::new(capacity),
             ledger,
             entries: HashMap::new(),
-            next_order: state.next_order.max(1),
+            admission: hand_over::Admission::new(state.next_order),
             answers: control::Answers::default(),
             launchers: launchers::Launchers::default(),
             sync: sync::Syncs::default(),
             followers: follow::Followers::default(),
             settling: settle::Settling::default(),
             stopped: HashSet::new(),
-            cleaning: HashSet::new(),
-            turned_away: hand_over::TurnedAway::default(),
             timers: timers::Timers::default(),
             done,
             connections: 0,
-            stopping: false,
             damaged_ledger: unreadable::of_ledger(&state),
-            broken: None,
+            leaving: None,
         };
         agent.recover(state);
         let mailboxes = Mailboxes {
@@ -174,7 +174,7 @@ impl Agent {
         self.open_launchers();
         self.turn_end();
         let mut batch = Vec::with_capacity(config::BATCH);
-        while !self.stopping && self.broken.is_none() {
+        while self.leaving.is_none() {
             let deadline = self.next_deadline();
             // The agent holds an end of both boxes: neither ever closes.
             tokio::select! {
@@ -224,7 +224,7 @@ impl Agent {
             Message::Clean(candidates, rehearsal, answer) => {
                 self.clean(candidates, rehearsal, answer);
             }
-            Message::Cleaned(tokens) => self.cleaned(&tokens),
+            Message::Cleaned(tokens) => self.admission.cleaned(&tokens),
             Message::Open(answer) => drop(answer.send(self.open_runs())),
             // A caller that has left needs no answer; this holds for all
             // answers here.
@@ -238,7 +238,7 @@ impl Agent {
             Message::Done(done) => self.done(done),
             Message::Until(token, until, answer) => self.until(token, until, answer),
             Message::Connection(change) => self.connections += change,
-            Message::Stop => self.stopping = true,
+            Message::Stop => drop(self.leaving.get_or_insert(End::Orderly)),
         }
     }
 
@@ -331,9 +331,9 @@ impl Agent {
             let _ = tokio::time::timeout(config::RETIRE_PATIENCE, gone).await;
         }
         self.launchers.flush();
-        match self.broken {
-            Some(error) => End::Broken(error),
-            None => match self.ledger.syncer().sync_data() {
+        match self.leaving {
+            Some(End::Broken(error)) => End::Broken(error),
+            Some(End::Orderly) | None => match self.ledger.syncer().sync_data() {
                 Ok(()) => End::Orderly,
                 Err(error) => End::Broken(error),
             },

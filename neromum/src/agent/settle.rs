@@ -18,6 +18,7 @@ use super::{Agent, Done, Entry};
 use crate::config;
 use crate::core::Stage;
 use crate::runs::{gone, segments};
+use crate::warden::orders::Watcher;
 
 /// Ended runs whose output was not read to the end.
 #[derive(Debug, Default)]
@@ -136,16 +137,16 @@ impl Agent {
             self.settling.given.insert(run_dir, token);
         }
         self.settling.running = true;
-        let (program, socket) = (self.setup.watcher.clone(), self.setup.socket.clone());
+        let watcher = self.setup.orders.watcher.clone();
         let report = Report::new(self.done.clone(), Done::SettlerGone);
         #[expect(
             clippy::disallowed_methods,
             reason = "the drop of `report` tells the agent its end, whatever ended it"
         )]
         tokio::spawn(async move {
-            let settled = settle(&program, &socket, &lines, &report, PATIENCE).await;
+            let settled = settle(&watcher, &lines, &report, PATIENCE).await;
             if let Err(error) = settled {
-                tracing::error!(%error, program = %program.display(), "settling failed");
+                tracing::error!(%error, program = %watcher.program.display(), "settling failed");
             }
         });
     }
@@ -249,16 +250,15 @@ const PATIENCE: Patience = Patience {
 
 /// Runs one `nerokid settle` and passes its answers on as they arrive.
 async fn settle(
-    program: &Path,
-    socket: &Path,
+    watcher: &Watcher,
     lines: &[u8],
     report: &Report,
     patience: Patience,
 ) -> std::io::Result<()> {
-    let mut child = tokio::process::Command::new(program)
+    let mut child = tokio::process::Command::new(&watcher.program)
         .arg("settle")
         .arg("--socket")
-        .arg(socket)
+        .arg(&watcher.socket)
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -350,7 +350,8 @@ mod tests {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         let (done, _boxes) = mpsc::unbounded_channel();
         let report = Report::new(done, Done::SettlerGone);
-        settle(&program, Path::new("/none"), lines, &report, patience).await
+        let socket = PathBuf::from("/none");
+        settle(&Watcher { program, socket }, lines, &report, patience).await
     }
 
     #[tokio::test]

@@ -107,7 +107,7 @@ impl Agent {
             // After a failed sync the state of the disk is unknown, and a second
             // sync would report success wrongly.
             tracing::error!(%error, "the ledger cannot be synced: leaving");
-            self.broken = Some(error);
+            self.leaving = Some(super::End::Broken(error));
             return;
         }
         for token in group.ends {

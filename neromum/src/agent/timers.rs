@@ -109,7 +109,7 @@ impl Agent {
         self.looks_due(now);
         if due(&mut self.timers.leave) {
             tracing::info!("nothing to do: leaving");
-            self.stopping = true;
+            self.leaving = Some(super::End::Orderly);
         }
         self.settling_due(now);
     }

@@ -34,9 +34,11 @@ impl Agent {
         if self.core.run(&token).is_none() {
             match self.adopt(token, id) {
                 Adopted::Known => {}
-                Adopted::Unknown if self.cleaning.contains(&token) => return Ok(Outcome::Ended),
+                Adopted::Unknown if self.admission.is_cleaning(&token) => {
+                    return Ok(Outcome::Ended);
+                }
                 Adopted::Unknown => {
-                    self.turned_away.add(token, turn);
+                    self.admission.turn_away(token, turn);
                     return Ok(match was_withdrawn(&self.run_dir(id), token) {
                         true => Outcome::NeverStarted,
                         false => Outcome::UnknownRun,
@@ -90,7 +92,7 @@ impl Agent {
         }
         tracing::info!(run = %id, "withdrawn: another node may have the run");
         self.core.cancel(token);
-        self.turned_away.add(token, NEVER_AGAIN);
+        self.admission.turn_away(token, NEVER_AGAIN);
         self.give_away(token, id);
         Ok(Outcome::NeverStarted)
     }

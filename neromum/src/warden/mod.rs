@@ -3,3 +3,4 @@
 //! orders.
 
 pub mod bare;
+pub mod orders;

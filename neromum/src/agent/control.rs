@@ -67,6 +67,9 @@ pub enum Outcome {
     GoesOn,
 }
 
+/// Gets the outcomes of a call, in the order of its runs.
+pub(super) type OutcomesTo = oneshot::Sender<Result<Vec<Outcome>, Refused>>;
+
 impl From<Outcome> for v1::cancel_reply::Outcome {
     fn from(outcome: Outcome) -> Self {
         match outcome {
@@ -128,11 +131,7 @@ impl Answers {
 }
 
 impl Agent {
-    pub(super) fn end(
-        &mut self,
-        ending: Ending,
-        answer: oneshot::Sender<Result<Vec<Outcome>, Refused>>,
-    ) {
+    pub(super) fn end(&mut self, ending: Ending, answer: OutcomesTo) {
         if let Some(known) = ending.request.and_then(|id| self.answers.find(id)) {
             self.answer_when_synced(answer, known);
             return;

@@ -7,7 +7,7 @@ use nero_model::{RunId, RunToken};
 use nero_wire::v1::{FollowRequest, HandOverReply, KidCommand, RuleSet};
 use tokio::sync::{mpsc, oneshot};
 
-use super::control::{Ending, Outcome};
+use super::control::{Ending, Outcome, OutcomesTo};
 use super::{Candidate, FollowStream, KidNews, Placing, Verdict};
 use crate::core::Stage;
 use crate::warden::bare;
@@ -18,7 +18,7 @@ pub(super) enum Message {
     /// Hand over runs whose folders are made.
     HandOver(Placing, oneshot::Sender<HandOverReply>),
     /// Request the end of runs.
-    End(Ending, oneshot::Sender<Result<Vec<Outcome>, Refused>>),
+    End(Ending, OutcomesTo),
     /// Set the rules of one run.
     SetRules(RunToken, RuleSet, oneshot::Sender<Result<u64, Refused>>),
     /// Clean the folders of runs; with `true`, only decide.

@@ -4,9 +4,9 @@
 
 use nero_journal::v1::LedgerExited;
 use nero_model::RunToken;
-use tokio::sync::oneshot;
 
-use super::{Agent, Done, Outcome, Refused};
+use super::control::OutcomesTo;
+use super::{Agent, Done, Outcome};
 use crate::config;
 use crate::core::Stage;
 use crate::ledger::{Kept, State};
@@ -26,7 +26,7 @@ pub struct Syncs {
 #[derive(Debug, Default)]
 struct Group {
     ends: Vec<RunToken>,
-    cancels: Vec<(oneshot::Sender<Result<Vec<Outcome>, Refused>>, Vec<Outcome>)>,
+    cancels: Vec<(OutcomesTo, Vec<Outcome>)>,
 }
 
 impl Group {
@@ -69,11 +69,7 @@ impl Agent {
     }
 
     /// Replies to a cancel once its record is durable.
-    pub(super) fn answer_when_synced(
-        &mut self,
-        answer: oneshot::Sender<Result<Vec<Outcome>, Refused>>,
-        reply: Vec<Outcome>,
-    ) {
+    pub(super) fn answer_when_synced(&mut self, answer: OutcomesTo, reply: Vec<Outcome>) {
         self.sync.next.cancels.push((answer, reply));
     }
 

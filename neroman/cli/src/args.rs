@@ -23,8 +23,8 @@ pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
 pub use node::{Node, NodeAdd, Warden, YesNo};
 
 use complete::{
-    config_key, config_value, node_name, node_or_run, picked, picked_or_path, status_word,
-    target_name,
+    config_key, config_value, help_word, node_name, node_or_run, picked, picked_or_path,
+    picked_or_removed, status_word, target_name,
 };
 
 /// One step, read.
@@ -155,6 +155,7 @@ pub enum Verb {
     #[command(after_help = "Examples:\n  neroman help start\n  neroman help selectors")]
     Help {
         /// A verb or a topic
+        #[arg(add = help_word())]
         topic: Option<String>,
     },
     /// The version of this program
@@ -210,7 +211,7 @@ pub struct Status {
 pub struct Show {
     /// An experiment (144) or a run (144.2)
     #[arg(value_name = "ID|RUN", add = picked())]
-    pub what: String,
+    pub picked: String,
     #[command(flatten)]
     pub json: Json,
 }
@@ -297,7 +298,7 @@ pub struct Abort {
 pub struct Remove {
     /// Experiments; one with a live run stays. Their results stay, and no other
     /// experiment ever gets their numbers
-    #[arg(required = true, value_name = "SEL", add = picked())]
+    #[arg(required = true, value_name = "SEL", add = picked_or_removed())]
     pub picked: Vec<String>,
     /// Bring back what was removed
     #[arg(long)]
@@ -463,82 +464,22 @@ pub enum Shell {
     Fish,
 }
 
-impl Verb {
+/// A verb as it was typed.
+#[derive(Debug)]
+pub struct Typed {
+    /// The verb with its options and operands.
+    pub verb: Verb,
     /// Whether `--json` was given.
-    pub fn json(&self) -> bool {
-        match self {
-            Self::Add(args) => args.json.json,
-            Self::Status(args) => args.json.json,
-            Self::Show(args) => args.json.json,
-            Self::Start(args) => args.launch.json.json,
-            Self::Restart(args) => args.launch.json.json,
-            Self::Abort(args) => args.json.json,
-            Self::Rm(args) => args.json.json,
-            Self::Wait(args) => args.json.json,
-            Self::Metrics(args) => args.json.json,
-            Self::Results(args) => args.json.json,
-            Self::Path(args) => args.json.json,
-            Self::Fetch(args) => args.json.json,
-            Self::Clean(args) => args.json.json,
-            Self::Du(args) => args.json.json,
-            Self::Node(args) => args.json(),
-            Self::Version(json) => json.json,
-            Self::Config(Config::Show { json, .. } | Config::Set { json, .. }) => json.json,
-            Self::Rule(
-                Rule::List { json, .. } | Rule::Add { json, .. } | Rule::Rm { json, .. },
-            ) => json.json,
-            Self::Daemon(Daemon::Start(json) | Daemon::Stop(json) | Daemon::Status(json)) => {
-                json.json
-            }
-            Self::Daemon(Daemon::Run { .. } | Daemon::Logs { .. })
-            | Self::Logs(_)
-            | Self::Shell(_)
-            | Self::Exec(_)
-            | Self::Completions { .. }
-            | Self::Help { .. } => false,
-        }
-    }
-}
-
-impl Verb {
+    pub json: bool,
     /// The words that select experiments or runs.
-    pub fn picked(&self) -> &[String] {
-        use std::slice::from_ref;
-        match self {
-            Self::Status(args) => &args.picked,
-            Self::Show(args) => from_ref(&args.what),
-            Self::Start(args) => &args.picked,
-            Self::Restart(args) => &args.picked,
-            Self::Abort(args) => &args.picked,
-            Self::Rm(args) => &args.picked,
-            Self::Wait(args) => &args.picked,
-            Self::Logs(args) => &args.picked,
-            Self::Metrics(args) => from_ref(&args.picked),
-            Self::Results(args) => &args.picked,
-            Self::Path(args) => &args.picked,
-            Self::Fetch(args) => &args.picked,
-            Self::Clean(args) => &args.picked,
-            Self::Rule(Rule::List { picked, .. }) => picked,
-            Self::Rule(Rule::Add { picked, .. } | Rule::Rm { picked, .. }) => from_ref(picked),
-            Self::Add(_)
-            | Self::Node(_)
-            | Self::Shell(_)
-            | Self::Exec(_)
-            | Self::Du(_)
-            | Self::Config(_)
-            | Self::Daemon(_)
-            | Self::Completions { .. }
-            | Self::Help { .. }
-            | Self::Version(_) => &[],
-        }
-    }
+    pub picked: Vec<String>,
 }
 
 /// A step that was read.
 #[derive(Debug)]
 pub enum Read {
     /// A verb to do.
-    Do(Box<Verb>),
+    Do(Box<Typed>),
     /// Help to print.
     Help(String),
 }
@@ -552,9 +493,9 @@ pub fn read(step: &Step) -> Result<Read, Fault> {
         .into_iter()
         .map(str::to_owned)
         .chain(step.words.iter().cloned());
-    let matches = line_of(step.verb).try_get_matches_from(words);
-    match matches.and_then(|matches| Line::from_arg_matches(&matches)) {
-        Ok(line) => Ok(Read::Do(Box::new(line.verb))),
+    let typed = line_of(step.verb).try_get_matches_from(words);
+    match typed.and_then(|matches| typed_of(&matches)) {
+        Ok(typed) => Ok(Read::Do(Box::new(typed))),
         Err(error) if error.kind() == clap::error::ErrorKind::DisplayHelp => {
             Ok(Read::Help(error.render().to_string()))
         }
@@ -575,6 +516,21 @@ fn line_of(verb: &str) -> clap::Command {
         }),
         Some(_) | None => line,
     }
+}
+
+/// Reads what verbs have in common by the names of their options.
+fn typed_of(matches: &clap::ArgMatches) -> Result<Typed, clap::Error> {
+    let mut verb = matches;
+    while let Some((_, part)) = verb.subcommand() {
+        verb = part;
+    }
+    let json = verb.try_get_one::<bool>("json").ok().flatten();
+    let picked = verb.try_get_many::<String>("picked").ok().flatten();
+    Ok(Typed {
+        json: json.is_some_and(|json| *json),
+        picked: picked.into_iter().flatten().cloned().collect(),
+        verb: Line::from_arg_matches(matches)?.verb,
+    })
 }
 
 /// The verbs that `help` lists, with one line each.

@@ -61,7 +61,7 @@ fn verbs(words: &[String]) -> Result<Vec<args::Read>, Fault> {
     if steps.is_empty() {
         let fault = Fault::usage("a verb is missing");
         return Err(Fault {
-            report: verb::help::overview(),
+            report: verb::help::overview(say::Screen::find().width),
             ..fault.hint("`neroman status` shows what there is")
         });
     }
@@ -71,7 +71,7 @@ fn verbs(words: &[String]) -> Result<Vec<args::Read>, Fault> {
 /// Does the steps in order; the first that fails ends the line.
 fn follow(verbs: Vec<args::Read>, daemon: Serve) -> u8 {
     if let [args::Read::Do(only)] = verbs.as_slice()
-        && let args::Verb::Daemon(args::Daemon::Run { own_session }) = **only
+        && let args::Verb::Daemon(args::Daemon::Run { own_session }) = only.verb
     {
         let served = verb::daemon::serve(own_session, daemon);
         return served.unwrap_or_else(|fault| tell(fault, false));
@@ -130,7 +130,7 @@ async fn all(session: &mut Session, verbs: Vec<args::Read>) -> u8 {
     for (at, read) in verbs.into_iter().enumerate() {
         let (json, ended) = match read {
             args::Read::Help(text) => (false, session.out.text(&text).map(|()| code::OK)),
-            args::Read::Do(verb) => (verb.json(), verb::run(session, &verb).await),
+            args::Read::Do(typed) => (typed.json, verb::run(session, &typed).await),
         };
         let ended = match ended {
             Ok(ended) => ended,

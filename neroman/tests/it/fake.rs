@@ -43,6 +43,8 @@ pub struct Answers {
     pub wait: Vec<WaitEvent>,
     pub watch: Vec<WatchEvent>,
     pub logs: Vec<LogChunk>,
+    /// What ends a log in the place of its last chunk.
+    pub log_fails: Option<Status>,
     pub metrics: MetricsReply,
     pub paths: PathsReply,
     pub rules: RuleListReply,
@@ -458,6 +460,11 @@ impl Man for Service {
             .filter(|chunk| !request.use_offset || chunk.offset >= from || chunk.end)
             .cloned()
             .collect();
+        if let Some(status) = self.answers.log_fails.clone() {
+            let rest = rest.into_iter().map(Ok).chain([Err(status)]);
+            let rest: Vec<_> = rest.collect();
+            return Ok(Response::new(Box::pin(tokio_stream::iter(rest))));
+        }
         Ok(self.said_or_cut(rest))
     }
 

@@ -680,6 +680,14 @@ fn what_picks_experiments_is_completed() {
             experiments: vec![one, samples::experiment(15, "fit_b", "running")],
             ..ListReply::default()
         },
+        hides: RemoveReply {
+            experiments: vec![remove_reply::One {
+                experiment: 3,
+                name: "gone".into(),
+                ..remove_reply::One::default()
+            }],
+            ..RemoveReply::default()
+        },
         ..Answers::default()
     });
     let complete = |words: &[&str]| completed(fake.command(&[&["--"], words].concat()), words);
@@ -693,6 +701,17 @@ fn what_picks_experiments_is_completed() {
     assert_eq!(complete(&["neroman", "status", "--json", "fit_b"]), "fit_b");
     assert_eq!(complete(&["neroman", "rule", "rm", "fit_a"]), "fit_a");
     assert_eq!(complete(&["neroman", "exec", "1"]), "14\n15");
+    assert_eq!(complete(&["neroman", "logs", "14."]), "14.1");
+    assert_eq!(complete(&["neroman", "rm", "--undo", "3"]), "3");
+    assert_eq!(complete(&["neroman", "rm", "--undo", "go"]), "gone");
+    let asked = fake.requests();
+    let mut removals = asked.iter().filter(|call| call.starts_with("rm "));
+    assert!(
+        removals.all(|call| call.ends_with("undo true dry true")),
+        "{asked:?}"
+    );
+    assert_eq!(complete(&["neroman", "help", "sel"]), "selectors");
+    assert_eq!(complete(&["neroman", "help", "sho"]), "show");
 }
 
 /// The output for a shell that asks to complete the last of these words.

@@ -579,6 +579,27 @@ fn logs_into_a_pipe_are_the_bytes() {
 }
 
 #[test]
+fn an_error_among_several_logs_begins_a_line_of_its_own() {
+    let fake = Fake::new(Answers {
+        list: ListReply {
+            experiments: samples::four(),
+            ..ListReply::default()
+        },
+        logs: vec![LogChunk {
+            data: b"whole\nhalf".to_vec(),
+            ..LogChunk::default()
+        }],
+        log_fails: Some(tonic::Status::internal("the disk broke")),
+        ..Answers::default()
+    });
+    let ran = fake.run(&["logs", "all"]);
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.err.contains("the disk broke"), "{ran:?}");
+    assert!(ran.out.ends_with("whole\nhalf\n"), "{ran:?}");
+    assert!(ran.out.contains("half\n\n==> "), "{ran:?}");
+}
+
+#[test]
 fn tables_of_rules_nodes_results_and_the_daemon() {
     let fake = Fake::new(Answers {
         list: ListReply {
@@ -622,6 +643,13 @@ fn an_option_that_is_not_there_is_no_value() {
 fn help_lists_what_is_there() {
     let fake = Fake::new(Answers::default());
     insta::assert_snapshot!("help", fake.ok(&["help"]));
+    for columns in ["40", "60", "80"] {
+        let mut asked = fake.command(&["help"]);
+        let ran = Ran::of(asked.env("COLUMNS", columns).output().expect("it runs"));
+        let width = columns.parse().expect("a number");
+        let too_wide = |line: &&str| line.chars().count() > width;
+        assert_eq!(ran.out.lines().find(too_wide), None, "{columns}");
+    }
     assert!(!fake.ok(&["start", "--help"]).contains("--at-most"));
     assert!(fake.ok(&["--version"]).starts_with("neroman 0."));
     assert!(fake.ok(&["completions", "bash"]).contains("_neroman"));

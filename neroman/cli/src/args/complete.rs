@@ -10,7 +10,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use nero_config::{ANY, Config};
 use nero_model::Home;
 
-pub use picks::{picked, picked_or_path};
+pub use picks::{picked, picked_or_path, picked_or_removed};
 
 /// The variable by which a shell's script asks for completions.
 pub const ASKED_BY: &str = "NERONET_COMPLETE";
@@ -71,6 +71,11 @@ pub fn node_or_run() -> ArgValueCompleter {
         let nodes = config().iter().flat_map(nodes).collect();
         picks::last_element(begun, nodes)
     })
+}
+
+/// Completes what `help` explains.
+pub fn help_word() -> ArgValueCompleter {
+    ArgValueCompleter::new(|begun: &OsStr| fitting(begun, crate::verb::help::words()))
 }
 
 /// Completes a key of `config set`.

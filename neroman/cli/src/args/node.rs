@@ -127,21 +127,6 @@ pub enum Warden {
     Generic,
 }
 
-impl Node {
-    /// Whether `--json` was given.
-    pub fn json(&self) -> bool {
-        match self {
-            Self::Add(args) => args.json.json,
-            Self::List(json)
-            | Self::Rm { json, .. }
-            | Self::Doctor { json, .. }
-            | Self::Connect { json, .. }
-            | Self::Gone { json, .. }
-            | Self::TakeOver { json, .. } => json.json,
-        }
-    }
-}
-
 fn size(text: &str) -> Result<u64, String> {
     nero_model::units::parse_bytes(text).map_err(|error| error.to_string())
 }

@@ -22,7 +22,7 @@ pub fn section<'a>(page: &'a str, heading: &str) -> &'a str {
 
 /// Markdown as plain text of at most this width.
 pub fn plain(text: &str, width: u16) -> String {
-    let width = usize::from(width).clamp(40, WIDTH_MAX);
+    let width = clamped(width);
     let mut shown = String::new();
     for block in blocks(text) {
         if !shown.is_empty() {
@@ -48,6 +48,16 @@ pub fn plain(text: &str, width: u16) -> String {
         }
     }
     shown
+}
+
+/// Words in lines that fit, all but the first behind as many blanks as `begin` has
+/// characters.
+pub fn folded(begin: &str, text: &str, width: u16) -> String {
+    filled(text, begin, begin.chars().count(), clamped(width))
+}
+
+fn clamped(width: u16) -> usize {
+    usize::from(width).clamp(40, WIDTH_MAX)
 }
 
 enum Block {

@@ -29,6 +29,9 @@ impl Screen {
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        // A shell that exports it knows the width of the terminal behind a pipe.
+        let columns = std::env::var("COLUMNS").ok();
+        let columns = columns.and_then(|columns| columns.parse().ok());
         Self {
             tty,
             can_ask: io::stdin().is_terminal() && io::stderr().is_terminal(),
@@ -36,6 +39,7 @@ impl Screen {
             width: size
                 .map(|size| size.ws_col)
                 .filter(|width| *width > 0)
+                .or(columns.filter(|width| *width > 0))
                 .unwrap_or(WIDTH),
             height: size
                 .map(|size| size.ws_row)

@@ -7,24 +7,25 @@ use serde_json::json;
 use crate::args::{self, Read, Shell};
 use crate::fault::{Fault, Stop, code};
 use crate::names;
-use crate::say::{Out, page};
+use crate::say::{Out, Screen, page};
 use crate::steps::Step;
 
-const BEFORE: &str = "\
-neroman runs, watches and steers computational experiments.
+const BEFORE: &str = "neroman runs, watches and steers computational experiments.";
 
-usage: neroman VERB …        or as flags, in order: neroman --add . --start all --wait all
+const USAGE: [(&str, &str); 2] = [
+    ("usage: ", "neroman VERB …"),
+    (
+        "or as flags, in order: ",
+        "neroman --add . --start all --wait all",
+    ),
+];
 
-";
-
-const AFTER: &str = "
-SEL picks experiments: 144  124-186  1-9:2  all  last  crashed  a name  a glob (lr_*)  and
-expressions ('runtime > 2h && error_rate > 0.40', 'tmod<1h'); commas join.
-
-`neroman help VERB` shows options and examples. Most verbs take --json. Nothing to begin with?
-`neroman status` prints what to type. These have a page of their own, as `neroman help rules`:
-
-";
+const AFTER: [&str; 2] = [
+    "SEL picks experiments: 144, 124-186, 1-9:2, all, last, crashed, a name, a glob (lr_*), and \
+     expressions ('runtime > 2h && error_rate > 0.40', 'tmod<1h'); commas join.",
+    "`neroman help VERB` shows options and examples. Most verbs take --json. Nothing to begin with? \
+     `neroman status` prints what to type. These have a page of their own, as `neroman help rules`:",
+];
 
 const SELECTORS: &str = include_str!("../../../../docs/selectors.md");
 const NODES: &str = include_str!("../../../../docs/nodes.md");
@@ -78,7 +79,7 @@ const TOPICS: [Topic; 5] = [
 /// `help [VERB|TOPIC]`.
 pub fn run(out: &Out, wanted: Option<&str>) -> Result<u8, Stop> {
     let Some(wanted) = wanted else {
-        out.text(&overview())?;
+        out.text(&overview(out.screen.width))?;
         return Ok(code::OK);
     };
     let wanted = wanted.trim_start_matches('-');
@@ -114,17 +115,30 @@ pub fn completions(out: &Out, shell: Shell) -> Result<u8, Stop> {
     Ok(code::OK)
 }
 
-/// Every verb with its line.
-pub fn overview() -> String {
-    let mut text = String::from(BEFORE);
-    for (verb, about) in args::listed() {
-        text.push_str(&format!("  {verb:<12} {about}\n"));
-    }
-    text.push_str(AFTER);
-    for topic in &TOPICS {
-        text.push_str(&format!("  {:<12} {}\n", topic.name, topic.about));
-    }
-    text
+/// Every verb with its line, and the topics.
+pub fn overview(width: u16) -> String {
+    let fold = |begin: &str, text: &str| page::folded(begin, text, width);
+    let row = |(name, about): (String, String)| fold(&format!("  {name:<12} "), &about);
+    let usage = USAGE.map(|(begin, line)| fold(begin, line)).concat();
+    let verbs: String = args::listed().into_iter().map(row).collect();
+    let after = AFTER.map(|text| fold("", text)).join("\n");
+    let topics = TOPICS.iter();
+    let topics = topics.map(|topic| row((topic.name.to_owned(), topic.about.to_owned())));
+    let before = fold("", BEFORE);
+    format!(
+        "{before}\n{usage}\n{verbs}\n{after}\n{}",
+        topics.collect::<String>()
+    )
+}
+
+/// The words that `help` explains, with a line each: verbs and topics.
+pub fn words() -> impl Iterator<Item = (String, String)> {
+    let topics = TOPICS.iter();
+    let topics = topics.map(|topic| (topic.name.to_owned(), topic.about.to_owned()));
+    let verbs = args::listed();
+    // `config` is a verb and a topic.
+    let topics = topics.filter(move |(name, _)| name != "config");
+    verbs.into_iter().chain(topics)
 }
 
 /// The help of a verb.
@@ -154,7 +168,7 @@ fn of(topic: &str) -> Result<String, Fault> {
     };
     match args::read(&step)? {
         Read::Help(text) => Ok(text),
-        Read::Do(_) => Ok(overview()),
+        Read::Do(_) => Ok(overview(Screen::find().width)),
     }
 }
 
@@ -208,7 +222,7 @@ mod tests {
 
     #[test]
     fn help_lists_its_topics_and_finds_them() {
-        let all = overview();
+        let all = overview(100);
         for topic in &TOPICS {
             assert!(all.contains(&format!("\n  {:<12} ", topic.name)), "{all}");
             assert!(

@@ -31,14 +31,14 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
         use_offset: false,
     };
     if is_number(&asked.what) {
-        return one(session, asked, "").await.map(|_| code::OK);
+        return one(session, asked, "", &mut None).await.map(|()| code::OK);
     }
     let views = listed(session, args).await?;
     match views.as_slice() {
         [view] => {
             let what = run_of(view).unwrap_or_else(|| view.id.to_string());
             let asked = LogsRequest { what, ..asked };
-            one(session, asked, "").await.map(|_| code::OK)
+            one(session, asked, "", &mut None).await.map(|()| code::OK)
         }
         views => several(session, &asked, views).await,
     }
@@ -118,9 +118,14 @@ async fn several(
             },
             ..asked.clone()
         };
-        match one(session, asked, run).await {
-            Ok(Some(b'\n')) | Ok(None) => {}
-            Ok(Some(_)) => session.out.line("")?,
+        let mut last = None;
+        let ended = one(session, asked, run, &mut last).await;
+        // What follows, an error too, begins a line of its own.
+        if last.is_some_and(|byte| byte != b'\n') {
+            session.out.line("")?;
+        }
+        match ended {
+            Ok(()) => {}
             Err(Stop::Fault(fault)) => {
                 session
                     .out
@@ -138,18 +143,18 @@ async fn several(
 }
 
 /// The log of one run. Its name begins what is noted, where several are shown.
-/// Returns the last byte that was printed.
+/// `last` becomes the last byte that was printed, also before an error.
 async fn one(
     session: &mut Session,
     mut asked: LogsRequest,
     name: &str,
-) -> Result<Option<u8>, Stop> {
+    last: &mut Option<u8>,
+) -> Result<(), Stop> {
     let of = match name {
         "" => String::new(),
         name => format!("{name}: "),
     };
     let mut shown = Shown::default();
-    let mut last = None;
     let mut notices = Vec::new();
     'log: loop {
         // An own `Out`, apart from the client, which may be replaced.
@@ -184,7 +189,7 @@ async fn one(
                     }
                     if !chunk.data.is_empty() {
                         write(&out, &mut shown, &chunk.data)?;
-                        last = chunk.data.last().copied();
+                        *last = chunk.data.last().copied();
                         asked = from(&asked, chunk.offset + chunk.data.len() as u64);
                     }
                     if chunk.end {
@@ -198,7 +203,7 @@ async fn one(
     }
     finish(&session.out, &mut shown)?;
     if last.is_some() || asked.stderr {
-        return Ok(last);
+        return Ok(());
     }
     let looked = tokio::time::timeout(LOOK_PATIENCE, said_elsewhere(session, &asked.what));
     if looked.await.unwrap_or(false) {
@@ -208,7 +213,7 @@ async fn one(
             .out
             .note(&format!("note: {of}{note}: neroman logs {what} --stderr"));
     }
-    Ok(last)
+    Ok(())
 }
 
 /// Whether the run printed to standard error.

@@ -25,7 +25,7 @@ mod status;
 mod wait;
 mod watch;
 
-use crate::args::Verb;
+use crate::args::{Typed, Verb};
 use crate::fault::Stop;
 use crate::session::Session;
 
@@ -33,10 +33,10 @@ use crate::session::Session;
 ///
 /// # Errors
 /// The error that is printed instead of a result.
-pub async fn run(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
-    match one(session, verb).await {
+pub async fn run(session: &mut Session, typed: &Typed) -> Result<u8, Stop> {
+    match one(session, &typed.verb).await {
         Err(Stop::Fault(fault)) => {
-            let fault = on_node::hinted(session, *fault, verb.picked()).await;
+            let fault = on_node::hinted(session, *fault, &typed.picked).await;
             Err(fault.into())
         }
         other => other,

@@ -23,7 +23,7 @@ const TAIL_LINES: usize = 10;
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Show) -> Result<u8, Stop> {
     let asked = ShowRequest {
-        what: args.what.clone(),
+        what: args.picked.clone(),
         zone: zone(),
     };
     let client = session.client().await?;

@@ -10,10 +10,13 @@ use clap_complete::engine::{
 };
 use nero_expr::{State, is_name_char};
 use nero_model::Home;
-use nero_wire::v1::{ExperimentView, ListReply, ListRequest, Selection};
+use nero_wire::v1::{
+    ExperimentView, ListReply, ListRequest, RemoveReply, RemoveRequest, Selection,
+};
 
 use super::{Word, fitting};
 use crate::connect::{Client, Program};
+use crate::session::request;
 
 /// A person who pressed a key waits no longer.
 const PATIENCE: Duration = Duration::from_millis(800);
@@ -25,6 +28,14 @@ const WORDS_MAX: usize = 200;
 /// Completes a selector.
 pub fn picked() -> ArgValueCompleter {
     ArgValueCompleter::new(|begun: &OsStr| last_element(begun, Vec::new()))
+}
+
+/// Completes a selector of `rm`, after `--undo` what was removed.
+pub fn picked_or_removed() -> ArgValueCompleter {
+    ArgValueCompleter::new(|begun: &OsStr| {
+        let is_undo = std::env::args().any(|word| word == "--undo");
+        last_of(begun, Vec::new(), is_undo)
+    })
 }
 
 /// Completes a selector or a path.
@@ -41,6 +52,10 @@ pub fn picked_or_path() -> ArgValueCompleter {
 /// Completes the last of the elements that commas join; `others` are words
 /// that stand alone.
 pub fn last_element(begun: &OsStr, others: Vec<Word>) -> Vec<CompletionCandidate> {
+    last_of(begun, others, false)
+}
+
+fn last_of(begun: &OsStr, others: Vec<Word>, removed: bool) -> Vec<CompletionCandidate> {
     let Some(text) = begun.to_str() else {
         return Vec::new();
     };
@@ -53,7 +68,10 @@ pub fn last_element(begun: &OsStr, others: Vec<Word>) -> Vec<CompletionCandidate
         .filter(|word| *word != "paused")
         .chain(["all", "last"])
         .map(|word| (word.to_owned(), String::new()));
-    let words: Vec<Word> = alone.chain(states).chain(experiments(last)).collect();
+    let words: Vec<Word> = alone
+        .chain(states)
+        .chain(experiments(last, removed))
+        .collect();
     let words = words.into_iter().filter(|(word, _)| word.starts_with(last));
     let whole = words.take(WORDS_MAX);
     fitting(
@@ -62,23 +80,27 @@ pub fn last_element(begun: &OsStr, others: Vec<Word>) -> Vec<CompletionCandidate
     )
 }
 
-/// Numbers, names and collections of the experiments that this may begin.
-fn experiments(begun: &str) -> Vec<Word> {
+/// Numbers, names and collections of the experiments that this may begin; of removed
+/// ones with `removed`.
+fn experiments(begun: &str, removed: bool) -> Vec<Word> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let Ok(runtime) = runtime else {
         return Vec::new();
     };
-    let asking = async { tokio::time::timeout(PATIENCE, ask(begun)).await };
+    let asking = async { tokio::time::timeout(PATIENCE, ask(begun, removed)).await };
     let views = runtime.block_on(asking).ok().flatten().unwrap_or_default();
     words(begun, &views)
 }
 
 /// None where no daemon runs, or it does not answer.
-async fn ask(begun: &str) -> Option<Vec<ExperimentView>> {
+async fn ask(begun: &str, removed: bool) -> Option<Vec<ExperimentView>> {
     let (home, program) = (Home::find().ok()?, Program::own().ok()?);
     let mut client = Client::connect_only(&home, &program).await.ok()??;
+    if removed {
+        return ask_removed(&mut client).await;
+    }
     if !client.lists_in_parts() {
         return None;
     }
@@ -113,6 +135,27 @@ async fn ask(begun: &str) -> Option<Vec<ExperimentView>> {
     Some(views)
 }
 
+async fn ask_removed(client: &mut Client) -> Option<Vec<ExperimentView>> {
+    let asked = RemoveRequest {
+        request: request(),
+        selection: Some(Selection {
+            text: "all".to_owned(),
+            ..Selection::default()
+        }),
+        undo: true,
+        dry_run: true,
+    };
+    let reply = client.once(asked, async |man, request| man.remove(request).await);
+    let reply: RemoveReply = reply.await.ok()??;
+    let removed = reply.experiments.into_iter().map(|one| ExperimentView {
+        id: one.experiment,
+        name: one.name,
+        state: "removed".to_owned(),
+        ..ExperimentView::default()
+    });
+    Some(removed.collect())
+}
+
 fn words(begun: &str, views: &[ExperimentView]) -> Vec<Word> {
     let mut words = Vec::new();
     let mut seen = BTreeSet::new();
@@ -125,6 +168,14 @@ fn words(begun: &str, views: &[ExperimentView]) -> Vec<Word> {
         let collection = &view.collection;
         if !collection.is_empty() && is_plain(collection) {
             say(format!("{collection}/"), "a collection".to_owned());
+        }
+        // `2.` asks for the runs of 2.
+        if begun.strip_prefix(&format!("{}.", view.id)).is_some() {
+            let run = |run| (format!("{}.{run}", view.id), view.name.clone());
+            (1..=view.run)
+                .map(run)
+                .for_each(|(word, about)| say(word, about));
+            continue;
         }
         // Numbers are many: shown once one is begun.
         if begun.starts_with(|c: char| c.is_ascii_digit()) {
@@ -163,6 +214,7 @@ mod tests {
             name: name.into(),
             collection: "lab".into(),
             state: "crashed".into(),
+            run: 2,
             ..ExperimentView::default()
         };
         let views = [view(14, "fit_a"), view(15, "odd name"), view(16, "crashed")];
@@ -174,5 +226,6 @@ mod tests {
         assert_eq!(shown(""), ["lab/", "fit_a"]);
         assert_eq!(shown("1"), ["14", "15", "16"]);
         assert_eq!(shown("lab/f"), ["lab/fit_a"]);
+        assert_eq!(shown("14."), ["14.1", "14.2"]);
     }
 }

@@ -85,11 +85,12 @@ impl World {
     }
 
     fn configuration(&self) -> String {
-        let mut text = "nodes:\n  local: {cpus: 12, min_free: 20M}\n".to_owned();
-        // Hosts have so few processors that runs wait there, and go to the other ones.
-        for host in self.host_names() {
+        // So few processors that runs wait, and go to the node that is free first.
+        let local = if self.hosts.is_some() { 4 } else { 12 };
+        let mut text = format!("nodes:\n  local: {{cpus: {local}, min_free: 20M}}\n");
+        for (host, cpus) in self.host_names().iter().zip([1, 3].into_iter().cycle()) {
             text.push_str(&format!(
-                "  {host}: {{address: {host}, cpus: 3, min_free: 1M}}\n"
+                "  {host}: {{address: {host}, cpus: {cpus}, min_free: 1M}}\n"
             ));
         }
         if self.hosts.is_some() {

@@ -21,6 +21,7 @@ fn job(number: u64, at: At) -> Job {
         memory_bytes: 0,
         at,
         usual_ms: None,
+        waited_ms: 0,
     }
 }
 
@@ -102,6 +103,13 @@ fn what_its_node_starts_soon_stays() {
         job.usual_ms = Some(1000);
     }
     assert_eq!(moved(&nodes), [], "two seconds are not worth it");
+    nodes[0].jobs[1].waited_ms = 60_000;
+    let both = [to(3, "a", "b"), to(2, "a", "b")];
+    assert_eq!(
+        moved(&nodes),
+        both,
+        "the job before them takes longer than usual"
+    );
 }
 
 #[test]
@@ -222,6 +230,7 @@ impl World {
                     memory_bytes: 0,
                     at,
                     usual_ms: (index % 3 > 0).then_some(job.lasts_ms),
+                    waited_ms: self.now_ms,
                 }
             });
             Member {
@@ -326,6 +335,9 @@ fn starts() -> impl Strategy<Value = Starts> {
 }
 
 proptest! {
+    // Each case simulates hours.
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
     /// Whatever jobs, sizes and disturbances are, no job returns to a node where it
     /// was, and a job that was moved is left alone for a while.
     #[test]

@@ -201,7 +201,7 @@ impl<'a> Queue<'a> {
             let free = matches!(job.at, At::Waits { free: true });
             free && room.fits(job) && may(job.id, to)
         };
-        self.jobs.iter().rposition(|job| goes(job))
+        self.jobs.iter().rposition(goes)
     }
 }
 

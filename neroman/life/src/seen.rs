@@ -134,8 +134,8 @@ impl Run {
 
     /// The node that it left last, where it did not start, and why.
     pub fn came_from(&self) -> Option<(&str, &str)> {
-        let left = self.desk.later.iter().filter(|one| one.left_ms.is_some());
-        left.last().map(|one| (&*one.node, &*one.why))
+        let mut left = self.desk.later.iter().filter(|one| one.left_ms.is_some());
+        left.next_back().map(|one| (&*one.node, &*one.why))
     }
 
     /// Whether this journal proves the end that was told of the run.

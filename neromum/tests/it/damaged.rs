@@ -196,8 +196,9 @@ async fn one_live(node: &mut Node) -> (RunSpec, PathBuf) {
     let launcher = node.launcher().await;
     let (shim, _) = node.claim(&spec);
     node.kill_mum();
-    kill(shim, Signal::KILL);
+    // A launcher that sees the shim's end records the job beside the claim.
     kill(launcher, Signal::KILL);
+    kill(shim, Signal::KILL);
     let claim = node.run_dir(&spec).join("1/claim");
     (spec, claim)
 }

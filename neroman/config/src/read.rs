@@ -41,10 +41,10 @@ const NODE_WORDS_LATER: &[&str] = &[
     "data",
 ];
 
-/// Words of `listen`.
 /// The words of a group.
 const GROUP_WORDS: &[&str] = &["nodes", "balance"];
 const BALANCE: &[(&str, bool)] = &[("on", true), ("off", false)];
+/// Words of `listen`.
 const LISTEN: &[(&str, Listen)] = &[("auto", Listen::Auto), ("never", Listen::Never)];
 
 /// What a file may hold.

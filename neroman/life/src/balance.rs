@@ -242,14 +242,17 @@ pub fn decide(nodes: &[Member], may: May<'_>) -> Vec<Move> {
 }
 
 /// Whether a node may get runs: it starts them, none waits there, and none is on its
-/// way there.
+/// way there. A run on a node that does not answer is not on its way.
 fn has_room(node: &Member, nodes: &[Member]) -> bool {
     let waits = |job: &Job| job.at != At::Begun;
     let comes = |job: &Job| matches!(&job.at, At::Leaves { to } if *to == node.name);
     node.starts == Starts::Yes
         && Room::of(node).cores > 0.0
         && !node.jobs.iter().any(waits)
-        && !nodes.iter().any(|other| other.jobs.iter().any(comes))
+        && !nodes
+            .iter()
+            .filter(|other| other.starts != Starts::Silent)
+            .any(|other| other.jobs.iter().any(comes))
 }
 
 /// Whether a run waits on its node, and another one may have it. A run that goes on
@@ -269,7 +272,7 @@ pub fn waits_freely(run: &Run) -> bool {
     waits && run.of_several() && !bound && !asked
 }
 
-/// Whether the run left this node once, because that had no room for it.
+/// Whether the run left this node once without a start.
 pub fn left(run: &Run, node: &str) -> bool {
     let mut left = run.desk.later.iter();
     left.any(|one| one.node == node && one.left_ms.is_some())

@@ -136,6 +136,19 @@ fn no_run_goes_to_or_from_a_node_that_does_not_answer() {
     assert_eq!(moved(&nodes), []);
 }
 
+#[test]
+fn a_node_that_died_during_a_recall_keeps_no_run_from_the_node_with_room() {
+    let mut nodes = [
+        node("a", 1.0, &[1], &[2]),
+        node("b", 1.0, &[], &[]),
+        node("c", 1.0, &[11], &[12]),
+    ];
+    nodes[0].jobs[1].at = At::Leaves { to: "b".to_owned() };
+    assert_eq!(moved(&nodes), [], "one is on its way to b");
+    nodes[0].starts = Starts::Silent;
+    assert_eq!(moved(&nodes), [to(12, "c", "b")]);
+}
+
 /// A job of the simulation.
 #[derive(Clone, Debug)]
 struct Sim {
@@ -244,9 +257,14 @@ impl World {
         (0..self.cpus.len()).map(member).collect()
     }
 
-    /// Lets what was recalled arrive, unless its node started it meanwhile.
+    /// Lets what was recalled arrive, unless its node started it meanwhile, or does not
+    /// answer.
     fn recall(&mut self) {
         for job in &mut self.jobs {
+            let here = job.been.last();
+            if here.is_some_and(|here| self.starts[*here] == Starts::Silent) {
+                continue;
+            }
             let Some(to) = job.going.take() else { continue };
             job.been.push(to);
             job.moved_ms = Some(self.now_ms);

@@ -503,19 +503,32 @@ pub fn read(step: &Step) -> Result<Read, Fault> {
     }
 }
 
-/// The verbs, one of them with its options. It keeps its text: clap would give it
-/// that of the type of its options when it learns them.
+/// The verbs, one of them with its options.
 fn line_of(verb: &str) -> clap::Command {
     let line = command().clone();
     match line.find_subcommand(verb) {
-        Some(found) if !found.has_subcommands() => line.mut_subcommand(verb, |mut verb| {
-            let (about, long) = (verb.get_about().cloned(), verb.get_long_about().cloned());
-            verb.build();
-            verb.about(Resettable::from(about))
-                .long_about(Resettable::from(long))
-        }),
+        Some(found) if !found.has_subcommands() => line.mut_subcommand(verb, with_options),
         Some(_) | None => line,
     }
+}
+
+/// The verbs, each with its options.
+pub fn all_with_options() -> clap::Command {
+    command()
+        .clone()
+        .mut_subcommands(|verb| match verb.has_subcommands() {
+            true => verb,
+            false => with_options(verb),
+        })
+}
+
+/// A verb that has learned its options. It keeps its text: clap would give it that
+/// of the type of its options.
+fn with_options(mut verb: clap::Command) -> clap::Command {
+    let (about, long) = (verb.get_about().cloned(), verb.get_long_about().cloned());
+    verb.build();
+    verb.about(Resettable::from(about))
+        .long_about(Resettable::from(long))
 }
 
 /// Reads what verbs have in common by the names of their options.

@@ -358,6 +358,15 @@ mod tests {
     }
 
     #[test]
+    fn a_shell_that_completes_shows_verbs_as_their_list_does() {
+        let verbs = args::all_with_options();
+        for (verb, about) in args::listed() {
+            let shown = verbs.find_subcommand(&verb).expect(&verb).get_about();
+            assert_eq!(shown.map(ToString::to_string), Some(about), "{verb}");
+        }
+    }
+
+    #[test]
     fn what_is_not_built_says_so() {
         let mut lines: Vec<String> = names::NOT_BUILT
             .iter()

@@ -20,7 +20,7 @@ pub fn answer() -> bool {
     if std::env::var_os(ASKED_BY).is_none() {
         return false;
     }
-    CompleteEnv::with_factory(|| super::command().clone())
+    CompleteEnv::with_factory(super::all_with_options)
         .var(ASKED_BY)
         .complete();
     true

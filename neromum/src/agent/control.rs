@@ -116,10 +116,18 @@ impl Answers {
         self.list.iter()
     }
 
-    fn find(&self, id: RequestId) -> Option<Vec<Outcome>> {
+    /// What a call was answered for these runs; `None` unless it named them all.
+    fn find(&self, id: RequestId, runs: &[Target]) -> Option<Vec<Outcome>> {
         let (_, answer) = self.list.iter().find(|(known, _)| *known == id)?;
         let reply = CancelReply::decode(answer.as_slice()).ok()?;
-        Some(reply.runs.iter().map(|one| one.outcome().into()).collect())
+        let of = |target: &Target| {
+            let one = reply
+                .runs
+                .iter()
+                .find(|one| one.token == target.token.to_vec());
+            one.map(|one| one.outcome().into())
+        };
+        runs.iter().map(of).collect()
     }
 
     fn add(&mut self, id: RequestId, answer: Vec<u8>) {
@@ -132,7 +140,10 @@ impl Answers {
 
 impl Agent {
     pub(super) fn end(&mut self, ending: Ending, answer: OutcomesTo) {
-        if let Some(known) = ending.request.and_then(|id| self.answers.find(id)) {
+        if let Some(known) = ending
+            .request
+            .and_then(|id| self.answers.find(id, &ending.runs))
+        {
             self.answer_when_synced(answer, known);
             return;
         }
@@ -391,4 +402,36 @@ fn send(process: ProcessId, signals: &[rustix::process::Signal]) -> io::Result<b
         pidfd_send_signal(&pidfd, *signal)?;
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use nero_model::ExperimentId;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_repeated_for_the_runs_that_it_named_and_for_no_other() {
+        let run = |number| Target {
+            token: RunToken::random(),
+            id: RunId {
+                experiment: ExperimentId(1),
+                number,
+            },
+        };
+        let (taken, ended, other) = (run(1), run(2), run(3));
+        let one = |target: Target, outcome: Outcome| One {
+            token: target.token.to_vec(),
+            outcome: v1::cancel_reply::Outcome::from(outcome).into(),
+        };
+        let runs = vec![
+            one(taken, Outcome::NeverStarted),
+            one(ended, Outcome::Ended),
+        ];
+        let (mut answers, id) = (Answers::default(), RequestId::random());
+        answers.add(id, CancelReply { runs }.encode_to_vec());
+        let reversed = answers.find(id, &[ended, taken]);
+        assert_eq!(reversed, Some(vec![Outcome::Ended, Outcome::NeverStarted]));
+        assert_eq!(answers.find(id, &[taken, other]), None);
+    }
 }

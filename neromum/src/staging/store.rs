@@ -233,8 +233,8 @@ impl Look<'_> {
         Some(found.len())
     }
 
-    /// Copies a blob to the new file `to`, sharing its blocks where the file
-    /// system can. The copied content has this hash.
+    /// Copies a blob to the new file `to`; one of more than 64 KiB shares its blocks
+    /// where the file system can. The copied content has this hash.
     ///
     /// # Errors
     /// When either cannot be read or made; `InvalidData` when the content has
@@ -265,7 +265,7 @@ impl Look<'_> {
             return false;
         }
         let shared = rustix::fs::ioctl_ficlone(target, source);
-        if matches!(shared, Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV)) {
+        if matches!(shared, Err(Errno::OPNOTSUPP | Errno::NOTTY)) {
             self.store.copies.store(true, Ordering::Relaxed);
         }
         shared.is_ok()

@@ -11,7 +11,8 @@ const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
 /// Held experiments: h1 has two CPUs, and all of them lie there, since the groups were
 /// h1 alone when they were started. The last one is of the group `both`, the others of
-/// the word. Then the group `lab` is as given, and `both` is balanced.
+/// the word. No node ever meets what one more requires. Then the group `lab` is as
+/// given, and `both` is balanced.
 fn all_on_h1(lab: &Lab, group: &str, word: &str) -> Vec<PathBuf> {
     let pipes = NAMES.map(|name| lab.add_held(name)).into();
     lab.warm_up();
@@ -24,6 +25,10 @@ fn all_on_h1(lab: &Lab, group: &str, word: &str) -> Vec<PathBuf> {
     for id in 3..=7 {
         lab.home.until_state(id, "pending");
     }
+    let yaml = "collection: never\n+never: {command: 'true', requires: cpus > 100000}\n";
+    let never = lab.home.experiment("never", yaml).display().to_string();
+    lab.home.ok(&["add", &never]);
+    lab.home.ok(&["start", "never", "--node", "lab"]);
     configure(lab, group, "[h1, h2]");
     pipes
 }

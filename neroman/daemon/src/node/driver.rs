@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nero_wire::hello::WITHDRAW;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tokio::sync::watch;
@@ -313,7 +312,6 @@ impl Driver {
             .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
             .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX);
         let clock = self.settings.clock;
-        let gives_back = hello.capabilities.iter().any(|word| word == WITHDRAW);
         self.tell.change(|now| {
             now.channel = Some(channel);
             now.hello = Some(Arc::new(hello));
@@ -348,7 +346,7 @@ impl Driver {
             self.ledger.clone(),
             Peer {
                 client: client.clone(),
-                gives_back,
+                gives_back: self.tell.now().gives_back(),
             },
             hand_over.queue(),
             fetcher.queue(),

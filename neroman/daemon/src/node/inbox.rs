@@ -71,9 +71,14 @@ impl Inbox {
 
     /// Asks for a connection to read from the node.
     pub(crate) fn want_link(&self) {
+        self.want_link_in_turn();
+        self.kick(Kick::Wanted);
+    }
+
+    /// The same, without a try before the next one is due.
+    pub(super) fn want_link_in_turn(&self) {
         self.held().link = true;
         self.news.notify_one();
-        self.kick(Kick::Wanted);
     }
 
     /// Wakes the driver for another try.
@@ -192,6 +197,16 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
+
+    #[test]
+    fn a_connection_that_is_wanted_in_turn_does_not_cut_the_pause_before_a_try() {
+        let inbox = Inbox::default();
+        inbox.want_link_in_turn();
+        assert!(inbox.link_is_wanted());
+        assert!(inbox.kicked(Kick::Wanted).now_or_never().is_none());
+        inbox.want_link();
+        assert!(inbox.kicked(Kick::Wanted).now_or_never().is_some());
+    }
 
     #[test]
     fn a_weak_reason_does_not_wake_who_waits_for_a_person() {

@@ -4,7 +4,7 @@
 mod balance;
 mod send_on;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -41,6 +41,7 @@ pub(super) async fn run(nodes: Nodes) {
         looked_for_later: None,
         balanced: None,
         balancing: false,
+        recalled: HashMap::new(),
     };
     let mut known = placer.nodes.watch();
     loop {
@@ -72,6 +73,8 @@ struct Placer {
     balanced: Option<Instant>,
     /// Whether runs waited on a node at the last look.
     balancing: bool,
+    /// When runs were recalled for a node with room.
+    recalled: HashMap<RunId, Instant>,
 }
 
 /// A request for a node's description.
@@ -101,17 +104,13 @@ impl Placer {
         let now = self.nodes.clock().tick();
         let due = self.leave(&state, now.ms).await;
         let later = self.send_on(&state, &now).await;
-        // Runs that wait for a node take the room that there is.
-        let room = match state.unplaced {
-            0 => self.balance(&state, &now).await,
-            _ => None,
-        };
-        let due = due.into_iter().chain(later).chain(room).min();
+        let due = due.into_iter().chain(later).min();
         if state.unplaced == 0 {
+            let room = self.balance(&state, &now).await;
             if state.put_off == 0 && !self.balancing {
                 self.asked.clear();
             }
-            return due;
+            return due.into_iter().chain(room).min();
         }
         let waiting: Vec<RunId> = state
             .experiments
@@ -143,7 +142,11 @@ impl Placer {
             }
             changes.push((id, choice));
         }
+        let is_taken = changes.iter().any(|(_, choice)| takes_room(choice));
         self.write(changes).await;
+        if !is_taken && let Some(room) = self.balance(&state, &now).await {
+            pause = pause.min(room);
+        }
         Some(pause)
     }
 
@@ -303,6 +306,15 @@ impl Placer {
             return Some(EVERY);
         }
         due
+    }
+}
+
+/// Whether a run that waits for a node takes the room that there is, so that balancing
+/// waits. A run that no node can have keeps no other run where it is.
+fn takes_room(choice: &Choice) -> bool {
+    match choice {
+        Choice::On(_) | Choice::Wait => true,
+        Choice::Nowhere(_) | Choice::Never(_) => false,
     }
 }
 

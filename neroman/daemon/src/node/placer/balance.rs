@@ -20,6 +20,8 @@ use nero_life::step;
 /// Between two looks while runs wait on a node: a run that ends elsewhere makes room
 /// without a word to the placer.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How long a run that was recalled is not recalled again: its node may keep it.
+const STAYS: Duration = Duration::from_millis(balance::STAYS_MS.unsigned_abs());
 
 impl Placer {
     /// Recalls waiting runs for nodes that could start them. Returns how soon there
@@ -45,26 +47,45 @@ impl Placer {
             .filter(|run| free(run))
             .map(|run| &*run.made.node)
             .collect();
-        let mut candidates: BTreeMap<String, Candidate> = BTreeMap::new();
-        for word in words {
-            let of_word = self.candidates(state, word);
-            candidates.extend(of_word.into_iter().map(|one| (one.name.clone(), one)));
-        }
+        let targets = words
+            .into_iter()
+            .filter_map(|word| config.resolve(word).ok());
+        let names: BTreeSet<String> = targets.flat_map(|one| one.nodes().to_vec()).collect();
+        let candidate = |name: String| {
+            let standing = self.standing_of_reached(state, &name);
+            (name.clone(), Candidate { name, standing })
+        };
+        let candidates: BTreeMap<String, Candidate> = names.into_iter().map(candidate).collect();
         if candidates.is_empty() {
             return Some(EVERY);
         }
+        self.recalled.retain(|_, at| at.elapsed() < STAYS);
         let known = Known::of(state);
         let members = self.members(state, &config, &candidates, &known, now);
         let may = |id: RunId, to: &str| {
-            let run = state.run(id);
-            run.is_some_and(|run| may_go(run, to, &config, &candidates))
-                && !known.refused.contains(&(collections(state, id), to))
+            !known.refused.contains(&(collections(state, id), to))
+                && state
+                    .run(id)
+                    .is_some_and(|run| may_go(run, to, &config, &candidates))
         };
         let moves = known.first_alone(state, balance::decide(&members, &may));
         if !moves.is_empty() {
             self.recall(moves, now).await;
         }
         Some(LOOK_EVERY)
+    }
+
+    /// The standing of a node, without another try to reach one that is out of reach:
+    /// runs may wait for hours, and its tries keep their pauses.
+    fn standing_of_reached(&mut self, state: &State, name: &str) -> Standing {
+        match self.nodes.node(name) {
+            Some(node) if node.now().out_of_reach() => {
+                self.asked.remove(name);
+                node.inbox.want_link_in_turn();
+                Standing::Away("out of reach".to_owned())
+            }
+            Some(_) | None => self.standing(state, name),
+        }
     }
 
     /// The nodes on which runs wait, as far as their last description shows.
@@ -93,6 +114,12 @@ impl Placer {
         now: &Tick,
     ) -> Vec<Member> {
         let usual = known.usual_ms();
+        let gives_back = |name: &&String| {
+            let node = self.nodes.node(name);
+            node.is_some_and(|node| node.now().gives_back())
+        };
+        let give_back = candidates.keys().filter(gives_back).map(String::as_str);
+        let give_back: BTreeSet<&str> = give_back.collect();
         let mut jobs: BTreeMap<&str, Vec<(i64, Job)>> = BTreeMap::new();
         for experiment in state.experiments.iter() {
             for run in experiment.live() {
@@ -101,7 +128,10 @@ impl Placer {
                 };
                 let usual_ms = usual.get(&*experiment.definition.collections).copied();
                 let mut job = Job::of(run, usual_ms, now);
-                if !config.balances(&run.made.node, node) {
+                let goes = config.balances(&run.made.node, node)
+                    && give_back.contains(node)
+                    && !self.recalled.contains_key(&run.made.id);
+                if !goes {
                     job.stays();
                 }
                 jobs.entry(node)
@@ -133,10 +163,12 @@ impl Placer {
         candidates.iter().map(member).collect()
     }
 
-    async fn recall(&self, moves: Vec<Move>, now: &Tick) {
+    async fn recall(&mut self, moves: Vec<Move>, now: &Tick) {
         for one in &moves {
             tracing::info!(run = %one.run, from = one.from, to = one.to, "recalled: another node has room");
         }
+        let at = Instant::now();
+        self.recalled.extend(moves.iter().map(|one| (one.run, at)));
         let tick = now.clone();
         let written = self
             .nodes

@@ -90,6 +90,9 @@ impl Fields {
         }
     }
 
+    /// The stage. Of an earlier build's row this drops all that does not fit the stage:
+    /// a recall of a run that began, a node's verdict on a job that ran, and that the
+    /// node of a run with a verdict does not know it.
     fn stage(self, made: &Made, journal: &Journal) -> Stage {
         let begun = !journal.incarnations.is_empty();
         let accepted = begun || self.handing >= Handing::Submitted;
@@ -109,6 +112,7 @@ impl Fields {
                 node: self.node,
                 verdict,
                 accepted,
+                offered: accepted || self.offered,
                 closed,
             };
         }
@@ -117,7 +121,7 @@ impl Fields {
             return Stage::Unplaced;
         };
         let sending = self.handing == Handing::Staging;
-        if begun || closed {
+        if begun || closed || unknown_ms.is_some() {
             return Stage::Begun {
                 node,
                 unknown_ms,
@@ -198,6 +202,7 @@ mod tests {
                 at_ms: 7,
             },
             accepted,
+            offered: true,
             closed: false,
         };
         let (sending, queued) = (true, true);

@@ -82,7 +82,7 @@ pub fn of(run: &Run) -> Needs {
             let results = !gone && results(run);
             Needs {
                 results,
-                close: !results,
+                close: !live && !results,
                 ..none
             }
         }

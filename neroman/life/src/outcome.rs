@@ -50,19 +50,23 @@ pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
                 ended_ms: Some(journal.last_sign_ms(i64::MAX)),
             };
         }
-        if let Stage::Begun {
-            unknown_ms: Some(at_ms),
-            ..
-        } = desk.stage
-        {
-            return Outcome {
-                phase: Phase::Lost,
-                reason: Some(EndReason::Other {
-                    text: "its node does not know it any more".to_owned(),
-                }),
-                ended_ms: Some(journal.last_sign_ms(at_ms)),
-            };
-        }
+    }
+    // Its journal may be empty: it is folded anew after a mismatch.
+    if let Stage::Begun {
+        unknown_ms: Some(at_ms),
+        ..
+    } = desk.stage
+    {
+        let last_sign_ms = Some(journal.last_sign_ms(at_ms)).filter(|sign_ms| *sign_ms > 0);
+        return Outcome {
+            phase: Phase::Lost,
+            reason: Some(EndReason::Other {
+                text: "its node does not know it any more".to_owned(),
+            }),
+            ended_ms: last_sign_ms.or(Some(at_ms)),
+        };
+    }
+    if let Some((_, newest)) = journal.newest() {
         if newest.exit.is_some() || newest.gone.is_some() {
             return Outcome::still(Phase::Ending);
         }

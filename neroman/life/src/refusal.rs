@@ -39,6 +39,10 @@ pub(crate) fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Chang
     if only_here && may_move(run) {
         return turn_back(run, refusal, &Leaves::Refused);
     }
+    // A refusal that comes late does not end a run that has begun.
+    if !run.desk.stage.is_before_start() {
+        return Vec::new();
+    }
     let why = with_hint(&refusal.why, &refusal.hint);
     let at_ms = refusal.at_ms;
     let change = desk_changed(run, |desk| desk.stage.end(Verdict::Refused { why, at_ms }));

@@ -295,6 +295,7 @@ impl Desk {
                     at_ms: now_ms,
                 },
                 accepted: false,
+                offered: false,
                 closed: true,
             },
             ..Self::default()
@@ -395,7 +396,8 @@ impl Run {
         journal: Arc<Journal>,
         rules: Arc<[u64]>,
     ) -> Self {
-        desk.stage.settle(&made, !journal.incarnations.is_empty());
+        desk.stage
+            .follow_journal(&made, !journal.incarnations.is_empty());
         let outcome = outcome::judge(&desk, &journal);
         Self {
             made,
@@ -416,7 +418,7 @@ impl Run {
             self.journal = journal;
         }
         let begun = !self.journal.incarnations.is_empty();
-        self.desk.stage.settle(&self.made, begun);
+        self.desk.stage.follow_journal(&self.made, begun);
         let outcome = outcome::judge(&self.desk, &self.journal);
         if !self.has_ended() || outcome.phase == self.outcome.phase {
             self.outcome = outcome;
@@ -524,10 +526,12 @@ impl Run {
         )
     }
 
-    /// The warning about a lost run whose job may still run. The job's process is
-    /// named while the machine is known not to have been booted since.
+    /// The warning about a lost run whose job may still run, until a person gives the
+    /// run or its node up. The job's process is named while the machine is known not to
+    /// have been booted since.
     pub fn doubt_text(&self, now: &Now) -> Option<String> {
-        if !self.in_doubt() {
+        let given_up = matches!(self.desk.stage.verdict(), Some(Verdict::NodeGone { .. }));
+        if given_up || !self.in_doubt() {
             return None;
         }
         let (_, newest) = self.journal.newest()?;

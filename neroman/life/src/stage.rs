@@ -45,13 +45,16 @@ pub(crate) enum Stage {
         /// Whether it needs nothing more from the node.
         closed: bool,
     },
-    /// It is over without a word of its journal, or against it.
+    /// Its node's or a person's verdict ended it; its journal proves no end.
     Over {
         /// The node that it had last, if it had one.
         node: Option<String>,
         verdict: Verdict,
         /// Whether the node had accepted it.
         accepted: bool,
+        /// Whether the node may have it: a hand-over without an answer may arrive
+        /// late.
+        offered: bool,
         /// Whether it needs nothing more from the node.
         closed: bool,
     },
@@ -126,8 +129,13 @@ impl Stage {
     pub fn may_be_there(&self) -> bool {
         match self {
             Self::Behind { .. } | Self::Unplaced | Self::Chosen { .. } => false,
-            Self::Offered { .. } | Self::Recalled { .. } => true,
-            Self::Accepted { .. } | Self::Begun { .. } | Self::Over { .. } => self.is_accepted(),
+            Self::Offered { .. }
+            | Self::Accepted { .. }
+            | Self::Recalled { .. }
+            | Self::Begun { .. } => true,
+            Self::Over {
+                accepted, offered, ..
+            } => *accepted || *offered,
         }
     }
 
@@ -230,10 +238,14 @@ impl Stage {
         }
     }
 
-    /// It is over.
+    /// It is over. The first verdict stays: the end that follows from it was seen.
     pub fn end(&mut self, verdict: Verdict) {
+        if let Self::Over { .. } = self {
+            return;
+        }
         *self = Self::Over {
             accepted: self.is_accepted(),
+            offered: self.may_be_there(),
             closed: self.is_closed(),
             node: self.node().map(str::to_owned),
             verdict,
@@ -241,7 +253,7 @@ impl Stage {
     }
 
     /// What follows from the facts that never change, and from a start in its journal.
-    pub fn settle(&mut self, made: &Made, begun: bool) {
+    pub fn follow_journal(&mut self, made: &Made, begun: bool) {
         match self {
             Self::Unplaced if !made.placing => {
                 *self = Self::Chosen {

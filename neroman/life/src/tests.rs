@@ -29,6 +29,7 @@ use super::state::State;
 mod matrix;
 mod reach;
 mod sources;
+mod verdicts;
 
 pub(crate) fn definition(name: &str, lr: &str) -> Definition {
     Definition {

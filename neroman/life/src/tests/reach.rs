@@ -108,6 +108,14 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
         let there = |world: &World| world.nodes[here].there;
         (there(from), there(&step.to)) == (There::Nothing, There::Waiting)
     });
+    let told = from.here().is_none_or(|here| {
+        let left = after
+            .desk
+            .left_behind
+            .iter()
+            .any(|name| name == NODES[here]);
+        left || !from.nodes[here].may_run()
+    });
     let promises = [
         (
             "one node at most may start a run",
@@ -124,6 +132,14 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
         (
             "an end stays",
             !before.has_ended() || before.phase() == after.phase(),
+        ),
+        (
+            "an end is the same when it is judged anew",
+            !after.has_ended() || after.has_its_end_from(&after.journal),
+        ),
+        (
+            "a run that its node may start is ended there after the node is given up",
+            step.label != "a person says: node gone" || !before.of_several() || told,
         ),
         (
             "what is closed stays closed",

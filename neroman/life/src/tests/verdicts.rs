@@ -1,0 +1,192 @@
+//! Verdicts of nodes and people beside what the journal of a run says.
+
+use super::*;
+use crate::hand_over::{Answer, Sending};
+use crate::kept::Kept;
+use crate::run::Run;
+use crate::stage::Stage;
+
+const GROUP: &str = "lab";
+const NODE: &str = "a";
+
+/// A run for a group that stands here.
+fn stands(stage: Stage) -> Run {
+    let made = Made {
+        token: RunToken::from_slice(&[1; 16]).unwrap(),
+        id: run(1, 1),
+        node: GROUP.to_owned(),
+        created_ms: 1,
+        created: None,
+        tree: String::new(),
+        git: String::new(),
+        fingerprint: "f".to_owned(),
+        time_ms: 0,
+        outputs: false,
+        all_made: false,
+        placing: true,
+        takes: Takes::default(),
+        resume: None,
+    };
+    let desk = Desk {
+        stage,
+        rules_version: 1,
+        ..Desk::default()
+    };
+    Run::judged(Arc::new(made), desk, Arc::default(), Arc::default())
+}
+
+fn offered() -> Run {
+    stands(Stage::Offered {
+        node: NODE.to_owned(),
+        sending: false,
+    })
+}
+
+/// Makes a run know these starts.
+fn folds(run: &mut Run, starts: impl IntoIterator<Item = Incarnation>) {
+    let incarnations = (1..).zip(starts).collect();
+    let journal = Journal {
+        incarnations,
+        ..Journal::default()
+    };
+    run.update(None, Some(Arc::new(journal)));
+}
+
+fn happens(run: &mut Run, input: &Input) {
+    for change in crate::step(run, input, 1000) {
+        match change {
+            Change::Desk { desk, .. } => run.update(Some(*desk), None),
+            Change::Journal { journal, .. } => run.update(None, Some(journal)),
+            Change::Event { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn reports(run: &mut Run, standing: Standing) {
+    let report = Report {
+        standing,
+        ..Report::unknown()
+    };
+    let node = NODE.to_owned();
+    happens(run, &Input::Reported { node, report });
+}
+
+fn refuses(run: &mut Run) {
+    let answer = Answer::Refused {
+        why: "no".to_owned(),
+        hint: String::new(),
+        only_here: false,
+    };
+    let (node, tick) = (NODE.to_owned(), moment(1000).tick);
+    happens(run, &Input::HandOver { node, answer, tick });
+}
+
+/// The run after a restart of the daemon.
+fn restarted(run: &Run) -> Run {
+    let stored = serde_json::to_string(&Kept::of(run)).unwrap();
+    let kept: Kept = serde_json::from_str(&stored).unwrap();
+    kept.run(
+        (*run.made).clone(),
+        Arc::clone(&run.journal),
+        Arc::clone(&run.rules),
+    )
+}
+
+fn cancel() -> Input {
+    Input::Cancel(Wish {
+        asked_ms: 7,
+        author: "me".to_owned(),
+        grace_ms: 0,
+        signal: 0,
+        delivered: false,
+    })
+}
+
+#[test]
+fn a_late_refusal_does_not_end_a_run_that_has_begun() {
+    let mut run = offered();
+    folds(&mut run, [running()]);
+    refuses(&mut run);
+    assert!(run.takes_records(), "{run:?}");
+    assert!(!needs::of(&run).close);
+    folds(&mut run, [ended(0)]);
+    assert_eq!(run.phase(), Phase::Finished);
+}
+
+#[test]
+fn a_run_that_runs_by_its_journal_is_not_closed_whatever_its_node_said() {
+    let mut run = offered();
+    refuses(&mut run);
+    assert!(needs::of(&run).close);
+    let mut live = offered();
+    folds(&mut live, [running()]);
+    live.desk.stage = run.desk.stage.clone();
+    assert_eq!(live.phase(), Phase::Running);
+    assert!(!needs::of(&live).close);
+}
+
+#[test]
+fn a_cancelled_run_stays_aborted_whatever_its_node_reports_and_after_a_restart() {
+    let mut run = offered();
+    happens(&mut run, &cancel());
+    reports(&mut run, Standing::TakenAway);
+    assert_eq!(run.phase(), Phase::Aborted);
+    reports(&mut run, Standing::Refused);
+    assert_eq!(restarted(&run).phase(), Phase::Aborted, "{run:?}");
+}
+
+#[test]
+fn a_run_whose_hand_over_was_not_answered_is_ended_on_a_node_that_comes_back() {
+    let mut run = offered();
+    let (node, tick) = (NODE.to_owned(), moment(1000).tick);
+    let sending = Sending::Never("its files are gone".to_owned());
+    let input = Input::Sending {
+        node,
+        sending,
+        tick,
+    };
+    happens(&mut run, &input);
+    assert_eq!(run.phase(), Phase::Crashed);
+    for mut run in [restarted(&run), run] {
+        let input = Input::NodeGone {
+            node: NODE.to_owned(),
+            who: "me".to_owned(),
+            others: true,
+        };
+        happens(&mut run, &input);
+        assert_eq!(run.left_behind(), [NODE]);
+    }
+}
+
+#[test]
+fn a_begun_run_is_lost_if_its_node_forgets_it_while_its_journal_is_folded_anew() {
+    let mut run = offered();
+    folds(&mut run, [running()]);
+    folds(&mut run, []);
+    reports(&mut run, Standing::Unknown);
+    for mut run in [restarted(&run), run] {
+        assert_eq!(run.phase(), Phase::Lost, "{run:?}");
+        assert_eq!(run.outcome.ended_ms, Some(1000));
+        assert_eq!(abort::comes_to(&run), Wished::GivenUp);
+        happens(&mut run, &cancel());
+        assert!(run.is_closed() && needs::of(&run).nothing());
+    }
+}
+
+#[test]
+fn a_run_that_was_given_up_is_not_warned_about_any_more() {
+    let mut run = offered();
+    folds(&mut run, [lost(3)]);
+    reports(&mut run, Standing::Unknown);
+    let warned = |run: &Run| run.doubt_text(&Now::wall(1000)).is_some();
+    assert!(warned(&run));
+    let input = Input::NodeGone {
+        node: NODE.to_owned(),
+        who: "me".to_owned(),
+        others: true,
+    };
+    happens(&mut run, &input);
+    assert_eq!(run.phase(), Phase::Lost);
+    assert!(!warned(&run) && !warned(&restarted(&run)), "{run:?}");
+}

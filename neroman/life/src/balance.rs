@@ -61,8 +61,6 @@ pub struct Job {
     pub at: At,
     /// The usual run time of its collection, in milliseconds, if known.
     pub usual_ms: Option<u64>,
-    /// How long ago it was made, in milliseconds.
-    pub waited_ms: u64,
 }
 
 impl Job {
@@ -90,7 +88,6 @@ impl Job {
             memory_bytes,
             at,
             usual_ms,
-            waited_ms: now.since(run.made.created.as_ref()).unsigned_abs(),
         }
     }
 
@@ -114,6 +111,8 @@ pub struct Member {
     pub cpus: f64,
     pub memory_bytes: u64,
     pub starts: Starts,
+    /// How long it has started none of our runs, in milliseconds; 0 if it never did.
+    pub quiet_ms: u64,
     /// The live runs of ours there, in the order in which the node starts them.
     pub jobs: Vec<Job>,
 }
@@ -181,8 +180,8 @@ impl<'a> Queue<'a> {
         Self { node, jobs }
     }
 
-    /// The expected wait of its last run, in milliseconds: at least as long as one of
-    /// them has waited, since a job before them may take longer than usual.
+    /// The expected wait of its last run, in milliseconds: at least as long as the node
+    /// has started none, since a job before them may take longer than usual.
     fn wait_ms(&self) -> f64 {
         if self.jobs.is_empty() {
             return 0.0;
@@ -191,8 +190,7 @@ impl<'a> Queue<'a> {
             return f64::INFINITY;
         }
         let work: f64 = self.jobs.iter().map(|job| job.work()).sum();
-        let waited_ms = self.jobs.iter().map(|job| job.waited_ms).max();
-        (work / self.node.cpus.max(0.01)).max(waited_ms.unwrap_or(0) as f64)
+        (work / self.node.cpus.max(0.01)).max(self.node.quiet_ms as f64)
     }
 
     /// The index of the last run that may go to this node and starts there at once.

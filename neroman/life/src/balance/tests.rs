@@ -21,7 +21,6 @@ fn job(number: u64, at: At) -> Job {
         memory_bytes: 0,
         at,
         usual_ms: None,
-        waited_ms: 0,
     }
 }
 
@@ -36,6 +35,7 @@ fn node(name: &str, cpus: f64, begun: &[u64], waits: &[u64]) -> Member {
         cpus,
         memory_bytes: 8 << 30,
         starts: Starts::Yes,
+        quiet_ms: 0,
         jobs: begun.chain(waits).collect(),
     }
 }
@@ -102,8 +102,9 @@ fn what_its_node_starts_soon_stays() {
     for job in &mut nodes[0].jobs {
         job.usual_ms = Some(1000);
     }
+    nodes[0].quiet_ms = 900;
     assert_eq!(moved(&nodes), [], "two seconds are not worth it");
-    nodes[0].jobs[1].waited_ms = 60_000;
+    nodes[0].quiet_ms = 60_000;
     let both = [to(3, "a", "b"), to(2, "a", "b")];
     assert_eq!(
         moved(&nodes),
@@ -243,14 +244,19 @@ impl World {
                     memory_bytes: 0,
                     at,
                     usual_ms: (index % 3 > 0).then_some(job.lasts_ms),
-                    waited_ms: self.now_ms,
                 }
             });
+            let was_here = self
+                .jobs
+                .iter()
+                .filter(|job| job.been.last() == Some(&node));
+            let newest_ms = was_here.filter_map(|job| job.begun_ms).max();
             Member {
                 name: node.to_string(),
                 cpus: self.cpus[node],
                 memory_bytes: 0,
                 starts: self.starts[node],
+                quiet_ms: newest_ms.map_or(0, |newest_ms| self.now_ms - newest_ms),
                 jobs: jobs.collect(),
             }
         };

@@ -11,7 +11,7 @@ use super::{EVERY, Placer};
 use nero_life::balance::{self, Job, Member, Move, Starts};
 use nero_life::choose::choose_but;
 use nero_life::input::Input;
-use nero_life::now::Tick;
+use nero_life::now::{Now, Tick};
 use nero_life::place::{Candidate, Choice, Standing};
 use nero_life::run::Run;
 use nero_life::state::State;
@@ -60,7 +60,7 @@ impl Placer {
             return Some(EVERY);
         }
         self.recalled.retain(|_, at| at.elapsed() < STAYS);
-        let known = Known::of(state);
+        let known = Known::of(state, &self.nodes.known().now(self.nodes.clock()));
         let members = self.members(state, &config, &candidates, &known, now);
         let may = |id: RunId, to: &str| {
             !known.refused.contains(&(collections(state, id), to))
@@ -157,6 +157,7 @@ impl Placer {
                 cpus: figures.map_or(0.0, |figures| figures.cpus),
                 memory_bytes: figures.map_or(0, |figures| figures.memory_bytes),
                 starts,
+                quiet_ms: known.quiet_ms.get(&**name).copied().unwrap_or(0),
                 jobs: jobs.into_iter().map(|(_, job)| job).collect(),
             }
         };
@@ -210,12 +211,14 @@ struct Known<'a> {
     took_ms: HashMap<&'a [String], Vec<u64>>,
     /// The nodes on which runs began.
     begun: HashSet<(&'a [String], &'a str)>,
+    /// How long nodes have started no run, in milliseconds.
+    quiet_ms: HashMap<&'a str, u64>,
     /// The nodes that refused runs.
     refused: HashSet<(&'a [String], &'a str)>,
 }
 
 impl<'a> Known<'a> {
-    fn of(state: &'a State) -> Self {
+    fn of(state: &'a State, now: &Now) -> Self {
         let mut known = Self::default();
         for experiment in state.experiments.iter() {
             let Some(run) = experiment.runs.last() else {
@@ -224,10 +227,15 @@ impl<'a> Known<'a> {
             let of = &*experiment.definition.collections;
             let refused = run.refusals().iter().map(|refusal| (of, &*refusal.node));
             known.refused.extend(refused);
-            if run.journal.incarnations.is_empty() {
+            let Some((_, newest)) = run.journal.newest() else {
                 continue;
-            }
+            };
             known.begun.extend(run.node().map(|node| (of, node)));
+            if let (Some(node), Some(ms)) = (run.node(), newest.started_ms) {
+                let ago_ms = now.since(newest.started.as_ref(), ms).unsigned_abs();
+                let quiet_ms = known.quiet_ms.entry(node).or_insert(ago_ms);
+                *quiet_ms = ago_ms.min(*quiet_ms);
+            }
             let exit = run.exit().filter(|_| run.phase() == Phase::Finished);
             if let Some(exit) = exit {
                 let took_ms = known.took_ms.entry(of).or_default();

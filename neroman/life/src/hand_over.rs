@@ -9,7 +9,7 @@ use super::now::Moment;
 use super::refusal::{self, Refusal};
 use super::report::{self, Report};
 use super::run::Run;
-use super::stage::{Handing, Stage, Verdict};
+use super::stage::{Handing, Stage};
 use super::text::bounded;
 
 /// Whether this node is to get a run that it has not accepted.
@@ -57,7 +57,7 @@ pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) ->
         }
         Sending::Never(why) => {
             let why = bounded(why);
-            desk.stage.end(Verdict::Refused { why, at_ms: now.ms });
+            desk.never_starts(why, now.ms);
         }
     })
 }

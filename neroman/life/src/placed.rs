@@ -5,7 +5,7 @@ use super::later;
 use super::place::Choice;
 use super::refusal;
 use super::run::Run;
-use super::stage::{Stage, Verdict};
+use super::stage::Stage;
 use super::text::bounded;
 
 /// The change of a run whose earlier run is over.
@@ -50,7 +50,7 @@ pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Vec<Change> {
         Choice::Never(why) => {
             let why = bounded(why);
             let why = refusal::with_hint(&why, &refusal::hints(&desk.refused));
-            desk.stage.end(Verdict::Refused { why, at_ms: now_ms });
+            desk.never_starts(why, now_ms);
             desk.why.clear();
             // No node has anything of the run.
             desk.stage.close();

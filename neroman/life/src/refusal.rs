@@ -7,7 +7,6 @@ use super::change::{Change, desk_changed};
 use super::later;
 use super::now::Moment;
 use super::run::{Desk, Run};
-use super::stage::Verdict;
 
 /// A node's statement that it cannot have a run that was not started there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +44,7 @@ pub(crate) fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Chang
     }
     let why = with_hint(&refusal.why, &refusal.hint);
     let at_ms = refusal.at_ms;
-    let change = desk_changed(run, |desk| desk.stage.end(Verdict::Refused { why, at_ms }));
+    let change = desk_changed(run, |desk| desk.never_starts(why, at_ms));
     change.into_iter().collect()
 }
 
@@ -87,7 +86,7 @@ fn may_move(run: &Run) -> bool {
 fn turned_back(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Desk {
     let mut desk = run.desk.clone();
     if desk.wish.is_some() {
-        desk.take_away(refusal.at_ms);
+        desk.never_starts(refusal.why, refusal.at_ms);
         return desk;
     }
     match leaves {
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_to_end_ends() {
+    fn a_run_that_is_being_cancelled_is_aborted_when_its_node_refuses_it() {
         let mut run = placed("lab", "h1");
         run.desk.wish = Some(Wish {
             asked_ms: 3,
@@ -234,7 +233,9 @@ mod tests {
             signal: 0,
             delivered: false,
         });
-        let (run, _) = after(run, true);
-        assert_eq!(run.phase(), Phase::Aborted);
+        for only_here in [true, false] {
+            let (run, _) = after(run.clone(), only_here);
+            assert_eq!(run.phase(), Phase::Aborted, "{only_here}");
+        }
     }
 }

@@ -331,6 +331,15 @@ impl Desk {
         self.stage.end(Verdict::TakenAway { who, at_ms });
     }
 
+    /// It is over: it will never start. A run that is being cancelled ends by the
+    /// cancel, any other by the reason.
+    pub(crate) fn never_starts(&mut self, why: String, at_ms: i64) {
+        match self.wish {
+            Some(_) => self.take_away(at_ms),
+            None => self.stage.end(Verdict::Refused { why, at_ms }),
+        }
+    }
+
     /// It waits for the placer again, with the next generation.
     pub(crate) fn leave_node(&mut self) {
         self.stage = Stage::Unplaced;

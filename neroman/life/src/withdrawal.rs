@@ -10,7 +10,7 @@ use super::later;
 use super::now::Moment;
 use super::refusal::{self, Leaves, Refusal, become_so};
 use super::run::{Desk, Run};
-use super::stage::{Handing, Stage, Verdict};
+use super::stage::{Handing, Stage};
 
 /// The reason of a withdrawal, and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ pub enum Said {
 /// gets it, or it ends.
 pub(crate) fn refused(run: &Run, desk: &mut Desk, why: String, at_ms: i64) {
     if !may_leave(run, desk) {
-        desk.stage.end(Verdict::Refused { why, at_ms });
+        desk.never_starts(why, at_ms);
         return;
     }
     let node = run.node_word().to_owned();
@@ -179,7 +179,7 @@ pub(crate) fn cannot(run: &Run) -> Vec<Change> {
     }
     let mut desk = run.desk.clone();
     let at_ms = recall.refusal.at_ms;
-    desk.stage.end(Verdict::Refused { why, at_ms });
+    desk.never_starts(why, at_ms);
     vec![become_so(run, desk)]
 }
 

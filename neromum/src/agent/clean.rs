@@ -30,8 +30,8 @@ pub type Verdict = Option<String>;
 
 impl Agent {
     /// Decides about each run. Unless it is a rehearsal, the agent forgets
-    /// those that may go, and does not take them up again before
-    /// [`Agent::cleaned`].
+    /// those that may go, and does not take them up again before it is told that
+    /// they are cleaned.
     pub(super) fn clean(
         &mut self,
         candidates: Vec<Candidate>,

@@ -7,7 +7,11 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-const JOURNAL: &[&str] = &["nero/v1/journal.proto", "nero/v1/launcher.proto"];
+const JOURNAL: &[&str] = &[
+    "nero/v1/journal.proto",
+    "nero/v1/launcher.proto",
+    "nero/v1/submission.proto",
+];
 const WIRE: &[&str] = &[
     "nero/v1/common.proto",
     "nero/v1/mum.proto",

@@ -41,6 +41,12 @@ pub enum FrameKind {
     Gone = 21,
     /// `nero.journal.v1.Unnamed`.
     Unnamed = 22,
+    /// `nero.journal.v1.Plan`.
+    Plan = 30,
+    /// `nero.journal.v1.TaskStart`.
+    TaskStart = 31,
+    /// `nero.journal.v1.TaskLeft`.
+    TaskLeft = 32,
 }
 
 /// Reason why a framed file cannot be used.

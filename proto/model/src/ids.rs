@@ -114,6 +114,11 @@ random_id! {
     RequestId
 }
 
+random_id! {
+    /// One submission to a scheduler: a job of it, or an array.
+    SubmissionId
+}
+
 impl DeploymentId {
     /// Name of this deployment's folder on a node: 8 characters of its id.
     pub fn short(&self) -> String {

@@ -20,7 +20,7 @@ pub mod units;
 
 pub use holder::Holder;
 pub use home::Home;
-pub use ids::{DeploymentId, ExperimentId, RequestId, RunId, RunToken};
+pub use ids::{DeploymentId, ExperimentId, RequestId, RunId, RunToken, SubmissionId};
 pub use process::ProcessId;
 pub use state::{EndReason, Phase, StateWord};
 

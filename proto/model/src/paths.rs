@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::ids::{DeploymentId, RunId, base32};
+use crate::ids::{DeploymentId, RunId, SubmissionId, base32};
 
 /// Longest path that fits a Unix socket address, with its final zero.
 pub const SOCKET_PATH_MAX: usize = 107;
@@ -60,6 +60,11 @@ impl NodePaths {
     /// neromum's own folder: lock, ledger, log.
     pub fn mum(&self) -> PathBuf {
         self.own.join("mum").join(&self.node)
+    }
+
+    /// Folder of one submission to a scheduler.
+    pub fn submission(&self, submission: &SubmissionId) -> PathBuf {
+        self.mum().join("submissions").join(submission.to_string())
     }
 
     /// Leases of a node whose root several hosts share.

@@ -970,3 +970,164 @@ pub mod changed {
         }
     }
 }
+/// Content of `plan`: what the tasks of a submission start.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Plan {
+    /// 1; a reader refuses a higher one
+    #[prost(uint32, tag = "1")]
+    pub format: u32,
+    /// 16 bytes; the folder's name, printed
+    #[prost(bytes = "vec", tag = "2")]
+    pub submission: ::prost::alloc::vec::Vec<u8>,
+    /// 16 bytes
+    #[prost(bytes = "vec", tag = "3")]
+    pub deployment: ::prost::alloc::vec::Vec<u8>,
+    /// the node's name
+    #[prost(string, tag = "4")]
+    pub node: ::prost::alloc::string::String,
+    /// the node's root, absolute, the same on all its hosts
+    #[prost(string, tag = "5")]
+    pub root: ::prost::alloc::string::String,
+    /// between two beats of a start; 0: 15 s
+    #[prost(uint32, tag = "6")]
+    pub beat_ms: u32,
+    #[prost(message, repeated, tag = "7")]
+    pub tasks: ::prost::alloc::vec::Vec<PlannedTask>,
+}
+/// One element of an array, or the only task of a plain job.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlannedTask {
+    /// the scheduler's index; 0 for a plain job
+    #[prost(uint32, tag = "1")]
+    pub task: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub runs: ::prost::alloc::vec::Vec<PlannedRun>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PlannedRun {
+    /// 16 bytes
+    #[prost(bytes = "vec", tag = "1")]
+    pub token: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint64, tag = "2")]
+    pub experiment: u64,
+    #[prost(uint32, tag = "3")]
+    pub number: u32,
+    /// Starts of this run up to this incarnation are over, as the leader has proven:
+    /// an open claim among them does not keep the run from being started.
+    #[prost(uint32, tag = "4")]
+    pub closed: u32,
+}
+/// Content of `starts/task-<task>.<start>`. Its mtime is the beat.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TaskStart {
+    #[prost(bytes = "vec", tag = "1")]
+    pub submission: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    /// 1, 2, 3 … of this task
+    #[prost(uint32, tag = "3")]
+    pub start: u32,
+    /// `neromum job`
+    #[prost(message, optional, tag = "4")]
+    pub process: ::core::option::Option<Process>,
+    #[prost(string, tag = "5")]
+    pub host: ::prost::alloc::string::String,
+    /// /etc/machine-id; empty where there is none
+    #[prost(string, tag = "6")]
+    pub machine: ::prost::alloc::string::String,
+    /// the scheduler's id of the task, as the script gave it
+    #[prost(string, tag = "7")]
+    pub job: ::prost::alloc::string::String,
+    #[prost(int64, tag = "8")]
+    pub began_ms: i64,
+    #[prost(string, tag = "9")]
+    pub build: ::prost::alloc::string::String,
+    /// that it gives to runs
+    #[prost(double, tag = "10")]
+    pub cpus: f64,
+    /// 0: not counted
+    #[prost(uint64, tag = "11")]
+    pub memory_bytes: u64,
+    /// between two of its beats
+    #[prost(uint32, tag = "12")]
+    pub beat_ms: u32,
+}
+/// Content of `starts/task-<task>.<start>.left`: the start left, and no process
+/// of it lives.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TaskLeft {
+    #[prost(int64, tag = "1")]
+    pub left_ms: i64,
+    /// its exit code
+    #[prost(int32, tag = "2")]
+    pub code: i32,
+    /// why it started nothing; empty: it did its work
+    #[prost(string, tag = "3")]
+    pub why: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "4")]
+    pub runs: ::prost::alloc::vec::Vec<RunLeft>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunLeft {
+    #[prost(bytes = "vec", tag = "1")]
+    pub token: ::prost::alloc::vec::Vec<u8>,
+    /// 0: none
+    #[prost(uint32, tag = "2")]
+    pub incarnation: u32,
+    #[prost(enumeration = "run_left::How", tag = "3")]
+    pub how: i32,
+    #[prost(string, tag = "4")]
+    pub why: ::prost::alloc::string::String,
+}
+/// Nested message and enum types in `RunLeft`.
+pub mod run_left {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum How {
+        Unspecified = 0,
+        /// its end is in its folder
+        Ended = 1,
+        /// the scheduler wanted the task's end: a later start goes on
+        Stopped = 2,
+        /// no user code ran here
+        NotStarted = 3,
+        /// another process may have it; nothing was done
+        Elsewhere = 4,
+    }
+    impl How {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "HOW_UNSPECIFIED",
+                Self::Ended => "HOW_ENDED",
+                Self::Stopped => "HOW_STOPPED",
+                Self::NotStarted => "HOW_NOT_STARTED",
+                Self::Elsewhere => "HOW_ELSEWHERE",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "HOW_UNSPECIFIED" => Some(Self::Unspecified),
+                "HOW_ENDED" => Some(Self::Ended),
+                "HOW_STOPPED" => Some(Self::Stopped),
+                "HOW_NOT_STARTED" => Some(Self::NotStarted),
+                "HOW_ELSEWHERE" => Some(Self::Elsewhere),
+                _ => None,
+            }
+        }
+    }
+}

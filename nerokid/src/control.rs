@@ -1,4 +1,4 @@
-//! The run's `control/` folder: rule sets to read, wishes to write.
+//! The run's `control/` folder: rule sets to read, cancel requests to write.
 
 use std::fs;
 use std::io;
@@ -52,12 +52,12 @@ pub fn newer_rules(folder: &Path, version: u64) -> io::Result<Vec<Versioned>> {
         .collect())
 }
 
-/// Writes a wish that the run ends, because a rule held, unless the folder has
-/// a wish of this rule. Returns true when it wrote the wish. On a full disk it
-/// makes the name alone, which counts as a wish.
+/// Writes a cancel request because a rule held, unless the folder has
+/// a cancel request of this rule. Returns true when it wrote the cancel request. On
+/// a full disk it makes the name alone, which counts as a cancel request.
 ///
 /// # Errors
-/// When the wish cannot be made; the caller tries again.
+/// When the cancel request cannot be made; the caller tries again.
 pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io::Result<bool> {
     let existing = numbers(folder, "cancel")?;
     let made_by_rule = existing.iter().any(|number| {
@@ -69,7 +69,7 @@ pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io:
         return Ok(false);
     }
     let grace_ms = spec.monitor.map_or(0, |monitor| monitor.grace_ms);
-    let wish = Cancel {
+    let cancel = Cancel {
         token: spec.token.clone(),
         cause: StopCause::Rule as u32,
         grace_ms: u32::try_from(grace_ms).unwrap_or(u32::MAX),
@@ -84,7 +84,7 @@ pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io:
     loop {
         let path = folder.join(format!("cancel.{number}"));
         let run_dir = folder.parent().unwrap_or(folder);
-        match frame::create_or_stand_in(FrameKind::Cancel, &path, &wish, run_dir) {
+        match frame::create_or_stand_in(FrameKind::Cancel, &path, &cancel, run_dir) {
             Ok(_) => return Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
             Err(error) => return Err(error),
@@ -92,11 +92,11 @@ pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io:
     }
 }
 
-/// The highest number of a wish; 0 when the folder has none.
+/// The highest number of a cancel request; 0 when the folder has none.
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub fn newest_wish(folder: &Path) -> io::Result<u64> {
+pub fn newest_cancel(folder: &Path) -> io::Result<u64> {
     let numbers = numbers(folder, "cancel")?;
     Ok(numbers.first().copied().unwrap_or(0))
 }
@@ -112,7 +112,7 @@ fn is_by_rule(cancel: &Cancel, rule: u64) -> bool {
 /// When the run's records cannot be read; the caller tries again.
 pub fn ring(folder: &Path) -> io::Result<()> {
     // Read anew: the supervisor may have changed since the last look. A process
-    // that takes over later looks at the wishes by itself.
+    // that takes over later looks at the cancel requests by itself.
     let life = Life::read(folder)?;
     let hears = |process: ProcessId| {
         // A dead process whose parent has not reaped it accepts the signal and

@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 
 use nero_journal::{Clocks, Segment, SegmentId, WriteError};
-use nero_wire::v1::kid_message::Message;
-use nero_wire::v1::{Appended, KidMessage};
+use nero_wire::v1::watcher_message::Message;
+use nero_wire::v1::{Appended, WatcherMessage};
 use tokio::sync::mpsc;
 
 use crate::core::record::Record;
@@ -22,7 +22,7 @@ const SEND_BYTES: usize = 256 * 1024;
 pub struct Journal {
     segment: Segment,
     waiting: VecDeque<(Clocks, Record)>,
-    neromum: Option<mpsc::Sender<KidMessage>>,
+    neromum: Option<mpsc::Sender<WatcherMessage>>,
     unsent: Unsent,
 }
 
@@ -51,7 +51,7 @@ impl Journal {
     }
 
     /// Sends later records to neromum as well; `None` writes them to disk only.
-    pub fn send_to(&mut self, neromum: Option<mpsc::Sender<KidMessage>>) {
+    pub fn send_to(&mut self, neromum: Option<mpsc::Sender<WatcherMessage>>) {
         self.neromum = neromum;
         self.unsent.data.clear();
     }
@@ -106,7 +106,7 @@ impl Journal {
         let Some(neromum) = &self.neromum else {
             return;
         };
-        let message = KidMessage {
+        let message = WatcherMessage {
             message: Some(Message::Appended(Appended {
                 offset: unsent.offset,
                 data: unsent.data,

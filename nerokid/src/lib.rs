@@ -3,8 +3,8 @@
 //!
 //! It may be killed at any moment and is started again by the launcher; the
 //! next one goes on exactly where the records of this one end. It never starts
-//! or ends a job: a rule's `abort` is a wish in the run's `control/` folder,
-//! which the shim carries out.
+//! or ends a job: a rule's `abort` is a cancel request in the run's `control/`
+//! folder, which the shim carries out.
 
 pub mod alarm;
 pub mod args;

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use nero_model::DeploymentId;
 use nero_wire::hello;
-use nero_wire::v1::kid_message::Message;
 use nero_wire::v1::kids_client::KidsClient;
 use nero_wire::v1::mum_client::MumClient;
-use nero_wire::v1::{KidHello, KidMessage, Role};
+use nero_wire::v1::watcher_message::Message;
+use nero_wire::v1::{Role, WatcherHello, WatcherMessage};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
@@ -31,7 +31,7 @@ const GREET_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub enum LinkEvent {
     /// A connection is up: send here.
-    Up(mpsc::Sender<KidMessage>),
+    Up(mpsc::Sender<WatcherMessage>),
     /// The connection is down.
     Down,
     /// A newer rule set is on disk; neromum reported it.
@@ -140,8 +140,8 @@ async fn line(caller: &Caller, watcher: &mpsc::Sender<LinkEvent>) -> Result<(), 
     hello::check(&theirs, Role::Neromum, caller.deployment)?;
 
     let (sender, outgoing) = mpsc::channel(QUEUE);
-    let first = KidMessage {
-        message: Some(Message::Hello(KidHello {
+    let first = WatcherMessage {
+        message: Some(Message::Hello(WatcherHello {
             hello: Some(own),
             token: caller.token.clone(),
             incarnation: caller.incarnation,
@@ -166,7 +166,7 @@ async fn line(caller: &Caller, watcher: &mpsc::Sender<LinkEvent>) -> Result<(), 
 async fn commands(
     attached: impl Future<
         Output = Result<
-            tonic::Response<tonic::Streaming<nero_wire::v1::KidCommand>>,
+            tonic::Response<tonic::Streaming<nero_wire::v1::WatcherCommand>>,
             tonic::Status,
         >,
     >,

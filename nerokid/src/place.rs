@@ -127,7 +127,7 @@ impl Place {
         })
     }
 
-    /// The folder of wishes and rule sets.
+    /// The folder of cancel requests and rule sets.
     pub fn control(&self) -> PathBuf {
         self.run.join(run::CONTROL)
     }

@@ -71,7 +71,7 @@ impl Waker {
                 && notify.watch(&claim, Watched::Life).is_ok();
             // Without these watches some changes are not reported.
             waker.local &= complete;
-            // The folder may come later, with the first wish.
+            // The folder may come later, with the first cancel request.
             waker.control = notify.watch(&place.control(), Watched::Control).is_ok();
         }
         waker.follow(place, life);

@@ -134,7 +134,7 @@ pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
 pub const GRACE_MS: u32 = 30_000;
 
 /// Time for which a file that was asked for is not swept, named or not.
-pub const WISH_KEPT: Duration = Duration::from_secs(3600);
+pub const RESERVED_FOR: Duration = Duration::from_secs(3600);
 /// Time after which an unnamed file is swept, unless the request has another.
 pub const UNNAMED_KEPT_MS: u64 = 7 * 24 * 3600 * 1000;
 /// Time for which builds stay that no process runs from.

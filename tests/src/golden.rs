@@ -56,7 +56,7 @@ pub const CLAIM_KINDS: [RecordKind; 4] = [
     RecordKind::TreeGone,
 ];
 
-/// The sample wish.
+/// The sample cancel request.
 pub fn cancel() -> Cancel {
     Cancel {
         token: TOKEN.to_vec(),

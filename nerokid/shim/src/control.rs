@@ -1,4 +1,4 @@
-//! Wishes in the run's control folder: `cancel.1`, `cancel.2` …
+//! Cancel requests in the run's control folder: `cancel.1`, `cancel.2` …
 //!
 //! Read by the shim, or by the launcher that took over. Files there are
 //! complete or absent, so there is nothing to wait for. Nothing is allocated.
@@ -10,12 +10,12 @@ use nero_journal::frame::{self, FrameKind};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags, openat};
 
-use crate::core::Wish;
+use crate::core::Cancel;
 use crate::procfs::StackPath;
 
 /// The numbers of a `nero.v1.Cancel`; its texts are not for the shim.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Cancel {
+struct Stored {
     #[prost(uint32, tag = "2")]
     cause: u32,
     #[prost(uint32, tag = "3")]
@@ -29,14 +29,14 @@ struct Cancel {
 /// Longest file that is read.
 const BYTES_MAX: usize = 4096;
 
-/// Wish number `n`, looked for from an incarnation's folder; `None` when there is
-/// no such file. A damaged file is a wish with unknown particulars: only wishes
-/// get this name.
-pub fn wish(incarnation: BorrowedFd<'_>, number: u32) -> Option<Wish> {
+/// Cancel request number `n`, looked for from an incarnation's folder; `None` when
+/// there is no such file. A damaged file is a cancel request with unknown
+/// particulars: only cancel requests get this name.
+pub fn cancel(incarnation: BorrowedFd<'_>, number: u32) -> Option<Cancel> {
     // Opening a pipe that a job put there must not block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = |path: &CStr| openat(incarnation, path, flags, Mode::empty()).ok();
-    // Every shim looks for the first wish, which hardly ever exists.
+    // Every shim looks for the first cancel request, which hardly ever exists.
     let file = match number {
         1 => open(c"../control/cancel.1"),
         _ => open(StackPath::new(format_args!("../control/cancel.{number}")).as_c_str()),
@@ -45,23 +45,23 @@ pub fn wish(incarnation: BorrowedFd<'_>, number: u32) -> Option<Wish> {
 }
 
 #[inline(never)]
-fn read(file: &OwnedFd, number: u32) -> Wish {
+fn read(file: &OwnedFd, number: u32) -> Cancel {
     let mut bytes = [0; BYTES_MAX];
     let mut length = 0;
     while let Ok(more @ 1..) = rustix::io::read(file, &mut bytes[length..]) {
         length += more;
     }
-    let cancel = frame::decode::<Cancel>(FrameKind::Cancel, &bytes[..length]).unwrap_or(Cancel {
+    let stored = frame::decode::<Stored>(FrameKind::Cancel, &bytes[..length]).unwrap_or(Stored {
         cause: nero_journal::v1::StopCause::Unspecified as u32,
         grace_ms: 0,
         signal: 0,
         rule: 0,
     });
-    Wish {
+    Cancel {
         number,
-        cause: i32::try_from(cancel.cause).unwrap_or(0),
-        grace_ms: cancel.grace_ms,
-        signal: cancel.signal,
-        rule: cancel.rule,
+        cause: i32::try_from(stored.cause).unwrap_or(0),
+        grace_ms: stored.grace_ms,
+        signal: stored.signal,
+        rule: stored.rule,
     }
 }

@@ -33,8 +33,8 @@ pub struct Plan {
     pub limit_at_ns: Option<u64>,
 }
 
-/// Treatment of processes that outlive the job's main process. A wish that the
-/// run ends, or its time limit, ends them in any case.
+/// Treatment of processes that outlive the job's main process. A cancel request
+/// or the time limit ends them in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strays {
     /// They are ended after [`STRAYS_NS`].
@@ -56,9 +56,9 @@ impl Strays {
     }
 }
 
-/// A wish that the run ends, from the control folder.
+/// A cancel request, from the control folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct Cancel {
     /// `n` of `cancel.<n>`.
     pub number: u32,
     /// A `StopCause`, known or not.
@@ -67,7 +67,7 @@ pub struct Wish {
     pub grace_ms: u32,
     /// 0: SIGTERM.
     pub signal: i32,
-    /// The rule that wishes it.
+    /// The rule that asks for it.
     pub rule: u64,
 }
 
@@ -76,8 +76,8 @@ pub struct Wish {
 pub enum Input {
     /// Time passed, nothing else.
     Tick,
-    /// A wish was found.
-    Wish(Wish),
+    /// A cancel request was found.
+    Cancel(Cancel),
     /// The job's main process ended.
     LeaderEnded,
     /// Nothing of the tree is alive, the main process included.
@@ -249,7 +249,7 @@ impl Core {
         }
         match input {
             Input::Tick => self.tick(now_ns),
-            Input::Wish(wish) => self.wish(wish, now_ns),
+            Input::Cancel(cancel) => self.cancel(cancel, now_ns),
             Input::LeaderEnded => match self.stage {
                 Stage::Running => {
                     self.begin_strays(now_ns);
@@ -319,19 +319,19 @@ impl Core {
         }
     }
 
-    fn wish(&mut self, wish: Wish, now_ns: u64) -> Effects {
+    fn cancel(&mut self, cancel: Cancel, now_ns: u64) -> Effects {
         let asked = StopAsked {
-            cause: wish.cause,
-            cancel: wish.number,
-            grace_ms: match wish.grace_ms {
+            cause: cancel.cause,
+            cancel: cancel.number,
+            grace_ms: match cancel.grace_ms {
                 0 => self.plan.grace_ms,
                 own => own,
             },
-            signal: match wish.signal {
+            signal: match cancel.signal {
                 signal @ 1..=64 => signal,
                 _ => libc::SIGTERM,
             },
-            rule: wish.rule,
+            rule: cancel.rule,
         };
         self.ask(asked, now_ns)
     }

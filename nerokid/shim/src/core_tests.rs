@@ -36,11 +36,11 @@ fn story(plan: Plan, steps: &[(u64, Input, &str)]) -> Core {
     core
 }
 
-fn wish(number: u32) -> Input {
-    Input::Wish(Wish {
+fn cancel(number: u32) -> Input {
+    Input::Cancel(Cancel {
         number,
         cause: StopCause::Person as i32,
-        ..Wish::default()
+        ..Cancel::default()
     })
 }
 
@@ -63,7 +63,7 @@ fn a_job_that_ends_leaves_nothing() {
             (5, Input::LeaderEnded, "exited"),
             (5, Input::Empty, "gone:0"),
             (6, Input::Tick, ""),
-            (7, wish(1), ""),
+            (7, cancel(1), ""),
         ],
     );
     assert!(core.is_gone());
@@ -76,11 +76,11 @@ fn nothing_wakes_a_run_without_a_limit() {
 }
 
 #[test]
-fn a_wish_is_polite_then_final_until_nobody_is_left() {
+fn a_cancel_is_polite_then_final_until_nobody_is_left() {
     let mut core = story(
         PLAN,
         &[
-            (SECOND, wish(1), "asked:1:1 signal:15"),
+            (SECOND, cancel(1), "asked:1:1 signal:15"),
             (SECOND + 99 * MS, Input::Tick, ""),
             (SECOND + 100 * MS, Input::Tick, "kill"),
             (SECOND + 100 * MS, swept(3, 0, 77), ""),
@@ -109,7 +109,7 @@ fn strays_have_ten_seconds_then_the_ladder() {
 }
 
 #[test]
-fn strays_may_go_on_unless_somebody_wishes_the_end_of_all() {
+fn strays_may_go_on_unless_somebody_cancels_the_end_of_all() {
     let leaving = Plan {
         strays: Strays::Leave,
         ..PLAN
@@ -126,7 +126,7 @@ fn strays_may_go_on_unless_somebody_wishes_the_end_of_all() {
     story(
         leaving,
         &[
-            (SECOND, wish(1), "asked:1:1 signal:15"),
+            (SECOND, cancel(1), "asked:1:1 signal:15"),
             (SECOND, Input::LeaderEnded, "exited"),
             (SECOND, Input::Tick, ""),
             (SECOND + 100 * MS, Input::Tick, "kill"),
@@ -152,7 +152,7 @@ fn strays_may_be_waited_for_and_still_be_cancelled() {
         waiting,
         &[
             (SECOND, Input::LeaderEnded, "exited"),
-            (2 * SECOND, wish(1), "asked:1:1 signal:15"),
+            (2 * SECOND, cancel(1), "asked:1:1 signal:15"),
             (2 * SECOND + 100 * MS, Input::Tick, "kill"),
             (3 * SECOND, Input::Empty, "gone:0"),
         ],
@@ -178,8 +178,8 @@ fn the_time_limit_stops_once() {
 }
 
 #[test]
-fn a_second_wish_can_only_shorten_the_grace() {
-    let long = Input::Wish(Wish {
+fn a_second_cancel_can_only_shorten_the_grace() {
+    let long = Input::Cancel(Cancel {
         number: 2,
         cause: 1,
         grace_ms: 60_000,
@@ -189,17 +189,17 @@ fn a_second_wish_can_only_shorten_the_grace() {
     story(
         PLAN,
         &[
-            (SECOND, wish(1), "asked:1:1 signal:15"),
+            (SECOND, cancel(1), "asked:1:1 signal:15"),
             (SECOND, long, "asked:1:2 signal:2"),
             (SECOND + 100 * MS, Input::Tick, "kill"),
-            (SECOND + 100 * MS, wish(3), "asked:1:3"),
+            (SECOND + 100 * MS, cancel(3), "asked:1:3"),
         ],
     );
 }
 
 #[test]
-fn a_wish_for_the_final_signal_knows_no_grace() {
-    let kill = Input::Wish(Wish {
+fn a_cancel_for_the_final_signal_knows_no_grace() {
+    let kill = Input::Cancel(Cancel {
         number: 1,
         cause: 1,
         grace_ms: 60_000,
@@ -214,7 +214,7 @@ fn those_out_of_reach_are_named_after_two_seconds() {
     story(
         PLAN,
         &[
-            (SECOND, wish(1), "asked:1:1 signal:15"),
+            (SECOND, cancel(1), "asked:1:1 signal:15"),
             (2 * SECOND, Input::Tick, "kill"),
             (2 * SECOND, swept(2, 2, 5), ""),
             (3 * SECOND, swept(2, 2, 5), ""),
@@ -225,12 +225,12 @@ fn those_out_of_reach_are_named_after_two_seconds() {
 }
 
 #[test]
-fn a_wish_with_an_odd_signal_is_a_polite_one() {
-    let odd = Input::Wish(Wish {
+fn a_cancel_with_an_odd_signal_is_a_polite_one() {
+    let odd = Input::Cancel(Cancel {
         number: 1,
         cause: 1,
         signal: -9,
-        ..Wish::default()
+        ..Cancel::default()
     });
     story(PLAN, &[(0, odd, "asked:1:1 signal:15")]);
 }
@@ -246,13 +246,15 @@ fn a_stop_under_way_goes_on() {
 fn any_input() -> impl Strategy<Value = Input> {
     prop_oneof![
         Just(Input::Tick),
-        (1..5u32, 0..3000u32, -2..70i32).prop_map(|(number, grace_ms, signal)| Input::Wish(Wish {
-            number,
-            cause: 1,
-            grace_ms,
-            signal,
-            rule: 0
-        })),
+        (1..5u32, 0..3000u32, -2..70i32).prop_map(|(number, grace_ms, signal)| Input::Cancel(
+            Cancel {
+                number,
+                cause: 1,
+                grace_ms,
+                signal,
+                rule: 0
+            }
+        )),
         Just(Input::LeaderEnded),
         Just(Input::Empty),
         (0..4u32, any::<u64>()).prop_map(|(alive, print)| swept(alive, 0, print)),

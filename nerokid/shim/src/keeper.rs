@@ -50,8 +50,8 @@ pub struct Keeper {
     /// Time from which user code could begin, on the clock of deadlines; 0:
     /// unknown.
     pub gate_ns: u64,
-    /// Number of the next wish to look for.
-    pub next_wish: u32,
+    /// Number of the next cancel request to look for.
+    pub next_cancel: u32,
     /// Strays that ended by a signal of ours.
     pub strays_killed: u32,
     /// The first strays that were ended, or that go on.
@@ -102,11 +102,11 @@ impl Keeper {
         self.handle(Input::Tick, now_ns, tree);
     }
 
-    /// Looks for wishes that are new.
-    pub fn look_for_wishes(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
-        while let Some(wish) = control::wish(self.folder(), self.next_wish) {
-            self.next_wish += 1;
-            self.handle(Input::Wish(wish), now_ns, tree);
+    /// Looks for cancel requests that are new.
+    pub fn look_for_cancels(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
+        while let Some(cancel) = control::cancel(self.folder(), self.next_cancel) {
+            self.next_cancel += 1;
+            self.handle(Input::Cancel(cancel), now_ns, tree);
         }
     }
 

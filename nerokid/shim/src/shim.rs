@@ -132,7 +132,7 @@ fn supervise(
     mut segment: Segment,
     crash: &CrashAt,
 ) -> ! {
-    let started = if control::wish(CWD, 1).is_some() {
+    let started = if control::cancel(CWD, 1).is_some() {
         Err(not_started(job_not_started::Stage::Cancelled, 0))
     } else {
         start(&mut plan, own, slot, &mut segment, crash)
@@ -157,7 +157,7 @@ fn supervise(
         work_dir: plan.work_dir,
         slot: Some(slot),
         gate_ns: slot.gate_ns(),
-        next_wish: 1,
+        next_cancel: 1,
         strays_killed: 0,
         strays: Names::default(),
         strays_left: 0,
@@ -192,7 +192,7 @@ fn keep(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
         collect(keeper, leader, crash);
         let now_ns = clock::now_ns();
         if woken == Woken::Doorbell {
-            keeper.look_for_wishes(now_ns, &mut tree);
+            keeper.look_for_cancels(now_ns, &mut tree);
         }
         keeper.tick(now_ns, &mut tree);
     }

@@ -66,7 +66,7 @@ pub struct Given {
     pub repeat_ms: u64,
 }
 
-/// A wish that the run ends.
+/// A cancel request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abort {
     /// The rule that asks for it.

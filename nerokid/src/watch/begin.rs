@@ -106,10 +106,10 @@ impl Watch {
             sample_due_ms: now.mono_ms + FIRST_SAMPLE_MS,
             silent_since_ms: None,
             look_at_life: true,
-            // The folder may have a wish whose writer did not ring.
+            // The folder may have a cancel request whose writer did not ring.
             look_at_rules: !settling,
             control_due_ms: now.mono_ms,
-            wishes_passed_on: 0,
+            cancels_passed_on: 0,
             _lock: lock,
         };
         watch.facts_of_life();

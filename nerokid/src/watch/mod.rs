@@ -122,7 +122,7 @@ pub struct Watch {
     facts: Facts,
     intake: Intake,
     rules: Rules,
-    /// Aborts that are recorded and not yet written as wishes.
+    /// Aborts that are recorded and not yet written as cancel requests.
     aborts: Vec<Abort>,
     /// Highest version of rules that was refused.
     rules_refused: u64,
@@ -144,8 +144,8 @@ pub struct Watch {
     look_at_rules: bool,
     /// Time of the next look into `control/` without a report.
     control_due_ms: u64,
-    /// The highest wish for which the supervisor was rung.
-    wishes_passed_on: u64,
+    /// The highest cancel request for which the supervisor was rung.
+    cancels_passed_on: u64,
     /// Lock file: no other watcher can begin while it is open.
     _lock: File,
 }

@@ -32,7 +32,7 @@ impl Watch {
             if std::mem::take(&mut self.look_at_rules) {
                 let since = self.rules.version().max(self.rules_refused);
                 self.newer_rules(since, 0);
-                self.pass_wishes_on();
+                self.pass_cancels_on();
             }
             more = self.read_logs()?;
             self.intake.tick(self.now.mono_ms, &mut self.out);
@@ -135,24 +135,24 @@ impl Watch {
         self.facts.sample = Some(sample);
         self.out.push(Record::Sample(sample));
         self.intake.mark(&mut self.out);
-        // Without notifications from the file system, names and wishes are looked
-        // at with every sample.
+        // Without notifications from the file system, names and cancel requests are
+        // looked at with every sample.
         if !self.waker.hears_files() {
             self.check_names();
         }
         self.look_at_rules |= !self.waker.hears_control();
     }
 
-    /// Rings the supervisor for wishes that are new in the folder: a neromum on
-    /// another host writes wishes and cannot signal processes here. One ring too
-    /// many makes the shim look once more.
-    fn pass_wishes_on(&mut self) {
-        let Ok(newest) = control::newest_wish(&self.place.control()) else {
+    /// Rings the supervisor for cancel requests that are new in the folder: a
+    /// neromum on another host writes cancel requests and cannot signal processes
+    /// here. One ring too many makes the shim look once more.
+    fn pass_cancels_on(&mut self) {
+        let Ok(newest) = control::newest_cancel(&self.place.control()) else {
             // The next sample looks again.
             return;
         };
-        if newest > self.wishes_passed_on && control::ring(&self.place.folder).is_ok() {
-            self.wishes_passed_on = newest;
+        if newest > self.cancels_passed_on && control::ring(&self.place.folder).is_ok() {
+            self.cancels_passed_on = newest;
         }
     }
 
@@ -229,8 +229,9 @@ impl Watch {
         }
     }
 
-    /// Writes the wishes of rules that fired. A wish that cannot be written is
-    /// tried again: the firing is on disk, so the wish is made in the end.
+    /// Writes the cancel requests of rules that fired. A cancel request that cannot
+    /// be written is tried again: the firing is on disk, so the cancel request is
+    /// made in the end.
     fn carry_out_aborts(&mut self) {
         if self.life.over {
             self.aborts.clear();
@@ -239,8 +240,8 @@ impl Watch {
         let (spec, wall_ms) = (&self.place.spec, self.now.wall_ms);
         let own = &self.place.folder;
         self.aborts.retain(|abort| {
-            // Ring although the wish lay there already: its writer may have died
-            // before ringing. A failure of either part is tried again.
+            // Ring although the cancel request lay there already: its writer may
+            // have died before ringing. A failure of either part is tried again.
             control::cancel(&folder, spec, abort, wall_ms)
                 .and_then(|_| control::ring(own))
                 .is_err()

@@ -10,9 +10,9 @@ use nero_journal::v1::{RecordKind, RulesApplied};
 use nero_model::DeploymentId;
 use nero_wire::hello;
 use nero_wire::listen::OwnerOnly;
-use nero_wire::v1::kid_message::Message;
 use nero_wire::v1::kids_server::{Kids, KidsServer};
-use nero_wire::v1::{Hello, KidCommand, KidHello, KidMessage, Role, RuleSet, RunSpec};
+use nero_wire::v1::watcher_message::Message;
+use nero_wire::v1::{Hello, Role, RuleSet, RunSpec, WatcherCommand, WatcherHello, WatcherMessage};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -21,10 +21,10 @@ use crate::rig::{Rig, until};
 /// Messages that neromum received.
 #[derive(Default)]
 struct Heard {
-    hello: Option<KidHello>,
+    hello: Option<WatcherHello>,
     /// Offset, chain, data.
     appended: Vec<(u64, u32, Vec<u8>)>,
-    commands: Option<tokio::sync::mpsc::Sender<Result<KidCommand, Status>>>,
+    commands: Option<tokio::sync::mpsc::Sender<Result<WatcherCommand, Status>>>,
     connections: usize,
 }
 
@@ -104,11 +104,11 @@ struct Service {
 
 #[tonic::async_trait]
 impl Kids for Service {
-    type AttachStream = ReceiverStream<Result<KidCommand, Status>>;
+    type AttachStream = ReceiverStream<Result<WatcherCommand, Status>>;
 
     async fn attach(
         &self,
-        request: Request<Streaming<KidMessage>>,
+        request: Request<Streaming<WatcherMessage>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
         let mut messages = request.into_inner();
         let (commands, to_kid) = tokio::sync::mpsc::channel(4);
@@ -297,7 +297,7 @@ fn a_command_makes_the_watcher_look_for_rules() {
         rules: Vec::new(),
     };
     frame::create(FrameKind::Rules, &rig.control("rules.5"), &set).unwrap();
-    let command = KidCommand { rules_version: 5 };
+    let command = WatcherCommand { rules_version: 5 };
     commands.blocking_send(Ok(command)).unwrap();
     rig.wait_for::<RulesApplied>(RecordKind::RulesApplied, |one| one.version == 5);
     rig.end();

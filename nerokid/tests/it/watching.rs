@@ -170,7 +170,7 @@ fn cut_and_replaced_logs_are_read_again() {
 }
 
 #[test]
-fn a_rule_that_holds_is_recorded_wished_and_rung_once() {
+fn a_rule_that_holds_is_recorded_cancelled_and_rung_once() {
     let mut rig = Rig::new(with_rule("abort", "loss > 5"));
     let bell = doorbell();
     rig.shim = bell.process;
@@ -180,17 +180,17 @@ fn a_rule_that_holds_is_recorded_wished_and_rung_once() {
     rig.points_are(1);
     assert!(!rig.control("cancel.1").exists());
     rig.print("loss=7.31\nloss=1\n");
-    until("a wish", || {
+    until("a cancel request", || {
         let path = rig.control("cancel.1");
         path.exists().then_some(()).ok_or_else(|| "none".to_owned())
     });
-    let wish: Cancel = frame::read(FrameKind::Cancel, &rig.control("cancel.1")).unwrap();
-    assert_eq!(wish.cause, StopCause::Rule as u32);
+    let cancel: Cancel = frame::read(FrameKind::Cancel, &rig.control("cancel.1")).unwrap();
+    assert_eq!(cancel.cause, StopCause::Rule as u32);
     assert_eq!(
-        (wish.rule, wish.author.as_str(), wish.grace_ms),
+        (cancel.rule, cancel.author.as_str(), cancel.grace_ms),
         (7, "ada", 3000)
     );
-    assert_eq!(wish.token, rig.spec.token);
+    assert_eq!(cancel.token, rig.spec.token);
     until("the bell", || {
         bell.rung
             .exists()
@@ -201,7 +201,7 @@ fn a_rule_that_holds_is_recorded_wished_and_rung_once() {
     assert_eq!((fired.len(), fired[0].values.as_str()), (1, "loss = 7.31"));
     watcher.kill();
 
-    // Another watcher neither fires the rule nor writes the wish again.
+    // Another watcher neither fires the rule nor writes the cancel request again.
     let mut watcher = rig.watcher(None);
     rig.print("loss=9\n");
     rig.points_are(4);
@@ -267,9 +267,10 @@ fn a_rule_ends_the_run_that_fills_the_disk() {
     watcher.kill();
 }
 
-/// A wish of a neromum on another host, which cannot signal processes here.
+/// A cancel request of a neromum on another host, which cannot signal processes
+/// here.
 #[test]
-fn a_wish_made_from_another_host_is_passed_on() {
+fn a_cancel_made_from_another_host_is_passed_on() {
     let mut rig = Rig::new(RunSpec::default());
     let bell = doorbell();
     rig.shim = bell.process;
@@ -278,7 +279,7 @@ fn a_wish_made_from_another_host_is_passed_on() {
     rig.print("loss=1\n");
     rig.points_are(1);
     assert!(!bell.rung.exists());
-    let wish = |number: u32| {
+    let cancel = |number: u32| {
         let path = rig.control(&format!("cancel.{number}"));
         frame::create(FrameKind::Cancel, &path, &Cancel::default()).unwrap();
         until("the bell", || {
@@ -289,8 +290,8 @@ fn a_wish_made_from_another_host_is_passed_on() {
         });
         std::fs::remove_file(&bell.rung).unwrap();
     };
-    wish(1);
-    wish(2);
+    cancel(1);
+    cancel(2);
     watcher.kill();
     // Nothing shows whether its writer rang.
     let mut watcher = rig.watcher(None);
@@ -304,18 +305,18 @@ fn a_wish_made_from_another_host_is_passed_on() {
 }
 
 #[test]
-fn a_watcher_killed_between_record_and_wish_is_made_good() {
+fn a_watcher_killed_between_record_and_cancel_is_made_good() {
     let mut rig = Rig::new(with_rule("abort", "loss > 5"));
     rig.print("loss=7\n");
     let mut watcher = rig.watcher(None);
     rig.wait_for::<RuleFired>(RecordKind::RuleFired, |_| true);
-    until("a wish", || {
+    until("a cancel request", || {
         let gone = fs::remove_file(rig.control("cancel.1"));
         gone.map_err(|error| error.to_string())
     });
     watcher.kill();
     let mut watcher = rig.watcher(None);
-    until("the wish again", || {
+    until("the cancel request again", || {
         let path = rig.control("cancel.1");
         path.exists().then_some(()).ok_or_else(|| "none".to_owned())
     });
@@ -325,7 +326,7 @@ fn a_watcher_killed_between_record_and_wish_is_made_good() {
 }
 
 #[test]
-fn a_wish_of_somebody_else_does_not_stand_in_the_way() {
+fn a_cancel_of_somebody_else_does_not_stand_in_the_way() {
     let mut rig = Rig::new(with_rule("abort", "loss > 5"));
     frame::create(
         FrameKind::Cancel,
@@ -335,7 +336,7 @@ fn a_wish_of_somebody_else_does_not_stand_in_the_way() {
     .unwrap();
     let _watcher = rig.watcher(None);
     rig.print("loss=7\n");
-    until("a second wish", || {
+    until("a second cancel request", || {
         let path = rig.control("cancel.2");
         path.exists().then_some(()).ok_or_else(|| "none".to_owned())
     });

@@ -38,7 +38,8 @@ pub use error::AgentError;
 pub use facts::{Facts, Libc, clock_offset_ms};
 pub use fault::NodeFault;
 pub use remote::{
-    Prospect, Remote, RemoteWish, prospect, prospect_from, root_of, start_remote, start_remote_from,
+    Prospect, Remote, RemoteCancel, prospect, prospect_from, root_of, start_remote,
+    start_remote_from,
 };
 pub use root::RootError;
 

@@ -21,7 +21,7 @@ use crate::{AgentError, AgentOptions, Progress, probe, push, supply};
 
 /// The agent to start or find.
 #[derive(Clone, Debug)]
-pub struct RemoteWish {
+pub struct RemoteCancel {
     /// The node's name.
     pub node: String,
     /// The deployment that the runs belong to.
@@ -59,10 +59,10 @@ pub struct Remote {
 /// useless.
 pub async fn start_remote(
     host: &Host,
-    wish: &RemoteWish,
+    cancel: &RemoteCancel,
     progress: &(dyn Fn(Progress) + Send + Sync),
 ) -> Result<Remote, AgentError> {
-    start(host, wish, supply::folders()?, progress).await
+    start(host, cancel, supply::folders()?, progress).await
 }
 
 /// [`start_remote`] with the programs of one folder: those for each kind of
@@ -73,10 +73,10 @@ pub async fn start_remote(
 pub async fn start_remote_from(
     folder: &Path,
     host: &Host,
-    wish: &RemoteWish,
+    cancel: &RemoteCancel,
     progress: &(dyn Fn(Progress) + Send + Sync),
 ) -> Result<Remote, AgentError> {
-    start(host, wish, supply::folders_in(folder), progress).await
+    start(host, cancel, supply::folders_in(folder), progress).await
 }
 
 /// The expanded path of a node's root there; `None`: of the usual root. Sends
@@ -158,12 +158,12 @@ async fn asked(
 
 async fn start(
     host: &Host,
-    wish: &RemoteWish,
+    cancel: &RemoteCancel,
     folders: Vec<PathBuf>,
     progress: &(dyn Fn(Progress) + Send + Sync),
 ) -> Result<Remote, AgentError> {
     let supplies = supplies(folders).await?;
-    let facts = asked(host, wish.root.as_deref(), &supplies, false).await?;
+    let facts = asked(host, cancel.root.as_deref(), &supplies, false).await?;
     let supply = supply::choose(&supplies, &facts)?;
     let there = facts.builds.contains(&supply.build);
     let pushed = match &facts.full {
@@ -174,17 +174,17 @@ async fn start(
     let pushed_bytes = match pushed {
         Ok(bytes) => bytes,
         Err(AgentError::Node(full @ NodeFault::NoSpace { .. })) => {
-            return with_another(host, wish, facts, full).await;
+            return with_another(host, cancel, facts, full).await;
         }
         Err(error) => return Err(error),
     };
     let greeter = Greeter {
-        deployment: wish.deployment,
-        tenure: wish.tenure,
+        deployment: cancel.deployment,
+        tenure: cancel.tenure,
         mum: supply.mum.clone(),
-        gives: wish.options.gives(),
+        gives: cancel.options.gives(),
     };
-    let dial = || dial(host, wish, &facts, &supply.build).boxed();
+    let dial = || dial(host, cancel, &facts, &supply.build).boxed();
     let (channel, hello) = greet::connect(&dial, &greeter).await?;
     Ok(Remote {
         channel,
@@ -199,18 +199,18 @@ async fn start(
 /// runs there can be seen and room can be made.
 async fn with_another(
     host: &Host,
-    wish: &RemoteWish,
+    cancel: &RemoteCancel,
     facts: Facts,
     full: NodeFault,
 ) -> Result<Remote, AgentError> {
     let greeter = Greeter {
-        deployment: wish.deployment,
-        tenure: wish.tenure,
+        deployment: cancel.deployment,
+        tenure: cancel.tenure,
         mum: String::new(),
-        gives: wish.options.gives(),
+        gives: cancel.options.gives(),
     };
     for build in &facts.other_builds {
-        let dial = || dial(host, wish, &facts, build).boxed();
+        let dial = || dial(host, cancel, &facts, build).boxed();
         match greet::connect(&dial, &greeter).await {
             Ok((channel, hello)) => {
                 return Ok(Remote {
@@ -234,7 +234,7 @@ async fn with_another(
 /// none serves.
 async fn dial(
     host: &Host,
-    wish: &RemoteWish,
+    cancel: &RemoteCancel,
     facts: &Facts,
     build: &str,
 ) -> Result<Channel, AgentError> {
@@ -247,11 +247,11 @@ async fn dial(
         "--root".to_owned(),
         facts.root.clone(),
         "--deployment".to_owned(),
-        wish.deployment.to_string(),
+        cancel.deployment.to_string(),
         "--node".to_owned(),
-        wish.node.clone(),
+        cancel.node.clone(),
     ];
-    words.extend(wish.options.words());
+    words.extend(cancel.options.words());
     let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     let command = format!("exec {}", words.join(" "));
     let pipe = host

@@ -18,7 +18,7 @@ use prost::Message as _;
 
 use nero_life::change::{Change, Described, NewRun, Rule};
 use nero_life::experiment::{Experiment, Origin, Stamp};
-use nero_life::run::{Desk, Made, Run, Takes, UNREAD};
+use nero_life::run::{Dispatch, Made, Run, Takes, UNREAD};
 use nero_life::state::State;
 use nero_life::taken_over::NOTE;
 
@@ -233,14 +233,14 @@ fn one(
         ));
     }
     let rules = spec.rules.clone().unwrap_or_default();
-    let desk = Desk::taken_over(node, rules.version);
+    let dispatch = Dispatch::taken_over(node, rules.version);
     let bare = v1::RunSpec {
         rules: None,
         ..spec.clone()
     };
     let run = NewRun {
         made: Arc::new(made(id, token, node, spec, now_ms)),
-        desk,
+        dispatch,
         rules: rules
             .rules
             .iter()
@@ -307,7 +307,7 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
     };
     Change::Run(Arc::new(NewRun {
         made: Arc::new(made),
-        desk: Desk::reserved(now_ms),
+        dispatch: Dispatch::reserved(now_ms),
         rules: Arc::from([]),
         spec: v1::RunSpec::default().encode_to_vec().into(),
     }))

@@ -270,9 +270,9 @@ impl Keep {
                 write_change(tx, change, &mut given, &mut fresh)?;
             }
             let key = |run: &RunId| fresh.get(run).or_else(|| keys.get(run)).copied();
-            for id in &batch.desks {
+            for id in &batch.dispatches {
                 if let (Some(key), Some(run)) = (key(id), work.run(*id)) {
-                    tx.put_desk(key, &rows::desk(run))?;
+                    tx.put_dispatch(key, &rows::dispatch(run))?;
                 }
             }
             for id in &batch.journals {

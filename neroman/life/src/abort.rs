@@ -2,18 +2,18 @@
 
 use nero_model::RunId;
 
-use super::change::{Change, desk_changed};
+use super::change::{Change, dispatch_changed};
 use super::experiment::Experiment;
 use super::gone;
 use super::input::Input;
-use super::run::{Run, Wish};
+use super::run::{Cancel, Run};
 use super::stage::Verdict;
 use super::state::State;
 use super::step::step;
 
 /// The result of a cancel request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wished {
+pub enum CancelOutcome {
     /// It is recorded; the node will be told.
     Asked,
     /// The run was never sent anywhere: it is over.
@@ -25,32 +25,34 @@ pub enum Wished {
 }
 
 /// The result of a cancel request for a run, which is recorded by [`step`](crate::step).
-pub fn comes_to(run: &Run) -> Wished {
+pub fn comes_to(run: &Run) -> CancelOutcome {
     if run.forgotten() {
-        Wished::GivenUp
+        CancelOutcome::GivenUp
     } else if run.phase().is_end() {
-        Wished::Skipped(run.phase().word().to_owned())
+        CancelOutcome::Skipped(run.phase().word().to_owned())
     } else if run.after().is_some() || run.unplaced() || run.movable() {
         // No node knows the run: an offer would be recorded.
-        Wished::TakenAway
+        CancelOutcome::TakenAway
     } else {
-        Wished::Asked
+        CancelOutcome::Asked
     }
 }
 
 /// Records a cancel request.
-pub(crate) fn wish(run: &Run, wish: &Wish) -> Vec<Change> {
+pub(crate) fn cancel(run: &Run, cancel: &Cancel) -> Vec<Change> {
     let change = match comes_to(run) {
-        Wished::GivenUp => return gone::given_up(run, &wish.author, wish.asked_ms),
-        Wished::Skipped(_) => None,
-        Wished::TakenAway => desk_changed(run, |desk| {
-            desk.stage.end(Verdict::TakenAway {
-                who: wish.author.clone(),
-                at_ms: wish.asked_ms,
+        CancelOutcome::GivenUp => return gone::given_up(run, &cancel.author, cancel.asked_ms),
+        CancelOutcome::Skipped(_) => None,
+        CancelOutcome::TakenAway => dispatch_changed(run, |dispatch| {
+            dispatch.stage.end(Verdict::TakenAway {
+                who: cancel.author.clone(),
+                at_ms: cancel.asked_ms,
             });
-            desk.stage.close();
+            dispatch.stage.close();
         }),
-        Wished::Asked => desk_changed(run, |desk| desk.wish = Some(wish.clone())),
+        CancelOutcome::Asked => {
+            dispatch_changed(run, |dispatch| dispatch.cancel = Some(cancel.clone()))
+        }
     };
     change.into_iter().collect()
 }
@@ -79,17 +81,17 @@ pub(crate) fn answered(
     asked_ms: Option<i64>,
     now_ms: i64,
 ) -> Option<Change> {
-    desk_changed(run, |desk| {
+    dispatch_changed(run, |dispatch| {
         // A run on the node that has not ended by its records may still be on its
         // way into the queue: the request is sent again once more is known.
         let arrived = answer != Answer::Ended;
-        let same = |wish: &&mut Wish| arrived && asked_ms == Some(wish.asked_ms);
-        if let Some(wish) = desk.wish.as_mut().filter(same) {
-            wish.delivered = true;
+        let same = |cancel: &&mut Cancel| arrived && asked_ms == Some(cancel.asked_ms);
+        if let Some(cancel) = dispatch.cancel.as_mut().filter(same) {
+            cancel.delivered = true;
         }
         match answer {
-            Answer::NeverStarted | Answer::Unknown if desk.stage.is_before_start() => {
-                desk.take_away(now_ms);
+            Answer::NeverStarted | Answer::Unknown if dispatch.stage.is_before_start() => {
+                dispatch.take_away(now_ms);
             }
             Answer::Unclear
             | Answer::Asked
@@ -103,7 +105,7 @@ pub(crate) fn answered(
 
 /// Cancels the live runs of an experiment that is started again.
 pub fn for_restart(experiment: &Experiment, author: &str, now_ms: i64) -> Vec<Change> {
-    let asked = Wish {
+    let asked = Cancel {
         asked_ms: now_ms,
         author: author.to_owned(),
         grace_ms: 0,
@@ -113,7 +115,7 @@ pub fn for_restart(experiment: &Experiment, author: &str, now_ms: i64) -> Vec<Ch
     experiment
         .runs
         .iter()
-        .filter(|run| run.phase().is_live() && run.desk.wish.is_none())
+        .filter(|run| run.phase().is_live() && run.dispatch.cancel.is_none())
         .flat_map(|run| step(run, &Input::Cancel(asked.clone()), now_ms))
         .collect()
 }
@@ -145,7 +147,7 @@ pub fn released(state: &State, ended: RunId, now_ms: i64) -> Option<(RunId, Vec<
     let before = others
         .iter()
         .rev()
-        .find(|run| run.desk.stage.verdict().is_none());
+        .find(|run| run.dispatch.stage.verdict().is_none());
     let in_doubt = before.is_some_and(Run::in_doubt);
     if newest.phase().is_end() || in_doubt || others.iter().any(|run| run.phase().is_live()) {
         return None;

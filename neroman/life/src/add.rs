@@ -354,7 +354,7 @@ impl Merged {
             to.display()
         ));
         for run in experiments.iter().flat_map(|old| &old.runs) {
-            let folder = Path::new(run.desk.results.folder());
+            let folder = Path::new(run.dispatch.results.folder());
             let Some(folder) = moved_path(folder, from, to) else {
                 continue;
             };

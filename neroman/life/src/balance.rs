@@ -8,15 +8,15 @@
 use nero_model::RunId;
 
 use super::change::Change;
-use super::later;
+use super::deferred;
 use super::now::{Moment, Tick};
+use super::recall::Recall;
 use super::refusal::{self, Leaves, Refusal, become_so};
 use super::run::{Run, Takes};
 use super::stage::Stage;
-use super::withdrawal::Withdrawal;
 
 /// How long a run that was moved stays where it is, in milliseconds.
-pub const STAYS_MS: i64 = later::PASSED_OVER_MS;
+pub const STAYS_MS: i64 = deferred::PASSED_OVER_MS;
 /// Runs that a node gets at a time: each costs two nodes a few requests.
 pub const AT_A_TIME: usize = 8;
 /// Moving a run for less of a wait costs more than it brings, in milliseconds.
@@ -67,9 +67,9 @@ impl Job {
     /// A live run as it stands on its node.
     pub fn of(run: &Run, usual_ms: Option<u64>, now: &Tick) -> Self {
         let Takes { memory_bytes, .. } = run.made.takes;
-        let at = match &run.desk.stage {
+        let at = match &run.dispatch.stage {
             Stage::Begun { .. } => At::Begun,
-            Stage::Recalled { recall, .. } if run.desk.leaves() => At::Leaves {
+            Stage::Recalled { recall, .. } if run.dispatch.leaves() => At::Leaves {
                 to: recall.to.clone(),
             },
             Stage::Behind { .. }
@@ -79,7 +79,7 @@ impl Job {
             | Stage::Accepted { .. }
             | Stage::Recalled { .. }
             | Stage::Over { .. } => At::Waits {
-                free: waits_freely(run) && !later::left_within(&run.desk, STAYS_MS, now),
+                free: waits_freely(run) && !deferred::left_within(&run.dispatch, STAYS_MS, now),
             },
         };
         Self {
@@ -256,7 +256,7 @@ fn has_room(node: &Member, nodes: &[Member]) -> bool {
 /// Whether a run waits on its node, and another one may have it. A run that goes on
 /// from checkpoints stays: they may lie there.
 pub fn waits_freely(run: &Run) -> bool {
-    let waits = match &run.desk.stage {
+    let waits = match &run.dispatch.stage {
         Stage::Chosen { sending, .. } | Stage::Offered { sending, .. } => !sending,
         Stage::Accepted { .. } => true,
         Stage::Behind { .. }
@@ -266,13 +266,13 @@ pub fn waits_freely(run: &Run) -> bool {
         | Stage::Over { .. } => false,
     };
     let bound = run.made.resume.is_some() || !run.made.takes.prefer.is_empty();
-    let asked = run.desk.wish.is_some() || run.desk.send_spec;
+    let asked = run.dispatch.cancel.is_some() || run.dispatch.send_spec;
     waits && run.of_several() && !bound && !asked
 }
 
 /// Whether the run left this node once without a start.
 pub fn left(run: &Run, node: &str) -> bool {
-    let mut left = run.desk.later.iter();
+    let mut left = run.dispatch.deferred.iter();
     left.any(|one| one.node == node && one.left_ms.is_some())
 }
 
@@ -290,19 +290,19 @@ pub(crate) fn recalled(run: &Run, to: &str, now: &Moment) -> Vec<Change> {
     if run.movable() {
         return refusal::turn_back(run, refusal, &Leaves::ForNow(now));
     }
-    let mut desk = run.desk.clone();
-    desk.why = format!("it goes to {to}, which has room, if {node} has not started it yet");
-    desk.stage = Stage::Recalled {
+    let mut dispatch = run.dispatch.clone();
+    dispatch.why = format!("it goes to {to}, which has room, if {node} has not started it yet");
+    dispatch.stage = Stage::Recalled {
         node: node.to_owned(),
-        recall: Withdrawal {
+        recall: Recall {
             refusal,
             passes: true,
             to: to.to_owned(),
             asked: false,
         },
-        from: desk.stage.handing(),
+        from: dispatch.stage.handing(),
     };
-    vec![become_so(run, desk)]
+    vec![become_so(run, dispatch)]
 }
 
 #[cfg(test)]

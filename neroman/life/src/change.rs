@@ -10,7 +10,7 @@ use nero_model::{DeploymentId, ExperimentId, RunId};
 use super::experiment::{Experiment, Origin};
 use super::journal::Journal;
 use super::now::Tick;
-use super::run::{Desk, Made, Run};
+use super::run::{Dispatch, Made, Run};
 
 /// One change of the state.
 #[derive(Clone, Debug)]
@@ -24,9 +24,9 @@ pub enum Change {
     /// A new run.
     Run(Arc<NewRun>),
     /// The stored facts of a run outside its journal.
-    Desk {
+    Dispatch {
         run: RunId,
-        desk: Box<Desk>,
+        dispatch: Box<Dispatch>,
         /// The rules in force, when they changed.
         rules: Option<Arc<[u64]>>,
     },
@@ -51,17 +51,17 @@ pub enum Change {
 impl Change {
     /// Whether it asks the run's node to end it, and nothing else is to be done.
     pub fn is_cancel(&self) -> bool {
-        matches!(self, Self::Desk { desk, .. } if desk.wish.is_some() && desk.stage.verdict().is_none())
+        matches!(self, Self::Dispatch { dispatch, .. } if dispatch.cancel.is_some() && dispatch.stage.verdict().is_none())
     }
 }
 
-/// A change of a run's desk; `None` if nothing differs.
-pub(crate) fn desk_changed(run: &Run, change: impl FnOnce(&mut Desk)) -> Option<Change> {
-    let mut desk = run.desk.clone();
-    change(&mut desk);
-    (desk != run.desk).then(|| Change::Desk {
+/// A change of what neroman did about a run; `None` if nothing differs.
+pub(crate) fn dispatch_changed(run: &Run, change: impl FnOnce(&mut Dispatch)) -> Option<Change> {
+    let mut dispatch = run.dispatch.clone();
+    change(&mut dispatch);
+    (dispatch != run.dispatch).then(|| Change::Dispatch {
         run: run.made.id,
-        desk: Box::new(desk),
+        dispatch: Box::new(dispatch),
         rules: None,
     })
 }
@@ -104,7 +104,7 @@ impl Described {
 #[derive(Clone, Debug)]
 pub struct NewRun {
     pub made: Arc<Made>,
-    pub desk: Desk,
+    pub dispatch: Dispatch,
     pub rules: Arc<[u64]>,
     /// The encoded `nero.v1.RunSpec` without rules; opaque here.
     pub spec: Arc<[u8]>,

@@ -7,8 +7,8 @@ use super::stage::Verdict;
 
 /// Whether a node may have a folder of this run.
 pub fn lies_there(run: &Run) -> bool {
-    let gone = matches!(run.desk.stage.verdict(), Some(Verdict::NodeGone { .. }));
-    run.desk.cleaned_ms.is_none() && !gone && run.desk.stage.is_accepted()
+    let gone = matches!(run.dispatch.stage.verdict(), Some(Verdict::NodeGone { .. }));
+    run.dispatch.cleaned_ms.is_none() && !gone && run.dispatch.stage.is_accepted()
 }
 
 /// Reason why a later run needs the folder of this one.
@@ -35,7 +35,7 @@ pub fn stays(run: &Run, unfetched: bool) -> Option<String> {
     if run.in_doubt() {
         return Some("lost: it may still run".to_owned());
     }
-    if !run.desk.settled && run.desk.stage.verdict().is_none() {
+    if !run.dispatch.settled && run.dispatch.stage.verdict().is_none() {
         return Some("its records are on their way".to_owned());
     }
     if unfetched {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use nero_model::RunId;
 
-use super::change::{Change, desk_changed};
+use super::change::{Change, dispatch_changed};
 use super::input::Input;
 use super::needs;
-use super::run::{Desk, Results, Run};
+use super::run::{Dispatch, Results, Run};
 use super::stage::Verdict;
 use super::state::State;
 use super::step::step;
@@ -70,30 +70,32 @@ pub fn decide(
 /// If the node reports it again, it is ended there.
 pub(crate) fn given_up(run: &Run, who: &str, now_ms: i64) -> Vec<Change> {
     let (id, node) = (run.made.id, run.node_word());
-    let mut desk = run.desk.clone();
-    lose(&mut desk, run, node, who, now_ms);
+    let mut dispatch = run.dispatch.clone();
+    lose(&mut dispatch, run, node, who, now_ms);
     let event = Change::Event {
         experiment: id.experiment,
         run: Some(id.number),
         at_ms: now_ms,
         text: format!("{id}: given up, node {node} does not know it any more"),
     };
-    become_so(run, desk).chain([event]).collect()
+    become_so(run, dispatch).chain([event]).collect()
 }
 
 /// Records that a node may still have a run that is no longer its own: the node
 /// will be told to end it.
 pub(crate) fn left_behind(run: &Run, node: &str) -> Option<Change> {
-    desk_changed(run, |desk| {
-        if !desk.left_behind.iter().any(|other| other == node) {
-            desk.left_behind.push(node.to_owned());
+    dispatch_changed(run, |dispatch| {
+        if !dispatch.left_behind.iter().any(|other| other == node) {
+            dispatch.left_behind.push(node.to_owned());
         }
     })
 }
 
 /// Records that a node was told to end its copy of a run.
 pub(crate) fn ended_there(run: &Run, node: &str) -> Option<Change> {
-    desk_changed(run, |desk| desk.left_behind.retain(|other| other != node))
+    dispatch_changed(run, |dispatch| {
+        dispatch.left_behind.retain(|other| other != node)
+    })
 }
 
 /// Records that a run needs nothing more of its node, and forgets its positions.
@@ -101,8 +103,11 @@ pub(crate) fn closed(run: &Run) -> Vec<Change> {
     if !needs::of(run).close {
         return Vec::new();
     }
-    let desk = desk_changed(run, |desk| desk.stage.close());
-    desk.into_iter().chain([forgets_positions(run)]).collect()
+    let dispatch = dispatch_changed(run, |dispatch| dispatch.stage.close());
+    dispatch
+        .into_iter()
+        .chain([forgets_positions(run)])
+        .collect()
 }
 
 /// A run whose positions are forgotten.
@@ -115,27 +120,27 @@ fn forgets_positions(run: &Run) -> Change {
     }
 }
 
-/// The desk as a change; a closed run also forgets its positions.
-fn become_so(run: &Run, desk: Desk) -> impl Iterator<Item = Change> + use<> {
+/// The dispatch as a change; a closed run also forgets its positions.
+fn become_so(run: &Run, dispatch: Dispatch) -> impl Iterator<Item = Change> + use<> {
     let id = run.made.id;
-    let journal = desk.stage.is_closed().then(|| forgets_positions(run));
-    let desk = Change::Desk {
+    let journal = dispatch.stage.is_closed().then(|| forgets_positions(run));
+    let dispatch = Change::Dispatch {
         run: id,
-        desk: Box::new(desk),
+        dispatch: Box::new(dispatch),
         rules: None,
     };
-    journal.into_iter().chain([desk])
+    journal.into_iter().chain([dispatch])
 }
 
 /// Marks the run as awaiting nothing more.
-fn lose(desk: &mut Desk, run: &Run, node: &str, who: &str, now_ms: i64) {
-    desk.stage.end(Verdict::NodeGone {
+fn lose(dispatch: &mut Dispatch, run: &Run, node: &str, who: &str, now_ms: i64) {
+    dispatch.stage.end(Verdict::NodeGone {
         who: who.to_owned(),
         at_ms: now_ms,
     });
-    desk.stage.close();
-    if !run.journal.incarnations.is_empty() && !desk.results.settled() {
-        desk.results = lost_results(desk, node);
+    dispatch.stage.close();
+    if !run.journal.incarnations.is_empty() && !dispatch.results.settled() {
+        dispatch.results = lost_results(dispatch, node);
     }
 }
 
@@ -143,13 +148,13 @@ fn lose(desk: &mut Desk, run: &Run, node: &str, who: &str, now_ms: i64) {
 /// is home. `others`: whether the word that was asked for has other nodes, too.
 fn comes_to(run: &Run, others: bool) -> Option<Gone> {
     if !run.phase().is_live() && !run.in_doubt() {
-        let lost = !run.desk.results.settled() && run.has_results();
+        let lost = !run.dispatch.results.settled() && run.has_results();
         return lost.then_some(Gone::ResultsLost);
     }
-    if run.in_doubt() || !run.desk.stage.is_before_start() {
+    if run.in_doubt() || !run.dispatch.stage.is_before_start() {
         return Some(Gone::Lost);
     }
-    Some(match run.desk.wish {
+    Some(match run.dispatch.cancel {
         Some(_) => Gone::TakenAway,
         None if run.made.placing && others => Gone::Moved,
         None => Gone::Lost,
@@ -158,25 +163,25 @@ fn comes_to(run: &Run, others: bool) -> Option<Gone> {
 
 /// The changes of a run whose node is gone.
 pub(crate) fn gone(run: &Run, node: &str, who: &str, others: bool, now_ms: i64) -> Vec<Change> {
-    let mut desk = run.desk.clone();
+    let mut dispatch = run.dispatch.clone();
     // If the node comes back after all, it is told to end the run.
-    if desk.stage.may_be_there() {
-        desk.left_behind.push(node.to_owned());
-        desk.excluded.push(node.to_owned());
+    if dispatch.stage.may_be_there() {
+        dispatch.left_behind.push(node.to_owned());
+        dispatch.excluded.push(node.to_owned());
     }
     let outcome = comes_to(run, others);
     match outcome {
-        None => desk.stage.close(),
+        None => dispatch.stage.close(),
         Some(Gone::ResultsLost) => {
-            desk.stage.close();
-            desk.results = lost_results(&desk, node);
+            dispatch.stage.close();
+            dispatch.results = lost_results(&dispatch, node);
         }
-        Some(Gone::Lost) => lose(&mut desk, run, node, who, now_ms),
+        Some(Gone::Lost) => lose(&mut dispatch, run, node, who, now_ms),
         Some(Gone::TakenAway) => {
-            desk.take_away(now_ms);
-            desk.stage.close();
+            dispatch.take_away(now_ms);
+            dispatch.stage.close();
         }
-        Some(Gone::Moved) => desk.leave_node(),
+        Some(Gone::Moved) => dispatch.leave_node(),
     }
     let id = run.made.id;
     let event = outcome.map(|outcome| Change::Event {
@@ -185,12 +190,12 @@ pub(crate) fn gone(run: &Run, node: &str, who: &str, others: bool, now_ms: i64) 
         at_ms: now_ms,
         text: format!("{id}: node {node} is gone, {}", outcome.word()),
     });
-    become_so(run, desk).chain(event).collect()
+    become_so(run, dispatch).chain(event).collect()
 }
 
-fn lost_results(desk: &Desk, node: &str) -> Results {
+fn lost_results(dispatch: &Dispatch, node: &str) -> Results {
     Results::Failed {
-        folder: desk.results.folder().to_owned(),
+        folder: dispatch.results.folder().to_owned(),
         why: format!("node {node} is gone"),
     }
 }

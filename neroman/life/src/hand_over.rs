@@ -2,8 +2,8 @@
 //! node's answer. A run that is elsewhere meanwhile, or that has ended, does not
 //! change.
 
-use super::change::{Change, desk_changed};
-use super::later;
+use super::change::{Change, dispatch_changed};
+use super::deferred;
 use super::needs;
 use super::now::Moment;
 use super::refusal::{self, Refusal};
@@ -20,7 +20,7 @@ pub fn is_due(run: &Run, node: &str) -> bool {
 /// Whether its node has the run and only lacks its spec. The hand-over tells the
 /// node: if the node lost the run since, it must not take it as a new one.
 pub fn is_sent_again(run: &Run) -> bool {
-    run.desk.send_spec
+    run.dispatch.send_spec
 }
 
 /// The result of sending a run's files, before its node is asked.
@@ -42,22 +42,22 @@ pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) ->
     if !is_due(run, node) {
         return None;
     }
-    desk_changed(run, |desk| match sending {
+    dispatch_changed(run, |dispatch| match sending {
         Sending::FilesGo => {
-            desk.stage.advance(Handing::Staging);
-            desk.why.clear();
+            dispatch.stage.advance(Handing::Staging);
+            dispatch.why.clear();
         }
-        Sending::Waits(why) => desk.why = bounded(why),
+        Sending::Waits(why) => dispatch.why = bounded(why),
         // Its node has the run, and reports itself what the run lacks there.
-        Sending::Never(_) if desk.send_spec => desk.send_spec = false,
+        Sending::Never(_) if dispatch.send_spec => dispatch.send_spec = false,
         Sending::Deferred(why) => {
             let why = bounded(why);
-            later::said(desk, node, &why, now);
-            desk.why = why;
+            deferred::said(dispatch, node, &why, now);
+            dispatch.why = why;
         }
         Sending::Never(why) => {
             let why = bounded(why);
-            desk.never_starts(why, now.ms);
+            dispatch.never_starts(why, now.ms);
         }
     })
 }
@@ -68,9 +68,9 @@ pub(crate) fn offered(run: &Run, node: &str) -> Option<Change> {
     if !run.movable() || run.node() != Some(node) {
         return None;
     }
-    desk_changed(run, |desk| {
-        if let Stage::Chosen { node, sending } = &mut desk.stage {
-            desk.stage = Stage::Offered {
+    dispatch_changed(run, |dispatch| {
+        if let Stage::Chosen { node, sending } = &mut dispatch.stage {
+            dispatch.stage = Stage::Offered {
                 node: std::mem::take(node),
                 sending: *sending,
             };
@@ -81,7 +81,7 @@ pub(crate) fn offered(run: &Run, node: &str) -> Option<Change> {
 /// Whether a spec that was made for this generation may still be sent. The run may have
 /// been ended, or placed elsewhere and back, while its files were sent.
 pub fn may_send(run: &Run, node: &str, generation: u32) -> bool {
-    is_due(run, node) && !run.movable() && run.desk.generation() == generation
+    is_due(run, node) && !run.movable() && run.dispatch.generation() == generation
 }
 
 /// A node's answer about one run that was handed over.
@@ -109,21 +109,21 @@ pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> 
         return Vec::new();
     }
     let change = match answer {
-        Answer::Accepted { rules_version } => desk_changed(run, |desk| {
-            desk.stage.advance(Handing::Submitted);
-            desk.rules_delivered = desk.rules_delivered.max(*rules_version);
-            desk.send_spec = false;
-            later::taken(desk, node);
+        Answer::Accepted { rules_version } => dispatch_changed(run, |dispatch| {
+            dispatch.stage.advance(Handing::Submitted);
+            dispatch.rules_delivered = dispatch.rules_delivered.max(*rules_version);
+            dispatch.send_spec = false;
+            deferred::taken(dispatch, node);
         }),
-        Answer::Later { why, hint } => desk_changed(run, |desk| {
-            desk.stage.advance(Handing::Staging);
-            desk.why = bounded(&refusal::with_hint(why, hint));
-            later::said(desk, node, &bounded(why), now);
+        Answer::Later { why, hint } => dispatch_changed(run, |dispatch| {
+            dispatch.stage.advance(Handing::Staging);
+            dispatch.why = bounded(&refusal::with_hint(why, hint));
+            deferred::said(dispatch, node, &bounded(why), now);
         }),
         Answer::Unknown => return report::reported(run, node, &Report::unknown(), now.ms),
         // Its node has the run, and reports itself what the run needs to go on.
-        Answer::Refused { .. } if run.desk.send_spec => {
-            desk_changed(run, |desk| desk.send_spec = false)
+        Answer::Refused { .. } if run.dispatch.send_spec => {
+            dispatch_changed(run, |dispatch| dispatch.send_spec = false)
         }
         Answer::Refused {
             why,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::now::Tick;
 use super::place::Choice;
 use super::report::Report;
-use super::run::{Results, Wish};
-use super::{abort, hand_over, withdrawal};
+use super::run::{Cancel, Results};
+use super::{abort, hand_over, recall};
 
 /// What happens to a run. A node's name says from where it comes: of a run that is
 /// elsewhere meanwhile, nothing changes.
@@ -47,7 +47,7 @@ pub enum Input {
     /// The earlier run that it waits for is over.
     Released,
     /// A person, or a new run of its experiment, asks that it ends.
-    Cancel(Wish),
+    Cancel(Cancel),
     /// Its node's answer to the cancel that was asked at `asked_ms`.
     CancelAnswered {
         answer: abort::Answer,
@@ -63,7 +63,7 @@ pub enum Input {
     RecallAnswered {
         node: String,
         generation: u32,
-        said: withdrawal::Said,
+        said: recall::Said,
         tick: Tick,
     },
     /// Its node cannot give runs back.

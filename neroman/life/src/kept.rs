@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::journal::Journal;
-use super::run::{Desk, Made, Run};
+use super::recall::Recall;
+use super::run::{Dispatch, Made, Run};
 use super::stage::{Handing, Stage, Verdict};
-use super::withdrawal::Withdrawal;
 
 /// All of a run that changes, apart from its journal and its rules.
 #[derive(Debug, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub struct Kept {
     #[serde(flatten)]
     fields: Fields,
     #[serde(flatten)]
-    desk: Desk,
+    dispatch: Dispatch,
 }
 
 /// A stage as it is stored.
@@ -36,24 +36,27 @@ struct Fields {
     closed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    withdraw: Option<Withdrawal>,
+    #[serde(rename = "withdraw", skip_serializing_if = "Option::is_none")]
+    recall: Option<Recall>,
 }
 
 impl Kept {
     /// The form in which a run is stored.
     pub fn of(run: &Run) -> Self {
         Self {
-            fields: Fields::of(&run.desk.stage),
-            desk: run.desk.clone(),
+            fields: Fields::of(&run.dispatch.stage),
+            dispatch: run.dispatch.clone(),
         }
     }
 
     /// The run that was stored.
     pub fn run(self, made: Made, journal: Arc<Journal>, rules: Arc<[u64]>) -> Run {
-        let Self { fields, mut desk } = self;
-        desk.stage = fields.stage(&made, &journal);
-        Run::judged(Arc::new(made), desk, journal, rules)
+        let Self {
+            fields,
+            mut dispatch,
+        } = self;
+        dispatch.stage = fields.stage(&made, &journal);
+        Run::judged(Arc::new(made), dispatch, journal, rules)
     }
 }
 
@@ -76,7 +79,7 @@ impl Fields {
                 ..fields
             },
             Stage::Recalled { recall, .. } => Self {
-                withdraw: Some(recall.clone()),
+                recall: Some(recall.clone()),
                 ..fields
             },
             Stage::Begun { unknown_ms, .. } => Self {
@@ -128,7 +131,7 @@ impl Fields {
                 closed,
             };
         }
-        if let Some(recall) = self.withdraw {
+        if let Some(recall) = self.recall {
             let from = self.handing;
             return Stage::Recalled { node, recall, from };
         }
@@ -249,7 +252,7 @@ mod tests {
                 false,
                 Stage::Recalled {
                     node: node(),
-                    recall: Withdrawal {
+                    recall: Recall {
                         refusal: serde_json::from_str(refusal).unwrap(),
                         passes: true,
                         to: String::new(),
@@ -287,8 +290,12 @@ mod tests {
         ];
         for (fields, starts, stage) in rows {
             let run = read(&format!("{{{fields},{REST}}}"), starts);
-            assert_eq!(run.desk.stage, stage, "{fields}");
-            let rest = (run.desk.came_back, run.desk.later.len(), run.why());
+            assert_eq!(run.dispatch.stage, stage, "{fields}");
+            let rest = (
+                run.dispatch.came_back,
+                run.dispatch.deferred.len(),
+                run.why(),
+            );
             assert_eq!(rest, (2, 1, "w"));
             assert_eq!(
                 (run.excluded(), run.left_behind()),
@@ -296,7 +303,7 @@ mod tests {
             );
             let stored = serde_json::to_string(&Kept::of(&run)).unwrap();
             let again = read(&stored, starts);
-            assert_eq!(again.desk, run.desk, "{stored}");
+            assert_eq!(again.dispatch, run.dispatch, "{stored}");
         }
     }
 

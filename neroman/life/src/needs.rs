@@ -14,7 +14,7 @@ pub struct Needs {
     /// A cancel has not reached the node.
     pub cancel: bool,
     /// The run is to leave its node, which has not answered yet.
-    pub withdraw: bool,
+    pub recall: bool,
     /// The node has older rules.
     pub rules: bool,
     /// Its results must come home.
@@ -35,9 +35,9 @@ impl Needs {
 
 /// The work for this run.
 pub fn of(run: &Run) -> Needs {
-    let desk = &run.desk;
+    let dispatch = &run.dispatch;
     let live = run.phase().is_live();
-    let asks = desk.wish.as_ref();
+    let asks = dispatch.cancel.as_ref();
     // A run that is being cancelled gets nothing new. If an earlier hand-over
     // arrived unacknowledged, the cancel ends it there.
     let goes_on = live && asks.is_none();
@@ -46,30 +46,30 @@ pub fn of(run: &Run) -> Needs {
         cancel: live && asks.is_some_and(|cancel| !cancel.delivered),
         ..none
     };
-    let rules = goes_on && run.rules_version() > desk.rules_delivered;
-    match &desk.stage {
+    let rules = goes_on && run.rules_version() > dispatch.rules_delivered;
+    match &dispatch.stage {
         Stage::Behind { .. } | Stage::Unplaced => none,
         Stage::Begun { closed: true, .. } | Stage::Over { closed: true, .. } => none,
         Stage::Chosen { .. } | Stage::Offered { .. } => Needs {
-            hand_over: goes_on || desk.send_spec,
+            hand_over: goes_on || dispatch.send_spec,
             ..told
         },
         Stage::Accepted { .. } => Needs {
-            hand_over: desk.send_spec,
+            hand_over: dispatch.send_spec,
             rules,
             ..told
         },
         Stage::Recalled { .. } => Needs {
-            hand_over: desk.send_spec,
-            withdraw: goes_on,
+            hand_over: dispatch.send_spec,
+            recall: goes_on,
             ..told
         },
         Stage::Begun { unknown_ms, .. } => {
-            let known = unknown_ms.is_none() && desk.cleaned_ms.is_none();
+            let known = unknown_ms.is_none() && dispatch.cleaned_ms.is_none();
             let results = known && results(run);
-            let sent_all = run.phase().is_end() && desk.settled;
+            let sent_all = run.phase().is_end() && dispatch.settled;
             Needs {
-                hand_over: desk.send_spec && known,
+                hand_over: dispatch.send_spec && known,
                 rules,
                 results,
                 live_results: run.made.outputs && is_at_work(run),
@@ -98,7 +98,7 @@ fn is_at_work(run: &Run) -> bool {
 /// none, and a folder that was cleaned has none.
 fn results(run: &Run) -> bool {
     let made = !run.journal.incarnations.is_empty() && run.has_results();
-    let missing = run.desk.cleaned_ms.is_none() && !run.desk.results.settled();
+    let missing = run.dispatch.cleaned_ms.is_none() && !run.dispatch.results.settled();
     run.phase().is_end() && made && missing
 }
 
@@ -115,16 +115,16 @@ pub fn changed(before: Option<&Run>, after: Option<&Run>) -> bool {
     let Some(before) = before else { return true };
     now != of(before)
         || before.node() != after.node()
-        || before.desk.wish != after.desk.wish
+        || before.dispatch.cancel != after.dispatch.cancel
         || before.rules_version() != after.rules_version()
         || begun(before) != begun(after)
 }
 
 /// Whether a change of a run gives the placer work beside the runs without a
 /// node.
-pub fn put_off(before: Option<&Run>, after: Option<&Run>) -> bool {
-    let put_off = |run: Option<&Run>| run.is_some_and(|run| run.put_off().is_some());
-    put_off(after) && !put_off(before)
+pub fn deferred(before: Option<&Run>, after: Option<&Run>) -> bool {
+    let deferred = |run: Option<&Run>| run.is_some_and(|run| run.deferred().is_some());
+    deferred(after) && !deferred(before)
 }
 
 /// Progress of a run, without `Staging`: the sender of the files records that,
@@ -134,5 +134,5 @@ fn begun(run: &Run) -> (Handing, Phase) {
         Phase::Queued => Phase::Staging,
         other => other,
     };
-    (run.desk.stage.handing().max(Handing::Staging), phase)
+    (run.dispatch.stage.handing().max(Handing::Staging), phase)
 }

@@ -5,7 +5,7 @@ use nero_model::safe::quoted;
 use nero_model::{EndReason, Phase};
 
 use super::journal::{Incarnation, Journal, RuleFacts};
-use super::run::Desk;
+use super::run::Dispatch;
 use super::stage::{Stage, Verdict};
 
 /// The judgement of a run's evidence.
@@ -32,15 +32,15 @@ const DISK_FULL_BYTES: u64 = 1024 * 1024;
 
 /// Judges a run: by the journal's newest start, if there is one, else by
 /// neroman's and neromum's own records.
-pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
+pub(crate) fn judge(dispatch: &Dispatch, journal: &Journal) -> Outcome {
     if let Some((_, newest)) = journal.newest() {
-        if let Some(end) = ended(desk, journal, newest) {
+        if let Some(end) = ended(dispatch, journal, newest) {
             return end;
         }
-        if let Some(Verdict::NodeGone { who, at_ms }) = desk.stage.verdict() {
+        if let Some(Verdict::NodeGone { who, at_ms }) = dispatch.stage.verdict() {
             return node_gone(who, *at_ms);
         }
-        if desk.settled {
+        if dispatch.settled {
             // Every record was sent and none of them is an end.
             return Outcome {
                 phase: Phase::Lost,
@@ -55,7 +55,7 @@ pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
     if let Stage::Begun {
         unknown_ms: Some(at_ms),
         ..
-    } = desk.stage
+    } = dispatch.stage
     {
         let last_sign_ms = Some(journal.last_sign_ms(at_ms)).filter(|sign_ms| *sign_ms > 0);
         return Outcome {
@@ -78,11 +78,11 @@ pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
                 Phase::Running
             });
         }
-        if desk.stage.verdict().is_none() {
+        if dispatch.stage.verdict().is_none() {
             return Outcome::still(Phase::Pending);
         }
     }
-    match desk.stage.verdict() {
+    match dispatch.stage.verdict() {
         Some(Verdict::TakenAway { who, at_ms }) => Outcome {
             phase: Phase::Aborted,
             reason: Some(EndReason::TakenAway { who: who.clone() }),
@@ -94,7 +94,7 @@ pub(crate) fn judge(desk: &Desk, journal: &Journal) -> Outcome {
             ended_ms: Some(*at_ms),
         },
         Some(Verdict::NodeGone { who, at_ms }) => node_gone(who, *at_ms),
-        None => Outcome::still(desk.stage.waits_in()),
+        None => Outcome::still(dispatch.stage.waits_in()),
     }
 }
 
@@ -110,14 +110,19 @@ fn node_gone(who: &str, at_ms: i64) -> Outcome {
 }
 
 /// The end that the records of one start prove, if any.
-fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
+fn ended(dispatch: &Dispatch, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
     if let Some(not) = &one.not_started {
         use job_not_started::Stage;
         let stage = Stage::try_from(not.stage).unwrap_or(Stage::Unspecified);
         let (phase, reason) = match stage {
             // The next start follows.
             Stage::Gate => return lost_end(journal, one),
-            Stage::Cancelled => (Phase::Aborted, EndReason::TakenAway { who: desk.who() }),
+            Stage::Cancelled => (
+                Phase::Aborted,
+                EndReason::TakenAway {
+                    who: dispatch.who(),
+                },
+            ),
             Stage::Unspecified | Stage::Output | Stage::Folder | Stage::Exec | Stage::Fork => (
                 Phase::Crashed,
                 EndReason::NotStarted {
@@ -154,16 +159,21 @@ fn ended(desk: &Desk, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
                 },
             ),
             StopCause::Rule => (Phase::Aborted, by_rule(journal, stop.rule)),
-            // A full disk had no room for the author of the wish.
+            // A full disk had no room for the author of the cancel request.
             StopCause::Unspecified => {
-                let rule = aborted_by(journal).filter(|_| desk.wish.is_none());
-                let by_person = || EndReason::ByPerson { who: desk.who() };
+                let rule = aborted_by(journal).filter(|_| dispatch.cancel.is_none());
+                let by_person = || EndReason::ByPerson {
+                    who: dispatch.who(),
+                };
                 let reason = rule.map_or_else(by_person, |rule| by_rule(journal, rule));
                 (Phase::Aborted, reason)
             }
-            StopCause::Person | StopCause::Warden => {
-                (Phase::Aborted, EndReason::ByPerson { who: desk.who() })
-            }
+            StopCause::Person | StopCause::Warden => (
+                Phase::Aborted,
+                EndReason::ByPerson {
+                    who: dispatch.who(),
+                },
+            ),
         };
         return Some(Outcome {
             phase,

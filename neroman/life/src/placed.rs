@@ -1,7 +1,7 @@
 //! The changes from a decision about a run's node.
 
-use super::change::{Change, desk_changed};
-use super::later;
+use super::change::{Change, dispatch_changed};
+use super::deferred;
 use super::place::Choice;
 use super::refusal;
 use super::run::Run;
@@ -10,9 +10,9 @@ use super::text::bounded;
 
 /// The change of a run whose earlier run is over.
 pub(crate) fn released(run: &Run) -> Option<Change> {
-    desk_changed(run, |desk| {
-        if let Stage::Behind { node, .. } = &mut desk.stage {
-            desk.stage = match node.take() {
+    dispatch_changed(run, |dispatch| {
+        if let Stage::Behind { node, .. } = &mut dispatch.stage {
+            dispatch.stage = match node.take() {
                 Some(node) => Stage::Chosen {
                     node,
                     sending: false,
@@ -38,22 +38,22 @@ pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Vec<Change> {
         }),
         Choice::Nowhere(_) | Choice::Never(_) | Choice::Wait => None,
     };
-    let change = desk_changed(run, |desk| match choice {
+    let change = dispatch_changed(run, |dispatch| match choice {
         Choice::On(name) => {
-            desk.stage = Stage::Chosen {
+            dispatch.stage = Stage::Chosen {
                 node: name.clone(),
                 sending: false,
             };
-            desk.why.clear();
+            dispatch.why.clear();
         }
-        Choice::Nowhere(why) => desk.why = bounded(why),
+        Choice::Nowhere(why) => dispatch.why = bounded(why),
         Choice::Never(why) => {
             let why = bounded(why);
-            let why = refusal::with_hint(&why, &refusal::hints(&desk.refused));
-            desk.never_starts(why, now_ms);
-            desk.why.clear();
+            let why = refusal::with_hint(&why, &refusal::hints(&dispatch.refused));
+            dispatch.never_starts(why, now_ms);
+            dispatch.why.clear();
             // No node has anything of the run.
-            desk.stage.close();
+            dispatch.stage.close();
         }
         Choice::Wait => {}
     });
@@ -61,14 +61,14 @@ pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Vec<Change> {
 }
 
 /// The changes from taking a run back, if its node still never got it.
-pub(crate) fn taken_back(run: &Run, node: &str, why: &str, now_ms: i64) -> Vec<Change> {
+pub(crate) fn unplaced(run: &Run, node: &str, why: &str, now_ms: i64) -> Vec<Change> {
     if run.node() != Some(node) || !run.movable() {
         return Vec::new();
     }
     let id = run.made.id;
-    let change = desk_changed(run, |desk| {
-        desk.stage = Stage::Unplaced;
-        later::taken(desk, node);
+    let change = dispatch_changed(run, |dispatch| {
+        dispatch.stage = Stage::Unplaced;
+        deferred::taken(dispatch, node);
     });
     let event = Change::Event {
         experiment: id.experiment,

@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{Change, desk_changed};
-use super::later;
+use super::change::{Change, dispatch_changed};
+use super::deferred;
 use super::now::Moment;
-use super::run::{Desk, Run};
+use super::run::{Dispatch, Run};
 
 /// A node's statement that it cannot have a run that was not started there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,12 +39,12 @@ pub(crate) fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Chang
         return turn_back(run, refusal, &Leaves::Refused);
     }
     // A refusal that comes late does not end a run that has begun.
-    if !run.desk.stage.is_before_start() {
+    if !run.dispatch.stage.is_before_start() {
         return Vec::new();
     }
     let why = with_hint(&refusal.why, &refusal.hint);
     let at_ms = refusal.at_ms;
-    let change = desk_changed(run, |desk| desk.never_starts(why, at_ms));
+    let change = dispatch_changed(run, |dispatch| dispatch.never_starts(why, at_ms));
     change.into_iter().collect()
 }
 
@@ -69,39 +69,39 @@ pub(super) fn turn_back(run: &Run, mut refusal: Refusal, leaves: &Leaves<'_>) ->
     vec![become_so(run, turned_back(run, refusal, leaves)), event]
 }
 
-/// The run's change to this desk.
-pub(super) fn become_so(run: &Run, desk: Desk) -> Change {
-    Change::Desk {
+/// The run's change to this dispatch.
+pub(super) fn become_so(run: &Run, dispatch: Dispatch) -> Change {
+    Change::Dispatch {
         run: run.made.id,
-        desk: Box::new(desk),
+        dispatch: Box::new(dispatch),
         rules: None,
     }
 }
 
 /// Whether another node may have the run after its own refused it.
 fn may_move(run: &Run) -> bool {
-    run.of_several() && !run.desk.stage.is_accepted() && run.desk.stage.is_before_start()
+    run.of_several() && !run.dispatch.stage.is_accepted() && run.dispatch.stage.is_before_start()
 }
 
-fn turned_back(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Desk {
-    let mut desk = run.desk.clone();
-    if desk.wish.is_some() {
-        desk.never_starts(refusal.why, refusal.at_ms);
-        return desk;
+fn turned_back(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Dispatch {
+    let mut dispatch = run.dispatch.clone();
+    if dispatch.cancel.is_some() {
+        dispatch.never_starts(refusal.why, refusal.at_ms);
+        return dispatch;
     }
     match leaves {
-        Leaves::ForNow(now) => later::left(&mut desk, &refusal.node, &refusal.why, now),
+        Leaves::ForNow(now) => deferred::left(&mut dispatch, &refusal.node, &refusal.why, now),
         Leaves::ForGood(now) => {
-            later::left(&mut desk, &refusal.node, &refusal.why, now);
-            desk.excluded.push(refusal.node);
+            deferred::left(&mut dispatch, &refusal.node, &refusal.why, now);
+            dispatch.excluded.push(refusal.node);
         }
         Leaves::Refused => {
-            desk.excluded.push(refusal.node.clone());
-            desk.refused.push(refusal);
+            dispatch.excluded.push(refusal.node.clone());
+            dispatch.refused.push(refusal);
         }
     }
-    desk.leave_node();
-    desk
+    dispatch.leave_node();
+    dispatch
 }
 
 /// A reason with its hint.
@@ -130,7 +130,7 @@ mod tests {
     use nero_model::{ExperimentId, Phase, RunId, RunToken};
 
     use super::super::journal::Journal;
-    use super::super::run::{Made, Takes, Wish};
+    use super::super::run::{Cancel, Made, Takes};
     use super::super::stage::{Handing, Stage};
     use super::*;
 
@@ -154,15 +154,15 @@ mod tests {
             takes: Takes::default(),
             resume: None,
         };
-        let desk = Desk {
+        let dispatch = Dispatch {
             stage: Stage::Offered {
                 node: node.to_owned(),
                 sending: true,
             },
             rules_version: 1,
-            ..Desk::default()
+            ..Dispatch::default()
         };
-        Run::judged(Arc::new(made), desk, Arc::default(), Arc::default())
+        Run::judged(Arc::new(made), dispatch, Arc::default(), Arc::default())
     }
 
     fn no(node: &str) -> Refusal {
@@ -179,7 +179,7 @@ mod tests {
         let mut lines = Vec::new();
         for change in refused(&run, no("h1"), only_here) {
             match change {
-                Change::Desk { desk, .. } => run.update(Some(*desk), None),
+                Change::Dispatch { dispatch, .. } => run.update(Some(*dispatch), None),
                 Change::Event { text, .. } => lines.push(text),
                 other => panic!("{other:?}"),
             }
@@ -191,9 +191,9 @@ mod tests {
     fn a_run_of_a_group_goes_back_and_never_there_again() {
         let (run, lines) = after(placed("lab", "h1"), true);
         assert!(run.unplaced(), "{run:?}");
-        let kept = &run.desk.refused[0];
+        let kept = &run.dispatch.refused[0];
         assert_eq!((&*kept.node, &*kept.why), ("h1", "no data"));
-        assert_eq!(run.desk.excluded, ["h1"]);
+        assert_eq!(run.dispatch.excluded, ["h1"]);
         assert_eq!(lines, ["1.1: refused by h1: no data"]);
     }
 
@@ -204,7 +204,7 @@ mod tests {
             assert_eq!(run.phase(), Phase::Crashed);
             let why = run.reason().unwrap().to_string();
             assert_eq!(why, "node h1: no data (put it there)", "{asked}");
-            assert!(lines.is_empty() && run.desk.refused.is_empty());
+            assert!(lines.is_empty() && run.dispatch.refused.is_empty());
         }
     }
 
@@ -215,18 +215,18 @@ mod tests {
         journal.incarnations.insert(1, Default::default());
         begun.update(None, Some(Arc::new(journal)));
         let mut accepted = placed("lab", "h1");
-        accepted.desk.stage.advance(Handing::Submitted);
+        accepted.dispatch.stage.advance(Handing::Submitted);
         for run in [begun, accepted] {
             let (run, _) = after(run, true);
             assert_eq!(run.node(), Some("h1"));
-            assert!(run.desk.refused.is_empty());
+            assert!(run.dispatch.refused.is_empty());
         }
     }
 
     #[test]
     fn a_run_that_is_being_cancelled_is_aborted_when_its_node_refuses_it() {
         let mut run = placed("lab", "h1");
-        run.desk.wish = Some(Wish {
+        run.dispatch.cancel = Some(Cancel {
             asked_ms: 3,
             author: "me".to_owned(),
             grace_ms: 0,

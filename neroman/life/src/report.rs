@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use nero_model::RunId;
 
-use super::change::{Change, desk_changed};
+use super::change::{Change, dispatch_changed};
+use super::deferred;
 use super::input::Input;
-use super::later;
-use super::run::{Desk, Run, Unreadable};
+use super::recall;
+use super::run::{Dispatch, Run, Unreadable};
 use super::stage::{Handing, Stage};
 use super::state::State;
 use super::step::step;
-use super::withdrawal;
 
 /// The stage of a run on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,51 +88,51 @@ pub enum Contradiction {
 }
 
 /// Records a node's report about a run.
-fn heard(run: &Run, desk: &mut Desk, report: &Report, now_ms: i64) {
+fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
     if report.standing != Standing::Unknown {
-        desk.stage.know();
+        dispatch.stage.know();
     }
-    desk.send_spec = report.send_spec;
-    desk.unreadable.clone_from(&report.unreadable);
+    dispatch.send_spec = report.send_spec;
+    dispatch.unreadable.clone_from(&report.unreadable);
     if report.standing == Standing::Held {
         // A held run cannot be read now: the report has no other news.
-        desk.why.clone_from(&report.why);
+        dispatch.why.clone_from(&report.why);
         return;
     }
-    desk.unsupervised = report.unsupervised;
-    desk.far_host.clone_from(&report.host);
+    dispatch.unsupervised = report.unsupervised;
+    dispatch.far_host.clone_from(&report.host);
     match report.standing {
         Standing::Waiting | Standing::Starting => {
-            desk.stage.advance(Handing::Pending);
-            desk.why.clone_from(&report.why);
-            later::taken(desk, run.node_word());
+            dispatch.stage.advance(Handing::Pending);
+            dispatch.why.clone_from(&report.why);
+            deferred::taken(dispatch, run.node_word());
         }
         Standing::Running => {
-            desk.stage.keep();
-            desk.stage.advance(Handing::Pending);
-            desk.why.clear();
+            dispatch.stage.keep();
+            dispatch.stage.advance(Handing::Pending);
+            dispatch.why.clear();
         }
         Standing::Ended => {
-            desk.ended_told = true;
-            desk.made_nothing = report.made_nothing;
-            desk.stage.keep();
+            dispatch.ended_told = true;
+            dispatch.made_nothing = report.made_nothing;
+            dispatch.stage.keep();
         }
         Standing::Settled => {
-            desk.stage.keep();
-            desk.stage.advance(Handing::Pending);
-            desk.ended_told = true;
-            desk.made_nothing = report.made_nothing;
-            desk.settled = true;
-            desk.missing.clone_from(&report.why);
+            dispatch.stage.keep();
+            dispatch.stage.advance(Handing::Pending);
+            dispatch.ended_told = true;
+            dispatch.made_nothing = report.made_nothing;
+            dispatch.settled = true;
+            dispatch.missing.clone_from(&report.why);
         }
         // The node is asked for its promise, which is more precise.
-        Standing::Unknown | Standing::TakenAway if desk.leaves() => {}
+        Standing::Unknown | Standing::TakenAway if dispatch.leaves() => {}
         Standing::Unknown => {
             // A node that lost the run lost the cancel with it.
-            if let Some(cancel) = &mut desk.wish {
+            if let Some(cancel) = &mut dispatch.cancel {
                 cancel.delivered = false;
             }
-            match &mut desk.stage {
+            match &mut dispatch.stage {
                 Stage::Behind { .. } | Stage::Unplaced | Stage::Over { .. } => {}
                 Stage::Begun { unknown_ms, .. } if run.phase().is_live() => {
                     *unknown_ms = Some(now_ms);
@@ -142,24 +142,24 @@ fn heard(run: &Run, desk: &mut Desk, report: &Report, now_ms: i64) {
                 | Stage::Offered { node, .. }
                 | Stage::Accepted { node, .. }
                 | Stage::Recalled { node, .. } => {
-                    if desk.wish.is_some() {
+                    if dispatch.cancel.is_some() {
                         // It is being cancelled, and no node has it.
-                        desk.take_away(now_ms);
+                        dispatch.take_away(now_ms);
                         return;
                     }
                     let node = std::mem::take(node);
-                    later::taken(desk, &node);
+                    deferred::taken(dispatch, &node);
                     let sending = false;
-                    desk.stage = Stage::Chosen { node, sending };
-                    desk.rules_delivered = 0;
-                    desk.why.clone_from(&report.why);
+                    dispatch.stage = Stage::Chosen { node, sending };
+                    dispatch.rules_delivered = 0;
+                    dispatch.why.clone_from(&report.why);
                 }
             }
         }
         // The run's journal counts more than any report.
         Standing::TakenAway | Standing::Refused if run.journal.has_run() => {}
-        Standing::TakenAway => desk.take_away(now_ms),
-        Standing::Refused => withdrawal::refused(run, desk, report.why.clone(), now_ms),
+        Standing::TakenAway => dispatch.take_away(now_ms),
+        Standing::Refused => recall::refused(run, dispatch, report.why.clone(), now_ms),
         Standing::Held => {}
     }
 }
@@ -171,16 +171,17 @@ pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> V
     }
     let closed = run.is_closed();
     let mut goes_again = false;
-    let change = desk_changed(run, |desk| match closed {
-        true => desk.points_again &= !report.standing.has_sent_all(),
+    let change = dispatch_changed(run, |dispatch| match closed {
+        true => dispatch.points_again &= !report.standing.has_sent_all(),
         false => {
-            heard(run, desk, report, now_ms);
-            goes_again = desk.stage.handing() == Handing::Queued && desk.stage.is_before_start();
+            heard(run, dispatch, report, now_ms);
+            goes_again =
+                dispatch.stage.handing() == Handing::Queued && dispatch.stage.is_before_start();
         }
     });
     let (id, why) = (run.made.id, &report.why);
-    let given_back = !closed && report.standing == Standing::Unknown && !why.is_empty();
-    let event = given_back.then(|| Change::Event {
+    let returned = !closed && report.standing == Standing::Unknown && !why.is_empty();
+    let event = returned.then(|| Change::Event {
         experiment: id.experiment,
         run: Some(id.number),
         at_ms: now_ms,
@@ -211,13 +212,15 @@ pub fn said(
         let node = node.to_owned();
         for change in step(&run, &Input::Reported { node, report }, now_ms) {
             match change {
-                Change::Desk { desk, .. } => run.desk = *desk,
+                Change::Dispatch { dispatch, .. } => run.dispatch = *dispatch,
                 event => events.push(event),
             }
         }
         runs.insert(id, run);
     }
-    let changed = |(id, run): (RunId, Run)| desk_changed(state.run(id)?, |desk| *desk = run.desk);
+    let changed = |(id, run): (RunId, Run)| {
+        dispatch_changed(state.run(id)?, |dispatch| *dispatch = run.dispatch)
+    };
     let changes = runs.into_iter().filter_map(changed);
     changes.chain(events).collect()
 }
@@ -225,7 +228,7 @@ pub fn said(
 /// How a report contradicts what is known of an open run, if it does.
 pub fn contradiction(run: &Run, standing: Standing) -> Option<Contradiction> {
     match standing {
-        Standing::Unknown if run.phase().is_live() && !run.desk.stage.is_before_start() => {
+        Standing::Unknown if run.phase().is_live() && !run.dispatch.stage.is_before_start() => {
             Some(Contradiction::Forgotten)
         }
         Standing::TakenAway | Standing::Refused if run.journal.has_run() && !run.is_closed() => {
@@ -266,7 +269,7 @@ pub fn stray(run: &Run, node: &str, standing: Standing) -> Option<Stray> {
         // If only its records ended the run, the report may be older than they
         // are.
         Standing::Waiting | Standing::Starting | Standing::Running
-            if elsewhere || run.desk.stage.verdict().is_some() =>
+            if elsewhere || run.dispatch.stage.verdict().is_some() =>
         {
             Some(Stray::Live)
         }

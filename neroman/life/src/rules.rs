@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nero_expr::{Asked, Expr, ExprError, ParseContext};
 use nero_model::ExperimentId;
 
-use super::change::{Change, Described, Rule, desk_changed};
+use super::change::{Change, Described, Rule, dispatch_changed};
 use super::experiment::Experiment;
 use super::input::Input;
 use super::now::Now;
@@ -137,8 +137,8 @@ pub fn remove(experiment: &Experiment, id: u64, now_ms: i64) -> (Removed, Vec<Ch
 
 /// Records which version of a run's rules its node has.
 pub(crate) fn delivered(run: &Run, version: u64) -> Option<Change> {
-    desk_changed(run, |desk| {
-        desk.rules_delivered = desk.rules_delivered.max(version);
+    dispatch_changed(run, |dispatch| {
+        dispatch.rules_delivered = dispatch.rules_delivered.max(version);
     })
 }
 
@@ -160,11 +160,11 @@ fn in_force(run: &Run, ids: Arc<[u64]>, now_ms: i64) -> Vec<Change> {
 
 /// Puts these rules in force, with the next version.
 pub(crate) fn changed(run: &Run, ids: &Arc<[u64]>) -> Change {
-    let mut desk = run.desk.clone();
-    desk.rules_version = run.rules_version().saturating_add(1);
-    Change::Desk {
+    let mut dispatch = run.dispatch.clone();
+    dispatch.rules_version = run.rules_version().saturating_add(1);
+    Change::Dispatch {
         run: run.made.id,
-        desk: Box::new(desk),
+        dispatch: Box::new(dispatch),
         rules: Some(Arc::clone(ids)),
     }
 }

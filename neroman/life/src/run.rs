@@ -1,4 +1,4 @@
-//! One run: neroman's own decisions and records (`Desk`), the facts of its
+//! One run: neroman's own decisions and records (`Dispatch`), the facts of its
 //! journal (`Journal`), and the phase that follows from both.
 
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use nero_format::DataDef;
 use nero_model::{EndReason, Phase, RunId, RunToken};
 use serde::{Deserialize, Serialize};
 
+use super::deferred::Deferral;
 use super::journal::{Exit, Journal};
-use super::later::Later;
 use super::now::{Now, Tick};
 use super::outcome::{self, Outcome};
 use super::refusal::Refusal;
@@ -91,7 +91,7 @@ impl Takes {
 
 /// A cancel request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wish {
+pub struct Cancel {
     pub asked_ms: i64,
     pub author: String,
     pub grace_ms: u32,
@@ -181,18 +181,19 @@ impl std::fmt::Display for Unreadable {
     }
 }
 
-/// neroman's own records of a run.
+/// What neroman did about a run: its place, its cancel request, how far its results
+/// came.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Desk {
+pub struct Dispatch {
     /// Where it stands; stored in the form of [`Kept`](crate::kept::Kept).
     #[serde(skip)]
     pub(crate) stage: Stage,
     /// Why it waits, in neromum's words or ours.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) why: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) wish: Option<Wish>,
+    #[serde(rename = "wish", skip_serializing_if = "Option::is_none")]
+    pub(crate) cancel: Option<Cancel>,
     /// Whether neromum reported that every record except a watcher's was sent.
     pub(crate) ended_told: bool,
     /// Whether neromum reported that every record was sent.
@@ -247,14 +248,14 @@ pub struct Desk {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) refused: Vec<Refusal>,
     /// Nodes that could not take it for now.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) later: Vec<Later>,
+    #[serde(rename = "later", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) deferred: Vec<Deferral>,
     /// How often it was handed to a node and came back.
     #[serde(rename = "turns")]
     pub(crate) came_back: u32,
 }
 
-impl Desk {
+impl Dispatch {
     /// A run that is to go to this node, or where the placer sends it, at once or
     /// after the end of an earlier run.
     pub fn planned(node: Option<String>, after: Option<u32>) -> Self {
@@ -304,7 +305,7 @@ impl Desk {
 
     /// Whether its node is asked to promise that it never starts the run.
     pub(crate) fn leaves(&self) -> bool {
-        matches!(self.stage, Stage::Recalled { .. }) && self.wish.is_none()
+        matches!(self.stage, Stage::Recalled { .. }) && self.cancel.is_none()
     }
 
     /// The first unusable file that hides its end. A watcher's segment does not.
@@ -315,8 +316,8 @@ impl Desk {
     }
 
     /// The deferral by this node.
-    pub(crate) fn put_off_by(&mut self, node: &str) -> Option<&mut Later> {
-        let mut said = self.later.iter_mut();
+    pub(crate) fn deferred_by(&mut self, node: &str) -> Option<&mut Deferral> {
+        let mut said = self.deferred.iter_mut();
         said.find(|one| one.node == node && one.left_ms.is_none())
     }
 
@@ -334,7 +335,7 @@ impl Desk {
     /// It is over: it will never start. A run that is being cancelled ends by the
     /// cancel, any other by the reason.
     pub(crate) fn never_starts(&mut self, why: String, at_ms: i64) {
-        match self.wish {
+        match self.cancel {
             Some(_) => self.take_away(at_ms),
             None => self.stage.end(Verdict::Refused { why, at_ms }),
         }
@@ -350,9 +351,9 @@ impl Desk {
 
     /// The person who cancelled it.
     pub(crate) fn who(&self) -> String {
-        self.wish
+        self.cancel
             .as_ref()
-            .map(|wish| wish.author.clone())
+            .map(|cancel| cancel.author.clone())
             .unwrap_or_default()
     }
 }
@@ -361,7 +362,7 @@ impl Desk {
 #[derive(Clone, Debug)]
 pub struct Run {
     pub made: Arc<Made>,
-    pub(crate) desk: Desk,
+    pub(crate) dispatch: Dispatch,
     pub journal: Arc<Journal>,
     /// Ids of the rules in force.
     pub rules: Arc<[u64]>,
@@ -383,7 +384,7 @@ impl Run {
             node: None,
             verdict: Verdict::NodeGone { who, .. },
             ..
-        } = &self.desk.stage
+        } = &self.dispatch.stage
         else {
             return false;
         };
@@ -401,16 +402,17 @@ impl Run {
     /// Puts a run together.
     pub fn judged(
         made: Arc<Made>,
-        mut desk: Desk,
+        mut dispatch: Dispatch,
         journal: Arc<Journal>,
         rules: Arc<[u64]>,
     ) -> Self {
-        desk.stage
+        dispatch
+            .stage
             .follow_journal(&made, !journal.incarnations.is_empty());
-        let outcome = outcome::judge(&desk, &journal);
+        let outcome = outcome::judge(&dispatch, &journal);
         Self {
             made,
-            desk,
+            dispatch,
             journal,
             rules,
             outcome,
@@ -419,16 +421,16 @@ impl Run {
 
     /// Replaces parts and judges anew; an end that was seen stays, except that
     /// `lost` gives way to evidence.
-    pub fn update(&mut self, desk: Option<Desk>, journal: Option<Arc<Journal>>) {
-        if let Some(desk) = desk {
-            self.desk = desk;
+    pub fn update(&mut self, dispatch: Option<Dispatch>, journal: Option<Arc<Journal>>) {
+        if let Some(dispatch) = dispatch {
+            self.dispatch = dispatch;
         }
         if let Some(journal) = journal {
             self.journal = journal;
         }
         let begun = !self.journal.incarnations.is_empty();
-        self.desk.stage.follow_journal(&self.made, begun);
-        let outcome = outcome::judge(&self.desk, &self.journal);
+        self.dispatch.stage.follow_journal(&self.made, begun);
+        let outcome = outcome::judge(&self.dispatch, &self.journal);
         if !self.has_ended() || outcome.phase == self.outcome.phase {
             self.outcome = outcome;
         }
@@ -439,13 +441,13 @@ impl Run {
     pub fn rules_version(&self) -> u64 {
         let refused = self.journal.rules_refused.as_ref();
         let next = refused.map_or(0, |(version, _)| version.saturating_add(1));
-        self.desk.rules_version.max(next)
+        self.dispatch.rules_version.max(next)
     }
 
     /// The node of its placement; `None` while it waits for one.
     pub fn node(&self) -> Option<&str> {
         let asked = Some(self.made.node.as_str()).filter(|_| !self.made.placing);
-        self.desk.stage.node().or(asked)
+        self.dispatch.stage.node().or(asked)
     }
 
     /// Whether an end was seen that stays.
@@ -460,34 +462,35 @@ impl Run {
 
     /// Whether it waits for the placer.
     pub fn unplaced(&self) -> bool {
-        matches!(self.desk.stage, Stage::Unplaced)
+        matches!(self.dispatch.stage, Stage::Unplaced)
     }
 
     /// Whether it was placed, and the word that was asked for may stand for other
     /// nodes, too.
     pub fn of_several(&self) -> bool {
-        let node = self.desk.stage.node();
+        let node = self.dispatch.stage.node();
         self.made.placing && node.is_some_and(|node| *node != self.made.node)
     }
 
     /// Whether another node may still get it, as far as known here.
     pub fn movable(&self) -> bool {
-        matches!(self.desk.stage, Stage::Chosen { .. }) && self.of_several()
+        matches!(self.dispatch.stage, Stage::Chosen { .. }) && self.of_several()
     }
 
     /// The deferral of its node, if another node may have it. A run that its node
     /// accepted stays there, and a run that goes on from checkpoints waits where
     /// they are.
-    pub fn put_off(&self) -> Option<&Later> {
-        let (Stage::Chosen { node, .. } | Stage::Offered { node, .. }) = &self.desk.stage else {
+    pub fn deferred(&self) -> Option<&Deferral> {
+        let (Stage::Chosen { node, .. } | Stage::Offered { node, .. }) = &self.dispatch.stage
+        else {
             return None;
         };
-        let stays = self.made.resume.is_some() || self.desk.wish.is_some();
+        let stays = self.made.resume.is_some() || self.dispatch.cancel.is_some();
         // Without a reason to wait, its files are being sent there.
-        if stays || !self.of_several() || self.desk.why.is_empty() {
+        if stays || !self.of_several() || self.dispatch.why.is_empty() {
             return None;
         }
-        let mut said = self.desk.later.iter();
+        let mut said = self.dispatch.deferred.iter();
         said.find(|one| one.node == *node && one.left_ms.is_none())
     }
 
@@ -508,14 +511,14 @@ impl Run {
     /// Whether its node certainly got it: by its answer or, if that was lost, by
     /// records of its journal.
     pub fn reached_its_node(&self) -> bool {
-        self.desk.stage.is_accepted()
+        self.dispatch.stage.is_accepted()
     }
 
     /// Whether records of its journal are folded. An end by its node's report is
     /// judged from the journal at the next start, so no record may be added to
     /// it.
     pub fn takes_records(&self) -> bool {
-        !self.desk.stage.is_closed() && self.desk.stage.verdict().is_none()
+        !self.dispatch.stage.is_closed() && self.dispatch.stage.verdict().is_none()
     }
 
     /// Whether its node does not know it any more, although it was started there,
@@ -526,7 +529,7 @@ impl Run {
 
     fn unknown_there(&self) -> bool {
         matches!(
-            self.desk.stage,
+            self.dispatch.stage,
             Stage::Begun {
                 unknown_ms: Some(_),
                 closed: false,
@@ -539,7 +542,10 @@ impl Run {
     /// run or its node up. The job's process is named while the machine is known not to
     /// have been booted since.
     pub fn doubt_text(&self, now: &Now) -> Option<String> {
-        let given_up = matches!(self.desk.stage.verdict(), Some(Verdict::NodeGone { .. }));
+        let given_up = matches!(
+            self.dispatch.stage.verdict(),
+            Some(Verdict::NodeGone { .. })
+        );
         if given_up || !self.in_doubt() {
             return None;
         }
@@ -605,7 +611,7 @@ impl Run {
     /// named, files that its job made. Its node reports at its end whether there
     /// are any.
     pub fn has_results(&self) -> bool {
-        let made = self.made.all_made && self.desk.ended_told && !self.desk.made_nothing;
+        let made = self.made.all_made && self.dispatch.ended_told && !self.dispatch.made_nothing;
         self.made.outputs || made || self.printed()
     }
 
@@ -653,10 +659,10 @@ impl Run {
 
     /// Whether its node may still have news of it, or work for it.
     pub fn open(&self) -> bool {
-        match self.desk.stage {
+        match self.dispatch.stage {
             Stage::Behind { .. } => false,
             Stage::Begun { closed, .. } | Stage::Over { closed, .. } => {
-                !closed || self.desk.points_again
+                !closed || self.dispatch.points_again
             }
             Stage::Unplaced
             | Stage::Chosen { .. }
@@ -677,8 +683,8 @@ impl Run {
     /// `held`: it was closed with all of them, so that database is another one
     /// now.
     pub fn look_for_points(&mut self, held: u64) {
-        let closed = matches!(self.desk.stage, Stage::Begun { closed: true, .. });
-        self.desk.points_again = held < self.points_told()
+        let closed = matches!(self.dispatch.stage, Stage::Begun { closed: true, .. });
+        self.dispatch.points_again = held < self.points_told()
             && closed
             && self.phase().is_end()
             && !self.in_doubt()
@@ -690,7 +696,7 @@ impl Run {
         let told = self.points_told();
         let lacking = told.checked_sub(held).filter(|lacking| *lacking > 0)?;
         let node = self.node_word();
-        let why = match self.desk.points_again || !self.desk.stage.is_closed() {
+        let why = match self.dispatch.points_again || !self.dispatch.stage.is_closed() {
             true => format!("they are asked of {node} again"),
             false => {
                 format!("series.db is not the one they came into, and {node} has no more of them")

@@ -1,94 +1,94 @@
 //! What other crates may read of where a run stands. Its fields are written in this
 //! crate alone.
 
-use super::later;
+use super::deferred;
 use super::now::Tick;
 use super::outcome::judge;
 use super::refusal::Refusal;
-use super::run::{Results, Run, Unreadable, Wish};
+use super::run::{Cancel, Results, Run, Unreadable};
 use super::stage::Stage;
 use crate::journal::Journal;
 
 impl Run {
     /// How far its results have come home.
     pub fn results(&self) -> &Results {
-        &self.desk.results
+        &self.dispatch.results
     }
 
     /// What it waits for, in the words of its node or of the placer; empty: nothing
     /// is known.
     pub fn why(&self) -> &str {
-        &self.desk.why
+        &self.dispatch.why
     }
 
     /// The request that it ends.
-    pub fn cancel(&self) -> Option<&Wish> {
-        self.desk.wish.as_ref()
+    pub fn cancel(&self) -> Option<&Cancel> {
+        self.dispatch.cancel.as_ref()
     }
 
     /// When its folder on the node was deleted.
     pub fn cleaned_ms(&self) -> Option<i64> {
-        self.desk.cleaned_ms
+        self.dispatch.cleaned_ms
     }
 
     /// Whether its node is asked for its points again.
     pub fn asks_for_points(&self) -> bool {
-        self.desk.points_again
+        self.dispatch.points_again
     }
 
     /// Whether the accepting answer of its node came.
     pub fn is_accepted(&self) -> bool {
-        self.desk.stage.is_accepted()
+        self.dispatch.stage.is_accepted()
     }
 
     /// Whether its node may have it.
     pub fn may_be_there(&self) -> bool {
-        self.desk.stage.may_be_there()
+        self.dispatch.stage.may_be_there()
     }
 
     /// Whether it needs nothing from its node any more.
     pub fn is_closed(&self) -> bool {
-        self.desk.stage.is_closed()
+        self.dispatch.stage.is_closed()
     }
 
     /// Whether no record of it comes any more, as far as its node or a person said.
     pub fn is_told_whole(&self) -> bool {
-        self.desk.settled || self.desk.stage.verdict().is_some() || self.is_closed()
+        self.dispatch.settled || self.dispatch.stage.verdict().is_some() || self.is_closed()
     }
 
     /// What is gone of its records, in its node's words; empty: nothing.
     pub fn missing(&self) -> &str {
-        &self.desk.missing
+        &self.dispatch.missing
     }
 
     /// The host on which it goes on, when that is not where its neromum is.
     pub fn far_host(&self) -> &str {
-        &self.desk.far_host
+        &self.dispatch.far_host
     }
 
     /// Whether its job goes on without a parent of ours.
     pub fn is_unsupervised(&self) -> bool {
-        self.desk.unsupervised
+        self.dispatch.unsupervised
     }
 
     /// Its files that its node cannot use.
     pub fn unreadable(&self) -> &[Unreadable] {
-        &self.desk.unreadable
+        &self.dispatch.unreadable
     }
 
     /// The first file that keeps its node from seeing how it ends.
     pub fn hides_its_end(&self) -> Option<&Unreadable> {
-        self.desk.hides_its_end()
+        self.dispatch.hides_its_end()
     }
 
     /// What may be behind its end.
     pub fn hints(&self) -> &[String] {
-        &self.desk.hints
+        &self.dispatch.hints
     }
 
     /// The earlier run of the experiment whose end it waits for.
     pub fn after(&self) -> Option<u32> {
-        match self.desk.stage {
+        match self.dispatch.stage {
             Stage::Behind { run, .. } => Some(run),
             Stage::Unplaced
             | Stage::Chosen { .. }
@@ -103,43 +103,47 @@ impl Run {
     /// Tree of the checkpoints that it begins with, in hexadecimal; empty: there
     /// are none; `None`: that is not known yet.
     pub fn overlay(&self) -> Option<&str> {
-        self.desk.overlay.as_deref()
+        self.dispatch.overlay.as_deref()
     }
 
     /// Nodes that were given up and may still have it.
     pub fn left_behind(&self) -> &[String] {
-        &self.desk.left_behind
+        &self.dispatch.left_behind
     }
 
     /// Nodes that never get it again.
     pub fn excluded(&self) -> &[String] {
-        &self.desk.excluded
+        &self.dispatch.excluded
     }
 
     /// What the nodes said that refused it, oldest first.
     pub fn refusals(&self) -> &[Refusal] {
-        &self.desk.refused
+        &self.dispatch.refused
     }
 
     /// How often it was given to a node, the one that it has or gets included: of a
     /// run that was recalled, what carries an earlier generation counts no more.
     pub fn generation(&self) -> u32 {
-        self.desk.generation()
+        self.dispatch.generation()
     }
 
     /// Whether it left the node lately, which could not take it for now.
     pub fn passes_over(&self, node: &str, now: &Tick) -> bool {
-        later::passed_over(&self.desk, node, now)
+        deferred::passed_over(&self.dispatch, node, now)
     }
 
     /// The node that it left last, where it did not start, and why.
     pub fn came_from(&self) -> Option<(&str, &str)> {
-        let mut left = self.desk.later.iter().filter(|one| one.left_ms.is_some());
+        let mut left = self
+            .dispatch
+            .deferred
+            .iter()
+            .filter(|one| one.left_ms.is_some());
         left.next_back().map(|one| (&*one.node, &*one.why))
     }
 
     /// Whether this journal proves the end that was told of the run.
     pub fn has_its_end_from(&self, journal: &Journal) -> bool {
-        self.has_ended() && judge(&self.desk, journal).phase == self.phase()
+        self.has_ended() && judge(&self.dispatch, journal).phase == self.phase()
     }
 }

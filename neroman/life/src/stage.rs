@@ -7,8 +7,8 @@
 use nero_model::Phase;
 use serde::{Deserialize, Serialize};
 
+use super::recall::Recall;
 use super::run::Made;
-use super::withdrawal::Withdrawal;
 
 /// Where a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) enum Stage {
     /// The node is asked to promise that it never starts it.
     Recalled {
         node: String,
-        recall: Withdrawal,
+        recall: Recall,
         /// How far the hand-over had come.
         from: Handing,
     },

@@ -117,7 +117,7 @@ fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<String> {
     // A run that waits for a lost one, or that was cancelled while it waited,
     // reached no node: the job of the lost run may still be alive.
     let mut sent = experiment.runs.iter().rev();
-    sent.find(|run| run.after().is_none() && run.desk.stage.verdict().is_none())
+    sent.find(|run| run.after().is_none() && run.dispatch.stage.verdict().is_none())
         .and_then(|run| lost(run, wanted.abandon))
 }
 

@@ -28,7 +28,7 @@ pub struct NodeCount {
 struct Share {
     live: bool,
     unplaced: bool,
-    put_off: bool,
+    deferred: bool,
     open: bool,
     cores: f64,
     node: Option<String>,
@@ -39,7 +39,7 @@ impl Share {
         Self {
             live: run.phase().is_live(),
             unplaced: run.unplaced(),
-            put_off: run.put_off().is_some(),
+            deferred: run.deferred().is_some(),
             open: run.open(),
             cores: run.made.takes.cores(),
             node: run.node().map(str::to_owned),
@@ -49,7 +49,7 @@ impl Share {
     fn same(&self, run: &Run) -> bool {
         self.live == run.phase().is_live()
             && self.unplaced == run.unplaced()
-            && self.put_off == run.put_off().is_some()
+            && self.deferred == run.deferred().is_some()
             && self.open == run.open()
             && self.node.as_deref() == run.node()
     }
@@ -84,7 +84,7 @@ pub struct State {
     /// Live runs that wait for the placer.
     pub unplaced: u64,
     /// Runs that their nodes cannot take for now, while other nodes may.
-    pub put_off: u64,
+    pub deferred: u64,
     /// Grows with every change.
     pub revision: u64,
 }
@@ -140,11 +140,15 @@ impl State {
                 Arc::make_mut(&mut self.rules).insert(rule.id, Arc::clone(rule));
             }
             Change::Run(new) => self.add_run(new),
-            Change::Desk { run, desk, rules } => self.change_run(*run, |found| {
+            Change::Dispatch {
+                run,
+                dispatch,
+                rules,
+            } => self.change_run(*run, |found| {
                 if let Some(rules) = rules {
                     found.rules = Arc::clone(rules);
                 }
-                found.update(Some((**desk).clone()), None);
+                found.update(Some((**dispatch).clone()), None);
             }),
             Change::Journal { run, journal } => {
                 for name in journal.metrics.keys() {
@@ -223,7 +227,7 @@ impl State {
     fn add_run(&mut self, new: &NewRun) {
         let run = Run::judged(
             Arc::clone(&new.made),
-            new.desk.clone(),
+            new.dispatch.clone(),
             Arc::default(),
             Arc::clone(&new.rules),
         );
@@ -300,7 +304,7 @@ impl State {
         };
         step(&mut self.live, share.live);
         step(&mut self.unplaced, share.unplaced);
-        step(&mut self.put_off, share.put_off);
+        step(&mut self.deferred, share.deferred);
         let Some(node) = share.node.as_ref().filter(|_| share.open) else {
             return;
         };
@@ -330,7 +334,7 @@ impl State {
     /// # Panics
     /// When counts, indexes and runs do not match.
     pub fn check_invariants(&self) {
-        let (mut runs, mut live, mut unplaced, mut put_off) = (0, 0, 0, 0);
+        let (mut runs, mut live, mut unplaced, mut deferred) = (0, 0, 0, 0);
         let mut nodes: BTreeMap<String, NodeCount> = BTreeMap::new();
         for experiment in self.experiments.iter() {
             assert!(experiment.id.0 <= self.highest);
@@ -350,7 +354,7 @@ impl State {
                 runs += 1;
                 live += u64::from(run.phase().is_live());
                 unplaced += u64::from(run.unplaced());
-                put_off += u64::from(run.put_off().is_some());
+                deferred += u64::from(run.deferred().is_some());
                 if let Some(node) = run.node().filter(|_| run.open()) {
                     let count = nodes.entry(node.to_owned()).or_default();
                     count.open += 1;
@@ -359,8 +363,8 @@ impl State {
             }
         }
         assert_eq!(
-            (runs, live, unplaced, put_off),
-            (self.runs, self.live, self.unplaced, self.put_off)
+            (runs, live, unplaced, deferred),
+            (self.runs, self.live, self.unplaced, self.deferred)
         );
         for (node, count) in self.nodes.iter() {
             let seen = nodes.get(node).copied().unwrap_or_default();

@@ -1,10 +1,10 @@
 //! One step of a run: what happens to it, and what that changes.
 
-use super::change::{Change, desk_changed};
+use super::change::{Change, dispatch_changed};
 use super::input::Input;
 use super::now::{Moment, Tick};
 use super::run::Run;
-use super::{abort, balance, gone, hand_over, homecoming, placed, report, rules, withdrawal};
+use super::{abort, balance, gone, hand_over, homecoming, placed, recall, report, rules};
 
 /// What happens to a run changes so much of it: nothing when that does not fit where
 /// the run stands, as what comes late does not.
@@ -16,7 +16,7 @@ pub fn step(run: &Run, input: &Input, now_ms: i64) -> Vec<Change> {
     let one = |change: Option<Change>| change.into_iter().collect();
     match input {
         Input::Choice(choice) => placed::decided(run, choice, now_ms),
-        Input::NodeAway { node, why } => placed::taken_back(run, node, why, now_ms),
+        Input::NodeAway { node, why } => placed::unplaced(run, node, why, now_ms),
         Input::Sending {
             node,
             sending,
@@ -29,20 +29,20 @@ pub fn step(run: &Run, input: &Input, now_ms: i64) -> Vec<Change> {
         Input::EndedThere { node } => one(gone::ended_there(run, node)),
         Input::NodeGone { node, who, others } => gone::gone(run, node, who, *others, now_ms),
         Input::Released => one(placed::released(run)),
-        Input::Cancel(wish) => abort::wish(run, wish),
+        Input::Cancel(cancel) => abort::cancel(run, cancel),
         Input::CancelAnswered { answer, asked_ms } => {
             one(abort::answered(run, *answer, *asked_ms, now_ms))
         }
-        Input::SendOn { tick } => withdrawal::put_off(run, &at(tick)),
+        Input::SendOn { tick } => recall::deferred(run, &at(tick)),
         Input::Balance { to, tick } => balance::recalled(run, to, &at(tick)),
-        Input::RecallAsked => one(withdrawal::asked(run)),
+        Input::RecallAsked => one(recall::asked(run)),
         Input::RecallAnswered {
             node,
             generation,
             said,
             tick,
-        } => withdrawal::answered(run, node, *generation, *said, &at(tick)),
-        Input::RecallUnsupported => withdrawal::cannot(run),
+        } => recall::answered(run, node, *generation, *said, &at(tick)),
+        Input::RecallUnsupported => recall::cannot(run),
         Input::Rules { ids } => vec![rules::changed(run, ids)],
         Input::RulesDelivered { version } => one(rules::delivered(run, *version)),
         Input::ResultsBegun { folder } => one(homecoming::begun(run, folder)),
@@ -50,8 +50,8 @@ pub fn step(run: &Run, input: &Input, now_ms: i64) -> Vec<Change> {
         Input::ResultsDone { done, hints } => one(homecoming::done(run, done, hints)),
         Input::ResultsGivenUp { why } => one(homecoming::given_up(run, why)),
         Input::ResultsForgone => one(homecoming::forgone(run)),
-        Input::ResultsMoved { folder } => one(desk_changed(run, |desk| {
-            desk.results.set_folder(folder.clone());
+        Input::ResultsMoved { folder } => one(dispatch_changed(run, |dispatch| {
+            dispatch.results.set_folder(folder.clone());
         })),
         Input::Cleaned => one(homecoming::cleaned(run, now_ms)),
         Input::Checkpoints { overlay } => one(homecoming::checkpoints(run, overlay)),

@@ -12,7 +12,7 @@ use nero_format::{
 use nero_model::{EndReason, ExperimentId, Phase, RunId, RunToken};
 use proptest::prelude::*;
 
-use super::abort::{self, Wished};
+use super::abort::{self, CancelOutcome};
 use super::add::{self, Merged, Read, What};
 use super::change::{Change, NewRun};
 use super::experiment::Stamp;
@@ -21,7 +21,7 @@ use super::journal::{Exit, Gone, Incarnation, Journal, Key};
 use super::needs;
 use super::now::{Moment, Now, Tick};
 use super::report::{Report, Standing};
-use super::run::{Desk, Made, Results, Takes, Wish};
+use super::run::{Cancel, Dispatch, Made, Results, Takes};
 use super::stage::{Handing, Verdict};
 use super::start::{self, Plan, Wanted};
 use super::state::State;
@@ -132,8 +132,8 @@ impl Lab {
             };
             let experiment = Arc::clone(self.state.experiment(id.experiment).unwrap());
             if after.is_some() {
-                let wishes = abort::for_restart(&experiment, "restart", self.now_ms);
-                for change in wishes {
+                let cancels = abort::for_restart(&experiment, "restart", self.now_ms);
+                for change in cancels {
                     self.state.apply(&change);
                 }
             }
@@ -162,7 +162,7 @@ impl Lab {
             };
             let new = NewRun {
                 made: Arc::new(made),
-                desk: Desk::planned(None, after.filter(|_| still)),
+                dispatch: Dispatch::planned(None, after.filter(|_| still)),
                 rules: Arc::default(),
                 spec: Arc::default(),
             };
@@ -171,9 +171,9 @@ impl Lab {
         plans
     }
 
-    fn wish(&mut self, id: RunId) -> Wished {
+    fn cancel(&mut self, id: RunId) -> CancelOutcome {
         self.now_ms += 1;
-        let wish = Wish {
+        let cancel = Cancel {
             asked_ms: self.now_ms,
             author: "me".to_owned(),
             grace_ms: 0,
@@ -181,10 +181,10 @@ impl Lab {
             delivered: false,
         };
         let run = self.state.run(id).unwrap();
-        let wished = abort::comes_to(run);
-        let changes = crate::step(run, &Input::Cancel(wish), self.now_ms);
+        let cancelled = abort::comes_to(run);
+        let changes = crate::step(run, &Input::Cancel(cancel), self.now_ms);
         self.take(changes);
-        wished
+        cancelled
     }
 
     /// Folds a start as a node would send it.
@@ -208,12 +208,12 @@ impl Lab {
         }
     }
 
-    fn desk(&mut self, id: RunId, change: impl FnOnce(&mut Desk)) {
-        let mut desk = self.state.run(id).unwrap().desk.clone();
-        change(&mut desk);
-        self.take(vec![Change::Desk {
+    fn dispatch(&mut self, id: RunId, change: impl FnOnce(&mut Dispatch)) {
+        let mut dispatch = self.state.run(id).unwrap().dispatch.clone();
+        change(&mut dispatch);
+        self.take(vec![Change::Dispatch {
             run: id,
-            desk: Box::new(desk),
+            dispatch: Box::new(dispatch),
             rules: None,
         }]);
         if let Some((_, changes)) = abort::released(&self.state, id, self.now_ms) {
@@ -396,7 +396,9 @@ fn restarting_a_live_run_ends_it_first() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
     lab.start(&[1], Wanted::default());
-    lab.desk(run(1, 1), |desk| desk.stage.advance(Handing::Submitted));
+    lab.dispatch(run(1, 1), |dispatch| {
+        dispatch.stage.advance(Handing::Submitted)
+    });
     lab.say(run(1, 1), running());
     lab.start(&[1], RESTART);
     assert_eq!(lab.state.run(run(1, 2)).unwrap().after(), Some(1));
@@ -453,8 +455,8 @@ fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
     });
     assert_eq!(journal.last_sign_ms(40_000_000), 88_000);
     assert_eq!(journal.last_sign_ms(50_000), 50_000, "never after the look");
-    let desk = lab.state.run(run(1, 1)).unwrap().desk.clone();
-    let outcome = super::outcome::judge(&desk, &journal);
+    let dispatch = lab.state.run(run(1, 1)).unwrap().dispatch.clone();
+    let outcome = super::outcome::judge(&dispatch, &journal);
     assert_eq!(outcome.ended_ms, Some(88_000));
 }
 
@@ -463,11 +465,13 @@ fn a_run_that_was_asked_to_end_keeps_its_experiment_from_starting_until_it_did()
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
     lab.start(&[1], Wanted::default());
-    lab.desk(run(1, 1), |desk| desk.stage.advance(Handing::Submitted));
+    lab.dispatch(run(1, 1), |dispatch| {
+        dispatch.stage.advance(Handing::Submitted)
+    });
     lab.say(run(1, 1), running());
     lab.start(&[1], RESTART);
     // `abort 1`: the waiting run is cancelled, the job takes its time.
-    assert_eq!(lab.wish(run(1, 2)), Wished::TakenAway);
+    assert_eq!(lab.cancel(run(1, 2)), CancelOutcome::TakenAway);
     let state = |lab: &Lab| lab.state.experiment(ExperimentId(1)).unwrap().state();
     assert_eq!(state(&lab).word(), "running");
     let plans = lab.start(&[1], Wanted::default());
@@ -484,11 +488,13 @@ fn a_lost_run_keeps_its_experiment_from_starting_also_behind_one_that_was_taken_
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
     lab.start(&[1], Wanted::default());
-    lab.desk(run(1, 1), |desk| desk.stage.advance(Handing::Submitted));
+    lab.dispatch(run(1, 1), |dispatch| {
+        dispatch.stage.advance(Handing::Submitted)
+    });
     lab.say(run(1, 1), running());
     lab.start(&[1], RESTART);
     lab.say(run(1, 1), lost(3));
-    assert_eq!(lab.wish(run(1, 2)), Wished::TakenAway);
+    assert_eq!(lab.cancel(run(1, 2)), CancelOutcome::TakenAway);
     let plans = lab.start(&[1], Wanted::default());
     assert!(
         skipped(&plans)[0].contains("1.1 may still run on local"),
@@ -535,18 +541,21 @@ fn lost_runs_are_gone_beside_only_when_told_so() {
 }
 
 #[test]
-fn a_wish_reaches_what_was_sent_and_takes_away_what_waits() {
+fn a_cancel_reaches_what_was_sent_and_takes_away_what_waits() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
     lab.start(&[1], Wanted::default());
-    assert_eq!(lab.wish(run(1, 1)), Wished::Asked);
+    assert_eq!(lab.cancel(run(1, 1)), CancelOutcome::Asked);
     let needs_now = needs::of(lab.state.run(run(1, 1)).unwrap());
     assert!(needs_now.cancel && !needs_now.hand_over);
     lab.start(&[1], RESTART);
-    assert_eq!(lab.wish(run(1, 2)), Wished::TakenAway);
-    assert_eq!(lab.wish(run(1, 2)), Wished::Skipped("aborted".to_owned()));
-    lab.desk(run(1, 1), |desk| {
-        desk.stage.end(Verdict::TakenAway {
+    assert_eq!(lab.cancel(run(1, 2)), CancelOutcome::TakenAway);
+    assert_eq!(
+        lab.cancel(run(1, 2)),
+        CancelOutcome::Skipped("aborted".to_owned())
+    );
+    lab.dispatch(run(1, 1), |dispatch| {
+        dispatch.stage.end(Verdict::TakenAway {
             who: "me".to_owned(),
             at_ms: 3,
         });
@@ -571,10 +580,10 @@ fn a_run_is_closed_once_it_is_settled_and_its_results_are_home() {
     lab.say(run(1, 1), printed);
     let now = |lab: &Lab| needs::of(lab.state.run(run(1, 1)).unwrap());
     assert!(now(&lab).results && !now(&lab).close);
-    lab.desk(run(1, 1), |desk| desk.settled = true);
+    lab.dispatch(run(1, 1), |dispatch| dispatch.settled = true);
     assert!(now(&lab).results && !now(&lab).close);
-    lab.desk(run(1, 1), |desk| {
-        desk.results = Results::Done {
+    lab.dispatch(run(1, 1), |dispatch| {
+        dispatch.results = Results::Done {
             folder: "/r".to_owned(),
             notes: Vec::new(),
             left: 0,
@@ -583,7 +592,7 @@ fn a_run_is_closed_once_it_is_settled_and_its_results_are_home() {
     });
     assert!(!now(&lab).results && now(&lab).close);
     assert_eq!(lab.state.on_node("local").open, 1);
-    lab.desk(run(1, 1), |desk| desk.stage.close());
+    lab.dispatch(run(1, 1), |dispatch| dispatch.stage.close());
     assert!(now(&lab).nothing());
     assert_eq!(lab.state.on_node("local").open, 0);
 }
@@ -619,7 +628,7 @@ enum Step {
     Start(u64),
     Restart(u64),
     Abandon(u64),
-    Wish(u64),
+    Cancel(u64),
     Abort(u64),
     Hand(u64),
     Run(u64),
@@ -634,7 +643,7 @@ fn step() -> impl Strategy<Value = Step> {
         id.clone().prop_map(Step::Start),
         id.clone().prop_map(Step::Restart),
         id.clone().prop_map(Step::Abandon),
-        id.clone().prop_map(Step::Wish),
+        id.clone().prop_map(Step::Cancel),
         id.clone().prop_map(Step::Abort),
         id.clone().prop_map(Step::Hand),
         id.clone().prop_map(Step::Run),
@@ -669,13 +678,13 @@ proptest! {
                 Step::Start(id) => { lab.start(&[id], Wanted::default()); }
                 Step::Restart(id) => { lab.start(&[id], RESTART); }
                 Step::Abandon(id) => { lab.start(&[id], Wanted { abandon: true, ..RESTART }); }
-                Step::Wish(id) => if let Some(id) = sent(&lab, id) { lab.wish(id); },
+                Step::Cancel(id) => if let Some(id) = sent(&lab, id) { lab.cancel(id); },
                 Step::Abort(id) => {
                     let experiment = Arc::clone(lab.state.experiment(ExperimentId(id)).unwrap());
-                    for run in experiment.live() { lab.wish(run.made.id); }
+                    for run in experiment.live() { lab.cancel(run.made.id); }
                 }
                 Step::Hand(id) => if let Some(id) = sent(&lab, id) {
-                    lab.desk(id, |desk| desk.stage.advance(Handing::Submitted));
+                    lab.dispatch(id, |dispatch| dispatch.stage.advance(Handing::Submitted));
                 },
                 Step::Run(id) => if let Some(id) = sent(&lab, id) { lab.say(id, running()); },
                 Step::End(id, code) => if let Some(id) = sent(&lab, id) { lab.say(id, ended(code)); },

@@ -1,5 +1,5 @@
 //! The contents of the two files, as plain data. Texts and bytes named `kept`,
-//! `made`, `desk` and `facts` belong to the caller; this crate never looks into
+//! `made`, `dispatch` and `facts` belong to the caller; this crate never looks into
 //! them.
 
 use std::fmt;
@@ -72,7 +72,7 @@ pub struct RunRow {
     /// The constant part.
     pub run: Run,
     /// Decisions of neroman; data of the caller.
-    pub desk: Vec<u8>,
+    pub dispatch: Vec<u8>,
     /// Facts that were folded from its journal; data of the caller.
     pub facts: Vec<u8>,
 }

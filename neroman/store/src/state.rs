@@ -59,28 +59,32 @@ fn runs(db: &Db) -> Result<Vec<RunRow>, StoreError> {
     let made = RUN.all(db, run)?;
     let encoded =
         |table: &Table, at| table.all(db, |cells| Some((cells.int(0)?, cells.bytes(at)?.to_vec())));
-    let (desks, known) = (encoded(&RUN_DESK, 2)?, encoded(&RUN_FACTS, 5)?);
+    let (dispatches, known) = (encoded(&RUN_DESK, 2)?, encoded(&RUN_FACTS, 5)?);
     let unlike = |table: &Table| StoreError::DamagedTable {
         path: db.path.clone(),
         table: table.name,
     };
-    if desks.len() != made.len() {
+    if dispatches.len() != made.len() {
         return Err(unlike(&RUN_DESK));
     }
     if known.len() != made.len() {
         return Err(unlike(&RUN_FACTS));
     }
     made.into_iter()
-        .zip(desks)
+        .zip(dispatches)
         .zip(known)
-        .map(|((run, (desk_key, desk)), (facts_key, facts))| {
-            if desk_key != run.key.0 {
+        .map(|((run, (dispatch_key, dispatch)), (facts_key, facts))| {
+            if dispatch_key != run.key.0 {
                 return Err(unlike(&RUN_DESK));
             }
             if facts_key != run.key.0 {
                 return Err(unlike(&RUN_FACTS));
             }
-            Ok(RunRow { run, desk, facts })
+            Ok(RunRow {
+                run,
+                dispatch,
+                facts,
+            })
         })
         .collect()
 }
@@ -203,10 +207,10 @@ pub(crate) fn spec(db: &Db, run: RunKey) -> Result<Option<Vec<u8>>, StoreError> 
     })
 }
 
-pub(crate) fn put_desk(db: &Db, run: RunKey, desk: &[u8]) -> Result<(), StoreError> {
+pub(crate) fn put_dispatch(db: &Db, run: RunKey, dispatch: &[u8]) -> Result<(), StoreError> {
     RUN_DESK.upsert(
         db,
-        &[cell::int(run.0), cell::maybe(None), cell::bytes(desk)],
+        &[cell::int(run.0), cell::maybe(None), cell::bytes(dispatch)],
     )
 }
 

@@ -96,14 +96,14 @@ impl Tx<'_> {
     }
 
     /// Adds a run with its encoded `nero.v1.RunSpec`, which never changes, an
-    /// empty desk and empty facts. Returns its key; `run.key` is ignored.
+    /// empty dispatch and empty facts. Returns its key; `run.key` is ignored.
     ///
     /// # Errors
     /// Also [`StoreError::Twice`] when its number or token exists.
     pub fn insert_run(&mut self, run: &Run, spec: &[u8]) -> Result<RunKey, StoreError> {
         let key = RunKey(self.next(meta::NEXT_RUN)?.cast_signed());
         state::insert_run(self.db, key, run, spec)?;
-        state::put_desk(self.db, key, &[])?;
+        state::put_dispatch(self.db, key, &[])?;
         state::put_facts(self.db, key, &[])?;
         Ok(key)
     }
@@ -112,8 +112,8 @@ impl Tx<'_> {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub fn put_desk(&mut self, run: RunKey, desk: &[u8]) -> Result<(), StoreError> {
-        state::put_desk(self.db, run, desk)
+    pub fn put_dispatch(&mut self, run: RunKey, dispatch: &[u8]) -> Result<(), StoreError> {
+        state::put_dispatch(self.db, run, dispatch)
     }
 
     /// Replaces the folded facts of a run.

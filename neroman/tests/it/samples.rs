@@ -109,7 +109,7 @@ pub fn hostile() -> ExperimentView {
         reason: HOSTILE.into(),
         path: HOSTILE.into(),
         warnings: vec![HOSTILE.into()],
-        wish: HOSTILE.into(),
+        cancel: HOSTILE.into(),
         waiting_for: HOSTILE.into(),
         results: HOSTILE.into(),
         not_built: vec![HOSTILE.into()],

@@ -208,7 +208,7 @@ pub fn telling(views: &[ExperimentView]) -> Vec<Column> {
         .partition(|column| is_step(&column.name()));
     columns.extend(others);
     columns.extend(measured);
-    for fact in [Fact::Reason, Fact::Wish, Fact::Waiting, Fact::Contact] {
+    for fact in [Fact::Reason, Fact::Cancel, Fact::Waiting, Fact::Contact] {
         let column = Column::Fact(fact);
         if said(&column) {
             columns.push(column);

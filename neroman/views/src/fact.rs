@@ -82,7 +82,7 @@ facts! { view:
     Note "note" "note" Json Value::Unknown;
     Collections "collections" "collections" Json Value::Lines(&view.collections);
     Phase "phase" "phase" Column Value::text_of(&view.phase);
-    Wish "wish" "wish" Column Value::text_of(&view.wish);
+    Cancel "wish" "wish" Column Value::text_of(&view.cancel);
     Waiting "waiting" "waiting_for" Column Value::text_of(&view.waiting_for);
     Contact "contact" "contact" Column Value::text_of(&view.contact);
     AsOf "as_of" "as_of" Json Value::time_of(view.as_of_ms);
@@ -175,7 +175,7 @@ fn also_live(view: &ExperimentView) -> serde_json::Value {
             "run": run_id(view.id, live.number),
             "state": live.state,
             "node": some(&live.node),
-            "wish": some(&live.wish),
+            "wish": some(&live.cancel),
         })
     });
     lives.collect()

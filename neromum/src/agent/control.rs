@@ -1,5 +1,5 @@
-//! Wishes for a started run: cancels and rule sets, as files in its control
-//! folder, complete or absent. The file is made before the doorbell rings.
+//! Requests for a started run: cancel requests and rule sets, as files in its
+//! control folder, complete or absent. The file is made before the doorbell rings.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,14 +11,14 @@ use nero_model::paths::run as names;
 use nero_model::process::Life;
 use nero_model::{ProcessId, RequestId, RunId, RunToken};
 use nero_wire::v1::cancel_reply::One;
-use nero_wire::v1::{self, Cancel, CancelReply, KidCommand, RuleSet};
+use nero_wire::v1::{self, CancelReply, RuleSet, WatcherCommand};
 use prost::Message as _;
 use tokio::sync::oneshot;
 
 use super::{Agent, Refused};
 use crate::config;
 use crate::core::{Cancelled, Stage};
-use crate::runs::control::{first_free, keep_rules, newest_wish};
+use crate::runs::control::{first_free, keep_rules, newest_cancel};
 use crate::runs::spec::may_pass;
 use crate::runs::{gone, spec};
 
@@ -28,9 +28,9 @@ pub struct Ending {
     /// Identifies the call; the same call again gets the same answer.
     pub request: Option<RequestId>,
     pub runs: Vec<Target>,
-    pub wish: Wish,
-    /// Not 0: the runs are only withdrawn, up to this turn of theirs.
-    pub withdraw: u32,
+    pub cancel: Cancel,
+    /// Not 0: the runs are only recalled, up to this generation.
+    pub recall: u32,
 }
 
 /// A run of a call.
@@ -42,7 +42,7 @@ pub struct Target {
 
 /// The details of a request for the end of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
+pub struct Cancel {
     /// 0: the run's own.
     pub grace_ms: u32,
     /// 0: SIGTERM.
@@ -55,7 +55,7 @@ pub struct Wish {
 /// What became of the request for one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was to be withdrawn, and that cannot be decided now.
+    /// It was to be recalled, and that cannot be decided now.
     Undecided,
     /// Its supervisor was told.
     Asked,
@@ -63,7 +63,7 @@ pub enum Outcome {
     NeverStarted,
     Ended,
     UnknownRun,
-    /// It was to be withdrawn, and was started already: nothing was done.
+    /// It was to be recalled, and was started already: nothing was done.
     GoesOn,
 }
 
@@ -149,14 +149,14 @@ impl Agent {
         }
         let mut outcomes = Vec::with_capacity(ending.runs.len());
         for target in &ending.runs {
-            let outcome = match ending.withdraw {
-                0 => self.cancel_one(*target, &ending.wish),
-                turn => self.withdraw_one(*target, turn, &ending.wish),
+            let outcome = match ending.recall {
+                0 => self.cancel_one(*target, &ending.cancel),
+                generation => self.recall_one(*target, generation, &ending.cancel),
             };
             outcomes.push(match outcome {
                 Ok(outcome) => outcome,
-                Err(error) if ending.withdraw > 0 => {
-                    tracing::warn!(run = %target.id, %error, "a run cannot be withdrawn now");
+                Err(error) if ending.recall > 0 => {
+                    tracing::warn!(run = %target.id, %error, "a run cannot be recalled now");
                     Outcome::Undecided
                 }
                 Err(error) => {
@@ -193,7 +193,7 @@ impl Agent {
         self.answers.add(id, answer);
     }
 
-    fn cancel_one(&mut self, target: Target, wish: &Wish) -> io::Result<Outcome> {
+    fn cancel_one(&mut self, target: Target, cancel: &Cancel) -> io::Result<Outcome> {
         let Target { token, id } = target;
         if self.core.run(&token).is_none() {
             // A run that neroman has closed may still have its folder here.
@@ -210,41 +210,42 @@ impl Agent {
         if self.refused_after_a_claim(&token) {
             return Ok(Outcome::Ended);
         }
-        let wished = self.wish_before_looking(token, wish)?;
+        let cancelled = self.cancel_before_looking(token, cancel)?;
         Ok(match self.core.cancel(token) {
             None => Outcome::UnknownRun,
             Some(Cancelled::NeverStarts) => Outcome::NeverStarted,
             Some(Cancelled::Ended) => Outcome::Ended,
-            Some(Cancelled::Ask) if wished => {
+            Some(Cancelled::Ask) if cancelled => {
                 self.ring(token);
                 Outcome::Asked
             }
             Some(Cancelled::Ask) => {
-                self.ask_for_the_end(token, wish)?;
+                self.ask_for_the_end(token, cancel)?;
                 Outcome::Asked
             }
         })
     }
 
-    /// Makes the wish of a run that was not started yet, before anything else:
-    /// it then holds for every later start of ours, and for a neroman that takes
-    /// the deployment over. An earlier neromum may have started the run, here or
-    /// on another host, or a launcher that died: either its claim exists by now,
-    /// or every later claim finds the wish. Returns true when the wish was made.
-    fn wish_before_looking(&mut self, token: RunToken, wish: &Wish) -> io::Result<bool> {
+    /// Makes the cancel request of a run that was not started yet, before anything
+    /// else: it then holds for every later start of ours, and for a neroman that
+    /// takes the deployment over. An earlier neromum may have started the run, here
+    /// or on another host, or a launcher that died: either its claim exists by now,
+    /// or every later claim finds the cancel request. Returns true when the cancel
+    /// request was made.
+    fn cancel_before_looking(&mut self, token: RunToken, cancel: &Cancel) -> io::Result<bool> {
         let Some(run) = self.core.run(&token) else {
             return Ok(false);
         };
-        // The ledger had room for its first wish, and the run's folder perhaps
-        // had not.
-        let unmade = run.stage == Stage::TakenAway && newest_wish(&self.run_dir(run.id)) == 0;
+        // The ledger had room for its first cancel request, and the run's folder
+        // perhaps had not.
+        let unmade = run.stage == Stage::TakenAway && newest_cancel(&self.run_dir(run.id)) == 0;
         if !run.stage.is_unstarted() && !unmade {
             return Ok(false);
         }
-        match self.wish(token, wish) {
+        match self.cancel(token, cancel) {
             // The run's folder was removed, so no start can be made from it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-            wished => wished?,
+            cancelled => cancelled?,
         }
         if !unmade {
             // If the records cannot be read, they prove no start; `began` has
@@ -254,20 +255,20 @@ impl Agent {
         Ok(true)
     }
 
-    fn wish(&mut self, token: RunToken, wish: &Wish) -> io::Result<()> {
-        self.write_cancel(token, wish).map(drop)
+    fn cancel(&mut self, token: RunToken, cancel: &Cancel) -> io::Result<()> {
+        self.write_cancel(token, cancel).map(drop)
     }
 
     /// Makes the file first, then rings: a shim that links its claim after the
-    /// file was made looks for wishes before it starts the job.
-    fn ask_for_the_end(&mut self, token: RunToken, wish: &Wish) -> io::Result<()> {
-        self.wish(token, wish)?;
+    /// file was made looks for cancel requests before it starts the job.
+    fn ask_for_the_end(&mut self, token: RunToken, cancel: &Cancel) -> io::Result<()> {
+        self.cancel(token, cancel)?;
         self.ring(token);
         Ok(())
     }
 
-    /// Rings the run's supervisor on this host, so that it looks for wishes. On
-    /// another host the run's watcher does.
+    /// Rings the run's supervisor on this host, so that it looks for cancel
+    /// requests. On another host the run's watcher does.
     pub(super) fn ring(&mut self, token: RunToken) {
         let Some(entry) = self.entries.get(&token) else {
             return;
@@ -300,29 +301,29 @@ impl Agent {
     }
 
     /// Makes `control/cancel.<n>`, recorded in the ledger first. On a full disk
-    /// it makes the name alone, which counts as a wish.
+    /// it makes the name alone, which counts as a cancel request.
     ///
     /// # Errors
     /// When the disk refuses either; `NotFound` when the run's folder is gone.
-    pub(super) fn write_cancel(&mut self, token: RunToken, wish: &Wish) -> io::Result<u32> {
+    pub(super) fn write_cancel(&mut self, token: RunToken, cancel: &Cancel) -> io::Result<u32> {
         let Some(entry) = self.entries.get_mut(&token) else {
             return Err(io::Error::other("the run is not known here"));
         };
         let run_dir = self.setup.paths.run(entry.id);
         let control = run_dir.join(names::CONTROL);
-        let content = Cancel {
+        let content = v1::Cancel {
             token: token.to_vec(),
             cause: StopCause::Person as u32,
-            grace_ms: wish.grace_ms,
-            signal: wish.signal,
+            grace_ms: cancel.grace_ms,
+            signal: cancel.signal,
             rule: 0,
-            author: wish.author.clone(),
+            author: cancel.author.clone(),
             asked_ms: Clocks::now().wall_ns / 1_000_000,
         };
-        // Readers of wishes stop at the first gap.
+        // Readers of cancel requests stop at the first gap.
         let mut number = first_free(&control, 1);
         loop {
-            let noted = self.ledger.cancel_asked(token, number, &wish.request);
+            let noted = self.ledger.cancel_asked(token, number, &cancel.request);
             if let Err(error) = noted {
                 tracing::error!(run = %entry.id, ?error, "the ledger does not take a cancel");
                 // The file is enough, so a run that fills the disk can be ended.
@@ -335,13 +336,13 @@ impl Agent {
             match frame::create_or_stand_in(FrameKind::Cancel, &path, &content, &run_dir) {
                 Ok(true) => return Ok(number),
                 Ok(false) => {
-                    tracing::warn!(run = %entry.id, number, "no room for a wish: it goes without its signal and grace");
+                    tracing::warn!(run = %entry.id, number, "no room for a cancel request: it goes without its signal and grace");
                     return Ok(number);
                 }
-                // The watcher made a wish of its own with that number.
+                // The watcher made a cancel request of its own with that number.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => {
-                    tracing::error!(path = %path.display(), %error, "cannot make a wish");
+                    tracing::error!(path = %path.display(), %error, "cannot make a cancel request");
                     return Err(error);
                 }
             }
@@ -361,12 +362,12 @@ impl Agent {
             tracing::warn!(run = %entry.id, asked = rules.version, version, "other rules lie there by that version or a newer one: these came as the newest");
         }
         entry.rules |= !rules.rules.is_empty();
-        if let Some(kid) = &entry.kid {
-            let command = KidCommand {
+        if let Some(watcher) = &entry.watcher {
+            let command = WatcherCommand {
                 rules_version: version,
             };
             // A full queue holds a command already, and any makes it look.
-            let _ = kid.commands.try_send(command);
+            let _ = watcher.commands.try_send(command);
         }
         Ok(version)
     }

@@ -309,7 +309,7 @@ impl Agent {
     }
 
     /// Records in the ledger that the run will not start. A shim that an earlier
-    /// neromum launched finds a wish.
+    /// neromum launched finds a cancel request.
     fn take_away(&mut self, token: RunToken) {
         if let Err(error) = self.ledger.taken_away(token, "") {
             tracing::error!(?error, "the ledger does not take a cancel");
@@ -320,7 +320,7 @@ impl Agent {
         let run_dir = self.run_dir(entry.id);
         if entry.cancels == 0 && segments::folder(&run_dir, 1).exists() {
             // A failure was logged, and the ledger has the cancel.
-            let _ = self.write_cancel(token, &super::control::Wish::default());
+            let _ = self.write_cancel(token, &super::control::Cancel::default());
         }
     }
 

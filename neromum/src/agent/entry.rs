@@ -36,18 +36,18 @@ pub struct Entry {
     pub(super) tracked: Option<bare::LinkId>,
     /// The host on which it was claimed, when that is another one.
     pub(super) elsewhere: Option<String>,
-    /// Whether it was withdrawn: another node may have it.
-    pub(super) withdrawn: bool,
+    /// Whether it was recalled: another node may have it.
+    pub(super) recalled: bool,
     /// Number of waits in vain for its watcher's last records.
     pub(super) waits: u8,
     /// The run whose checkpoints it begins with.
     pub(super) earlier: Option<RunToken>,
     /// Whether it has rules, so that a watcher must see its output.
     pub(super) rules: bool,
-    /// `control/` may hold wishes up to this number.
+    /// `control/` may hold cancel requests up to this number.
     pub(super) cancels: u32,
     /// The attached watcher.
-    pub(super) kid: Option<super::kids::Kid>,
+    pub(super) watcher: Option<super::watchers::Attached>,
     /// Whether a stop of its shim or launcher was noted.
     pub(super) stop_noted: bool,
     /// Number of tries to settle it so far.
@@ -83,12 +83,12 @@ impl Entry {
             unsynced: false,
             tracked: None,
             elsewhere: None,
-            withdrawn: false,
+            recalled: false,
             waits: 0,
             earlier: None,
             rules: false,
             cancels: 0,
-            kid: None,
+            watcher: None,
             stop_noted: false,
             settle_tries: 0,
             settle_failures: 0,

@@ -18,7 +18,7 @@ use super::recover::Left;
 use super::{Agent, AgentHandle, Done, Message, Setup};
 use crate::config;
 use crate::ledger::Kept;
-use crate::runs::control::newest_wish;
+use crate::runs::control::newest_cancel;
 use crate::runs::{gone, spec};
 use follower::{Follower, Sent};
 use stream::Flow;
@@ -258,7 +258,7 @@ impl Agent {
         }
         match spec::read(&self.setup.paths, id, token) {
             // The folder of this turn was undone, or is about to be.
-            Ok(spec) if self.admission.was_turned_away(&token, spec.turn) => {
+            Ok(spec) if self.admission.was_recalled(&token, spec.generation) => {
                 return Adopted::Unknown;
             }
             Ok(_) => {}
@@ -268,7 +268,7 @@ impl Agent {
                 other => return other,
             },
         }
-        if newest_wish(&self.setup.paths.run(id)) == 0
+        if newest_cancel(&self.setup.paths.run(id)) == 0
             && self.left_by_a_cut(token, id) == Left::Nothing
         {
             self.give_back_at_start(token, id);
@@ -284,7 +284,7 @@ impl Agent {
             order,
             taken_away: None,
             // Only this file remembers that the run must not be started.
-            cancel: newest_wish(&self.setup.paths.run(id)),
+            cancel: newest_cancel(&self.setup.paths.run(id)),
             exited: None,
         };
         self.restore_run(token, kept);

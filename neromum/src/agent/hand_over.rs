@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use super::Agent;
 use super::follow::Adopted;
 use crate::config;
-use crate::runs::control::wish_never;
+use crate::runs::control::cancel_never;
 use crate::runs::spec::{may_pass, unmake};
 use crate::runs::{gone, segments};
 use check::still_live;
@@ -77,9 +77,9 @@ fn unknown() -> No {
 }
 
 /// The refusal of a run that this node had and gave back. It never gets such a
-/// run again: a leftover of its start there must find the wish, and would not
-/// find one after a new hand-over.
-fn given_back(run_dir: &Path) -> No {
+/// run again: a leftover of its start there must find the cancel request, and would
+/// not find one after a new hand-over.
+fn recalled(run_dir: &Path) -> No {
     let why = format!(
         "{} is of a run that was given back from here",
         run_dir.display()
@@ -96,8 +96,8 @@ pub(super) struct Admission {
     /// Runs that neroman may have given to another node since, with the turn up
     /// to which that holds. A request that lost its caller and is still at work
     /// must not bring in one of them after that.
-    turned_away: HashMap<RunToken, u32>,
-    oldest_turned_away: VecDeque<RunToken>,
+    recalled: HashMap<RunToken, u32>,
+    oldest_recalled: VecDeque<RunToken>,
 }
 
 impl Admission {
@@ -105,8 +105,8 @@ impl Admission {
         Self {
             next_order: next_order.max(1),
             cleaning: HashSet::new(),
-            turned_away: HashMap::new(),
-            oldest_turned_away: VecDeque::new(),
+            recalled: HashMap::new(),
+            oldest_recalled: VecDeque::new(),
         }
     }
 
@@ -119,31 +119,31 @@ impl Admission {
     /// gave it to this node once more.
     pub fn admitted(&mut self, token: &RunToken, handed_over: bool) {
         self.next_order += 1;
-        if handed_over && self.turned_away.remove(token).is_some() {
-            self.oldest_turned_away.retain(|oldest| oldest != token);
+        if handed_over && self.recalled.remove(token).is_some() {
+            self.oldest_recalled.retain(|oldest| oldest != token);
         }
     }
 
     /// Refuses the run from now on, up to this turn.
-    pub fn turn_away(&mut self, token: RunToken, turn: u32) {
-        if let Some(known) = self.turned_away.get_mut(&token) {
-            *known = turn.max(*known);
+    pub fn recall(&mut self, token: RunToken, generation: u32) {
+        if let Some(known) = self.recalled.get_mut(&token) {
+            *known = generation.max(*known);
             return;
         }
-        self.turned_away.insert(token, turn);
-        self.oldest_turned_away.push_back(token);
-        if self.oldest_turned_away.len() > config::TURNED_AWAY_MAX
-            && let Some(oldest) = self.oldest_turned_away.pop_front()
+        self.recalled.insert(token, generation);
+        self.oldest_recalled.push_back(token);
+        if self.oldest_recalled.len() > config::TURNED_AWAY_MAX
+            && let Some(oldest) = self.oldest_recalled.pop_front()
         {
-            self.turned_away.remove(&oldest);
+            self.recalled.remove(&oldest);
         }
     }
 
     /// Whether neroman may have given the run to another node, and not to this
     /// one since.
-    pub fn was_turned_away(&self, token: &RunToken, turn: u32) -> bool {
-        let up_to = self.turned_away.get(token);
-        up_to.is_some_and(|up_to| turn <= *up_to)
+    pub fn was_recalled(&self, token: &RunToken, generation: u32) -> bool {
+        let up_to = self.recalled.get(token);
+        up_to.is_some_and(|up_to| generation <= *up_to)
     }
 
     /// Keeps runs out while their folders are removed.
@@ -239,7 +239,7 @@ impl Agent {
                 continue;
             }
             if let Some(token) = token.filter(|_| refusal.only_here) {
-                self.admission.turn_away(token, NEVER_AGAIN);
+                self.admission.recall(token, NEVER_AGAIN);
             }
             reply.refused.push(refusal);
         }
@@ -262,7 +262,7 @@ impl Agent {
     /// Whether the run was accepted, and not given back.
     fn has(&self, token: &RunToken) -> bool {
         let entry = self.entries.get(token);
-        entry.is_some_and(|entry| !entry.withdrawn)
+        entry.is_some_and(|entry| !entry.recalled)
     }
 
     fn take_back(&self, token: RunToken, id: RunId) {
@@ -272,8 +272,8 @@ impl Agent {
         let run_dir = self.run_dir(id);
         if let Err(error) = unmake(&run_dir) {
             tracing::error!(run = %id, %error, "the spec of a refused run cannot be removed");
-            // A run with a wish is never started.
-            if let Err(error) = wish_never(&run_dir, token) {
+            // A run with a cancel request is never started.
+            if let Err(error) = cancel_never(&run_dir, token) {
                 tracing::error!(run = %id, %error, "a refused run lies there as if it was taken");
             }
         }
@@ -314,7 +314,7 @@ impl Agent {
             rules,
             fresh,
             earlier,
-            turn,
+            generation,
             sent_again,
         } = placed;
         if let Some(known) = self.entries.get(&token) {
@@ -322,8 +322,8 @@ impl Agent {
                 let why = format!("its token is that of run {}", known.id);
                 return Err(no(why, "this is a mistake in neroman; please report it"));
             }
-            if known.withdrawn {
-                return Err(given_back(&self.run_dir(id)));
+            if known.recalled {
+                return Err(recalled(&self.run_dir(id)));
             }
             if known.unreadable.contains_key(&0) {
                 // The folder was there without a usable spec.
@@ -331,7 +331,7 @@ impl Agent {
             }
             return Ok(());
         }
-        if self.admission.was_turned_away(&token, turn) {
+        if self.admission.was_recalled(&token, generation) {
             return Err(no("this node refused it before", "start it again").here());
         }
         let cleaned = || matches!(gone::read(&self.setup.paths, id, token), Ok(Some(_)));

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use nero_model::{RunId, RunToken};
-use nero_wire::v1::{FollowRequest, HandOverReply, KidCommand, RuleSet};
+use nero_wire::v1::{FollowRequest, HandOverReply, RuleSet, WatcherCommand};
 use tokio::sync::{mpsc, oneshot};
 
 use super::control::{Ending, Outcome, OutcomesTo};
-use super::{Candidate, FollowStream, KidNews, Placing, Verdict};
+use super::{Candidate, FollowStream, Placing, Verdict, WatcherNews};
 use crate::core::Stage;
 use crate::warden::bare;
 
@@ -38,7 +38,7 @@ pub(super) enum Message {
     /// A follower left.
     FollowGone(u64),
     /// An event of a watcher.
-    Kid(KidNews),
+    Attached(WatcherNews),
     /// An event of a launcher.
     Launcher(bare::News),
     /// Work off the reactor is done.
@@ -144,7 +144,7 @@ impl AgentHandle {
         self.ask(|answer| Message::HandOver(placing, answer)).await
     }
 
-    /// Requests the end of runs, or withdraws them; the outcomes come in their
+    /// Requests the end of runs, or recalls them; the outcomes come in their
     /// order.
     pub async fn end(&self, ending: Ending) -> Result<Result<Vec<Outcome>, Refused>, Leaving> {
         self.ask(|answer| Message::End(ending, answer)).await
@@ -212,10 +212,10 @@ impl AgentHandle {
         id: u64,
         token: RunToken,
         incarnation: u32,
-        commands: mpsc::Sender<KidCommand>,
+        commands: mpsc::Sender<WatcherCommand>,
     ) -> Result<bool, Leaving> {
         let attached = |answer| {
-            Message::Kid(KidNews::Attached {
+            Message::Attached(WatcherNews::Attached {
                 id,
                 token,
                 incarnation,
@@ -227,8 +227,8 @@ impl AgentHandle {
     }
 
     /// An event of an attached watcher.
-    pub async fn kid(&self, news: KidNews) -> Result<(), Leaving> {
-        self.tell(Message::Kid(news)).await
+    pub async fn watcher(&self, news: WatcherNews) -> Result<(), Leaving> {
+        self.tell(Message::Attached(news)).await
     }
 
     /// An event of a launcher.

@@ -264,9 +264,9 @@ impl Agent {
         match changed.what() {
             What::Started | What::TakenOver => {
                 entry.tracked = Some(link);
-                let wished = entry.cancels > 0;
+                let cancelled = entry.cancels > 0;
                 // The first ring may have come before its launcher was known.
-                if wished && let Some(link) = self.launchers.links.get_mut(&link) {
+                if cancelled && let Some(link) = self.launchers.links.get_mut(&link) {
                     let token = token.to_vec();
                     let doorbell = to_launcher::Message::Doorbell(Doorbell { token });
                     bare::encode(&mut link.out, doorbell);

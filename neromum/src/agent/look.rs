@@ -161,7 +161,7 @@ impl Agent {
         let (mut look, mut read) = (segments::Look::default(), Ok(()));
         // The folder of a job that ended at once has only the claim, until it is
         // settled.
-        let brief = entry.kid.is_none()
+        let brief = entry.watcher.is_none()
             && !entry.facts.ended()
             && !entry.rules
             && !entry.facts.watched

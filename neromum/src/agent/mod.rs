@@ -27,16 +27,16 @@ mod entry;
 mod follow;
 mod hand_over;
 mod handle;
-mod kids;
 mod launchers;
 mod look;
 mod off_reactor;
+mod recall;
 mod recover;
 mod settle;
 mod sync;
 mod timers;
 mod unreadable;
-mod withdraw;
+mod watchers;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -54,13 +54,13 @@ use crate::warden::bare;
 use crate::warden::orders::Orders;
 
 pub use clean::{Candidate, Verdict};
-pub use control::{Ending, Outcome, Target, Wish};
+pub use control::{Cancel, Ending, Outcome, Target};
 use entry::Entry;
 pub use follow::FollowStream;
 pub use hand_over::{Placer, Placing};
 pub use handle::{AgentHandle, Busy, Leaving, Refused, Until};
 use handle::{Done, Message};
-pub use kids::KidNews;
+pub use watchers::WatcherNews;
 
 /// Settings and resources of the agent.
 #[derive(Debug)]
@@ -233,7 +233,7 @@ impl Agent {
             Message::FollowMore(follower, request) => self.follow_more(follower, request),
             Message::FollowRoom(follower) => self.followers.room(follower),
             Message::FollowGone(follower) => self.followers.gone(follower),
-            Message::Kid(news) => self.kid(news),
+            Message::Attached(news) => self.watcher(news),
             Message::Launcher(news) => self.launcher(news),
             Message::Done(done) => self.done(done),
             Message::Until(token, until, answer) => self.until(token, until, answer),

@@ -13,8 +13,8 @@ use crate::core::capacity::Needs;
 use crate::core::decide::{Decision, Origin, Tracking};
 use crate::core::facts::Facts;
 use crate::ledger::{Kept, State};
-use crate::runs::control::{has_rules, newest_wish};
-use crate::runs::spec::{self, unmake, was_withdrawn};
+use crate::runs::control::{has_rules, newest_cancel};
+use crate::runs::spec::{self, unmake, was_recalled};
 use crate::runs::{own, segments};
 use crate::staging;
 
@@ -44,20 +44,21 @@ impl Agent {
         let mut entry = Entry::new(kept.id);
         let run_dir = self.run_dir(kept.id);
         if !self.damaged_ledger.is_empty() {
-            // The ledger's record of the wish may be lost, but the wish is not.
-            kept.cancel = kept.cancel.max(newest_wish(&run_dir));
+            // The ledger's record of the cancel request may be lost, but the cancel
+            // request is not.
+            kept.cancel = kept.cancel.max(newest_cancel(&run_dir));
         }
         entry.cancels = kept.cancel;
         if kept.taken_away.is_some() {
-            entry.withdrawn = was_withdrawn(&run_dir, token);
+            entry.recalled = was_recalled(&run_dir, token);
             self.entries.insert(token, entry);
             self.core.restore_taken_away(token, kept.id, kept.order);
             return;
         }
         let spec = spec::read(&self.setup.paths, kept.id, token);
-        if spec.as_ref().is_err_and(|error| !error.may_pass) && was_withdrawn(&run_dir, token) {
+        if spec.as_ref().is_err_and(|error| !error.may_pass) && was_recalled(&run_dir, token) {
             // neromum was killed before the ledger had the record.
-            entry.withdrawn = true;
+            entry.recalled = true;
             self.entries.insert(token, entry);
             self.core.restore_taken_away(token, kept.id, kept.order);
             return;
@@ -100,7 +101,7 @@ impl Agent {
         let started = newest > 1 || facts.claimed || may_pass || !has_folder || !read;
         let incarnation = if started { newest.max(1) } else { 0 };
         if kept.cancel > 0 && incarnation == 0 {
-            // A shim that may still be on its way finds the wish.
+            // A shim that may still be on its way finds the cancel request.
             self.core.restore_taken_away(token, kept.id, kept.order);
             return;
         }
@@ -108,8 +109,8 @@ impl Agent {
             .restore(token, kept.id, kept.order, needs, incarnation);
         if kept.cancel > 0 {
             self.core.restore_cancelled(token);
-            // The wish was made while another host led, which could not ring
-            // here.
+            // The cancel request was made while another host led, which could not
+            // ring here.
             self.ring(token);
         }
         self.restore_end(token, kept.exited, incarnation);

@@ -212,7 +212,7 @@ fn output(entry: &Entry, run_dir: &Path) -> Output {
     let watcher_lives = facts
         .watcher
         .is_some_and(|watcher| matches!(watcher.life(), Ok(Life::Alive)));
-    if entry.kid.is_some() || watcher_lives {
+    if entry.watcher.is_some() || watcher_lives {
         return Output::Wait(config::WATCHER_PATIENCE);
     }
     // On another host it cannot be seen whether a watcher lives.

@@ -8,9 +8,9 @@
 mod builds;
 pub mod measure;
 mod named;
+mod recalled;
 pub mod remove;
 pub mod sweep;
-mod withdrawn;
 
 use std::sync::Arc;
 

@@ -78,7 +78,7 @@ impl Janitor {
                 freed.note(format!("the store is not swept: {why}"));
             }
         }
-        self.clean_withdrawn(unnamed_ms, dry_run, freed);
+        self.clean_recalled(unnamed_ms, dry_run, freed);
         self.clean_builds(dry_run, freed);
     }
 
@@ -90,7 +90,7 @@ impl Janitor {
             let Some(size) = size_of(&path) else { continue };
             all += size;
             let is_free = |named: &Named| !named.files.contains(&hash);
-            if named.as_ref().is_ok_and(is_free) && !self.store.wishes().has(&hash) {
+            if named.as_ref().is_ok_and(is_free) && !self.store.reservations().has(&hash) {
                 unused += size;
             }
         }
@@ -121,7 +121,8 @@ impl Janitor {
             let (Some(named), Ok(pack)) = (named, Pack::open(&path)) else {
                 continue;
             };
-            let is_used = |hash: &_| named.files.contains(hash) || self.store.wishes().has(hash);
+            let is_used =
+                |hash: &_| named.files.contains(hash) || self.store.reservations().has(hash);
             let free = pack.contents().filter(|(hash, _)| !is_used(hash));
             let free: Vec<u64> = free.map(|(_, length)| length).collect();
             unused += match free.len() == pack.hashes().count() {
@@ -152,7 +153,7 @@ impl Sweep<'_> {
             }
             let since = self.since(&old_trees, &hash);
             trees.insert(hash, since);
-            if !self.is_due(since) || store.wishes().has(&hash) {
+            if !self.is_due(since) || store.reservations().has(&hash) {
                 continue;
             }
             self.in_time()?;
@@ -187,7 +188,7 @@ impl Sweep<'_> {
     /// Removes old leftovers of broken transfers.
     fn partials(&self, freed: &mut Freed) -> io::Result<()> {
         let store = &self.janitor.store;
-        let kept = Duration::from_millis(self.unnamed_ms).max(config::WISH_KEPT);
+        let kept = Duration::from_millis(self.unnamed_ms).max(config::RESERVED_FOR);
         let all = store.partials_of_all();
         let nodes = fs::read_dir(&all).into_iter().flatten().flatten();
         let folders = nodes.map(|entry| entry.path()).chain([all.clone()]);
@@ -199,7 +200,7 @@ impl Sweep<'_> {
                         .duration_since(at)
                         .is_ok_and(|age| age > kept)
                 });
-            if !old || store.flights().has(&hash) || store.wishes().has(&hash) {
+            if !old || store.flights().has(&hash) || store.reservations().has(&hash) {
                 continue;
             }
             self.in_time()?;
@@ -231,7 +232,7 @@ impl Sweep<'_> {
         if lease.is_some_and(|held| !held.is_sure()) {
             return Err(io::Error::other("another host leads by now"));
         }
-        if self.begun.elapsed() < config::WISH_KEPT / 2 {
+        if self.begun.elapsed() < config::RESERVED_FOR / 2 {
             return Ok(());
         }
         Err(io::Error::new(
@@ -258,7 +259,7 @@ impl Sweeper for Contents<'_> {
         }
         let since = self.sweep.since(&self.old, hash);
         self.files.insert(*hash, since);
-        self.sweep.is_due(since) && !self.sweep.janitor.store.wishes().has(hash)
+        self.sweep.is_due(since) && !self.sweep.janitor.store.reservations().has(hash)
     }
 
     fn rehearses(&self) -> io::Result<bool> {
@@ -270,8 +271,8 @@ impl Sweeper for Contents<'_> {
         hashes: &HashSet<Hash>,
         remove: &mut dyn FnMut() -> io::Result<()>,
     ) -> io::Result<bool> {
-        let wishes = self.sweep.janitor.store.wishes();
-        wishes.unless_wished(hashes.iter(), remove)
+        let reservations = self.sweep.janitor.store.reservations();
+        reservations.unless_reserved(hashes.iter(), remove)
     }
 
     fn gone(&mut self, hashes: &HashSet<Hash>, freed: nero_blobs::Freed) {
@@ -367,7 +368,7 @@ mod tests {
         let paths = NodePaths::new(folder.path(), &DeploymentId::random(), "n");
         let content = b"named by nobody";
         let hash = *blake3::hash(content).as_bytes();
-        // A wish in another process than the one that sweeps.
+        // A reservation in another process than the one that sweeps.
         let store = Store::new(&paths);
         let mut incoming = store.begin(hash, 0, true).unwrap();
         incoming.write(content).unwrap();
@@ -409,7 +410,7 @@ mod tests {
             fs::hard_link(store.path(&hash), tree.join("large")).unwrap();
         }
         let once = 1_000_000..1_500_000;
-        // Another process than the one that wished for it.
+        // Another process than the one that reserved it.
         let janitor = Janitor::new(&paths, &Store::new(&paths), None);
         let (all, unused) = janitor.store_usage();
         assert!(

@@ -288,8 +288,8 @@ impl Core {
         self.set_stage(token, stage);
     }
 
-    /// A shim that did not find the wish has claimed a run that counted as taken
-    /// away.
+    /// A shim that did not find the cancel request has claimed a run that counted
+    /// as taken away.
     pub fn began_after_all(&mut self, token: RunToken, incarnation: u32) {
         if self.runs.get(&token).map(|run| &run.stage) == Some(&Stage::TakenAway) {
             self.set_stage(token, Stage::running(incarnation));

@@ -1,7 +1,7 @@
 //! Leadership where several hosts share a node's root: one lease per epoch,
 //! renewed by beats. It saves work and keeps two neromums from answering
 //! differently. Safety does not rest on it, but on the exclusive creates of
-//! claims and wishes. See `docs/design/shared-homes.md`.
+//! claims and cancel requests. See `docs/design/shared-homes.md`.
 
 pub mod begin;
 pub mod decide;

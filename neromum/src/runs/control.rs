@@ -1,4 +1,4 @@
-//! The control folder of a run: wishes `cancel.<n>` and rule sets
+//! The control folder of a run: cancel requests `cancel.<n>` and rule sets
 //! `rules.<version>`, complete or absent.
 
 use std::io;
@@ -13,17 +13,18 @@ use nero_wire::v1::{Cancel, RuleSet, RunSpec};
 
 use super::spec::may_pass;
 
-/// The highest number of the wishes in a run's folder; 0 when there is none.
-pub fn newest_wish(run_dir: &Path) -> u32 {
+/// The highest number of the cancel requests in a run's folder; 0 when there is
+/// none.
+pub fn newest_cancel(run_dir: &Path) -> u32 {
     let entries = std::fs::read_dir(run_dir.join(names::CONTROL));
-    let wishes = entries.into_iter().flatten().flatten().filter_map(|entry| {
+    let cancels = entries.into_iter().flatten().flatten().filter_map(|entry| {
         let name = entry.file_name();
         name.to_str()?.strip_prefix("cancel.")?.parse::<u32>().ok()
     });
-    wishes.max().unwrap_or(0)
+    cancels.max().unwrap_or(0)
 }
 
-/// The first number from `number` on without a wish.
+/// The first number from `number` on without a cancel request.
 pub fn first_free(control: &Path, number: u32) -> u32 {
     let taken = |number: &u32| {
         let path = control.join(format!("cancel.{number}"));
@@ -32,20 +33,20 @@ pub fn first_free(control: &Path, number: u32) -> u32 {
     (number..).find(|number| !taken(number)).unwrap_or(u32::MAX)
 }
 
-/// Makes a wish in the folder of a run that is not in the ledger, so that it is
-/// never started.
+/// Makes a cancel request in the folder of a run that is not in the ledger, so that
+/// it is never started.
 ///
 /// # Errors
 /// When the disk refuses.
-pub fn wish_never(run_dir: &Path, token: RunToken) -> io::Result<()> {
-    let wish = Cancel {
+pub fn cancel_never(run_dir: &Path, token: RunToken) -> io::Result<()> {
+    let cancel = Cancel {
         token: token.to_vec(),
         cause: StopCause::Person as u32,
         asked_ms: Clocks::now().wall_ns / 1_000_000,
         ..Cancel::default()
     };
     let path = run_dir.join(names::CONTROL).join("cancel.1");
-    match frame::create(FrameKind::Cancel, &path, &wish) {
+    match frame::create(FrameKind::Cancel, &path, &cancel) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
     }

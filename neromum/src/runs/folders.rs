@@ -58,7 +58,7 @@ fn numbered(folder: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// Describes a run folder for a take-over; `None` when its run was withdrawn,
+/// Describes a run folder for a take-over; `None` when its run was recalled,
 /// so that another node may have it.
 pub fn describe(run_dir: &Path) -> Option<RunFolder> {
     let mut folder = RunFolder {
@@ -78,7 +78,7 @@ pub fn describe(run_dir: &Path) -> Option<RunFolder> {
             }
             folder.spec = Some(spec);
         }
-        Err(_) if spec::is_withdrawn(run_dir) => return None,
+        Err(_) if spec::is_recalled(run_dir) => return None,
         Err(why) => problem(why),
     }
     let named = folder.spec.as_ref();

@@ -68,16 +68,16 @@ pub fn of_folder(run_dir: &Path) -> Result<RunSpec, String> {
     })
 }
 
-/// Whether a folder belongs to no run because its run was withdrawn.
-pub fn is_withdrawn(run_dir: &Path) -> bool {
+/// Whether a folder belongs to no run because its run was recalled.
+pub fn is_recalled(run_dir: &Path) -> bool {
     let is_there = |name| fs::symlink_metadata(run_dir.join(name)).is_ok();
-    is_there(names::WITHDRAWN) && !is_there(names::SPEC)
+    is_there(names::RECALLED) && !is_there(names::SPEC)
 }
 
-/// Whether the folder is that of this run, withdrawn. A spec that cannot be read
+/// Whether the folder is that of this run, recalled. A spec that cannot be read
 /// counts, too: no run is started from that name.
-pub fn was_withdrawn(run_dir: &Path, token: RunToken) -> bool {
-    match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::WITHDRAWN)) {
+pub fn was_recalled(run_dir: &Path, token: RunToken) -> bool {
+    match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::RECALLED)) {
         Ok(spec) => spec.token == token.as_bytes(),
         Err(FrameError::Io(error)) => !matches!(
             error.kind(),
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_taken_back_also_when_its_spec_went_meanwhile() {
+    fn a_run_is_recalled_also_when_its_spec_went_meanwhile() {
         let root = tempfile::tempdir().unwrap();
         let run_dir = root.path().join("1");
         for has_spec in [true, false] {

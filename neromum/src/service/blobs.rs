@@ -25,7 +25,7 @@ const BATCH_BYTES: usize = 2 * 1024 * 1024;
 /// The hashes that the store lacks, and the bytes of each that are already here.
 pub fn missing(store: &Store, hashes: Vec<Vec<u8>>) -> Result<BlobList, Status> {
     for hash in &hashes {
-        store.wishes().add(checked(hash)?);
+        store.reservations().add(checked(hash)?);
     }
     let look = store.look();
     let mut lacking = BlobList::default();

@@ -297,7 +297,7 @@ fn take_away(
     (cleaned, kept, freed)
 }
 
-/// Every run folder, except those of withdrawn runs.
+/// Every run folder, except those of recalled runs.
 pub async fn folders(inner: &Arc<Inner>) -> Result<Answers<RunFolder>, Status> {
     let paths = inner.placer.paths.clone();
     let listed = inner.in_turn(move || folders::all(&paths)).await?;

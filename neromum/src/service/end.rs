@@ -6,7 +6,7 @@ use nero_wire::v1::{CancelReply, CancelRequest};
 use tonic::Status;
 
 use super::Inner;
-use crate::agent::{Ending, Target, Wish};
+use crate::agent::{Cancel, Ending, Target};
 
 /// Requests the end of runs; the reply has them in the same order. A run
 /// without a token of 16 bytes is unknown.
@@ -26,13 +26,13 @@ pub async fn end(inner: &Inner, request: CancelRequest) -> Result<CancelReply, S
     let ending = Ending {
         request: RequestId::from_slice(&request.request),
         runs: runs.iter().filter_map(|(_, target)| *target).collect(),
-        wish: Wish {
+        cancel: Cancel {
             grace_ms: request.grace_ms,
             signal: request.signal,
             author: request.author,
             request: request.request,
         },
-        withdraw: request.withdraw,
+        recall: request.recall,
     };
     let mut outcomes = inner.answer(inner.agent.end(ending)).await??.into_iter();
     let one = |(token, target): (Vec<u8>, Option<Target>)| One {

@@ -7,12 +7,12 @@ mod describe;
 mod end;
 mod fetch;
 mod gpus;
-mod kids;
 mod link;
 mod logs;
 mod mum;
 mod owner;
 mod room;
+mod watchers;
 
 use std::future::Future;
 use std::sync::Arc;

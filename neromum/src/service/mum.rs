@@ -39,16 +39,20 @@ impl Mum for Service {
         let link = request.extensions().get::<LinkInfo>().cloned();
         let theirs = request.into_inner();
         let deployment = Some(self.inner.deployment);
-        let as_kid = theirs.role() == Role::Nerokid;
-        let role = if as_kid { Role::Nerokid } else { Role::Neroman };
+        let as_watcher = theirs.role() == Role::Nerokid;
+        let role = if as_watcher {
+            Role::Nerokid
+        } else {
+            Role::Neroman
+        };
         hello::check(&theirs, role, deployment).map_err(super::not_spoken_to)?;
         match link {
-            Some(link) if as_kid => link.greet(u64::MAX),
+            Some(link) if as_watcher => link.greet(u64::MAX),
             Some(link) => super::owner::greet(&self.inner, &theirs, &link).await?,
             None => {}
         }
         Ok(Response::new(Hello {
-            capabilities: vec![hello::WITHDRAW.to_owned(), self.inner.gives.clone()],
+            capabilities: vec![hello::RECALL.to_owned(), self.inner.gives.clone()],
             ..hello::own(Role::Neromum, &self.inner.build, deployment)
         }))
     }

@@ -45,7 +45,7 @@ impl Gathering {
                 went_on: false,
             });
         }
-        self.store.wishes().add(&hash);
+        self.store.reservations().add(&hash);
         let Some((hash, content)) = self.last.replace((hash, content)) else {
             return Ok(());
         };

@@ -117,7 +117,7 @@ impl Store {
     /// # Errors
     /// When its file cannot be made, or the node has fewer bytes than `offset`.
     pub fn begin(&self, hash: [u8; 32], offset: u64, whole: bool) -> Result<Incoming, PutError> {
-        self.wishes().add(&hash);
+        self.reservations().add(&hash);
         let folder = self.partials();
         let made = nero_model::paths::make_private(&folder);
         made.map_err(at(&folder))?;

@@ -7,11 +7,11 @@ pub mod environment;
 pub mod gather;
 pub mod incoming;
 pub mod program;
+pub mod reservations;
 mod resume;
 pub mod store;
 pub mod tree;
 pub mod verified;
-pub mod wishes;
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write as _};

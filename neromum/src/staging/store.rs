@@ -17,8 +17,8 @@ use nero_model::paths::NodePaths;
 use rustix::io::Errno;
 
 use super::incoming::Flights;
+use super::reservations::Reservations;
 use super::verified::Verified;
-use super::wishes::Wishes;
 use crate::config;
 
 /// Limit of the files that are copied through memory.
@@ -31,7 +31,7 @@ pub struct Store {
     /// The node's name as a file name: several nodes may have one store.
     node: PathBuf,
     flights: Flights,
-    wishes: Wishes,
+    reservations: Reservations,
     verified: Verified,
     /// Whether the file system was found to share no blocks between files.
     copies: Arc<AtomicBool>,
@@ -52,7 +52,7 @@ impl Store {
             folder: paths.store(),
             node: paths.mum().file_name().unwrap_or_default().into(),
             flights: Flights::default(),
-            wishes: Wishes::default(),
+            reservations: Reservations::default(),
             verified: Verified::default(),
             copies: Arc::default(),
         }
@@ -63,7 +63,7 @@ impl Store {
         nero_blobs::path(&self.folder, hash)
     }
 
-    /// The store as it is at the first look, for many looks. Callers wish for
+    /// The store as it is at the first look, for many looks. Callers reserve
     /// files before they look: a sweep may remove files that this shows.
     pub fn look(&self) -> Look<'_> {
         Look {
@@ -100,8 +100,8 @@ impl Store {
     }
 
     /// Files that were asked for lately.
-    pub fn wishes(&self) -> &Wishes {
-        &self.wishes
+    pub fn reservations(&self) -> &Reservations {
+        &self.reservations
     }
 
     /// Blobs that are being written now.
@@ -164,7 +164,7 @@ impl Store {
     /// Removes half-written files of dead processes. Another neromum with the
     /// same store writes its private files within moments.
     pub fn sweep(&self) {
-        for (path, _) in nero_blobs::leftovers(&self.folder, config::WISH_KEPT) {
+        for (path, _) in nero_blobs::leftovers(&self.folder, config::RESERVED_FOR) {
             // Best effort: a leftover takes space and harms nothing.
             let _ = fs::remove_file(path);
         }

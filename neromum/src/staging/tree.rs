@@ -102,7 +102,7 @@ pub fn load(look: &Look<'_>, hash: &[u8]) -> Result<Tree, TreeError> {
 pub fn complete(store: &Store, tree: &Tree) -> Result<(), TreeError> {
     let files = tree.entries.iter().filter(|entry| entry.link.is_empty());
     for hash in files.clone().filter_map(|entry| content(entry).ok()) {
-        store.wishes().add(hash);
+        store.reservations().add(hash);
     }
     let look = store.look();
     let is_here = |entry: &&TreeEntry| is_here(store, &look, entry);

@@ -37,7 +37,7 @@ async fn nobody_is_answered_before_a_fitting_hello() {
     assert!(client.describe(DescribeRequest {}).await.is_err());
     let ours = hello::own(Role::Neroman, "x", Some(node.deployment));
     let theirs = client.greet(ours).await.unwrap().into_inner();
-    assert!(theirs.capabilities.contains(&hello::WITHDRAW.to_owned()));
+    assert!(theirs.capabilities.contains(&hello::RECALL.to_owned()));
     let min_free = nero_model::MIN_FREE_BYTES;
     let same = hello::gives(Some(2.0), None, min_free);
     assert!(!hello::gives_otherwise(&theirs, &same), "{theirs:?}");

@@ -5,6 +5,7 @@
     reason = "the runtime of a test ends its tasks"
 )]
 
+mod cancels;
 mod cleaning;
 mod damaged;
 mod deaths;
@@ -15,6 +16,7 @@ mod files;
 mod ledger;
 mod owners;
 mod placing;
+mod recalled;
 mod rig;
 mod runs;
 mod setup;
@@ -22,5 +24,3 @@ mod shared;
 mod together;
 mod transfers;
 mod unreadable;
-mod wishes;
-mod withdrawn;

@@ -79,7 +79,7 @@ impl Scene {
     }
 
     /// Cancels the run, by a new neromum if there is none.
-    async fn wish(&mut self) {
+    async fn cancel(&mut self) {
         if self.mum.is_none() {
             self.mum = Some(self.node.start().await);
         }
@@ -129,40 +129,42 @@ impl Scene {
 }
 
 /// `when` processes die before the cancel; with 3, all of them.
-async fn die_and_wish(when: usize) {
+async fn die_and_cancel(when: usize) {
     for order in ORDERS {
         let mut scene = Scene::new().await;
         for (at, who) in order.into_iter().enumerate() {
             if at == when {
-                scene.wish().await;
+                scene.cancel().await;
             }
             scene.end(who);
         }
         if when == order.len() {
-            scene.wish().await;
+            scene.cancel().await;
         }
-        scene.ends(&format!("{order:?}, wished after {when}")).await;
+        scene
+            .ends(&format!("{order:?}, cancelled after {when}"))
+            .await;
     }
 }
 
 #[tokio::test]
-async fn a_wish_before_all_of_them_die_is_carried_out() {
-    die_and_wish(0).await;
+async fn a_cancel_before_all_of_them_die_is_carried_out() {
+    die_and_cancel(0).await;
 }
 
 #[tokio::test]
-async fn a_wish_after_the_first_death_is_carried_out() {
-    die_and_wish(1).await;
+async fn a_cancel_after_the_first_death_is_carried_out() {
+    die_and_cancel(1).await;
 }
 
 #[tokio::test]
-async fn a_wish_before_the_last_death_is_carried_out() {
-    die_and_wish(2).await;
+async fn a_cancel_before_the_last_death_is_carried_out() {
+    die_and_cancel(2).await;
 }
 
 #[tokio::test]
-async fn a_wish_after_all_of_them_died_is_carried_out() {
-    die_and_wish(3).await;
+async fn a_cancel_after_all_of_them_died_is_carried_out() {
+    die_and_cancel(3).await;
 }
 
 #[tokio::test]
@@ -172,6 +174,6 @@ async fn with_the_main_process_dead_too_the_rest_of_the_tree_is_ended() {
         scene.end(who);
     }
     kill(scene.tree[0].pid, Signal::KILL);
-    scene.wish().await;
+    scene.cancel().await;
     scene.ends("a stray alone").await;
 }

@@ -1,5 +1,5 @@
-//! Files that hold one message: a run's `spec`, wishes, rule sets. Complete
-//! or absent, and checked when read.
+//! Files that hold one message: a run's `spec`, cancel requests, rule sets.
+//! Complete or absent, and checked when read.
 //!
 //! ```text
 //! "NERO" · kind u8 · 0 [3] · payload length u32 · payload · CRC-32C u32
@@ -158,7 +158,7 @@ pub fn create_or_stand_in(
 }
 
 /// Makes the spare of a run whose spec exists. Best effort: without a spare, a
-/// wish needs room on the disk.
+/// cancel request needs room on the disk.
 pub fn make_spare(run_dir: &Path) {
     let _ = fs::hard_link(run_dir.join(run::SPEC), run_dir.join(run::SPARE));
 }

@@ -139,12 +139,12 @@ impl NodePaths {
 pub mod run {
     /// The frozen spec, a checksummed `nero.v1.RunSpec`.
     pub const SPEC: &str = "spec";
-    /// The spec of a withdrawn run. No run is started from this name.
-    pub const WITHDRAWN: &str = "withdrawn";
+    /// The spec of a recalled run. No run is started from this name.
+    pub const RECALLED: &str = "withdrawn";
     /// A second name of the spec. On a disk that can make no new name, it is
-    /// renamed to a wish.
+    /// renamed to a cancel request.
     pub const SPARE: &str = "spare";
-    /// Wishes and rule sets.
+    /// Cancel requests and rule sets.
     pub const CONTROL: &str = "control";
     /// The job's working folder.
     pub const WORK: &str = "work";

@@ -5,9 +5,9 @@ use nero_model::{DeploymentId, PROTOCOL_HIGHEST, PROTOCOL_LOWEST, VERSION};
 
 use crate::v1::{Hello, Role};
 
-/// A neromum that knows `CancelRequest.withdraw`; to an earlier one it is an
+/// A neromum that knows `CancelRequest.recall`; to an earlier one it is an
 /// abort.
-pub const WITHDRAW: &str = "withdraw";
+pub const RECALL: &str = "withdraw";
 
 /// A daemon that has `ListParts`.
 pub const LIST_PARTS: &str = "list-parts";

@@ -144,7 +144,7 @@ fn is_open(one: &Value) -> bool {
 
 fn named(one: &Value) -> String {
     format!(
-        "{} {} on {}: {} ({}) settled {}, wish {}, waiting for {}, contact {}",
+        "{} {} on {}: {} ({}) settled {}, cancel {}, waiting for {}, contact {}",
         one["run"],
         one["name"],
         one["node"],

@@ -42,7 +42,7 @@ fn a_claim_of_version_1_is_read() {
 }
 
 #[test]
-fn spec_wish_and_rules_of_version_1_are_read() {
+fn spec_cancel_and_rules_of_version_1_are_read() {
     let spec: nero_wire::v1::RunSpec = frame::read(FrameKind::Spec, &sample("spec-v1")).unwrap();
     assert_eq!(spec, golden::spec());
     let cancel: nero_wire::v1::Cancel =

@@ -32,7 +32,7 @@ mod ssh;
 mod ssh_balance;
 mod ssh_faults;
 mod ssh_groups;
-mod ssh_withdrawn;
+mod ssh_recalled;
 mod story;
 mod take_over;
 mod told;

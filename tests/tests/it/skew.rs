@@ -231,7 +231,7 @@ fn an_upgrade_replaces_neromum_and_touches_no_job() {
 }
 
 #[test]
-fn older_parts_hear_rules_and_wishes_of_the_newer_build() {
+fn older_parts_hear_rules_and_cancels_of_the_newer_build() {
     let mut mix = Mix::new(3);
     for id in 1..=3 {
         mix.begin(id);

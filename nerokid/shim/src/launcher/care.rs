@@ -105,12 +105,12 @@ impl Launcher {
             .filter(|(_, run)| matches!(run.care, Care::Ours(_)));
         let keys: Vec<RunKey> = ours.map(|(key, _)| *key).collect();
         for key in keys {
-            self.look_for_wishes(key);
+            self.look_for_cancels(key);
             self.reschedule(key);
         }
     }
 
-    /// Looks for new wishes in the control folders of these runs.
+    /// Looks for new cancel requests in the control folders of these runs.
     pub(super) fn ring(&mut self, token: &[u8]) {
         let keys: Vec<RunKey> = self
             .runs
@@ -127,8 +127,9 @@ impl Launcher {
                 Care::Elder { shim, .. } => {
                     let _ = signal_one(*shim, libc::SIGUSR1);
                 }
-                Care::Ours(_) => self.look_for_wishes(key),
-                // Wishes are looked for once the run's supervisor is known.
+                Care::Ours(_) => self.look_for_cancels(key),
+                // Cancel requests are looked for once the run's supervisor is
+                // known.
                 Care::Unseen | Care::Over => {}
             }
             self.reschedule(key);

@@ -33,8 +33,8 @@ pub struct Evidence {
     pub started_ns: u64,
     /// The newest stop asked for, and when.
     pub stop: Option<(u64, StopAsked)>,
-    /// How many wishes were carried out.
-    pub wishes: u32,
+    /// How many cancel requests were carried out.
+    pub cancels: u32,
     /// It is written that no user code ran.
     pub not_started: bool,
     /// It is written how the main process ended.
@@ -116,7 +116,7 @@ impl Evidence {
         } else if record.is(RecordKind::StopAsked)
             && let Ok(asked) = record.decode::<StopAsked>()
         {
-            self.wishes = self.wishes.max(asked.cancel);
+            self.cancels = self.cancels.max(asked.cancel);
             if self.stop.is_none_or(|(at, _)| at <= record.mono_ns) {
                 self.stop = Some((record.mono_ns, asked));
             }
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(evidence.shim.unwrap().pid, 10);
         assert_eq!(evidence.job.unwrap().pid, 11);
         assert_eq!(
-            (evidence.wishes, evidence.stop),
+            (evidence.cancels, evidence.stop),
             (2, Some((now.mono_ns, asked(2))))
         );
         assert!(evidence.exited && !evidence.gone && !evidence.not_started);

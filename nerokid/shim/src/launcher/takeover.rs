@@ -203,7 +203,7 @@ impl Launcher {
             ours.known = tree_of(run, &ours, &self.not_orphans());
         }
         self.settle(key, ours);
-        self.look_for_wishes(key);
+        self.look_for_cancels(key);
         self.tick(key);
         self.reschedule(key);
     }
@@ -267,7 +267,7 @@ impl Launcher {
                 work_dir: run.work_dir.clone(),
                 slot: legacy.slot,
                 gate_ns,
-                next_wish: evidence.wishes + 1,
+                next_cancel: evidence.cancels + 1,
                 strays_killed: 0,
                 strays: Names::default(),
                 strays_left: 0,

@@ -8,7 +8,7 @@ use nero_journal::v1::changed::What;
 use nero_journal::v1::job_not_started::Stage;
 
 use crate::rig::{Rig, kill, lives, until};
-use crate::run::{Run, Wish};
+use crate::run::{Cancel, Run};
 
 /// A job that shows that it ran, and ends when told to.
 fn patient(rig: &Rig) -> Run {
@@ -234,7 +234,7 @@ fn a_failure_to_start_survives_its_shim() {
         let mut rig = Rig::crashing(point);
         let run = rig.run(&["/no/such/program"]);
         if point == "not_started" {
-            run.cancel(1, Wish::within(0));
+            run.cancel(1, Cancel::within(0));
         }
         rig.launch(&run);
         assert_eq!(rig.news_of(&run).last(), Some(&What::Ended), "{point}");
@@ -287,7 +287,7 @@ fn a_run_taken_over_can_be_cancelled() {
     run.written("ready");
     kill(run.shim());
     rig.hear_of(&run, What::TakenOver);
-    rig.cancel(&run, 1, Wish::within(50));
+    rig.cancel(&run, 1, Cancel::within(50));
     rig.hear_of(&run, What::Ended);
     let taken = run.launchers();
     assert_eq!(taken.stops[0].cancel, 1);
@@ -297,13 +297,13 @@ fn a_run_taken_over_can_be_cancelled() {
 }
 
 #[test]
-fn a_wish_that_the_dead_shim_did_not_see_is_seen() {
+fn a_cancel_that_the_dead_shim_did_not_see_is_seen() {
     let mut rig = Rig::new();
     let run = rig.run(&["/bin/sleep", "1000"]);
     rig.launch(&run);
     run.job();
     // No doorbell: the shim dies before it rings.
-    run.cancel(1, Wish::within(1000));
+    run.cancel(1, Cancel::within(1000));
     kill(run.shim());
     rig.hear_of(&run, What::Ended);
     assert_eq!(run.launchers().exited.unwrap().signal, libc::SIGTERM);
@@ -315,7 +315,7 @@ fn a_stop_under_way_goes_on_without_its_shim() {
     let run = rig.script("trap '' TERM; echo ready > ready; while :; do sleep 1; done");
     rig.launch(&run);
     run.written("ready");
-    rig.cancel(&run, 1, Wish::within(200));
+    rig.cancel(&run, 1, Cancel::within(200));
     until("the stop", || (!run.claim().stops.is_empty()).then_some(()));
     kill(run.shim());
     rig.hear_of(&run, What::Ended);
@@ -358,7 +358,7 @@ fn orphans_of_a_dead_shim_are_swept_too() {
     let_go(&run);
     until("the exit", || run.launchers().exited);
     assert!(lives(bare) && run.launchers().gone.is_none());
-    rig.cancel(&run, 1, Wish::within(300));
+    rig.cancel(&run, 1, Cancel::within(300));
     rig.hear_of(&run, What::Ended);
     assert!(!lives(bare));
     assert_eq!(run.launchers().exited.unwrap().code, 9);
@@ -379,7 +379,7 @@ fn strangers_among_the_orphans_are_left_alone() {
     run.job();
     kill(run.shim());
     rig.hear_of(&run, What::TakenOver);
-    rig.cancel(&run, 1, Wish::within(50));
+    rig.cancel(&run, 1, Cancel::within(50));
     rig.hear_of(&run, What::Ended);
     assert!(lives(stray));
     kill(stray);
@@ -412,7 +412,7 @@ fn a_guarded_shim_hears_the_doorbell() {
     rig.kill_launcher();
     rig.restart();
     rig.guard(&run);
-    rig.cancel(&run, 1, Wish::within(5000));
+    rig.cancel(&run, 1, Cancel::within(5000));
     rig.hear_of(&run, What::Ended);
     assert_eq!(run.claim().exited.unwrap().signal, libc::SIGTERM);
 }
@@ -451,7 +451,7 @@ fn a_guarded_shim_that_dies_leaves_its_job_to_the_launcher() {
     rig.guard(&run);
     kill(run.shim());
     rig.hear_of(&run, What::TakenOver);
-    rig.cancel(&run, 1, Wish::within(50));
+    rig.cancel(&run, 1, Cancel::within(50));
     rig.hear_of(&run, What::Ended);
     let taken = run.launchers();
     assert!(taken.exited.unwrap().code_unknown && taken.stops.len() == 1);
@@ -471,7 +471,7 @@ fn strays_of_a_guarded_job_are_swept() {
     rig.hear_of(&run, What::TakenOver);
     let_go(&run);
     until("the exit", || run.launchers().exited);
-    rig.cancel(&run, 1, Wish::within(300));
+    rig.cancel(&run, 1, Cancel::within(300));
     rig.hear_of(&run, What::Ended);
     rig.nobody_else_is_left();
 }

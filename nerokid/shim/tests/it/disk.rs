@@ -9,7 +9,7 @@ use nero_journal::v1::changed::What;
 use nero_journal::v1::job_not_started::Stage;
 
 use crate::rig::{Rig, Start, kill, until};
-use crate::run::{Run, Wish};
+use crate::run::{Cancel, Run};
 
 /// A file system of a few hundred blocks, gone with the value.
 struct Small(std::path::PathBuf);
@@ -60,7 +60,7 @@ fn on_a_full_disk_a_run_still_ends_with_its_record() {
     );
     rig.launch(&run);
     run.written("ready");
-    run.cancel(1, Wish::within(10_000));
+    run.cancel(1, Cancel::within(10_000));
     small.fill();
     rig.ring(&run);
     rig.hear_of(&run, What::Ended);
@@ -207,7 +207,7 @@ fn processes_out_of_reach_are_named() {
         let status = fs::read_to_string(format!("/proc/{far}/status")).ok()?;
         status.contains("Uid:\t0\t0\t0\t0").then_some(())
     });
-    run.cancel(1, Wish::within(50));
+    run.cancel(1, Cancel::within(50));
     fs::set_permissions(run.dir.join("control/cancel.1"), everybody).unwrap();
     rig.ring(&run);
     rig.hear_of(&run, What::Ended);

@@ -7,7 +7,7 @@ use nero_journal::v1::changed::What;
 use nero_journal::v1::{from_launcher, to_launcher};
 
 use crate::rig::{Rig, Start, framed, hello, lives, signal, until};
-use crate::run::Wish;
+use crate::run::Cancel;
 
 #[test]
 fn a_second_launcher_leaves_at_once() {
@@ -112,7 +112,7 @@ fn asked_to_retire_it_stays_for_its_runs() {
     rig.launch(&run);
     rig.hear_of(&run, What::Started);
     rig.retire();
-    rig.cancel(&run, 1, Wish::within(5000));
+    rig.cancel(&run, 1, Cancel::within(5000));
     rig.hear_of(&run, What::Ended);
     assert!(rig.launcher_left());
     assert!(!rig.socket().exists());
@@ -190,7 +190,7 @@ fn what_breaks_a_connection_breaks_nothing_else() {
     rig.disconnect();
     assert!(lives(run.shim()));
     rig.connect();
-    rig.cancel(&run, 1, Wish::within(5000));
+    rig.cancel(&run, 1, Cancel::within(5000));
     rig.hear_of(&run, What::Ended);
 }
 

@@ -18,7 +18,7 @@ use nero_journal::v1::{
 use prost::Message as _;
 use tempfile::TempDir;
 
-use crate::run::{Run, Wish};
+use crate::run::{Cancel, Run};
 
 /// Time for anything on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -296,9 +296,9 @@ impl Rig {
         self.news_of(run)
     }
 
-    /// Wishes an end and rings.
-    pub fn cancel(&mut self, run: &Run, number: u32, wish: Wish) {
-        run.cancel(number, wish);
+    /// Asks for the end and rings.
+    pub fn cancel(&mut self, run: &Run, number: u32, cancel: Cancel) {
+        run.cancel(number, cancel);
         self.ring(run);
     }
 

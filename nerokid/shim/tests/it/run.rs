@@ -13,7 +13,7 @@ use crate::rig::until;
 
 /// `nero.v1.Cancel`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Wish {
+pub struct Cancel {
     #[prost(bytes = "vec", tag = "1")]
     pub token: Vec<u8>,
     #[prost(uint32, tag = "2")]
@@ -30,8 +30,8 @@ pub struct Wish {
     pub asked_ms: i64,
 }
 
-impl Wish {
-    /// A wish of a person, with this grace.
+impl Cancel {
+    /// A cancel request of a person, with this grace.
     pub fn within(grace_ms: u32) -> Self {
         Self {
             token: vec![1; 16],
@@ -104,9 +104,9 @@ impl Run {
         String::from_utf8_lossy(&fs::read(self.folder().join("stdout.log")).unwrap()).into_owned()
     }
 
-    pub fn cancel(&self, number: u32, wish: Wish) {
+    pub fn cancel(&self, number: u32, cancel: Cancel) {
         let path = self.dir.join(format!("control/cancel.{number}"));
-        frame::create(FrameKind::Cancel, &path, &wish).unwrap();
+        frame::create(FrameKind::Cancel, &path, &cancel).unwrap();
     }
 
     pub fn claim(&self) -> Story {

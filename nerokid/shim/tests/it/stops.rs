@@ -1,4 +1,5 @@
-//! Wishes, time limits and the ladder: polite, then final, over the whole tree.
+//! Cancel requests, time limits and the ladder: polite, then final, over the whole
+//! tree.
 
 use std::fs;
 
@@ -7,7 +8,7 @@ use nero_journal::v1::job_not_started::Stage;
 use nero_journal::v1::{RecordKind, StopCause};
 
 use crate::rig::{Rig, lives, until};
-use crate::run::Wish;
+use crate::run::Cancel;
 
 #[test]
 fn a_polite_job_ends_by_the_polite_signal() {
@@ -19,10 +20,10 @@ fn a_polite_job_ends_by_the_polite_signal() {
     rig.cancel(
         &run,
         1,
-        Wish {
+        Cancel {
             rule: 9,
             cause: 2,
-            ..Wish::within(60_000)
+            ..Cancel::within(60_000)
         },
     );
     assert_eq!(rig.hear_of(&run, What::Ended).incarnation, 1);
@@ -50,7 +51,7 @@ fn one_that_ignores_everything_is_killed_after_its_grace() {
     );
     rig.launch(&run);
     run.written("ready");
-    rig.cancel(&run, 1, Wish::within(100));
+    rig.cancel(&run, 1, Cancel::within(100));
     rig.hear_of(&run, What::Ended);
     let claim = run.claim();
     let signals: Vec<i32> = claim.signals.iter().map(|sent| sent.signal).collect();
@@ -61,7 +62,7 @@ fn one_that_ignores_everything_is_killed_after_its_grace() {
 }
 
 #[test]
-fn a_wish_may_name_its_signal() {
+fn a_cancel_may_name_its_signal() {
     let mut rig = Rig::new();
     let run = rig.script("trap 'exit 3' INT; echo ready > ready; while :; do sleep 0.01; done");
     rig.launch(&run);
@@ -69,9 +70,9 @@ fn a_wish_may_name_its_signal() {
     rig.cancel(
         &run,
         1,
-        Wish {
+        Cancel {
             signal: libc::SIGINT,
-            ..Wish::within(60_000)
+            ..Cancel::within(60_000)
         },
     );
     rig.hear_of(&run, What::Ended);
@@ -82,9 +83,9 @@ fn a_wish_may_name_its_signal() {
     rig.cancel(
         &run,
         1,
-        Wish {
+        Cancel {
             signal: libc::SIGKILL,
-            ..Wish::within(60_000)
+            ..Cancel::within(60_000)
         },
     );
     rig.hear_of(&run, What::Ended);
@@ -92,16 +93,16 @@ fn a_wish_may_name_its_signal() {
 }
 
 #[test]
-fn a_second_wish_shortens_the_first() {
+fn a_second_cancel_shortens_the_first() {
     let mut rig = Rig::new();
     let run = rig.script("trap '' TERM; echo ready > ready; while :; do sleep 1; done");
     rig.launch(&run);
     run.written("ready");
-    rig.cancel(&run, 1, Wish::within(600_000));
+    rig.cancel(&run, 1, Cancel::within(600_000));
     until("the first stop", || {
         (run.claim().stops.len() == 1).then_some(())
     });
-    rig.cancel(&run, 2, Wish::within(10));
+    rig.cancel(&run, 2, Cancel::within(10));
     rig.hear_of(&run, What::Ended);
     let cancels: Vec<u32> = run.claim().stops.iter().map(|stop| stop.cancel).collect();
     assert_eq!(cancels, [1, 2]);
@@ -111,7 +112,7 @@ fn a_second_wish_shortens_the_first() {
 fn cancelled_before_its_start_it_never_starts() {
     let mut rig = Rig::new();
     let run = rig.script("echo ran > ran");
-    run.cancel(1, Wish::within(0));
+    run.cancel(1, Cancel::within(0));
     rig.launch(&run);
     rig.hear_of(&run, What::Ended);
     let claim = run.claim();
@@ -135,7 +136,7 @@ fn the_doorbell_is_heard_at_any_moment() {
         rig.launch(&run);
         // Anywhere between the launch and the wait: before the claim, before
         // the fork, after it.
-        rig.cancel(&run, 1, Wish::within(60_000));
+        rig.cancel(&run, 1, Cancel::within(60_000));
         assert_eq!(rig.news_of(&run).last(), Some(&What::Ended));
         assert!(
             run.claim()
@@ -175,13 +176,13 @@ fn stopped_processes_end_too() {
         let stat = nero_model::process::Stat::read(job).ok()?;
         (stat.state == b'T').then_some(())
     });
-    rig.cancel(&run, 1, Wish::within(60_000));
+    rig.cancel(&run, 1, Cancel::within(60_000));
     rig.hear_of(&run, What::Ended);
     assert_eq!(run.claim().exited.unwrap().code, 5);
 }
 
 #[test]
-fn a_damaged_wish_is_still_a_wish() {
+fn a_damaged_cancel_is_still_a_cancel() {
     let mut rig = Rig::new();
     let run = rig.run(&["/bin/sleep", "1000"]);
     rig.launch(&run);
@@ -203,7 +204,7 @@ fn a_fork_bomb_is_outrun() {
     );
     rig.launch(&run);
     run.written("ready");
-    rig.cancel(&run, 1, Wish::within(20));
+    rig.cancel(&run, 1, Cancel::within(20));
     rig.hear_of(&run, What::Ended);
     rig.nobody_else_is_left();
 }
@@ -230,7 +231,7 @@ fn a_fork_bomb_at_its_limit_is_ended() {
     }
     rig.launch(&run);
     run.written("ready");
-    run.cancel(1, Wish::within(200));
+    run.cancel(1, Cancel::within(200));
     fs::set_permissions(run.dir.join("control/cancel.1"), open).unwrap();
     rig.ring(&run);
     rig.hear_of(&run, What::Ended);

@@ -4,7 +4,7 @@ use nero_journal::v1::RecordKind;
 use nero_journal::v1::changed::What;
 
 use crate::rig::{Rig, kill, lives, until};
-use crate::run::Wish;
+use crate::run::Cancel;
 
 #[test]
 fn the_exit_is_written_while_strays_live() {
@@ -87,7 +87,7 @@ fn what_may_go_on_ends_when_its_run_is_aborted() {
     run.launch.leave_strays = true;
     rig.launch(&run);
     let stray = run.number("stray");
-    rig.cancel(&run, 1, Wish::within(500));
+    rig.cancel(&run, 1, Cancel::within(500));
     rig.hear_of(&run, What::Ended);
     assert!(!lives(stray));
 }
@@ -163,7 +163,7 @@ fn a_daemon_is_stopped_with_its_run() {
     );
     rig.launch(&run);
     let daemon = run.number("daemon");
-    rig.cancel(&run, 1, Wish::within(300));
+    rig.cancel(&run, 1, Cancel::within(300));
     rig.hear_of(&run, What::Ended);
     assert!(!lives(daemon));
     rig.nobody_else_is_left();
@@ -209,7 +209,7 @@ fn one_whose_first_thread_left_is_still_alive() {
     let run = rig.run(&[python, "-c", script]);
     rig.launch(&run);
     run.written("ready");
-    rig.cancel(&run, 1, Wish::within(50));
+    rig.cancel(&run, 1, Cancel::within(50));
     rig.hear_of(&run, What::Ended);
     assert_eq!(run.claim().exited.unwrap().signal, libc::SIGKILL);
     rig.nobody_else_is_left();

@@ -5,7 +5,7 @@ use std::fs;
 use nero_journal::v1::changed::What;
 
 use crate::rig::{Rig, kill, lives, until};
-use crate::run::Wish;
+use crate::run::Cancel;
 
 #[test]
 fn one_that_cannot_be_read_now_is_looked_at_until_it_can() {
@@ -23,7 +23,7 @@ fn one_that_cannot_be_read_now_is_looked_at_until_it_can() {
     fs::create_dir(&claim).unwrap();
     rig.restart();
     rig.send(guard);
-    run.cancel(1, Wish::within(5000));
+    run.cancel(1, Cancel::within(5000));
     rig.ring(&run);
     until("the launcher's word", || {
         rig.log().contains("cannot read").then_some(())
@@ -55,7 +55,7 @@ fn a_run_whose_claim_is_damaged_is_not_ended_until_the_claim_is_whole_again() {
     fs::write(&claim, damaged).unwrap();
     rig.restart();
     rig.send(guard);
-    run.cancel(1, Wish::within(5000));
+    run.cancel(1, Cancel::within(5000));
     rig.ring(&run);
     until("the launcher's word", || {
         rig.log().contains("is damaged").then_some(())
@@ -85,7 +85,7 @@ fn strays_are_found_though_the_main_process_was_gone_before_the_guard_came() {
     rig.hear_of(&run, What::TakenOver);
     until("the exit", || run.launchers().exited);
     assert!(lives(stray) && run.launchers().gone.is_none());
-    rig.cancel(&run, 1, Wish::within(5000));
+    rig.cancel(&run, 1, Cancel::within(5000));
     rig.hear_of(&run, What::Ended);
     assert!(run.launchers().exited.unwrap().code_unknown);
     assert!(!lives(stray));
@@ -111,6 +111,6 @@ fn pipes_that_a_job_puts_into_its_folder_keep_no_launcher_waiting() {
     let other = rig.run(&["/bin/true"]);
     rig.launch(&other);
     rig.hear_of(&other, What::Ended);
-    rig.cancel(&run, 1, Wish::within(5000));
+    rig.cancel(&run, 1, Cancel::within(5000));
     rig.hear_of(&run, What::Ended);
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use nero_journal::v1::changed::What;
 
 use crate::rig::{Rig, kill, lives, signal, until};
-use crate::run::{Run, Wish};
+use crate::run::{Cancel, Run};
 
 /// A watcher that notes each start, and then runs the given lines.
 fn watcher(rig: &Rig, does: &str) -> Vec<String> {
@@ -82,7 +82,7 @@ fn a_longer_one_has_one_that_may_finish() {
             .any(|one| one.contains("socket") || one.contains("lock")),
         "{targets:?}"
     );
-    rig.cancel(&run, 1, Wish::within(5000));
+    rig.cancel(&run, 1, Cancel::within(5000));
     rig.hear_of(&run, What::Ended);
     assert!(lives(watcher));
     fs::write(run.dir.join("drained"), "").unwrap();
@@ -118,7 +118,7 @@ fn killed_it_is_started_again() {
         (notes.len() == 4).then(|| notes.last().cloned())?
     }));
     // News of its end follows that of the run.
-    rig.cancel(&run, 1, Wish::within(5000));
+    rig.cancel(&run, 1, Cancel::within(5000));
     rig.hear_of(&run, What::Ended);
     kill(last);
     rig.hear_of(&run, What::WatcherEnded);
@@ -131,7 +131,7 @@ fn one_that_is_no_program_ends_nothing() {
     let run = sleeper(&rig, vec!["/no/such/watcher".to_owned()]);
     rig.launch(&run);
     rig.hear_of(&run, What::Started);
-    rig.cancel(&run, 1, Wish::within(5000));
+    rig.cancel(&run, 1, Cancel::within(5000));
     rig.hear_of(&run, What::Ended);
 }
 
@@ -144,7 +144,7 @@ fn a_run_taken_over_keeps_its_watcher() {
     kill(run.shim());
     rig.hear_of(&run, What::TakenOver);
     // Cancelling the run does not end its watcher.
-    rig.cancel(&run, 1, Wish::within(5000));
+    rig.cancel(&run, 1, Cancel::within(5000));
     rig.hear_of(&run, What::Ended);
     assert!(lives(watcher));
     kill(watcher);
@@ -192,7 +192,7 @@ fn a_guarded_run_gets_one_unless_it_has_one() {
     until("the next watcher", || {
         (notes(&rig).len() == 2).then_some(())
     });
-    rig.cancel(&run, 1, Wish::within(5000));
+    rig.cancel(&run, 1, Cancel::within(5000));
     rig.hear_of(&run, What::Ended);
 }
 

@@ -13,9 +13,9 @@ async fn fault(node: &Node) -> NodeFault {
 }
 
 async fn fault_with_root(node: &Node, root: Option<&str>) -> NodeFault {
-    let mut wish = node.wish();
-    wish.root = root.map(str::to_owned);
-    match node.start_with(&wish).await {
+    let mut cancel = node.cancel();
+    cancel.root = root.map(str::to_owned);
+    match node.start_with(&cancel).await {
         Err(AgentError::Node(fault)) => fault,
         Err(error) => panic!("another failure: {error}"),
         Ok(_) => panic!("nothing was in the way"),
@@ -202,9 +202,9 @@ async fn roots_that_are_expanded_there_or_need_quotes() {
             format!("{}/it's \"ü\" \\ !`x` *", node.home().display()),
         ),
     ] {
-        let mut wish = node.wish();
-        wish.root = Some(root.to_owned());
-        let started = node.start_with(&wish).await;
+        let mut cancel = node.cancel();
+        cancel.root = Some(root.to_owned());
+        let started = node.start_with(&cancel).await;
         match started {
             Ok(remote) => assert_eq!(remote.facts.root, expected.replace("//", "/")),
             Err(error) => assert!(expected.is_empty(), "{root}: {error}"),

@@ -16,7 +16,7 @@ async fn a_first_start_sends_the_programs_and_a_second_sends_nothing() {
     let steps = Mutex::new(Vec::new());
     let note = |progress: Progress| steps.lock().unwrap().push(progress);
     let host = node.host().await;
-    let first = start_remote_from(programs(), &host, &node.wish(), &note)
+    let first = start_remote_from(programs(), &host, &node.cancel(), &note)
         .await
         .unwrap();
     assert!(first.pushed_bytes > 100_000);
@@ -71,8 +71,8 @@ async fn a_connection_that_breaks_while_sending_leaves_nothing_half_done() {
             }
         };
         let host = node.host().await;
-        let wish = node.wish();
-        let starting = start_remote_from(programs(), &host, &wish, &at);
+        let cancel = node.cancel();
+        let starting = start_remote_from(programs(), &host, &cancel, &at);
         let hang_up = async {
             cut.notified().await;
             node.hang_up();
@@ -98,11 +98,11 @@ async fn a_connection_that_breaks_while_sending_leaves_nothing_half_done() {
 async fn two_pushes_at_once_are_one_build() {
     let node = Node::new();
     let (one, other) = (node.host().await, node.host().await);
-    let (wish, mut second) = (node.wish(), node.wish());
+    let (cancel, mut second) = (node.cancel(), node.cancel());
     second.deployment = nero_model::DeploymentId::random();
     let quiet = |_: Progress| {};
     let (one, other) = tokio::join!(
-        start_remote_from(programs(), &one, &wish, &quiet),
+        start_remote_from(programs(), &one, &cancel, &quiet),
         start_remote_from(programs(), &other, &second, &quiet),
     );
     let (one, other) = (one.unwrap(), other.unwrap());

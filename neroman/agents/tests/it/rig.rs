@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use nero_agents::{AgentError, AgentOptions, Progress, Remote, RemoteWish, start_remote_from};
+use nero_agents::{AgentError, AgentOptions, Progress, Remote, RemoteCancel, start_remote_from};
 use nero_model::DeploymentId;
 use nero_model::builds::PROGRAMS;
 use nero_ssh::{Host, Ssh};
@@ -156,8 +156,8 @@ impl Node {
             .expect("it connects")
     }
 
-    pub fn wish(&self) -> RemoteWish {
-        RemoteWish {
+    pub fn cancel(&self) -> RemoteCancel {
+        RemoteCancel {
             node: "node".to_owned(),
             deployment: self.deployment,
             root: None,
@@ -167,11 +167,11 @@ impl Node {
     }
 
     pub async fn start(&self) -> Result<Remote, AgentError> {
-        self.start_with(&self.wish()).await
+        self.start_with(&self.cancel()).await
     }
 
-    pub async fn start_with(&self, wish: &RemoteWish) -> Result<Remote, AgentError> {
-        start_remote_from(programs(), &self.host().await, wish, &|_: Progress| {}).await
+    pub async fn start_with(&self, cancel: &RemoteCancel) -> Result<Remote, AgentError> {
+        start_remote_from(programs(), &self.host().await, cancel, &|_: Progress| {}).await
     }
 
     /// Breaks every connection.

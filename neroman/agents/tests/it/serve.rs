@@ -128,9 +128,9 @@ async fn another_build_replaces_neromum_and_touches_no_job() {
     let job_pid = job(&node).await;
     let newer = other_build(&node, "newer");
     let host = node.host().await;
-    let wish = node.wish();
+    let cancel = node.cancel();
     let quiet = |_: Progress| {};
-    let second = start_remote_from(&newer, &host, &wish, &quiet)
+    let second = start_remote_from(&newer, &host, &cancel, &quiet)
         .await
         .unwrap();
     assert!(second.pushed_bytes > 0);
@@ -140,7 +140,7 @@ async fn another_build_replaces_neromum_and_touches_no_job() {
     assert_eq!(job(&node).await, job_pid);
     // Asking again changes nothing; between equal versions the asker's build
     // serves.
-    let third = start_remote_from(&newer, &host, &wish, &quiet)
+    let third = start_remote_from(&newer, &host, &cancel, &quiet)
         .await
         .unwrap();
     assert_eq!(third.hello.pid, second.hello.pid);
@@ -148,7 +148,7 @@ async fn another_build_replaces_neromum_and_touches_no_job() {
     assert_eq!(fourth.hello.build, first.hello.build);
     assert_eq!(job(&node).await, job_pid);
     // A neromum of another deployment is not touched.
-    let mut other = node.wish();
+    let mut other = node.cancel();
     other.deployment = DeploymentId::random();
     start_remote_from(&newer, &host, &other, &quiet)
         .await
@@ -163,9 +163,9 @@ async fn without_room_for_ours_the_agent_that_is_there_is_used() {
     // As with a quota: a file ends before the pack does.
     node.login_shell("ulimit -f 4000; exec \"$shell\" -c \"$SSH_ORIGINAL_COMMAND\"");
     let newer = other_build(&node, "newer");
-    let (host, wish) = (node.host().await, node.wish());
+    let (host, cancel) = (node.host().await, node.cancel());
     let quiet = |_: Progress| {};
-    let second = start_remote_from(&newer, &host, &wish, &quiet)
+    let second = start_remote_from(&newer, &host, &cancel, &quiet)
         .await
         .unwrap();
     assert_eq!(second.hello.pid, first.hello.pid);
@@ -173,20 +173,20 @@ async fn without_room_for_ours_the_agent_that_is_there_is_used() {
     assert!(matches!(why, NodeFault::NoSpace { .. }), "{why}");
     // The deployment was taken over elsewhere: the error reports that, not the
     // lack of room.
-    let mut elsewhere = node.wish();
+    let mut elsewhere = node.cancel();
     elsewhere.tenure = 1;
     start_remote_from(programs(), &host, &elsewhere, &quiet)
         .await
         .unwrap();
-    let error = start_remote_from(&newer, &host, &wish, &quiet)
+    let error = start_remote_from(&newer, &host, &cancel, &quiet)
         .await
         .unwrap_err();
     assert!(error.needs_user(), "{error}");
     assert!(matches!(error, AgentError::Greeting(_)), "{error}");
-    let wish = elsewhere;
+    let cancel = elsewhere;
     // With room, our build serves.
     node.login_shell("exec \"$shell\" -c \"$SSH_ORIGINAL_COMMAND\"");
-    let third = start_remote_from(&newer, &host, &wish, &quiet)
+    let third = start_remote_from(&newer, &host, &cancel, &quiet)
         .await
         .unwrap();
     assert_ne!(third.hello.build, first.hello.build);

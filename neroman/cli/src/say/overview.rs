@@ -97,8 +97,8 @@ fn needs(screen: &Screen, views: &[ExperimentView]) -> String {
             let why = text::why(&view.state, &view.reason, &view.stderr_line);
             note(view.state.as_str(), &why, view.id);
         }
-        if !view.wish.is_empty() {
-            note("asked", &view.wish, view.id);
+        if !view.cancel.is_empty() {
+            note("asked", &view.cancel, view.id);
         }
         for why in &view.not_built {
             note("not built", why, view.id);

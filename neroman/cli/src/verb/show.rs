@@ -87,7 +87,7 @@ impl Page<'_> {
             line.push_str(&format!("  {}", Safe::line(&reason)));
         }
         self.text.push_str(&format!("{line}\n"));
-        self.fact("asked", view, Fact::Wish);
+        self.fact("asked", view, Fact::Cancel);
         self.fact("waits for", view, Fact::Waiting);
         self.fact("contact", view, Fact::Contact);
         for hint in &view.hints {

@@ -190,7 +190,7 @@ fn change(view: &ExperimentView) -> String {
     let mut line = format!("{}  {name}  {}", view.id, view.state);
     for more in [
         &text::why(&view.state, &view.reason, &view.stderr_line),
-        &view.wish,
+        &view.cancel,
     ] {
         if !more.is_empty() {
             line.push_str(&format!("  {more}"));

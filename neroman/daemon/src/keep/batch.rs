@@ -14,7 +14,7 @@ pub(crate) struct Batch {
     /// Whether a person or a node is told about the commit: it is then synced.
     pub durable: bool,
     pub(super) changes: Vec<Change>,
-    pub(super) desks: BTreeSet<RunId>,
+    pub(super) dispatches: BTreeSet<RunId>,
     pub(super) journals: BTreeSet<RunId>,
     pub(super) fresh: BTreeSet<RunId>,
     pub(super) requests: Vec<Request>,
@@ -25,15 +25,15 @@ impl Batch {
     /// Adds a change. For a run, only its final state is written.
     pub(crate) fn push(&mut self, change: Change) {
         match change {
-            Change::Desk { run, .. } => {
-                self.desks.insert(run);
+            Change::Dispatch { run, .. } => {
+                self.dispatches.insert(run);
             }
             Change::Journal { run, .. } => {
                 self.journals.insert(run);
             }
             Change::Run(new) => {
                 self.fresh.insert(new.made.id);
-                self.desks.insert(new.made.id);
+                self.dispatches.insert(new.made.id);
                 self.changes.push(Change::Run(new));
             }
             other @ (Change::Origin(_)
@@ -58,7 +58,7 @@ impl Batch {
     /// Whether the batch is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.changes.is_empty()
-            && self.desks.is_empty()
+            && self.dispatches.is_empty()
             && self.journals.is_empty()
             && self.requests.is_empty()
             && self.folded.is_empty()
@@ -66,6 +66,6 @@ impl Batch {
 
     /// The runs that changed.
     pub(crate) fn touched(&self) -> BTreeSet<RunId> {
-        &(&self.desks | &self.journals) | &self.fresh
+        &(&self.dispatches | &self.journals) | &self.fresh
     }
 }

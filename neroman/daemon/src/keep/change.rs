@@ -70,6 +70,6 @@ pub(super) fn write_change(
         }
         Change::Last(last) => tx.set_last(last),
         // Written once per run, as it is at the end of the batch.
-        Change::Desk { .. } | Change::Journal { .. } => Ok(()),
+        Change::Dispatch { .. } | Change::Journal { .. } => Ok(()),
     }
 }

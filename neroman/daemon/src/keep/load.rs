@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nero_format::Definition;
 use nero_store::StoreError;
 
-use super::rows::{KeptDesk, KeptExperiment};
+use super::rows::{KeptDispatch, KeptExperiment};
 use nero_life::change::Described;
 use nero_life::run::{Made, Run};
 
@@ -67,13 +67,13 @@ pub(super) fn described(row: &nero_store::Experiment) -> Result<Described, LoadE
 pub(super) fn stored_run(row: &nero_store::RunRow) -> Result<Run, LoadError> {
     let what = || format!("run {}", row.run.id);
     let made: Made = read(&row.run.made, what)?;
-    let kept: KeptDesk = read(&row.desk, what)?;
+    let kept: KeptDispatch = read(&row.dispatch, what)?;
     let journal = if row.facts.is_empty() {
         Arc::default()
     } else {
         Arc::new(read(&row.facts, what)?)
     };
-    Ok(kept.desk.run(made, journal, kept.rules.into()))
+    Ok(kept.dispatch.run(made, journal, kept.rules.into()))
 }
 
 /// Decodes rows on every processor: a start with 100 000 runs must be short.

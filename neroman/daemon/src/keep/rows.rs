@@ -29,10 +29,11 @@ pub(super) struct KeptSource {
     pub(super) stamp: Stamp,
 }
 
-/// The stored form of a run's desk.
+/// The stored form of what neroman did about a run.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct KeptDesk {
-    pub(super) desk: Kept,
+pub(super) struct KeptDispatch {
+    #[serde(rename = "desk")]
+    pub(super) dispatch: Kept,
     pub(super) rules: Vec<u64>,
 }
 
@@ -90,9 +91,9 @@ pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-pub(super) fn desk(run: &Run) -> Vec<u8> {
-    json(&KeptDesk {
-        desk: Kept::of(run),
+pub(super) fn dispatch(run: &Run) -> Vec<u8> {
+    json(&KeptDispatch {
+        dispatch: Kept::of(run),
         rules: run.rules.to_vec(),
     })
 }

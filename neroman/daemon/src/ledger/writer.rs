@@ -237,7 +237,7 @@ impl Writer {
                     if needs::changed(before, after) {
                         (self.listener)(&self.state, run, Bell::Node);
                     }
-                    if needs::put_off(before, after) {
+                    if needs::deferred(before, after) {
                         (self.listener)(&self.state, run, Bell::Placer);
                     }
                 }

@@ -2,7 +2,7 @@
 //! hand over or to fetch. Every message may be sent twice; its effect is
 //! recorded when the node has answered.
 
-mod withdraw;
+mod recall;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ const CLOSE_EVERY: Duration = Duration::from_secs(1);
 /// The neromum at the other end.
 pub(super) struct Peer {
     pub(super) client: MumClient<Channel>,
-    /// Whether it supports withdrawals of runs.
+    /// Whether it supports recalls of runs.
     pub(super) gives_back: bool,
 }
 
@@ -127,7 +127,7 @@ impl Deliver {
             }
         };
         let (mut hand_over, mut cancel, mut rules) = (Vec::new(), Vec::new(), Vec::new());
-        let mut withdraw = Vec::new();
+        let mut recall = Vec::new();
         for id in runs {
             let Some(run) = state
                 .run(id)
@@ -138,7 +138,7 @@ impl Deliver {
             let Needs {
                 hand_over: send,
                 cancel: end,
-                withdraw: leaves,
+                recall: leaves,
                 rules: newer,
                 results,
                 live_results,
@@ -151,7 +151,7 @@ impl Deliver {
                 cancel.push(id);
             }
             if leaves {
-                withdraw.push(id);
+                recall.push(id);
             }
             if newer {
                 rules.push(id);
@@ -168,8 +168,8 @@ impl Deliver {
         for part in cancel.chunks(CANCELS_MAX) {
             self.cancel(&state, part).await?;
         }
-        for part in withdraw.chunks(withdraw::RUNS_MAX) {
-            self.withdraw(part).await?;
+        for part in recall.chunks(recall::RUNS_MAX) {
+            self.recall(part).await?;
         }
         for id in hand_over {
             // The receiver lives as long as this connection.
@@ -202,24 +202,24 @@ impl Deliver {
         let mut alike: BTreeMap<Alike, Vec<(RunId, i64, v1::RunRef)>> = BTreeMap::new();
         for id in runs {
             let Some(run) = state.run(*id) else { continue };
-            let Some(wish) = run.cancel() else { continue };
+            let Some(cancel) = run.cancel() else { continue };
             alike
-                .entry((wish.grace_ms, wish.signal, wish.author.clone()))
+                .entry((cancel.grace_ms, cancel.signal, cancel.author.clone()))
                 .or_default()
-                .push((*id, wish.asked_ms, run_ref(run)));
+                .push((*id, cancel.asked_ms, run_ref(run)));
         }
         // A run is either handed over before this, and ended there, or not
         // handed over at all, which is known here by then.
         let gate = self.gate.clone();
         let _held = gate.lock().await;
-        for ((grace_ms, signal, author), wished) in alike {
+        for ((grace_ms, signal, author), runs) in alike {
             let mut request = tonic::Request::new(v1::CancelRequest {
                 request: nero_model::RequestId::random().to_vec(),
-                runs: wished.iter().map(|(_, _, run)| run.clone()).collect(),
+                runs: runs.iter().map(|(_, _, run)| run.clone()).collect(),
                 grace_ms,
                 signal,
                 author,
-                withdraw: 0,
+                recall: 0,
             });
             request.set_timeout(PATIENCE);
             let failure = Failure::node("the node does not end runs");
@@ -231,7 +231,7 @@ impl Deliver {
                 }
             };
             let asked: BTreeMap<RunId, i64> =
-                wished.into_iter().map(|(id, at, _)| (id, at)).collect();
+                runs.into_iter().map(|(id, at, _)| (id, at)).collect();
             let note = move |state: &State, now_ms| cancelled(state, &reply, &asked, now_ms);
             if self.ledger.no_room().is_none() {
                 self.ledger.note(false, note).await?;

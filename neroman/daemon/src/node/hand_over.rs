@@ -328,7 +328,7 @@ impl HandOver {
         batch.retain(|spec| {
             let run = RunToken::from_slice(&spec.token)
                 .and_then(|token| state.run(state.by_token(&token)?));
-            run.is_some_and(|run| hand_over::may_send(run, &self.settings.name, spec.turn))
+            run.is_some_and(|run| hand_over::may_send(run, &self.settings.name, spec.generation))
         });
         Ok(batch)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nero_wire::hello::WITHDRAW;
+use nero_wire::hello::RECALL;
 use nero_wire::v1;
 use tokio::sync::watch;
 use tonic::transport::Channel;
@@ -110,7 +110,7 @@ impl NodeNow {
     /// Whether its agent can promise that it never starts a run.
     pub(super) fn gives_back(&self) -> bool {
         let said = self.hello.iter().flat_map(|hello| &hello.capabilities);
-        said.into_iter().any(|word| word == WITHDRAW)
+        said.into_iter().any(|word| word == RECALL)
     }
 
     /// The time of the last contact, a mere sign of life included.

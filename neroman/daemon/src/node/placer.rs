@@ -107,7 +107,7 @@ impl Placer {
         let due = due.into_iter().chain(later).min();
         if state.unplaced == 0 {
             let room = self.balance(&state, &now).await;
-            if state.put_off == 0 && !self.balancing {
+            if state.deferred == 0 && !self.balancing {
                 self.asked.clear();
             }
             return due.into_iter().chain(room).min();

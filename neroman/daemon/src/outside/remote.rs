@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
-use nero_agents::{AgentError, AgentOptions, RemoteWish};
+use nero_agents::{AgentError, AgentOptions, RemoteCancel};
 use nero_model::DeploymentId;
 use nero_ssh::{Host, SSH_VARIABLE, Ssh, SshError};
 use nero_wire::v1;
@@ -221,7 +221,7 @@ impl RemoteAgent {
         say("connecting");
         let host = self.agents.host(&self.name, &self.address).await?;
         say("looking at the machine");
-        let wish = RemoteWish {
+        let cancel = RemoteCancel {
             node: self.name.clone(),
             deployment: self.agents.deployment,
             root: self.root.clone(),
@@ -237,7 +237,7 @@ impl RemoteAgent {
                 ..v1::Progress::default()
             });
         };
-        let remote = nero_agents::start_remote(&host, &wish, &progress)
+        let remote = nero_agents::start_remote(&host, &cancel, &progress)
             .await
             .map_err(|error| self.not_started(&error))?;
         if remote.pushed_bytes > 0 {

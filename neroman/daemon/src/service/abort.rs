@@ -11,10 +11,10 @@ use super::select::{self, Chosen};
 use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::{Decided, Ledger};
-use nero_life::abort::{self, Wished};
+use nero_life::abort::{self, CancelOutcome};
 use nero_life::change::Change;
 use nero_life::input::Input;
-use nero_life::run::Wish;
+use nero_life::run::Cancel;
 use nero_life::state::State;
 use nero_life::step;
 
@@ -27,7 +27,7 @@ impl Man {
         let selection = select::read(request.selection, "", self.now())?;
         let state = self.ledger.state();
         let (chosen, picked) = blocking(move || selection.choose(&state)).await??;
-        let wish = Wish {
+        let cancel = Cancel {
             asked_ms: 0,
             author: request.author,
             grace_ms: request.grace_ms,
@@ -35,11 +35,11 @@ impl Man {
             delivered: false,
         };
         let decide = move |state: &State, now_ms: i64| {
-            let wish = Wish {
+            let cancel = Cancel {
                 asked_ms: now_ms,
-                ..wish
+                ..cancel
             };
-            let (experiments, changes) = wishes(state, &chosen, &wish);
+            let (experiments, changes) = cancels(state, &chosen, &cancel);
             Decided {
                 answer: v1::AbortReply {
                     experiments,
@@ -85,7 +85,7 @@ impl Man {
                 let Some(run) = now.run(id(one)).filter(|run| run.phase().is_live()) else {
                     continue;
                 };
-                let is_told = run.cancel().is_none_or(|wish| wish.delivered);
+                let is_told = run.cancel().is_none_or(|cancel| cancel.delivered);
                 let file = run.hides_its_end();
                 if is_told && file.is_none() {
                     continue;
@@ -142,7 +142,7 @@ fn unwritten(
     Ok(decided)
 }
 
-fn wishes(state: &State, chosen: &[Chosen], wish: &Wish) -> (Vec<One>, Vec<Change>) {
+fn cancels(state: &State, chosen: &[Chosen], cancel: &Cancel) -> (Vec<One>, Vec<Change>) {
     let mut ones = Vec::new();
     let mut changes = Vec::new();
     for chosen in chosen {
@@ -178,13 +178,13 @@ fn wishes(state: &State, chosen: &[Chosen], wish: &Wish) -> (Vec<One>, Vec<Chang
         }
         for run in live {
             let number = run.made.id.number;
-            let cancel = Input::Cancel(wish.clone());
-            changes.extend(step(run, &cancel, wish.asked_ms));
+            let input = Input::Cancel(cancel.clone());
+            changes.extend(step(run, &input, cancel.asked_ms));
             match abort::comes_to(run) {
-                Wished::Asked => say(number, "asked", String::new()),
-                Wished::TakenAway => say(number, "taken away", String::new()),
-                Wished::GivenUp => say(number, "given up", String::new()),
-                Wished::Skipped(why) => say(number, "skipped", why),
+                CancelOutcome::Asked => say(number, "asked", String::new()),
+                CancelOutcome::TakenAway => say(number, "taken away", String::new()),
+                CancelOutcome::GivenUp => say(number, "given up", String::new()),
+                CancelOutcome::Skipped(why) => say(number, "skipped", why),
             }
         }
     }

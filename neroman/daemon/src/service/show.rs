@@ -194,12 +194,12 @@ impl Man {
                     lines.push((at, format!("{id}: its supervisor died, another took over")));
                 }
             }
-            if let Some(wish) = run.cancel() {
-                let who = match wish.author.as_str() {
+            if let Some(cancel) = run.cancel() {
+                let who = match cancel.author.as_str() {
                     "" => String::new(),
                     author => format!(" by {author}"),
                 };
-                lines.push((wish.asked_ms, format!("{id}: abort asked{who}")));
+                lines.push((cancel.asked_ms, format!("{id}: abort asked{who}")));
             }
             for rule in run.journal.rules.values().filter(|rule| rule.fired > 0) {
                 let text = format!("{id}: rule `{}` fired ({})", rule.text, rule.last_values);

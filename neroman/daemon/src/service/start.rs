@@ -15,9 +15,9 @@ use prost::Message as _;
 
 use super::add::canonical;
 use super::code::{self, files};
-use super::hopeless::Asking;
 use super::select::{self, Selection};
 use super::sources;
+use super::unschedulable::Asking;
 use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
@@ -30,7 +30,7 @@ use nero_life::experiment::{Experiment, Origin};
 use nero_life::now::Moment;
 use nero_life::place;
 use nero_life::rules;
-use nero_life::run::{Desk, Made, Takes};
+use nero_life::run::{Dispatch, Made, Takes};
 use nero_life::start::{self, Plan, Wanted};
 use nero_life::state::State;
 
@@ -445,10 +445,10 @@ fn decide(
         )
         .encode_to_vec();
         let after = after.filter(|number| still_live(&work, *id, *number));
-        let desk = Desk::planned(node, after);
+        let dispatch = Dispatch::planned(node, after);
         let new = NewRun {
             made: Arc::new(made),
-            desk,
+            dispatch,
             rules: rules.into(),
             spec: encoded.into(),
         };

@@ -142,7 +142,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     view.results = run.results().folder().to_owned();
     view.settled = settled(run);
     if phase.is_live() {
-        view.wish = wish(run, sight);
+        view.cancel = cancel(run, sight);
         view.waiting_for = waiting_for(run);
         view.contact = contact(run, sight);
         if run.node().is_some() {
@@ -191,16 +191,16 @@ fn also_live(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
         number: run.made.id.number,
         state: run.phase().word().to_owned(),
         node: run.node_word().to_owned(),
-        wish: wish(run, sight),
+        cancel: cancel(run, sight),
     };
     // A later run that waits for the one shown is no news about it.
     if live.number < view.run {
-        let wish = match live.wish.as_str() {
+        let cancel = match live.cancel.as_str() {
             "" => String::new(),
-            wish => format!(", {wish}"),
+            cancel => format!(", {cancel}"),
         };
         // Without the run's number, so that many experiments share one line.
-        let warning = format!("an earlier run has not ended yet: {}{wish}", live.state);
+        let warning = format!("an earlier run has not ended yet: {}{cancel}", live.state);
         if !view.warnings.contains(&warning) {
             view.warnings.push(warning);
         }
@@ -223,12 +223,12 @@ pub(super) fn settled(run: &Run) -> bool {
     run.phase().is_live() || run.is_told_whole()
 }
 
-fn wish(run: &Run, sight: &Sight<'_>) -> String {
-    let Some(wish) = run.cancel() else {
+fn cancel(run: &Run, sight: &Sight<'_>) -> String {
+    let Some(cancel) = run.cancel() else {
         return String::new();
     };
-    let asked = format!("abort asked {}", sight.clock(wish.asked_ms));
-    if wish.delivered || sight.connected(run) {
+    let asked = format!("abort asked {}", sight.clock(cancel.asked_ms));
+    if cancel.delivered || sight.connected(run) {
         asked
     } else {
         format!("{asked}, node unreachable")

@@ -12,8 +12,8 @@ use nero_model::Phase;
 use nero_wire::v1;
 use tokio::time::Instant;
 
-use super::hopeless::{self, Stuck};
 use super::select::{self, Chosen};
+use super::unschedulable::{self, Stuck};
 use super::unseen::Unseen;
 use super::view::{self, Sight};
 use super::{Man, Sink, blocking};
@@ -134,7 +134,7 @@ impl Man {
         if runs.is_empty() {
             return (Vec::new(), None);
         }
-        let nodes = hopeless::Nodes {
+        let nodes = unschedulable::Nodes {
             config: &self.nodes.usable_config(),
             figures: &self.nodes.figures(state),
             known: &self.nodes.known(),
@@ -152,7 +152,7 @@ impl Man {
         state: &State,
         zone: &TimeZone,
     ) -> Option<v1::WaitEvent> {
-        let nodes = hopeless::Nodes {
+        let nodes = unschedulable::Nodes {
             config: &self.nodes.usable_config(),
             figures: &self.nodes.figures(state),
             known: &self.nodes.known(),

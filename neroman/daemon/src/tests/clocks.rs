@@ -126,10 +126,10 @@ async fn both() -> Rig {
 async fn a_clock_set_back_keeps_no_run_on_a_node_that_cannot_take_it() {
     for step_ms in [-DAY_MS, DAY_MS] {
         let rig = both().await;
-        rig.node("alpha").put_off("no room on alpha");
+        rig.node("alpha").defer("no room on alpha");
         start_on(&rig, "1", "both").await.unwrap();
-        let put_off = |view: &v1::ExperimentView| view.waiting_for.contains("no room on alpha");
-        rig.until(1, "was put off", put_off).await;
+        let defer = |view: &v1::ExperimentView| view.waiting_for.contains("no room on alpha");
+        rig.until(1, "was put off", defer).await;
         rig.man.clock.step(step_ms);
         rig.node("beta").token(1, 1).await;
         rig.stop().await;

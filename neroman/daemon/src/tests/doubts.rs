@@ -46,7 +46,8 @@ async fn what_reached_a_node_after_it_was_ended_here_is_ended_there() {
     let (rig, token) = sent(TWO).await;
     rig.until(1, "was told", |view| view.state == "submitted")
         .await;
-    // What carried the run is overtaken by the wish over another connection.
+    // What carried the run is overtaken by the cancel request over another
+    // connection.
     rig.mum.forget(&token);
     rig.abort("1").await;
     rig.state(1, "aborted").await;
@@ -85,7 +86,7 @@ async fn what_was_ended_here_stays_so_whatever_its_node_tells_before_it_is_close
 }
 
 #[tokio::test]
-async fn a_wish_that_meets_a_run_on_its_way_to_the_queue_is_carried_there_again() {
+async fn a_cancel_that_meets_a_run_on_its_way_to_the_queue_is_carried_there_again() {
     let (rig, token) = sent(TWO).await;
     rig.until(1, "was told", |view| view.state == "submitted")
         .await;
@@ -249,7 +250,7 @@ async fn a_run_that_is_folded_anew_after_its_end_has_ended_for_the_next_daemon_t
 async fn a_run_of_which_only_records_came_is_lost_when_its_node_forgets_it() {
     let rig = added(TWO).await;
     // It takes the run; that it did is never said.
-    rig.mum.put_off_what_it_has("the answer is lost");
+    rig.mum.defer_what_it_has("the answer is lost");
     rig.start("1").await;
     let token = rig.mum.token(1, 1).await;
     rig.mum
@@ -276,7 +277,7 @@ async fn a_run_that_is_to_end_is_over_when_its_node_lost_it_with_the_cancel() {
             experiment: ExperimentId(1),
             number: 1,
         });
-        run.is_some_and(|run| run.cancel().is_some_and(|wish| wish.delivered))
+        run.is_some_and(|run| run.cancel().is_some_and(|cancel| cancel.delivered))
     };
     let mut states = rig.man.ledger.watch();
     states.wait_for(|state| told(state)).await.unwrap();

@@ -11,12 +11,12 @@ async fn a_node_without_room_to_end_what_was_given_up_is_used_all_the_same() {
     let alpha = rig.node("alpha");
     lose(&rig, "alpha").await;
     gone(&rig, "alpha", false).await;
-    alpha.take_no_wishes(true);
+    alpha.take_no_cancels(true);
     alpha.cut(false);
-    alpha.refused_wishes().await;
+    alpha.refused_cancels().await;
     start_on(&rig, "2", "alpha").await.unwrap();
     alpha.token(2, 1).await;
-    alpha.take_no_wishes(false);
+    alpha.take_no_cancels(false);
     let rig = rig.restart().await;
     rig.node("alpha").cancelled(&token).await;
     rig.stop().await;

@@ -3,6 +3,7 @@
 mod away;
 mod cleaning;
 mod clocks;
+mod deferred;
 mod doubts;
 mod files;
 mod meanwhile;
@@ -10,7 +11,7 @@ mod mum;
 mod node_add;
 mod nodes;
 mod one_node;
-mod put_off;
+mod recalled;
 mod refused;
 mod restored;
 mod resuming;
@@ -19,7 +20,6 @@ mod staging;
 mod stories;
 mod told;
 mod transfers;
-mod withdrawn;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

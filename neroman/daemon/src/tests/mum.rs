@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use nero_journal::v1::RecordKind;
 use nero_journal::{Encoder, HEADER_BYTES, SegmentId, Writer, encode_header};
-use nero_wire::hello::WITHDRAW;
+use nero_wire::hello::RECALL;
 use nero_wire::v1;
 use nero_wire::v1::follow_event::Event;
 use nero_wire::v1::mum_server::MumServer;
@@ -44,7 +44,7 @@ struct Inner {
     sent_again: Vec<Vec<u8>>,
     cancelled: Vec<Vec<u8>>,
     /// Runs that it was asked to give back.
-    withdrawn: Vec<Vec<u8>>,
+    recalled: Vec<Vec<u8>>,
     rules: Vec<v1::RuleSet>,
     closed: Vec<Vec<u8>>,
     positions: Vec<v1::RunPosition>,
@@ -68,10 +68,10 @@ struct Inner {
     no_rules: bool,
     /// How often it refused rules.
     rules_refused: usize,
-    /// There is no room for wishes.
-    no_wishes: bool,
-    /// How often it refused wishes.
-    wishes_refused: usize,
+    /// There is no room for cancel requests.
+    no_cancels: bool,
+    /// How often it refused cancel requests.
+    cancels_refused: usize,
     /// Runs are taken and the answer is lost with the connection.
     swallows: bool,
     /// Runs are taken, and the answer waits.
@@ -82,7 +82,7 @@ struct Inner {
     puts_off: String,
     /// It puts off what an earlier request of ours had taken in.
     has_it: bool,
-    /// It is of a build that knows no withdrawal.
+    /// It is of a build that knows no recall.
     is_old: bool,
     /// It takes no runs together with those of this experiment.
     chokes: Option<u64>,
@@ -143,7 +143,7 @@ impl Connect for FakeMum {
             }
             let mut hello = v1::Hello::default();
             if !self.inner.lock().unwrap().is_old {
-                hello.capabilities.push(WITHDRAW.to_owned());
+                hello.capabilities.push(RECALL.to_owned());
             }
             let (near, far) = tokio::io::duplex(1 << 20);
             let service = Service {

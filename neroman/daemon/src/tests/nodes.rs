@@ -212,7 +212,7 @@ async fn what_a_node_never_got_goes_to_another_one() {
     let rig = rig.restart().await;
     rig.node("alpha").cut(true);
     let view = rig.until(1, "was moved", |view| view.node == "beta").await;
-    assert_eq!(view.wish, "");
+    assert_eq!(view.cancel, "");
     let token = rig.node("beta").token(1, 1).await;
     assert!(!rig.node("alpha").has(1, 1));
     rig.node("beta").begin(&token);

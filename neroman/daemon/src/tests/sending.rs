@@ -81,7 +81,7 @@ async fn apart() -> (Rig, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn a_wish_does_not_wait_for_files_on_their_way() {
+async fn a_cancel_does_not_wait_for_files_on_their_way() {
     let (rig, token) = apart().await;
     rig.mum.files(|files| files.stalled = true);
     rig.start("2").await;
@@ -93,8 +93,8 @@ async fn a_wish_does_not_wait_for_files_on_their_way() {
     };
     rig.man.abort(abort("1")).await.unwrap();
     rig.mum.cancelled(&token).await;
-    // Nor does the wish that ends the very run whose files are on their way;
-    // it never gets there afterwards.
+    // Nor does the cancel request that ends the very run whose files are on their
+    // way; it never gets there afterwards.
     rig.man.abort(abort("2")).await.unwrap();
     rig.state(2, "aborted").await;
     rig.mum.files(|files| files.stalled = false);

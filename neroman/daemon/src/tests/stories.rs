@@ -170,7 +170,7 @@ async fn a_node_without_room_for_rules_keeps_its_connection() {
 }
 
 #[tokio::test]
-async fn a_wish_is_shown_until_it_is_carried_out() {
+async fn a_cancel_is_shown_until_it_is_carried_out() {
     let rig = added(TWO).await;
     rig.start("1-2").await;
     let token = rig.mum.token(1, 1).await;
@@ -186,7 +186,7 @@ async fn a_wish_is_shown_until_it_is_carried_out() {
     assert_eq!(reply.experiments[0].outcome, "asked");
     let view = rig
         .until(1, "was unreachable", |view| {
-            view.wish.ends_with("node unreachable")
+            view.cancel.ends_with("node unreachable")
         })
         .await;
     assert_eq!(view.state, "running");

@@ -37,18 +37,24 @@ fn key(world: &World) -> u64 {
     shown(run).hash(&mut hasher);
     world.next().map(shown).hash(&mut hasher);
     for (node, name) in world.nodes.iter().zip(NODES) {
-        let desk = &run.desk;
+        let dispatch = &run.dispatch;
         let here = run.node() == Some(name);
         let named = |names: &[String]| names.iter().any(|other| other == name);
-        (here, named(&desk.excluded), named(&desk.left_behind)).hash(&mut hasher);
-        desk.later
+        (
+            here,
+            named(&dispatch.excluded),
+            named(&dispatch.left_behind),
+        )
+            .hash(&mut hasher);
+        dispatch
+            .deferred
             .iter()
             .any(|one| one.node == name)
             .hash(&mut hasher);
         (node.there, node.records.last(), node.ran(), node.cancelled).hash(&mut hasher);
         let request = node.request;
-        let comes = request.map(|one| (one.asker, one.turn > node.fence, one.again));
-        (comes, node.fence >= desk.generation()).hash(&mut hasher);
+        let comes = request.map(|one| (one.asker, one.generation > node.fence, one.again));
+        (comes, node.fence >= dispatch.generation()).hash(&mut hasher);
     }
     let ahead = |here: usize| world.nodes[here].records.len() > world.known;
     let behind = world.here().map(ahead);
@@ -78,8 +84,8 @@ fn note(table: &mut Table, from: &World, step: &Step) {
     let Some(after) = step.to.next() else { return };
     match from.next() {
         None => put("not made".to_owned(), label, shown(after)),
-        Some(before) if before.desk != after.desk => {
-            let label = match after.desk.stage.verdict() {
+        Some(before) if before.dispatch != after.dispatch => {
+            let label = match after.dispatch.stage.verdict() {
                 Some(_) => label,
                 None => "the earlier run ended",
             };
@@ -110,7 +116,7 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
     });
     let told = from.here().is_none_or(|here| {
         let left = after
-            .desk
+            .dispatch
             .left_behind
             .iter()
             .any(|name| name == NODES[here]);
@@ -147,7 +153,7 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
         ),
         (
             "a run that is to end is placed nowhere else",
-            before.node() == after.node() || before.desk.wish.is_none(),
+            before.node() == after.node() || before.dispatch.cancel.is_none(),
         ),
         (
             "a run that its node has is not ended by what is here",
@@ -160,8 +166,8 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
             !step.label.ends_with("it is unknown")
                 || !live
                 || after
-                    .desk
-                    .wish
+                    .dispatch
+                    .cancel
                     .as_ref()
                     .is_none_or(|cancel| !cancel.delivered),
         ),
@@ -171,7 +177,9 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
         ),
         (
             "a run that is to end is not sent",
-            step.label != "it is sent" || before.desk.wish.is_none() || before.desk.send_spec,
+            step.label != "it is sent"
+                || before.dispatch.cancel.is_none()
+                || before.dispatch.send_spec,
         ),
     ];
     let mut promises = promises.into_iter();
@@ -204,7 +212,7 @@ fn explore(asked: Asked) -> Table {
                 faults.entry(line).or_insert_with(how);
             }
             note(&mut table, &from, &step);
-            let ends = step.to.explored || step.to.run().desk.came_back > RETURNS_MAX;
+            let ends = step.to.explored || step.to.run().dispatch.came_back > RETURNS_MAX;
             if !ends && seen.insert(key(&step.to)) {
                 open.push_back((came.len(), step.to));
                 came.push((number, step.label));

@@ -191,16 +191,16 @@ fn all_paths_follow_a_folder_that_was_moved() {
         .runs[0]
         .clone();
     assert_ne!(run.made.token, RunToken::from_bytes([0; 16]));
-    let mut of_run = run.desk.clone();
+    let mut of_run = run.dispatch.clone();
     of_run.results = Results::Done {
         folder: desk.folder("exp/results/a-1.1").display().to_string(),
         notes: Vec::new(),
         left: 0,
         warnings: Vec::new(),
     };
-    desk.lab.take(vec![Change::Desk {
+    desk.lab.take(vec![Change::Dispatch {
         run: run.made.id,
-        desk: Box::new(of_run),
+        dispatch: Box::new(of_run),
         rules: None,
     }]);
     desk.add("exp", &yaml.replace("+c:\n  command: prog c\n", ""));
@@ -220,7 +220,7 @@ fn all_paths_follow_a_folder_that_was_moved() {
         .state
         .run(run.made.id)
         .unwrap()
-        .desk
+        .dispatch
         .results
         .folder()
         .to_owned();

@@ -27,12 +27,12 @@ fn stands(stage: Stage) -> Run {
         takes: Takes::default(),
         resume: None,
     };
-    let desk = Desk {
+    let dispatch = Dispatch {
         stage,
         rules_version: 1,
-        ..Desk::default()
+        ..Dispatch::default()
     };
-    Run::judged(Arc::new(made), desk, Arc::default(), Arc::default())
+    Run::judged(Arc::new(made), dispatch, Arc::default(), Arc::default())
 }
 
 fn offered() -> Run {
@@ -55,7 +55,7 @@ fn folds(run: &mut Run, starts: impl IntoIterator<Item = Incarnation>) {
 fn happens(run: &mut Run, input: &Input) {
     for change in crate::step(run, input, 1000) {
         match change {
-            Change::Desk { desk, .. } => run.update(Some(*desk), None),
+            Change::Dispatch { dispatch, .. } => run.update(Some(*dispatch), None),
             Change::Journal { journal, .. } => run.update(None, Some(journal)),
             Change::Event { .. } => {}
             other => panic!("{other:?}"),
@@ -94,7 +94,7 @@ fn restarted(run: &Run) -> Run {
 }
 
 fn cancel() -> Input {
-    Input::Cancel(Wish {
+    Input::Cancel(Cancel {
         asked_ms: 7,
         author: "me".to_owned(),
         grace_ms: 0,
@@ -121,7 +121,7 @@ fn a_run_that_runs_by_its_journal_is_not_closed_whatever_its_node_said() {
     assert!(needs::of(&run).close);
     let mut live = offered();
     folds(&mut live, [running()]);
-    live.desk.stage = run.desk.stage.clone();
+    live.dispatch.stage = run.dispatch.stage.clone();
     assert_eq!(live.phase(), Phase::Running);
     assert!(!needs::of(&live).close);
 }
@@ -168,7 +168,7 @@ fn a_begun_run_is_lost_if_its_node_forgets_it_while_its_journal_is_folded_anew()
     for mut run in [restarted(&run), run] {
         assert_eq!(run.phase(), Phase::Lost, "{run:?}");
         assert_eq!(run.outcome.ended_ms, Some(1000));
-        assert_eq!(abort::comes_to(&run), Wished::GivenUp);
+        assert_eq!(abort::comes_to(&run), CancelOutcome::GivenUp);
         happens(&mut run, &cancel());
         assert!(run.is_closed() && needs::of(&run).nothing());
     }

@@ -31,7 +31,7 @@ fn everything_comes_back_after_closing() {
     assert_eq!(loaded.experiments.len(), 3);
     assert_eq!(loaded.last, [ExperimentId(3)]);
     assert_eq!(loaded.runs[1].facts, b"facts of experiment-1");
-    assert_eq!(loaded.runs[1].desk, b"desk");
+    assert_eq!(loaded.runs[1].dispatch, b"desk");
     assert_eq!(store.spec(RunKey(2)).unwrap(), b"spec of experiment-1");
     assert_eq!(store.events(ExperimentId(2)).unwrap()[0].run, Some(1));
     let request = store

@@ -59,7 +59,7 @@ pub(crate) fn one(tx: &mut Tx<'_>, name: &str) -> Result<RunKey, StoreError> {
     })?;
     let run = run(id, 1);
     let key = tx.insert_run(&run, format!("spec of {name}").as_bytes())?;
-    tx.put_desk(key, b"desk")?;
+    tx.put_dispatch(key, b"desk")?;
     tx.put_facts(key, format!("facts of {name}").as_bytes())?;
     let rule = tx.new_rule()?;
     tx.put_rule(&Rule {

@@ -165,9 +165,9 @@ impl Follower {
     ) -> Sent {
         let mut told = self.told.remove(&token).unwrap_or_default();
         let mut sent = Sent::All;
-        // A shim that finds the wish of a withdrawn run records that. The records
-        // must not reach neroman, for which the run is elsewhere.
-        let of_it = |_: &&Seg| !entry.withdrawn;
+        // A shim that finds the cancel request of a recalled run records that. The
+        // records must not reach neroman, for which the run is elsewhere.
+        let of_it = |_: &&Seg| !entry.recalled;
         for seg in entry.segments.iter().filter(of_it) {
             if sent == Sent::All {
                 sent = self.send_segment(run_dir, token, seg, &mut told);

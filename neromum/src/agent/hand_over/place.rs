@@ -12,7 +12,7 @@ use nero_wire::v1::hand_over_reply::Refusal;
 
 use super::check::{Flaw, check_tree, find_data};
 use super::program::Programs;
-use super::{No, disk, given_back, no, unknown};
+use super::{No, disk, no, recalled, unknown};
 use crate::core::capacity::{Capacity, Needs};
 use crate::runs::gone;
 use crate::runs::segments::{self, claimed_by};
@@ -39,14 +39,14 @@ pub struct Placed {
     /// The run whose checkpoints it begins with.
     pub(super) earlier: Option<RunToken>,
     /// Number of times that neroman gave it to a node.
-    pub(super) turn: u32,
+    pub(super) generation: u32,
     /// Whether only its spec is sent again: the node had the run.
     pub(super) sent_again: bool,
 }
 
 impl Placed {
     /// A run whose folder was made before.
-    fn known(token: RunToken, id: RunId, turn: u32) -> Self {
+    fn known(token: RunToken, id: RunId, generation: u32) -> Self {
         Self {
             token,
             id,
@@ -54,7 +54,7 @@ impl Placed {
             rules: false,
             fresh: false,
             earlier: None,
-            turn,
+            generation,
             sent_again: false,
         }
     }
@@ -74,7 +74,7 @@ enum Lies {
     /// It was accepted: whatever is missing now, it is not refused any more.
     Here,
     /// It was given back, or the leftovers of an earlier turn were not removed.
-    GivenBack,
+    Recalled,
     Nowhere,
     /// Its spec is damaged.
     Unclear,
@@ -124,11 +124,11 @@ impl Placer {
     ) -> Result<Placed, No> {
         let (token, id) = self.check(&spec)?;
         if self.was_cleaned(token, id)? {
-            return Ok(Placed::known(token, id, spec.turn));
+            return Ok(Placed::known(token, id, spec.generation));
         }
-        match lies(&self.paths.run(id), token, spec.turn) {
-            Lies::Here => Ok(Placed::known(token, id, spec.turn)),
-            Lies::GivenBack => Err(given_back(&self.paths.run(id))),
+        match lies(&self.paths.run(id), token, spec.generation) {
+            Lies::Here => Ok(Placed::known(token, id, spec.generation)),
+            Lies::Recalled => Err(recalled(&self.paths.run(id))),
             Lies::Nowhere if sent_again && !is_there(&self.paths.run(id)) => Err(unknown()),
             Lies::Nowhere => self.take(spec, (token, id), sent_again, store, found),
             // The run may live, so it must not be refused for good.
@@ -190,7 +190,7 @@ impl Placer {
             rules: spec.rules.is_some_and(|rules| !rules.rules.is_empty()),
             fresh,
             earlier,
-            turn: spec.turn,
+            generation: spec.generation,
             sent_again,
         })
     }
@@ -291,20 +291,20 @@ fn has_claim_of(run_dir: &Path, token: &[u8]) -> bool {
 }
 
 /// Finds out from its folder whether this run was handed over before.
-fn lies(run_dir: &Path, token: RunToken, turn: u32) -> Lies {
+fn lies(run_dir: &Path, token: RunToken, generation: u32) -> Lies {
     match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::SPEC)) {
         Ok(found) if found.token == token.as_bytes() => {
             let claim = segments::folder(run_dir, 1).join(names::CLAIM);
             // An earlier neroman counted no turns.
-            match found.turn.max(1) < turn && !is_there(&claim) {
-                true => Lies::GivenBack,
+            match found.generation.max(1) < generation && !is_there(&claim) {
+                true => Lies::Recalled,
                 false => Lies::Here,
             }
         }
         // The spec is another run's, so this run was never accepted.
         Ok(_) => Lies::Nowhere,
         Err(FrameError::Io(error)) => match error.kind() {
-            io::ErrorKind::NotFound if is_there(&run_dir.join(names::WITHDRAWN)) => Lies::GivenBack,
+            io::ErrorKind::NotFound if is_there(&run_dir.join(names::RECALLED)) => Lies::Recalled,
             io::ErrorKind::NotFound => Lies::Nowhere,
             io::ErrorKind::NotADirectory => Lies::Unclear,
             _ => Lies::Unread(error),

@@ -224,10 +224,10 @@ pub struct RunSpec {
     /// so that one without it refuses at once.
     #[prost(bool, tag = "25")]
     pub movable: bool,
-    /// How often it was given to a node, this time included: whoever withdraws it
-    /// names the turn.
+    /// How often it was given to a node, this time included: whoever recalls it
+    /// names it.
     #[prost(uint32, tag = "26")]
-    pub turn: u32,
+    pub generation: u32,
     /// The start of the machine at which neromum took the run over; set there. After
     /// a later one, that no claim lies there proves nothing: a power cut may have
     /// taken its name away.
@@ -256,7 +256,7 @@ pub struct RunRef {
     #[prost(uint32, tag = "3")]
     pub number: u32,
 }
-/// Content of `control/cancel.<n>`: a wish that a run ends.
+/// Content of `control/cancel.<n>`: a cancel request.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Cancel {
     #[prost(bytes = "vec", tag = "1")]
@@ -543,11 +543,11 @@ pub struct CancelRequest {
     pub signal: i32,
     #[prost(string, tag = "5")]
     pub author: ::prost::alloc::string::String,
-    /// Not 0: the runs are only withdrawn, up to this turn of theirs, so that
+    /// Not 0: the runs are only recalled, up to this generation, so that
     /// another node may have them. What was not started is taken away, never
     /// starts and never comes in again; with what was started nothing happens.
     #[prost(uint32, tag = "6")]
-    pub withdraw: u32,
+    pub recall: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CancelReply {
@@ -576,7 +576,7 @@ pub mod cancel_reply {
     )]
     #[repr(i32)]
     pub enum Outcome {
-        /// to be withdrawn, and it cannot be said now: ask again
+        /// to be recalled, and it cannot be said now: ask again
         Unspecified = 0,
         /// the shim was told
         Asked = 1,
@@ -585,7 +585,7 @@ pub mod cancel_reply {
         /// it had ended already
         Ended = 3,
         UnknownRun = 4,
-        /// to be withdrawn, and started already: nothing was done
+        /// to be recalled, and started already: nothing was done
         GoesOn = 5,
     }
     impl Outcome {
@@ -1078,16 +1078,16 @@ pub struct StopRequest {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StopReply {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct KidMessage {
-    #[prost(oneof = "kid_message::Message", tags = "1, 2, 3")]
-    pub message: ::core::option::Option<kid_message::Message>,
+pub struct WatcherMessage {
+    #[prost(oneof = "watcher_message::Message", tags = "1, 2, 3")]
+    pub message: ::core::option::Option<watcher_message::Message>,
 }
-/// Nested message and enum types in `KidMessage`.
-pub mod kid_message {
+/// Nested message and enum types in `WatcherMessage`.
+pub mod watcher_message {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Message {
         #[prost(message, tag = "1")]
-        Hello(super::KidHello),
+        Hello(super::WatcherHello),
         #[prost(message, tag = "2")]
         Appended(super::Appended),
         #[prost(message, tag = "3")]
@@ -1095,7 +1095,7 @@ pub mod kid_message {
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct KidHello {
+pub struct WatcherHello {
     #[prost(message, optional, tag = "1")]
     pub hello: ::core::option::Option<Hello>,
     #[prost(bytes = "vec", tag = "2")]
@@ -1116,7 +1116,7 @@ pub struct Appended {
     pub chain: u32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct KidCommand {
+pub struct WatcherCommand {
     /// A newer rule set lies in `control/rules.<v>`.
     #[prost(uint64, tag = "1")]
     pub rules_version: u64,
@@ -2602,9 +2602,9 @@ pub mod kids_client {
         }
         pub async fn attach(
             &mut self,
-            request: impl tonic::IntoStreamingRequest<Message = super::KidMessage>,
+            request: impl tonic::IntoStreamingRequest<Message = super::WatcherMessage>,
         ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::KidCommand>>,
+            tonic::Response<tonic::codec::Streaming<super::WatcherCommand>>,
             tonic::Status,
         > {
             self.inner
@@ -2638,13 +2638,13 @@ pub mod kids_server {
     pub trait Kids: std::marker::Send + std::marker::Sync + 'static {
         /// Server streaming response type for the Attach method.
         type AttachStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<super::KidCommand, tonic::Status>,
+                Item = std::result::Result<super::WatcherCommand, tonic::Status>,
             >
             + std::marker::Send
             + 'static;
         async fn attach(
             &self,
-            request: tonic::Request<tonic::Streaming<super::KidMessage>>,
+            request: tonic::Request<tonic::Streaming<super::WatcherMessage>>,
         ) -> std::result::Result<tonic::Response<Self::AttachStream>, tonic::Status>;
     }
     /// nerokid's watcher speaks this to neromum, over the same socket.
@@ -2727,9 +2727,9 @@ pub mod kids_server {
                 "/nero.v1.Kids/Attach" => {
                     #[allow(non_camel_case_types)]
                     struct AttachSvc<T: Kids>(pub Arc<T>);
-                    impl<T: Kids> tonic::server::StreamingService<super::KidMessage>
+                    impl<T: Kids> tonic::server::StreamingService<super::WatcherMessage>
                     for AttachSvc<T> {
-                        type Response = super::KidCommand;
+                        type Response = super::WatcherCommand;
                         type ResponseStream = T::AttachStream;
                         type Future = BoxFuture<
                             tonic::Response<Self::ResponseStream>,
@@ -2737,7 +2737,9 @@ pub mod kids_server {
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<tonic::Streaming<super::KidMessage>>,
+                            request: tonic::Request<
+                                tonic::Streaming<super::WatcherMessage>,
+                            >,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
@@ -3011,7 +3013,7 @@ pub struct ExperimentView {
     pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// "abort asked 14:02, node unreachable"
     #[prost(string, tag = "21")]
-    pub wish: ::prost::alloc::string::String,
+    pub cancel: ::prost::alloc::string::String,
     #[prost(string, tag = "22")]
     pub waiting_for: ::prost::alloc::string::String,
     #[prost(double, optional, tag = "23")]
@@ -3081,7 +3083,7 @@ pub struct LiveRun {
     pub node: ::prost::alloc::string::String,
     /// as of the experiment
     #[prost(string, tag = "4")]
-    pub wish: ::prost::alloc::string::String,
+    pub cancel: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListRequest {

@@ -15,11 +15,11 @@ use nero_model::process::ProcessId;
 use nero_model::{DeploymentId, Home as Folders, PROTOCOL_HIGHEST, PROTOCOL_LOWEST, VERSION};
 use nero_tests::{DEADLINE, Part, until};
 use nero_wire::hello;
-use nero_wire::v1::kid_message::Message as KidSays;
 use nero_wire::v1::kids_client::KidsClient;
 use nero_wire::v1::man_client::ManClient;
 use nero_wire::v1::mum_client::MumClient;
-use nero_wire::v1::{Failure, Hello, KidHello, KidMessage, Role};
+use nero_wire::v1::watcher_message::Message as WatcherSays;
+use nero_wire::v1::{Failure, Hello, Role, WatcherHello, WatcherMessage};
 use prost::Message as _;
 
 use super::Mix;
@@ -82,8 +82,8 @@ async fn another_protocol_is_refused_with_words() {
         assert!(refused.message().contains("end this neromum"), "{refused}");
         client.greet(able(role, deployment)).await.unwrap();
     }
-    let first = KidMessage {
-        message: Some(KidSays::Hello(KidHello {
+    let first = WatcherMessage {
+        message: Some(WatcherSays::Hello(WatcherHello {
             hello: Some(later(Role::Nerokid, deployment)),
             token: vec![1; 16],
             incarnation: 1,

@@ -40,7 +40,7 @@ impl HandOver {
             self.settings.name.clone_into(&mut spec.node);
             spec.data = spec::data(&run.made.takes, &self.settings.name);
             spec.movable = run.of_several();
-            spec.turn = run.generation();
+            spec.generation = run.generation();
             if self.settings.remote {
                 spec::without_shell(&mut spec);
             }

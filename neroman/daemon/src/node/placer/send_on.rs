@@ -19,7 +19,7 @@ impl Placer {
     /// Moves runs that their node could not take for as long as a node may be
     /// out of reach. Returns how soon there may be more.
     pub(super) async fn send_on(&mut self, state: &State, now: &Tick) -> Option<Duration> {
-        if state.put_off == 0 {
+        if state.deferred == 0 {
             self.looked_for_later = None;
             return None;
         }
@@ -38,7 +38,7 @@ impl Placer {
             .experiments
             .iter()
             .flat_map(|experiment| experiment.runs.iter())
-            .filter_map(|run| Some((run, run.put_off()?)));
+            .filter_map(|run| Some((run, run.deferred()?)));
         let mut looked_at = 0;
         for (run, said) in runs {
             let since = Duration::from_millis(now.since(said.since.as_ref()).unsigned_abs());

@@ -179,14 +179,14 @@ impl FakeMum {
         self.inner.lock().unwrap().no_rules = no_rules;
     }
 
-    /// Whether it has no room for wishes.
-    pub(in crate::tests) fn take_no_wishes(&self, no_wishes: bool) {
-        self.inner.lock().unwrap().no_wishes = no_wishes;
+    /// Whether it has no room for cancel requests.
+    pub(in crate::tests) fn take_no_cancels(&self, no_cancels: bool) {
+        self.inner.lock().unwrap().no_cancels = no_cancels;
     }
 
-    /// Waits until it refused wishes.
-    pub(in crate::tests) async fn refused_wishes(&self) {
-        self.until("refused wishes", |inner| inner.wishes_refused > 0)
+    /// Waits until it refused cancel requests.
+    pub(in crate::tests) async fn refused_cancels(&self) {
+        self.until("refused cancel requests", |inner| inner.cancels_refused > 0)
             .await;
     }
 
@@ -218,26 +218,26 @@ impl FakeMum {
     }
 
     /// Takes the next runs later; empty: takes them.
-    pub(in crate::tests) fn put_off(&self, why: &str) {
+    pub(in crate::tests) fn defer(&self, why: &str) {
         self.inner.lock().unwrap().puts_off = why.to_owned();
     }
 
     /// Takes the next runs later, and has them: an earlier request lost its
     /// asker and took them in.
-    pub(in crate::tests) fn put_off_what_it_has(&self, why: &str) {
+    pub(in crate::tests) fn defer_what_it_has(&self, why: &str) {
         let mut inner = self.inner.lock().unwrap();
         inner.has_it = true;
         why.clone_into(&mut inner.puts_off);
     }
 
-    /// Knows no withdrawal, from the next connection on.
+    /// Knows no recall, from the next connection on.
     pub(in crate::tests) fn become_old(&self) {
         self.inner.lock().unwrap().is_old = true;
     }
 
     /// How often it was asked to give a run back.
-    pub(in crate::tests) fn withdrawals(&self) -> usize {
-        self.inner.lock().unwrap().withdrawn.len()
+    pub(in crate::tests) fn recalls(&self) -> usize {
+        self.inner.lock().unwrap().recalled.len()
     }
 
     /// Says that it starts nothing for now, and why; with `""` it does.
@@ -432,8 +432,8 @@ impl FakeMum {
     }
 
     /// Waits until it was asked to give a run back.
-    pub(in crate::tests) async fn withdrawn(&self, token: &[u8]) {
-        let so = |inner: &Inner| inner.withdrawn.iter().any(|one| one == token);
+    pub(in crate::tests) async fn recalled(&self, token: &[u8]) {
+        let so = |inner: &Inner| inner.recalled.iter().any(|one| one == token);
         self.until("was asked to give it back", so).await;
     }
 

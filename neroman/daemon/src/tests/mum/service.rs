@@ -39,7 +39,7 @@ impl Service {
 }
 
 /// Gives its word that it never starts a run, unless that began.
-fn withdrawn(held: &mut Held, token: Vec<u8>) -> v1::cancel_reply::One {
+fn recalled(held: &mut Held, token: Vec<u8>) -> v1::cancel_reply::One {
     use v1::cancel_reply::Outcome;
     let outcome = match held.stage {
         Stage::Waiting | Stage::Refused | Stage::TakenAway => {
@@ -218,25 +218,25 @@ impl Mum for Service {
             return Err(Status::unavailable("away"));
         }
         let refuses = self.inner(|inner| {
-            inner.wishes_refused += usize::from(inner.no_wishes);
-            inner.no_wishes
+            inner.cancels_refused += usize::from(inner.no_cancels);
+            inner.no_cancels
         });
         if refuses {
             return Err(Status::resource_exhausted("no room in /node"));
         }
         let request = request.into_inner();
-        let withdraws = request.withdraw > 0;
+        let recalls = request.recall > 0;
         let runs = self.inner(|inner| {
             request
                 .runs
                 .into_iter()
                 .map(|run| {
-                    if withdraws {
-                        inner.withdrawn.push(run.token.clone());
+                    if recalls {
+                        inner.recalled.push(run.token.clone());
                     }
                     let held = inner.runs.get_mut(&run.token);
-                    if let Some(held) = held.filter(|_| withdraws) {
-                        return withdrawn(held, run.token);
+                    if let Some(held) = held.filter(|_| recalls) {
+                        return recalled(held, run.token);
                     }
                     let outcome = match inner.runs.get(&run.token).map(|held| held.stage) {
                         None if inner.placing => Outcome::Ended,

@@ -8,7 +8,7 @@ use super::{Builder, Folder, metrics, segments};
 use crate::fold::apply::NAMES_MAX;
 use crate::fold::{Folded, SEGMENTS_MAX};
 use crate::outcome::judge;
-use crate::run::Desk;
+use crate::run::Dispatch;
 
 /// A watcher that sends these series.
 fn watcher(number: u64, names: &[&str]) -> Builder {
@@ -37,7 +37,7 @@ fn segments_without_end_are_not_kept_and_the_end_of_the_run_is() {
     }
     let kept = &folder.journal;
     assert_eq!(kept.segments.len(), SEGMENTS_MAX + 2);
-    assert_eq!(judge(&Desk::default(), kept).phase, Phase::Finished);
+    assert_eq!(judge(&Dispatch::default(), kept).phase, Phase::Finished);
     assert_eq!(kept.metrics["loss"].count, SEGMENTS_MAX as u64 + 1);
     let told = "its node tells more of it than is kept: points may be missing";
     assert_eq!(kept.warnings(), [told]);

@@ -7,7 +7,7 @@ use nero_model::Phase;
 use super::{Builder, whole};
 use crate::fold::Journal;
 use crate::outcome::judge;
-use crate::run::Desk;
+use crate::run::Dispatch;
 use crate::stage::{Handing, Stage};
 
 /// The judgement of each way of ending.
@@ -175,7 +175,7 @@ fn ends_are_judged_by_their_records() {
     ];
     for (segment, phase, reason) in table {
         let outcome = judge(
-            &Desk::default(),
+            &Dispatch::default(),
             &whole(std::slice::from_ref(&segment)).journal,
         );
         let said = outcome
@@ -215,11 +215,11 @@ fn a_run_without_a_journal_is_what_was_done_with_it() {
             sending: false,
         };
         stage.advance(handing);
-        let desk = Desk {
+        let dispatch = Dispatch {
             stage,
-            ..Desk::default()
+            ..Dispatch::default()
         };
-        assert_eq!(judge(&desk, &Journal::default()).phase, phase);
+        assert_eq!(judge(&dispatch, &Journal::default()).phase, phase);
     }
 }
 
@@ -240,7 +240,7 @@ fn the_highest_start_counts() {
         .with(RecordKind::JobStarted, &v1::JobStarted::default());
     let forward = whole(&[first, second]);
     assert_eq!(
-        judge(&Desk::default(), &forward.journal).phase,
+        judge(&Dispatch::default(), &forward.journal).phase,
         Phase::Running
     );
 }

@@ -7,12 +7,12 @@ use nero_model::{EndReason, Phase, RunToken};
 use super::{Builder, Folder, segments, whole};
 use crate::fold::{Folded, Journal, Taken};
 use crate::outcome::judge;
-use crate::run::Desk;
+use crate::run::Dispatch;
 
 #[test]
 fn a_run_is_folded_from_its_segments() {
     let folder = whole(&segments(3));
-    let outcome = judge(&Desk::default(), &folder.journal);
+    let outcome = judge(&Dispatch::default(), &folder.journal);
     assert_eq!(outcome.phase, Phase::Crashed);
     assert_eq!(outcome.reason, Some(EndReason::Exited { code: 3 }));
     let loss = &folder.journal.metrics["loss"];

@@ -20,8 +20,8 @@ pub(super) enum There {
     Settled,
     /// It was cancelled before it was started.
     TakenAway,
-    /// It was withdrawn: it never starts there.
-    Withdrawn,
+    /// It was recalled: it never starts there.
+    Recalled,
 }
 
 /// A record of a run's journal.
@@ -79,7 +79,7 @@ impl Rec {
 /// A hand-over that is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Request {
-    pub turn: u32,
+    pub generation: u32,
     /// Whether the daemon waits for the answer; else the connection was lost.
     pub asker: bool,
     /// Whether it only brings the spec of a run that the node has.
@@ -92,7 +92,7 @@ pub(super) struct Node {
     pub records: Vec<Rec>,
     /// Whether it was told to end the run.
     pub cancelled: bool,
-    /// No run of this turn or an earlier one is accepted any more.
+    /// No run of this generation or an earlier one is accepted any more.
     pub fence: u32,
     pub request: Option<Request>,
 }
@@ -107,15 +107,13 @@ impl Node {
     pub(super) fn may_run(&self) -> bool {
         let comes = self
             .request
-            .is_some_and(|request| request.turn > self.fence && !request.again);
+            .is_some_and(|request| request.generation > self.fence && !request.again);
         let lies = match self.there {
             There::Waiting | There::Started => true,
             There::Nothing => comes,
-            There::Refused
-            | There::Ended
-            | There::Settled
-            | There::TakenAway
-            | There::Withdrawn => false,
+            There::Refused | There::Ended | There::Settled | There::TakenAway | There::Recalled => {
+                false
+            }
         };
         lies && !self.cancelled
     }
@@ -155,7 +153,7 @@ impl Node {
             | There::Refused
             | There::Settled
             | There::TakenAway
-            | There::Withdrawn => {}
+            | There::Recalled => {}
         }
         moves
     }

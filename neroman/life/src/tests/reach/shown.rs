@@ -3,9 +3,9 @@
 //! of a run can print the same.
 
 use crate::needs::{self, Needs};
+use crate::recall::Cause;
 use crate::run::{Results, Run};
 use crate::stage::{Stage, Verdict};
-use crate::withdrawal::Cause;
 
 /// The stage and the marks of a run, and the requests to its node.
 pub(super) fn shown(run: &Run) -> String {
@@ -20,7 +20,7 @@ pub(super) fn shown(run: &Run) -> String {
 
 fn stage(run: &Run) -> String {
     let sent = |sending: &bool| if *sending { ": sending" } else { "" };
-    match &run.desk.stage {
+    match &run.dispatch.stage {
         Stage::Behind { .. } => "behind".to_owned(),
         Stage::Unplaced => "unplaced".to_owned(),
         Stage::Chosen { sending, .. } if run.of_several() => format!("chosen{}", sent(sending)),
@@ -55,7 +55,7 @@ fn begun(run: &Run) -> String {
 }
 
 fn marks(run: &Run) -> Vec<&'static str> {
-    let desk = &run.desk;
+    let dispatch = &run.dispatch;
     let node = run.node().unwrap_or_default();
     let live = run.phase().is_live();
     let begun = !run.journal.incarnations.is_empty();
@@ -65,41 +65,47 @@ fn marks(run: &Run) -> Vec<&'static str> {
             marks.push(word);
         }
     };
-    let wish = desk.wish.as_ref().filter(|_| !run.has_ended());
-    mark("to end", wish.is_some_and(|wish| !wish.delivered));
-    mark("to end (told)", wish.is_some_and(|wish| wish.delivered));
-    let mut later = desk.later.iter().filter(|one| one.node == node);
+    let cancel = dispatch.cancel.as_ref().filter(|_| !run.has_ended());
+    mark("to end", cancel.is_some_and(|cancel| !cancel.delivered));
+    mark(
+        "to end (told)",
+        cancel.is_some_and(|cancel| cancel.delivered),
+    );
+    let mut deferred = dispatch.deferred.iter().filter(|one| one.node == node);
     mark(
         "deferred",
-        live && !begun && later.any(|one| one.left_ms.is_none()),
+        live && !begun && deferred.any(|one| one.left_ms.is_none()),
     );
-    mark("may be recalled", run.put_off().is_some());
-    mark("without its spec there", desk.send_spec);
-    mark("all but watchers sent", desk.ended_told && !desk.settled);
-    mark("all records sent", desk.settled);
+    mark("may be recalled", run.deferred().is_some());
+    mark("without its spec there", dispatch.send_spec);
+    mark(
+        "all but watchers sent",
+        dispatch.ended_told && !dispatch.settled,
+    );
+    mark("all records sent", dispatch.settled);
     mark(
         "node gone",
-        begun && matches!(desk.stage.verdict(), Some(Verdict::NodeGone { .. })),
+        begun && matches!(dispatch.stage.verdict(), Some(Verdict::NodeGone { .. })),
     );
     mark(
         "never started by word",
-        begun && matches!(desk.stage.verdict(), Some(Verdict::TakenAway { .. })),
+        begun && matches!(dispatch.stage.verdict(), Some(Verdict::TakenAway { .. })),
     );
     mark(
         "refused by word",
-        begun && matches!(desk.stage.verdict(), Some(Verdict::Refused { .. })),
+        begun && matches!(dispatch.stage.verdict(), Some(Verdict::Refused { .. })),
     );
     mark(
         "unknown there",
         matches!(
-            desk.stage,
+            dispatch.stage,
             Stage::Begun {
                 unknown_ms: Some(_),
                 ..
             }
         ),
     );
-    let home = match &desk.results {
+    let home = match &dispatch.results {
         Results::Open => "",
         Results::Fetching { .. } => "results coming",
         Results::Done { .. } => "results home",
@@ -107,7 +113,7 @@ fn marks(run: &Run) -> Vec<&'static str> {
         Results::Failed { .. } => "results given up",
     };
     mark(home, !home.is_empty());
-    mark("cleaned", desk.cleaned_ms.is_some());
+    mark("cleaned", dispatch.cleaned_ms.is_some());
     mark("closed", run.is_closed());
     marks
 }
@@ -116,7 +122,7 @@ fn needed(run: &Run) -> Vec<&'static str> {
     let Needs {
         hand_over,
         cancel,
-        withdraw,
+        recall,
         rules: _,
         results,
         // True for every run that runs.
@@ -126,7 +132,7 @@ fn needed(run: &Run) -> Vec<&'static str> {
     let all = [
         (hand_over, "hand over"),
         (cancel, "cancel"),
-        (withdraw, "recall"),
+        (recall, "recall"),
         (results, "results"),
         (close, "close"),
     ];
@@ -136,7 +142,7 @@ fn needed(run: &Run) -> Vec<&'static str> {
 
 /// The effects of a step besides the stage.
 pub(super) fn effects(before: &Run, after: &Run) -> Vec<&'static str> {
-    let (old, new) = (&before.desk, &after.desk);
+    let (old, new) = (&before.dispatch, &after.dispatch);
     let all = [
         (new.came_back > old.came_back, "next generation"),
         (new.excluded.len() > old.excluded.len(), "node excluded"),

@@ -13,13 +13,13 @@ use crate::input::Input;
 use crate::kept::Kept;
 use crate::now::Tick;
 use crate::place::Choice;
+use crate::recall::{self, Said};
 use crate::report::{self, Report, Standing, Stray};
-use crate::run::{Desk, Made, Results, Run, Takes, Wish};
+use crate::run::{Cancel, Dispatch, Made, Results, Run, Takes};
 use crate::stage::Stage;
 use crate::state::State;
 use crate::step;
 use crate::tests::{Lab, definition, run as id};
-use crate::withdrawal::{self, Said};
 use crate::{balance, clean, gone, needs};
 
 /// Time stands still: the order of steps does not depend on it.
@@ -105,10 +105,10 @@ impl World {
             takes: Takes::default(),
             resume: None,
         };
-        let desk = Desk::planned(one.then(|| NODES[0].to_owned()), after);
+        let dispatch = Dispatch::planned(one.then(|| NODES[0].to_owned()), after);
         self.take(vec![Change::Run(Arc::new(NewRun {
             made: Arc::new(made),
-            desk,
+            dispatch,
             rules: Arc::default(),
             spec: Arc::default(),
         }))]);
@@ -222,7 +222,7 @@ impl Steps<'_> {
 
     fn people(&mut self) {
         let run = self.from.run();
-        let wish = Wish {
+        let cancel = Cancel {
             asked_ms: NOW,
             author: "me".to_owned(),
             grace_ms: 0,
@@ -232,14 +232,14 @@ impl Steps<'_> {
         if run.phase().is_live() || run.forgotten() {
             self.push(
                 "a person cancels",
-                happens(run, Input::Cancel(wish.clone())),
+                happens(run, Input::Cancel(cancel.clone())),
             );
         }
         match self.from.next() {
             None if self.asked == Asked::OneNode => self.start_again(run.phase().is_live()),
             None => {}
             Some(next) if next.phase().is_live() => {
-                let changes = happens(next, Input::Cancel(wish));
+                let changes = happens(next, Input::Cancel(cancel));
                 self.with("a person cancels the next run", false, changes, |to| {
                     to.explored = true;
                 });
@@ -280,12 +280,13 @@ impl Steps<'_> {
         let run = self.from.run();
         let place = |choice| happens(run, Input::Choice(choice));
         if run.unplaced() {
-            let left = |name: &str| run.desk.later.iter().any(|one| one.node == name);
+            let left = |name: &str| run.dispatch.deferred.iter().any(|one| one.node == name);
             for (index, name) in NODES.iter().enumerate() {
-                let excluded = run.desk.excluded.iter().any(|other| other == name);
+                let excluded = run.dispatch.excluded.iter().any(|other| other == name);
                 // The nodes are alike: the first one is taken first.
                 let first = NODES[0];
-                let due = index == 0 || left(first) || run.desk.excluded.iter().any(|n| n == first);
+                let due =
+                    index == 0 || left(first) || run.dispatch.excluded.iter().any(|n| n == first);
                 if due && !excluded {
                     let changes = place(Choice::On((*name).to_owned()));
                     self.push("the placer chooses a node", changes);
@@ -293,7 +294,7 @@ impl Steps<'_> {
             }
             let nowhere = place(Choice::Nowhere("why".to_owned()));
             self.push("the placer finds no node", nowhere);
-            if !run.desk.refused.is_empty() {
+            if !run.dispatch.refused.is_empty() {
                 let never = place(Choice::Never("why".to_owned()));
                 self.push("all nodes have refused it", never);
             }
@@ -305,7 +306,7 @@ impl Steps<'_> {
                 self.push("its node is out of reach", back);
             }
         }
-        if run.put_off().is_some() {
+        if run.deferred().is_some() {
             let changes = happens(run, Input::SendOn { tick: tick() });
             self.push("another node has room", changes);
         }
@@ -323,9 +324,9 @@ impl Steps<'_> {
         let mut state = self.from.base.clone();
         for experiment in self.from.state.experiments.iter() {
             for run in &experiment.runs {
-                let desk = serde_json::to_vec(&Kept::of(run)).unwrap();
+                let dispatch = serde_json::to_vec(&Kept::of(run)).unwrap();
                 let facts = serde_json::to_vec(&*run.journal).unwrap();
-                let kept: Kept = serde_json::from_slice(&desk).unwrap();
+                let kept: Kept = serde_json::from_slice(&dispatch).unwrap();
                 let journal = Arc::new(serde_json::from_slice(&facts).unwrap());
                 let read = kept.run((*run.made).clone(), journal, Arc::clone(&run.rules));
                 state.put_run(read);
@@ -375,10 +376,10 @@ impl Steps<'_> {
         if !offered.is_empty() {
             self.push("it is offered", offered);
         }
-        let turn = run.desk.generation();
-        if hand_over::may_send(run, name, turn) {
+        let generation = run.dispatch.generation();
+        if hand_over::may_send(run, name, generation) {
             let request = Request {
-                turn,
+                generation,
                 asker: true,
                 again: hand_over::is_sent_again(run),
             };
@@ -402,7 +403,7 @@ impl Steps<'_> {
         }
         let (why, hint) = ("why".to_owned(), String::new());
         let accepted = Answer::Accepted { rules_version: 1 };
-        let later = Answer::Later {
+        let deferred = Answer::Later {
             why: why.clone(),
             hint: hint.clone(),
         };
@@ -413,9 +414,9 @@ impl Steps<'_> {
         };
         let answers = match node.there {
             There::Nothing if request.again => vec![Answer::Unknown],
-            There::Nothing if request.turn <= node.fence => vec![refused(true)],
-            There::Nothing => vec![accepted, later, refused(true), refused(false)],
-            There::Withdrawn => vec![refused(true)],
+            There::Nothing if request.generation <= node.fence => vec![refused(true)],
+            There::Nothing => vec![accepted, deferred, refused(true), refused(false)],
+            There::Recalled => vec![refused(true)],
             There::Waiting
             | There::Refused
             | There::Started
@@ -471,7 +472,7 @@ impl Steps<'_> {
             There::Ended | There::Settled if !sent => return,
             There::Ended => Standing::Ended,
             There::Settled => Standing::Settled,
-            There::TakenAway | There::Withdrawn => Standing::TakenAway,
+            There::TakenAway | There::Recalled => Standing::TakenAway,
         };
         self.report(index, standing);
         if node.there != There::Nothing && here {
@@ -545,7 +546,7 @@ impl Steps<'_> {
             There::Waiting | There::Refused | There::TakenAway => {
                 (Cancelled::NeverStarted, There::TakenAway)
             }
-            There::Withdrawn => (Cancelled::NeverStarted, There::Withdrawn),
+            There::Recalled => (Cancelled::NeverStarted, There::Recalled),
             There::Started if over => (Cancelled::Ended, There::Started),
             There::Started => (Cancelled::Asked, There::Started),
             There::Ended | There::Settled => (Cancelled::Ended, node.there),
@@ -573,7 +574,7 @@ impl Steps<'_> {
             );
             self.unheard("the node ends it, its answer is lost", told);
         }
-        if run.desk.left_behind.iter().any(|other| other == name) {
+        if run.dispatch.left_behind.iter().any(|other| other == name) {
             let node = name.to_owned();
             let changes = happens(run, Input::EndedThere { node });
             let label = "a node that it was left behind on ends it";
@@ -584,10 +585,10 @@ impl Steps<'_> {
     fn recall(&mut self, index: usize) {
         let (run, name, node) = (self.from.run(), NODES[index], &self.from.nodes[index]);
         let asker = node.request.is_some_and(|request| request.asker);
-        if asker || !withdrawal::is_leaving(run, name) || !needs::of(run).withdraw {
+        if asker || !recall::is_leaving(run, name) || !needs::of(run).recall {
             return;
         }
-        let asked = matches!(&run.desk.stage, Stage::Recalled { recall, .. } if recall.asked);
+        let asked = matches!(&run.dispatch.stage, Stage::Recalled { recall, .. } if recall.asked);
         if !asked {
             self.push(
                 "the node is about to be asked",
@@ -599,16 +600,16 @@ impl Steps<'_> {
             );
             return;
         }
-        let turn = run.desk.generation();
+        let generation = run.dispatch.generation();
         // What waits and no process of the node ever was to start leaves no trace.
         let answers = match node.there {
-            There::Nothing => vec![(Some(Said::Nothing), There::Nothing, turn)],
+            There::Nothing => vec![(Some(Said::Nothing), There::Nothing, generation)],
             There::Waiting => vec![
-                (Some(Said::Never), There::Withdrawn, node.fence),
-                (Some(Said::Nothing), There::Nothing, turn),
+                (Some(Said::Never), There::Recalled, node.fence),
+                (Some(Said::Nothing), There::Nothing, generation),
             ],
-            There::Refused | There::TakenAway | There::Withdrawn => {
-                vec![(Some(Said::Never), There::Withdrawn, node.fence)]
+            There::Refused | There::TakenAway | There::Recalled => {
+                vec![(Some(Said::Never), There::Recalled, node.fence)]
             }
             There::Started => vec![(Some(Said::Begun), There::Started, node.fence)],
             There::Ended | There::Settled => vec![(None, node.there, node.fence)],
@@ -633,7 +634,7 @@ impl Steps<'_> {
         let run = self.from.run();
         let input = Input::RecallAnswered {
             node: NODES[index].to_owned(),
-            generation: run.desk.generation(),
+            generation: run.dispatch.generation(),
             said,
             tick: tick(),
         };

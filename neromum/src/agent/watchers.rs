@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use nero_model::RunToken;
-use nero_wire::v1::KidCommand;
+use nero_wire::v1::WatcherCommand;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Agent;
@@ -11,7 +11,7 @@ use crate::runs::segments;
 
 /// An event of a watcher's connection, for the agent.
 #[derive(Debug)]
-pub enum KidNews {
+pub enum WatcherNews {
     /// The watcher began; the reply is whether its run is known.
     Attached {
         /// Names the connection.
@@ -21,7 +21,7 @@ pub enum KidNews {
         /// Number of the start.
         incarnation: u32,
         /// Sends commands to the watcher.
-        commands: mpsc::Sender<KidCommand>,
+        commands: mpsc::Sender<WatcherCommand>,
         /// Gets whether the run is known.
         answer: oneshot::Sender<bool>,
     },
@@ -51,15 +51,15 @@ pub enum KidNews {
 
 /// An attached watcher.
 #[derive(Debug)]
-pub struct Kid {
+pub struct Attached {
     pub(super) id: u64,
-    pub(super) commands: mpsc::Sender<KidCommand>,
+    pub(super) commands: mpsc::Sender<WatcherCommand>,
 }
 
 impl Agent {
-    pub(super) fn kid(&mut self, news: KidNews) {
+    pub(super) fn watcher(&mut self, news: WatcherNews) {
         match news {
-            KidNews::Attached {
+            WatcherNews::Attached {
                 id,
                 token,
                 incarnation,
@@ -68,7 +68,7 @@ impl Agent {
             } => {
                 let known = match self.entries.get_mut(&token) {
                     Some(entry) if incarnation >= entry.incarnation => {
-                        entry.kid = Some(Kid { id, commands });
+                        entry.watcher = Some(Attached { id, commands });
                         true
                     }
                     _ => false,
@@ -79,7 +79,7 @@ impl Agent {
                     self.look(token, incarnation);
                 }
             }
-            KidNews::Appended {
+            WatcherNews::Appended {
                 id,
                 token,
                 incarnation,
@@ -87,7 +87,7 @@ impl Agent {
                 offset,
                 data,
             } => self.appended(id, token, incarnation, segment, offset, data),
-            KidNews::Gone { id, token } => self.kid_gone(id, token),
+            WatcherNews::Gone { id, token } => self.watcher_gone(id, token),
         }
     }
 
@@ -103,7 +103,12 @@ impl Agent {
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
         };
-        if entry.kid.as_ref().is_none_or(|kid| kid.id != id) || incarnation != entry.incarnation {
+        if entry
+            .watcher
+            .as_ref()
+            .is_none_or(|watcher| watcher.id != id)
+            || incarnation != entry.incarnation
+        {
             return;
         }
         let known = entry
@@ -127,12 +132,16 @@ impl Agent {
         }
     }
 
-    fn kid_gone(&mut self, id: u64, token: RunToken) {
+    fn watcher_gone(&mut self, id: u64, token: RunToken) {
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
         };
-        if entry.kid.as_ref().is_some_and(|kid| kid.id == id) {
-            entry.kid = None;
+        if entry
+            .watcher
+            .as_ref()
+            .is_some_and(|watcher| watcher.id == id)
+        {
+            entry.watcher = None;
             let incarnation = entry.incarnation;
             self.look(token, incarnation);
             self.see_to_output(token);

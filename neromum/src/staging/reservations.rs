@@ -1,5 +1,5 @@
-//! Wishes: files that were asked for lately and are on their way to a run that
-//! does not name them yet. A sweep does not remove them. A task wishes for a
+//! Reservations: files that were asked for lately and are on their way to a run
+//! that does not name them yet. A sweep does not remove them. A task reserves a
 //! file before it looks for it; if a sweep was faster, the look shows that the
 //! file is gone.
 
@@ -12,7 +12,7 @@ use crate::config;
 
 /// Shared by the tasks that stage and by the sweep.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes(Arc<Mutex<Generations>>);
+pub struct Reservations(Arc<Mutex<Generations>>);
 
 /// Half of each hash suffices: a collision only keeps a file too many.
 #[derive(Debug, Default)]
@@ -26,11 +26,11 @@ impl Generations {
     fn turn(&mut self) {
         let since = *self.since.get_or_insert_with(Instant::now);
         let age = since.elapsed();
-        if age >= config::WISH_KEPT {
+        if age >= config::RESERVED_FOR {
             self.before = std::mem::take(&mut self.now);
             self.since = Some(Instant::now());
         }
-        if age >= 2 * config::WISH_KEPT {
+        if age >= 2 * config::RESERVED_FOR {
             self.before = HashSet::new();
         }
     }
@@ -47,32 +47,32 @@ fn key(hash: &[u8; 32]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-impl Wishes {
-    /// Wishes for a file that the caller is about to look for.
+impl Reservations {
+    /// Reserves a file that the caller is about to look for.
     pub fn add(&self, hash: &[u8; 32]) {
-        let mut wishes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        wishes.turn();
-        wishes.now.insert(key(hash));
+        let mut reservations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reservations.turn();
+        reservations.now.insert(key(hash));
     }
 
-    /// Whether the file was wished for lately.
+    /// Whether the file was reserved lately.
     pub fn has(&self, hash: &[u8; 32]) -> bool {
-        let wishes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        wishes.has(hash)
+        let reservations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reservations.has(hash)
     }
 
-    /// Removes files with these contents unless one of them is wished for;
-    /// returns whether they were removed. No wish can be made in between.
+    /// Removes files with these contents unless one of them is reserved;
+    /// returns whether they were removed. None can be reserved in between.
     ///
     /// # Errors
     /// Those of `remove`.
-    pub fn unless_wished<'a>(
+    pub fn unless_reserved<'a>(
         &self,
         mut hashes: impl Iterator<Item = &'a [u8; 32]>,
         remove: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<bool> {
-        let wishes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if hashes.any(|hash| wishes.has(hash)) {
+        let reservations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if hashes.any(|hash| reservations.has(hash)) {
             return Ok(false);
         }
         remove()?;
@@ -85,18 +85,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wished_for_is_not_removed() {
-        let wishes = Wishes::default();
-        wishes.add(&[1; 32]);
+    fn what_is_reserved_is_not_removed() {
+        let reservations = Reservations::default();
+        reservations.add(&[1; 32]);
         let mut removed = Vec::new();
         for hash in [[1; 32], [2; 32]] {
-            let done = wishes.unless_wished([hash].iter(), || {
+            let done = reservations.unless_reserved([hash].iter(), || {
                 removed.push(hash);
                 Ok(())
             });
             assert_eq!(done.unwrap(), hash == [2; 32]);
         }
         assert_eq!(removed, [[2; 32]]);
-        assert!(wishes.has(&[1; 32]) && !wishes.has(&[2; 32]));
+        assert!(reservations.has(&[1; 32]) && !reservations.has(&[2; 32]));
     }
 }

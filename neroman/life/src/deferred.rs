@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::now::{Moment, Tick};
-use super::run::Desk;
+use super::run::Dispatch;
 
 /// How long a run's node is passed over after the run left it for another node,
 /// in milliseconds: a full disk seldom empties within minutes, and each try
@@ -13,7 +13,7 @@ pub const PASSED_OVER_MS: i64 = 10 * 60 * 1000;
 
 /// A node's statement that it cannot take a run for now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Later {
+pub struct Deferral {
     pub node: String,
     /// The node's words, bounded.
     pub why: String,
@@ -31,13 +31,13 @@ pub struct Later {
 }
 
 /// Records that a node cannot take the run for now.
-pub(crate) fn said(desk: &mut Desk, node: &str, why: &str, now: &Moment) {
-    if let Some(known) = desk.put_off_by(node) {
+pub(crate) fn said(dispatch: &mut Dispatch, node: &str, why: &str, now: &Moment) {
+    if let Some(known) = dispatch.deferred_by(node) {
         why.clone_into(&mut known.why);
         return;
     }
-    desk.later.retain(|one| one.node != node);
-    desk.later.push(Later {
+    dispatch.deferred.retain(|one| one.node != node);
+    dispatch.deferred.push(Deferral {
         node: node.to_owned(),
         why: why.to_owned(),
         since_ms: now.ms,
@@ -48,32 +48,32 @@ pub(crate) fn said(desk: &mut Desk, node: &str, why: &str, now: &Moment) {
 }
 
 /// Records that the node took the run.
-pub(crate) fn taken(desk: &mut Desk, node: &str) {
-    let waits = |one: &Later| one.node == node && one.left_ms.is_none();
-    desk.later.retain(|one| !waits(one));
+pub(crate) fn taken(dispatch: &mut Dispatch, node: &str) {
+    let waits = |one: &Deferral| one.node == node && one.left_ms.is_none();
+    dispatch.deferred.retain(|one| !waits(one));
 }
 
 /// Records that the run leaves the node, to which it may come back.
-pub(crate) fn left(desk: &mut Desk, node: &str, why: &str, now: &Moment) {
-    if desk.put_off_by(node).is_none() {
-        said(desk, node, why, now);
+pub(crate) fn left(dispatch: &mut Dispatch, node: &str, why: &str, now: &Moment) {
+    if dispatch.deferred_by(node).is_none() {
+        said(dispatch, node, why, now);
     }
-    if let Some(later) = desk.put_off_by(node) {
-        later.left_ms = Some(now.ms);
-        later.left = Some(now.tick.clone());
+    if let Some(deferred) = dispatch.deferred_by(node) {
+        deferred.left_ms = Some(now.ms);
+        deferred.left = Some(now.tick.clone());
     }
 }
 
 /// Whether the run left any node within the last so many milliseconds.
-pub(crate) fn left_within(desk: &Desk, ms: i64, now: &Tick) -> bool {
-    let mut left = desk.later.iter().filter(|one| one.left_ms.is_some());
+pub(crate) fn left_within(dispatch: &Dispatch, ms: i64, now: &Tick) -> bool {
+    let mut left = dispatch.deferred.iter().filter(|one| one.left_ms.is_some());
     left.any(|one| now.since(one.left.as_ref()) < ms)
 }
 
 /// Whether the run left the node lately.
-pub(crate) fn passed_over(desk: &Desk, node: &str, now: &Tick) -> bool {
-    let lately = |one: &Later| now.since(one.left.as_ref()) < PASSED_OVER_MS;
-    let mut left = desk.later.iter().filter(|one| one.node == node);
+pub(crate) fn passed_over(dispatch: &Dispatch, node: &str, now: &Tick) -> bool {
+    let lately = |one: &Deferral| now.since(one.left.as_ref()) < PASSED_OVER_MS;
+    let mut left = dispatch.deferred.iter().filter(|one| one.node == node);
     left.any(|one| one.left_ms.is_some() && lately(one))
 }
 
@@ -95,59 +95,63 @@ mod tests {
 
     #[test]
     fn a_node_is_passed_over_for_a_while_after_the_run_left() {
-        let mut desk = Desk::default();
-        said(&mut desk, "a", "disk full", &at(0, "b", 1000));
-        said(&mut desk, "a", "disk fuller", &at(0, "b", 5000));
-        let known = &desk.later[0];
+        let mut dispatch = Dispatch::default();
+        said(&mut dispatch, "a", "disk full", &at(0, "b", 1000));
+        said(&mut dispatch, "a", "disk fuller", &at(0, "b", 5000));
+        let known = &dispatch.deferred[0];
         assert_eq!(known.since, Some(at(0, "b", 1000).tick));
         assert_eq!(known.why, "disk fuller");
         assert!(
-            !passed_over(&desk, "a", &at(0, "b", 6000).tick),
+            !passed_over(&dispatch, "a", &at(0, "b", 6000).tick),
             "still there"
         );
-        left(&mut desk, "a", "disk full", &at(0, "b", 7000));
-        let passed = |node, tick_ms| passed_over(&desk, node, &at(0, "b", tick_ms).tick);
+        left(&mut dispatch, "a", "disk full", &at(0, "b", 7000));
+        let passed = |node, tick_ms| passed_over(&dispatch, node, &at(0, "b", tick_ms).tick);
         assert!(passed("a", 7000) && !passed("b", 7000));
         assert!(passed("a", 7000 + PASSED_OVER_MS - 1));
         assert!(!passed("a", 7000 + PASSED_OVER_MS));
         // After a new hand-over the deferral begins anew.
-        said(&mut desk, "a", "disk full", &at(9, "b", 9000));
-        assert_eq!(desk.later.len(), 1);
-        let known = &desk.later[0];
+        said(&mut dispatch, "a", "disk full", &at(9, "b", 9000));
+        assert_eq!(dispatch.deferred.len(), 1);
+        let known = &dispatch.deferred[0];
         assert_eq!((known.since_ms, known.left_ms), (9, None));
-        taken(&mut desk, "a");
-        assert!(desk.later.is_empty());
+        taken(&mut dispatch, "a");
+        assert!(dispatch.deferred.is_empty());
     }
 
     #[test]
     fn no_step_of_the_wall_clock_changes_how_long_a_node_is_passed_over() {
         for step_ms in [-DAY_MS, 0, DAY_MS] {
-            let mut desk = Desk::default();
-            said(&mut desk, "a", "disk full", &at(DAY_MS, "b", 1000));
+            let mut dispatch = Dispatch::default();
+            said(&mut dispatch, "a", "disk full", &at(DAY_MS, "b", 1000));
             left(
-                &mut desk,
+                &mut dispatch,
                 "a",
                 "disk full",
                 &at(DAY_MS + step_ms, "b", 40_000),
             );
-            let known = &desk.later[0];
-            let later = at(DAY_MS - step_ms, "b", 100_000).tick;
-            assert_eq!(later.since(known.since.as_ref()), 99_000);
-            assert!(passed_over(&desk, "a", &later), "{step_ms}");
+            let known = &dispatch.deferred[0];
+            let deferred = at(DAY_MS - step_ms, "b", 100_000).tick;
+            assert_eq!(deferred.since(known.since.as_ref()), 99_000);
+            assert!(passed_over(&dispatch, "a", &deferred), "{step_ms}");
         }
     }
 
     #[test]
     fn after_a_restart_of_the_machine_and_of_an_older_build_time_counts_from_its_boot() {
-        let mut desk = Desk::default();
-        said(&mut desk, "a", "disk full", &at(0, "b", 1_000_000_000));
-        left(&mut desk, "a", "disk full", &at(0, "b", 1_000_000_000));
+        let mut dispatch = Dispatch::default();
+        said(&mut dispatch, "a", "disk full", &at(0, "b", 1_000_000_000));
+        left(&mut dispatch, "a", "disk full", &at(0, "b", 1_000_000_000));
         let soon = at(0, "c", 5000).tick;
-        assert_eq!(soon.since(desk.later[0].since.as_ref()), 5000);
-        assert!(passed_over(&desk, "a", &soon));
-        assert!(!passed_over(&desk, "a", &at(0, "c", PASSED_OVER_MS).tick));
+        assert_eq!(soon.since(dispatch.deferred[0].since.as_ref()), 5000);
+        assert!(passed_over(&dispatch, "a", &soon));
+        assert!(!passed_over(
+            &dispatch,
+            "a",
+            &at(0, "c", PASSED_OVER_MS).tick
+        ));
         let old = r#"{"node":"a","why":"disk full","since_ms":5,"left_ms":6}"#;
-        desk.later = vec![serde_json::from_str(old).unwrap()];
-        assert!(passed_over(&desk, "a", &soon));
+        dispatch.deferred = vec![serde_json::from_str(old).unwrap()];
+        assert!(passed_over(&dispatch, "a", &soon));
     }
 }

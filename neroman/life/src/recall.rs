@@ -1,20 +1,20 @@
-//! The withdrawal of a run from a node that has it, or may have it. It is recorded
+//! The recall of a run from a node that has it, or may have it. It is recorded
 //! before the node is asked, and over when the node has promised that it never
 //! starts the run. If neroman or neromum dies in between, the node is asked again
 //! and answers the same.
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{Change, desk_changed};
-use super::later;
+use super::change::{Change, dispatch_changed};
+use super::deferred;
 use super::now::Moment;
 use super::refusal::{self, Leaves, Refusal, become_so};
-use super::run::{Desk, Run};
+use super::run::{Dispatch, Run};
 use super::stage::{Handing, Stage};
 
-/// The reason of a withdrawal, and its progress.
+/// The reason of a recall, and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Withdrawal {
+pub struct Recall {
     pub refusal: Refusal,
     /// Whether it may come back if the node has nothing of it: the node could not
     /// take it for now.
@@ -39,7 +39,7 @@ pub(crate) enum Cause {
     RoomElsewhere,
 }
 
-impl Withdrawal {
+impl Recall {
     pub(crate) fn cause(&self) -> Cause {
         match (self.passes, self.to.is_empty()) {
             (_, false) => Cause::RoomElsewhere,
@@ -62,16 +62,16 @@ pub enum Said {
 
 /// Records that a node which accepted a run refuses it: another node of its group
 /// gets it, or it ends.
-pub(crate) fn refused(run: &Run, desk: &mut Desk, why: String, at_ms: i64) {
-    if !may_leave(run, desk) {
-        desk.never_starts(why, at_ms);
+pub(crate) fn refused(run: &Run, dispatch: &mut Dispatch, why: String, at_ms: i64) {
+    if !may_leave(run, dispatch) {
+        dispatch.never_starts(why, at_ms);
         return;
     }
     let node = run.node_word().to_owned();
-    desk.why = format!("refused by {node}: {why}; another node may get it");
-    let asked = matches!(&desk.stage, Stage::Recalled { recall, .. } if recall.asked);
-    desk.stage = Stage::Recalled {
-        recall: Withdrawal {
+    dispatch.why = format!("refused by {node}: {why}; another node may get it");
+    let asked = matches!(&dispatch.stage, Stage::Recalled { recall, .. } if recall.asked);
+    dispatch.stage = Stage::Recalled {
+        recall: Recall {
             refusal: Refusal {
                 node: node.clone(),
                 why,
@@ -87,48 +87,48 @@ pub(crate) fn refused(run: &Run, desk: &mut Desk, why: String, at_ms: i64) {
     };
 }
 
-/// Withdraws a run that its node cannot take for now.
-pub(crate) fn put_off(run: &Run, now: &Moment) -> Vec<Change> {
-    let Some(later) = run.put_off() else {
+/// Recalls a run that its node cannot take for now.
+pub(crate) fn deferred(run: &Run, now: &Moment) -> Vec<Change> {
+    let Some(deferred) = run.deferred() else {
         return Vec::new();
     };
     let refusal = Refusal {
-        node: later.node.clone(),
-        why: later.why.clone(),
+        node: deferred.node.clone(),
+        why: deferred.why.clone(),
         hint: String::new(),
         at_ms: now.ms,
     };
     if run.movable() {
         return refusal::turn_back(run, refusal, &Leaves::ForNow(now));
     }
-    let mut desk = run.desk.clone();
-    desk.stage = Stage::Recalled {
-        node: later.node.clone(),
-        recall: Withdrawal {
+    let mut dispatch = run.dispatch.clone();
+    dispatch.stage = Stage::Recalled {
+        node: deferred.node.clone(),
+        recall: Recall {
             refusal,
             passes: true,
             to: String::new(),
             asked: false,
         },
-        from: desk.stage.handing(),
+        from: dispatch.stage.handing(),
     };
-    vec![become_so(run, desk)]
+    vec![become_so(run, dispatch)]
 }
 
 /// Whether another node may have the run after its own gave its promise.
-fn may_leave(run: &Run, desk: &Desk) -> bool {
-    run.of_several() && desk.stage.is_before_start() && desk.wish.is_none()
+fn may_leave(run: &Run, dispatch: &Dispatch) -> bool {
+    run.of_several() && dispatch.stage.is_before_start() && dispatch.cancel.is_none()
 }
 
 /// Whether a run is to leave this node, which has not given its promise.
 pub fn is_leaving(run: &Run, node: &str) -> bool {
-    run.desk.leaves() && run.node() == Some(node)
+    run.dispatch.leaves() && run.node() == Some(node)
 }
 
 /// Records that the node may have been asked for its promise.
 pub(crate) fn asked(run: &Run) -> Option<Change> {
-    desk_changed(run, |desk| {
-        if let Stage::Recalled { recall, .. } = &mut desk.stage {
+    dispatch_changed(run, |dispatch| {
+        if let Stage::Recalled { recall, .. } = &mut dispatch.stage {
             recall.asked = true;
         }
     })
@@ -142,10 +142,10 @@ pub(crate) fn answered(
     said: Said,
     now: &Moment,
 ) -> Vec<Change> {
-    if run.node() != Some(node) || run.desk.generation() != generation {
+    if run.node() != Some(node) || run.dispatch.generation() != generation {
         return Vec::new();
     }
-    let Stage::Recalled { recall, .. } = &run.desk.stage else {
+    let Stage::Recalled { recall, .. } = &run.dispatch.stage else {
         return Vec::new();
     };
     if said == Said::Begun {
@@ -168,7 +168,7 @@ pub(crate) fn answered(
 /// Keeps the run on a node that cannot give its promise; a run that it refused
 /// ends.
 pub(crate) fn cannot(run: &Run) -> Vec<Change> {
-    let Stage::Recalled { recall, .. } = &run.desk.stage else {
+    let Stage::Recalled { recall, .. } = &run.dispatch.stage else {
         return Vec::new();
     };
     let why = recall.refusal.why.clone();
@@ -177,17 +177,17 @@ pub(crate) fn cannot(run: &Run) -> Vec<Change> {
         Cause::RoomElsewhere => return stays(run, String::new()),
         Cause::CannotStart => {}
     }
-    let mut desk = run.desk.clone();
+    let mut dispatch = run.dispatch.clone();
     let at_ms = recall.refusal.at_ms;
-    desk.never_starts(why, at_ms);
-    vec![become_so(run, desk)]
+    dispatch.never_starts(why, at_ms);
+    vec![become_so(run, dispatch)]
 }
 
 /// Keeps the run on its node.
 fn stays(run: &Run, why: String) -> Vec<Change> {
-    let mut desk = run.desk.clone();
-    desk.stage.keep();
-    desk.why = why;
-    later::taken(&mut desk, run.node_word());
-    vec![become_so(run, desk)]
+    let mut dispatch = run.dispatch.clone();
+    dispatch.stage.keep();
+    dispatch.why = why;
+    deferred::taken(&mut dispatch, run.node_word());
+    vec![become_so(run, dispatch)]
 }

@@ -1,5 +1,5 @@
-//! Withdraws runs that another node may get: this node promises that it never
-//! starts them. The promise is a wish on the disk, as for an abort, so it
+//! Recalls runs that another node may get: this node promises that it never
+//! starts them. The promise is a cancel request on the disk, as for an abort, so it
 //! outlives every process. Then the spec gets another name, so that a take-over
 //! and the sweep see no run in the folder. For a run without a folder here, only
 //! requests that are still at work could break the promise, and they die with
@@ -11,24 +11,24 @@ use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 
 use super::Agent;
-use super::control::{Outcome, Target, Wish};
+use super::control::{Cancel, Outcome, Target};
 use super::follow::Adopted;
 use super::hand_over::NEVER_AGAIN;
 use crate::core::Stage;
 use crate::core::decide::Decision;
-use crate::runs::spec::{self, was_withdrawn};
+use crate::runs::spec::{self, was_recalled};
 
 impl Agent {
-    /// Withdraws a run unless it was started. `Ended` means that there is no
+    /// Recalls a run unless it was started. `Ended` means that there is no
     /// promise: the run's records show its end.
     ///
     /// # Errors
-    /// When the disk refuses the wish, or the run's files cannot be read.
-    pub(super) fn withdraw_one(
+    /// When the disk refuses the cancel request, or the run's files cannot be read.
+    pub(super) fn recall_one(
         &mut self,
         target: Target,
-        turn: u32,
-        wish: &Wish,
+        generation: u32,
+        cancel: &Cancel,
     ) -> io::Result<Outcome> {
         let Target { token, id } = target;
         if self.core.run(&token).is_none() {
@@ -38,8 +38,8 @@ impl Agent {
                     return Ok(Outcome::Ended);
                 }
                 Adopted::Unknown => {
-                    self.admission.turn_away(token, turn);
-                    return Ok(match was_withdrawn(&self.run_dir(id), token) {
+                    self.admission.recall(token, generation);
+                    return Ok(match was_recalled(&self.run_dir(id), token) {
                         true => Outcome::NeverStarted,
                         false => Outcome::UnknownRun,
                     });
@@ -57,30 +57,30 @@ impl Agent {
         if self.refused_after_a_claim(&token) {
             return Ok(Outcome::Ended);
         }
-        self.never_start(token, wish)
+        self.never_start(token, cancel)
     }
 
     /// Makes sure that the run never starts here. A shim of a dead launcher may
     /// be on its way, whichever neromum launched it: either its claim exists
-    /// before the wish, or it finds the wish.
-    fn never_start(&mut self, token: RunToken, wish: &Wish) -> io::Result<Outcome> {
-        let Some((id, withdrawn)) = self.entries.get(&token).map(|one| (one.id, one.withdrawn))
+    /// before the cancel request, or it finds the cancel request.
+    fn never_start(&mut self, token: RunToken, cancel: &Cancel) -> io::Result<Outcome> {
+        let Some((id, recalled)) = self.entries.get(&token).map(|one| (one.id, one.recalled))
         else {
             return Ok(Outcome::UnknownRun);
         };
         let run_dir = self.run_dir(id);
-        // A later claim finds this wish.
+        // A later claim finds this cancel request.
         let first = run_dir.join(names::CONTROL).join("cancel.1");
-        let wished = first.symlink_metadata().is_ok();
-        if withdrawn && wished {
+        let cancelled = first.symlink_metadata().is_ok();
+        if recalled && cancelled {
             self.give_away(token, id);
             return Ok(Outcome::NeverStarted);
         }
         if self.began(token)? {
             return Ok(Outcome::GoesOn);
         }
-        if !wished {
-            match self.write_cancel(token, wish) {
+        if !cancelled {
+            match self.write_cancel(token, cancel) {
                 // The run's folder was removed, so no start can be made from it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !run_dir.exists() => {}
                 made => drop(made?),
@@ -90,9 +90,9 @@ impl Agent {
                 return Ok(Outcome::Asked);
             }
         }
-        tracing::info!(run = %id, "withdrawn: another node may have the run");
+        tracing::info!(run = %id, "recalled: another node may have the run");
         self.core.cancel(token);
-        self.admission.turn_away(token, NEVER_AGAIN);
+        self.admission.recall(token, NEVER_AGAIN);
         self.give_away(token, id);
         Ok(Outcome::NeverStarted)
     }
@@ -100,17 +100,17 @@ impl Agent {
     /// Makes the folder belong to no run. The promise holds without that, too.
     fn give_away(&mut self, token: RunToken, id: RunId) {
         if let Some(entry) = self.entries.get_mut(&token) {
-            entry.withdrawn = true;
+            entry.recalled = true;
         }
         // The spec is missing or another run's: the folder was given away before.
         if spec::read(&self.setup.paths, id, token).is_err_and(|error| !error.may_pass) {
             return;
         }
         let run_dir = self.run_dir(id);
-        match std::fs::rename(run_dir.join(names::SPEC), run_dir.join(names::WITHDRAWN)) {
+        match std::fs::rename(run_dir.join(names::SPEC), run_dir.join(names::RECALLED)) {
             Ok(()) => {}
             Err(error) => {
-                tracing::warn!(run = %id, %error, "a withdrawn run lies there as if it were to start");
+                tracing::warn!(run = %id, %error, "a recalled run lies there as if it were to start");
             }
         }
     }
@@ -130,9 +130,10 @@ impl Agent {
             return Ok(false);
         };
         let taken_away = self.core.run(&token).map(|run| &run.stage) == Some(&Stage::TakenAway);
-        // The shim of a run that was taken away recorded that it found the wish.
-        let found_the_wish = taken_away && facts.not_started && !facts.started;
-        if !facts.claimed || found_the_wish {
+        // The shim of a run that was taken away recorded that it found the cancel
+        // request.
+        let found_the_cancel = taken_away && facts.not_started && !facts.started;
+        if !facts.claimed || found_the_cancel {
             return Ok(false);
         }
         self.core.began_after_all(token, incarnation);

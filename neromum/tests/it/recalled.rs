@@ -1,4 +1,4 @@
-//! Runs that are withdrawn because another node may have them: a run that was
+//! Runs that are recalled because another node may have them: a run that was
 //! not started here never is, whichever process dies, and a run that was
 //! started goes on.
 
@@ -16,17 +16,17 @@ use rustix::process::Signal;
 
 use crate::rig::{Follower, Known, Mum, Node, kill, reference, wait_for, wait_until_forgotten};
 
-async fn withdraw(mum: &mut Mum, spec: &RunSpec, turn: u32) -> Outcome {
-    let request = request(&[spec], turn);
+async fn recall(mum: &mut Mum, spec: &RunSpec, generation: u32) -> Outcome {
+    let request = request(&[spec], generation);
     let reply = mum.client.cancel(request).await.unwrap().into_inner();
     reply.runs[0].outcome()
 }
 
-fn request(specs: &[&RunSpec], turn: u32) -> CancelRequest {
+fn request(specs: &[&RunSpec], generation: u32) -> CancelRequest {
     CancelRequest {
         request: nero_model::RequestId::random().to_vec(),
         runs: specs.iter().map(|spec| reference(spec)).collect(),
-        withdraw: turn,
+        recall: generation,
         ..CancelRequest::default()
     }
 }
@@ -34,8 +34,8 @@ fn request(specs: &[&RunSpec], turn: u32) -> CancelRequest {
 /// Checks that the run is not accepted again, by any turn, and that neroman
 /// learns that another node may have it.
 async fn comes_in_no_more(mum: &mut Mum, spec: &RunSpec) {
-    for turn in [1, 2] {
-        let reply = mum.hand_over(vec![of_turn(turn, spec)]).await;
+    for generation in [1, 2] {
+        let reply = mum.hand_over(vec![of_generation(generation, spec)]).await;
         assert!(reply.accepted.is_empty(), "{reply:?}");
         assert!(reply.refused[0].only_here, "{reply:?}");
     }
@@ -51,9 +51,9 @@ async fn told_folders(mum: &mut Mum) -> Vec<RunFolder> {
     told
 }
 
-fn of_turn(turn: u32, spec: &RunSpec) -> RunSpec {
+fn of_generation(generation: u32, spec: &RunSpec) -> RunSpec {
     RunSpec {
-        turn,
+        generation,
         ..spec.clone()
     }
 }
@@ -68,7 +68,7 @@ async fn refused(node: &mut Node) -> (Mum, Follower, RunSpec, PathBuf) {
     let in_the_way = node.paths.mum().join("no-params.json");
     fs::create_dir_all(&in_the_way).unwrap();
     let mut mum = node.start().await;
-    let spec = of_turn(1, &node.sh(1, "echo x >> ../starts"));
+    let spec = of_generation(1, &node.sh(1, "echo x >> ../starts"));
     mum.accept(&[&spec]).await;
     let mut follower = mum.follow(Known::default()).await;
     follower.stage(&spec, Stage::Refused).await;
@@ -84,10 +84,10 @@ async fn another_ends(node: &Node, mum: &mut Mum, follower: &mut Follower, numbe
 }
 
 #[tokio::test]
-async fn a_refused_run_is_withdrawn_and_never_starts_whoever_dies() {
+async fn a_refused_run_is_recalled_and_never_starts_whoever_dies() {
     let mut node = Node::new();
     let (mut mum, mut follower, spec, in_the_way) = refused(&mut node).await;
-    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+    assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::NeverStarted);
     follower.stage(&spec, Stage::TakenAway).await;
     fs::remove_dir(&in_the_way).unwrap();
     // Its answer may have been lost, and a request may still be at work.
@@ -99,7 +99,7 @@ async fn a_refused_run_is_withdrawn_and_never_starts_whoever_dies() {
     let mut follower = mum.follow(Known::default()).await;
     let other = another_ends(&node, &mut mum, &mut follower, 9).await;
     assert_eq!(follower.of(&spec).stage(), Stage::TakenAway);
-    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+    assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::NeverStarted);
     // Only its folder proves that for a closed run.
     follower.close(&[&spec, &other]).await;
     wait_until_forgotten(&mut mum).await;
@@ -108,7 +108,7 @@ async fn a_refused_run_is_withdrawn_and_never_starts_whoever_dies() {
             node.kill_mum();
             mum = node.start().await;
         }
-        assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+        assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::NeverStarted);
         comes_in_no_more(&mut mum, &spec).await;
     }
     let told = told_folders(&mut mum).await;
@@ -137,7 +137,7 @@ async fn a_word_that_the_disk_refused_is_on_it_before_it_is_given_after_a_kill()
     }
     node.kill_mum();
     let mut mum = node.start().await;
-    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::Unspecified);
+    assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::Unspecified);
     assert!(node.run_dir(&spec).join("spec").exists());
     fs::remove_file(&control).unwrap();
     fs::rename(&away, &control).unwrap();
@@ -149,7 +149,7 @@ async fn a_word_that_the_disk_refused_is_on_it_before_it_is_given_after_a_kill()
 }
 
 #[tokio::test]
-async fn neromum_dies_wherever_a_run_is_withdrawn_and_the_run_is_withdrawn() {
+async fn neromum_dies_wherever_a_run_is_recalled_and_the_run_is_recalled() {
     let spoilt_ledger = |node: &Node| fs::remove_dir_all(node.paths.mum().join("ledger")).unwrap();
     let back = |node: &Node, spec: &RunSpec| {
         let run_dir = node.run_dir(spec);
@@ -165,12 +165,12 @@ async fn neromum_dies_wherever_a_run_is_withdrawn_and_the_run_is_withdrawn() {
     for spoil in [before_the_spec_went, without_ledger, both] {
         let mut node = Node::new();
         let (mut mum, _, spec, in_the_way) = refused(&mut node).await;
-        assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+        assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::NeverStarted);
         fs::remove_dir(&in_the_way).unwrap();
         node.kill_mum();
         spoil(&node, &spec);
         let mut mum = node.start().await;
-        assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+        assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::NeverStarted);
         comes_in_no_more(&mut mum, &spec).await;
         assert!(told_folders(&mut mum).await.is_empty());
         let mut follower = mum.follow(Known::default()).await;
@@ -187,22 +187,22 @@ async fn a_run_whose_spec_went_before_the_ledger_had_it_is_not_lost() {
     // The ledger has the cancel request, but not yet that the run is taken
     // away.
     fs::rename(run_dir.join("control"), run_dir.join("away")).unwrap();
-    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::Unspecified);
+    assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::Unspecified);
     node.kill_mum();
     fs::rename(run_dir.join("away"), run_dir.join("control")).unwrap();
     fs::rename(run_dir.join("spec"), run_dir.join("withdrawn")).unwrap();
     let mut mum = node.start().await;
     let mut follower = mum.follow(Known::default()).await;
     follower.stage(&spec, Stage::TakenAway).await;
-    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+    assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::NeverStarted);
     assert!(run_dir.join("control/cancel.1").exists());
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_withdrawn_run_goes_when_it_is_old() {
+async fn what_is_left_of_a_recalled_run_goes_when_it_is_old() {
     let mut node = Node::new();
     let (mut mum, _, spec, _) = refused(&mut node).await;
-    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+    assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::NeverStarted);
     let sweep = CleanRequest {
         store: true,
         ..CleanRequest::default()
@@ -211,16 +211,16 @@ async fn what_is_left_of_a_withdrawn_run_goes_when_it_is_old() {
     assert!(reply.notes.is_empty(), "{reply:?}");
     let run_dir = node.run_dir(&spec);
     assert!(run_dir.exists());
-    let wish = fs::File::open(run_dir.join("control/cancel.1")).unwrap();
+    let cancel = fs::File::open(run_dir.join("control/cancel.1")).unwrap();
     let old = SystemTime::now() - Duration::from_secs(8 * 24 * 3600);
-    wish.set_modified(old).unwrap();
+    cancel.set_modified(old).unwrap();
     let reply = mum.client.clean(sweep).await.unwrap().into_inner();
     assert!(reply.freed_files > 0, "{reply:?}");
     assert!(!run_dir.exists());
 }
 
 #[tokio::test]
-async fn a_refusal_that_neromum_forgot_is_withdrawn_or_the_run_goes_on_and_says_so() {
+async fn a_refusal_that_neromum_forgot_is_recalled_or_the_run_goes_on_and_says_so() {
     let mut node = Node::new();
     let (_, _, spec, in_the_way) = refused(&mut node).await;
     node.kill_mum();
@@ -228,7 +228,7 @@ async fn a_refusal_that_neromum_forgot_is_withdrawn_or_the_run_goes_on_and_says_
     let mut mum = node.start().await;
     let mut follower = mum.follow(Known::default()).await;
     follower.settled(&[&spec]).await;
-    let outcome = withdraw(&mut mum, &spec, 1).await;
+    let outcome = recall(&mut mum, &spec, 1).await;
     assert_eq!(outcome, Outcome::Ended, "it was started after all");
     assert_eq!(follower.of(&spec).count(RecordKind::JobStarted), 1);
     assert!(!node.run_dir(&spec).join("control/cancel.1").exists());
@@ -259,8 +259,8 @@ async fn what_waits_is_taken_away_and_what_runs_goes_on() {
     mum.accept(&[&first, &second]).await;
     let mut follower = mum.follow(Known::default()).await;
     follower.stage(&first, Stage::Running).await;
-    assert_eq!(withdraw(&mut mum, &first, 1).await, Outcome::GoesOn);
-    assert_eq!(withdraw(&mut mum, &second, 1).await, Outcome::NeverStarted);
+    assert_eq!(recall(&mut mum, &first, 1).await, Outcome::GoesOn);
+    assert_eq!(recall(&mut mum, &second, 1).await, Outcome::NeverStarted);
     follower.stage(&second, Stage::TakenAway).await;
     fs::write(node.run_dir(&first).join("go"), "").unwrap();
     follower.settled(&[&first]).await;
@@ -272,13 +272,13 @@ async fn what_waits_is_taken_away_and_what_runs_goes_on() {
 async fn a_run_that_never_got_here_comes_in_by_a_later_turn_alone() {
     let mut node = Node::new();
     let mut mum = node.start().await;
-    let spec = of_turn(1, &node.sh(1, "true"));
-    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::UnknownRun);
+    let spec = of_generation(1, &node.sh(1, "true"));
+    assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::UnknownRun);
     // A request of that turn that was on its way.
     let reply = mum.hand_over(vec![spec.clone()]).await;
     assert!(reply.accepted.is_empty(), "{reply:?}");
     assert!(!node.run_dir(&spec).exists());
-    let again = of_turn(2, &spec);
+    let again = of_generation(2, &spec);
     mum.accept(&[&again]).await;
     let mut follower = mum.follow(Known::default()).await;
     follower.settled(&[&again]).await;
@@ -295,14 +295,14 @@ async fn a_later_turn_does_not_wait_for_what_an_earlier_one_left() {
         frame::create(FrameKind::Spec, &run_dir.join("spec"), spec).unwrap();
     };
     // A folder of that turn whose request died before it removed the folder.
-    let first = of_turn(1, &node.sh(1, "true"));
-    assert_eq!(withdraw(&mut mum, &first, 1).await, Outcome::UnknownRun);
+    let first = of_generation(1, &node.sh(1, "true"));
+    assert_eq!(recall(&mut mum, &first, 1).await, Outcome::UnknownRun);
     left(&first);
     comes_in_no_more(&mut mum, &first).await;
     // A folder of this very turn, from a request that lost its asker.
-    let second = of_turn(1, &node.sh(2, "true"));
-    assert_eq!(withdraw(&mut mum, &second, 1).await, Outcome::UnknownRun);
-    let second = of_turn(2, &second);
+    let second = of_generation(1, &node.sh(2, "true"));
+    assert_eq!(recall(&mut mum, &second, 1).await, Outcome::UnknownRun);
+    let second = of_generation(2, &second);
     left(&second);
     mum.accept(&[&second]).await;
     let mut follower = mum.follow(Known::default()).await;
@@ -326,7 +326,7 @@ fn claim(node: &Node, spec: &RunSpec) {
 async fn a_claim_of_a_shim_whose_launcher_died_keeps_a_refused_run_here() {
     let mut node = Node::new();
     let mut mum = node.start().await;
-    let spec = of_turn(1, &node.sh(1, "true"));
+    let spec = of_generation(1, &node.sh(1, "true"));
     let mut follower = mum.follow(Known::default()).await;
     another_ends(&node, &mut mum, &mut follower, 9).await;
     let launcher = node.launcher().await;
@@ -344,17 +344,17 @@ async fn a_claim_of_a_shim_whose_launcher_died_keeps_a_refused_run_here() {
     kill(launcher, Signal::KILL);
     follower.stage(&spec, Stage::Refused).await;
     claim(&node, &spec);
-    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::GoesOn);
+    assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::GoesOn);
     assert!(!node.run_dir(&spec).join("control/cancel.1").exists());
     let told = |known: &Known| known.runs[&spec.token].count(RecordKind::Claimed) == 1;
     follower.until(told).await;
 }
 
 #[tokio::test]
-async fn a_claim_that_comes_after_the_word_finds_the_wish_and_changes_nothing() {
+async fn a_claim_that_comes_after_the_word_finds_the_cancel_and_changes_nothing() {
     let mut node = Node::new();
     let (mut mum, mut follower, spec, _) = refused(&mut node).await;
-    assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+    assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::NeverStarted);
     claim(&node, &spec);
     for dies in [false, true] {
         if dies {
@@ -362,7 +362,7 @@ async fn a_claim_that_comes_after_the_word_finds_the_wish_and_changes_nothing() 
             mum = node.start().await;
             follower = mum.follow(Known::default()).await;
         }
-        assert_eq!(withdraw(&mut mum, &spec, 1).await, Outcome::NeverStarted);
+        assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::NeverStarted);
         follower.stage(&spec, Stage::TakenAway).await;
         assert_eq!(follower.of(&spec).count(RecordKind::Claimed), 0);
     }
@@ -382,7 +382,7 @@ async fn a_claim_that_an_earlier_start_of_neromum_brought_about_keeps_the_run_he
     let mut follower = mum.follow(Known::default()).await;
     follower.stage(&second, Stage::Waiting).await;
     claim(&node, &second);
-    assert_eq!(withdraw(&mut mum, &second, 1).await, Outcome::GoesOn);
+    assert_eq!(recall(&mut mum, &second, 1).await, Outcome::GoesOn);
     assert!(!node.run_dir(&second).join("control/cancel.1").exists());
     let told = |known: &Known| known.runs[&second.token].count(RecordKind::Claimed) == 1;
     follower.until(told).await;

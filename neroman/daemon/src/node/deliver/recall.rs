@@ -14,18 +14,18 @@ use crate::node::follow::run_ref;
 use nero_life::change::Change;
 use nero_life::input::Input;
 use nero_life::now::Tick;
+use nero_life::recall::{self, Said};
 use nero_life::run::Run;
 use nero_life::state::State;
 use nero_life::step;
-use nero_life::withdrawal::{self, Said};
 
 /// Runs of one request: each costs the node a file.
 pub(super) const RUNS_MAX: usize = 256;
 
 impl Deliver {
-    /// Withdraws runs from the node; a node that does not know withdrawals
+    /// Recalls runs from the node; a node that does not know recalls
     /// keeps them.
-    pub(super) async fn withdraw(&mut self, runs: &[RunId]) -> Result<(), Failure> {
+    pub(super) async fn recall(&mut self, runs: &[RunId]) -> Result<(), Failure> {
         if !self.peer.gives_back {
             return self.keep(runs).await;
         }
@@ -43,22 +43,22 @@ impl Deliver {
             })
             .await?;
         let state = self.ledger.state();
-        let mut turns: BTreeMap<u32, Vec<v1::RunRef>> = BTreeMap::new();
+        let mut generations: BTreeMap<u32, Vec<v1::RunRef>> = BTreeMap::new();
         for id in runs {
             let Some(run) = leaving(&state, &self.settings.name, *id) else {
                 continue;
             };
-            turns
+            generations
                 .entry(run.generation())
                 .or_default()
                 .push(run_ref(run));
         }
-        for (turn, runs) in turns {
+        for (generation, runs) in generations {
             let mut request = tonic::Request::new(v1::CancelRequest {
                 request: nero_model::RequestId::random().to_vec(),
                 runs,
                 author: "another node may have it".to_owned(),
-                withdraw: turn,
+                recall: generation,
                 ..v1::CancelRequest::default()
             });
             request.set_timeout(PATIENCE);
@@ -83,7 +83,7 @@ impl Deliver {
             let tick = self.settings.clock.moment().tick;
             self.ledger
                 .note(false, move |state, now_ms| {
-                    answered(state, (&node, turn), &reply, &tick, now_ms)
+                    answered(state, (&node, generation), &reply, &tick, now_ms)
                 })
                 .await?;
             // Without a receiver the connection is over; the node reports its
@@ -109,7 +109,7 @@ impl Deliver {
 /// The run, if it is to leave this node.
 fn leaving<'a>(state: &'a State, node: &str, id: RunId) -> Option<&'a Run> {
     let run = state.run(id)?;
-    withdrawal::is_leaving(run, node).then_some(run)
+    recall::is_leaving(run, node).then_some(run)
 }
 
 fn answered(

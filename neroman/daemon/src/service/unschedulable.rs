@@ -161,7 +161,7 @@ impl Man {
     fn look(&self, asking: &[Asking]) -> (Vec<String>, BTreeSet<String>) {
         let config = self.nodes.usable_config();
         let figures = self.nodes.figures(&self.ledger.state());
-        let mut hopeless = Alike::default();
+        let mut unschedulable = Alike::default();
         let mut unknown = BTreeSet::new();
         let mut last: Option<(&Asking, Outlook)> = None;
         for one in asking {
@@ -172,13 +172,13 @@ impl Man {
                 _ => Outlook::of(&config, &figures, &one.word, &one.takes, &[]),
             };
             if let Some(why) = outlook.never() {
-                hopeless.add(&one.word, &why, one.id);
+                unschedulable.add(&one.word, &why, one.id);
             } else if outlook.may.is_empty() && one.waits && one.demands() {
                 unknown.extend(outlook.unknown.iter().cloned());
             }
             last = Some((one, outlook));
         }
-        (never_lines(hopeless).collect(), unknown)
+        (never_lines(unschedulable).collect(), unknown)
     }
 }
 
@@ -299,7 +299,7 @@ impl Stuck {
         runs: &[&Run],
         nodes: &Nodes<'_>,
     ) -> (Vec<String>, Option<Duration>) {
-        let mut hopeless = Alike::default();
+        let mut unschedulable = Alike::default();
         let mut waiting = Alike::default();
         let mut again: Option<u64> = None;
         // Runs of one command mostly have the same demands.
@@ -318,7 +318,7 @@ impl Stuck {
             };
             if let Some(why) = outlook.never() {
                 self.never.insert(id);
-                hopeless.add(&run.made.node, &why, id);
+                unschedulable.add(&run.made.node, &why, id);
             } else if !self.away.contains(&id) {
                 match outlook.away(nodes.known, nodes.boot_ms) {
                     Ok(()) => {
@@ -336,7 +336,7 @@ impl Stuck {
         let waiting = waiting
             .untold(&mut self.told)
             .lines(|_| ["it", "them"].map(|what| format!("no node takes {what} now")));
-        let lines = never_lines(hopeless).chain(waiting).collect();
+        let lines = never_lines(unschedulable).chain(waiting).collect();
         (lines, again.map(Duration::from_millis))
     }
 }

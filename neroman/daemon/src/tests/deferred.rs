@@ -18,11 +18,11 @@ fn waits_for(view: &ExperimentView) -> bool {
 #[tokio::test]
 async fn a_run_that_its_node_cannot_take_for_long_goes_to_one_that_can() {
     let rig = both().await;
-    rig.node("alpha").put_off("no room on alpha");
+    rig.node("alpha").defer("no room on alpha");
     start_on(&rig, "1", "both").await.unwrap();
     let token = rig.node("beta").token(1, 1).await;
-    rig.node("alpha").withdrawn(&token).await;
-    assert_eq!(rig.node("beta").spec(&token).turn, 2);
+    rig.node("alpha").recalled(&token).await;
+    assert_eq!(rig.node("beta").spec(&token).generation, 2);
     let history = rig.history("1").await;
     let order = [
         "1.1: placed on alpha",
@@ -47,7 +47,7 @@ async fn three() -> Rig {
     for (name, cpus) in [("alpha", 4.0), ("beta", 1.0), ("gamma", 2.0)] {
         rig.node(name).has_cpus(cpus);
     }
-    rig.node("alpha").put_off("no room on alpha");
+    rig.node("alpha").defer("no room on alpha");
     rig.write("collection: lab\ncommand: echo\n+a: {}\n+b: {}\n+c: {}\n+d: {}\n");
     rig.add().await;
     runs_there(&rig, "gamma", 4).await;
@@ -63,7 +63,7 @@ async fn runs_there(rig: &Rig, node: &str, experiment: u64) -> Vec<u8> {
 }
 
 /// Starts run 1 on alpha or beta: it stays on alpha, which is asked for run 2
-/// alone, though that is put off later.
+/// alone, though that is deferred later.
 async fn stays(rig: Rig) -> Rig {
     start_on(&rig, "1", "both").await.unwrap();
     rig.until(1, "said why it waits", waits_for).await;
@@ -73,7 +73,7 @@ async fn stays(rig: Rig) -> Rig {
     connect(&rig, "beta").await;
     start_on(&rig, "2", "others").await.unwrap();
     rig.node("gamma").token(2, 1).await;
-    assert_eq!(rig.node("alpha").withdrawals(), 1);
+    assert_eq!(rig.node("alpha").recalls(), 1);
     rig
 }
 
@@ -82,7 +82,7 @@ async fn it_stays_while_no_other_node_can_take_it() {
     let rig = three().await;
     rig.node("beta").has_cpus(0.5);
     let rig = stays(rig).await;
-    rig.node("alpha").put_off("");
+    rig.node("alpha").defer("");
     let token = rig.node("alpha").token(1, 1).await;
     rig.node("alpha").begin(&token);
     assert_eq!(rig.state(1, "running").await.node, "alpha");
@@ -114,17 +114,17 @@ async fn it_stays_while_the_other_node_is_busy() {
 #[tokio::test]
 async fn it_comes_back_when_the_others_cannot_have_it() {
     let rig = both().await;
-    rig.node("alpha").put_off("no room on alpha");
+    rig.node("alpha").defer("no room on alpha");
     rig.node("beta").refuse("node beta: no corpus here");
     start_on(&rig, "1", "both").await.unwrap();
     let refused = |view: &ExperimentView| {
         view.node == "alpha" && view.warnings == ["refused by beta: no corpus here"]
     };
     rig.until(1, "came back", refused).await;
-    rig.node("alpha").put_off("");
+    rig.node("alpha").defer("");
     connect(&rig, "alpha").await;
     let token = rig.node("alpha").token(1, 1).await;
-    assert_eq!(rig.node("alpha").spec(&token).turn, 3);
+    assert_eq!(rig.node("alpha").spec(&token).generation, 3);
     rig.node("alpha").begin(&token);
     assert_eq!(rig.state(1, "running").await.node, "alpha");
     rig.stop().await;
@@ -133,7 +133,7 @@ async fn it_comes_back_when_the_others_cannot_have_it() {
 #[tokio::test]
 async fn it_never_comes_back_to_a_node_where_something_of_it_lies() {
     let rig = both().await;
-    rig.node("alpha").put_off_what_it_has("no room on alpha");
+    rig.node("alpha").defer_what_it_has("no room on alpha");
     rig.node("beta").refuse("node beta: no corpus here");
     start_on(&rig, "1", "both").await.unwrap();
     let view = rig.state(1, "crashed").await;
@@ -152,8 +152,8 @@ async fn what_a_node_took_stays_there() {
     let token = alpha.token(1, 1).await;
     alpha.stage(&token, Stage::Waiting);
     rig.state(1, "pending").await;
-    // The next one is put off, and gone elsewhere, before this one has moved.
-    alpha.put_off("no room on alpha");
+    // The next one is deferred, and gone elsewhere, before this one has moved.
+    alpha.defer("no room on alpha");
     rig.write("collection: lab\ncommand: echo\n+a: {}\n+b: {}\n");
     rig.add().await;
     start_on(&rig, "2", "both").await.unwrap();

@@ -10,7 +10,7 @@ use nero_wire::v1::{CancelRequest, Rule, RuleSet, RunSpec, SetRulesRequest};
 use crate::rig::{Follower, Known, Mum, Node, reference, wait_until_forgotten};
 
 /// Cancels a run while its control folder accepts no file, as on a full disk.
-async fn wish_in_vain(node: &Node, mum: &mut Mum, spec: &RunSpec) {
+async fn cancel_in_vain(node: &Node, mum: &mut Mum, spec: &RunSpec) {
     let control = node.run_dir(spec).join("control");
     let away = node.run_dir(spec).join("away");
     fs::rename(&control, &away).unwrap();
@@ -40,7 +40,7 @@ async fn one_that_the_disk_refused_is_heard_when_it_is_repeated() {
     let mut node = Node::new();
     let (mut mum, mut follower, spec) = running(&mut node).await;
     for _ in 0..2 {
-        wish_in_vain(&node, &mut mum, &spec).await;
+        cancel_in_vain(&node, &mut mum, &spec).await;
     }
     mum.cancel(&[&spec]).await;
     follower.settled(&[&spec]).await;
@@ -51,7 +51,7 @@ async fn one_that_the_disk_refused_is_heard_when_it_is_repeated() {
 async fn one_that_was_noted_and_not_made_before_neromum_died_is_heard_when_it_is_repeated() {
     let mut node = Node::new();
     let (mut mum, _, spec) = running(&mut node).await;
-    wish_in_vain(&node, &mut mum, &spec).await;
+    cancel_in_vain(&node, &mut mum, &spec).await;
     node.kill_mum();
     let mut mum = node.start().await;
     let mut follower = mum.follow(Known::default()).await;
@@ -100,7 +100,7 @@ async fn an_abort_of_a_waiting_run_that_the_disk_refuses_is_not_answered_as_done
     let (mut mum, mut follower, [_, second]) = aborted_while_it_waits(&mut node).await;
     let third = node.sh(3, "echo x >> ../starts");
     mum.accept(&[&third]).await;
-    wish_in_vain(&node, &mut mum, &third).await;
+    cancel_in_vain(&node, &mut mum, &third).await;
     mum.cancel(&[&third]).await;
     follower.stage(&third, Stage::TakenAway).await;
     // The next start knows it, too.

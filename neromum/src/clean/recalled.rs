@@ -1,4 +1,4 @@
-//! Folders of withdrawn runs: they go long after the last request about them
+//! Folders of recalled runs: they go long after the last request about them
 //! can come.
 
 use std::fs;
@@ -14,15 +14,15 @@ use crate::config;
 use crate::runs::{folders, spec};
 
 impl Janitor {
-    /// Removes the folders of runs that were withdrawn long ago.
-    pub(super) fn clean_withdrawn(&self, unnamed_ms: u64, dry_run: bool, freed: &mut Freed) {
+    /// Removes the folders of runs that were recalled long ago.
+    pub(super) fn clean_recalled(&self, unnamed_ms: u64, dry_run: bool, freed: &mut Freed) {
         let kept = Duration::from_millis(unnamed_ms.max(config::UNNAMED_KEPT_MS));
         let all = match folders::all(&self.paths) {
             Ok(all) => all,
-            Err(error) => return freed.note(format!("withdrawn runs are left: {error}")),
+            Err(error) => return freed.note(format!("recalled runs are left: {error}")),
         };
         for (_, run_dir) in all {
-            if !spec::is_withdrawn(&run_dir) || !is_older(&run_dir, kept) {
+            if !spec::is_recalled(&run_dir) || !is_older(&run_dir, kept) {
                 continue;
             }
             let size = measure(&run_dir).unwrap_or_default();
@@ -35,10 +35,10 @@ impl Janitor {
     }
 }
 
-/// Whether its wish is older than `kept`.
+/// Whether its cancel request is older than `kept`.
 fn is_older(run_dir: &Path, kept: Duration) -> bool {
-    let wish = run_dir.join(names::CONTROL).join("cancel.1");
-    fs::symlink_metadata(wish)
+    let cancel = run_dir.join(names::CONTROL).join("cancel.1");
+    fs::symlink_metadata(cancel)
         .and_then(|found| found.modified())
         .is_ok_and(|at| {
             SystemTime::now()

@@ -12,9 +12,9 @@ async fn kept_by_alpha(rig: &Rig) -> Vec<u8> {
     start_on(rig, "1", "both").await.unwrap();
     let alpha = rig.node("alpha");
     let token = alpha.token(1, 1).await;
-    alpha.take_no_wishes(true);
+    alpha.take_no_cancels(true);
     alpha.stage(&token, Stage::Refused);
-    alpha.refused_wishes().await;
+    alpha.refused_cancels().await;
     let said = |view: &nero_wire::v1::ExperimentView| view.waiting_for.contains("refused by alpha");
     rig.until(1, "said why it leaves", said).await;
     token
@@ -24,7 +24,7 @@ async fn kept_by_alpha(rig: &Rig) -> Vec<u8> {
 async fn ends_on_beta(rig: &Rig, token: &[u8]) {
     let beta = rig.node("beta");
     assert_eq!(beta.token(1, 1).await, token);
-    assert_eq!(beta.spec(token).turn, 2);
+    assert_eq!(beta.spec(token).generation, 2);
     beta.begin(token);
     beta.end(token, 0, b"");
     let view = rig.state(1, "finished").await;
@@ -39,7 +39,7 @@ async fn what_a_node_accepted_and_refuses_goes_to_the_next_one() {
     let rig = both().await;
     start_on(&rig, "1", "both").await.unwrap();
     let token = rig.node("alpha").token(1, 1).await;
-    assert_eq!(rig.node("alpha").spec(&token).turn, 1);
+    assert_eq!(rig.node("alpha").spec(&token).generation, 1);
     rig.node("alpha").stage(&token, Stage::Refused);
     ends_on_beta(&rig, &token).await;
     rig.node("alpha").closed(&token).await;
@@ -53,7 +53,7 @@ async fn a_death_before_the_node_was_asked_and_one_before_its_answer_lose_nothin
     assert!(!rig.node("beta").has(1, 1));
     // Asked by the next daemon, it gives its promise, and the answer is lost.
     rig.node("alpha").swallow(true);
-    rig.node("alpha").take_no_wishes(false);
+    rig.node("alpha").take_no_cancels(false);
     let rig = rig.restart().await;
     let alpha = rig.node("alpha");
     alpha.until_stage(&token, Stage::TakenAway).await;
@@ -101,7 +101,7 @@ async fn a_run_that_its_node_started_after_all_stays() {
     let alpha = rig.node("alpha");
     alpha.begin(&token);
     rig.state(1, "running").await;
-    alpha.take_no_wishes(false);
+    alpha.take_no_cancels(false);
     let rig = rig.restart().await;
     let alpha = rig.node("alpha");
     connect(&rig, "alpha").await;
@@ -121,7 +121,7 @@ async fn a_node_that_says_that_the_run_goes_on_keeps_it() {
     // A refusal that it forgot when it was killed; told late.
     alpha.holds(&token, Stage::Running);
     alpha.says(&token, Stage::Refused);
-    alpha.withdrawn(&token).await;
+    alpha.recalled(&token).await;
     let stays = |view: &nero_wire::v1::ExperimentView| view.waiting_for.is_empty();
     rig.until(1, "was left where it is", stays).await;
     assert!(!rig.node("beta").has(1, 1));
@@ -136,7 +136,7 @@ async fn an_abort_meanwhile_is_an_abort() {
     let rig = both().await;
     let token = kept_by_alpha(&rig).await;
     rig.abort("1").await;
-    rig.node("alpha").take_no_wishes(false);
+    rig.node("alpha").take_no_cancels(false);
     let rig = rig.restart().await;
     connect(&rig, "alpha").await;
     rig.node("alpha").stage(&token, Stage::TakenAway);
@@ -159,7 +159,7 @@ async fn a_node_of_an_older_build_is_not_asked_and_its_refusal_counts() {
     rig.node("alpha").refuses(&token, "cannot make params.json");
     let view = rig.state(1, "crashed").await;
     assert_eq!(view.reason, "cannot make params.json");
-    assert_eq!(rig.node("alpha").withdrawals(), 0);
+    assert_eq!(rig.node("alpha").recalls(), 0);
     assert!(!rig.node("beta").has(1, 1));
     rig.stop().await;
 }

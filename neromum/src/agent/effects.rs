@@ -154,7 +154,7 @@ impl Agent {
                 return;
             }
         };
-        if staging::is_quick(&spec) {
+        if staging::is_quick(&setup.orders.store, &spec) {
             let start = setup.orders.launch(id, token, &spec, incarnation);
             self.prepared(token, incarnation, start);
             return;

@@ -16,8 +16,9 @@
 //! such step. These are files of some KB that were just written, or are about to
 //! be. A file server that hangs holds up the agent, and would hold up every
 //! decision anyway: jobs, shims and launchers go on without neromum, and the
-//! lease has a thread of its own. Everything longer has its own thread or task:
-//! folders of starts, syncs, settling, looks at files that cannot be read, and
+//! lease has a thread of its own. The folder of a start with a few small files is
+//! made here, too. Everything longer has its own thread or task: folders of other
+//! starts, syncs, settling, looks at files that cannot be read, and
 //! the file work of calls.
 
 mod clean;

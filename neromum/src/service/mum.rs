@@ -103,9 +103,10 @@ impl Mum for Service {
         if runs.len() > config::HAND_OVER_MAX {
             return Err(Status::invalid_argument("too many runs in one call"));
         }
+        let store = &self.inner.store;
         let quick = runs
             .iter()
-            .all(|run| staging::is_quick(run) && run.data.is_empty() && !run.movable);
+            .all(|run| staging::is_quick(store, run) && run.data.is_empty() && !run.movable);
         let placing = if runs.len() <= PLACED_AT_ONCE && quick {
             let inner = &self.inner;
             inner.placer.place(&inner.store, runs, &sent_again)

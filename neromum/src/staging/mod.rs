@@ -9,6 +9,7 @@ pub mod incoming;
 pub mod program;
 pub mod reservations;
 mod resume;
+pub mod small;
 pub mod store;
 pub mod tree;
 pub mod verified;
@@ -143,7 +144,7 @@ pub fn prepare(
         node: &spec.node,
         work: &work,
         params: &params,
-        resumed: !is_quick(spec) && resumed_mark(&work).exists(),
+        resumed: may_resume(spec) && resumed_mark(&work).exists(),
     };
     let mut vars = data.vars(environment::build(base, spec, &place))?;
     for (name, path) in data.paths() {
@@ -169,9 +170,16 @@ pub fn prepare(
     })
 }
 
-/// Whether a run's folder is made so fast that it can be done in place.
-pub fn is_quick(spec: &RunSpec) -> bool {
-    spec.tree.is_empty() && spec.overlay.is_empty() && spec.resume.is_none()
+/// Whether a run's folder is made so fast that it can be done in place: it begins
+/// empty, or with the few small files that a run before it had.
+pub fn is_quick(store: &Store, spec: &RunSpec) -> bool {
+    let few = || spec.tree.is_empty() || store.small().get(&spec.tree).is_some();
+    !may_resume(spec) && few()
+}
+
+/// Whether a work folder may get checkpoints.
+fn may_resume(spec: &RunSpec) -> bool {
+    !spec.overlay.is_empty() || spec.resume.is_some()
 }
 
 /// Returns the contents that it made, when they are few.
@@ -181,7 +189,7 @@ fn build_work(
     spec: &RunSpec,
     work: &Path,
 ) -> Result<Option<Tree>, PrepareError> {
-    if is_quick(spec) {
+    if spec.tree.is_empty() && !may_resume(spec) {
         return match private_folder(work) {
             Err(source) if source.kind() != io::ErrorKind::AlreadyExists => Err(PrepareError::Io {
                 path: work.to_path_buf(),
@@ -247,7 +255,11 @@ fn fill_work(
         }),
     };
     let over = load(&spec.overlay)?;
-    let code = tree::under(load(&spec.tree)?, &over);
+    let code = match store.small().get(&spec.tree) {
+        Some(small) => Tree::clone(&small),
+        None => load(&spec.tree)?,
+    };
+    let code = tree::under(code, &over);
     for (hash, tree) in [(&spec.tree, &code), (&spec.overlay, &over)] {
         tree::build_files(store, &look, &paths.trees(), hash, tree, work)?;
     }

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 
 use super::incoming::Flights;
 use super::reservations::Reservations;
+use super::small::SmallTrees;
 use super::verified::Verified;
 use crate::config;
 
@@ -33,6 +34,7 @@ pub struct Store {
     flights: Flights,
     reservations: Reservations,
     verified: Verified,
+    small: SmallTrees,
     /// Whether the file system was found to share no blocks between files.
     copies: Arc<AtomicBool>,
 }
@@ -54,6 +56,7 @@ impl Store {
             flights: Flights::default(),
             reservations: Reservations::default(),
             verified: Verified::default(),
+            small: SmallTrees::default(),
             copies: Arc::default(),
         }
     }
@@ -112,6 +115,11 @@ impl Store {
     /// Files whose content was compared with their hash.
     pub fn verified(&self) -> &Verified {
         &self.verified
+    }
+
+    /// The lists of small trees.
+    pub fn small(&self) -> &SmallTrees {
+        &self.small
     }
 
     /// Reads a blob whole and checks it.
@@ -180,6 +188,11 @@ pub struct Look<'a> {
 }
 
 impl Look<'_> {
+    /// The store that is looked at.
+    pub fn store(&self) -> &Store {
+        self.store
+    }
+
     fn packs(&self) -> &Packs {
         self.packs.get_or_init(|| {
             let folder = &self.store.folder;

@@ -92,6 +92,7 @@ pub fn load(look: &Look<'_>, hash: &[u8]) -> Result<Tree, TreeError> {
     let bytes = look.read(hash).map_err(TreeError::List)?;
     let tree = Tree::decode(&*bytes).map_err(TreeError::Decode)?;
     check(&tree)?;
+    look.store().small().note(hash, &tree);
     Ok(tree)
 }
 

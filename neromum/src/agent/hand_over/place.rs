@@ -224,18 +224,20 @@ impl Placer {
             make_private(run_dir.parent().unwrap_or(run_dir))?;
             *experiment_made = Some(id.experiment.0);
         }
-        for folder in [run_dir, &run_dir.join(names::CONTROL)] {
-            match crate::staging::private_folder(folder) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => {}
-            }
-        }
+        let is_new = |folder: &Path| match crate::staging::private_folder(folder) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        };
+        let new_folder = is_new(run_dir)?;
+        is_new(&run_dir.join(names::CONTROL))?;
         let path = run_dir.join(names::SPEC);
         match write_spec(&path, spec) {
             Ok(()) => {
                 frame::make_spare(run_dir);
-                // The spec of a started run was removed.
-                return Ok(Ok(!has_claim_of(run_dir, &spec.token)));
+                // The spec of a started run may have been removed.
+                let fresh = new_folder || !has_claim_of(run_dir, &spec.token);
+                return Ok(Ok(fresh));
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),

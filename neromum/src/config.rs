@@ -121,10 +121,12 @@ pub const ARGUMENTS_BYTES_MAX: usize = 2 * 1024 * 1024 - 64 * 1024;
 pub const HAND_OVER_MAX: usize = 10_000;
 
 /// Number of ends in a group after which the next sync begins no sooner than
-/// `SYNC_GROUP` after the last: a burst of tiny runs shares its syncs, and a
-/// single run never waits.
+/// `SYNC_GROUP` after the last; while runs wait for a slot, one end is enough. A
+/// burst of tiny runs shares its syncs, and a single run never waits.
 pub const SYNC_BURST: usize = 3;
-/// See [`SYNC_BURST`].
+/// See [`SYNC_BURST`]. While runs wait for a slot, followers are sent changes no
+/// more often than this, either, unless a watcher has news: each message costs
+/// neroman a transaction.
 pub const SYNC_GROUP: Duration = Duration::from_millis(20);
 
 /// Time for which a call may wait for the agent.

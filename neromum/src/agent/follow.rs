@@ -36,6 +36,8 @@ pub struct Followers {
     unread: HashSet<RunToken>,
     /// Whether a look at runs that cannot be taken up is under way.
     looks: bool,
+    /// Time at which changes were sent last; `None` when they must not wait.
+    sent: Option<tokio::time::Instant>,
 }
 
 /// Result of taking up a run that is not in the ledger.
@@ -85,6 +87,17 @@ impl Followers {
         for follower in &mut self.list {
             follower.mark(token);
         }
+    }
+
+    /// Lets changes leave at the end of this turn.
+    pub(super) fn hurry(&mut self) {
+        self.sent = None;
+    }
+
+    /// Whether there is something to send.
+    fn have_changes(&self) -> bool {
+        let mut list = self.list.iter();
+        list.any(|follower| !follower.dirty.is_empty() || !follower.caught_up)
     }
 }
 
@@ -333,8 +346,24 @@ impl Agent {
         }
     }
 
+    /// Whether changes gather for a moment before they are sent; see
+    /// [`config::SYNC_GROUP`].
+    fn reports_gather(&mut self) -> bool {
+        let now = tokio::time::Instant::now();
+        let next = self.followers.sent.map(|sent| sent + config::SYNC_GROUP);
+        self.timers.reports = next.filter(|next| *next > now && self.core.waiting() > 0);
+        if self.timers.reports.is_none() {
+            self.followers.sent = Some(now);
+        }
+        self.timers.reports.is_some()
+    }
+
     /// Sends followers what they lack, as far as there is room.
     pub(super) fn pump(&mut self) {
+        let nothing = self.followers.fresh.is_empty() && !self.followers.have_changes();
+        if nothing || self.reports_gather() {
+            return;
+        }
         let mut again = false;
         for follower in &mut self.followers.list {
             let mut budget = config::PUMP_RUNS_MAX;
@@ -382,6 +411,7 @@ impl Agent {
         }
         if again {
             // The next turn goes on; others get their turn in between.
+            self.followers.hurry();
             let _ = self.done.send(Message::FollowRoom(0));
         }
         for token in std::mem::take(&mut self.followers.fresh) {

@@ -234,7 +234,11 @@ impl Agent {
             Message::FollowMore(follower, request) => self.follow_more(follower, request),
             Message::FollowRoom(follower) => self.followers.room(follower),
             Message::FollowGone(follower) => self.followers.gone(follower),
-            Message::Attached(news) => self.watcher(news),
+            Message::Attached(news) => {
+                // A person may be looking at these lines.
+                self.followers.hurry();
+                self.watcher(news);
+            }
             Message::Launcher(news) => self.launcher(news),
             Message::Done(done) => self.done(done),
             Message::Until(token, until, answer) => self.until(token, until, answer),

@@ -15,7 +15,7 @@ use crate::ledger::{Kept, State};
 #[derive(Debug, Default)]
 pub struct Syncs {
     in_flight: bool,
-    /// Time at which the last sync began, if it had many ends.
+    /// Time at which the last sync began, if it had many ends or runs waited.
     burst: Option<tokio::time::Instant>,
     next: Group,
     current: Group,
@@ -88,7 +88,8 @@ impl Agent {
         self.timers.sync = None;
         self.sync.in_flight = true;
         self.sync.current = std::mem::take(&mut self.sync.next);
-        self.sync.burst = (self.sync.current.ends.len() >= config::SYNC_BURST).then_some(now);
+        let burst = self.sync.current.ends.len() >= config::SYNC_BURST || self.core.waiting() > 0;
+        self.sync.burst = burst.then_some(now);
         let file = self.ledger.syncer();
         let lost = std::io::Error::other("the thread that syncs it panicked");
         self.off_reactor(Done::Synced(Err(lost)), move || {

@@ -24,6 +24,9 @@ pub struct Timers {
     /// Time for syncing the ledger after a burst of ends, at the end of the
     /// turn.
     pub sync: Option<Instant>,
+    /// Time for sending followers the changes that gathered, at the end of the
+    /// turn.
+    pub reports: Option<Instant>,
     /// Time for leaving.
     pub leave: Option<Instant>,
     /// Time for writing the ledger again.
@@ -67,6 +70,7 @@ impl Agent {
             self.timers.leave,
             self.timers.ledger,
             self.timers.sync,
+            self.timers.reports,
             self.settling.next_deadline(),
             self.timers.prepare.iter().map(|(at, ..)| *at).min(),
             self.timers.looks.iter().map(|(at, ..)| *at).min(),
@@ -94,8 +98,9 @@ impl Agent {
         if due(&mut self.timers.unread) {
             self.try_unread();
         }
-        // The turn that this wakes syncs at its end.
+        // The turn that this wakes syncs and reports at its end.
         due(&mut self.timers.sync);
+        due(&mut self.timers.reports);
         if due(&mut self.timers.ledger) {
             self.keep_pending_ends();
         }

@@ -7,8 +7,8 @@ use nero_model::{ExperimentId, RunId};
 use nero_wire::v1;
 use nero_wire::v1::abort_reply::One;
 
+use super::Man;
 use super::select::{self, Chosen};
-use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::{Decided, Ledger};
 use nero_life::abort::{self, CancelOutcome};
@@ -21,12 +21,14 @@ use nero_life::step;
 impl Man {
     /// Records cancel requests for the picked runs.
     pub(crate) async fn abort(&self, request: v1::AbortRequest) -> Result<v1::AbortReply, Failure> {
-        if let Some(answer) = self.ledger.answered(&request.request).await? {
+        // A rehearsal is never remembered.
+        if !request.dry_run
+            && let Some(answer) = self.ledger.answered(&request.request).await?
+        {
             return Ok(answer);
         }
         let selection = select::read(request.selection, "", self.now())?;
-        let state = self.ledger.state();
-        let (chosen, picked) = blocking(move || selection.choose(&state)).await??;
+        let (chosen, picked) = selection.choose_from(&self.ledger.state()).await?;
         let cancel = Cancel {
             asked_ms: 0,
             author: request.author,

@@ -106,9 +106,7 @@ impl Man {
             selection = selection.with_code(&changed);
         }
         if request.settle {
-            let first = selection.clone();
-            let state = self.ledger.state();
-            let chosen = blocking(move || first.choose(&state)).await??.0;
+            let chosen = selection.choose_from(&self.ledger.state()).await?.0;
             self.settle(&chosen).await;
         }
         let facts: Vec<Fact> = request

@@ -24,9 +24,7 @@ impl Man {
         request: v1::MetricsRequest,
     ) -> Result<v1::MetricsReply, Failure> {
         let selection = select::read(request.selection, "", self.now())?;
-        let state = self.ledger.state();
-        let first = selection.clone();
-        let (chosen, picked) = blocking(move || first.choose(&state)).await??;
+        let (chosen, picked) = selection.choose_from(&self.ledger.state()).await?;
         self.settle(&chosen).await;
         let state = self.ledger.state();
         let runs: Vec<RunId> = chosen

@@ -26,8 +26,7 @@ impl Man {
         request: v1::RuleListRequest,
     ) -> Result<v1::RuleListReply, Failure> {
         let selection = select::read(request.selection, "all", self.now())?;
-        let state = self.ledger.state();
-        let (chosen, picked) = blocking(move || selection.choose(&state)).await??;
+        let (chosen, picked) = selection.choose_from(&self.ledger.state()).await?;
         // The records that a rule needs may still be on their way.
         self.settle(&chosen).await;
         let state = self.ledger.state();

@@ -9,12 +9,17 @@ use nero_model::ExperimentId;
 use nero_selector::{Picked, Selector, SelectorError, SelectorErrorKind};
 use nero_wire::v1;
 
+use super::blocking;
 use crate::failure::Failure;
 use nero_life::experiment::Experiment;
 use nero_life::now::Now;
 use nero_life::pick::Rows;
 use nero_life::run::Run;
 use nero_life::state::State;
+
+/// Evaluating a selection over this many experiments takes less than a
+/// millisecond. A thread that is woken on a busy machine begins later than that.
+const AT_ONCE: usize = 1000;
 
 /// A selection that was read and not evaluated yet.
 #[derive(Clone, Debug)]
@@ -168,6 +173,21 @@ impl Selection {
         }));
         chosen.sort_by_key(|chosen| (chosen.id, chosen.run));
         Ok((chosen, picked))
+    }
+
+    /// As [`Selection::choose`]; off the reactor when there are many experiments.
+    ///
+    /// # Errors
+    /// See [`Selection::pick`].
+    pub(super) async fn choose_from(
+        &self,
+        state: &Arc<State>,
+    ) -> Result<(Vec<Chosen>, Picked), Failure> {
+        if state.experiments.len() <= AT_ONCE {
+            return self.choose(state);
+        }
+        let (selection, state) = (self.clone(), Arc::clone(state));
+        blocking(move || selection.choose(&state)).await?
     }
 
     /// Evaluates the selection where only experiments make sense.

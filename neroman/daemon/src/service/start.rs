@@ -73,9 +73,19 @@ struct Places {
 impl Man {
     /// Makes runs of the picked experiments.
     pub(crate) async fn start(&self, request: v1::StartRequest) -> Result<v1::StartReply, Failure> {
-        if let Some(answer) = self.ledger.answered(&request.request).await? {
-            return Ok(self.with_outlook(answer).await);
+        let id = request.request.clone();
+        match self.make_runs(request).await {
+            Ok(answer) => Ok(answer),
+            // The ledger repeats the answer of a repeated request, but that may not
+            // even get so far: its folder may be gone by now.
+            Err(failure) => {
+                let answer = self.ledger.answered(&id).await?.ok_or(failure)?;
+                Ok(self.with_outlook(answer).await)
+            }
         }
+    }
+
+    async fn make_runs(&self, request: v1::StartRequest) -> Result<v1::StartReply, Failure> {
         let places = self.places(&request)?;
         let selection = match &request.selection {
             None if !request.paths.is_empty() => None,
@@ -96,20 +106,17 @@ impl Man {
             at: self.clock.moment(),
         });
         let shell = Arc::new(request.shell);
+        if request.dry_run {
+            let prepared = self.prepared(&asked, false).await?;
+            let (mut answer, asking) = dry(&self.ledger.state(), &prepared, &asked)?;
+            answer.notes.extend(self.outlook(&asking).await);
+            return Ok(answer);
+        }
         let mut outcome = Err(Failure::failed(
             "the selected experiments changed while they were being started",
         ));
         for _ in 0..TRIES {
-            let state = self.ledger.state();
-            let (asked_for, freezer) = (Arc::clone(&asked), self.freezer.clone());
-            let frozen_for_run = !request.dry_run;
-            let prepared =
-                blocking(move || prepare(&state, &asked_for, &freezer, frozen_for_run)).await??;
-            if request.dry_run {
-                let (mut answer, asking) = dry(&self.ledger.state(), &prepared, &asked)?;
-                answer.notes.extend(self.outlook(&asking).await);
-                return Ok(answer);
-            }
+            let prepared = self.prepared(&asked, true).await?;
             let (asked, shell) = (Arc::clone(&asked), Arc::clone(&shell));
             let deployment = self.deployment;
             outcome = self
@@ -131,6 +138,12 @@ impl Man {
             }
         }
         Ok(self.with_outlook(outcome?).await)
+    }
+
+    async fn prepared(&self, asked: &Arc<Asked>, freeze: bool) -> Result<Prepared, Failure> {
+        let state = self.ledger.state();
+        let (asked, freezer) = (Arc::clone(asked), self.freezer.clone());
+        blocking(move || prepare(&state, &asked, &freezer, freeze)).await?
     }
 
     /// The nodes for runs of this command.

@@ -16,7 +16,7 @@ use super::select::{self, Chosen};
 use super::unschedulable::{self, Stuck};
 use super::unseen::Unseen;
 use super::view::{self, Sight};
-use super::{Man, Sink, blocking};
+use super::{Man, Sink};
 use crate::failure::Failure;
 use nero_life::run::Run;
 use nero_life::state::State;
@@ -58,8 +58,7 @@ impl Man {
         let mut unseen = Unseen::default();
         let mut stuck = Stuck::default();
         let state = Arc::clone(&states.borrow_and_update());
-        let first = Arc::clone(&state);
-        let (chosen, _) = blocking(move || selection.choose(&first)).await??;
+        let (chosen, _) = selection.choose_from(&state).await?;
         let mut awaited: Vec<Awaited> = chosen
             .into_iter()
             .map(|chosen| fixed(chosen, &state))

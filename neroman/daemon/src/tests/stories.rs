@@ -239,8 +239,12 @@ async fn asking_twice_is_asking_once() {
     let second = rig.man.start(request.clone()).await.unwrap();
     assert_eq!(first, second);
     let rig = rig.restart().await;
-    let third = rig.man.start(request).await.unwrap();
+    let third = rig.man.start(request.clone()).await.unwrap();
     assert_eq!(first, third);
+    // By now a new start would be refused.
+    rig.write("collection: lab\ncommand: [\n");
+    let fourth = rig.man.start(request).await.unwrap();
+    assert_eq!(first, fourth);
     assert_eq!(rig.view(1).await.run, 1);
     rig.stop().await;
 }

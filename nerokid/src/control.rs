@@ -1,5 +1,6 @@
 //! The run's `control/` folder: rule sets to read, cancel requests to write.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -7,15 +8,16 @@ use std::path::Path;
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::v1::StopCause;
 use nero_model::ProcessId;
+use nero_model::paths::run as names;
 use nero_wire::v1::{Cancel, RuleSet, RunSpec};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::core::rules::Abort;
 use crate::life::{self, Life};
 
-/// Numbers of the files `<prefix>.<number>`, highest first; none when there
-/// is no folder.
-fn numbers(folder: &Path, prefix: &str) -> io::Result<Vec<u64>> {
+/// The numbers that `number` reads in names of the folder's files, highest first;
+/// none when there is no folder.
+fn numbers(folder: &Path, number: impl Fn(&OsStr) -> Option<u64>) -> io::Result<Vec<u64>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -23,14 +25,17 @@ fn numbers(folder: &Path, prefix: &str) -> io::Result<Vec<u64>> {
     };
     let mut found: Vec<u64> = Vec::new();
     for entry in entries {
-        let name = entry?.file_name();
-        let number: Option<u64> = name
-            .to_str()
-            .and_then(|name| name.strip_prefix(prefix)?.strip_prefix('.')?.parse().ok());
-        found.extend(number);
+        found.extend(number(&entry?.file_name()));
     }
     found.sort_unstable_by(|left, right| right.cmp(left));
     Ok(found)
+}
+
+/// Numbers of the cancel requests in the folder.
+fn cancels(folder: &Path) -> io::Result<Vec<u64>> {
+    numbers(folder, |name| {
+        name.to_str()?.strip_prefix("cancel.")?.parse().ok()
+    })
 }
 
 /// A rule set of this version, or the reason why it cannot be read.
@@ -41,13 +46,13 @@ pub type Versioned = (u64, Result<RuleSet, FrameError>);
 /// # Errors
 /// When the folder cannot be read.
 pub fn newer_rules(folder: &Path, version: u64) -> io::Result<Vec<Versioned>> {
-    let numbers = numbers(folder, "rules")?;
-    Ok(numbers
+    let versions = numbers(folder, names::rules_version)?;
+    Ok(versions
         .into_iter()
-        .take_while(|number| *number > version)
-        .map(|number| {
-            let path = folder.join(format!("rules.{number}"));
-            (number, frame::read(FrameKind::Rules, &path))
+        .take_while(|newer| *newer > version)
+        .map(|newer| {
+            let path = folder.join(names::rules(newer));
+            (newer, frame::read(FrameKind::Rules, &path))
         })
         .collect())
 }
@@ -59,7 +64,7 @@ pub fn newer_rules(folder: &Path, version: u64) -> io::Result<Vec<Versioned>> {
 /// # Errors
 /// When the cancel request cannot be made; the caller tries again.
 pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io::Result<bool> {
-    let existing = numbers(folder, "cancel")?;
+    let existing = cancels(folder)?;
     let made_by_rule = existing.iter().any(|number| {
         let path = folder.join(format!("cancel.{number}"));
         frame::read::<Cancel>(FrameKind::Cancel, &path)
@@ -97,8 +102,7 @@ pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io:
 /// # Errors
 /// When the folder cannot be read.
 pub fn newest_cancel(folder: &Path) -> io::Result<u64> {
-    let numbers = numbers(folder, "cancel")?;
-    Ok(numbers.first().copied().unwrap_or(0))
+    Ok(cancels(folder)?.first().copied().unwrap_or(0))
 }
 
 fn is_by_rule(cancel: &Cancel, rule: u64) -> bool {

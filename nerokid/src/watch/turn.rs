@@ -2,6 +2,7 @@
 //! records to the disk, and only then the actions that follow from them.
 
 use nero_journal::v1::{RulesApplied, RulesRefused};
+use nero_model::paths::run as names;
 use nero_wire::v1::RuleSet;
 
 use super::begin::BLOCK_BYTES;
@@ -191,7 +192,7 @@ impl Watch {
         let sets = control::newer_rules(&self.place.control(), since).unwrap_or_default();
         for (version, set) in sets {
             let set = set.map_err(|error| {
-                let file = self.place.control().join(format!("rules.{version}"));
+                let file = self.place.control().join(names::rules(version));
                 format!("{}: {}", file.display(), crate::chain(&error))
             });
             if self.apply(version, set, told) {

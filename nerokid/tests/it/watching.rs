@@ -391,6 +391,25 @@ fn a_newer_rule_set_replaces_the_older_and_a_bad_rule_of_it_is_off_alone() {
 }
 
 #[test]
+fn a_file_with_a_number_above_all_versions_keeps_no_newer_rules_out() {
+    let mut rig = Rig::new(with_rule("warn", "loss > 100"));
+    let garbage = format!("rules.{}", u64::MAX);
+    std::fs::create_dir_all(rig.control("")).unwrap();
+    std::fs::write(rig.control(&garbage), "no frame").unwrap();
+    let mut watcher = rig.watcher(None);
+    rig.wait_for::<RulesApplied>(RecordKind::RulesApplied, |one| one.version == 1);
+    for version in [2, 3] {
+        let newer = set(version, "warn", &format!("loss > {version}"));
+        let file = rig.control(&format!("rules.{version}"));
+        frame::create(FrameKind::Rules, &file, &newer).unwrap();
+        rig.wait_for::<RulesApplied>(RecordKind::RulesApplied, |one| one.version == version);
+    }
+    rig.end();
+    assert!(watcher.ended().success());
+    assert_eq!(rig.all::<RulesRefused>(RecordKind::RulesRefused).len(), 0);
+}
+
+#[test]
 fn the_tree_is_sampled() {
     let busy = Command::new("/bin/sh")
         .args(["-c", "while :; do :; done"])

@@ -70,8 +70,9 @@ pub enum Input {
     RecallUnsupported,
     /// The ids of its rules from now on.
     Rules { ids: Arc<[u64]> },
-    /// Its node has rules of this version.
-    RulesDelivered { version: u64 },
+    /// Its node has the rules that were sent as `version`, and keeps them as `kept`:
+    /// the same, or a higher one when others lie there by that version.
+    RulesDelivered { version: u64, kept: u64 },
     /// Its results are fetched into this folder.
     ResultsBegun { folder: String },
     /// What its results wait for on this machine; empty: nothing any more.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use nero_expr::{Asked, Expr, ExprError, ParseContext};
 use nero_model::ExperimentId;
+use nero_model::paths::run::RULES_VERSION_MAX;
 
 use super::change::{Change, Described, Rule, dispatch_changed};
 use super::experiment::Experiment;
@@ -135,10 +136,16 @@ pub fn remove(experiment: &Experiment, id: u64, now_ms: i64) -> (Removed, Vec<Ch
     (removed, changes)
 }
 
-/// Records which version of a run's rules its node has.
-pub(crate) fn delivered(run: &Run, version: u64) -> Option<Change> {
+/// Records that the rules which were sent as `version` lie on the run's node as `kept`.
+/// Rules that were changed since then get a version above that one.
+pub(crate) fn delivered(run: &Run, version: u64, kept: u64) -> Option<Change> {
+    let changed = run.rules_version() > version;
     dispatch_changed(run, |dispatch| {
         dispatch.rules_delivered = dispatch.rules_delivered.max(version);
+        if (version + 1..RULES_VERSION_MAX).contains(&kept) {
+            dispatch.rules_version = dispatch.rules_version.max(kept + u64::from(changed));
+            dispatch.rules_delivered = kept;
+        }
     })
 }
 

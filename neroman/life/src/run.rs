@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use nero_format::DataDef;
+use nero_model::paths::run::RULES_VERSION_MAX;
 use nero_model::{EndReason, Phase, RunId, RunToken};
 use serde::{Deserialize, Serialize};
 
@@ -439,9 +440,23 @@ impl Run {
     /// The version for its rules on its node: one above a version whose file a
     /// watcher could not read, so that they are sent again.
     pub fn rules_version(&self) -> u64 {
-        let refused = self.journal.rules_refused.as_ref();
-        let next = refused.map_or(0, |(version, _)| version.saturating_add(1));
+        let next = self.unread_rules().map_or(0, |version| version + 1);
         self.dispatch.rules_version.max(next)
+    }
+
+    /// Whether its rules are sent again because a watcher could not read them.
+    pub fn resends_rules(&self) -> bool {
+        let unread = self.unread_rules();
+        unread.is_some_and(|version| version >= self.dispatch.rules_version)
+    }
+
+    /// The newest version that a watcher could not read. An older watcher takes any
+    /// number in a name for a version.
+    fn unread_rules(&self) -> Option<u64> {
+        let refused = self.journal.rules_refused.as_ref();
+        refused
+            .map(|(version, _)| *version)
+            .filter(|version| *version < RULES_VERSION_MAX)
     }
 
     /// The node of its placement; `None` while it waits for one.

@@ -44,7 +44,7 @@ pub fn step(run: &Run, input: &Input, now_ms: i64) -> Vec<Change> {
         } => recall::answered(run, node, *generation, *said, &at(tick)),
         Input::RecallUnsupported => recall::cannot(run),
         Input::Rules { ids } => vec![rules::changed(run, ids)],
-        Input::RulesDelivered { version } => one(rules::delivered(run, *version)),
+        Input::RulesDelivered { version, kept } => one(rules::delivered(run, *version, *kept)),
         Input::ResultsBegun { folder } => one(homecoming::begun(run, folder)),
         Input::ResultsWait { why } => one(homecoming::waits(run, why)),
         Input::ResultsDone { done, hints } => one(homecoming::done(run, done, hints)),

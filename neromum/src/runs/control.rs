@@ -62,7 +62,7 @@ pub fn has_rules(spec: &RunSpec, run_dir: &Path) -> bool {
         || std::fs::read_dir(run_dir.join(names::CONTROL)).is_ok_and(|entries| {
             entries
                 .flatten()
-                .any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"rules."))
+                .any(|entry| names::rules_version(&entry.file_name()).is_some())
         })
 }
 
@@ -75,18 +75,22 @@ pub fn has_rules(spec: &RunSpec, run_dir: &Path) -> bool {
 /// # Errors
 /// When the disk refuses, or the newest set cannot be read now.
 pub fn keep_rules(control: &Path, rules: &RuleSet) -> io::Result<u64> {
-    let path = |version: u64| control.join(format!("rules.{version}"));
+    let path = |version: u64| control.join(names::rules(version));
     let mut rules = rules.clone();
     loop {
         let newest = newest_rules(control)?;
-        if rules.version <= newest {
+        if !(newest + 1..=names::RULES_VERSION_MAX).contains(&rules.version) {
             match frame::read::<RuleSet>(FrameKind::Rules, &path(newest)) {
                 Ok(found) if found.rules == rules.rules => return Ok(newest),
                 Err(error) if may_pass(&error) => return Err(io::Error::other(error)),
                 Ok(_) | Err(_) => {}
             }
-            let next = newest.checked_add(1);
-            rules.version = next.ok_or_else(|| io::Error::other("there is no version left"))?;
+            if newest == names::RULES_VERSION_MAX {
+                let file = path(newest);
+                let why = format!("no version is left above {}: remove it", file.display());
+                return Err(io::Error::other(why));
+            }
+            rules.version = newest + 1;
         }
         match frame::create(FrameKind::Rules, &path(rules.version), &rules) {
             Ok(()) => return Ok(rules.version),
@@ -102,9 +106,8 @@ pub fn keep_rules(control: &Path, rules: &RuleSet) -> io::Result<u64> {
 fn newest_rules(control: &Path) -> io::Result<u64> {
     let mut newest = 0;
     for entry in std::fs::read_dir(control)? {
-        let name = entry?.file_name();
-        let version = name.to_str().and_then(|name| name.strip_prefix("rules."));
-        newest = newest.max(version.and_then(|text| text.parse().ok()).unwrap_or(0));
+        let version = names::rules_version(&entry?.file_name());
+        newest = newest.max(version.unwrap_or(0));
     }
     Ok(newest)
 }

@@ -109,16 +109,14 @@ fn newest_rules(run_dir: &Path, own: Option<RuleSet>) -> io::Result<Option<RuleS
     };
     let mut versions = Vec::new();
     for entry in entries {
-        let name = entry?.file_name();
-        let version = name.to_str().and_then(|name| name.strip_prefix("rules."));
-        versions.extend(version.and_then(|version| version.parse::<u64>().ok()));
+        versions.extend(names::rules_version(&entry?.file_name()));
     }
     versions.sort_unstable_by(|left, right| right.cmp(left));
     let Some(highest) = versions.first().copied() else {
         return Ok(own);
     };
     let read = |version: &u64| {
-        frame::read::<RuleSet>(FrameKind::Rules, &control.join(format!("rules.{version}"))).ok()
+        frame::read::<RuleSet>(FrameKind::Rules, &control.join(names::rules(*version))).ok()
     };
     let own_version = own.as_ref().map_or(0, |own| own.version);
     let newer = versions.iter().filter(|version| **version > own_version);

@@ -159,6 +159,10 @@ async fn rules_whose_version_is_taken_by_others_hold_all_the_same() {
     assert_eq!(asked(set(4, "loss > 4")).await, 10);
     assert_eq!(asked(set(4, "loss > 4")).await, 10);
     assert!(!file(4).exists() && !file(11).exists());
+    // A number that no version has, in a name or in a request.
+    fs::write(file(u64::MAX), "").unwrap();
+    assert_eq!(asked(set(11, "loss > 5")).await, 11);
+    assert_eq!(asked(set(u64::MAX, "loss > 6")).await, 12);
 }
 
 #[tokio::test]

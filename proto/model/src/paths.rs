@@ -137,6 +137,8 @@ impl NodePaths {
 
 /// Names inside a run's folder.
 pub mod run {
+    use std::ffi::OsStr;
+
     /// The frozen spec, a checksummed `nero.v1.RunSpec`.
     pub const SPEC: &str = "spec";
     /// The spec of a recalled run. No run is started from this name.
@@ -146,6 +148,9 @@ pub mod run {
     pub const SPARE: &str = "spare";
     /// Cancel requests and rule sets.
     pub const CONTROL: &str = "control";
+    /// The highest version of a rule set. neroman counts versions one by one, so a
+    /// higher number stands in no name of ours, and above each one there is another.
+    pub const RULES_VERSION_MAX: u64 = 1 << 48;
     /// The job's working folder.
     pub const WORK: &str = "work";
     /// In an incarnation's folder: the claim, which is the shim's segment.
@@ -158,6 +163,20 @@ pub mod run {
     pub const WATCH_LOCK: &str = "watch.lock";
     /// Ending of every other segment's name.
     pub const SEGMENT_SUFFIX: &str = ".seg";
+
+    /// Name of the rule set of this version, in [`CONTROL`].
+    pub fn rules(version: u64) -> String {
+        format!("rules.{version}")
+    }
+
+    /// Version of the rule set in a file of [`CONTROL`] with this name; `None` for
+    /// every other file, and for a version above [`RULES_VERSION_MAX`].
+    pub fn rules_version(name: &OsStr) -> Option<u64> {
+        let name = name.to_str()?;
+        let version = name.strip_prefix("rules.")?.parse().ok()?;
+        let is_ours = (1..=RULES_VERSION_MAX).contains(&version) && name == rules(version);
+        is_ours.then_some(version)
+    }
 }
 
 /// A folder in which sockets for `wanted` fit: `wanted` itself when a socket
@@ -396,6 +415,26 @@ mod tests {
             let mode = fs::metadata(&folder).unwrap().mode();
             assert_eq!(mode & 0o777, 0o700);
             fs::remove_dir(folder).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_with_a_number_that_no_rule_set_gets_is_no_rule_set() {
+        let version = |name: &str| run::rules_version(name.as_ref());
+        for known in [1, 12, run::RULES_VERSION_MAX] {
+            assert_eq!(version(&run::rules(known)), Some(known));
+        }
+        for odd in [
+            "rules.0",
+            "rules.07",
+            "rules.+7",
+            "rules.",
+            "rules.7.new",
+            "cancel.7",
+            "rules.281474976710657",
+            "rules.18446744073709551615",
+        ] {
+            assert_eq!(version(odd), None, "{odd}");
         }
     }
 

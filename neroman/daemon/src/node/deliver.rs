@@ -59,6 +59,9 @@ pub(super) struct Deliver {
     results: mpsc::UnboundedSender<RunId>,
     closed: mpsc::Sender<Vec<Vec<u8>>>,
     to_close: HashSet<RunId>,
+    /// Runs whose rules were sent again since the last pause, because a watcher could
+    /// not read them.
+    resent: HashSet<RunId>,
     /// When the requests that the node could not carry out are sent again.
     again: Option<Instant>,
 }
@@ -84,6 +87,7 @@ impl Deliver {
             results,
             closed,
             to_close: HashSet::new(),
+            resent: HashSet::new(),
             again: None,
         }
     }
@@ -98,6 +102,7 @@ impl Deliver {
                 () = self.inbox.rung() => self.look().await,
                 () = tokio::time::sleep_until(again), if self.again.is_some() => {
                     self.again = None;
+                    self.resent.clear();
                     self.inbox.look_at_all();
                     Ok(())
                 }
@@ -189,9 +194,15 @@ impl Deliver {
         for id in runs {
             let here = |run: &&nero_life::run::Run| run.node() == Some(&self.settings.name);
             let run = state.run(id).filter(here);
-            if run.is_some_and(|run| needs::of(run).rules) {
-                self.set_rules(&state, id).await?;
+            let Some(run) = run.filter(|run| needs::of(run).rules) else {
+                continue;
+            };
+            // A watcher that can read none of them is not sent one set after another.
+            if run.resends_rules() && !self.resent.insert(id) {
+                self.later();
+                continue;
             }
+            self.set_rules(&state, id).await?;
         }
         Ok(())
     }
@@ -264,19 +275,19 @@ impl Deliver {
             rules: Some(rules),
         });
         request.set_timeout(PATIENCE);
-        match self.peer.client.set_rules(request).await {
-            Ok(_) => {}
+        let kept = match self.peer.client.set_rules(request).await {
+            Ok(reply) => reply.into_inner().version,
             // The run ended meanwhile; its end is on its way.
-            Err(status) if ended_meanwhile(&status) => {}
+            Err(status) if ended_meanwhile(&status) => version,
             Err(status) => {
                 let failure = Failure::node("the node does not take rules");
                 return self.refused(failure.status(&status), &status);
             }
-        }
+        };
         self.ledger
             .note(false, move |state, now_ms| {
                 let run = state.run(id);
-                let delivered = Input::RulesDelivered { version };
+                let delivered = Input::RulesDelivered { version, kept };
                 run.map_or_else(Vec::new, |run| step(run, &delivered, now_ms))
             })
             .await

@@ -326,6 +326,39 @@ async fn rules_reach_a_live_run_with_a_higher_version() {
 }
 
 #[tokio::test]
+async fn rules_that_no_watcher_can_read_are_not_sent_one_set_after_another() {
+    let (rig, token) = begun(TWO).await;
+    let add = |text: &str| v1::RuleAddRequest {
+        selection: select("1"),
+        action: "warn".to_owned(),
+        text: text.to_owned(),
+        ..v1::RuleAddRequest::default()
+    };
+    let refused = |version| journal::RulesRefused {
+        version,
+        why: format!("rules.{version} is damaged"),
+    };
+    rig.man.rule_add(add("loss > 1")).await.unwrap();
+    assert_eq!(rig.mum.rules(1).await.version, 2);
+    for (count, version) in [(2, 2), (2, 3)] {
+        rig.mum
+            .record(&token, RecordKind::RulesRefused, &refused(version));
+        rig.mum.rules(count).await;
+        rig.until(1, "tells of it", |view| {
+            view.warnings
+                .iter()
+                .any(|warning| warning.contains(&format!("rules.{version} is damaged")))
+        })
+        .await;
+    }
+    // A change by a person goes there at once, above what was refused.
+    rig.man.rule_add(add("loss > 2")).await.unwrap();
+    let set = rig.mum.rules(3).await;
+    assert_eq!((set.version, set.rules.len()), (5, 2));
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn outputs_come_home_under_safe_names_and_within_bounds() {
     let rig = added("collection: lab\ncommand: echo\noutputs: ['*', {path: big, max: 1K}]\n").await;
     rig.mum.file("sub/model.pt", b"weights");

@@ -190,3 +190,57 @@ fn a_run_that_was_given_up_is_not_warned_about_any_more() {
     assert_eq!(run.phase(), Phase::Lost);
     assert!(!warned(&run) && !warned(&restarted(&run)), "{run:?}");
 }
+
+#[test]
+fn rules_that_were_changed_before_their_node_named_another_version_go_above_it() {
+    let mut run = stands(Stage::Accepted {
+        node: NODE.to_owned(),
+        queued: true,
+    });
+    let ids = |ids: &[u64]| Input::Rules { ids: ids.into() };
+    happens(&mut run, &ids(&[1]));
+    let sent = run.rules_version();
+    happens(
+        &mut run,
+        &Input::RulesDelivered {
+            version: sent,
+            kept: 7,
+        },
+    );
+    assert_eq!((run.rules_version(), needs::of(&run).rules), (7, false));
+    happens(&mut run, &ids(&[1, 2]));
+    happens(&mut run, &ids(&[2]));
+    let late = Input::RulesDelivered {
+        version: 8,
+        kept: 20,
+    };
+    happens(&mut run, &late);
+    assert_eq!((run.rules_version(), needs::of(&run).rules), (21, true));
+}
+
+#[test]
+fn a_watcher_that_takes_garbage_for_the_highest_version_keeps_no_rules_out() {
+    let mut run = stands(Stage::Accepted {
+        node: NODE.to_owned(),
+        queued: true,
+    });
+    let refused = |version| Journal {
+        rules_refused: Some((version, "no frame".to_owned())),
+        ..Journal::default()
+    };
+    run.update(None, Some(Arc::new(refused(4))));
+    assert_eq!(run.rules_version(), 5);
+    run.update(None, Some(Arc::new(refused(u64::MAX))));
+    assert_eq!(run.rules_version(), 1);
+    happens(&mut run, &Input::Rules { ids: [1].into() });
+    assert!(needs::of(&run).rules);
+    let version = run.rules_version();
+    happens(
+        &mut run,
+        &Input::RulesDelivered {
+            version,
+            kept: version,
+        },
+    );
+    assert!(!needs::of(&run).rules);
+}

@@ -703,7 +703,13 @@ impl Steps<'_> {
             self.push("the node may forget it", close);
         }
         if needs::of(run).rules {
-            let taken = happens(run, Input::RulesDelivered { version: 1 });
+            let taken = happens(
+                run,
+                Input::RulesDelivered {
+                    version: 1,
+                    kept: 1,
+                },
+            );
             self.push("the node takes its rules", taken);
         }
     }

@@ -1,24 +1,11 @@
 //! What `config.yaml` says.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::Path;
 
 use indexmap::IndexMap;
 pub use nero_yaml::Mark as Place;
 
-use crate::file::followed;
-use crate::mistake::ConfigError;
-use crate::names::ANY;
-use crate::owner;
-use crate::read;
-
-/// The node that is this machine; it is always there.
-pub const LOCAL: &str = "local";
-
-/// No honest configuration is larger; a bigger file is some other thing by mistake.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+use crate::names::{ANY, LOCAL};
 
 /// A word and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,28 +119,6 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads the file; one that is missing sets nothing.
-    ///
-    /// # Errors
-    /// When it cannot be read, and with every mistake in it.
-    pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        match text_of(path)? {
-            Some(text) => Self::parse(path, &text),
-            None => Ok(Self::default()),
-        }
-    }
-
-    /// Reads a text that is, or shall be, in the file `path`.
-    ///
-    /// # Errors
-    /// With every mistake in it.
-    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
-        read::config(text).map_err(|mistakes| ConfigError::Mistakes {
-            path: path.to_path_buf(),
-            mistakes,
-        })
-    }
-
     /// A node of this name.
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.get(name)
@@ -206,31 +171,4 @@ impl Config {
             .filter(move |(_, group)| group.nodes.iter().any(|member| member == node))
             .map(|(name, _)| name.as_str())
     }
-}
-
-/// The text of the file, `None` when there is none.
-pub(crate) fn text_of(path: &Path) -> Result<Option<String>, ConfigError> {
-    let unreadable = |source| ConfigError::Read {
-        path: path.to_path_buf(),
-        source,
-    };
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error)),
-    };
-    let found = file.metadata().map_err(unreadable)?;
-    let behind_links = followed(path).map_err(unreadable)?;
-    owner::check(&behind_links, &found)?;
-    owner::check_folder(path)?;
-    let mut text = String::new();
-    file.take(FILE_BYTES_MAX + 1)
-        .read_to_string(&mut text)
-        .map_err(unreadable)?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(ConfigError::TooLarge {
-            path: path.to_path_buf(),
-        });
-    }
-    Ok(Some(text))
 }

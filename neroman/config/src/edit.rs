@@ -10,10 +10,10 @@ use nero_model::names::suggest;
 use nero_model::safe::quoted;
 
 use crate::change::{Change, Unsafe, Value};
-use crate::config::{Config, LOCAL, Place};
+use crate::config::{Config, Place};
 use crate::file::{ConfigFile, WriteError};
 use crate::mistake::ConfigError;
-use crate::names::{NameError, check_name};
+use crate::names::{LOCAL, NameError, check_name};
 use crate::read;
 
 /// What shall be changed.

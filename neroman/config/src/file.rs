@@ -1,18 +1,20 @@
 //! The file on the disk: replaced whole, or not at all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::config;
 use crate::mistake::ConfigError;
 use crate::owner;
 
 /// Rights of a file that we make: addresses and notes are private.
 const MODE: u32 = 0o600;
+
+/// No honest configuration is larger; a bigger file is some other thing by mistake.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Why the file could not be written. It is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +67,7 @@ impl ConfigFile {
             source,
         })?;
         owner::check_folder(&path)?;
-        let text = config::text_of(&path)?;
+        let text = text_of(&path)?;
         Ok(Self { path, text })
     }
 
@@ -160,4 +162,31 @@ pub(crate) fn followed(path: &Path) -> io::Result<PathBuf> {
         path = folder.join(target);
     }
     Err(io::Error::from(io::ErrorKind::InvalidInput))
+}
+
+/// The text of the file, `None` when there is none.
+pub(crate) fn text_of(path: &Path) -> Result<Option<String>, ConfigError> {
+    let unreadable = |source| ConfigError::Read {
+        path: path.to_path_buf(),
+        source,
+    };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let found = file.metadata().map_err(unreadable)?;
+    let behind_links = followed(path).map_err(unreadable)?;
+    owner::check(&behind_links, &found)?;
+    owner::check_folder(path)?;
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(unreadable)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(ConfigError::TooLarge {
+            path: path.to_path_buf(),
+        });
+    }
+    Ok(Some(text))
 }

@@ -17,11 +17,11 @@ mod owner;
 mod read;
 mod target;
 
-pub use config::{Config, Group, LOCAL, Listen, Node, Place, Size, Word};
+pub use config::{Config, Group, Listen, Node, Place, Size, Word};
 pub use edit::{Edit, EditError};
 pub use file::{ConfigFile, WriteError};
 pub use mistake::ConfigError;
-pub use names::{ANY, NameError, check_name};
+pub use names::{ANY, LOCAL, NameError, check_name};
 pub use nero_yaml::{Mistake, Mistakes};
 pub use origin::{From, NODE_VARIABLE, Origin};
 pub use target::{Target, UnknownTarget};

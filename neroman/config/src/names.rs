@@ -1,6 +1,7 @@
 //! Which names nodes and groups may have, and which name was probably meant.
 
-use crate::config::LOCAL;
+/// The node that is this machine; it is always there.
+pub const LOCAL: &str = "local";
 
 /// Stands for whichever node fits.
 pub const ANY: &str = "any";

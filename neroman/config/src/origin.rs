@@ -7,7 +7,8 @@ use std::fmt;
 
 use nero_model::{Home, units};
 
-use crate::config::{Config, LOCAL, Node};
+use crate::config::{Config, Node};
+use crate::names::LOCAL;
 
 /// The variable that names the node when the command does not.
 pub const NODE_VARIABLE: &str = "NERONET_NODE";

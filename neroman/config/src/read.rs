@@ -1,6 +1,7 @@
 //! Reads the tree into a [`Config`], collecting every mistake.
 
 use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::rc::Rc;
 
 use indexmap::IndexMap;
@@ -8,8 +9,10 @@ use nero_model::names::word_hint;
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Fields, Kind, Limits, Mistakes, Zero};
 
-use crate::config::{Config, Group, LOCAL, Listen, Node, Size, Word};
-use crate::names::{ANY, check_name};
+use crate::config::{Config, Group, Listen, Node, Size, Word};
+use crate::file::text_of;
+use crate::mistake::ConfigError;
+use crate::names::{ANY, LOCAL, check_name};
 
 /// More text than any address or path has.
 const TEXT_BYTES_MAX: usize = 4096;
@@ -54,6 +57,30 @@ pub(crate) const LIMITS: Limits = Limits {
     values: 200_000,
     repeated: 200_000,
 };
+
+impl Config {
+    /// Reads the file; one that is missing sets nothing.
+    ///
+    /// # Errors
+    /// When it cannot be read, and with every mistake in it.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        match text_of(path)? {
+            Some(text) => Self::parse(path, &text),
+            None => Ok(Self::default()),
+        }
+    }
+
+    /// Reads a text that is, or shall be, in the file `path`.
+    ///
+    /// # Errors
+    /// With every mistake in it.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        config(text).map_err(|mistakes| ConfigError::Mistakes {
+            path: path.to_path_buf(),
+            mistakes,
+        })
+    }
+}
 
 /// Reads a text, or answers with every mistake in it.
 pub(crate) fn config(text: &str) -> Result<Config, Mistakes> {

@@ -1,7 +1,7 @@
 //! What a word means where a node can be named.
 
-use crate::config::{Config, LOCAL};
-use crate::names::ANY;
+use crate::config::Config;
+use crate::names::{ANY, LOCAL};
 use nero_model::names::suggest;
 
 /// Where runs may go.

@@ -8,11 +8,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use rustix::fs::Access;
 
-use crate::backup;
 use crate::error::StoreError;
 use crate::mark::{self, Claim, Line};
 use crate::migrate::{self, Kind};
@@ -84,7 +84,7 @@ impl Db {
         if let Some(version) = found.migrated_from {
             let mut name = path.as_os_str().to_owned();
             name.push(format!(".before-v{}", version + 1));
-            backup::copy(&db, Path::new(&name))?;
+            db.copy_to(Path::new(&name))?;
             kind.migrate(&db.conn, version).map_err(failed)?;
         }
         db.check_schema(kind)?;
@@ -96,6 +96,48 @@ impl Db {
             .pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))
             .map_err(failed)?;
         Ok((db, found))
+    }
+
+    /// Copies the database to `path`, complete, checked and synced, or not at all.
+    pub(crate) fn copy_to(&self, path: &Path) -> Result<(), StoreError> {
+        let mut private = path.as_os_str().to_owned();
+        private.push(".new");
+        let private = PathBuf::from(private);
+        remove(&private)?;
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&private)
+            .map_err(StoreError::io("make", &private))?;
+        let failed = |error| StoreError::from_sql(&private, error);
+        let mut target = Connection::open(&private).map_err(failed)?;
+        let copying = Backup::new(&self.conn, &mut target).map_err(failed)?;
+        // All pages in one step: commits of the writer do not make it begin again.
+        match copying.step(-1).map_err(failed)? {
+            StepResult::Done => {}
+            _ => {
+                return Err(StoreError::Busy {
+                    path: self.path.clone(),
+                });
+            }
+        }
+        drop(copying);
+        // The copy is a single file, without a log beside it.
+        target
+            .pragma_update_and_check(None, "journal_mode", "delete", |_| Ok(()))
+            .map_err(failed)?;
+        let word: String = target
+            .pragma_query_value(None, "quick_check", |row| row.get(0))
+            .map_err(failed)?;
+        if word != "ok" {
+            return Err(StoreError::Damaged {
+                path: self.path.clone(),
+                what: word,
+            });
+        }
+        target.close().map_err(|(_, error)| failed(error))?;
+        publish(&private, path)
     }
 
     /// Has SQLite remove the log when the file is closed. Called when the log is

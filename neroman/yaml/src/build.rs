@@ -110,7 +110,7 @@ impl Builder<'_> {
                 };
                 let node = Node {
                     kind: Kind::Scalar { text, plain },
-                    mark: mark(span.start),
+                    mark: Mark::of(span.start),
                     tag: self.tag(tag.as_deref(), &span, false),
                     bytes: bytes(span.start, span.end),
                     flow: false,
@@ -162,7 +162,7 @@ impl Builder<'_> {
         };
         let node = Node {
             kind,
-            mark: mark(open.span.start),
+            mark: Mark::of(open.span.start),
             tag: open.tag,
             bytes: bytes(open.span.start, end.end),
             flow: open.flow,
@@ -305,15 +305,8 @@ impl OpenMap {
 
 fn at(marker: Marker, what: What) -> Wrong {
     Wrong {
-        mark: mark(marker),
+        mark: Mark::of(marker),
         what,
-    }
-}
-
-pub(crate) fn mark(marker: Marker) -> Mark {
-    Mark {
-        line: u32::try_from(marker.line()).unwrap_or(u32::MAX),
-        column: u32::try_from(marker.col() + 1).unwrap_or(u32::MAX),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use serde_saphyr::granit_parser::Marker;
+
 /// A position in the text, counted from one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mark {
@@ -9,6 +11,16 @@ pub struct Mark {
     pub line: u32,
     /// Column, in characters.
     pub column: u32,
+}
+
+impl Mark {
+    /// The parser's place; it counts columns from zero.
+    pub(crate) fn of(marker: Marker) -> Self {
+        Self {
+            line: u32::try_from(marker.line()).unwrap_or(u32::MAX),
+            column: u32::try_from(marker.col() + 1).unwrap_or(u32::MAX),
+        }
+    }
 }
 
 /// A value.

@@ -5,7 +5,6 @@ use std::fmt;
 use nero_model::safe::quoted;
 use serde_saphyr::granit_parser::{ErrorKind, ScanError};
 
-use crate::build;
 use crate::tree::Mark;
 
 /// A mistake and where it stands.
@@ -138,7 +137,7 @@ pub(crate) fn not_yaml(text: &str, error: &ScanError) -> Wrong {
         }
     };
     Wrong {
-        mark: build::mark(*error.marker()),
+        mark: Mark::of(*error.marker()),
         what: What::NotYaml {
             why: error.info().to_owned(),
             hint,

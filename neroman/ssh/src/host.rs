@@ -1,6 +1,7 @@
 //! Commands and streams on one node.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::error::{Fault, SshError, Trouble};
 use crate::master::Master;
 use crate::pipe::{Heard, Pipe};
 use crate::quote::{for_any_shell, quoted, words_for_any_shell};
-use crate::run::{self, Child, NotBegun, Patience};
+use crate::run::{self, Child, NotBegun, Patience, Said};
 use crate::ssh::{Ssh, Target};
 
 /// A script is short: it probes, makes folders, starts something.
@@ -46,15 +47,28 @@ struct Link {
     heard: Heard,
 }
 
-/// Output and exit status of a command.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
-    /// Exit status; 128 and more for a signal, as in `sh`.
-    pub status: i32,
-    /// Standard output, up to 1 MiB.
-    pub out: Vec<u8>,
-    /// Standard error, up to 1 MiB.
-    pub err: Vec<u8>,
+impl Ssh {
+    /// A connection to `node` at `address`: the user's own where one works,
+    /// else ours, made when there is none. `auth_sock` is the agent for a new
+    /// connection; without it, only the agent of the configuration is used.
+    ///
+    /// # Errors
+    /// The reason why there is no connection; see [`Fault`](crate::Fault).
+    pub async fn connect(
+        &self,
+        node: &str,
+        address: &str,
+        auth_sock: Option<&Path>,
+    ) -> Result<Host, SshError> {
+        let found = async {
+            let target = self.target(node, address, auth_sock).await?;
+            let master = self.master(&target).await?;
+            Ok(Host::new(self.clone(), target, master))
+        };
+        found
+            .await
+            .map_err(|trouble| SshError::new(node, address, trouble))
+    }
 }
 
 impl Host {

@@ -30,7 +30,8 @@ mod settings;
 mod ssh;
 
 pub use error::{Fault, SshError, Trouble};
-pub use host::{Host, Said};
+pub use host::Host;
 pub use pipe::Pipe;
 pub use quote::quoted;
+pub use run::Said;
 pub use ssh::{SSH_VARIABLE, Ssh};

@@ -12,7 +12,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::catch::{Catch, Overrun, SAID_BYTES_MAX};
 use crate::error::Trouble;
-use crate::host::Said;
 use crate::master::{Life, Master};
 use crate::quote::for_any_shell;
 
@@ -100,6 +99,17 @@ fn not_begun(error: openssh::Error) -> NotBegun {
         cause = inner.source();
     }
     NotBegun::Other(error)
+}
+
+/// Output and exit status of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Exit status; 128 and more for a signal, as in `sh`.
+    pub status: i32,
+    /// Standard output, up to 1 MiB.
+    pub out: Vec<u8>,
+    /// Standard error, up to 1 MiB.
+    pub err: Vec<u8>,
 }
 
 /// Whether a command runs over this master. A master with a dead network still

@@ -13,7 +13,6 @@ use tokio::sync::OnceCell;
 use crate::address;
 use crate::classify::classify;
 use crate::error::{SshError, Trouble};
-use crate::host::Host;
 use crate::local::{self, Ended, Failed};
 use crate::master::{self, Life, Master, Starter};
 use crate::run;
@@ -85,28 +84,6 @@ impl Ssh {
         words(std::env::var_os(SSH_VARIABLE).unwrap_or_default())
             .map(|words| Self::new(words, sockets))
             .map_err(|trouble| SshError::new("", "", trouble))
-    }
-
-    /// A connection to `node` at `address`: the user's own where one works,
-    /// else ours, made when there is none. `auth_sock` is the agent for a new
-    /// connection; without it, only the agent of the configuration is used.
-    ///
-    /// # Errors
-    /// The reason why there is no connection; see [`Fault`](crate::Fault).
-    pub async fn connect(
-        &self,
-        node: &str,
-        address: &str,
-        auth_sock: Option<&Path>,
-    ) -> Result<Host, SshError> {
-        let found = async {
-            let target = self.target(node, address, auth_sock).await?;
-            let master = self.master(&target).await?;
-            Ok(Host::new(self.clone(), target, master))
-        };
-        found
-            .await
-            .map_err(|trouble| SshError::new(node, address, trouble))
     }
 
     /// The words of a command that opens the connection from a terminal, where
@@ -220,7 +197,7 @@ impl Ssh {
     }
 
     /// A master that works, made when there is none.
-    async fn master(&self, target: &Target) -> Result<Master, Trouble> {
+    pub(crate) async fn master(&self, target: &Target) -> Result<Master, Trouble> {
         let _making = self.lock(&target.node).await;
         match self.existing(target).await? {
             Some(master) => Ok(master),

@@ -6,8 +6,26 @@ use crate::error::Span;
 use crate::fact::Fact;
 use crate::node::NodeFact;
 use crate::pattern::{Glob, Pattern};
-use crate::scope::NameKind;
 use crate::state::State;
+
+/// The origin of a name that is no fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NameKind {
+    /// A parameter of the experiment.
+    Param,
+    /// A metric of the run.
+    Metric,
+}
+
+impl NameKind {
+    /// `param` or `metric`, as it stands before the point in `param.x`.
+    pub fn word(self) -> &'static str {
+        match self {
+            NameKind::Param => "param",
+            NameKind::Metric => "metric",
+        }
+    }
+}
 
 /// How a name was written, which limits what it may mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

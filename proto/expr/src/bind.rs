@@ -5,11 +5,11 @@
 //! next watcher ([`Bindings::from_records`]). A second fit of a loosely written
 //! name makes the name unknown, and never switches it.
 
-use crate::ast::{Asked, NameRef};
+use crate::ast::{Asked, NameKind, NameRef};
 use crate::error::{ErrorKind, ExprError};
 use crate::fact::Fact;
 use crate::print::{qualified, quoted, written_name};
-use crate::scope::{NameKind, Scope};
+use crate::scope::Scope;
 use crate::{Expr, lex};
 use nero_model::names::{same_loosely, suggest};
 

@@ -7,11 +7,12 @@
 use std::cell::Cell;
 
 use crate::Expr;
+use crate::ast::NameKind;
 use crate::bind::{Bound, Found, loose_fact};
 use crate::error::{ErrorKind, ExprError};
-use crate::eval::Resolve;
-use crate::scope::{NameKind, Scope};
-use crate::value::Value;
+use crate::eval::{Resolve, value_of};
+use crate::scope::Scope;
+use crate::value::{Truth, Value};
 
 /// For each name of an expression its possible meanings, over all experiments.
 #[derive(Clone, Debug)]
@@ -30,6 +31,14 @@ pub struct Conflict {
 }
 
 impl Expr {
+    /// Whether the condition holds for one of many experiments.
+    ///
+    /// A name that means two things in the experiment is unknown, and
+    /// [`Candidates::take_conflict`] returns it.
+    pub fn eval_among(&self, candidates: &Candidates, scope: &impl Scope) -> Truth {
+        self.evaluator(candidates, scope).truth(&self.root)
+    }
+
     /// Looks through all names that exist anywhere: `visit_names` calls its
     /// argument with each, repeats allowed.
     ///
@@ -107,14 +116,5 @@ impl Resolve for Candidates {
             .find(|value| value.is_known())
             .or_else(|| self.only(slot, &found.loose, scope))
             .unwrap_or_default()
-    }
-}
-
-/// The value of a name's meaning; unknown if this experiment has none.
-pub(crate) fn value_of<'s, S: Scope>(bound: &Bound, scope: &'s S) -> Value<'s> {
-    match bound {
-        Bound::Fact(fact) => scope.fact(*fact),
-        Bound::Param(name) => scope.param(name),
-        Bound::Metric(name) => Value::number_or_unknown(scope.metric(name)),
     }
 }

@@ -6,8 +6,7 @@
 use std::cmp::Ordering;
 
 use crate::ast::{ArithOp, CompareOp, Node, PickRef};
-use crate::bind::Bindings;
-use crate::candidates::{Candidates, value_of};
+use crate::bind::{Bindings, Bound};
 use crate::fact::{Fact, FactKind};
 use crate::node::compare_versions;
 use crate::scope::Scope;
@@ -33,14 +32,6 @@ impl Expr {
         self.evaluator(bindings, scope).truth(&self.root)
     }
 
-    /// Whether the condition holds for one of many experiments.
-    ///
-    /// A name that means two things in the experiment is unknown, and
-    /// [`Candidates::take_conflict`] returns it.
-    pub fn eval_among(&self, candidates: &Candidates, scope: &impl Scope) -> Truth {
-        self.evaluator(candidates, scope).truth(&self.root)
-    }
-
     /// The value for `scope`; of a condition true, false or unknown.
     pub fn value<'s, S: Scope>(&'s self, bindings: &Bindings, scope: &'s S) -> Value<'s> {
         self.evaluator(bindings, scope).value(&self.root)
@@ -56,6 +47,15 @@ impl Expr {
             resolve,
             scope,
         }
+    }
+}
+
+/// The value of a name's meaning; unknown if this experiment has none.
+pub(crate) fn value_of<'s, S: Scope>(bound: &Bound, scope: &'s S) -> Value<'s> {
+    match bound {
+        Bound::Fact(fact) => scope.fact(*fact),
+        Bound::Param(name) => scope.param(name),
+        Bound::Metric(name) => Value::number_or_unknown(scope.metric(name)),
     }
 }
 

@@ -58,22 +58,24 @@ mod number;
 mod parse;
 mod pattern;
 mod print;
+mod requirement;
 mod scope;
 mod state;
 mod value;
 
 use jiff::tz::TimeZone;
 
-pub use ast::{Asked, NameRef, Pick, PickRef};
+pub use ast::{Asked, NameKind, NameRef, Pick, PickRef};
 pub use bind::{BindRecord, Bindings, Bound, Seen};
 pub use candidates::{Candidates, Conflict};
 pub use error::{ErrorKind, ExprError, Span, point_at, render};
 pub use explain::{Explanation, NamedValue};
 pub use fact::{Fact, FactKind, FactSet, FactSource, NOT_BUILT, signal_number};
 pub use lex::is_name_char;
-pub use node::{NodeFact, NodeScope, Requirement, Unmet};
+pub use node::NodeFact;
 pub use pattern::{Glob, Pattern};
-pub use scope::{NameKind, Scope};
+pub use requirement::{NodeScope, Requirement, Unmet};
+pub use scope::Scope;
 pub use state::State;
 pub use value::{NumberText, Truth, Value};
 

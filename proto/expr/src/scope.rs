@@ -1,28 +1,9 @@
 //! The facts of one run or experiment, for expressions.
 
-use crate::ast::Pick;
+use crate::ast::{NameKind, Pick};
 use crate::fact::Fact;
 use crate::node::NodeFact;
 use crate::value::Value;
-
-/// The origin of a name that is no fact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum NameKind {
-    /// A parameter of the experiment.
-    Param,
-    /// A metric of the run.
-    Metric,
-}
-
-impl NameKind {
-    /// `param` or `metric`, as it stands before the point in `param.x`.
-    pub fn word(self) -> &'static str {
-        match self {
-            NameKind::Param => "param",
-            NameKind::Metric => "metric",
-        }
-    }
-}
 
 /// One run, or an experiment with its newest run, for expressions.
 ///

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::core::intake::Log;
+use crate::core::log::Log;
 
 /// Result of a look at the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,6 +19,7 @@ mod plan;
 mod procfs;
 mod shim;
 mod slot;
+mod slots;
 mod sys;
 mod tree;
 

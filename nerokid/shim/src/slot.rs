@@ -4,7 +4,6 @@
 //! The launcher owns the pages and gives slots out. The job's `execve` drops
 //! the memory: no user code can write here.
 
-use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 /// Slots in one page.
@@ -116,11 +115,6 @@ impl Slot {
         &self.pid
     }
 
-    #[cfg(test)]
-    fn set_pid(&self, pid: i32) {
-        self.pid.store(pid, SeqCst);
-    }
-
     /// The job's start time, 0 before it is known.
     pub fn start_ticks(&self) -> u64 {
         self.start_ticks.load(SeqCst)
@@ -152,7 +146,8 @@ impl Slot {
             .store(count.map_or(0, |count| count + 1), SeqCst);
     }
 
-    fn clear(&self) {
+    /// Makes it as it was when its page was new.
+    pub(crate) fn clear(&self) {
         self.shim.store(0, SeqCst);
         self.job.store(0, SeqCst);
         self.errno.store(0, SeqCst);
@@ -160,45 +155,5 @@ impl Slot {
         self.start_ticks.store(0, SeqCst);
         self.gate_ns.store(0, SeqCst);
         self.oom_kills.store(0, SeqCst);
-    }
-}
-
-/// The launcher's stock of slots.
-#[derive(Debug, Default)]
-pub struct Slots {
-    free: Vec<&'static Slot>,
-}
-
-impl Slots {
-    /// An empty slot.
-    ///
-    /// # Errors
-    /// When there is no memory.
-    pub fn take(&mut self) -> io::Result<&'static Slot> {
-        if self.free.is_empty() {
-            self.free.extend(crate::sys::shared_slots()?);
-        }
-        let slot = self.free.pop().expect("a page was just added");
-        slot.clear();
-        Ok(slot)
-    }
-
-    /// Gives a slot back. No process may write to it any more: the shim has been
-    /// reaped, and the job executes, has been reaped, or was never made.
-    pub fn give(&mut self, slot: &'static Slot) {
-        self.free.push(slot);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn more_slots_than_a_page_holds() {
-        let mut slots = Slots::default();
-        let taken: Vec<_> = (0..200).map(|_| slots.take().unwrap()).collect();
-        taken[0].set_pid(7);
-        assert!(taken[1..].iter().all(|slot| slot.pid() == 0));
     }
 }

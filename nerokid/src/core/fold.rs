@@ -114,7 +114,7 @@ impl Fold {
 
 #[cfg(test)]
 mod tests {
-    use super::super::intake::Log;
+    use super::super::log::Log;
     use super::super::series::LineEnd;
     use super::*;
 

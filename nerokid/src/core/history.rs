@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use nero_journal::Record;
 use nero_journal::v1::{self, RecordKind, Stream};
 
-use super::intake::{Log, Position};
+use super::intake::Position;
+use super::log::Log;
 use super::series::{AllSeries, SeriesId};
 
 /// Firings of a rule so far.

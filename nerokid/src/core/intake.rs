@@ -6,47 +6,18 @@
 //! continues at the last record's positions reads exactly the points that are
 //! not written yet.
 
-use nero_journal::v1::{LogPosition, LogTruncated, MetricsFolded, Stream};
+use nero_journal::v1::{LogPosition, LogTruncated, MetricsFolded};
 
 use super::batch::Batch;
 use super::finder::Finder;
 use super::fold::{Fold, WINDOW_MS};
 use super::lines::Lines;
+use super::log::Log;
 use super::record::Record;
 use super::series::{AllSeries, LineEnd, SeriesId};
 
 /// Points of names above the limit between two notices about them.
 const REFUSED_NOTICE_STEP: u64 = 1_000_000;
-
-/// One of the two logs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Log {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
-
-impl Log {
-    /// Both logs.
-    pub const BOTH: [Self; 2] = [Self::Stdout, Self::Stderr];
-
-    /// Index of the log in arrays.
-    pub const fn index(self) -> usize {
-        match self {
-            Self::Stdout => 0,
-            Self::Stderr => 1,
-        }
-    }
-
-    /// Name of the log in records.
-    pub const fn stream(self) -> Stream {
-        match self {
-            Self::Stdout => Stream::Stdout,
-            Self::Stderr => Stream::Stderr,
-        }
-    }
-}
 
 /// Position up to which a log has been evaluated: always the end of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,6 +10,7 @@ pub mod history;
 pub mod intake;
 pub mod json;
 pub mod lines;
+pub mod log;
 pub mod number;
 pub mod pairs;
 pub mod pattern;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::intake::Log;
+use super::log::Log;
 
 /// Limit of metric names in one run; points of further names are dropped.
 pub const NAMES_MAX: usize = 4096;

@@ -6,7 +6,8 @@ use nero_journal::v1::WatchEnded;
 
 use super::{RETRY_MS, Watch, WatchError, Watched, now};
 use crate::core::facts::Sight;
-use crate::core::intake::{Intake, Log};
+use crate::core::intake::Intake;
+use crate::core::log::Log;
 use crate::core::record::Record;
 
 /// Time that the end waits for a disk that refuses.

@@ -2,7 +2,7 @@
 
 use nero_journal::v1::{JobExited, RuleOff, Sample};
 use nerokid::core::facts::{Facts, Moment, Param, Sight};
-use nerokid::core::intake::Log;
+use nerokid::core::log::Log;
 use nerokid::core::record::Record;
 use nerokid::core::rules::{Given, Rules};
 use nerokid::core::series::{AllSeries, LineEnd};

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 
-use nerokid::core::intake::Log;
+use nerokid::core::log::Log;
 use nerokid::tail::{Look, Tail};
 
 struct Bench {

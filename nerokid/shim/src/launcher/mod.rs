@@ -35,7 +35,7 @@ use crate::launcher::link::Link;
 use crate::launcher::run::{Care, Run, RunKey};
 use crate::launcher::watch::Watch;
 use crate::plan::{Own, Plan};
-use crate::slot::Slots;
+use crate::slots::Slots;
 use crate::sys::{self, Forked, Look};
 
 /// Time that a shim lives before neromum gets the news that it runs.

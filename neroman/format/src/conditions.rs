@@ -6,8 +6,8 @@
 
 use crate::block::Given;
 use crate::definition::{RuleAction, RuleDef, Value};
+use crate::expression::checked;
 use crate::reader::Reader;
-use crate::rules::checked;
 use crate::scalar::typed;
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Node};

@@ -18,6 +18,7 @@ mod conditions;
 mod define;
 mod definition;
 mod expand;
+mod expression;
 mod fields;
 mod fill;
 mod names;
@@ -34,6 +35,7 @@ mod scalar;
 mod settings;
 mod source;
 mod spec;
+mod walk;
 mod words;
 
 pub use definition::{

@@ -1,18 +1,13 @@
-//! The reading of one source: walks the blocks and collects what comes of them.
-//!
-//! [`Reader`] holds everything that all blocks share: the reader of values with its
-//! mistakes, notes, names that are taken, and what was looked up on the disk or
-//! compiled before.
+//! The reading of one source: [`Reader`] holds everything that all blocks share: the
+//! reader of values with its mistakes, notes, names that are taken, and what was looked
+//! up on the disk or compiled before.
 
-use crate::block::{self, Scope};
 use crate::definition::{Definition, NotBuilt, Note};
-use crate::fields::Field;
 use crate::parse::is_tuple;
 use crate::source::Text;
-use crate::{define, expand};
 use nero_expr::ParseContext;
 use nero_model::safe::quoted;
-use nero_yaml::{Entry, Fields, Kind, Mark, Node};
+use nero_yaml::{Fields, Kind, Mark, Node};
 use std::collections::{HashMap, HashSet};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -86,78 +81,6 @@ impl<'a> Reader<'a> {
             notes_seen: HashSet::new(),
             notes_dropped: 0,
             files: HashMap::new(),
-        }
-    }
-
-    /// Reads all blocks below the root, whose own name is that of the source.
-    pub(crate) fn root(&mut self, entries: &[Entry], mark: Mark, source_name: &str) {
-        let before = self.count();
-        let (scope, children) = block::enter(self, &Scope::default(), entries);
-        if !children.is_empty() {
-            for child in children {
-                self.child(&scope, child.name, child.entry);
-            }
-            return;
-        }
-        let runs_something = [
-            Field::Command,
-            Field::RunCommandPrefix,
-            Field::MainCodeFile,
-            Field::Later("script"),
-        ];
-        if runs_something.into_iter().any(|f| scope.get(f).is_some()) {
-            self.define(&scope, source_name, mark);
-        } else if self.count() == before {
-            self.wrong(
-                mark,
-                "no experiment is described here",
-                "add a block such as `+name: {command: python3 main.py}`",
-            );
-        }
-    }
-
-    fn child(&mut self, outer: &Scope, name: &str, entry: &Entry) {
-        if self.full() {
-            return;
-        }
-        let entries: &[Entry] = match &entry.value.kind {
-            Kind::Map(entries) => entries,
-            Kind::Scalar { .. } if entry.value.is_null() => &[],
-            Kind::Scalar { .. } | Kind::List(_) => {
-                self.wrong(
-                    entry.value.mark,
-                    format!(
-                        "an experiment is a map of fields, not {}",
-                        entry.value.describe()
-                    ),
-                    format!(
-                        "for example `+{}: {{command: python3 main.py}}`",
-                        quoted_bare(name)
-                    ),
-                );
-                return;
-            }
-        };
-        if name.is_empty() {
-            self.wrong(
-                entry.key_mark,
-                "an experiment has no name",
-                "write it behind the `+`",
-            );
-        }
-        let (scope, children) = block::enter(self, outer, entries);
-        self.define(&scope, name, entry.key_mark);
-        for child in children {
-            self.child(&scope, child.name, child.entry);
-        }
-    }
-
-    fn define(&mut self, scope: &Scope, name: &str, mark: Mark) {
-        let before = self.count();
-        let draft = define::draft(self, scope, name, mark);
-        // A block with a mistake is expanded no further: what follows from it is noise.
-        if self.count() == before {
-            expand::expand(self, &draft, name, mark);
         }
     }
 
@@ -267,9 +190,4 @@ impl<'a> Reader<'a> {
         self.files.insert(path.to_owned(), found);
         found
     }
-}
-
-/// A name for an example, without the backticks of a quotation.
-fn quoted_bare(name: &str) -> String {
-    quoted(name).trim_matches('`').to_owned()
 }

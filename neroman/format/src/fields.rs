@@ -149,8 +149,20 @@ pub(crate) fn word(field: Field) -> &'static str {
     }
 }
 
+/// Words of other tools, and our words for the same.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("cmd", "command"),
+    ("run", "command"),
+    ("run_command", "command"),
+    ("params", "parameters"),
+    ("environment", "env"),
+];
+
 /// The field that a key is most likely meant to be.
 pub(crate) fn suggested(key: &str) -> Option<&'static str> {
+    if let Some((_, ours)) = ELSEWHERE.iter().find(|(word, _)| *word == key) {
+        return Some(ours);
+    }
     let words = FIELDS.iter().map(|(word, _)| *word);
     suggest(key, words.chain(LATER.iter().copied()))
 }
@@ -193,6 +205,9 @@ mod tests {
                 "did you mean `run_command_prefix`?",
             ),
             ("Command", false, "did you mean `command`?"),
+            ("run_command", false, "did you mean `command`?"),
+            ("params", true, "did you mean `parameters`?"),
+            ("retries", false, "did you mean `retry`?"),
             ("memory", false, "`memory` stands inside of `resources:`"),
             (
                 "exp1",

@@ -7,7 +7,7 @@
 //! every mistake in it; nothing is half read. Called by neroman only.
 //!
 //! The steps, each in its module: `source` finds and decodes the file, `parse` has
-//! a tree of positioned nodes made, `reader` walks the blocks, `block` applies inheritance,
+//! a tree of positioned nodes made, `walk` goes through the blocks, `block` applies inheritance,
 //! `define` reads the fields, `expand` multiplies and `command` fills in.
 //!
 //! Never done here: running anything, expanding `$NAME`, looking at a node.

@@ -48,6 +48,7 @@ fn named(reader: &mut Reader<'_>, path: &str, mark: Mark) -> Option<Output> {
 
 fn from_map(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<Output> {
     const KEYS: &[&str] = &["path", "fetch", "max"];
+    let mut has_path = false;
     let mut output = None;
     let mut fetch = Fetch::default();
     let mut max_bytes = None;
@@ -55,8 +56,9 @@ fn from_map(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<Ou
         let Entry { key, value, .. } = entry;
         match key.as_str() {
             "path" => {
-                let path = reader.single("path", value)?;
-                output = Some(named(reader, path, value.mark)?);
+                has_path = true;
+                let path = reader.single("path", value);
+                output = path.and_then(|path| named(reader, path, value.mark));
             }
             "fetch" => {
                 let known = [("live", Fetch::Live), ("end", Fetch::End)];
@@ -66,7 +68,7 @@ fn from_map(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<Ou
             _ => reader.unknown(entry, "is no part of an output", KEYS, &[]),
         }
     }
-    if output.is_none() {
+    if !has_path {
         reader.wrong(
             mark,
             "an output has no `path`",
@@ -114,14 +116,16 @@ pub(crate) fn files(reader: &mut Reader<'_>, node: &Node) -> Vec<Travelling> {
 
 fn travelling(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<Travelling> {
     const KEYS: &[&str] = &["path", "mode"];
+    let mut has_path = false;
     let mut path = None;
     let mut linked = false;
     for entry in entries {
         let Entry { key, value, .. } = entry;
         match key.as_str() {
             "path" => {
-                let written = reader.single("path", value)?;
-                path = Some(glob(reader, "files", written, value.mark)?);
+                has_path = true;
+                let written = reader.single("path", value);
+                path = written.and_then(|path| glob(reader, "files", path, value.mark));
             }
             "mode" => {
                 let known = [("copy", false), ("link", true)];
@@ -130,7 +134,7 @@ fn travelling(reader: &mut Reader<'_>, mark: Mark, entries: &[Entry]) -> Option<
             _ => reader.unknown(entry, "is no part of an entry of `files`", KEYS, &[]),
         }
     }
-    if path.is_none() {
+    if !has_path {
         reader.wrong(
             mark,
             "an entry of `files` has no `path`",

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use nero_model::names::word_hint;
+use nero_model::names::{suggest, word_hint};
 use nero_model::safe::{Safe, quoted};
 use nero_model::units::{self, UnitError};
 
@@ -197,10 +197,11 @@ impl Fields {
         let found = known.iter().find(|(word, _)| *word == text);
         if found.is_none() {
             let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+            let near = suggest(text, &words).map(|near| format!("did you mean `{near}`?"));
             let (last, before) = words.split_last().unwrap_or((&"nothing", &[]));
             let words = format!("{} or {last}", before.join(", "));
             let message = format!("`{what}` takes {words}, not {}", quoted(text));
-            self.wrong(node.mark, message, "");
+            self.wrong(node.mark, message, near.unwrap_or_default());
         }
         found.map(|(_, value)| *value)
     }

@@ -15,9 +15,13 @@ fn significant(name: &str) -> impl Iterator<Item = char> {
 /// Longer names are no typing errors, and comparing them costs a square.
 const SUGGEST_CHARS_MAX: usize = 100;
 
+/// Something shorter is the beginning of too many names.
+const FORM_CHARS_MIN: usize = 4;
+
 /// The candidate that `written` was most likely meant to be; the first of several
-/// that are equally near. A candidate of two letters differs in case and joiners
-/// only, one of up to four in one letter, of up to eight in two, else in three.
+/// that are equally near. A name in the singular or plural and one that begins so come
+/// first. A candidate of two letters differs in case and joiners only, one of up to
+/// four in one letter, of up to eight in two, else in three.
 pub fn suggest<T: AsRef<str>>(written: &str, candidates: impl IntoIterator<Item = T>) -> Option<T> {
     if written.len() > SUGGEST_CHARS_MAX {
         return None;
@@ -36,12 +40,27 @@ pub fn suggest<T: AsRef<str>>(written: &str, candidates: impl IntoIterator<Item 
             5..=8 => 2,
             _ => 3,
         };
-        let distance = strsim::osa_distance(&key, &other);
-        if distance <= allowed && best.as_ref().is_none_or(|(least, _)| distance < *least) {
+        let is_form = other.starts_with(&key) || singular(&key) == singular(&other);
+        let distance = match strsim::osa_distance(&key, &other) {
+            0 => 0,
+            _ if is_form && key.chars().count() >= FORM_CHARS_MIN => 1,
+            distance if distance <= allowed => 1 + distance,
+            _ => continue,
+        };
+        if best.as_ref().is_none_or(|(least, _)| distance < *least) {
             best = Some((distance, candidate));
         }
     }
     best.map(|(_, candidate)| candidate)
+}
+
+/// `retries` is `retry`, and `paths` is `path`.
+fn singular(word: &str) -> String {
+    match (word.strip_suffix("ies"), word.strip_suffix('s')) {
+        (Some(stem), _) => format!("{stem}y"),
+        (None, Some(stem)) => stem.to_owned(),
+        (None, None) => word.to_owned(),
+    }
 }
 
 /// "did you mean", or the list of the `known` words. The `later` ones are suggested,
@@ -80,5 +99,15 @@ mod tests {
         assert_eq!(suggest("lsos", known), Some("loss"));
         assert_eq!(suggest("temperature", known), None);
         assert_eq!(suggest("xy", known), None);
+        let verbs = ["start", "status", "wait", "path", "retry"];
+        for (written, meant) in [
+            ("stat", "status"),
+            ("strat", "start"),
+            ("paths", "path"),
+            ("retries", "retry"),
+        ] {
+            assert_eq!(suggest(written, verbs), Some(meant), "{written}");
+        }
+        assert_eq!(suggest("st", verbs), None);
     }
 }

@@ -7,4 +7,5 @@ mod golden;
 mod killed;
 mod logs;
 mod metrics;
+mod older;
 mod rig;

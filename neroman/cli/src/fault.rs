@@ -4,6 +4,7 @@
 
 use nero_model::plain::plain_owned;
 use nero_model::safe::Safe;
+use nero_views::results::NoRows;
 use nero_views::{NoColumn, text};
 use nero_wire::v1::Failure;
 use prost::Message as _;
@@ -91,7 +92,7 @@ impl Fault {
 
     /// A verb or option of the design that is not built yet.
     pub fn not_built(thing: impl std::fmt::Display) -> Self {
-        Self::usage(format!("{thing} is not built yet")).hint("`neroman help` lists what is there")
+        Self::usage(format!("{thing} is not built yet")).hint("`neroman help` lists what is built")
     }
 
     /// Adds an error and everything that caused it.
@@ -213,6 +214,12 @@ fn exit_code_of(status: Code) -> u8 {
         | Code::FailedPrecondition
         | Code::Aborted
         | Code::Unauthenticated => code::FAILED,
+    }
+}
+
+impl From<NoRows> for Fault {
+    fn from(error: NoRows) -> Self {
+        Self::usage(error.to_string()).hint(error.hint())
     }
 }
 

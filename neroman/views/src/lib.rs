@@ -9,6 +9,7 @@ pub mod columns;
 pub mod csv;
 mod fact;
 pub mod json;
+pub mod results;
 pub mod text;
 mod value;
 

@@ -1,11 +1,11 @@
 //! `results SEL [--by PARAM…] [--best METRIC] [-o FILE]`: one row per run, or
 //! one per group with n, mean and deviation.
 
-mod rows;
 mod write;
 
 use std::path::Path;
 
+use nero_views::results::{self, Best};
 use nero_wire::v1::{ExperimentView, ListRequest};
 
 use crate::args::Results;
@@ -55,24 +55,23 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     let best = args
         .best
         .as_deref()
-        .map(|text| rows::Best::read(text, &ran))
-        .transpose()?;
-    let found = rows::find(&ran, &args.by, best.as_ref())?;
+        .map(|text| Best::read(text, &ran))
+        .transpose()
+        .map_err(Fault::from)?;
+    let rows = results::rows(&ran, &args.by, best.as_ref()).map_err(Fault::from)?;
     match file {
         Some((file, kind)) => {
             let text = match kind {
-                Kind::Csv => write::csv(&found),
-                Kind::Json => write::json(&found).into_bytes(),
-                Kind::Md => write::md(&found).into_bytes(),
+                Kind::Csv => rows.csv(),
+                Kind::Json => rows.json().into_bytes(),
+                Kind::Md => write::md(&rows).into_bytes(),
             };
             save(Path::new(file), &text)?;
             session.out.note(&format!("wrote {file}"));
         }
-        None if args.json.json => session.out.text(&write::json(&found))?,
-        None if args.csv => session.out.raw(&write::csv(&found))?,
-        None => session
-            .out
-            .text(&write::text(&session.out.screen, &found))?,
+        None if args.json.json => session.out.text(&rows.json())?,
+        None if args.csv => session.out.raw(&rows.csv())?,
+        None => session.out.text(&write::text(&session.out.screen, &rows))?,
     }
     Ok(if ran.is_empty() {
         code::FAILED
@@ -94,8 +93,10 @@ fn kind_of(file: &str) -> Result<Kind, Fault> {
         other if NOT_BUILT.contains(&other) => {
             Err(Fault::not_built(format!("writing .{other}")).hint("csv, json and md are there"))
         }
-        _ => Err(Fault::usage(format!("`{file}` does not say what to write"))
-            .hint("end its name in .csv, .json or .md")),
+        _ => Err(
+            Fault::usage(format!("`{file}` has no extension that names a format"))
+                .hint("end its name in .csv, .json or .md"),
+        ),
     }
 }
 
@@ -122,7 +123,7 @@ mod tests {
     fn the_ending_says_what_to_write() {
         assert_eq!(kind_of("a.csv"), Ok(Kind::Csv));
         assert_eq!(kind_of("x/b.JSON"), Ok(Kind::Json));
-        for (file, part) in [("a.xlsx", "not built yet"), ("a", "does not say")] {
+        for (file, part) in [("a.xlsx", "not built yet"), ("a", "no extension")] {
             let fault = kind_of(file).expect_err(file);
             assert_eq!(fault.exit_code, 2);
             assert!(fault.what.contains(part), "{}", fault.what);

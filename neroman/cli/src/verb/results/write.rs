@@ -1,17 +1,16 @@
-//! `results` as a table, CSV, JSON and Markdown.
+//! `results` as a table for people, and as Markdown.
 
 use nero_model::safe::Safe;
-use nero_views::columns::{sheet, telling};
-use nero_views::{Column, Fact, Value as Known, csv, json, text};
-use serde_json::{Map, Value, json};
+use nero_views::columns::telling;
+use nero_views::results::{Groups, Rows, Runs, Stats};
+use nero_views::{Column, Fact, text};
 
-use super::rows::{Best, Found, Group, Groups, Runs, Stats};
 use crate::say::Screen;
 use crate::say::experiments::cell;
 use crate::say::table::{self, Cell};
 
 /// For eyes: columns only where values differ.
-pub fn text(screen: &Screen, found: &Found) -> String {
+pub fn text(screen: &Screen, found: &Rows) -> String {
     let (header, rows) = shown(found);
     let (mut text, left_out) = table::print(screen, &header, &rows);
     text.push_str(&table::no_room(&left_out));
@@ -20,7 +19,7 @@ pub fn text(screen: &Screen, found: &Found) -> String {
 }
 
 /// A Markdown table.
-pub fn md(found: &Found) -> String {
+pub fn md(found: &Rows) -> String {
     let (header, rows) = shown(found);
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let mut text = line(header.iter().map(|name| for_md(name)).collect());
@@ -38,71 +37,10 @@ pub fn md(found: &Found) -> String {
     text
 }
 
-/// All columns, one header.
-pub fn csv(found: &Found) -> Vec<u8> {
+fn shown(found: &Rows) -> (Vec<String>, Vec<Vec<Cell>>) {
     match found {
-        Found::Runs(runs) => {
-            let (mut header, mut rows) = sheet(&all_columns(runs), &runs.views);
-            if let Some(best) = &runs.best {
-                header.push(best_name(best));
-                for (row, view) in rows.iter_mut().zip(&runs.views) {
-                    row.push(number(best.of(view)));
-                }
-            }
-            csv::print(&header, &rows)
-        }
-        Found::Groups(groups) => {
-            let mut header = groups.by.clone();
-            header.extend(["n".to_owned(), "finished".to_owned()]);
-            for name in &groups.metrics {
-                let name = stat_name(name, groups.best.as_ref());
-                header.extend([format!("{name} mean"), format!("{name} deviation")]);
-            }
-            let rows: Vec<Vec<csv::Cell>> = groups.rows.iter().map(csv_group).collect();
-            csv::print(&header, &rows)
-        }
-    }
-}
-
-/// One document.
-pub fn json(found: &Found) -> String {
-    let document = match found {
-        Found::Runs(runs) => {
-            let rows: Vec<Value> = runs
-                .views
-                .iter()
-                .map(|view| {
-                    let mut row = json::experiment(view);
-                    row["best"] = runs
-                        .best
-                        .as_ref()
-                        .and_then(|best| best.of(view))
-                        .map_or(Value::Null, json::number);
-                    row
-                })
-                .collect();
-            json::document(json!({"best": best_json(runs.best.as_ref()), "runs": rows}))
-        }
-        Found::Groups(groups) => {
-            let rows: Vec<Value> = groups
-                .rows
-                .iter()
-                .map(|group| json_group(groups, group))
-                .collect();
-            json::document(json!({
-                "best": best_json(groups.best.as_ref()),
-                "by": groups.by,
-                "groups": rows,
-            }))
-        }
-    };
-    format!("{}\n", json::print(&document))
-}
-
-fn shown(found: &Found) -> (Vec<String>, Vec<Vec<Cell>>) {
-    match found {
-        Found::Runs(runs) => shown_runs(runs),
-        Found::Groups(groups) => shown_groups(groups),
+        Rows::Runs(runs) => shown_runs(runs),
+        Rows::Groups(groups) => shown_groups(groups),
     }
 }
 
@@ -119,7 +57,7 @@ fn shown_runs(runs: &Runs) -> (Vec<String>, Vec<Vec<Cell>>) {
     // The best stands beside the name, where no narrow terminal cuts it off.
     let at = 3.min(header.len());
     if let Some(best) = &runs.best {
-        header.insert(at, best_name(best));
+        header.insert(at, best.title());
     }
     let rows = runs.views.iter().map(|view| {
         let mut row: Vec<Cell> = columns.iter().map(|column| cell(column, view)).collect();
@@ -135,12 +73,7 @@ fn shown_runs(runs: &Runs) -> (Vec<String>, Vec<Vec<Cell>>) {
 fn shown_groups(groups: &Groups) -> (Vec<String>, Vec<Vec<Cell>>) {
     let mut header = groups.by.clone();
     header.push("n".into());
-    header.extend(
-        groups
-            .metrics
-            .iter()
-            .map(|name| stat_name(name, groups.best.as_ref())),
-    );
+    header.extend(groups.metrics.iter().map(|name| groups.title(name)));
     let all_finished = groups.rows.iter().all(|row| row.finished == row.ids.len());
     if !all_finished {
         header.push("finished".into());
@@ -172,9 +105,9 @@ fn spread(stats: &Stats) -> String {
     }
 }
 
-fn count(found: &Found) -> String {
+fn count(found: &Rows) -> String {
     match found {
-        Found::Runs(runs) => {
+        Rows::Runs(runs) => {
             let counts = text::count(runs.views.iter().map(|view| view.state.as_str()));
             let words: Vec<String> = counts
                 .iter()
@@ -186,7 +119,7 @@ fn count(found: &Found) -> String {
                 words.join(" · ")
             )
         }
-        Found::Groups(groups) => {
+        Rows::Groups(groups) => {
             let runs: usize = groups.rows.iter().map(|row| row.ids.len()).sum();
             format!(
                 "{} in {}",
@@ -194,95 +127,6 @@ fn count(found: &Found) -> String {
                 text::plural(groups.rows.len(), "group")
             )
         }
-    }
-}
-
-fn all_columns(runs: &Runs) -> Vec<Column> {
-    let facts = [
-        Fact::Id,
-        Fact::Name,
-        Fact::Collection,
-        Fact::Run,
-        Fact::State,
-        Fact::Reason,
-        Fact::Node,
-        Fact::Runtime,
-        Fact::Started,
-        Fact::Ended,
-    ];
-    facts
-        .into_iter()
-        .map(Column::Fact)
-        .chain(runs.params.iter().cloned().map(Column::Param))
-        .chain(runs.metrics.iter().cloned().map(Column::Metric))
-        .collect()
-}
-
-fn csv_group(group: &Group) -> Vec<csv::Cell> {
-    let mut row: Vec<csv::Cell> = group
-        .params
-        .iter()
-        .map(|param| {
-            param
-                .as_ref()
-                .map_or(csv::Cell::Empty, |param| Known::Param(param).csv())
-        })
-        .collect();
-    row.push(csv::Cell::whole(group.ids.len()));
-    row.push(csv::Cell::whole(group.finished));
-    for stats in &group.stats {
-        row.push(number(stats.mean));
-        row.push(number(stats.deviation));
-    }
-    row
-}
-
-fn json_group(groups: &Groups, group: &Group) -> Value {
-    let params = groups.by.iter().zip(&group.params).map(|(name, param)| {
-        let value = param.as_ref().map_or(Value::Null, json::parameter);
-        (name.clone(), value)
-    });
-    let metrics = groups
-        .metrics
-        .iter()
-        .zip(&group.stats)
-        .map(|(name, stats)| {
-            let value = json!({
-                "n": stats.count,
-                "mean": stats.mean.map(json::number),
-                "deviation": stats.deviation.map(json::number),
-            });
-            (name.clone(), value)
-        });
-    json!({
-        "parameters": Value::Object(params.collect::<Map<_, _>>()),
-        "n": group.ids.len(),
-        "finished": group.finished,
-        "ids": group.ids,
-        "metrics": Value::Object(metrics.collect::<Map<_, _>>()),
-    })
-}
-
-fn number(value: Option<f64>) -> csv::Cell {
-    value.map_or(csv::Cell::Empty, csv::Cell::number)
-}
-
-fn best_name(best: &Best) -> String {
-    format!("{}({})", best.word(), best.name)
-}
-
-fn best_json(best: Option<&Best>) -> Value {
-    best.map_or(
-        Value::Null,
-        |best| json!({"metric": best.name, "is": best.word()}),
-    )
-}
-
-/// A metric's name in a table of means.
-fn stat_name(name: &str, best: Option<&Best>) -> String {
-    match best {
-        Some(best) if best.name == name => best_name(best),
-        _ => name.to_owned(),
     }
 }
 

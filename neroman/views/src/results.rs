@@ -1,11 +1,54 @@
-//! The rows of `results`: pure, from the daemon's list.
+//! Results: one row per run, or one per group of runs that share parameters, with
+//! mean and deviation.
 
-use nero_views::columns::{loose, metric, metrics, param, params};
-use nero_views::json::parameter;
-use nero_views::text::some;
+mod forms;
+
 use nero_wire::v1::{ExperimentView, MetricSummary, Param};
 
-use crate::fault::Fault;
+use crate::columns::{loose, metric, metrics, param, params};
+use crate::json::parameter;
+use crate::text::some;
+
+/// Why there are no rows.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRows {
+    /// A metric that no run has.
+    #[error("no run has a metric `{name}`")]
+    Metric {
+        /// The name as a person wrote it.
+        name: String,
+        /// All metrics of the runs.
+        there: Vec<String>,
+    },
+    /// A parameter that no run has.
+    #[error("no run has a parameter `{name}`")]
+    Param {
+        /// The name as a person wrote it.
+        name: String,
+        /// All parameters of the runs.
+        there: Vec<String>,
+    },
+    /// A metric whose best value its name does not tell.
+    #[error("whether high or low `{0}` is good, its name does not tell")]
+    Direction(String),
+}
+
+impl NoRows {
+    /// What to do.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Metric { there, .. } if there.is_empty() => {
+                "these runs printed no metric at all".to_owned()
+            }
+            Self::Metric { there, .. } | Self::Param { there, .. } => {
+                format!("there are: {}", some(there))
+            }
+            Self::Direction(name) => {
+                format!("write `--best max:{name}` or `--best min:{name}`")
+            }
+        }
+    }
+}
 
 /// Which value of a metric is the best.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,9 +59,9 @@ pub struct Best {
     pub largest: bool,
 }
 
-/// The rows that were found.
+/// All rows.
 #[derive(Debug)]
-pub enum Found {
+pub enum Rows {
     /// One row per run.
     Runs(Runs),
     /// One row per group.
@@ -51,6 +94,16 @@ pub struct Groups {
     pub rows: Vec<Group>,
 }
 
+impl Groups {
+    /// Title of a metric's column: its name, or that of the best value.
+    pub fn title(&self, name: &str) -> String {
+        match &self.best {
+            Some(best) if best.name == name => best.title(),
+            Some(_) | None => name.to_owned(),
+        }
+    }
+}
+
 /// One group.
 #[derive(Debug)]
 pub struct Group {
@@ -81,7 +134,7 @@ impl Best {
     /// # Errors
     /// When no run has such a metric, or its name does not tell whether high or
     /// low is good.
-    pub fn read(text: &str, views: &[ExperimentView]) -> Result<Self, Fault> {
+    pub fn read(text: &str, views: &[ExperimentView]) -> Result<Self, NoRows> {
         let (given, wanted) = match text.split_once(':') {
             Some(("min", name)) => (Some(false), name),
             Some(("max", name)) => (Some(true), name),
@@ -94,17 +147,14 @@ impl Best {
             Some(name) => name.clone(),
             None if views.is_empty() => wanted.to_owned(),
             None => {
-                let fault = Fault::usage(format!("no run has a metric `{wanted}`"));
-                return Err(match all.is_empty() {
-                    true => fault.hint("these runs printed no metric at all"),
-                    false => fault.hint(format!("there are: {}", some(&all))),
+                return Err(NoRows::Metric {
+                    name: wanted.to_owned(),
+                    there: all,
                 });
             }
         };
         let Some(largest) = given.or_else(|| more_is_better(&name)) else {
-            let what = format!("whether high or low `{name}` is good, its name does not tell");
-            return Err(Fault::usage(what)
-                .hint(format!("write `--best max:{name}` or `--best min:{name}`")));
+            return Err(NoRows::Direction(name));
         };
         Ok(Self { name, largest })
     }
@@ -112,6 +162,11 @@ impl Best {
     /// `min` or `max`.
     pub fn word(&self) -> &'static str {
         if self.largest { "max" } else { "min" }
+    }
+
+    /// Title of its column: `min(loss)`.
+    pub fn title(&self) -> String {
+        format!("{}({})", self.word(), self.name)
     }
 
     /// The best value of a run.
@@ -190,32 +245,35 @@ fn more_is_better(name: &str) -> Option<bool> {
     }
 }
 
-/// Makes the rows.
+/// Makes the rows: one per run, or one per group of runs with the same values of the
+/// parameters `by`.
 ///
 /// # Errors
 /// When no run has a parameter that was named.
-pub fn find(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Result<Found, Fault> {
+pub fn rows(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Result<Rows, NoRows> {
     if by.is_empty() {
         let mut sorted = views.to_vec();
         if let Some(best) = best {
             sorted.sort_by(|one, other| best.order(best.of(one), best.of(other)));
         }
-        return Ok(Found::Runs(Runs {
+        return Ok(Rows::Runs(Runs {
             params: params(views),
             metrics: metrics(views),
             views: sorted,
             best: best.cloned(),
         }));
     }
-    groups(views, by, best).map(Found::Groups)
+    groups(views, by, best).map(Rows::Groups)
 }
 
-fn groups(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Result<Groups, Fault> {
+fn groups(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Result<Groups, NoRows> {
     let known = params(views);
     for name in by {
         if !known.contains(name) && !views.is_empty() {
-            return Err(Fault::usage(format!("no run has a parameter `{name}`"))
-                .hint(format!("there are: {}", some(&known))));
+            return Err(NoRows::Param {
+                name: name.clone(),
+                there: known,
+            });
         }
     }
     let names = metrics(views);

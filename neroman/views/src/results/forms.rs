@@ -1,0 +1,147 @@
+//! The forms of results for programs: CSV and JSON.
+
+use serde_json::{Map, Value, json};
+
+use super::{Best, Group, Groups, Rows, Runs};
+use crate::columns::{Column, sheet};
+use crate::{Fact, Value as Known, csv, json};
+
+impl Rows {
+    /// A sheet with all columns under one header.
+    pub fn csv(&self) -> Vec<u8> {
+        match self {
+            Self::Runs(runs) => {
+                let (mut header, mut rows) = sheet(&all_columns(runs), &runs.views);
+                if let Some(best) = &runs.best {
+                    header.push(best.title());
+                    for (row, view) in rows.iter_mut().zip(&runs.views) {
+                        row.push(number(best.of(view)));
+                    }
+                }
+                csv::print(&header, &rows)
+            }
+            Self::Groups(groups) => {
+                let mut header = groups.by.clone();
+                header.extend(["n".to_owned(), "finished".to_owned()]);
+                for name in &groups.metrics {
+                    let name = groups.title(name);
+                    header.extend([format!("{name} mean"), format!("{name} deviation")]);
+                }
+                let rows: Vec<Vec<csv::Cell>> = groups.rows.iter().map(csv_group).collect();
+                csv::print(&header, &rows)
+            }
+        }
+    }
+
+    /// One document, as text.
+    pub fn json(&self) -> String {
+        let document = match self {
+            Self::Runs(runs) => {
+                let rows: Vec<Value> = runs
+                    .views
+                    .iter()
+                    .map(|view| {
+                        let mut row = json::experiment(view);
+                        row["best"] = runs
+                            .best
+                            .as_ref()
+                            .and_then(|best| best.of(view))
+                            .map_or(Value::Null, json::number);
+                        row
+                    })
+                    .collect();
+                json::document(json!({"best": best_json(runs.best.as_ref()), "runs": rows}))
+            }
+            Self::Groups(groups) => {
+                let rows: Vec<Value> = groups
+                    .rows
+                    .iter()
+                    .map(|group| json_group(groups, group))
+                    .collect();
+                json::document(json!({
+                    "best": best_json(groups.best.as_ref()),
+                    "by": groups.by,
+                    "groups": rows,
+                }))
+            }
+        };
+        format!("{}\n", json::print(&document))
+    }
+}
+
+fn all_columns(runs: &Runs) -> Vec<Column> {
+    let facts = [
+        Fact::Id,
+        Fact::Name,
+        Fact::Collection,
+        Fact::Run,
+        Fact::State,
+        Fact::Reason,
+        Fact::Node,
+        Fact::Runtime,
+        Fact::Started,
+        Fact::Ended,
+    ];
+    facts
+        .into_iter()
+        .map(Column::Fact)
+        .chain(runs.params.iter().cloned().map(Column::Param))
+        .chain(runs.metrics.iter().cloned().map(Column::Metric))
+        .collect()
+}
+
+fn csv_group(group: &Group) -> Vec<csv::Cell> {
+    let mut row: Vec<csv::Cell> = group
+        .params
+        .iter()
+        .map(|param| {
+            param
+                .as_ref()
+                .map_or(csv::Cell::Empty, |param| Known::Param(param).csv())
+        })
+        .collect();
+    row.push(csv::Cell::whole(group.ids.len()));
+    row.push(csv::Cell::whole(group.finished));
+    for stats in &group.stats {
+        row.push(number(stats.mean));
+        row.push(number(stats.deviation));
+    }
+    row
+}
+
+fn json_group(groups: &Groups, group: &Group) -> Value {
+    let params = groups.by.iter().zip(&group.params).map(|(name, param)| {
+        let value = param.as_ref().map_or(Value::Null, json::parameter);
+        (name.clone(), value)
+    });
+    let metrics = groups
+        .metrics
+        .iter()
+        .zip(&group.stats)
+        .map(|(name, stats)| {
+            let value = json!({
+                "n": stats.count,
+                "mean": stats.mean.map(json::number),
+                "deviation": stats.deviation.map(json::number),
+            });
+            (name.clone(), value)
+        });
+    json!({
+        "parameters": Value::Object(params.collect::<Map<_, _>>()),
+        "n": group.ids.len(),
+        "finished": group.finished,
+        "ids": group.ids,
+        "metrics": Value::Object(metrics.collect::<Map<_, _>>()),
+    })
+}
+
+fn number(value: Option<f64>) -> csv::Cell {
+    value.map_or(csv::Cell::Empty, csv::Cell::number)
+}
+
+fn best_json(best: Option<&Best>) -> Value {
+    best.map_or(
+        Value::Null,
+        |best| json!({"metric": best.name, "is": best.word()}),
+    )
+}

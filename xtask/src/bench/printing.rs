@@ -5,7 +5,6 @@ use std::path::Path;
 
 use super::host::Host;
 use super::programs::Programs;
-use super::rows::warm;
 use super::ssh::on_host;
 use super::stage::Stage;
 use super::{Row, median, monotonic, quantile};
@@ -14,7 +13,7 @@ use super::{Row, median, monotonic, quantile};
 pub fn here(programs: &Programs, _: usize, _: usize) -> Result<Vec<Row>, String> {
     let stage = Stage::new(programs, "print")?;
     add(&stage, "local", &programs.path("floor"))?;
-    warm(&stage)?;
+    stage.warm()?;
     followed(&stage, "printed line until `logs -f` has it")
 }
 

@@ -114,7 +114,7 @@ fn tiny_jobs(programs: &Programs, round: usize, runs: usize) -> Result<(f64, f64
     );
     let folder = stage.experiment("e", &yaml)?;
     stage.ok(&["add", &folder.display().to_string()])?;
-    warm(&stage)?;
+    stage.warm()?;
     let before = stage.cpu() + children_cpu();
     let began = Instant::now();
     stage.ok(&["start", "c/*"])?;
@@ -136,15 +136,6 @@ fn floor(programs: &Programs, runs: usize) -> Result<(f64, f64), String> {
     Ok((began.elapsed().as_secs_f64(), children_cpu() - before))
 }
 
-/// Starts one run, so that daemon, neromum and launcher run.
-pub fn warm(stage: &Stage) -> Result<(), String> {
-    let folder = stage.experiment("warm", "collection: warm\n+w:\n  command: /bin/true\n")?;
-    stage.ok(&["add", &folder.display().to_string()])?;
-    stage.ok(&["start", "warm/w"])?;
-    stage.ok(&["wait", "warm/w"])?;
-    Ok(())
-}
-
 fn latency(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, String> {
     let stage = Stage::new(programs, "latency")?;
     let stamp = stage.folder().join("stamp");
@@ -155,7 +146,7 @@ fn latency(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, Str
     );
     let folder = stage.experiment("e", &yaml)?;
     stage.ok(&["add", &folder.display().to_string()])?;
-    warm(&stage)?;
+    stage.warm()?;
     let (mut returned, mut first, mut told) = (vec![], vec![], vec![]);
     for _ in 0..rounds * 10 {
         let began = monotonic();

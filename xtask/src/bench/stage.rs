@@ -19,6 +19,15 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// Starts one run, so that daemon, neromum and launcher run.
+    pub fn warm(&self) -> Result<(), String> {
+        let folder = self.experiment("warm", "collection: warm\n+w:\n  command: /bin/true\n")?;
+        self.ok(&["add", &folder.display().to_string()])?;
+        self.ok(&["start", "warm/w"])?;
+        self.ok(&["wait", "warm/w"])?;
+        Ok(())
+    }
+
     /// A fresh home.
     pub fn new(programs: &Programs, name: &str) -> Result<Self, String> {
         let folder = programs.scratch(name)?;

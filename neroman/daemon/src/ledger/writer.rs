@@ -101,26 +101,8 @@ impl Writer {
                     unwritten,
                     reply,
                 } => {
-                    let known = match request {
-                        Some(id) => match given.get(&id) {
-                            Some(bytes) => Ok(Some(bytes.clone())),
-                            None => self.keep.answer(id),
-                        },
-                        None => Ok(None),
-                    };
-                    let result = match known {
-                        Ok(Some(bytes)) => Ok(bytes),
-                        Ok(None) => decide(&work, now_ms).map(|decided| {
-                            if let Some(id) = request {
-                                batch.answered(id, now_ms, decided.answer.clone());
-                                given.insert(id, decided.answer.clone());
-                            }
-                            batch.durable |= !decided.changes.is_empty();
-                            take(&mut work, &mut batch, decided.changes);
-                            decided.answer
-                        }),
-                        Err(failure) => Err(failure),
-                    };
+                    let result =
+                        self.ask(&mut work, &mut batch, &mut given, (request, now_ms), decide);
                     answers.asks.push(Asked {
                         reply,
                         answer: result,
@@ -190,6 +172,34 @@ impl Writer {
             self.keep.empty_logs();
         }
         stop || self.keep.is_broken()
+    }
+
+    /// Decides a request, unless it was answered before: then it gets the same answer.
+    fn ask(
+        &self,
+        work: &mut State,
+        batch: &mut Batch,
+        given: &mut HashMap<RequestId, Vec<u8>>,
+        (request, now_ms): (Option<RequestId>, i64),
+        decide: Decide,
+    ) -> Answer {
+        if let Some(id) = request {
+            let known = match given.get(&id) {
+                Some(bytes) => Some(bytes.clone()),
+                None => self.keep.answer(id)?,
+            };
+            if let Some(bytes) = known {
+                return Ok(bytes);
+            }
+        }
+        let decided = decide(work, now_ms)?;
+        if let Some(id) = request {
+            batch.answered(id, now_ms, decided.answer.clone());
+            given.insert(id, decided.answer.clone());
+        }
+        batch.durable |= !decided.changes.is_empty();
+        take(work, batch, decided.changes);
+        Ok(decided.answer)
     }
 
     /// Lets runs go on that waited for the end of an earlier one.

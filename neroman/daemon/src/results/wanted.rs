@@ -200,41 +200,7 @@ pub(super) fn choose(
     known: &Known,
     room: u64,
 ) -> Choice {
-    let mut choice = Choice {
-        unkept: unlisted(list),
-        ..Choice::default()
-    };
-    for line in ask.unfit(list) {
-        choice.notes.add(line);
-    }
-    if !ask.live || ask.named {
-        for left_out in &list.left_out {
-            let line = format!("left on {}: {}", whose.node, Safe::line(left_out));
-            choice.notes.add(line);
-        }
-    }
-    if ask.made != Made::Ignored {
-        let unfit = ask
-            .unfitting(list)
-            .into_iter()
-            .filter(|glob| glob.is_output);
-        choice.unfit = unfit
-            .map(|glob| Safe::line(&glob.path).to_string())
-            .collect();
-        if !list.made_told {
-            let line = format!(
-                "{} runs an agent that does not tell what a run made",
-                whose.node
-            );
-            choice.notes.add(line);
-        }
-    }
-    if list.files.len() > FILES_MAX {
-        choice.notes.add(format!(
-            "{} files are too many; the first {FILES_MAX} came home",
-            list.files.len()
-        ));
-    }
+    let mut choice = Choice::told(list, ask, whose);
     let names = Names::of(list, folder);
     let loose = coming(list, ask.made);
     let mut taken: HashSet<PathBuf> = HashSet::new();
@@ -303,6 +269,46 @@ pub(super) fn choose(
 }
 
 impl Choice {
+    /// Nothing chosen yet: what a list tells besides its files.
+    fn told(list: &v1::ListFilesReply, ask: &Ask, whose: &Whose) -> Self {
+        let mut choice = Choice {
+            unkept: unlisted(list),
+            ..Choice::default()
+        };
+        for line in ask.unfit(list) {
+            choice.notes.add(line);
+        }
+        if !ask.live || ask.named {
+            for left_out in &list.left_out {
+                let line = format!("left on {}: {}", whose.node, Safe::line(left_out));
+                choice.notes.add(line);
+            }
+        }
+        if ask.made != Made::Ignored {
+            let unfit = ask
+                .unfitting(list)
+                .into_iter()
+                .filter(|glob| glob.is_output);
+            choice.unfit = unfit
+                .map(|glob| Safe::line(&glob.path).to_string())
+                .collect();
+            if !list.made_told {
+                let line = format!(
+                    "{} runs an agent that does not tell what a run made",
+                    whose.node
+                );
+                choice.notes.add(line);
+            }
+        }
+        if list.files.len() > FILES_MAX {
+            choice.notes.add(format!(
+                "{} files are too many; the first {FILES_MAX} came home",
+                list.files.len()
+            ));
+        }
+        choice
+    }
+
     fn link(&mut self, link: &v1::LinkEntry, work: &str, whose: &Whose) {
         let shown = Safe::line(&link.path).to_string();
         let path = safe_path(&link.path).filter(|path| path == Path::new(&link.path));

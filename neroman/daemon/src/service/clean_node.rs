@@ -110,6 +110,32 @@ impl Man {
             .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
             .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX);
         let sizes = sizes(&mut client).await?;
+        let able = self
+            .compared((node, &client), going, &sizes, request, went)
+            .await?;
+        if !request.dry_run {
+            let folders = able.iter().map(|run| run.folder.clone()).collect();
+            blocking(move || sync(folders)).await??;
+            self.give_up(&able).await?;
+        }
+        self.closed(&able).await;
+        self.clean_all(&mut client, &able, request, went).await?;
+        let gone = went.runs.iter().filter(|one| one.skipped.is_empty());
+        let runs = gone.fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
+        went.node.store_bytes = went.node.freed_bytes.saturating_sub(runs);
+        Ok(())
+    }
+
+    /// Compares runs with what is home and adds each to `went`; returns those that
+    /// may go.
+    async fn compared(
+        &self,
+        (node, client): (&str, &MumClient<Channel>),
+        going: Vec<Going>,
+        sizes: &HashMap<Vec<u8>, u64>,
+        request: &v1::CleanAskRequest,
+        went: &mut Went,
+    ) -> Result<Vec<Going>, Failure> {
         let mut able = Vec::new();
         let looks = going.into_iter().map(|run| {
             let client = client.clone();
@@ -150,12 +176,17 @@ impl Man {
                 able.push(run);
             }
         }
-        if !request.dry_run {
-            let folders = able.iter().map(|run| run.folder.clone()).collect();
-            blocking(move || sync(folders)).await??;
-            self.give_up(&able).await?;
-        }
-        self.closed(&able).await;
+        Ok(able)
+    }
+
+    /// Has the node delete these runs, and unused files with the last of them.
+    async fn clean_all(
+        &self,
+        client: &mut MumClient<Channel>,
+        able: &[Going],
+        request: &v1::CleanAskRequest,
+        went: &mut Went,
+    ) -> Result<(), Failure> {
         let mut parts: Vec<&[Going]> = able.chunks(RUNS_MAX).collect();
         if parts.is_empty() {
             parts.push(&[]);
@@ -163,8 +194,7 @@ impl Man {
         let last = parts.len() - 1;
         for (index, part) in parts.into_iter().enumerate() {
             let (store, dry_run) = (index == last, request.dry_run);
-            self.clean_part(&mut client, part, store, dry_run, went)
-                .await?;
+            self.clean_part(client, part, store, dry_run, went).await?;
             for _ in 0..AGAIN {
                 let refused = went.refused(part);
                 if dry_run && request.unfetched {
@@ -180,13 +210,10 @@ impl Man {
                 }
                 // The node may not have received the closing of these runs yet.
                 tokio::time::sleep(BETWEEN).await;
-                self.clean_part(&mut client, &refused, false, dry_run, went)
+                self.clean_part(client, &refused, false, dry_run, went)
                     .await?;
             }
         }
-        let gone = went.runs.iter().filter(|one| one.skipped.is_empty());
-        let runs = gone.fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
-        went.node.store_bytes = went.node.freed_bytes.saturating_sub(runs);
         Ok(())
     }
 
@@ -363,7 +390,7 @@ async fn sizes(client: &mut MumClient<Channel>) -> Result<HashMap<Vec<u8>, u64>,
     let usage = client
         .disk_usage(request)
         .await
-        .map_err(|status| Failure::node("the node does not say what lies there").status(&status))?
+        .map_err(|status| Failure::node("the node does not report its disk usage").status(&status))?
         .into_inner();
     Ok(usage
         .runs

@@ -126,7 +126,7 @@ enum LineError {
     Slow(#[from] tokio::time::error::Elapsed),
     #[error("neromum refused")]
     Refused(#[from] Box<tonic::Status>),
-    #[error("whoever listens there is not our neromum")]
+    #[error("the process that listens there is not our neromum")]
     Hello(#[from] hello::HelloError),
 }
 

@@ -61,17 +61,17 @@ pub enum Verb {
     /// Everything about one experiment or run
     #[command(after_help = "Examples:\n  neroman show 144\n  neroman show 144.1 --json")]
     Show(Show),
-    /// Run what is defined, crashed, timeout or aborted
+    /// Start experiments that are defined, crashed, timed out or aborted
     #[command(
         after_help = "Examples:\n  neroman start 124-186 --node alpha\n  neroman start 'tmod<1h' --wait"
     )]
     Start(Start),
-    /// A new run of whatever is picked, with present parameters and code
+    /// Start new runs of experiments, with present parameters and code
     #[command(
         after_help = "Examples:\n  neroman restart 'crashed,144-149'\n  neroman restart 144 --resume"
     )]
     Restart(Restart),
-    /// End live runs, take queued ones away
+    /// End live runs; queued ones never start
     #[command(
         after_help = "Examples:\n  neroman abort 'runtime > 2h && error_rate > 0.40'\n  neroman abort 144 --grace 5m --signal INT"
     )]
@@ -81,7 +81,7 @@ pub enum Verb {
     #[command(after_help = "Examples:\n  neroman rm 'lr_*' --dry-run\n  neroman rm --undo 3")]
     #[command(alias = "delexp")]
     Rm(Remove),
-    /// Wait until everything picked has ended; 0 when all finished
+    /// Wait until experiments have ended; exit code 0 when all finished
     #[command(after_help = "Examples:\n  neroman wait all\n  neroman wait live --timeout 2h")]
     Wait(Wait),
     /// What a run printed
@@ -97,10 +97,10 @@ pub enum Verb {
         after_help = "Examples:\n  neroman results all --best max:acc\n  neroman results all --by lr,layers -o means.csv"
     )]
     Results(Results),
-    /// Where results lie
+    /// Folders of results
     #[command(after_help = "Examples:\n  neroman path 144\n  neroman path 144.2 --work")]
     Path(Paths),
-    /// Bring files of runs home now
+    /// Fetch files of runs to this machine now
     #[command(
         after_help = "Examples:\n  neroman fetch live\n  neroman fetch 144 --include 'ckpt/**'"
     )]
@@ -119,15 +119,15 @@ pub enum Verb {
         after_help = "Examples:\n  neroman exec alpha -- nvidia-smi\n  neroman exec 144 -- ls -l ckpt"
     )]
     Exec(Exec),
-    /// Free space on nodes: ended runs that are home, unused code
+    /// Free space on nodes: ended runs whose files are here, and unused code
     #[command(
         after_help = "Examples:\n  neroman clean --dry-run\n  neroman clean 1-40 --node alpha --yes"
     )]
     Clean(Clean),
-    /// What lies where, and how much
+    /// Disk usage here and on nodes
     #[command(after_help = "Examples:\n  neroman du\n  neroman du alpha --runs")]
     Du(Du),
-    /// Standing rules
+    /// Rules that end a run or warn while it lives
     #[command(subcommand)]
     #[command(
         after_help = "Examples:\n  neroman rule add 124-186 'abort: loss > 5'\n  neroman rule list live"
@@ -139,7 +139,7 @@ pub enum Verb {
         after_help = "Examples:\n  neroman config show --origin\n  neroman config set nodes.alpha.cpus 8"
     )]
     Config(Config),
-    /// The process that does the work
+    /// The background process that does the work
     #[command(subcommand)]
     #[command(after_help = "Examples:\n  neroman daemon status\n  neroman daemon logs -n 200")]
     Daemon(Daemon),
@@ -260,7 +260,7 @@ pub struct Restart {
     /// Start even if the previous run may still be running (state `lost`)
     #[arg(long)]
     pub abandon: bool,
-    /// Carry the `checkpoint:` files of the run before over
+    /// Copy the `checkpoint:` files of the previous run
     #[arg(long)]
     pub resume: bool,
     /// Do not ask
@@ -319,7 +319,7 @@ pub struct Wait {
     /// Experiments, as `neroman help selectors` explains
     #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
-    /// Wait no longer than this (90s, 2h); 1 when not all had ended by then
+    /// Wait no longer than this (90s, 2h); exit code 1 if some had not ended by then
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
     #[command(flatten)]

@@ -36,7 +36,7 @@ pub fn fault(step: &Step, error: &clap::Error) -> Fault {
         )
     {
         let what = match text_of(ContextKind::InvalidSubcommand) {
-            Some(word) => format!("`{} {word}` is nothing that neroman does", step.verb),
+            Some(word) => format!("`{} {word}` is no command of neroman", step.verb),
             None => format!("`{}` says not what to do", step.verb),
         };
         return Fault::usage(what).hint(format!("neroman {} {words}", step.verb));

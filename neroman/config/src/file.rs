@@ -20,7 +20,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// Another process wrote it since it was read.
-    #[error("{path} was changed by somebody else meanwhile")]
+    #[error("{path} was changed by another process meanwhile")]
     Changed {
         /// The file.
         path: PathBuf,

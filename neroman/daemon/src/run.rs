@@ -54,7 +54,7 @@ pub enum DaemonError {
         source: io::Error,
     },
     /// The databases refuse; nothing was changed.
-    #[error("cannot start over what is stored in {path}")]
+    #[error("cannot start with what is stored in {path}")]
     Stored {
         /// The folder of the databases.
         path: PathBuf,

@@ -290,6 +290,6 @@ mod tests {
             ]
         );
         let error = lying.argv(&[data::place("f")]).unwrap_err();
-        assert_eq!(error.to_string(), "nothing says where the data `f` lies");
+        assert_eq!(error.to_string(), "no path is given for the data `f`");
     }
 }

@@ -16,7 +16,7 @@ pub const END: char = '\u{e0d1}';
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FillError {
     /// The node has no path for this data.
-    #[error("nothing says where the data `{name}` lies")]
+    #[error("no path is given for the data `{name}`")]
     Unknown {
         /// Name of the data.
         name: String,

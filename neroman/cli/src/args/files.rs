@@ -29,7 +29,7 @@ pub struct Clean {
     /// Only on this node
     #[arg(long, value_name = "NAME", add = node_name())]
     pub node: Option<String>,
-    /// Also what never came home
+    /// Also runs whose files were never fetched
     #[arg(long)]
     pub unfetched: bool,
     /// Do not ask
@@ -48,7 +48,7 @@ pub struct Du {
     /// Only this node
     #[arg(value_name = "NODE", add = node_name())]
     pub node: Option<String>,
-    /// Each run as well
+    /// Show each run, too
     #[arg(long)]
     pub runs: bool,
     #[command(flatten)]

@@ -7,9 +7,9 @@ use super::{Json, node_name};
 /// `node`.
 #[derive(Debug, Subcommand)]
 pub enum Node {
-    /// Connect to a machine, say what was found, and keep it
+    /// Connect to a machine, report what was found, and keep it
     Add(NodeAdd),
-    /// Forget a node; what lies there stays
+    /// Forget a node; its files stay there
     Rm {
         /// Its name
         #[arg(value_name = "NAME", add = node_name())]
@@ -23,9 +23,9 @@ pub enum Node {
         #[command(flatten)]
         json: Json,
     },
-    /// The nodes and how they do
+    /// The nodes and their state
     List(Json),
-    /// Look closely at what a node lets us do
+    /// Examine a node: its programs, limits and disks
     Doctor {
         /// Its name
         #[arg(value_name = "NAME", add = node_name())]
@@ -41,7 +41,7 @@ pub enum Node {
         #[command(flatten)]
         json: Json,
     },
-    /// Say that a node will never answer again: what ran there is over
+    /// Declare that a node will never answer again: its runs are over
     Gone {
         /// Its name
         #[arg(value_name = "NAME", add = node_name())]

@@ -213,7 +213,7 @@ impl Client {
                 "the daemon did not answer within {} s",
                 deadline.as_secs()
             ))
-            .hint("`neroman daemon logs` says what it does")
+            .hint("`neroman daemon logs` shows what it does")
         };
         for again in [true, false] {
             let sent = send(&mut self.man, Request::new(request.clone()));
@@ -326,7 +326,7 @@ async fn greet_at(path: &Path) -> Result<Option<Greeted>, Fault> {
         Err(_) => {
             return Err(
                 Fault::no_daemon("the daemon accepts connections and does not answer")
-                    .hint("`neroman daemon logs` says what it does"),
+                    .hint("`neroman daemon logs` shows what it does"),
             );
         }
     };
@@ -365,5 +365,5 @@ fn lost_again(status: &Status) -> Fault {
         Some(cause) => fault.because(cause),
         None => fault.cause(status.message()),
     };
-    fault.hint("`neroman daemon logs` says why it ended")
+    fault.hint("`neroman daemon logs` shows why it ended")
 }

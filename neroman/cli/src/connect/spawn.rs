@@ -131,7 +131,7 @@ pub fn is_held(home: &Home, holder: Option<&Holder>) -> Fault {
         return Fault::no_daemon(format!("the daemon of this home (process {pid}) does not answer"))
             .cause(format!("it holds {lock} and should answer at {socket}"))
             .hint(format!(
-                "`neroman daemon logs` says what it does; after `kill {pid}` the next command starts a new one (jobs go on)"
+                "`neroman daemon logs` shows what it does; after `kill {pid}` the next command starts a new one (jobs go on)"
             ));
     }
     let host = Safe::line(&holder.host).to_string();

@@ -113,7 +113,7 @@ impl Out {
         let cannot = |error: &dyn std::error::Error| {
             Fault::usage("cannot read the answer")
                 .because(error)
-                .hint("--yes goes on without asking")
+                .hint("--yes does not ask")
         };
         match read.await {
             Ok(Ok(yes)) => Ok(yes),

@@ -137,7 +137,7 @@ async fn stop(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
                     "the daemon (process {pid}) was told to leave and has not after {} s",
                     STOP_DEADLINE.as_secs()
                 ))
-                .hint("`neroman daemon logs` says what it does")
+                .hint("`neroman daemon logs` shows what it does")
                 .into());
             }
             Ok(Err(error)) => {

@@ -58,7 +58,7 @@ impl Durable {
         for one in syncing {
             let done = one.await.map_err(io::Error::other).flatten();
             done.map_err(|error| {
-                Failure::failed("what is to be shown cannot be made durable")
+                Failure::failed("the present state cannot be made durable")
                     .caused_by(&error)
                     .hint("look at the disk of the data folder")
             })?;

@@ -94,7 +94,7 @@ impl Man {
         let found = self.choose(&name, &request.deployment, all)?;
         let id = found
             .id
-            .ok_or_else(|| Failure::failed("no run there says which deployment it is of"))?;
+            .ok_or_else(|| Failure::failed("no run on the node names its deployment"))?;
         self.may_adopt(id)?;
         let line = format!(
             "{} of deployment {}, {}",

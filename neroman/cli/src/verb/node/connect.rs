@@ -49,7 +49,7 @@ pub async fn open(session: &mut Session, name: &str) -> Result<(), Stop> {
         format!("ssh did not open the way to `{name}`"),
     )
     .cause(ended.to_string())
-    .hint("what ssh said stands above; `ssh -v` with the node's address says more")
+    .hint("the output of ssh is above; `ssh -v` with the node's address prints more")
     .into())
 }
 

@@ -5,6 +5,7 @@
 //! Tests wait for conditions with a deadline and print the last state seen.
 
 pub mod chaos;
+pub mod cluster;
 pub mod damage;
 pub mod disk;
 pub mod golden;

@@ -25,11 +25,19 @@ const NEEDED: &[(&str, &str)] = &[
 /// The missing packages, by name, when they cannot be installed from here.
 pub fn ensure(root: &Path) -> Result<(), String> {
     ensure_listed()?;
-    // The rig itself knows the needs of its hosts, and how to install a server that
-    // does not start.
-    let mut rig = Command::new("bash");
-    rig.arg(root.join("tests/rig/sshd.sh")).arg("install");
-    execute(rig)
+    // The rigs themselves know the needs of their hosts and clusters, and how to
+    // install servers that do not start. Clusters need root in any case; without it
+    // their tests name what is missing.
+    let rigs: &[&str] = match rustix::process::geteuid().is_root() {
+        true => &["sshd.sh", "slurm.sh", "gridengine.sh"],
+        false => &["sshd.sh"],
+    };
+    for rig in rigs {
+        let mut install = Command::new("bash");
+        install.arg(root.join("tests/rig").join(rig)).arg("install");
+        execute(install)?;
+    }
+    Ok(())
 }
 
 fn ensure_listed() -> Result<(), String> {

@@ -1,0 +1,163 @@
+#!/bin/bash
+# A real SLURM cluster on the loopback of this machine: munge, slurmctld, slurmdbd on MariaDB, three nodes, whose
+# names end in n1, n2, n3.
+#   slurm.sh hold DIR      bring it up, print `ready`, and end all of it when standard input ends
+#   slurm.sh install       only install what is missing (Debian, root)
+# Then: export SLURM_CONF=DIR/slurm.conf, and sbatch, squeue, sacct … work for every user.
+# Partitions: `main` (default), `short` (30 minutes, 2 CPUs and 2000 MB a node), `shut` (takes jobs, starts none).
+# Environment: CPUS=8 MEMORY=8000 (MB) GPUS=2 (of each node), ACCOUNTING=1 (0: no database, sacct does not work).
+
+set -euEo pipefail
+trap 'echo "${0##*/}: failed at line $LINENO${DIR:+; see $DIR/log}" >&2' ERR
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+. "$(dirname "$(readlink -f "$0")")/cluster.sh"
+CPUS=${CPUS:-8} MEMORY=${MEMORY:-8000} GPUS=${GPUS:-2} ACCOUNTING=${ACCOUNTING:-1}
+NODES=3
+PACKAGES='munge slurmctld slurmd slurm-client'
+[ "$ACCOUNTING" = 0 ] || PACKAGES+=' slurmdbd mariadb-server'
+
+nodes() { seq -f "$PREFIX%g" "$NODES"; }
+
+# Memory limits that the kernel enforces; without them SLURM polls.
+has_cgroups() { [ -w /sys/fs/cgroup/memory/cgroup.procs ] && [ -w /sys/fs/cgroup/freezer/cgroup.procs ]; }
+
+configure() {
+  local g
+  mkdir -p "$DIR"/{ctld,munge,dev,spool}
+  chmod 700 "$DIR/munge"
+  (umask 077 && head -c 1024 /dev/urandom >"$DIR/munge/key")
+  # cred_expire is also how long a requeued job waits (120 s otherwise). sched_interval: a waiting job starts
+  # within a second (60 s otherwise).
+  cat >"$SLURM_CONF" <<CONF
+ClusterName=rig
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort=$PORT
+SlurmUser=root
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket=$RUN/munge.sock,cred_expire=5
+StateSaveLocation=$DIR/ctld
+SlurmctldPidFile=$RUN/slurmctld.own
+SlurmctldLogFile=$DIR/log/slurmctld.log
+SlurmdSpoolDir=$DIR/spool/%n
+SlurmdPidFile=$RUN/%n.own
+SlurmdLogFile=$DIR/log/%n.log
+SlurmdParameters=config_overrides
+SlurmdTimeout=5
+ReturnToService=2
+KillWait=3
+MailProg=/bin/true
+MpiDefault=none
+SwitchType=switch/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
+SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0,sched_min_interval=0
+MaxArraySize=5001
+MaxJobCount=20000
+JobAcctGatherFrequency=task=1
+GresTypes=gpu
+CONF
+  # Always named: autodetection ends slurmd where cgroups are missing or not systemd's.
+  echo CgroupPlugin=cgroup/v1 >"$DIR/cgroup.conf"
+  if has_cgroups; then
+    printf '%s\n' ProctrackType=proctrack/cgroup TaskPlugin=task/cgroup \
+      JobAcctGatherType=jobacct_gather/linux >>"$SLURM_CONF"
+    printf '%s\n' CgroupMountpoint=/sys/fs/cgroup ConstrainRAMSpace=yes >>"$DIR/cgroup.conf"
+  else
+    printf '%s\n' ProctrackType=proctrack/linuxproc TaskPlugin=task/none \
+      JobAcctGatherType=jobacct_gather/linux JobAcctGatherParams=OverMemoryKill >>"$SLURM_CONF"
+  fi
+  if [ "$ACCOUNTING" != 0 ]; then
+    cat >>"$SLURM_CONF" <<CONF
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=localhost
+AccountingStoragePort=$((PORT + 1))
+AccountingStoragePass=$RUN/munge.sock
+CONF
+    (umask 077 && cat >"$DIR/slurmdbd.conf") <<CONF
+AuthType=auth/munge
+AuthInfo=socket=$RUN/munge.sock
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort=$((PORT + 1))
+SlurmUser=root
+PidFile=$RUN/slurmdbd.own
+LogFile=$DIR/log/slurmdbd.log
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageLoc=slurm
+StorageUser=slurm
+StoragePass=slurm
+CONF
+  fi
+  # A device whose name ends in a digit counts as a GPU; a link to one does.
+  for ((g = 0; g < GPUS; g++)); do ln -sfn /dev/null "$DIR/dev/gpu$g"; done
+  echo 'AutoDetect=off' >"$DIR/gres.conf"
+  [ "$GPUS" = 0 ] || echo "NodeName=${PREFIX}[1-$NODES] Name=gpu File=$DIR/dev/gpu[0-$((GPUS - 1))]" >>"$DIR/gres.conf"
+  cat >>"$SLURM_CONF" <<CONF
+NodeName=${PREFIX}[1-$NODES] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[$((PORT + 2))-$((PORT + 1 + NODES))] CPUs=$CPUS RealMemory=$MEMORY Gres=gpu:$GPUS
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=short Nodes=${PREFIX}[1-2] MaxTime=30 MaxCPUsPerNode=2 MaxMemPerNode=2000 State=UP
+PartitionName=shut Nodes=${PREFIX}3 State=DOWN
+CONF
+}
+
+database() {
+  mariadb-install-db --no-defaults --user=root --datadir="$DIR/db" --skip-test-db \
+    --auth-root-authentication-method=normal --innodb-log-file-size=16M \
+    >"$DIR/log/db-install.out" 2>&1 || die "mariadb-install-db failed; see $DIR/log"
+  cat >"$DIR/db-init.sql" <<'SQL'
+CREATE DATABASE IF NOT EXISTS slurm;
+CREATE USER IF NOT EXISTS 'slurm'@'localhost' IDENTIFIED BY 'slurm';
+GRANT ALL ON slurm.* TO 'slurm'@'localhost';
+SQL
+  spawn mariadbd mariadbd --no-defaults --user=root --datadir="$DIR/db" --socket="$RUN/db.sock" \
+    --pid-file="$RUN/mariadbd.own" --skip-networking --skip-log-bin --init-file="$DIR/db-init.sql" \
+    --innodb-log-file-size=16M --innodb-flush-log-at-trx-commit=0 --innodb-lock-wait-timeout=900
+  wait_for 60 MariaDB mariadb --no-defaults -S "$RUN/db.sock" -uslurm -pslurm -e 'use slurm'
+  # The client library finds its socket by this variable, so that no TCP port is needed.
+  spawn slurmdbd env MYSQL_UNIX_PORT="$RUN/db.sock" slurmdbd -D
+  wait_for 60 slurmdbd sacctmgr -n show cluster
+  # Before slurmctld's first start, or it has no cluster to register.
+  sacctmgr -i add cluster rig >/dev/null
+}
+
+# Each node has process and host name spaces of its own: one kill ends it whole, as a crash would.
+start_node() {
+  spawn "$1" unshare --pid --uts --mount-proc --fork --kill-child \
+    sh -c 'hostname "$1" && exec slurmd -D -N "$1"' sh "$1"
+}
+
+ready() { [ "$(sinfo -h -N -p main -o '%N %t' | grep -Ecx '[^ ]+ (idle|mix|alloc)')" = "$NODES" ]; }
+
+bring_up() {
+  PREFIX=c${SLOT}n # the kernel's groups of a node's jobs have its name
+  export SLURM_CONF=$DIR/slurm.conf
+  configure
+  spawn munged munged --foreground --key-file="$DIR/munge/key" --socket="$RUN/munge.sock" \
+    --pid-file="$RUN/munged.own" --log-file="$DIR/log/munged.log" --seed-file="$DIR/munge/seed" --num-threads=4
+  wait_for 20 munged munge -n -S "$RUN/munge.sock"
+  if [ "$ACCOUNTING" != 0 ]; then database; fi
+  spawn slurmctld slurmctld -D
+  wait_for 30 slurmctld scontrol ping
+  local n
+  for n in $(nodes); do start_node "$n"; done
+  wait_for 60 'all nodes' ready
+}
+
+clean_up() {
+  local n
+  for n in $(nodes); do
+    kill -KILL "$(pid_of "$n")" 2>/dev/null || true
+  done
+  for n in /sys/fs/cgroup/*/slurm_"$PREFIX"[1-3]; do
+    [ ! -d "$n" ] || find "$n" -depth -type d -exec rmdir {} + 2>/dev/null || true
+  done
+}
+
+case ${1:-} in
+  install) install ;;
+  hold) [ $# = 2 ] || usage; DIR=$(readlink -m "$2"); mkdir -p "$DIR"; hold ;;
+  *) usage ;;
+esac

@@ -1,0 +1,242 @@
+//! Clusters with a real scheduler on this machine's loopback: one SLURM and one Grid
+//! Engine for all tests of a run. The cluster ends, with every process in it, some
+//! seconds after its last test, also when the tests are killed.
+//!
+//! The scripts `tests/rig/{slurm,gridengine}.sh` do the work.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::home::Home;
+
+/// A scheduler that can be brought up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduler {
+    /// SLURM with accounting.
+    Slurm,
+    /// SLURM without accounting.
+    SlurmWithoutAccounting,
+    /// Grid Engine.
+    GridEngine,
+}
+
+impl Scheduler {
+    fn script(self) -> &'static str {
+        match self {
+            Self::Slurm | Self::SlurmWithoutAccounting => "slurm.sh",
+            Self::GridEngine => "gridengine.sh",
+        }
+    }
+
+    fn accounting(self) -> &'static str {
+        match self {
+            Self::Slurm | Self::GridEngine => "1",
+            Self::SlurmWithoutAccounting => "0",
+        }
+    }
+}
+
+/// A running cluster; it stays at least until this value is dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    scheduler: Scheduler,
+    folder: PathBuf,
+    kept_by: Use,
+}
+
+/// What keeps a cluster.
+#[derive(Debug)]
+enum Use {
+    /// A shared lock on a file: the cluster ends when no test holds one.
+    Shared { _lock: File },
+    /// The standard input of the cluster that this test alone has.
+    Alone {
+        holder: Child,
+        input: Option<ChildStdin>,
+        _folder: tempfile::TempDir,
+    },
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        if let Self::Alone { holder, input, .. } = self {
+            drop(input.take());
+            let _ = holder.wait();
+        }
+    }
+}
+
+impl Cluster {
+    /// The cluster of this run of tests; brought up by the first test that asks.
+    ///
+    /// # Panics
+    /// When it does not come up; without root the message names what is missing.
+    #[track_caller]
+    pub fn shared(scheduler: Scheduler) -> Self {
+        let run = std::env::var("NEXTEST_RUN_ID")
+            .map_or_else(|_| std::process::id().to_string(), |id| id[..8].to_owned());
+        let base = PathBuf::from(format!("/tmp/nc-{scheduler:?}-{run}"));
+        let folder = base.join("it");
+        let _lock = locked(&base);
+        let users = opened(&base, "users");
+        flock(&users, FlockOperation::LockShared).expect("a lock");
+        if !folder.join("ready").exists() {
+            bring_up(scheduler, &folder, Some(&base));
+            fs::write(folder.join("ready"), "").expect("a file");
+        }
+        Self {
+            scheduler,
+            folder,
+            kept_by: Use::Shared { _lock: users },
+        }
+    }
+
+    /// A cluster for this test alone, to be broken.
+    ///
+    /// # Panics
+    /// As [`shared`](Self::shared).
+    #[track_caller]
+    pub fn alone(scheduler: Scheduler) -> Self {
+        let folder = tempfile::Builder::new()
+            .prefix("nc")
+            .tempdir_in("/tmp")
+            .expect("a folder");
+        let at = folder.path().join("it");
+        let mut holder = bring_up(scheduler, &at, None);
+        let input = holder.stdin.take();
+        Self {
+            scheduler,
+            folder: at,
+            kept_by: Use::Alone {
+                holder,
+                input,
+                _folder: folder,
+            },
+        }
+    }
+
+    /// The folder with everything of this cluster.
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The variables with which its programs find it.
+    pub fn env(&self) -> Vec<(String, String)> {
+        match self.scheduler {
+            Scheduler::Slurm | Scheduler::SlurmWithoutAccounting => {
+                let config = self.folder.join("slurm.conf");
+                vec![("SLURM_CONF".to_owned(), config.display().to_string())]
+            }
+            Scheduler::GridEngine => {
+                let text = fs::read_to_string(self.folder.join("settings")).expect("its settings");
+                let pairs = text.lines().filter_map(|line| line.split_once('='));
+                pairs.map(|(a, b)| (a.to_owned(), b.to_owned())).collect()
+            }
+        }
+    }
+
+    /// Makes this machine a login node of the cluster for later commands of `home`.
+    pub fn log_in(&self, home: &mut Home) {
+        for (name, value) in self.env() {
+            home.set_env(&name, &value);
+        }
+    }
+
+    /// Sends a signal, such as `STOP`, to a daemon of a cluster of one test.
+    ///
+    /// # Panics
+    /// When the cluster is shared, or has no such daemon.
+    #[track_caller]
+    pub fn signal(&self, daemon: &str, signal: &str) {
+        let Use::Alone { holder, .. } = &self.kept_by else {
+            panic!("a shared cluster is not broken");
+        };
+        let id = holder.id();
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let children = children.expect("it lives");
+        let record = self.folder.join("run").join(format!("{daemon}.pid"));
+        let record = fs::read_to_string(record).expect("its process id");
+        let pid = record.split(' ').next().unwrap_or_default();
+        let status = Command::new("nsenter")
+            .args(["--target", children.trim(), "--pid", "--mount"])
+            .args(["kill", "-s", signal, pid])
+            .status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "{daemon} {signal}"
+        );
+    }
+
+    /// Runs a command of the scheduler, as a person would.
+    pub fn run(&self, program: &str, args: &[&str]) -> Output {
+        Command::new(program)
+            .args(args)
+            .envs(self.env())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap_or_else(|error| panic!("{program}: {error}"))
+    }
+}
+
+/// The lock under which a shared cluster begins and ends. The ending one removes the
+/// folder, and with it a lock that a test may wait for.
+fn locked(base: &Path) -> File {
+    loop {
+        fs::create_dir_all(base).expect("a folder");
+        let lock = opened(base, "lock");
+        flock(&lock, FlockOperation::LockExclusive).expect("a lock");
+        let ours = lock.metadata().expect("it is open").ino();
+        if fs::metadata(base.join("lock")).is_ok_and(|found| found.ino() == ours) {
+            return lock;
+        }
+    }
+}
+
+fn opened(base: &Path, name: &str) -> File {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    options.open(base.join(name)).expect("a file of ours")
+}
+
+/// Starts the script that holds the cluster; returns when all its nodes are ready.
+#[track_caller]
+fn bring_up(scheduler: Scheduler, folder: &Path, shared: Option<&Path>) -> Child {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("rig")
+        .join(scheduler.script());
+    fs::create_dir_all(folder).expect("a folder");
+    let said = folder.with_file_name("said");
+    let mut command = Command::new(&script);
+    command
+        .arg("hold")
+        .arg(folder)
+        .env("ACCOUNTING", scheduler.accounting())
+        .stdout(Stdio::piped())
+        .stderr(File::create(&said).expect("a file"))
+        // A signal to the test's process group must not hit the cluster.
+        .process_group(0);
+    match shared {
+        Some(base) => command
+            .env("USERS", base.join("users"))
+            .env("LOCK", base.join("lock"))
+            .stdin(Stdio::null()),
+        None => command.stdin(Stdio::piped()),
+    };
+    let mut holder = command.spawn().expect("bash is installed");
+    let mut line = String::new();
+    let mut out = BufReader::new(holder.stdout.take().expect("piped"));
+    let read = out.read_line(&mut line);
+    if line.trim_end() != "ready" {
+        drop(holder.stdin.take());
+        let _ = holder.wait();
+        let said = fs::read_to_string(&said).unwrap_or_default();
+        panic!("the cluster did not come up ({read:?}): {said}");
+    }
+    holder
+}

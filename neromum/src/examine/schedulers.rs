@@ -1,52 +1,220 @@
-//! Schedulers that guard a cluster. Runs are not submitted to them yet, so a
-//! node that has one is most likely a machine for logging in.
+//! Schedulers that guard a cluster: which one, its limits, its partitions, its
+//! accounting. Runs are not submitted to them yet, so a node that has one is most
+//! likely a machine for logging in.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use nero_model::safe::Safe;
+use nero_model::units::{print_duration_ms, short_bytes};
+use nero_warden::oge::Oge;
+use nero_warden::slurm::Slurm;
+use nero_warden::{Accounting, Partition, Site, Warden};
 
 use super::Findings;
 use super::programs::{ask, find};
 use crate::staging::environment::Base;
+use crate::warden::runner::Runner;
 
 const HINT: &str = "small things only: a login node is not for computing, and its administrators \
                     end what is heavy";
+/// Time limit of one command; a controller that is busy answers late.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Partitions that are described; more are counted.
+const PARTITIONS_MAX: usize = 24;
 
 pub async fn look(base: &Base) -> Findings {
     let mut findings = Findings::default();
     let there = |program: &str| find(base, program).map(|path| path.display().to_string());
-    let mut found = Vec::new();
+    let mut others = Vec::new();
     if let Some(sbatch) = there("sbatch") {
-        found.push(("SLURM", ask(&sbatch, &["--version"]).await));
+        let said = ask(&sbatch, &["--version"]).await;
+        guarded(&mut findings, base, said, &Slurm::default()).await;
     }
     if let Some(qstat) = there("qstat") {
-        found.push(grid(&qstat).await);
+        let (name, said) = grid(&qstat, there("qconf").is_some()).await;
+        match name == Oge.name() {
+            true => guarded(&mut findings, base, said, &Oge).await,
+            false => is_here(&mut findings, name, said, ""),
+        }
     }
     if let Some(bsub) = there("bsub") {
-        found.push(("LSF", ask(&bsub, &["-V"]).await));
+        others.push(("LSF", ask(&bsub, &["-V"]).await));
     }
     if let Some(condor) = there("condor_version") {
-        found.push(("HTCondor", ask(&condor, &[]).await));
+        others.push(("HTCondor", ask(&condor, &[]).await));
     }
-    for (name, version) in found {
-        let version = version.map_or(String::new(), |version| format!(" ({version})"));
-        findings.warning(
-            "scheduler",
-            format!(
-                "{name}{version} is here; wardens are not built yet: runs go to this machine \
-                 itself, past the scheduler"
-            ),
-            HINT,
-        );
+    for (name, said) in others {
+        is_here(&mut findings, name, said, "");
     }
     findings
 }
 
+fn is_here(findings: &mut Findings, name: &str, version: Option<String>, with: &str) {
+    let version = version.map_or(String::new(), |version| format!(" ({version})"));
+    findings.warning(
+        "scheduler",
+        format!(
+            "{name}{version} is here{with}; wardens are not built yet: runs go to this machine itself, \
+             past the scheduler"
+        ),
+        HINT,
+    );
+}
+
 /// Several schedulers have a `qstat`.
-async fn grid(qstat: &str) -> (&'static str, Option<String>) {
+async fn grid(qstat: &str, has_qconf: bool) -> (&'static str, Option<String>) {
     let help = ask(qstat, &["-help"]).await;
     let is_grid = |said: &String| {
         let words = ["SGE", "GE ", "UGE", "OGS", "Grid Engine"];
         words.iter().any(|word| said.starts_with(word))
     };
-    if help.as_ref().is_some_and(is_grid) || std::env::var_os("SGE_ROOT").is_some() {
-        return ("Grid Engine", help);
+    if has_qconf || help.as_ref().is_some_and(is_grid) {
+        return (Oge.name(), help);
     }
     ("PBS", ask(qstat, &["--version"]).await)
+}
+
+/// Asks the scheduler for its limits and partitions.
+async fn guarded(
+    findings: &mut Findings,
+    base: &Base,
+    version: Option<String>,
+    warden: &dyn Warden,
+) {
+    let name = warden.name();
+    let Some(runner) = Runner::find(base, warden.program(), PATIENCE) else {
+        return is_here(findings, name, version, "");
+    };
+    let begun = Instant::now();
+    let calls = warden.site_calls();
+    let said = join_all(calls.iter().map(|call| runner.run(call))).await;
+    let took = print_duration_ms(begun.elapsed().as_millis() as u64);
+    match warden.read_site(&said) {
+        Ok(site) => {
+            is_here(findings, name, version, &summary(&site));
+            describe(findings, name, &site);
+            let asked = format!("{} commands in {took}", runner.executed());
+            findings.good(&format!("asking {name}"), asked);
+        }
+        Err(error) => {
+            is_here(findings, name, version, "");
+            findings.warning(
+                &format!("{name}'s answer"),
+                Safe::line(&error.to_string()).to_string(),
+                "see what this command says in your own shell there; the scheduler may be down, or \
+                 be reached from another machine only",
+            );
+        }
+    }
+}
+
+/// " with 3 partitions and accounting".
+fn summary(site: &Site) -> String {
+    let count = site.partitions.len() + site.odd_names;
+    let partitions = if count == 1 {
+        "partition"
+    } else {
+        "partitions"
+    };
+    let accounting = match site.accounting {
+        Accounting::Present => " and accounting",
+        Accounting::Absent => ", without accounting",
+        Accounting::Unknown => "",
+    };
+    format!(" with {count} {partitions}{accounting}")
+}
+
+fn describe(findings: &mut Findings, name: &str, site: &Site) {
+    let each = site.partitions.iter().take(PARTITIONS_MAX).map(partition);
+    let mut each: Vec<String> = each.collect();
+    let more = site.partitions.len().saturating_sub(PARTITIONS_MAX) + site.odd_names;
+    if more > 0 {
+        each.push(format!("{more} more"));
+    }
+    if each.is_empty() {
+        each.push("none".to_owned());
+    }
+    findings.good(&format!("{name}'s partitions"), each.join("; "));
+    if !site.environments.is_empty() {
+        let names = site.environments.iter().map(ToString::to_string);
+        findings.good(
+            &format!("{name}'s parallel environments"),
+            names.collect::<Vec<_>>().join(", "),
+        );
+    }
+    findings.good(&format!("{name}'s limits"), limits(site));
+    let what = format!("{name}'s accounting");
+    match site.accounting {
+        Accounting::Present => findings.good(&what, "it keeps the ends of jobs"),
+        Accounting::Absent => {
+            let kept = site.ended_kept_s.unwrap_or(0);
+            let kept = print_duration_ms(kept.saturating_mul(1000));
+            findings.good(
+                &what,
+                format!("none: {name} forgets a job {kept} after its end"),
+            );
+        }
+        Accounting::Unknown => findings.good(&what, "not told"),
+    }
+}
+
+fn limits(site: &Site) -> String {
+    let mut each = Vec::new();
+    if let Some(cluster) = &site.cluster {
+        each.push(format!("cluster {cluster}"));
+    }
+    if let Some(end) = site.array_index_end {
+        each.push(format!("arrays of {} tasks", end.saturating_sub(1)));
+    }
+    if let Some(running) = site.array_running_max {
+        each.push(format!("{running} tasks of an array at once"));
+    }
+    if let Some(own) = site.own_jobs_max {
+        each.push(format!("{own} jobs of yours"));
+    }
+    if let Some(all) = site.jobs_max {
+        each.push(format!("{all} jobs of all users"));
+    }
+    match each.is_empty() {
+        true => "none told".to_owned(),
+        false => each.join(", "),
+    }
+}
+
+fn partition(partition: &Partition) -> String {
+    let mut facts = Vec::new();
+    if !partition.is_open {
+        facts.push("starts nothing now".to_owned());
+    }
+    if let Some(hosts) = partition.hosts {
+        facts.push(format!(
+            "{hosts} {}",
+            if hosts == 1 { "host" } else { "hosts" }
+        ));
+    }
+    if let Some(cpus) = partition.cpus {
+        facts.push(format!("up to {cpus} CPUs"));
+    }
+    if let Some(memory) = partition.memory_bytes {
+        facts.push(format!("{} memory", short_bytes(memory)));
+    }
+    for gpus in &partition.gpus {
+        let kind = gpus.kind.as_ref();
+        let kind = kind.map_or(String::new(), |kind| format!("{kind} "));
+        facts.push(format!("{} {kind}GPUs", gpus.count));
+    }
+    facts.push(match partition.time_max_s {
+        Some(seconds) => format!(
+            "at most {}",
+            print_duration_ms(seconds.saturating_mul(1000))
+        ),
+        None => "no time limit".to_owned(),
+    });
+    let default = if partition.is_default {
+        " (default)"
+    } else {
+        ""
+    };
+    format!("{}{default}: {}", partition.name, facts.join(", "))
 }

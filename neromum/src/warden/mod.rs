@@ -1,6 +1,6 @@
-//! The starters of jobs on a node. Beside the bare node's launcher, batch
-//! systems find their place here: each sends the agent news and takes its
-//! orders.
+//! The starters of jobs on a node: the bare node's launcher, and the runner of
+//! schedulers' commands, whose words and meaning the crate `nero_warden` holds.
 
 pub mod bare;
 pub mod orders;
+pub mod runner;

@@ -20,6 +20,15 @@ const FOR_DAEMON: &[&str] = &[
     "VIRTUAL_ENV",
     "DBUS_SESSION_BUS_ADDRESS",
     "KRB5CCNAME",
+    // How the commands of a scheduler find the cluster, where this machine is one of
+    // its login nodes.
+    "SLURM_CONF",
+    "SGE_ROOT",
+    "SGE_CELL",
+    "SGE_ARCH",
+    "SGE_CLUSTER_NAME",
+    "SGE_QMASTER_PORT",
+    "SGE_EXECD_PORT",
     "RUST_BACKTRACE",
 ];
 

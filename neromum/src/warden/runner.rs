@@ -1,0 +1,295 @@
+//! Executes the commands of schedulers: absolute programs, a clean environment, an
+//! own process group and deadline, bounded output. Every command is counted.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use nero_warden::{Call, End, Said};
+use rustix::fs::{Access, access};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+
+use crate::staging::environment::Base;
+
+/// Variables that name the cluster, passed on where they are set.
+const CLUSTER: [&str; 7] = [
+    "SLURM_CONF",
+    "SGE_ROOT",
+    "SGE_CELL",
+    "SGE_ARCH",
+    "SGE_CLUSTER_NAME",
+    "SGE_QMASTER_PORT",
+    "SGE_EXECD_PORT",
+];
+/// Variables of the person that some of the programs need.
+const PERSON: [&str; 3] = ["HOME", "USER", "LOGNAME"];
+/// Largest standard output: the queue of a large site has about 3 kB a job.
+const OUT_BYTES_MAX: u64 = 256 << 20;
+/// Largest part of standard error that is kept.
+const ERR_BYTES_MAX: usize = 64 << 10;
+
+/// Executes commands of one scheduler.
+#[derive(Debug)]
+pub struct Runner {
+    /// Folder of its programs.
+    programs: PathBuf,
+    env: Vec<(OsString, OsString)>,
+    patience: Duration,
+    executed: AtomicU64,
+}
+
+impl Runner {
+    /// Programs of the folder in which `program` is found, as runs find it. `None`
+    /// when it is not there.
+    pub fn find(base: &Base, program: &str, patience: Duration) -> Option<Self> {
+        let found = crate::examine::find(base, program)?;
+        Some(Self::at(found.parent()?.to_path_buf(), patience))
+    }
+
+    /// Programs of this folder.
+    fn at(programs: PathBuf, patience: Duration) -> Self {
+        let own = |name: &str| Some((OsString::from(name), std::env::var_os(name)?));
+        let mut env: Vec<_> = CLUSTER
+            .iter()
+            .chain(&PERSON)
+            .filter_map(|name| own(name))
+            .collect();
+        // Everything else that a login sets could act: `SBATCH_PARTITION` is an
+        // option, `SLURM_TIME_FORMAT` and the language change answers.
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.display());
+        for (name, value) in [("PATH", &*path), ("LANG", "C.UTF-8"), ("TZ", "UTC0")] {
+            env.push((name.into(), value.into()));
+        }
+        Self {
+            programs,
+            env,
+            patience,
+            executed: AtomicU64::new(0),
+        }
+    }
+
+    /// Number of commands executed so far.
+    pub fn executed(&self) -> u64 {
+        self.executed.load(Ordering::Relaxed)
+    }
+
+    /// Executes a command and waits for its end or the deadline.
+    pub async fn run(&self, call: &Call) -> Said {
+        let program = self.programs.join(call.program);
+        let mut child = match self.spawn(&program, call) {
+            Ok(child) => child,
+            Err(error) => return not_executed(&program, &error),
+        };
+        self.executed.fetch_add(1, Ordering::Relaxed);
+        // Dropped before the child, also when the caller leaves: the group is ended
+        // while its leader is not reaped.
+        let mut group = Group::of(&child);
+        let mut heard = Heard::default();
+        let talk = converse(&mut child, call, &mut heard);
+        let end = match tokio::time::timeout(self.patience, talk).await {
+            Ok(Ok(status)) => {
+                group.leave();
+                match (status.code(), status.signal()) {
+                    (Some(code), _) => End::Code(code),
+                    (None, signal) => End::Signal(signal.unwrap_or(0)),
+                }
+            }
+            Ok(Err(Broken::TooMuch)) => End::TooMuch,
+            // It was started, so it may have had an effect.
+            Ok(Err(Broken::Pipe)) | Err(_) => End::TimedOut,
+        };
+        drop(group);
+        Said {
+            end,
+            out: heard.out,
+            err: heard.err,
+        }
+    }
+
+    fn spawn(&self, program: &Path, call: &Call) -> io::Result<Child> {
+        access(program, Access::EXEC_OK)?;
+        Command::new(program)
+            .args(call.words.iter().map(AsRef::<str>::as_ref))
+            .env_clear()
+            .envs(self.env.iter().cloned())
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+    }
+}
+
+fn not_executed(program: &Path, error: &io::Error) -> Said {
+    Said {
+        end: End::NotExecuted(format!("{}: {error}", program.display())),
+        out: Vec::new(),
+        err: Vec::new(),
+    }
+}
+
+#[derive(Default)]
+struct Heard {
+    out: Vec<u8>,
+    err: Vec<u8>,
+}
+
+enum Broken {
+    TooMuch,
+    Pipe,
+}
+
+impl From<io::Error> for Broken {
+    fn from(_: io::Error) -> Self {
+        Self::Pipe
+    }
+}
+
+/// Writes the command's input and reads both outputs at the same time, so that no
+/// full pipe stops it.
+async fn converse(
+    child: &mut Child,
+    call: &Call,
+    heard: &mut Heard,
+) -> Result<std::process::ExitStatus, Broken> {
+    let input = child.stdin.take();
+    let out = child.stdout.take();
+    let err = child.stderr.take();
+    let write = async {
+        if let Some(mut input) = input {
+            // A command that refuses its options reads nothing.
+            let _ = input.write_all(&call.input).await;
+        }
+        Ok(())
+    };
+    let read = async {
+        match out {
+            Some(out) => whole(out, &mut heard.out).await,
+            None => Ok(()),
+        }
+    };
+    let complain = async {
+        if let Some(err) = err {
+            beginning(err, &mut heard.err).await?;
+        }
+        Ok(())
+    };
+    tokio::try_join!(write, read, complain)?;
+    Ok(child.wait().await?)
+}
+
+async fn whole(from: impl AsyncRead + Unpin, into: &mut Vec<u8>) -> Result<(), Broken> {
+    let read = from.take(OUT_BYTES_MAX + 1).read_to_end(into).await?;
+    match read as u64 > OUT_BYTES_MAX {
+        true => Err(Broken::TooMuch),
+        false => Ok(()),
+    }
+}
+
+/// Reads to the end and keeps the beginning.
+async fn beginning(mut from: impl AsyncRead + Unpin, into: &mut Vec<u8>) -> Result<(), Broken> {
+    let mut buffer = vec![0; 8 << 10];
+    loop {
+        let read = from.read(&mut buffer).await?;
+        if read == 0 {
+            return Ok(());
+        }
+        let kept = read.min(ERR_BYTES_MAX - into.len());
+        into.extend_from_slice(&buffer[..kept]);
+    }
+}
+
+/// The process group of a command. Dropping it ends every process in it.
+struct Group(Option<rustix::process::Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        let leader = child.id().and_then(|id| i32::try_from(id).ok());
+        Self(leader.and_then(rustix::process::Pid::from_raw))
+    }
+
+    /// Leaves the group alone: its leader was reaped.
+    fn leave(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            // An empty group is no error here.
+            let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// A program `ask` with this body, and its runner.
+    fn runner(body: &str) -> (tempfile::TempDir, Runner) {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("ask");
+        std::fs::write(&program, format!("#!/bin/sh\n{body}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let runner = Runner::at(folder.path().to_path_buf(), Duration::from_millis(700));
+        (folder, runner)
+    }
+
+    #[tokio::test]
+    async fn a_command_gets_its_input_and_a_clean_environment() {
+        let (_folder, runner) = runner("cat; pwd; env | cut -d= -f1 | sort; exit 3");
+        let mut call = Call::new("ask", []);
+        call.input = vec![b'x'; 1 << 20];
+        let said = runner.run(&call).await;
+        assert_eq!(said.end, End::Code(3));
+        let text = String::from_utf8(said.out).unwrap();
+        let (input, rest) = text.split_at(1 << 20);
+        assert!(input.bytes().all(|byte| byte == b'x'));
+        assert!(rest.starts_with("/\n"), "{rest}");
+        let allowed = [
+            &CLUSTER[..],
+            &PERSON,
+            &["PATH", "LANG", "TZ", "PWD", "_", "/"],
+        ]
+        .concat();
+        for name in rest.lines() {
+            assert!(allowed.contains(&name), "{name}");
+        }
+        assert_eq!(runner.executed(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_command_that_hangs_ends_with_its_children_and_counts_as_unknown() {
+        let (folder, runner) =
+            runner("echo half; sleep 1000 & echo $! > $(dirname $0)/child; wait");
+        let said = runner.run(&Call::new("ask", [])).await;
+        assert_eq!(said.end, End::TimedOut);
+        assert_eq!(said.out, b"half\n");
+        let child = std::fs::read_to_string(folder.path().join("child")).unwrap();
+        let child = child.trim().parse().unwrap();
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while nero_model::process::Stat::read(child).is_ok_and(|stat| stat.state != b'Z') {
+            assert!(std::time::Instant::now() < deadline, "{child} lives");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_not_there_was_not_executed() {
+        let (_folder, runner) = runner("");
+        let said = runner.run(&Call::new("gone", [])).await;
+        assert!(matches!(said.end, End::NotExecuted(_)), "{said:?}");
+        assert_eq!(runner.executed(), 0);
+    }
+}

@@ -1,0 +1,84 @@
+//! Schedulers of clusters ("wardens"): the commands that they are asked with, and
+//! the meaning of their answers. This crate executes nothing and knows no clock; the
+//! runner of neromum executes a [`Call`] and passes what was [`Said`] back.
+//!
+//! Texts of schedulers contain what other people chose: names of jobs, comments,
+//! paths. Facts are read only from fields whose alphabet is the scheduler's or
+//! ours; a row with another number of fields counts as unreadable.
+
+pub mod call;
+pub mod group;
+pub mod job;
+pub mod oge;
+pub mod options;
+pub mod order;
+pub mod site;
+pub mod slurm;
+pub mod standing;
+pub mod submit;
+pub mod word;
+
+pub use call::{Call, End, Said, Unreadable};
+pub use job::{Ended, JobId, JobName, Listed, Queue, Reason, Record, State, Tasks};
+pub use order::{Fields, Job, Order, OrderError, Resources};
+pub use site::{Accounting, Gpus, Partition, Site};
+pub use submit::Submitted;
+pub use word::Word;
+
+/// A scheduler: how it is asked, and how its answers read.
+pub trait Warden: std::fmt::Debug + Send + Sync {
+    /// Its name for people.
+    fn name(&self) -> &'static str;
+
+    /// A program that lies beside all others of the scheduler.
+    fn program(&self) -> &'static str;
+
+    /// Index of the first task of an array.
+    fn first_index(&self) -> u32;
+
+    /// Asks for the version, the limits, and the partitions or queues of the site.
+    fn site_calls(&self) -> Vec<Call>;
+
+    /// Reads the answers to [`site_calls`](Self::site_calls), in their order.
+    ///
+    /// # Errors
+    /// The first answer that a site cannot be described without.
+    fn read_site(&self, said: &[Said]) -> Result<Site, Unreadable>;
+
+    /// The batch script of a submission.
+    ///
+    /// # Errors
+    /// When a field or option cannot be honoured; nothing was asked of the
+    /// scheduler.
+    fn script(&self, order: &Order) -> Result<String, OrderError>;
+
+    /// Submits. The order must have passed [`script`](Self::script).
+    fn submit_call(&self, order: &Order, script: &str) -> Call;
+
+    /// Reads the answer to [`submit_call`](Self::submit_call).
+    fn read_submit(&self, said: &Said) -> Submitted;
+
+    /// Asks for the jobs of this user, whatever their number: those of the named
+    /// submissions, and how many others there are.
+    fn queue_calls(&self, names: &[&JobName]) -> Vec<Call>;
+
+    /// Reads the answers to [`queue_calls`](Self::queue_calls). A submission that is
+    /// missing proves nothing.
+    ///
+    /// # Errors
+    /// When the scheduler did not answer, or only in part.
+    fn read_queue(&self, said: &[Said], names: &[&JobName]) -> Result<Queue, Unreadable>;
+
+    /// Asks the accounting for these submissions, from `since_s` seconds ago on.
+    fn ends_calls(&self, names: &[&JobName], since_s: u64) -> Vec<Call>;
+
+    /// Reads the answers to [`ends_calls`](Self::ends_calls).
+    ///
+    /// # Errors
+    /// When there is no accounting, or it did not answer.
+    fn read_ends(&self, said: &[Said], names: &[&JobName]) -> Result<Vec<Record>, Unreadable>;
+
+    /// Cancels a job, or the task `task` of an array, whose row a listing has just
+    /// shown. Its answer proves nothing.
+    fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call;
+}

@@ -1,0 +1,78 @@
+//! Grid Engine and its descendants; seen in use: 8.1.9.
+
+mod accounting;
+mod queue;
+mod site;
+mod state;
+mod submit;
+mod xml;
+
+use crate::job::{JobName, Listed, Queue, Record};
+use crate::order::{Order, OrderError};
+use crate::{Call, Said, Site, Submitted, Unreadable, Warden};
+
+pub use state::state;
+
+/// Grid Engine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Oge;
+
+impl Warden for Oge {
+    fn name(&self) -> &'static str {
+        "Grid Engine"
+    }
+
+    fn program(&self) -> &'static str {
+        "qstat"
+    }
+
+    fn first_index(&self) -> u32 {
+        1
+    }
+
+    fn site_calls(&self) -> Vec<Call> {
+        site::calls()
+    }
+
+    fn read_site(&self, said: &[Said]) -> Result<Site, Unreadable> {
+        site::read(said)
+    }
+
+    fn script(&self, order: &Order) -> Result<String, OrderError> {
+        submit::script(order)
+    }
+
+    fn submit_call(&self, order: &Order, script: &str) -> Call {
+        submit::call(order, script)
+    }
+
+    fn read_submit(&self, said: &Said) -> Submitted {
+        submit::read(said)
+    }
+
+    fn queue_calls(&self, _: &[&JobName]) -> Vec<Call> {
+        vec![queue::call()]
+    }
+
+    fn read_queue(&self, said: &[Said], _: &[&JobName]) -> Result<Queue, Unreadable> {
+        match said {
+            [said] => queue::read(said),
+            _ => Err(Unreadable::odd("qstat", "an answer is missing")),
+        }
+    }
+
+    fn ends_calls(&self, names: &[&JobName], _: u64) -> Vec<Call> {
+        names.iter().map(|name| accounting::call(name)).collect()
+    }
+
+    fn read_ends(&self, said: &[Said], names: &[&JobName]) -> Result<Vec<Record>, Unreadable> {
+        let each = said.iter().zip(names);
+        let each = each.map(|(said, name)| accounting::read(said, name));
+        let each: Vec<Vec<Record>> = each.collect::<Result<_, _>>()?;
+        Ok(each.into_iter().flatten().collect())
+    }
+
+    fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call {
+        submit::cancel(seen, task)
+    }
+}

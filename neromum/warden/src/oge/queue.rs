@@ -1,0 +1,47 @@
+//! The queue: `qstat -xml`, which lists the jobs of this user that did not end.
+
+use super::state::state;
+use super::xml;
+use crate::job::{JobId, JobName, Listed, Queue, Tasks};
+use crate::{Call, Said, Unreadable, Word};
+
+pub fn call() -> Call {
+    Call::new("qstat", ["-xml"])
+}
+
+/// Reads the answer to [`call`].
+///
+/// # Errors
+/// When Grid Engine did not answer, or its answer was cut.
+pub fn read(said: &Said) -> Result<Queue, Unreadable> {
+    let text = said.text(&call())?;
+    if !text.trim_end().ends_with("</job_info>") {
+        return Err(Unreadable::odd("qstat", "it does not end with </job_info>"));
+    }
+    let mut queue = Queue::default();
+    for row in xml::records(&text, "job_list") {
+        let job = row.leaf("JB_job_number").and_then(JobId::read);
+        let tasks = match row.leaf("tasks") {
+            None => Some(None),
+            Some(list) => Tasks::read(list).map(Some),
+        };
+        let (Some(job), Some(tasks)) = (job, tasks) else {
+            queue.unreadable += 1;
+            continue;
+        };
+        let Some(name) = row.leaf("JB_name").and_then(JobName::read) else {
+            queue.foreign += tasks.as_ref().map_or(1, Tasks::count);
+            continue;
+        };
+        let host = row.leaf("queue_name").and_then(|text| text.split_once('@'));
+        queue.ours.push(Listed {
+            name,
+            job,
+            tasks,
+            state: state(row.leaf("state").unwrap_or_default()),
+            host: host.and_then(|(_, host)| Word::new(host).ok()),
+            start_s: None,
+        });
+    }
+    Ok(queue)
+}

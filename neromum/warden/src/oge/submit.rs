@@ -1,0 +1,209 @@
+//! Submitting and cancelling.
+
+use super::Oge;
+use crate::job::Listed;
+use crate::options::{self, Refused};
+use crate::order::{Order, OrderError};
+use crate::submit::Submitted;
+use crate::{Call, End, JobId, Said, Warden};
+
+/// Options of `qsub` that are ours.
+const OURS: &[Refused] = &[
+    Refused {
+        names: &["-t", "-tc"],
+        instead: "start several experiments; they become one array",
+    },
+    Refused {
+        names: &["-N", "-ac", "-dc", "-sc"],
+        instead: "the job's name is how the submission is found again",
+    },
+    Refused {
+        names: &["-b", "-S", "-C", "-wd", "-cwd", "-shell", "-@"],
+        instead: "`command:` of the experiment says what runs",
+    },
+    Refused {
+        names: &["-V", "-v"],
+        instead: "use `env:` of the experiment, or `setup:`",
+    },
+    Refused {
+        names: &["-o", "-e", "-j", "-i"],
+        instead: "the output of each run is kept in its folder: `neroman logs`",
+    },
+    Refused {
+        names: &["-r", "-notify", "-ckpt"],
+        instead: "`on_lost:` and `retry:` say what happens again",
+    },
+    Refused {
+        names: &[
+            "-terse", "-sync", "-now", "-verify", "-w", "-help", "-clear",
+        ],
+        instead: "it changes what qsub does or prints",
+    },
+    Refused {
+        names: &["-h", "-a", "-hold_jid", "-hold_jid_ad", "-dl"],
+        instead: "`after:` and `neroman start` say when it runs",
+    },
+    Refused {
+        names: &["-pe"],
+        instead: "use `parallel_env:` and `cpus:`",
+    },
+    Refused {
+        names: &["-q"],
+        instead: "use `queue:`",
+    },
+    Refused {
+        names: &["-P"],
+        instead: "use `account:`",
+    },
+];
+
+pub(super) fn script(order: &Order) -> Result<String, OrderError> {
+    let fields = &order.fields;
+    let slurm = [
+        ("partition", fields.partition.is_some()),
+        ("qos", fields.qos.is_some()),
+        ("constraint", fields.constraint.is_some()),
+        ("gpu_type", order.resources.gpu_type.is_some()),
+    ];
+    if let Some((field, _)) = slurm.into_iter().find(|(_, given)| *given) {
+        return Err(OrderError::Field {
+            field,
+            of: "SLURM",
+            here: Oge.name(),
+        });
+    }
+    if order.resources.cpus > 1 && fields.parallel_env.is_none() {
+        return Err(OrderError::ParallelEnv(order.resources.cpus));
+    }
+    // `-l` is the one option whose value is a word of its own.
+    check(&fields.options)?;
+    let mut script = String::new();
+    for option in &fields.options {
+        script.push_str(&format!("#$ {}\n", option.replacen('=', " ", 1)));
+    }
+    // Without an array the variable is `undefined`.
+    script.push_str("task=$SGE_TASK_ID\n[ \"$task\" != undefined ] || task=0\n");
+    if !order.setup.is_empty() {
+        // `module` is a function of login shells; `-S` started a plain one.
+        script.push_str("[ ! -r /etc/profile ] || . /etc/profile\n");
+    }
+    script.push_str(&order.lines("$task", "$JOB_ID")?);
+    Ok(script)
+}
+
+/// Options of Grid Engine have one dash and whole names: `-tc` is no `-t` with a
+/// value.
+fn check(given: &[String]) -> Result<(), options::OptionError> {
+    options::check(given, &[])?;
+    for option in given {
+        let name = option.split('=').next().unwrap_or_default();
+        let refused = OURS.iter().find(|one| one.names.contains(&name));
+        if let Some(refused) = refused {
+            return Err(options::OptionError::Ours {
+                option: name.to_owned(),
+                instead: refused.instead,
+            });
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn call(order: &Order, script: &str) -> Call {
+    let mut call = Call::new(
+        "qsub",
+        [
+            "-terse", "-S", "/bin/sh", "-wd", "/", "-r", "y", "-notify", "-j", "y",
+        ],
+    );
+    let mut give = |option: &'static str, value: String| {
+        call.words.push(option.into());
+        call.words.push(value.into());
+    };
+    give("-N", order.name.to_string());
+    let resources = &order.resources;
+    let slots = u64::from(resources.cpus.max(1));
+    if let Some(environment) = &order.fields.parallel_env {
+        give("-pe", environment.to_string());
+        call.words.push(slots.to_string().into());
+    }
+    let mut give = |option: &'static str, value: String| {
+        call.words.push(option.into());
+        call.words.push(value.into());
+    };
+    // Memory and GPUs count for each slot.
+    if let Some(bytes) = resources.memory_bytes {
+        let each = bytes.div_ceil(slots).div_ceil(1 << 20).max(1);
+        give("-l", format!("h_vmem={each}M"));
+    }
+    if let Some(seconds) = resources.time_s {
+        give("-l", format!("h_rt={}", seconds.max(1)));
+    }
+    if resources.gpus > 0 {
+        let each = u64::from(resources.gpus).div_ceil(slots);
+        give("-l", format!("gpu={each}"));
+    }
+    if resources.exclusive {
+        give("-l", "exclusive=true".to_owned());
+    }
+    match order.tasks {
+        Some(tasks) => {
+            give("-t", format!("1-{}", tasks.max(1)));
+            if let Some(at_once) = order.at_once {
+                give("-tc", at_once.max(1).to_string());
+            }
+            give("-o", order.remarks("$TASK_ID"));
+        }
+        None => give("-o", order.remarks("0")),
+    }
+    if let Some(queue) = &order.fields.queue {
+        give("-q", queue.to_string());
+    }
+    if let Some(project) = &order.fields.account {
+        give("-P", project.to_string());
+    }
+    call.input = script.as_bytes().to_vec();
+    call
+}
+
+/// Beginnings of refusals. Any other failure may have been accepted.
+const REFUSALS: &[&str] = &[
+    "Job was rejected",
+    "denied:",
+    "job rejected:",
+    "unknown resource",
+];
+
+pub(super) fn read(said: &Said) -> Submitted {
+    let out = String::from_utf8_lossy(&said.out);
+    // `7`, or `9.1-3:1` of an array. Remarks of the site may stand before it.
+    let id = out.lines().last().and_then(|line| {
+        let line = line.trim();
+        JobId::read(line.split_once('.').map_or(line, |(id, _)| id))
+    });
+    match (&said.end, id) {
+        (End::Code(0), Some(id)) => Submitted::Accepted(id),
+        (End::NotExecuted(why), _) => Submitted::NotSent(why.clone()),
+        // A bad option is found before anything is sent.
+        (End::Code(2), None) => Submitted::Refused(said.complaint()),
+        (End::Code(1), None) if is_refusal(said) => Submitted::Refused(said.complaint()),
+        (End::Code(_) | End::Signal(_) | End::TimedOut | End::TooMuch, _) => {
+            Submitted::Ambiguous(said.complaint())
+        }
+    }
+}
+
+fn is_refusal(said: &Said) -> bool {
+    let complaint = said.complaint();
+    let reason = complaint.split_once("Unable to run job: ");
+    reason.is_some_and(|(_, reason)| REFUSALS.iter().any(|begin| reason.starts_with(begin)))
+}
+
+/// Cancels a job, or one of its tasks, that a listing has just shown with its name.
+pub(super) fn cancel(seen: &Listed, task: Option<u32>) -> Call {
+    let mut call = Call::new("qdel", []);
+    call.words.push(seen.job.to_string().into());
+    if let Some(task) = task {
+        call.words.extend(["-t".into(), task.to_string().into()]);
+    }
+    call
+}

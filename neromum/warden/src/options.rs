@@ -1,0 +1,51 @@
+//! The user's own options of a scheduler. Those that would break a submission are
+//! refused with the field to use; the rest goes into the script, never into a
+//! command line.
+
+/// An option that is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    /// One that Neronet sets itself.
+    #[error("{option} is set by Neronet: {instead}")]
+    Ours {
+        /// The option, without its value.
+        option: String,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// No option at all, or with characters that a script line cannot carry.
+    #[error("{0:?} is no option: write it as --name=value, without spaces or quotes")]
+    Odd(String),
+}
+
+/// An option of a scheduler that is not for users.
+pub(crate) struct Refused {
+    /// Its spellings.
+    pub names: &'static [&'static str],
+    /// The field to use.
+    pub instead: &'static str,
+}
+
+/// Checks options of which each stands in a word of its own.
+pub(crate) fn check(options: &[String], refused: &[Refused]) -> Result<(), OptionError> {
+    for option in options {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:;=+@%/*[]()&|~^!".contains(c);
+        if !option.starts_with('-') || option.len() < 2 || !option.chars().all(plain) {
+            return Err(OptionError::Odd(option.clone()));
+        }
+        let name = option.split('=').next().unwrap_or_default();
+        let is = |known: &&str| match known.strip_prefix("--") {
+            // Both parsers take any beginning of a long name that is unambiguous.
+            Some(_) => name.len() > 2 && known.starts_with(name),
+            // A short option carries its value with it.
+            None => !name.starts_with("--") && name.starts_with(*known),
+        };
+        if let Some(found) = refused.iter().find(|one| one.names.iter().any(is)) {
+            return Err(OptionError::Ours {
+                option: name.to_owned(),
+                instead: found.instead,
+            });
+        }
+    }
+    Ok(())
+}

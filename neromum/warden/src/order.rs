@@ -1,0 +1,144 @@
+//! What is submitted: a job or an array, its resources, and the script of its tasks.
+
+use std::path::{Path, PathBuf};
+
+use crate::{JobName, Word};
+
+/// One submission.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    /// Its name.
+    pub name: JobName,
+    /// Tasks `0` to `tasks - 1` of an array; `None`: a plain job.
+    pub tasks: Option<u32>,
+    /// Tasks of the array that may run at once.
+    pub at_once: Option<u32>,
+    /// What each task is given.
+    pub resources: Resources,
+    /// Where it goes, and for whom it counts.
+    pub fields: Fields,
+    /// Lines of the user's shell before our program, such as `module load`.
+    pub setup: Vec<String>,
+    /// What each task executes.
+    pub job: Job,
+}
+
+/// Resources of each task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Resources {
+    /// CPUs, at least 1.
+    pub cpus: u32,
+    /// Memory in bytes; `None`: what the site gives.
+    pub memory_bytes: Option<u64>,
+    /// Time limit in seconds; `None`: what the site gives.
+    pub time_s: Option<u64>,
+    /// GPUs.
+    pub gpus: u32,
+    /// Their type.
+    pub gpu_type: Option<Word>,
+    /// No other job on the host.
+    pub exclusive: bool,
+}
+
+/// Fields of a submission that the scheduler's site defines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    /// Partition (SLURM).
+    pub partition: Option<Word>,
+    /// Account (SLURM), project (Grid Engine).
+    pub account: Option<Word>,
+    /// Quality of service (SLURM).
+    pub qos: Option<Word>,
+    /// Features of the host, for example `ib&avx2` (SLURM).
+    pub constraint: Option<String>,
+    /// Queue (Grid Engine).
+    pub queue: Option<Word>,
+    /// Parallel environment that gives CPUs of one host (Grid Engine).
+    pub parallel_env: Option<Word>,
+    /// The user's own options of the scheduler, in the script, as
+    /// [`options`](crate::options) allows them.
+    pub options: Vec<String>,
+}
+
+/// `neromum job FOLDER`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// The program.
+    pub program: PathBuf,
+    /// The submission's folder.
+    pub folder: PathBuf,
+}
+
+/// Reason why a submission cannot be written as a script.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// A path that no script can hold safely.
+    #[error("the path {0:?} has characters that a batch script cannot carry")]
+    Path(PathBuf),
+    /// A line of `setup` that is more than one line.
+    #[error("a line of setup: holds a line break or a zero byte: {0:?}")]
+    Setup(String),
+    /// Features with other characters than names, `&`, `|`, `*`, `[`, `]`, `(`, `)`.
+    #[error("{0:?} is no constraint of SLURM: it has names, & | * [ ] ( ) and numbers")]
+    Constraint(String),
+    /// An option that is refused.
+    #[error(transparent)]
+    Option(#[from] crate::options::OptionError),
+    /// Grid Engine gives several CPUs of a host through a parallel environment only.
+    #[error("{0} CPUs need a parallel environment of this site: `parallel_env: NAME`")]
+    ParallelEnv(u32),
+    /// A field of another scheduler.
+    #[error("`{field}` is a field of {of}; this node's scheduler is {here}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// Its scheduler.
+        of: &'static str,
+        /// The node's scheduler.
+        here: &'static str,
+    },
+}
+
+/// A path between single quotes.
+pub(crate) fn quoted(path: &Path) -> Result<String, OrderError> {
+    let odd = || OrderError::Path(path.to_path_buf());
+    let text = path.to_str().ok_or_else(odd)?;
+    match path.is_absolute() && !text.contains(['\n', '\r', '\0']) {
+        true => Ok(format!("'{}'", text.replace('\'', r"'\''"))),
+        false => Err(odd()),
+    }
+}
+
+impl Order {
+    /// The lines of the user, and `exec` of our program with words that the shell
+    /// expands: `task` and `id` are expressions of the scheduler's variables.
+    pub(crate) fn lines(&self, task: &str, id: &str) -> Result<String, OrderError> {
+        let mut lines = String::new();
+        for line in &self.setup {
+            if line.contains(['\n', '\r', '\0']) {
+                return Err(OrderError::Setup(line.clone()));
+            }
+            lines.push_str(line);
+            lines.push('\n');
+        }
+        let program = quoted(&self.job.program)?;
+        let folder = quoted(&self.job.folder)?;
+        lines.push_str(&format!("exec {program} job {folder} --task \"{task}\""));
+        lines.push_str(&format!(" --cpus {}", self.resources.cpus.max(1)));
+        if let Some(bytes) = self.resources.memory_bytes {
+            lines.push_str(&format!(" --memory {bytes}"));
+        }
+        lines.push_str(&format!(" --job \"{id}\"\n"));
+        Ok(lines)
+    }
+
+    /// Where the scheduler's own remarks about a task go, when the path may stand in
+    /// a command; the scheduler replaces `index`.
+    pub(crate) fn remarks(&self, index: &str) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/_.+-@".contains(c);
+        match self.job.folder.to_str() {
+            Some(folder) if folder.chars().all(plain) => format!("{folder}/{index}.scheduler"),
+            _ => "/dev/null".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! SLURM, from 17.11 on; seen in use: 22.05.
+
+mod accounting;
+mod queue;
+mod site;
+mod state;
+mod submit;
+pub mod time;
+
+use crate::job::{JobName, Listed, Queue, Record};
+use crate::order::{Order, OrderError};
+use crate::{Call, Said, Site, Submitted, Unreadable, Warden};
+
+pub use state::state;
+
+/// SLURM.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slurm {
+    /// Whether its `squeue` has no `--json`.
+    pub is_plain: bool,
+}
+
+impl Warden for Slurm {
+    fn name(&self) -> &'static str {
+        "SLURM"
+    }
+
+    fn program(&self) -> &'static str {
+        "sbatch"
+    }
+
+    fn first_index(&self) -> u32 {
+        0
+    }
+
+    fn site_calls(&self) -> Vec<Call> {
+        site::calls()
+    }
+
+    fn read_site(&self, said: &[Said]) -> Result<Site, Unreadable> {
+        site::read(said)
+    }
+
+    fn script(&self, order: &Order) -> Result<String, OrderError> {
+        submit::script(order)
+    }
+
+    fn submit_call(&self, order: &Order, script: &str) -> Call {
+        submit::call(order, script)
+    }
+
+    fn read_submit(&self, said: &Said) -> Submitted {
+        submit::read(said)
+    }
+
+    fn queue_calls(&self, names: &[&JobName]) -> Vec<Call> {
+        match self.is_plain {
+            true => queue::plain_calls(names),
+            false => vec![queue::call()],
+        }
+    }
+
+    fn read_queue(&self, said: &[Said], names: &[&JobName]) -> Result<Queue, Unreadable> {
+        match (self.is_plain, said) {
+            (true, said) => queue::read_plain(said, names),
+            (false, [said]) => queue::read(said),
+            (false, _) => Err(Unreadable::odd("squeue", "an answer is missing")),
+        }
+    }
+
+    fn ends_calls(&self, names: &[&JobName], since_s: u64) -> Vec<Call> {
+        vec![accounting::call(names, since_s)]
+    }
+
+    fn read_ends(&self, said: &[Said], names: &[&JobName]) -> Result<Vec<Record>, Unreadable> {
+        match said {
+            [said] => accounting::read(said, names),
+            _ => Err(Unreadable::odd("sacct", "an answer is missing")),
+        }
+    }
+
+    fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call {
+        submit::cancel(seen, task)
+    }
+}

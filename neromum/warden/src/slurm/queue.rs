@@ -1,0 +1,220 @@
+//! The queue: `squeue --json`, and for SLURM that is built without it, a format.
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny};
+
+use super::state::state;
+use crate::job::{JobId, JobName, Listed, Queue, State, Tasks};
+use crate::{Call, Said, Unreadable, Word};
+
+/// Fields of a row of [`plain_calls`]. No field but the name contains what people
+/// choose.
+const FIELDS: &str = "--format=%F|%K|%T|%r|%B|%j";
+
+/// Asks for every job of this user, ended ones included as long as SLURM lists them.
+pub fn call() -> Call {
+    Call::new("squeue", ["--me", "--states=all", "--json"])
+}
+
+/// The same for SLURM whose `squeue` has no `--json`: the rows of these submissions,
+/// and the states of all jobs. Other jobs' names are not printed, since they may
+/// contain whole rows.
+pub fn plain_calls(names: &[&JobName]) -> Vec<Call> {
+    let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+    let mut ours = Call::new("squeue", ["--me", "--states=all", "--noheader", FIELDS]);
+    ours.words
+        .push(format!("--name={}", names.join(",")).into());
+    let all = ["--me", "--array", "--noheader", "--format=%T|%A"];
+    vec![ours, Call::new("squeue", all)]
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    jobs: Vec<Row>,
+}
+
+/// A job as versions 0.0.37 to 0.0.42 of the JSON describe it. Fields of another
+/// type make the row unreadable, not the answer.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Row {
+    Job(Box<Job>),
+    Odd(IgnoredAny),
+}
+
+#[derive(Deserialize)]
+struct Job {
+    name: String,
+    job_id: Number,
+    #[serde(default)]
+    array_job_id: Number,
+    #[serde(default)]
+    array_task_id: Number,
+    #[serde(default, deserialize_with = "text_or_none")]
+    array_task_string: String,
+    job_state: Words,
+    #[serde(default, deserialize_with = "text_or_none")]
+    state_reason: String,
+    #[serde(default, deserialize_with = "text_or_none")]
+    batch_host: String,
+    #[serde(default)]
+    start_time: Number,
+}
+
+fn text_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    Ok(Option::<String>::deserialize(from)?.unwrap_or_default())
+}
+
+/// A number, plain or as `{set, infinite, number}`; `None`: not set.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(from = "AnyNumber")]
+struct Number(Option<i64>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum AnyNumber {
+    Plain(i64),
+    Full {
+        set: bool,
+        #[serde(default)]
+        infinite: bool,
+        number: i64,
+    },
+    Null(()),
+}
+
+impl From<AnyNumber> for Number {
+    fn from(any: AnyNumber) -> Self {
+        Self(match any {
+            AnyNumber::Plain(number) => Some(number),
+            AnyNumber::Full {
+                set,
+                infinite,
+                number,
+            } => (set && !infinite).then_some(number),
+            AnyNumber::Null(()) => None,
+        })
+    }
+}
+
+/// One word, or a list of them: the base state first, then flags such as
+/// `COMPLETING`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Words {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Words {
+    fn state(&self, reason: &str) -> State {
+        match self {
+            Self::One(word) => state(word, reason),
+            Self::Several(words) => {
+                let states = || words.iter().map(|word| state(word, reason));
+                // A job that is requeued or completing has not ended, whatever the
+                // base state says.
+                let ending = states().find(|state| *state == State::Ending);
+                let first = states().next();
+                ending
+                    .or(first)
+                    .unwrap_or_else(|| State::Unknown(String::new()))
+            }
+        }
+    }
+}
+
+/// Reads the answer to [`call`].
+///
+/// # Errors
+/// When SLURM did not answer, or not in JSON.
+pub fn read(said: &Said) -> Result<Queue, Unreadable> {
+    let text = said.text(&call())?;
+    let answer: Answer = serde_json::from_str(&text)
+        .map_err(|error| Unreadable::odd("squeue", error.to_string()))?;
+    let mut queue = Queue::default();
+    for row in answer.jobs {
+        match row {
+            Row::Job(job) => add(&mut queue, &job),
+            Row::Odd(_) => queue.unreadable += 1,
+        }
+    }
+    Ok(queue)
+}
+
+fn add(queue: &mut Queue, job: &Job) {
+    let positive = |number: Number| {
+        let number = u64::try_from(number.0?).ok()?;
+        Some(number).filter(|number| *number > 0)
+    };
+    let state = job.job_state.state(&job.state_reason);
+    let array = positive(job.array_job_id);
+    let tasks = match (array, job.array_task_id.0) {
+        (None, _) => Ok(None),
+        (Some(_), Some(index)) => u32::try_from(index)
+            .map(|i| Some(Tasks::one(i)))
+            .map_err(drop),
+        (Some(_), None) => Tasks::read(&job.array_task_string).map(Some).ok_or(()),
+    };
+    let (Some(id), Ok(tasks)) = (array.or(positive(job.job_id)), tasks) else {
+        queue.unreadable += 1;
+        return;
+    };
+    let Some(name) = JobName::read(&job.name) else {
+        if !matches!(state, State::Ended(_)) {
+            queue.foreign += tasks.as_ref().map_or(1, Tasks::count);
+        }
+        return;
+    };
+    queue.ours.push(Listed {
+        name,
+        job: JobId(id),
+        tasks,
+        state,
+        host: Word::new(&job.batch_host).ok(),
+        start_s: job.start_time.0.filter(|start| *start > 0),
+    });
+}
+
+/// Reads the answers to [`plain_calls`].
+///
+/// # Errors
+/// When SLURM did not answer.
+pub fn read_plain(said: &[Said], names: &[&JobName]) -> Result<Queue, Unreadable> {
+    let calls = plain_calls(names);
+    let [ours, all] = said else {
+        return Err(Unreadable::odd("squeue", "an answer is missing"));
+    };
+    let mut queue = Queue::default();
+    for line in ours.text(&calls[0])?.lines() {
+        match row(line).filter(|row| names.contains(&&row.name)) {
+            Some(row) => queue.ours.push(row),
+            None => queue.unreadable += 1,
+        }
+    }
+    let all = all.text(&calls[1])?;
+    let all = all.lines().filter_map(|line| line.split_once('|'));
+    let live = all.filter(|(word, _)| !matches!(state(word, ""), State::Ended(_)));
+    let live = live.count() as u64;
+    queue.foreign = live.saturating_sub(queue.not_ended());
+    Ok(queue)
+}
+
+fn row(line: &str) -> Option<Listed> {
+    let fields: Vec<&str> = line.split('|').collect();
+    let [job, task, word, reason, host, name] = fields[..] else {
+        return None;
+    };
+    let tasks = match task {
+        "N/A" => None,
+        list => Some(Tasks::read(list)?),
+    };
+    Some(Listed {
+        name: JobName::read(name)?,
+        job: JobId::read(job)?,
+        tasks,
+        state: state(word, reason),
+        host: Word::new(host).ok(),
+        start_s: None,
+    })
+}

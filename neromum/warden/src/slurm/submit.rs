@@ -1,0 +1,297 @@
+//! Submitting and cancelling.
+
+use super::Slurm;
+use crate::options::{self, Refused};
+use crate::order::{Order, OrderError};
+use crate::submit::Submitted;
+use crate::{Call, End, JobId, Listed, Said, Warden};
+
+/// Options of `sbatch` that are ours.
+const OURS: &[Refused] = &[
+    Refused {
+        names: &["--array", "-a"],
+        instead: "start several experiments; they become one array",
+    },
+    Refused {
+        names: &["--job-name", "-J", "--comment"],
+        instead: "the job's name is how the submission is found again",
+    },
+    Refused {
+        names: &[
+            "--wrap",
+            "--uid",
+            "--gid",
+            "--chdir",
+            "-D",
+            "--get-user-env",
+        ],
+        instead: "`command:` and `env:` of the experiment say what runs, and how",
+    },
+    Refused {
+        names: &["--export", "--export-file", "--propagate"],
+        instead: "use `env:` of the experiment, or `setup:`",
+    },
+    Refused {
+        names: &[
+            "--output",
+            "-o",
+            "--error",
+            "-e",
+            "--input",
+            "-i",
+            "--open-mode",
+        ],
+        instead: "the output of each run is kept in its folder: `neroman logs`",
+    },
+    Refused {
+        names: &["--requeue", "--no-requeue", "-k", "--no-kill", "--signal"],
+        instead: "`on_lost:` and `retry:` say what happens again",
+    },
+    Refused {
+        names: &[
+            "--parsable",
+            "--wait",
+            "-W",
+            "--test-only",
+            "--quiet",
+            "-Q",
+            "--verbose",
+            "-v",
+        ],
+        instead: "it changes what sbatch prints",
+    },
+    Refused {
+        names: &[
+            "--hold",
+            "-H",
+            "--begin",
+            "-b",
+            "--dependency",
+            "-d",
+            "--deadline",
+        ],
+        instead: "`after:` and `neroman start` say when it runs",
+    },
+    Refused {
+        names: &["--clusters", "-M", "--cluster-constraint"],
+        instead: "a node is one cluster",
+    },
+    Refused {
+        names: &[
+            "--cpus-per-task",
+            "-c",
+            "--ntasks",
+            "-n",
+            "--ntasks-per-node",
+        ],
+        instead: "use `cpus:`",
+    },
+    Refused {
+        names: &["--mem", "--mem-per-cpu", "--mem-per-gpu"],
+        instead: "use `memory:`",
+    },
+    Refused {
+        names: &["--time", "-t", "--time-min"],
+        instead: "use `time:`",
+    },
+    Refused {
+        names: &[
+            "--gres",
+            "--gpus",
+            "-G",
+            "--gpus-per-node",
+            "--gpus-per-task",
+        ],
+        instead: "use `gpus:` and `gpu_type:`",
+    },
+    Refused {
+        names: &["--nodes", "-N"],
+        instead: "use `nodes:`",
+    },
+    Refused {
+        names: &["--partition", "-p"],
+        instead: "use `partition:`",
+    },
+    Refused {
+        names: &["--account", "-A"],
+        instead: "use `account:`",
+    },
+    Refused {
+        names: &["--qos", "-q"],
+        instead: "use `qos:`",
+    },
+    Refused {
+        names: &["--constraint", "-C"],
+        instead: "use `constraint:`",
+    },
+    Refused {
+        names: &["--exclusive"],
+        instead: "use `exclusive: yes`",
+    },
+];
+
+/// The script. `SLURM_EXPORT_ENV=NONE`, which our own `--export=NONE` sets, would
+/// make every `srun` of the user start with an empty environment.
+pub(super) fn script(order: &Order) -> Result<String, OrderError> {
+    let other = |field| OrderError::Field {
+        field,
+        of: "Grid Engine",
+        here: Slurm::default().name(),
+    };
+    if order.fields.queue.is_some() {
+        return Err(other("queue"));
+    }
+    if order.fields.parallel_env.is_some() {
+        return Err(other("parallel_env"));
+    }
+    if let Some(constraint) = &order.fields.constraint {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "_.-&|*[]()".contains(c);
+        if constraint.is_empty() || !constraint.chars().all(fits) {
+            return Err(OrderError::Constraint(constraint.clone()));
+        }
+    }
+    options::check(&order.fields.options, OURS)?;
+    // `module` is a function of login shells.
+    let shell = match order.setup.is_empty() {
+        true => "#!/bin/sh\n",
+        false => "#!/bin/bash -l\n",
+    };
+    let mut script = shell.to_owned();
+    for option in &order.fields.options {
+        script.push_str(&format!("#SBATCH {option}\n"));
+    }
+    script.push_str("unset SLURM_EXPORT_ENV\n");
+    script.push_str(&order.lines(
+        "${SLURM_ARRAY_TASK_ID:-0}",
+        "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}",
+    )?);
+    Ok(script)
+}
+
+pub(super) fn call(order: &Order, script: &str) -> Call {
+    let mut call = Call::new(
+        "sbatch",
+        [
+            "--parsable",
+            "--export=NONE",
+            "--chdir=/",
+            "--open-mode=append",
+            "--requeue",
+            "--nodes=1",
+            "--ntasks=1",
+        ],
+    );
+    let mut give = |option: &str, value: &dyn std::fmt::Display| {
+        call.words.push(format!("--{option}={value}").into());
+    };
+    give("job-name", &order.name);
+    let resources = &order.resources;
+    give("cpus-per-task", &resources.cpus.max(1));
+    if let Some(bytes) = resources.memory_bytes {
+        give("mem", &format_args!("{}M", bytes.div_ceil(1 << 20).max(1)));
+    }
+    if let Some(seconds) = resources.time_s {
+        // Whole minutes; 0 would mean no limit.
+        give("time", &seconds.div_ceil(60).max(1));
+    }
+    match (&resources.gpu_type, resources.gpus) {
+        (_, 0) => {}
+        (None, count) => give("gres", &format_args!("gpu:{count}")),
+        (Some(kind), count) => give("gres", &format_args!("gpu:{kind}:{count}")),
+    }
+    if let Some(last) = order.tasks.map(|tasks| tasks.saturating_sub(1)) {
+        let at_once = order
+            .at_once
+            .map_or(String::new(), |n| format!("%{}", n.max(1)));
+        give("array", &format_args!("0-{last}{at_once}"));
+        give("output", &order.remarks("%a"));
+    } else {
+        give("output", &order.remarks("0"));
+    }
+    let fields = &order.fields;
+    for (option, word) in [
+        ("partition", &fields.partition),
+        ("account", &fields.account),
+        ("qos", &fields.qos),
+    ] {
+        if let Some(word) = word {
+            give(option, word);
+        }
+    }
+    if let Some(constraint) = &fields.constraint {
+        give("constraint", constraint);
+    }
+    if resources.exclusive {
+        call.words.push("--exclusive".into());
+    }
+    call.input = script.as_bytes().to_vec();
+    call
+}
+
+/// Endings of sbatch's complaint with which the controller refused for good. Any
+/// other failure may have been accepted.
+const REFUSALS: &[&str] = &[
+    "Access/permission denied",
+    "Batch script contains DOS line breaks (\\r\\n)",
+    "Batch script is empty!",
+    "Invalid account or account/partition combination specified",
+    "Invalid feature specification",
+    "Invalid generic resource (gres) specification",
+    "Invalid job array specification",
+    "Invalid partition name specified",
+    "Invalid qos specification",
+    "Invalid wckey specification",
+    "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+    "Memory required by task is not available",
+    "More processors requested than permitted",
+    "Node count specification invalid",
+    "Requested node configuration is not available",
+    "Requested partition configuration not available now",
+    "Requested time limit is invalid (missing or exceeds some limit)",
+    "Requested topology configuration is not available",
+    "Requested GRES option unsupported by configured SelectType plugin",
+    "User's group not permitted to use this partition",
+    "Job size specification needs to be provided",
+];
+
+pub(super) fn read(said: &Said) -> Submitted {
+    let out = String::from_utf8_lossy(&said.out);
+    let id = out.lines().last().and_then(|line| {
+        // `7;cluster` where several clusters share the database.
+        JobId::read(line.trim().split(';').next()?)
+    });
+    match (&said.end, id) {
+        (End::Code(0), Some(id)) => Submitted::Accepted(id),
+        (End::NotExecuted(why), _) => Submitted::NotSent(why.clone()),
+        // A bad option is found before anything is sent.
+        (End::Code(255), None) => Submitted::Refused(said.complaint()),
+        (End::Code(1), None) if is_refusal(said) => Submitted::Refused(said.complaint()),
+        (End::Code(_) | End::Signal(_) | End::TimedOut | End::TooMuch, _) => {
+            Submitted::Ambiguous(said.complaint())
+        }
+    }
+}
+
+fn is_refusal(said: &Said) -> bool {
+    let text = String::from_utf8_lossy(&said.err);
+    let last = text.lines().rev().find(|line| !line.trim().is_empty());
+    let reason = last.and_then(|line| line.split_once("Batch job submission failed: "));
+    reason.is_some_and(|(_, reason)| REFUSALS.contains(&reason.trim()))
+}
+
+/// Cancels a job or one of its tasks. `scancel --name` cancels only if the name fits
+/// too, which guards against ids that were reused; but for one of several tasks that
+/// wait in one row it cancels the whole row, so that one goes by its id alone. What
+/// `scancel` answers says nothing.
+pub(super) fn cancel(seen: &Listed, task: Option<u32>) -> Call {
+    let mut call = Call::new("scancel", []);
+    let is_one_of_several = seen.tasks.as_ref().is_some_and(|tasks| tasks.count() > 1);
+    if task.is_none() || !is_one_of_several {
+        call.words.push(format!("--name={}", seen.name).into());
+    }
+    call.words.push(match task {
+        Some(task) => format!("{}_{task}", seen.job).into(),
+        None => seen.job.to_string().into(),
+    });
+    call
+}

@@ -1,0 +1,84 @@
+//! Answers of any content: a parser neither panics, nor finds an end that a foreign
+//! name made up.
+
+use nero_warden::oge::Oge;
+use nero_warden::slurm::Slurm;
+use nero_warden::{End, JobName, Said, Warden};
+use proptest::prelude::*;
+
+use crate::recorded;
+
+fn said(out: Vec<u8>) -> Said {
+    Said {
+        end: End::Code(0),
+        out,
+        err: Vec::new(),
+    }
+}
+
+fn read_everything(out: &[u8]) {
+    let name = JobName::of("abcdefghijklmnopqrstuvwxyz").unwrap();
+    let plain = Slurm { is_plain: true };
+    let wardens: [&dyn Warden; 3] = [&Slurm::default(), &plain, &Oge];
+    for warden in wardens {
+        let each = |count: usize| vec![said(out.to_vec()); count];
+        let _ = warden.read_site(&each(warden.site_calls().len()));
+        let _ = warden.read_queue(&each(warden.queue_calls(&[&name]).len()), &[&name]);
+        let _ = warden.read_ends(&each(warden.ends_calls(&[&name], 60).len()), &[&name]);
+        let _ = warden.read_submit(&said(out.to_vec()));
+    }
+}
+
+const RECORDED: &[(&str, &str)] = &[
+    ("slurm-22.05", "config"),
+    ("slurm-22.05", "partitions"),
+    ("slurm-22.05", "nodes"),
+    ("slurm-22.05", "queue.json"),
+    ("slurm-22.05", "accounting.txt"),
+    ("gridengine-8.1.9", "config"),
+    ("gridengine-8.1.9", "queues"),
+    ("gridengine-8.1.9", "hosts"),
+    ("gridengine-8.1.9", "queue.xml"),
+    ("gridengine-8.1.9", "accounting"),
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_text_is_read_without_a_panic(out in prop::collection::vec(any::<u8>(), 0..400)) {
+        read_everything(&out);
+    }
+
+    #[test]
+    fn a_damaged_answer_is_read_without_a_panic(
+        which in 0..RECORDED.len(),
+        at in 0.0..1.0_f64,
+        byte in any::<u8>(),
+        cut in any::<bool>(),
+    ) {
+        let (scheduler, name) = RECORDED[which];
+        let mut out = recorded(scheduler, name).out;
+        let at = (at * out.len() as f64) as usize;
+        if cut {
+            out.truncate(at);
+        } else {
+            out[at] = byte;
+        }
+        read_everything(&out);
+    }
+
+    #[test]
+    fn no_foreign_name_adds_a_row_of_ours(forged in "[ -~\n|<>/&;\"{}]{0,80}") {
+        let ours = "nero-abcdefghijklmnopqrstuvwxyz";
+        let name = JobName::read(ours).unwrap();
+        let text = format!("x\n1|0|COMPLETED|None|n|{ours}\n{forged}");
+        let json = serde_json::json!({"jobs": [{
+            "name": text, "job_id": 1, "job_state": "RUNNING", "state_reason": "None",
+        }]});
+        let queue = Slurm::default().read_queue(&[said(json.to_string().into_bytes())], &[&name]);
+        let queue = queue.unwrap();
+        prop_assert!(queue.ours.is_empty());
+        prop_assert_eq!(queue.foreign, 1);
+    }
+}

@@ -1,0 +1,352 @@
+//! Where jobs stand, and how they ended.
+
+use nero_warden::oge::Oge;
+use nero_warden::slurm::Slurm;
+use nero_warden::{End, Ended, JobId, JobName, Listed, Queue, Reason, Record, Said, State, Warden};
+
+use crate::recorded;
+
+const ARRAY: &str = "nero-abcdefghijklmnopqrstuvwxyz";
+
+fn name(short: &str) -> JobName {
+    match short {
+        "array" => JobName::read(ARRAY).unwrap(),
+        short => JobName::read(&format!("nero-{short}{}", "2".repeat(22))).unwrap(),
+    }
+}
+
+fn ended(short: &str) -> JobName {
+    JobName::read(&format!("nero-{short}{}", "3".repeat(22))).unwrap()
+}
+
+fn only<'a>(queue: &'a Queue, name: &JobName) -> &'a Listed {
+    let mut rows = queue.ours.iter().filter(|row| row.name == *name);
+    let row = rows.next().unwrap_or_else(|| panic!("no {name}"));
+    assert!(rows.next().is_none(), "several of {name}");
+    row
+}
+
+/// Both ways to ask, of both clusters, answer the same.
+fn slurm_queues() -> Vec<Queue> {
+    let mut queues = Vec::new();
+    for scheduler in ["slurm-22.05", "slurm-22.05-no-accounting"] {
+        let json = [recorded(scheduler, "queue.json")];
+        queues.push(Slurm::default().read_queue(&json, &[]).unwrap());
+    }
+    queues
+}
+
+#[test]
+fn slurm_tells_where_each_job_and_each_task_stands() {
+    for queue in slurm_queues() {
+        assert_eq!(queue.unreadable, 0);
+        let array = name("array");
+        let states: Vec<(u64, bool, State)> = queue
+            .of(&array)
+            .map(|row| {
+                let tasks = row.tasks.as_ref().unwrap();
+                (tasks.count(), tasks.contains(5), row.state.clone())
+            })
+            .collect();
+        let limit = Reason {
+            word: "JobArrayTaskLimit".to_owned(),
+            never_passes: false,
+        };
+        assert!(states.contains(&(1, false, State::Running)), "{states:?}");
+        assert!(
+            states.contains(&(3, true, State::Waiting(limit))),
+            "{states:?}"
+        );
+        assert!(queue.of(&array).all(|row| row.job == JobId(1)));
+        let never = |word: &str| {
+            State::Waiting(Reason {
+                word: word.to_owned(),
+                never_passes: true,
+            })
+        };
+        assert_eq!(
+            only(&queue, &name("five")).state,
+            never("PartitionNodeLimit")
+        );
+        let held = State::Held(Reason {
+            word: "JobHeldUser".to_owned(),
+            never_passes: false,
+        });
+        assert_eq!(only(&queue, &name("held")).state, held);
+        for (short, how) in [
+            ("code", Ended::Failed),
+            ("good", Ended::Completed),
+            ("kill", Ended::Failed),
+            ("memo", Ended::OutOfMemory),
+        ] {
+            assert_eq!(
+                only(&queue, &ended(short)).state,
+                State::Ended(how),
+                "{short}"
+            );
+        }
+        let requeued = only(&queue, &ended("requ"));
+        assert!(matches!(requeued.state, State::Waiting(_)), "{requeued:?}");
+    }
+}
+
+#[test]
+fn a_job_whose_name_is_a_row_of_another_is_counted_and_not_believed() {
+    for queue in slurm_queues() {
+        assert_eq!(queue.foreign, 1, "the forged one");
+        // Six tasks of an array less one cancelled, six single jobs, the forged one.
+        assert_eq!(queue.of(&name("array")).count(), 3);
+        assert!(queue.not_ended() >= 10, "{}", queue.not_ended());
+    }
+}
+
+#[test]
+fn newer_json_reads_as_the_older_does() {
+    let newer = br#"{"jobs":[
+      {"name":"nero-abcdefghijklmnopqrstuvwxyz","job_id":7,
+       "array_job_id":{"set":true,"infinite":false,"number":7},
+       "array_task_id":{"set":true,"infinite":false,"number":3},
+       "array_task_string":"","job_state":["COMPLETED","COMPLETING"],
+       "state_reason":"None","batch_host":"n1","start_time":{"set":true,"infinite":false,"number":5}},
+      {"name":"nero-abcdefghijklmnopqrstuvwxyz","job_id":7,
+       "array_job_id":{"set":true,"infinite":false,"number":7},
+       "array_task_id":{"set":false,"infinite":false,"number":0},
+       "array_task_string":"4-9%2","job_state":["PENDING"],"state_reason":"Priority"},
+      {"name":"nero-abcdefghijklmnopqrstuvwxyz","job_id":9,
+       "array_job_id":{"set":true,"infinite":false,"number":0},
+       "array_task_id":{"set":false,"infinite":false,"number":0},
+       "array_task_string":null,"job_state":["FROBNICATING"],"state_reason":null},
+      {"name":5,"job_id":"x"}
+    ]}"#;
+    let said = Said {
+        end: End::Code(0),
+        out: newer.to_vec(),
+        err: Vec::new(),
+    };
+    let queue = Slurm::default().read_queue(&[said], &[]).unwrap();
+    let [ending, waiting, unknown] = &queue.ours[..] else {
+        panic!("{queue:?}");
+    };
+    assert_eq!((ending.job, &ending.state), (JobId(7), &State::Ending));
+    assert_eq!(waiting.tasks.as_ref().unwrap().count(), 6);
+    assert_eq!(unknown.state, State::Unknown("FROBNICATING".to_owned()));
+    assert_eq!((unknown.job, unknown.tasks.is_none()), (JobId(9), true));
+    assert_eq!(queue.unreadable, 1);
+}
+
+#[test]
+fn slurm_without_json_tells_the_same_of_the_named_submissions() {
+    let said = ["queue.plain", "queue.count"].map(|name| recorded("slurm-22.05", name));
+    let (array, held) = (name("array"), name("held"));
+    let plain = Slurm { is_plain: true };
+    let names = [&array, &held];
+    let queue = plain.read_queue(&said, &names).unwrap();
+    assert_eq!(queue.of(&array).count(), 3);
+    assert!(matches!(only(&queue, &held).state, State::Held(_)));
+    assert_eq!(
+        (queue.not_ended(), queue.foreign, queue.unreadable),
+        (11, 5, 0)
+    );
+    let calls = plain.queue_calls(&names);
+    let filter = format!("--name={array},{held}");
+    assert!(
+        calls[0].words.iter().any(|word| *word == filter),
+        "{calls:?}"
+    );
+}
+
+#[test]
+fn an_answer_that_was_cut_or_refused_is_no_empty_queue() {
+    let whole = recorded("slurm-22.05", "queue.json");
+    for length in [0, 1, 500, whole.out.len() - 3] {
+        let mut cut = whole.clone();
+        cut.out.truncate(length);
+        assert!(
+            Slurm::default().read_queue(&[cut], &[]).is_err(),
+            "{length}"
+        );
+    }
+    let whole = recorded("gridengine-8.1.9", "queue.xml");
+    for length in [0, 1, 500, whole.out.len() - 3] {
+        let mut cut = whole.clone();
+        cut.out.truncate(length);
+        assert!(Oge.read_queue(&[cut], &[]).is_err(), "{length}");
+    }
+    let gone = recorded("slurm-22.05", "gone");
+    assert!(Slurm::default().read_queue(&[gone], &[]).is_err());
+    assert!(Slurm::default().read_queue(&[], &[]).is_err());
+}
+
+#[test]
+fn grid_engine_tells_where_each_job_and_each_task_stands() {
+    let said = [recorded("gridengine-8.1.9", "queue.xml")];
+    let queue = Oge.read_queue(&said, &[]).unwrap();
+    assert_eq!((queue.unreadable, queue.foreign), (0, 0));
+    let array = name("array");
+    let mut tasks: Vec<(u64, State)> = queue
+        .of(&array)
+        .map(|row| (row.tasks.as_ref().unwrap().count(), row.state.clone()))
+        .collect();
+    tasks.sort_by_key(|(count, _)| *count);
+    let waiting = State::Waiting(Reason::default());
+    assert_eq!(
+        tasks,
+        [
+            (1, State::Running),
+            (1, State::Running),
+            (3, waiting.clone())
+        ]
+    );
+    assert_eq!(only(&queue, &ended("susp")).state, State::Suspended);
+    assert_eq!(only(&queue, &ended("requ")).state, waiting);
+    let error = &only(&queue, &ended("erro")).state;
+    assert!(
+        matches!(error, State::Held(reason) if reason.never_passes),
+        "{error:?}"
+    );
+    assert!(matches!(only(&queue, &name("held")).state, State::Held(_)));
+}
+
+#[test]
+fn unknown_letters_and_words_are_shown_and_end_nothing() {
+    assert_eq!(
+        nero_warden::oge::state("qwZ"),
+        State::Unknown("qwZ".to_owned())
+    );
+    assert_eq!(nero_warden::oge::state(""), State::Unknown(String::new()));
+    assert_eq!(nero_warden::oge::state("dr"), State::Ending);
+    assert_eq!(nero_warden::oge::state("Rr"), State::Running);
+    let unknown = nero_warden::slurm::state("COMPLETED\u{7}X", "");
+    assert_eq!(unknown, State::Unknown("COMPLETEDX".to_owned()));
+}
+
+#[test]
+fn every_documented_state_of_slurm_is_known() {
+    // squeue(1) of 25.05, JOB STATE CODES, and sacct(1).
+    for word in [
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "CONFIGURING",
+        "COMPLETING",
+        "DEADLINE",
+        "EXPEDITING",
+        "FAILED",
+        "LAUNCH_FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PENDING",
+        "POWER_UP_NODE",
+        "PREEMPTED",
+        "RECONFIG_FAIL",
+        "REQUEUED",
+        "REQUEUE_FED",
+        "REQUEUE_HOLD",
+        "RESIZING",
+        "RESV_DEL_HOLD",
+        "REVOKED",
+        "RUNNING",
+        "SIGNALING",
+        "SPECIAL_EXIT",
+        "STAGE_OUT",
+        "STOPPED",
+        "SUSPENDED",
+        "TIMEOUT",
+        "UPDATE_DB",
+        "CANCELLED by 61001",
+    ] {
+        let state = nero_warden::slurm::state(word, "None");
+        assert!(!matches!(state, State::Unknown(_)), "{word}");
+    }
+}
+
+fn record<'a>(records: &'a [Record], name: &JobName) -> Vec<&'a Record> {
+    records
+        .iter()
+        .filter(|record| record.name == *name)
+        .collect()
+}
+
+#[test]
+fn slurms_accounting_tells_ends_and_codes_of_our_submissions_alone() {
+    let said = [recorded("slurm-22.05", "accounting.txt")];
+    let (code, kill, memo, gone, requ) = (
+        ended("code"),
+        ended("kill"),
+        ended("memo"),
+        name("gone"),
+        ended("requ"),
+    );
+    let names = [&code, &kill, &memo, &gone, &requ];
+    let records = Slurm::default().read_ends(&said, &names).unwrap();
+    let of = |name: &JobName| {
+        let found = record(&records, name);
+        assert_eq!(found.len(), 1, "{name}");
+        (found[0].state.clone(), found[0].exit)
+    };
+    assert_eq!(of(&code), (State::Ended(Ended::Failed), Some((3, 0))));
+    assert_eq!(of(&kill), (State::Ended(Ended::Failed), Some((0, 9))));
+    assert_eq!(
+        of(&memo),
+        (State::Ended(Ended::OutOfMemory), Some((0, 125)))
+    );
+    assert_eq!(of(&gone).0, State::Ended(Ended::Cancelled));
+    assert_eq!(of(&requ).0, State::Ended(Ended::Requeued));
+    let array = name("array");
+    let only_array = Slurm::default().read_ends(&said, &[&array]).unwrap();
+    assert_eq!(only_array.len(), 2);
+    assert!(
+        only_array
+            .iter()
+            .all(|record| record.name == array && record.task.is_some())
+    );
+}
+
+#[test]
+fn accounting_that_is_absent_is_no_accounting_without_records() {
+    let said = [recorded("slurm-22.05-no-accounting", "accounting.txt")];
+    let error = Slurm::default().read_ends(&said, &[]).unwrap_err();
+    assert!(
+        error.to_string().contains("accounting storage is disabled"),
+        "{error}"
+    );
+}
+
+#[test]
+fn grid_engines_accounting_takes_a_rescheduling_for_no_end() {
+    let said = recorded("gridengine-8.1.9", "accounting");
+    let ends = |name: JobName| {
+        let records = Oge
+            .read_ends(std::slice::from_ref(&said), &[&name])
+            .unwrap();
+        let ends = records
+            .into_iter()
+            .map(|record| (record.state, record.exit));
+        ends.collect::<Vec<_>>()
+    };
+    let failed = State::Ended(Ended::Failed);
+    let again = State::Ended(Ended::Requeued);
+    assert_eq!(ends(ended("code")), [(failed.clone(), Some((3, 0)))]);
+    assert_eq!(ends(ended("gone")), [(failed, Some((0, 9)))]);
+    assert_eq!(ends(ended("resc")).len(), 2);
+    assert!(ends(ended("resc")).iter().all(|(state, _)| *state == again));
+    assert_eq!(ends(ended("requ")), [(again.clone(), Some((0, 0)))]);
+    assert_eq!(ends(ended("erro")), [(again, Some((100, 0)))]);
+    assert_eq!(ends(name("held")), []);
+}
+
+#[test]
+fn grid_engines_accounting_without_a_record_is_an_answer() {
+    let code = ended("code");
+    let said = |out: &str, err: &str| Said {
+        end: End::Code(1),
+        out: out.as_bytes().to_vec(),
+        err: err.as_bytes().to_vec(),
+    };
+    let none = said("", &format!("error: job name {code} not found\n"));
+    assert_eq!(Oge.read_ends(&[none], &[&code]), Ok(Vec::new()));
+    let file = "common/accounting: No such file or directory\n";
+    let first = said("no jobs running since startup\n", file);
+    assert_eq!(Oge.read_ends(&[first], &[&code]), Ok(Vec::new()));
+    assert!(Oge.read_ends(&[said("", file)], &[&code]).is_err());
+}

@@ -1,0 +1,310 @@
+//! Scripts, commands, and the answers to them.
+
+use std::path::PathBuf;
+
+use nero_warden::oge::Oge;
+use nero_warden::slurm::Slurm;
+use nero_warden::{
+    End, Fields, Job, JobId, JobName, Listed, Order, OrderError, Resources, Said, State, Submitted,
+    Tasks, Warden, Word,
+};
+
+use crate::recorded;
+
+fn order() -> Order {
+    Order {
+        name: JobName::of("abcdefghijklmnopqrstuvwxyz").unwrap(),
+        tasks: Some(1000),
+        at_once: Some(8),
+        resources: Resources {
+            cpus: 4,
+            memory_bytes: Some(3 << 30),
+            time_s: Some(3601),
+            gpus: 2,
+            ..Resources::default()
+        },
+        fields: Fields::default(),
+        setup: Vec::new(),
+        job: Job {
+            program: PathBuf::from("/home/ada/.neronet/bin/0123/neromum"),
+            folder: PathBuf::from("/home/ada/.neronet/x/mum/triton/submissions/abc"),
+        },
+    }
+}
+
+fn words(warden: &dyn Warden, order: &Order) -> Vec<String> {
+    let script = warden.script(order).unwrap();
+    let call = warden.submit_call(order, &script);
+    assert_eq!(call.input, script.as_bytes(), "the script travels on stdin");
+    call.words.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn slurm_is_given_an_array_with_its_resources() {
+    let mut order = order();
+    order.resources.gpu_type = Some(Word::new("a100").unwrap());
+    order.fields.partition = Some(Word::new("gpu-short").unwrap());
+    order.fields.options = vec!["--reservation=course".to_owned()];
+    order.setup = vec!["module load cuda".to_owned()];
+    let slurm = Slurm::default();
+    let words = words(&slurm, &order);
+    for word in [
+        "--job-name=nero-abcdefghijklmnopqrstuvwxyz",
+        "--array=0-999%8",
+        "--cpus-per-task=4",
+        "--mem=3072M",
+        "--time=61",
+        "--gres=gpu:a100:2",
+        "--partition=gpu-short",
+        "--output=/home/ada/.neronet/x/mum/triton/submissions/abc/%a.scheduler",
+    ] {
+        assert!(
+            words.iter().any(|one| one == word),
+            "{word} is not in {words:#?}"
+        );
+    }
+    assert!(
+        words.iter().all(|word| !word.contains("course")),
+        "the user's text"
+    );
+    assert_eq!(
+        slurm.script(&order).unwrap(),
+        "#!/bin/bash -l\n\
+         #SBATCH --reservation=course\n\
+         unset SLURM_EXPORT_ENV\n\
+         module load cuda\n\
+         exec '/home/ada/.neronet/bin/0123/neromum' job \
+         '/home/ada/.neronet/x/mum/triton/submissions/abc' --task \"${SLURM_ARRAY_TASK_ID:-0}\" \
+         --cpus 4 --memory 3221225472 --job \"${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}\"\n"
+    );
+}
+
+#[test]
+fn grid_engine_is_given_an_array_with_resources_for_each_slot() {
+    let mut order = order();
+    order.fields.parallel_env = Some(Word::new("smp").unwrap());
+    let given = words(&Oge, &order).join(" ");
+    for part in [
+        "-N nero-abcdefghijklmnopqrstuvwxyz",
+        "-t 1-1000",
+        "-tc 8",
+        "-pe smp 4",
+        "-l h_vmem=768M",
+        "-l h_rt=3601",
+        "-l gpu=1",
+    ] {
+        assert!(given.contains(part), "{part} is not in {given}");
+    }
+    let script = Oge.script(&order).unwrap();
+    assert!(script.contains("--task \"$task\""), "{script}");
+    order.fields.parallel_env = None;
+    assert_eq!(Oge.script(&order), Err(OrderError::ParallelEnv(4)));
+    order.resources.cpus = 1;
+    order.tasks = None;
+    let given = words(&Oge, &order).join(" ");
+    assert!(!given.contains("-t ") && !given.contains("-pe"), "{given}");
+}
+
+#[test]
+fn options_of_ours_are_refused_with_the_field_to_use() {
+    let mut order = order();
+    for (option, hint) in [
+        ("--array=0-9", "one array"),
+        ("--arr=0-9", "one array"),
+        ("--job-name=x", "found again"),
+        ("-Jx", "found again"),
+        ("--wrap=ls", "`command:`"),
+        ("--export=ALL", "`env:`"),
+        ("--output=x", "neroman logs"),
+        ("--mem=4G", "`memory:`"),
+        ("-t10", "`time:`"),
+        ("--partition=x", "`partition:`"),
+    ] {
+        order.fields.options = vec![option.to_owned()];
+        let error = Slurm::default().script(&order).unwrap_err().to_string();
+        assert!(error.contains(hint), "{option}: {error}");
+    }
+    for odd in [
+        "",
+        "x",
+        "-",
+        "--a b",
+        "--x=\"y\"",
+        "--x=\n#SBATCH --wrap=ls",
+        "--x=$(id)",
+        "--x='",
+    ] {
+        order.fields.options = vec![odd.to_owned()];
+        let error = Slurm::default().script(&order).unwrap_err().to_string();
+        assert!(error.contains("no option"), "{odd}: {error}");
+    }
+    for allowed in [
+        "--nodelist=n[1-3]",
+        "--gres-flags=enforce-binding",
+        "--mem-bind=local",
+        "--licenses=a:2",
+    ] {
+        order.fields.options = vec![allowed.to_owned()];
+        assert!(Slurm::default().script(&order).is_ok(), "{allowed}");
+    }
+    order.fields.parallel_env = Some(Word::new("smp").unwrap());
+    for refused in ["-t=1-9", "-N=x", "-V", "-pe=smp", "-q=all.q", "-sync=y"] {
+        order.fields.options = vec![refused.to_owned()];
+        assert!(Oge.script(&order).is_err(), "{refused}");
+    }
+    order.fields.options = vec!["-l=ssd=1".to_owned(), "-R=y".to_owned()];
+    let script = Oge.script(&order).unwrap();
+    assert!(script.starts_with("#$ -l ssd=1\n#$ -R y\n"), "{script}");
+}
+
+#[test]
+fn names_that_could_be_commands_are_refused() {
+    for name in [
+        "gpu;rm", "a\nb", "$(id)", "-p", "a b", "", "a,b", "a|b", "`id`", "ä",
+    ] {
+        assert!(Word::new(name).is_err(), "{name:?}");
+    }
+    let mut order = order();
+    order.fields.constraint = Some("ib&$(id)".to_owned());
+    assert!(matches!(
+        Slurm::default().script(&order),
+        Err(OrderError::Constraint(_))
+    ));
+    order.fields.constraint = Some("[rack1*2&rack2*4]".to_owned());
+    assert!(Slurm::default().script(&order).is_ok());
+    order.setup = vec!["module load x\nrm".to_owned()];
+    assert!(matches!(
+        Slurm::default().script(&order),
+        Err(OrderError::Setup(_))
+    ));
+    order.setup = Vec::new();
+    order.job.folder = PathBuf::from("/home/it's $HOME/x");
+    let script = Slurm::default().script(&order).unwrap();
+    assert!(
+        script.contains(r"job '/home/it'\''s $HOME/x' --task"),
+        "{script}"
+    );
+    let given = words(&Slurm::default(), &order);
+    assert!(
+        given.contains(&"--output=/dev/null".to_owned()),
+        "{given:?}"
+    );
+}
+
+#[test]
+fn a_field_of_the_other_scheduler_is_refused_by_name() {
+    let mut order = order();
+    order.fields.queue = Some(Word::new("all.q").unwrap());
+    let error = Slurm::default().script(&order).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "`queue` is a field of Grid Engine; this node's scheduler is SLURM"
+    );
+    order.fields.qos = Some(Word::new("high").unwrap());
+    assert!(Oge.script(&order).is_err());
+}
+
+fn said(code: i32, out: &str, err: &str) -> Said {
+    Said {
+        end: End::Code(code),
+        out: out.as_bytes().to_vec(),
+        err: err.as_bytes().to_vec(),
+    }
+}
+
+#[test]
+fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
+    let slurm = Slurm::default();
+    let accepted = Submitted::Accepted(JobId(7));
+    assert_eq!(slurm.read_submit(&said(0, "7\n", "")), accepted);
+    assert_eq!(slurm.read_submit(&said(0, "7;triton\n", "")), accepted);
+    for name in [
+        "refused_partition",
+        "refused_memory",
+        "refused_array",
+        "refused_option",
+    ] {
+        let answer = slurm.read_submit(&recorded("slurm-22.05", name));
+        assert!(
+            matches!(answer, Submitted::Refused(_)),
+            "{name}: {answer:?}"
+        );
+    }
+    let failed = "sbatch: error: Batch job submission failed: ";
+    for (code, out, err) in [
+        (1, "", "Socket timed out on send/recv operation"),
+        (
+            1,
+            "",
+            "Unable to contact slurm controller (connect failure)",
+        ),
+        (1, "", "Resource temporarily unavailable"),
+        (1, "", "Something new"),
+        (0, "", ""),
+        (0, "hello\n", ""),
+    ] {
+        let answer = slurm.read_submit(&said(code, out, &format!("{failed}{err}\n")));
+        assert!(
+            matches!(answer, Submitted::Ambiguous(_)),
+            "{err}: {answer:?}"
+        );
+    }
+    for end in [End::Signal(9), End::TimedOut, End::TooMuch] {
+        let answer = slurm.read_submit(&Said {
+            end,
+            out: b"7\n".to_vec(),
+            err: Vec::new(),
+        });
+        assert!(matches!(answer, Submitted::Ambiguous(_)), "{answer:?}");
+    }
+    let missing = Said {
+        end: End::NotExecuted("no such file".to_owned()),
+        out: Vec::new(),
+        err: Vec::new(),
+    };
+    assert!(matches!(slurm.read_submit(&missing), Submitted::NotSent(_)));
+    assert_eq!(Oge.read_submit(&said(0, "7\n", "")), accepted);
+    assert_eq!(
+        Oge.read_submit(&said(0, "9.1-3:1\n", "")),
+        Submitted::Accepted(JobId(9))
+    );
+    for name in [
+        "refused_option",
+        "refused_resource",
+        "refused_queue",
+        "refused_pe",
+        "refused_array",
+        "refused_name",
+    ] {
+        let answer = Oge.read_submit(&recorded("gridengine-8.1.9", name));
+        assert!(
+            matches!(answer, Submitted::Refused(_)),
+            "{name}: {answer:?}"
+        );
+    }
+    let away = "error: commlib error: got select error (Connection refused)\nUnable to run job: \
+                unable to send message to qmaster using port 6444\nExiting.\n";
+    let answer = Oge.read_submit(&said(1, "", away));
+    assert!(matches!(answer, Submitted::Ambiguous(_)), "{answer:?}");
+}
+
+#[test]
+fn one_of_several_waiting_tasks_is_cancelled_without_the_others() {
+    let row = |tasks: Option<&str>| Listed {
+        name: order().name,
+        job: JobId(7),
+        tasks: tasks.map(|text| Tasks::read(text).unwrap()),
+        state: State::Running,
+        host: None,
+        start_s: None,
+    };
+    let words = |tasks, task| {
+        let call = Slurm::default().cancel_call(&row(tasks), task);
+        call.words.join(" ")
+    };
+    let name = "--name=nero-abcdefghijklmnopqrstuvwxyz";
+    assert_eq!(words(Some("1-5%2"), Some(4)), "7_4");
+    assert_eq!(words(Some("4"), Some(4)), format!("{name} 7_4"));
+    assert_eq!(words(Some("1-5"), None), format!("{name} 7"));
+    assert_eq!(words(None, None), format!("{name} 7"));
+}

@@ -1,0 +1,332 @@
+//! What neromum says to schedulers, said to real ones.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use nero_model::SubmissionId;
+use nero_tests::cluster::{Cluster, Scheduler};
+use nero_tests::until;
+use nero_warden::oge::Oge;
+use nero_warden::slurm::Slurm;
+use nero_warden::standing::{Standing, Step};
+use nero_warden::{
+    Call, End, Ended, Fields, Job, JobId, JobName, Order, Queue, Resources, Said, State, Submitted,
+    Tasks, Unreadable, Warden, Word,
+};
+
+/// A cluster with its warden, and a program that stands for `neromum job`: it
+/// records its words and waits to be ended.
+struct Site {
+    cluster: Cluster,
+    warden: Box<dyn Warden>,
+    folder: tempfile::TempDir,
+}
+
+impl Site {
+    fn new(scheduler: Scheduler, is_plain: bool) -> Self {
+        Self::of(Cluster::shared(scheduler), scheduler, is_plain)
+    }
+
+    fn of(cluster: Cluster, scheduler: Scheduler, is_plain: bool) -> Self {
+        let warden: Box<dyn Warden> = match scheduler {
+            Scheduler::Slurm | Scheduler::SlurmWithoutAccounting => Box::new(Slurm { is_plain }),
+            Scheduler::GridEngine => Box::new(Oge),
+        };
+        let folder = tempfile::Builder::new().prefix("nw").tempdir().unwrap();
+        let site = Self {
+            cluster,
+            warden,
+            folder,
+        };
+        let program = "#!/bin/sh\nin=${0%/*}\necho \"$*\" >> \"$in/said\"\n\
+                       while [ ! -e \"$in/end\" ]; do sleep 0.1; done\nexit 3\n";
+        std::fs::write(site.program(), program).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(site.program(), mode).unwrap();
+        site
+    }
+
+    fn program(&self) -> PathBuf {
+        self.folder.path().join("job")
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("said")).unwrap_or_default()
+    }
+
+    fn order(&self, tasks: Option<u32>) -> Order {
+        let fields = match self.warden.name() {
+            "SLURM" => Fields::default(),
+            _ => Fields {
+                parallel_env: Some(Word::new("smp").unwrap()),
+                ..Fields::default()
+            },
+        };
+        Order {
+            name: JobName::of(&SubmissionId::random().to_string()).unwrap(),
+            tasks,
+            at_once: tasks.map(|_| 1),
+            resources: Resources {
+                cpus: 2,
+                memory_bytes: Some(64 << 20),
+                time_s: Some(600),
+                ..Resources::default()
+            },
+            fields,
+            setup: vec!["NERO_WAS_SET_UP=yes".to_owned()],
+            job: Job {
+                program: self.program(),
+                folder: self.folder.path().to_path_buf(),
+            },
+        }
+    }
+
+    fn run(&self, call: &Call) -> Said {
+        let mut child = Command::new(call.program)
+            .args(call.words.iter().map(AsRef::<str>::as_ref))
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", "/root")
+            .env("TZ", "UTC0")
+            .envs(self.cluster.env())
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", call.program));
+        let _ = child.stdin.take().unwrap().write_all(&call.input);
+        let output = child.wait_with_output().unwrap();
+        Said {
+            end: End::Code(output.status.code().unwrap()),
+            out: output.stdout,
+            err: output.stderr,
+        }
+    }
+
+    fn submit(&self, order: &Order) -> Submitted {
+        let script = self.warden.script(order).unwrap();
+        let said = self.run(&self.warden.submit_call(order, &script));
+        self.warden.read_submit(&said)
+    }
+
+    fn queue(&self, names: &[&JobName]) -> Queue {
+        self.try_queue(names)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn try_queue(&self, names: &[&JobName]) -> Result<Queue, Unreadable> {
+        let calls = self.warden.queue_calls(names);
+        let said: Vec<Said> = calls.iter().map(|call| self.run(call)).collect();
+        self.warden.read_queue(&said, names)
+    }
+
+    /// The state of a job, or of one task of an array; `None`: not listed.
+    fn state(&self, name: &JobName, task: Option<u32>) -> Option<State> {
+        let queue = self.queue(&[name]);
+        let is_it = |tasks: &Option<Tasks>| match (tasks, task) {
+            (Some(tasks), Some(task)) => tasks.contains(task),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        let mut rows = queue.of(name).filter(|row| is_it(&row.tasks));
+        rows.next().map(|row| row.state.clone())
+    }
+
+    #[track_caller]
+    fn until_state(&self, name: &JobName, task: Option<u32>, is_it: fn(&State) -> bool) {
+        until("a job to change its state", || {
+            let state = self.state(name, task);
+            match state.as_ref().is_some_and(is_it) {
+                true => Ok(()),
+                false => Err((state, self.said())),
+            }
+        });
+    }
+
+    fn cancel(&self, name: &JobName, task: Option<u32>) {
+        let queue = self.queue(&[name]);
+        let is_in = |tasks: &Option<Tasks>| match (tasks, task) {
+            (Some(tasks), Some(task)) => tasks.contains(task),
+            (_, None) => true,
+            (None, Some(_)) => false,
+        };
+        let row = queue
+            .of(name)
+            .find(|row| is_in(&row.tasks))
+            .expect("it is listed");
+        self.run(&self.warden.cancel_call(row, task));
+    }
+}
+
+fn is_over(state: Option<&State>) -> bool {
+    matches!(state, None | Some(State::Ended(_)))
+}
+
+/// An array whose first task runs: one task is cancelled while it waits, then all.
+fn an_array_is_submitted_listed_and_cancelled(scheduler: Scheduler, is_plain: bool) {
+    let site = Site::new(scheduler, is_plain);
+    let first = site.warden.first_index();
+    let order = site.order(Some(3));
+    let name = &order.name;
+    let answer = site.submit(&order);
+    let Submitted::Accepted(id) = answer else {
+        panic!("{answer:?}");
+    };
+    site.until_state(name, Some(first), |state| *state == State::Running);
+    let waits = site.state(name, Some(first + 2));
+    assert!(matches!(waits, Some(State::Waiting(_))), "{waits:?}");
+    assert!(site.queue(&[name]).of(name).all(|row| row.job == id));
+    assert!(site.queue(&[name]).not_ended() >= 3);
+    until("its words", || {
+        let said = site.said();
+        let expected = format!(
+            "job {} --task {first} --cpus 2 --memory 67108864 --job {id}\n",
+            site.folder.path().display()
+        );
+        if said == expected { Ok(()) } else { Err(said) }
+    });
+    site.cancel(name, Some(first + 2));
+    until("the cancelled task to go", || {
+        let state = site.state(name, Some(first + 2));
+        if is_over(state.as_ref()) {
+            Ok(())
+        } else {
+            Err(state)
+        }
+    });
+    let still = site.state(name, Some(first + 1));
+    assert!(matches!(still, Some(State::Waiting(_))), "{still:?}");
+    site.cancel(name, None);
+    until("the array to go", || {
+        let queue = site.queue(&[name]);
+        let is_over = queue
+            .of(name)
+            .all(|row| matches!(row.state, State::Ended(_)));
+        if is_over { Ok(()) } else { Err(queue) }
+    });
+}
+
+#[test]
+fn slurm_takes_lists_and_cancels_an_array() {
+    an_array_is_submitted_listed_and_cancelled(Scheduler::Slurm, false);
+}
+
+#[test]
+fn slurm_without_json_takes_lists_and_cancels_an_array() {
+    an_array_is_submitted_listed_and_cancelled(Scheduler::Slurm, true);
+}
+
+#[test]
+fn grid_engine_takes_lists_and_cancels_an_array() {
+    an_array_is_submitted_listed_and_cancelled(Scheduler::GridEngine, false);
+}
+
+fn the_accounting_tells_the_batch_tasks_code(scheduler: Scheduler) {
+    let site = Site::new(scheduler, false);
+    let order = site.order(None);
+    std::fs::write(site.folder.path().join("end"), "").unwrap();
+    assert!(matches!(site.submit(&order), Submitted::Accepted(_)));
+    let name = &order.name;
+    until("the accounting to have it", || {
+        let calls = site.warden.ends_calls(&[name], 3600);
+        let said: Vec<Said> = calls.iter().map(|call| site.run(call)).collect();
+        let records = site.warden.read_ends(&said, &[name]);
+        let records = records.unwrap_or_else(|error| panic!("{error}: {said:?}"));
+        match &records[..] {
+            [one] if one.state == State::Ended(Ended::Failed) && one.exit == Some((3, 0)) => Ok(()),
+            _ => Err(records),
+        }
+    });
+}
+
+#[test]
+fn slurms_accounting_tells_the_batch_tasks_code() {
+    the_accounting_tells_the_batch_tasks_code(Scheduler::Slurm);
+}
+
+#[test]
+fn grid_engines_accounting_tells_the_batch_tasks_code() {
+    the_accounting_tells_the_batch_tasks_code(Scheduler::GridEngine);
+}
+
+#[test]
+fn refusals_of_slurm_are_known_and_no_reason_that_never_passes_is_taken_for_a_short_one() {
+    let site = Site::new(Scheduler::SlurmWithoutAccounting, false);
+    let mut order = site.order(None);
+    order.fields.partition = Some(Word::new("nowhere").unwrap());
+    let answer = site.submit(&order);
+    assert!(matches!(answer, Submitted::Refused(_)), "{answer:?}");
+    order.fields.partition = None;
+    order.resources.memory_bytes = Some(1 << 50);
+    let answer = site.submit(&order);
+    assert!(matches!(answer, Submitted::Refused(_)), "{answer:?}");
+    // Longer than the partition's limit: accepted, and pending for ever.
+    // The refused ones are listed as failed for a while, so this needs another name.
+    let mut order = site.order(None);
+    order.fields.partition = Some(Word::new("short").unwrap());
+    order.resources.time_s = Some(100 * 3600);
+    let answer = site.submit(&order);
+    assert!(matches!(answer, Submitted::Accepted(_)), "{answer:?}");
+    site.until_state(
+        &order.name,
+        None,
+        |state| matches!(state, State::Waiting(reason) if reason.never_passes),
+    );
+    site.cancel(&order.name, None);
+}
+
+#[test]
+fn a_job_with_this_id_and_another_name_is_not_cancelled() {
+    let site = Site::new(Scheduler::Slurm, false);
+    let order = site.order(None);
+    let Submitted::Accepted(id) = site.submit(&order) else {
+        panic!("it is accepted");
+    };
+    site.until_state(&order.name, None, |state| *state == State::Running);
+    let mut row = site
+        .queue(&[&order.name])
+        .of(&order.name)
+        .next()
+        .unwrap()
+        .clone();
+    assert_eq!(row.job, JobId(id.0));
+    row.name = JobName::of(&SubmissionId::random().to_string()).unwrap();
+    site.run(&site.warden.cancel_call(&row, None));
+    assert_eq!(site.state(&order.name, None), Some(State::Running));
+    site.cancel(&order.name, None);
+}
+
+#[test]
+fn a_submission_whose_answer_was_lost_is_found_by_its_name_and_made_once() {
+    let scheduler = Scheduler::SlurmWithoutAccounting;
+    let site = Site::of(Cluster::alone(scheduler), scheduler, false);
+    let order = site.order(None);
+    let name = &order.name;
+    site.cluster.signal("slurmctld", "STOP");
+    let mut standing = Standing::Intended;
+    standing.sent();
+    // sbatch gives up after MessageTimeout; the request lies in the socket.
+    standing.answered(site.submit(&order));
+    assert!(matches!(standing, Standing::InDoubt { .. }), "{standing:?}");
+    site.cluster.signal("slurmctld", "CONT");
+    let begun = std::time::Instant::now();
+    until("a listing to show it", || {
+        let asked_ms = begun.elapsed().as_millis() as u64;
+        let Ok(queue) = site.try_queue(&[name]) else {
+            return Err((standing.clone(), "no answer"));
+        };
+        let step = standing.listed(asked_ms, &queue, name);
+        assert_ne!(step, Step::Submit, "{queue:?}");
+        match &standing {
+            Standing::Accepted(_) => Ok(()),
+            other => Err((other.clone(), "not listed")),
+        }
+    });
+    site.until_state(name, None, |state| *state == State::Running);
+    until("its start", || match site.said().lines().count() {
+        0 => Err(()),
+        starts => Ok(assert_eq!(starts, 1)),
+    });
+}

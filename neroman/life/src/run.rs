@@ -647,9 +647,23 @@ impl Run {
                 .journal
                 .surely_ran_ms()
                 .unwrap_or_else(|| (ended_ms - started_ms).max(0)),
-            None => now.since(newest.started.as_ref(), started_ms),
+            None => self.ran_for_ms(newest.started.as_ref(), started_ms, now),
         };
         Some(ms as f64 / 1000.0)
+    }
+
+    /// Milliseconds since its start. Until its node's boot clock is known, only wall
+    /// clocks tell, which a step makes wrong; but no run is older than its record here.
+    fn ran_for_ms(&self, started: Option<&Tick>, started_ms: i64, now: &Now) -> i64 {
+        let ran_ms = now.since(started, started_ms);
+        if started.is_some_and(|tick| now.knows(tick)) {
+            return ran_ms;
+        }
+        let created = self.made.created.as_ref();
+        match created.filter(|tick| now.knows(tick)) {
+            Some(created) => ran_ms.min(now.since(Some(created), self.made.created_ms)),
+            None => ran_ms,
+        }
     }
 
     /// The same for a run whose node had its last contact at `then`, which our

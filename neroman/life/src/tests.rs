@@ -413,6 +413,48 @@ fn restarting_a_live_run_ends_it_first() {
 }
 
 #[test]
+fn no_step_of_the_clock_makes_a_run_older_than_its_record_while_its_node_is_out_of_reach() {
+    const DAY: i64 = 24 * 3600 * 1000;
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    lab.start(&[1], Wanted::default());
+    let there = |ms| {
+        Some(Tick {
+            boot: "there".to_owned(),
+            ms,
+        })
+    };
+    let live = Incarnation {
+        started_ms: Some(1_000),
+        started: there(70_000),
+        ..Incarnation::default()
+    };
+    lab.say(run(1, 1), live);
+    let mut run = lab.state.run(run(1, 1)).unwrap().clone();
+    let made = Made {
+        created_ms: 1_000,
+        created: Some(Tick {
+            boot: "here".to_owned(),
+            ms: 5_000,
+        }),
+        ..(*run.made).clone()
+    };
+    run.made = Arc::new(made);
+    let now = |boots: &[(&str, i64)]| Now {
+        ms: 9_000 + DAY,
+        boots: Arc::new(
+            boots
+                .iter()
+                .map(|&(boot, ms)| (boot.to_owned(), ms))
+                .collect(),
+        ),
+    };
+    assert_eq!(run.runtime_s(&now(&[("here", 13_000)])), Some(8.0));
+    let both = now(&[("here", 13_000), ("there", 77_000)]);
+    assert_eq!(run.runtime_s(&both), Some(7.0), "its own clock counts more");
+}
+
+#[test]
 fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);

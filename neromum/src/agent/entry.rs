@@ -56,6 +56,8 @@ pub struct Entry {
     pub(super) settle_failures: u8,
     /// Description of lost records; empty: none is lost.
     pub(super) missing: String,
+    /// Whether this process made its folder: no other one can have launched it.
+    pub(super) fresh: bool,
     /// Time of its launch.
     pub(super) launched: Option<tokio::time::Instant>,
     /// Callers that wait for its start or end.
@@ -92,6 +94,7 @@ impl Entry {
             stop_noted: false,
             settle_tries: 0,
             settle_failures: 0,
+            fresh: false,
             launched: None,
             waiters: Vec::new(),
             code: None,

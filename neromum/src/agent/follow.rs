@@ -331,11 +331,8 @@ impl Agent {
         let mut gone = Vec::new();
         for &token in tokens {
             if self.core.closed(token) {
-                self.entries.remove(&token);
+                self.drop_entry(token);
                 gone.push(token);
-                for follower in &mut self.followers.list {
-                    follower.told.remove(&token);
-                }
             }
         }
         for tokens in gone.chunks(config::HAND_OVER_MAX) {
@@ -356,6 +353,13 @@ impl Agent {
             self.followers.sent = Some(now);
         }
         self.timers.reports.is_some()
+    }
+
+    pub(super) fn drop_entry(&mut self, token: RunToken) {
+        self.entries.remove(&token);
+        for follower in &mut self.followers.list {
+            follower.told.remove(&token);
+        }
     }
 
     /// Sends followers what they lack, as far as there is room.

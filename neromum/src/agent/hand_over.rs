@@ -382,6 +382,7 @@ impl Agent {
         self.admission.admitted(&token, true);
         let mut entry = super::Entry::new(id);
         entry.rules = rules;
+        entry.fresh = true;
         entry.earlier = earlier;
         self.entries.insert(token, entry);
         self.core

@@ -16,7 +16,9 @@ use super::follow::Adopted;
 use super::hand_over::NEVER_AGAIN;
 use crate::core::Stage;
 use crate::core::decide::Decision;
+use crate::runs::segments;
 use crate::runs::spec::{self, was_recalled};
+use crate::staging::work_folder;
 
 impl Agent {
     /// Recalls a run unless it was started. `Ended` means that there is no
@@ -57,7 +59,55 @@ impl Agent {
         if self.refused_after_a_claim(&token) {
             return Ok(Outcome::Ended);
         }
+        if self.undo_hand_over(token) {
+            self.admission.recall(token, generation);
+            return Ok(Outcome::UnknownRun);
+        }
         self.never_start(token, cancel)
+    }
+
+    /// Removes a run that no process can be starting, and its folder, so that a later
+    /// generation of it may come here. Returns false if the run is left as it was.
+    ///
+    /// The folder first belongs to no run, then the ledger forgets the run, then the
+    /// folder goes: a neromum that is killed in between starts it never, and calls no
+    /// run lost whose folder it removed itself.
+    fn undo_hand_over(&mut self, token: RunToken) -> bool {
+        let Some(id) = self.never_launched(token) else {
+            return false;
+        };
+        let run_dir = self.run_dir(id);
+        let recalled = run_dir.join(names::RECALLED);
+        if let Err(error) = std::fs::rename(run_dir.join(names::SPEC), &recalled) {
+            tracing::warn!(run = %id, %error, "the folder of a run that leaves is kept");
+            return false;
+        }
+        if let Err(error) = self.ledger.closed(&[token]) {
+            tracing::warn!(run = %id, ?error, "the folder of a run that leaves is kept");
+            return false;
+        }
+        tracing::info!(run = %id, "recalled before its start: nothing of it is kept");
+        self.core.left(token);
+        self.drop_entry(token);
+        if let Err(error) = spec::unmake_recalled(&run_dir) {
+            // The run comes here no more, and the folder goes when it is old.
+            tracing::warn!(run = %id, %error, "the folder of a run that left stays");
+        }
+        true
+    }
+
+    /// The id of a run that waits and that neither this process nor an earlier one
+    /// sent to a launcher. No shim of it can be on its way.
+    fn never_launched(&self, token: RunToken) -> Option<RunId> {
+        let run = self.core.run(&token)?;
+        let entry = self.entries.get(&token)?;
+        let waits = run.stage == Stage::Waiting && !run.cancelled && entry.cancels == 0;
+        let sent = entry.launched.is_some() || entry.incarnation > 0;
+        let run_dir = self.run_dir(entry.id);
+        // A work folder: a start was prepared, which may have taken much from the disk.
+        let prepared = work_folder(&run_dir, 1).exists();
+        let begun = !matches!(segments::newest(&run_dir), Ok(0));
+        (entry.fresh && waits && !sent && !prepared && !begun).then_some(entry.id)
     }
 
     /// Makes sure that the run never starts here. A shim of a dead launcher may

@@ -35,10 +35,11 @@ impl Janitor {
     }
 }
 
-/// Whether its cancel request is older than `kept`.
+/// Whether its cancel request is older than `kept`, or its folder, if it has none.
 fn is_older(run_dir: &Path, kept: Duration) -> bool {
     let cancel = run_dir.join(names::CONTROL).join("cancel.1");
     fs::symlink_metadata(cancel)
+        .or_else(|_| fs::symlink_metadata(run_dir))
         .and_then(|found| found.modified())
         .is_ok_and(|at| {
             SystemTime::now()

@@ -347,6 +347,12 @@ impl Core {
         true
     }
 
+    /// Forgets a run that waits, since another node gets it.
+    pub fn left(&mut self, token: RunToken) {
+        self.leave_queue(token);
+        self.runs.remove(&token);
+    }
+
     fn take_away(&mut self, token: RunToken) {
         self.leave_queue(token);
         self.set_stage(token, Stage::TakenAway);

@@ -106,6 +106,19 @@ pub fn unmake(run_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Removes the folder of a run that was recalled and never started. Its spec goes
+/// last: the spec's name keeps the run away while anything else of it is left.
+///
+/// # Errors
+/// When something of it stays.
+pub fn unmake_recalled(run_dir: &Path) -> io::Result<()> {
+    // The spare is not there if a full disk took it.
+    let _ = fs::remove_file(run_dir.join(names::SPARE));
+    fs::remove_dir_all(run_dir.join(names::CONTROL))?;
+    fs::remove_file(run_dir.join(names::RECALLED))?;
+    fs::remove_dir(run_dir)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

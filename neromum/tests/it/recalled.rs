@@ -250,22 +250,102 @@ async fn an_abort_of_a_refused_run_holds_after_a_kill() {
     assert!(!starts(&node, &spec));
 }
 
-#[tokio::test]
-async fn what_waits_is_taken_away_and_what_runs_goes_on() {
-    let mut node = Node::with(&["--cpus", "1"]);
+/// A run that is held, and one that waits for its end.
+async fn one_runs_and_one_waits(node: &mut Node) -> (Mum, Follower, RunSpec, RunSpec) {
     let mut mum = node.start().await;
     let first = node.sh(1, "while [ ! -e ../go ]; do sleep 0.01; done");
-    let second = node.sh(2, "echo x >> ../starts");
+    let second = of_generation(1, &node.sh(2, "echo x >> ../starts"));
     mum.accept(&[&first, &second]).await;
     let mut follower = mum.follow(Known::default()).await;
     follower.stage(&first, Stage::Running).await;
+    (mum, follower, first, second)
+}
+
+#[tokio::test]
+async fn what_waits_leaves_without_a_trace_and_what_runs_goes_on() {
+    let mut node = Node::with(&["--cpus", "1"]);
+    let (mut mum, mut follower, first, second) = one_runs_and_one_waits(&mut node).await;
     assert_eq!(recall(&mut mum, &first, 1).await, Outcome::GoesOn);
-    assert_eq!(recall(&mut mum, &second, 1).await, Outcome::NeverStarted);
-    follower.stage(&second, Stage::TakenAway).await;
+    // The first answer may have been lost.
+    for _ in 0..2 {
+        assert_eq!(recall(&mut mum, &second, 1).await, Outcome::UnknownRun);
+        assert!(!node.run_dir(&second).exists());
+    }
     fs::write(node.run_dir(&first).join("go"), "").unwrap();
     follower.settled(&[&first]).await;
     assert_eq!(follower.of(&first).count(RecordKind::StopAsked), 0);
+    another_ends(&node, &mut mum, &mut follower, 9).await;
     assert!(!starts(&node, &second));
+}
+
+#[tokio::test]
+async fn a_run_that_left_before_its_start_comes_back_by_a_later_generation_alone_whoever_dies() {
+    for dies in [false, true] {
+        let mut node = Node::with(&["--cpus", "1"]);
+        let (mut mum, _, first, second) = one_runs_and_one_waits(&mut node).await;
+        assert_eq!(recall(&mut mum, &second, 1).await, Outcome::UnknownRun);
+        // The request of the first generation, which lost its caller.
+        let reply = mum.hand_over(vec![second.clone()]).await;
+        assert!(reply.accepted.is_empty(), "{reply:?}");
+        assert!(!node.run_dir(&second).exists());
+        if dies {
+            node.kill_mum();
+            mum = node.start().await;
+        }
+        let again = of_generation(3, &second);
+        mum.accept(&[&again]).await;
+        fs::write(node.run_dir(&first).join("go"), "").unwrap();
+        let mut follower = mum.follow(Known::default()).await;
+        follower.settled(&[&first, &again]).await;
+        assert_eq!(follower.of(&again).count(RecordKind::JobStarted), 1);
+        let started = fs::read_to_string(node.run_dir(&again).join("starts")).unwrap();
+        assert_eq!(started, "x\n", "dies: {dies}");
+    }
+}
+
+#[tokio::test]
+async fn neromum_dies_wherever_a_waiting_run_leaves_and_the_run_never_starts_here() {
+    let ledger_forgets = |node: &Node| fs::remove_dir_all(node.paths.mum().join("ledger")).unwrap();
+    for forgets in [false, true] {
+        let mut node = Node::with(&["--cpus", "1"]);
+        let (_, _, first, second) = one_runs_and_one_waits(&mut node).await;
+        node.kill_mum();
+        let run_dir = node.run_dir(&second);
+        fs::rename(run_dir.join("spec"), run_dir.join("withdrawn")).unwrap();
+        if forgets {
+            ledger_forgets(&node);
+        }
+        let mut mum = node.start().await;
+        assert_eq!(recall(&mut mum, &second, 1).await, Outcome::NeverStarted);
+        comes_in_no_more(&mut mum, &second).await;
+        fs::write(node.run_dir(&first).join("go"), "").unwrap();
+        let mut follower = mum.follow(Known::default()).await;
+        another_ends(&node, &mut mum, &mut follower, 9).await;
+        assert!(!starts(&node, &second), "ledger lost: {forgets}");
+        if forgets {
+            // It has no cancel request that tells its age.
+            assert!(!run_dir.join("control/cancel.1").exists());
+            let old = SystemTime::now() - Duration::from_secs(8 * 24 * 3600);
+            fs::File::open(&run_dir).unwrap().set_modified(old).unwrap();
+            let sweep = CleanRequest {
+                store: true,
+                ..CleanRequest::default()
+            };
+            mum.client.clean(sweep).await.unwrap();
+            assert!(!run_dir.exists());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_run_of_an_earlier_neromum_leaves_for_good() {
+    let mut node = Node::with(&["--cpus", "1"]);
+    let (_, _, _, second) = one_runs_and_one_waits(&mut node).await;
+    node.kill_mum();
+    let mut mum = node.start().await;
+    // That one may have sent it to a launcher.
+    assert_eq!(recall(&mut mum, &second, 1).await, Outcome::NeverStarted);
+    comes_in_no_more(&mut mum, &second).await;
 }
 
 #[tokio::test]

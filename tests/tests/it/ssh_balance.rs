@@ -6,6 +6,7 @@ use nero_tests::{Part, until};
 use serde_json::Value;
 
 use crate::ssh::{Lab, release};
+use crate::ssh_recalled::spoil;
 
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
@@ -66,9 +67,12 @@ fn until_running(lab: &Lab, h1: usize, h2: usize) {
 
 /// Lets all jobs end, and looks whether each of them ran once.
 fn each_runs_once(lab: &Lab, pipes: &[PathBuf]) {
-    for pipe in pipes {
-        release(pipe);
-    }
+    // A pipe takes nothing before its job has started, in an order that nodes decide.
+    std::thread::scope(|scope| {
+        for pipe in pipes {
+            scope.spawn(|| release(pipe));
+        }
+    });
     for id in 1..=7 {
         let seen = lab.home.until_state(id, "crashed");
         assert_eq!(seen["exit_code"], 7, "{seen:#}");
@@ -131,4 +135,26 @@ fn runs_of_a_group_that_is_not_balanced_and_of_one_node_stay() {
         assert_eq!(nodes.pop().as_deref(), Some("h2"));
         assert!(nodes.iter().all(|node| node == "h1"), "{nodes:?}");
     }
+}
+
+#[test]
+fn runs_that_the_next_node_refuses_come_back_to_the_first_and_each_runs_once() {
+    let lab = Lab::new(2);
+    let pipes = all_on_h1(&lab, "[h1]", "lab");
+    spoil(&lab, "h2");
+    configure(&lab, "[h1, h2]", "[h1, h2]");
+    until("each of the runs that wait to be refused by h2", || {
+        let refused = |id: &u64| {
+            let shown = lab.home.ok(&["show", &id.to_string()]);
+            shown.contains(&format!("{id}.1: refused by h2: cannot make"))
+        };
+        let waits: Vec<u64> = (3..=7).filter(|id| !refused(id)).collect();
+        match waits.is_empty() {
+            true => Ok(()),
+            false => Err((waits, lab.home.logs())),
+        }
+    });
+    lab.home.kill(Part::Daemon);
+    each_runs_once(&lab, &pipes);
+    assert!(stand(&lab).iter().all(|(node, _)| node == "h1"));
 }

@@ -11,7 +11,7 @@ use crate::ssh::{Lab, release};
 use crate::ssh_groups::{on_host, until_waits_for};
 
 /// Spoils a host on which something ran, so that it can build no run's folder.
-fn spoil(lab: &Lab, host: &str) {
+pub fn spoil(lab: &Lab, host: &str) {
     let line = format!("cd ~/.neronet/*/mum/{host} && rm no-params.json && mkdir no-params.json");
     on_host(lab, host, &line);
 }

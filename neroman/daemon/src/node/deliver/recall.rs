@@ -74,10 +74,10 @@ impl Deliver {
             if reply.runs.iter().any(unsure) {
                 self.later();
             }
-            let over = reply.runs.iter().filter(|one| {
-                let said = said(one);
-                said == Some(Said::Never) || said == Some(Said::Nothing)
-            });
+            // A node without anything of a run has nothing to forget, and may get it
+            // again.
+            let over = |one: &&v1::cancel_reply::One| said(one) == Some(Said::Never);
+            let over = reply.runs.iter().filter(over);
             let over: Vec<Vec<u8>> = over.map(|one| one.token.clone()).collect();
             let node = self.settings.name.clone();
             let tick = self.settings.clock.moment().tick;

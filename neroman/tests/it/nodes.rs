@@ -253,6 +253,7 @@ fn nodes_out_of_reach_are_shown_with_since_when() {
         "boxes".to_owned(),
         NodeNames {
             names: vec!["alpha".into(), "beta".into()],
+            unbalanced: true,
         },
     )];
     let fake = Fake::new(Answers {
@@ -278,11 +279,14 @@ fn status_of_a_node_is_the_node_and_what_is_there() {
         connected: true,
         ..NodeView::default()
     };
-    let names = ["alpha", "beta"].map(str::to_owned).to_vec();
+    let group = NodeNames {
+        names: ["alpha", "beta"].map(str::to_owned).to_vec(),
+        unbalanced: false,
+    };
     let answers = Answers {
         nodes: NodesReply {
             nodes: vec![away, beta],
-            groups: [("boxes".to_owned(), NodeNames { names })].into(),
+            groups: [("boxes".to_owned(), group)].into(),
             default_node: "local".into(),
         },
         list: ListReply {

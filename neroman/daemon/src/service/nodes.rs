@@ -28,6 +28,7 @@ impl Man {
         let groups = config.groups.iter().map(|(name, group)| {
             let names = v1::NodeNames {
                 names: group.nodes.clone(),
+                unbalanced: !group.balance,
             };
             (name.clone(), names)
         });

@@ -3681,6 +3681,9 @@ pub struct NodesReply {
 pub struct NodeNames {
     #[prost(string, repeated, tag = "1")]
     pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// of a group: runs stay on the node where they wait
+    #[prost(bool, tag = "2")]
+    pub unbalanced: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeAddRequest {

@@ -25,6 +25,8 @@ pub async fn show(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
         let nodes: Vec<_> = reply.nodes.iter().map(json::node).collect();
         let mut groups: Vec<_> = reply.groups.iter().collect();
         groups.sort_by_key(|(name, _)| name.as_str());
+        let unbalanced = groups.iter().filter(|(_, nodes)| nodes.unbalanced);
+        let unbalanced: Vec<&String> = unbalanced.map(|(name, _)| *name).collect();
         let groups: serde_json::Map<String, serde_json::Value> = groups
             .into_iter()
             .map(|(name, nodes)| (name.clone(), json!(nodes.names)))
@@ -32,6 +34,7 @@ pub async fn show(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
         session.out.json(&json::document(json!({
             "nodes": nodes,
             "groups": groups,
+            "unbalanced": unbalanced,
             "default_node": json::some(&reply.default_node),
         })))?;
     } else {
@@ -52,7 +55,11 @@ pub fn as_text(screen: &Screen, reply: &NodesReply) -> String {
     let mut groups: Vec<_> = reply.groups.iter().collect();
     groups.sort_by_key(|(name, _)| name.as_str());
     for (name, nodes) in groups {
-        let line = format!("group {name}: {}", nodes.names.join(", "));
+        let stay = match nodes.unbalanced {
+            true => " (balance: off, so runs stay where they wait)",
+            false => "",
+        };
+        let line = format!("group {name}: {}{stay}", nodes.names.join(", "));
         said.push_str(&format!("{}\n", nero_model::safe::Safe::line(&line)));
     }
     said

@@ -23,8 +23,9 @@ use node::{Node, There};
 use shown::{effects, shown};
 use world::{Asked, NODES, Step, World};
 
-/// How often a run may come back before its further steps are left out: they repeat.
-const RETURNS_MAX: u32 = 1;
+/// More worlds than there are kinds of them. The search ends by itself, and must not be
+/// cut: a start on two nodes may need many returns.
+const WORLDS_MAX: usize = 2_000_000;
 
 /// State → input → states that follow.
 type Table = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
@@ -212,12 +213,16 @@ fn explore(asked: Asked) -> Table {
                 faults.entry(line).or_insert_with(how);
             }
             note(&mut table, &from, &step);
-            let ends = step.to.explored || step.to.run().dispatch.came_back > RETURNS_MAX;
-            if !ends && seen.insert(key(&step.to)) {
+            if !step.to.explored && seen.insert(key(&step.to)) {
                 open.push_back((came.len(), step.to));
                 came.push((number, step.label));
             }
         }
+        assert!(
+            came.len() < WORLDS_MAX,
+            "the search was cut: {}",
+            open.len()
+        );
     }
     assert!(
         faults.is_empty(),

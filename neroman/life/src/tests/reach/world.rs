@@ -725,6 +725,12 @@ impl Steps<'_> {
         if elsewhere {
             return;
         }
+        if node.fence > 0 || node.request.is_some() {
+            self.unheard("its neromum is killed", |to| {
+                let node = &mut to.nodes[index];
+                (node.fence, node.request) = (0, None);
+            });
+        }
         for moved in node.moves().into_iter().filter(|_| !ahead) {
             self.unheard("the node goes on", |to| to.nodes[index] = moved);
         }

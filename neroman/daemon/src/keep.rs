@@ -19,6 +19,7 @@ use nero_life::clean;
 use nero_life::experiment::{Experiment, Origin};
 use nero_life::fold::Position;
 use nero_life::state::State;
+use nero_life::with_points;
 
 pub(crate) use batch::Batch;
 use change::{Given, write_change};
@@ -191,8 +192,8 @@ impl Keep {
         rows.sort_by_key(|row| row.run.id);
         let held = self.store.points_of_runs()?;
         let mut lacking = 0_u64;
-        for (mut run, row) in in_parallel(&rows, stored_run)?.into_iter().zip(&rows) {
-            run.look_for_points(held.get(&row.run.key).copied().unwrap_or(0));
+        for (run, row) in in_parallel(&rows, stored_run)?.into_iter().zip(&rows) {
+            let run = with_points(run, held.get(&row.run.key).copied().unwrap_or(0));
             lacking += u64::from(run.asks_for_points());
             state.put_run(run);
         }

@@ -28,7 +28,9 @@ use crate::folding::{Folding, OwnedPart, PartsOutcome, Stand};
 use crate::keep::{Keep, Unwritten};
 use durable::Durable;
 use nero_life::change::Change;
+use nero_life::input::Input;
 use nero_life::state::State;
+use nero_life::{OutOfOrder, steps};
 use writer::Writer;
 
 /// Messages that wait for the writer. More than all clients and nodes send at
@@ -47,6 +49,36 @@ const BURST_MAX: Duration = Duration::from_secs(30);
 pub(crate) struct Decided<T> {
     pub answer: T,
     pub changes: Vec<Change>,
+}
+
+/// What an input means that does not fit its run any more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Late {
+    /// The run went on meanwhile, for this reason, and the input is ignored.
+    Passes(&'static str),
+    /// A mistake of ours: the input was found to fit, or fits always.
+    Never,
+}
+
+impl Late {
+    /// The changes of inputs of runs; the others are logged.
+    pub(crate) fn steps(
+        self,
+        state: &State,
+        inputs: &[(RunId, Input)],
+        now_ms: i64,
+    ) -> Vec<Change> {
+        let inputs = inputs.iter().map(|(id, input)| (*id, input));
+        steps(state, inputs, now_ms, |error| self.log(&error))
+    }
+
+    /// Logs one input that does not fit.
+    pub(crate) fn log(self, error: &OutOfOrder) {
+        match self {
+            Self::Passes(why) => tracing::debug!(%error, why, "ignored"),
+            Self::Never => tracing::error!(%error, "please report this mistake of neroman"),
+        }
+    }
 }
 
 type NoteChanges = Box<dyn FnMut(&State, i64) -> Vec<Change> + Send>;
@@ -236,6 +268,23 @@ impl Ledger {
     ) -> Result<T, Failure> {
         self.send_ask(request, encoded(decide), Some(encoded(unwritten)))
             .await
+    }
+
+    /// Records what happened to runs. `late`: why an input may come after its run went
+    /// on, or that none does.
+    ///
+    /// # Errors
+    /// When the changes cannot be written.
+    pub(crate) async fn happened(
+        &self,
+        durable: bool,
+        inputs: Vec<(RunId, Input)>,
+        late: Late,
+    ) -> Result<(), Failure> {
+        self.note(durable, move |state, now_ms| {
+            late.steps(state, &inputs, now_ms)
+        })
+        .await
     }
 
     async fn send_ask<T: prost::Message + Default>(

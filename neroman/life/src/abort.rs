@@ -7,9 +7,9 @@ use super::experiment::Experiment;
 use super::gone;
 use super::input::Input;
 use super::run::{Cancel, Run};
-use super::stage::Verdict;
+use super::stage::{Stage, Verdict};
 use super::state::State;
-use super::step::step;
+use super::step::{Late, Stepped, fits, step};
 
 /// The result of a cancel request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,19 +30,33 @@ pub fn comes_to(run: &Run) -> CancelOutcome {
         CancelOutcome::GivenUp
     } else if run.phase().is_end() {
         CancelOutcome::Skipped(run.phase().word().to_owned())
-    } else if run.after().is_some() || run.unplaced() || run.movable() {
-        // No node knows the run: an offer would be recorded.
+    } else if is_known_here_alone(run) {
         CancelOutcome::TakenAway
     } else {
         CancelOutcome::Asked
     }
 }
 
+/// Whether no node knows the run: an offer would be recorded.
+fn is_known_here_alone(run: &Run) -> bool {
+    match &run.dispatch.stage {
+        Stage::Behind { .. } | Stage::Unplaced => true,
+        Stage::Chosen { .. } => run.of_several(),
+        Stage::Offered { .. }
+        | Stage::Accepted { .. }
+        | Stage::Recalled { .. }
+        | Stage::Begun { .. }
+        | Stage::Over { .. } => false,
+    }
+}
+
 /// Records a cancel request.
-pub(crate) fn cancel(run: &Run, cancel: &Cancel) -> Vec<Change> {
+pub(crate) fn cancel(run: &Run, cancel: &Cancel) -> Stepped {
     let change = match comes_to(run) {
-        CancelOutcome::GivenUp => return gone::given_up(run, &cancel.author, cancel.asked_ms),
-        CancelOutcome::Skipped(_) => None,
+        CancelOutcome::GivenUp => {
+            return Ok(gone::given_up(run, &cancel.author, cancel.asked_ms));
+        }
+        CancelOutcome::Skipped(_) => return Err(Late),
         CancelOutcome::TakenAway => dispatch_changed(run, |dispatch| {
             dispatch.stage.end(Verdict::TakenAway {
                 who: cancel.author.clone(),
@@ -54,7 +68,7 @@ pub(crate) fn cancel(run: &Run, cancel: &Cancel) -> Vec<Change> {
             dispatch_changed(run, |dispatch| dispatch.cancel = Some(cancel.clone()))
         }
     };
-    change.into_iter().collect()
+    Ok(change.into_iter().collect())
 }
 
 /// A node's answer to a cancel request.
@@ -116,7 +130,7 @@ pub fn for_restart(experiment: &Experiment, author: &str, now_ms: i64) -> Vec<Ch
         .runs
         .iter()
         .filter(|run| run.phase().is_live() && run.dispatch.cancel.is_none())
-        .flat_map(|run| step(run, &Input::Cancel(asked.clone()), now_ms))
+        .flat_map(|run| fits(step(run, &Input::Cancel(asked.clone()), now_ms)))
         .collect()
 }
 
@@ -152,5 +166,5 @@ pub fn released(state: &State, ended: RunId, now_ms: i64) -> Option<(RunId, Vec<
     if newest.phase().is_end() || in_doubt || others.iter().any(|run| run.phase().is_live()) {
         return None;
     }
-    Some((newest.made.id, step(newest, &Input::Released, now_ms)))
+    Some((newest.made.id, fits(step(newest, &Input::Released, now_ms))))
 }

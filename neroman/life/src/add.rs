@@ -15,7 +15,7 @@ use super::identity;
 use super::input::Input;
 use super::now::Moment;
 use super::state::State;
-use super::step::step;
+use super::step::{fits, step};
 use super::taken_over;
 
 /// A source that was read, with the stamp of its file.
@@ -359,7 +359,7 @@ impl Merged {
                 continue;
             };
             let folder = folder.display().to_string();
-            let moved = step(run, &Input::ResultsMoved { folder }, now_ms);
+            let moved = fits(step(run, &Input::ResultsMoved { folder }, now_ms));
             self.changes.extend(moved);
         }
     }

@@ -7,13 +7,13 @@
 
 use nero_model::RunId;
 
-use super::change::Change;
 use super::deferred;
 use super::now::{Moment, Tick};
 use super::recall::Recall;
 use super::refusal::{self, Leaves, Refusal, become_so};
 use super::run::{Run, Takes};
 use super::stage::Stage;
+use super::step::{Late, Stepped};
 
 /// How long a run that was moved stays where it is, in milliseconds.
 pub const STAYS_MS: i64 = deferred::PASSED_OVER_MS;
@@ -267,7 +267,9 @@ pub fn waits_freely(run: &Run) -> bool {
     };
     let bound = run.made.resume.is_some() || !run.made.takes.prefer.is_empty();
     let asked = run.dispatch.cancel.is_some() || run.dispatch.send_spec;
-    waits && run.of_several() && !bound && !asked
+    let stays = bound || asked;
+    let moves = run.of_several() && !stays;
+    waits && moves
 }
 
 /// Whether the run left this node once without a start.
@@ -277,10 +279,10 @@ pub fn left(run: &Run, node: &str) -> bool {
 }
 
 /// The changes that recall a run for a node with room.
-pub(crate) fn recalled(run: &Run, to: &str, now: &Moment) -> Vec<Change> {
-    let Some(node) = run.node().filter(|_| waits_freely(run)) else {
-        return Vec::new();
-    };
+pub(crate) fn recalled(run: &Run, node: &str, to: &str, now: &Moment) -> Stepped {
+    if run.node() != Some(node) || !waits_freely(run) {
+        return Err(Late);
+    }
     let refusal = Refusal {
         node: node.to_owned(),
         why: format!("{to} has room"),
@@ -288,7 +290,7 @@ pub(crate) fn recalled(run: &Run, to: &str, now: &Moment) -> Vec<Change> {
         at_ms: now.ms,
     };
     if run.movable() {
-        return refusal::turn_back(run, refusal, &Leaves::ForNow(now));
+        return Ok(refusal::turn_back(run, refusal, &Leaves::ForNow(now)));
     }
     let mut dispatch = run.dispatch.clone();
     dispatch.why = format!("it goes to {to}, which has room, if {node} has not started it yet");
@@ -302,7 +304,7 @@ pub(crate) fn recalled(run: &Run, to: &str, now: &Moment) -> Vec<Change> {
         },
         from: dispatch.stage.handing(),
     };
-    vec![become_so(run, dispatch)]
+    Ok(vec![become_so(run, dispatch)])
 }
 
 #[cfg(test)]

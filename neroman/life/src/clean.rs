@@ -35,7 +35,7 @@ pub fn stays(run: &Run, unfetched: bool) -> Option<String> {
     if run.in_doubt() {
         return Some("lost: it may still run".to_owned());
     }
-    if !run.dispatch.settled && run.dispatch.stage.verdict().is_none() {
+    if !run.dispatch.sent.is_all() && run.dispatch.stage.verdict().is_none() {
         return Some("its records are on their way".to_owned());
     }
     if unfetched {

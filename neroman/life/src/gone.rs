@@ -10,7 +10,7 @@ use super::needs;
 use super::run::{Dispatch, Results, Run};
 use super::stage::Verdict;
 use super::state::State;
-use super::step::step;
+use super::step::{Late, Stepped, fits, step};
 
 /// Result for one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub fn decide(
             who: who.to_owned(),
             others,
         };
-        changes.extend(step(run, &input, now_ms));
+        changes.extend(fits(step(run, &input, now_ms)));
     }
     (told, changes)
 }
@@ -99,15 +99,13 @@ pub(crate) fn ended_there(run: &Run, node: &str) -> Option<Change> {
 }
 
 /// Records that a run needs nothing more of its node, and forgets its positions.
-pub(crate) fn closed(run: &Run) -> Vec<Change> {
+pub(crate) fn closed(run: &Run) -> Stepped {
     if !needs::of(run).close {
-        return Vec::new();
+        return Err(Late);
     }
     let dispatch = dispatch_changed(run, |dispatch| dispatch.stage.close());
-    dispatch
-        .into_iter()
-        .chain([forgets_positions(run)])
-        .collect()
+    let changes = dispatch.into_iter().chain([forgets_positions(run)]);
+    Ok(changes.collect())
 }
 
 /// A run whose positions are forgotten.
@@ -162,7 +160,10 @@ fn comes_to(run: &Run, others: bool) -> Option<Gone> {
 }
 
 /// The changes of a run whose node is gone.
-pub(crate) fn gone(run: &Run, node: &str, who: &str, others: bool, now_ms: i64) -> Vec<Change> {
+pub(crate) fn gone(run: &Run, node: &str, who: &str, others: bool, now_ms: i64) -> Stepped {
+    if run.node() != Some(node) {
+        return Err(Late);
+    }
     let mut dispatch = run.dispatch.clone();
     // If the node comes back after all, it is told to end the run.
     if dispatch.stage.may_be_there() {
@@ -190,7 +191,7 @@ pub(crate) fn gone(run: &Run, node: &str, who: &str, others: bool, now_ms: i64) 
         at_ms: now_ms,
         text: format!("{id}: node {node} is gone, {}", outcome.word()),
     });
-    become_so(run, dispatch).chain(event).collect()
+    Ok(become_so(run, dispatch).chain(event).collect())
 }
 
 fn lost_results(dispatch: &Dispatch, node: &str) -> Results {

@@ -2,7 +2,7 @@
 //! node's answer. A run that is elsewhere meanwhile, or that has ended, does not
 //! change.
 
-use super::change::{Change, dispatch_changed};
+use super::change::dispatch_changed;
 use super::deferred;
 use super::needs;
 use super::now::Moment;
@@ -10,6 +10,7 @@ use super::refusal::{self, Refusal};
 use super::report::{self, Report};
 use super::run::Run;
 use super::stage::{Handing, Stage};
+use super::step::{Late, Stepped};
 use super::text::bounded;
 
 /// Whether this node is to get a run that it has not accepted.
@@ -38,11 +39,11 @@ pub enum Sending {
 }
 
 /// Records the result of sending a run.
-pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) -> Option<Change> {
+pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) -> Stepped {
     if !is_due(run, node) {
-        return None;
+        return Err(Late);
     }
-    dispatch_changed(run, |dispatch| match sending {
+    let change = dispatch_changed(run, |dispatch| match sending {
         Sending::FilesGo => {
             dispatch.stage.advance(Handing::Staging);
             dispatch.why.clear();
@@ -59,23 +60,25 @@ pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) ->
             let why = bounded(why);
             dispatch.never_starts(why, now.ms);
         }
-    })
+    });
+    Ok(change.into_iter().collect())
 }
 
 /// Records that a run may reach this node from now on, where another node could
 /// get it. This is synced before the run is sent.
-pub(crate) fn offered(run: &Run, node: &str) -> Option<Change> {
+pub(crate) fn offered(run: &Run, node: &str) -> Stepped {
     if !run.movable() || run.node() != Some(node) {
-        return None;
+        return Err(Late);
     }
-    dispatch_changed(run, |dispatch| {
+    let change = dispatch_changed(run, |dispatch| {
         if let Stage::Chosen { node, sending } = &mut dispatch.stage {
             dispatch.stage = Stage::Offered {
                 node: std::mem::take(node),
                 sending: *sending,
             };
         }
-    })
+    });
+    Ok(change.into_iter().collect())
 }
 
 /// Whether a spec that was made for this generation may still be sent. The run may have
@@ -104,9 +107,9 @@ pub enum Answer {
 
 /// The changes from a node's answer. If the run was placed elsewhere meanwhile,
 /// the answer of the earlier node does not count.
-pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> Vec<Change> {
+pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> Stepped {
     if run.node() != Some(node) {
-        return Vec::new();
+        return Err(Late);
     }
     let change = match answer {
         Answer::Accepted { rules_version } => dispatch_changed(run, |dispatch| {
@@ -136,8 +139,8 @@ pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> 
                 hint: bounded(hint),
                 at_ms: now.ms,
             };
-            return refusal::refused(run, refusal, *only_here);
+            return Ok(refusal::refused(run, refusal, *only_here));
         }
     };
-    change.into_iter().collect()
+    Ok(change.into_iter().collect())
 }

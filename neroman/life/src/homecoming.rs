@@ -2,8 +2,11 @@
 //! up; and that its folder on the node was taken away.
 
 use super::change::{Change, dispatch_changed};
+use super::clean;
 use super::needs;
 use super::run::{Results, Run};
+use super::stage::Stage;
+use super::step::{Late, Stepped};
 
 /// Takes down that results are fetched into this folder. After a crash they go on
 /// in the same folder.
@@ -17,21 +20,22 @@ pub(crate) fn begun(run: &Run, folder: &str) -> Option<Change> {
 }
 
 /// Takes down what results wait for on this machine; empty: nothing any more.
-pub(crate) fn waits(run: &Run, why: &str) -> Option<Change> {
+pub(crate) fn waits(run: &Run, why: &str) -> Stepped {
     let known = match &run.dispatch.results {
         Results::Fetching { why, .. } => why,
         Results::Open => "",
-        Results::Done { .. } | Results::Nothing | Results::Failed { .. } => return None,
+        Results::Done { .. } | Results::Nothing | Results::Failed { .. } => return Err(Late),
     };
     if known == why {
-        return None;
+        return Ok(Vec::new());
     }
-    dispatch_changed(run, |dispatch| {
+    let change = dispatch_changed(run, |dispatch| {
         dispatch.results = Results::Fetching {
             folder: dispatch.results.folder().to_owned(),
             why: why.to_owned(),
         };
-    })
+    });
+    Ok(change.into_iter().collect())
 }
 
 /// Takes down that results are complete, and what may be behind the run's end.
@@ -53,11 +57,12 @@ pub(crate) fn given_up(run: &Run, why: &str) -> Option<Change> {
 }
 
 /// Takes down that a person wants the run cleaned before all of it was home.
-pub(crate) fn forgone(run: &Run) -> Option<Change> {
+pub(crate) fn forgone(run: &Run) -> Stepped {
     if !needs::of(run).results {
-        return None;
+        return Err(Late);
     }
-    given_up(run, "cleaned before all of it was home")
+    let change = given_up(run, "cleaned before all of it was home");
+    Ok(change.into_iter().collect())
 }
 
 /// Takes down that the run's folder on its node was taken away.
@@ -68,4 +73,17 @@ pub(crate) fn cleaned(run: &Run, now_ms: i64) -> Option<Change> {
 /// Takes down the tree of the checkpoints that the run begins with.
 pub(crate) fn checkpoints(run: &Run, overlay: &str) -> Option<Change> {
     dispatch_changed(run, |dispatch| dispatch.overlay = Some(overlay.to_owned()))
+}
+
+/// Takes down whether the run's points are asked for again: the run was closed with all
+/// of them, and the database of series has only `held`, so it is another one now.
+pub(crate) fn counted(run: &Run, held: u64) -> Option<Change> {
+    let lacks = held < run.points_told() && run.phase().is_end();
+    let closed = matches!(run.dispatch.stage, Stage::Begun { closed: true, .. });
+    let there = closed && !run.in_doubt() && clean::lies_there(run);
+    let again = lacks && there;
+    if again == run.dispatch.points_again {
+        return None;
+    }
+    dispatch_changed(run, |dispatch| dispatch.points_again = again)
 }

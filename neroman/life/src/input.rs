@@ -56,9 +56,13 @@ pub enum Input {
     /// Another node has room, and its own cannot take it for now.
     SendOn { tick: Tick },
     /// Another node can start it now, and its own cannot.
-    Balance { to: String, tick: Tick },
+    Balance {
+        from: String,
+        to: String,
+        tick: Tick,
+    },
     /// Its node may have been asked to give it back: synced.
-    RecallAsked,
+    RecallAsked { node: String },
     /// Its node's answer to the recall of this generation.
     RecallAnswered {
         node: String,
@@ -67,7 +71,7 @@ pub enum Input {
         tick: Tick,
     },
     /// Its node cannot give runs back.
-    RecallUnsupported,
+    RecallUnsupported { node: String },
     /// The ids of its rules from now on.
     Rules { ids: Arc<[u64]> },
     /// Its node has the rules that were sent as `version`, and keeps them as `kept`:
@@ -91,4 +95,43 @@ pub enum Input {
     Checkpoints { overlay: String },
     /// Its node may forget it, if nothing more is needed.
     MayForget,
+    /// The number of its points in the database of series, as the daemon starts.
+    PointsHeld { held: u64 },
+}
+
+impl Input {
+    /// The input, as a message names it after "takes no".
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Choice(_) => "choice of a node",
+            Self::NodeAway { .. } => "news that its node is away",
+            Self::Sending { .. } => "news of its files",
+            Self::Offer { .. } => "offer",
+            Self::HandOver { .. } => "answer to its hand-over",
+            Self::Reported { .. } => "report of this node",
+            Self::Stray { .. } => "report of a stray",
+            Self::EndedThere { .. } => "end on another node",
+            Self::NodeGone { .. } => "decision that this node is gone",
+            Self::Released => "release",
+            Self::Cancel(_) => "cancel request",
+            Self::CancelAnswered { .. } => "answer to its cancel request",
+            Self::SendOn { .. } => "recall from a node without room",
+            Self::Balance { .. } => "recall for a node with room",
+            Self::RecallAsked { .. } => "question for its recall",
+            Self::RecallAnswered { .. } => "answer to its recall",
+            Self::RecallUnsupported { .. } => "failure of its recall",
+            Self::Rules { .. } => "rules",
+            Self::RulesDelivered { .. } => "delivery of rules",
+            Self::ResultsBegun { .. } => "begin of its results",
+            Self::ResultsWait { .. } => "wait of its results",
+            Self::ResultsDone { .. } => "results",
+            Self::ResultsGivenUp { .. } => "loss of its results",
+            Self::ResultsForgone => "decision against its results",
+            Self::ResultsMoved { .. } => "move of its results",
+            Self::Cleaned => "cleaning",
+            Self::Checkpoints { .. } => "checkpoints",
+            Self::MayForget => "closing",
+            Self::PointsHeld { .. } => "count of points",
+        }
+    }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::journal::Journal;
 use super::recall::Recall;
-use super::run::{Dispatch, Made, Run};
+use super::run::{Dispatch, Made, Run, Sent};
 use super::stage::{Handing, Stage, Verdict};
 
 /// All of a run that changes, apart from its journal and its rules.
@@ -34,6 +34,14 @@ struct Fields {
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown_ms: Option<i64>,
     closed: bool,
+    /// Whether its node sent every record except a watcher's.
+    ended_told: bool,
+    /// Whether its node sent every record.
+    settled: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    missing: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    made_nothing: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<u32>,
     #[serde(rename = "withdraw", skip_serializing_if = "Option::is_none")]
@@ -44,7 +52,7 @@ impl Kept {
     /// The form in which a run is stored.
     pub fn of(run: &Run) -> Self {
         Self {
-            fields: Fields::of(&run.dispatch.stage),
+            fields: Fields::of(&run.dispatch.stage, &run.dispatch.sent),
             dispatch: run.dispatch.clone(),
         }
     }
@@ -55,14 +63,24 @@ impl Kept {
             fields,
             mut dispatch,
         } = self;
+        let recalled = fields.recall.is_some();
+        dispatch.sent = fields.sent();
         dispatch.stage = fields.stage(&made, &journal);
+        if recalled && dispatch.recall().is_none() {
+            // The record of its start was stored after the reason of its recall.
+            dispatch.why.clear();
+        }
         Run::judged(Arc::new(made), dispatch, journal, rules)
     }
 }
 
 impl Fields {
-    fn of(stage: &Stage) -> Self {
+    fn of(stage: &Stage, sent: &Sent) -> Self {
         let fields = Self {
+            ended_told: *sent != Sent::Some,
+            settled: sent.is_all(),
+            missing: sent.missing().to_owned(),
+            made_nothing: *sent != Sent::Some && !sent.made_files(),
             handing: stage.handing(),
             node: stage.node().map(str::to_owned),
             offered: stage.may_be_there(),
@@ -90,6 +108,19 @@ impl Fields {
                 word: Some(verdict.clone()),
                 ..fields
             },
+        }
+    }
+
+    /// The records that its node sent.
+    fn sent(&self) -> Sent {
+        let made_nothing = self.made_nothing;
+        match (self.settled, self.ended_told) {
+            (true, _) => Sent::All {
+                made_nothing,
+                missing: self.missing.clone(),
+            },
+            (false, true) => Sent::AllButWatchers { made_nothing },
+            (false, false) => Sent::Some,
         }
     }
 
@@ -296,7 +327,13 @@ mod tests {
                 run.dispatch.deferred.len(),
                 run.why(),
             );
-            assert_eq!(rest, (2, 1, "w"));
+            // A start ends the wait of a recalled run, and its reason.
+            let why = if fields.contains("withdraw") && starts {
+                ""
+            } else {
+                "w"
+            };
+            assert_eq!(rest, (2, 1, why));
             assert_eq!(
                 (run.excluded(), run.left_behind()),
                 (&["b".to_owned()][..], &["c".to_owned()][..])
@@ -304,6 +341,37 @@ mod tests {
             let stored = serde_json::to_string(&Kept::of(&run)).unwrap();
             let again = read(&stored, starts);
             assert_eq!(again.dispatch, run.dispatch, "{stored}");
+        }
+    }
+
+    #[test]
+    fn the_records_that_an_earlier_build_had_got_are_those_that_were_sent() {
+        let missing = "watch".to_owned();
+        let made_nothing = true;
+        let rows = [
+            (r#""ended_told":false,"settled":false"#, Sent::Some),
+            (
+                r#""ended_told":true,"settled":false,"made_nothing":true"#,
+                Sent::AllButWatchers { made_nothing },
+            ),
+            (
+                r#""ended_told":true,"settled":true,"missing":"watch","made_nothing":true"#,
+                Sent::All {
+                    made_nothing,
+                    missing,
+                },
+            ),
+        ];
+        for (told, sent) in rows {
+            let row = REST.replace(r#""ended_told":false,"settled":false"#, told);
+            let row = format!(r#"{{"handing":"pending","node":"a","closed":false,{row}}}"#);
+            let run = read(&row, true);
+            assert_eq!(run.dispatch.sent, sent, "{told}");
+            let stored = serde_json::to_string(&Kept::of(&run)).unwrap();
+            assert_eq!(read(&stored, true).dispatch, run.dispatch);
+            for field in told.split(',') {
+                assert!(stored.contains(field), "{stored}");
+            }
         }
     }
 

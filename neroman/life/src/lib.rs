@@ -45,7 +45,7 @@ mod step;
 pub mod taken_over;
 pub mod text;
 
-pub use step::step;
+pub use step::{OutOfOrder, step, steps, with_points};
 
 #[cfg(test)]
 mod tests;

@@ -67,7 +67,7 @@ pub fn of(run: &Run) -> Needs {
         Stage::Begun { unknown_ms, .. } => {
             let known = unknown_ms.is_none() && dispatch.cleaned_ms.is_none();
             let results = known && results(run);
-            let sent_all = run.phase().is_end() && dispatch.settled;
+            let sent_all = run.phase().is_end() && dispatch.sent.is_all();
             Needs {
                 hand_over: dispatch.send_spec && known,
                 rules,
@@ -99,7 +99,8 @@ fn is_at_work(run: &Run) -> bool {
 fn results(run: &Run) -> bool {
     let made = !run.journal.incarnations.is_empty() && run.has_results();
     let missing = run.dispatch.cleaned_ms.is_none() && !run.dispatch.results.settled();
-    run.phase().is_end() && made && missing
+    let wanted = made && missing;
+    run.phase().is_end() && wanted
 }
 
 /// Whether a change of a run gives its driver work.

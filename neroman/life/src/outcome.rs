@@ -40,7 +40,7 @@ pub(crate) fn judge(dispatch: &Dispatch, journal: &Journal) -> Outcome {
         if let Some(Verdict::NodeGone { who, at_ms }) = dispatch.stage.verdict() {
             return node_gone(who, *at_ms);
         }
-        if dispatch.settled {
+        if dispatch.sent.is_all() {
             // Every record was sent and none of them is an end.
             return Outcome {
                 phase: Phase::Lost,

@@ -6,27 +6,29 @@ use super::place::Choice;
 use super::refusal;
 use super::run::Run;
 use super::stage::Stage;
+use super::step::{Late, Stepped};
 use super::text::bounded;
 
 /// The change of a run whose earlier run is over.
-pub(crate) fn released(run: &Run) -> Option<Change> {
-    dispatch_changed(run, |dispatch| {
-        if let Stage::Behind { node, .. } = &mut dispatch.stage {
-            dispatch.stage = match node.take() {
-                Some(node) => Stage::Chosen {
-                    node,
-                    sending: false,
-                },
-                None => Stage::Unplaced,
-            };
-        }
-    })
+pub(crate) fn released(run: &Run) -> Stepped {
+    let Stage::Behind { node, .. } = &run.dispatch.stage else {
+        return Err(Late);
+    };
+    let stage = match node.clone() {
+        Some(node) => Stage::Chosen {
+            node,
+            sending: false,
+        },
+        None => Stage::Unplaced,
+    };
+    let change = dispatch_changed(run, |dispatch| dispatch.stage = stage);
+    Ok(change.into_iter().collect())
 }
 
 /// The changes from a choice, if the run still waits for one.
-pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Vec<Change> {
+pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Stepped {
     if !run.unplaced() {
-        return Vec::new();
+        return Err(Late);
     }
     let id = run.made.id;
     let event = match choice {
@@ -57,13 +59,13 @@ pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Vec<Change> {
         }
         Choice::Wait => {}
     });
-    change.into_iter().chain(event).collect()
+    Ok(change.into_iter().chain(event).collect())
 }
 
 /// The changes from taking a run back, if its node still never got it.
-pub(crate) fn unplaced(run: &Run, node: &str, why: &str, now_ms: i64) -> Vec<Change> {
+pub(crate) fn unplaced(run: &Run, node: &str, why: &str, now_ms: i64) -> Stepped {
     if run.node() != Some(node) || !run.movable() {
-        return Vec::new();
+        return Err(Late);
     }
     let id = run.made.id;
     let change = dispatch_changed(run, |dispatch| {
@@ -76,5 +78,5 @@ pub(crate) fn unplaced(run: &Run, node: &str, why: &str, now_ms: i64) -> Vec<Cha
         at_ms: now_ms,
         text: format!("{id}: taken back from {node}: {why}"),
     };
-    change.into_iter().chain([event]).collect()
+    Ok(change.into_iter().chain([event]).collect())
 }

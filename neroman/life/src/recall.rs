@@ -11,6 +11,7 @@ use super::now::Moment;
 use super::refusal::{self, Leaves, Refusal, become_so};
 use super::run::{Dispatch, Run};
 use super::stage::{Handing, Stage};
+use super::step::{Late, Stepped};
 
 /// The reason of a recall, and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,10 +89,8 @@ pub(crate) fn refused(run: &Run, dispatch: &mut Dispatch, why: String, at_ms: i6
 }
 
 /// Recalls a run that its node cannot take for now.
-pub(crate) fn deferred(run: &Run, now: &Moment) -> Vec<Change> {
-    let Some(deferred) = run.deferred() else {
-        return Vec::new();
-    };
+pub(crate) fn deferred(run: &Run, now: &Moment) -> Stepped {
+    let deferred = run.deferred().ok_or(Late)?;
     let refusal = Refusal {
         node: deferred.node.clone(),
         why: deferred.why.clone(),
@@ -99,7 +98,7 @@ pub(crate) fn deferred(run: &Run, now: &Moment) -> Vec<Change> {
         at_ms: now.ms,
     };
     if run.movable() {
-        return refusal::turn_back(run, refusal, &Leaves::ForNow(now));
+        return Ok(refusal::turn_back(run, refusal, &Leaves::ForNow(now)));
     }
     let mut dispatch = run.dispatch.clone();
     dispatch.stage = Stage::Recalled {
@@ -112,12 +111,13 @@ pub(crate) fn deferred(run: &Run, now: &Moment) -> Vec<Change> {
         },
         from: dispatch.stage.handing(),
     };
-    vec![become_so(run, dispatch)]
+    Ok(vec![become_so(run, dispatch)])
 }
 
 /// Whether another node may have the run after its own gave its promise.
 fn may_leave(run: &Run, dispatch: &Dispatch) -> bool {
-    run.of_several() && dispatch.stage.is_before_start() && dispatch.cancel.is_none()
+    let waits = dispatch.stage.is_before_start() && dispatch.cancel.is_none();
+    run.of_several() && waits
 }
 
 /// Whether a run is to leave this node, which has not given its promise.
@@ -126,30 +126,33 @@ pub fn is_leaving(run: &Run, node: &str) -> bool {
 }
 
 /// Records that the node may have been asked for its promise.
-pub(crate) fn asked(run: &Run) -> Option<Change> {
-    dispatch_changed(run, |dispatch| {
+pub(crate) fn asked(run: &Run, node: &str) -> Stepped {
+    if !is_leaving(run, node) {
+        return Err(Late);
+    }
+    let change = dispatch_changed(run, |dispatch| {
         if let Stage::Recalled { recall, .. } = &mut dispatch.stage {
             recall.asked = true;
         }
-    })
+    });
+    Ok(change.into_iter().collect())
 }
 
-/// The changes from the node's answer; none if the run was handed to a node since.
+/// The changes from the node's answer. An answer for an earlier generation is late: the
+/// run was handed to a node since.
 pub(crate) fn answered(
     run: &Run,
     node: &str,
     generation: u32,
     said: Said,
     now: &Moment,
-) -> Vec<Change> {
+) -> Stepped {
     if run.node() != Some(node) || run.dispatch.generation() != generation {
-        return Vec::new();
+        return Err(Late);
     }
-    let Stage::Recalled { recall, .. } = &run.dispatch.stage else {
-        return Vec::new();
-    };
+    let recall = run.dispatch.recall().ok_or(Late)?;
     if said == Said::Begun {
-        return stays(run, String::new());
+        return Ok(stays(run, String::new()));
     }
     let mut refusal = recall.refusal.clone();
     refusal.at_ms = now.ms;
@@ -162,25 +165,25 @@ pub(crate) fn answered(
         Cause::RoomElsewhere if comes_back => Leaves::ForNow(now),
         Cause::RoomElsewhere => Leaves::ForGood(now),
     };
-    refusal::turn_back(run, refusal, &how)
+    Ok(refusal::turn_back(run, refusal, &how))
 }
 
 /// Keeps the run on a node that cannot give its promise; a run that it refused
 /// ends.
-pub(crate) fn cannot(run: &Run) -> Vec<Change> {
-    let Stage::Recalled { recall, .. } = &run.dispatch.stage else {
-        return Vec::new();
+pub(crate) fn cannot(run: &Run, node: &str) -> Stepped {
+    let Some(recall) = run.dispatch.recall().filter(|_| is_leaving(run, node)) else {
+        return Err(Late);
     };
     let why = recall.refusal.why.clone();
     match recall.cause() {
-        Cause::NoRoomNow => return stays(run, why),
-        Cause::RoomElsewhere => return stays(run, String::new()),
+        Cause::NoRoomNow => return Ok(stays(run, why)),
+        Cause::RoomElsewhere => return Ok(stays(run, String::new())),
         Cause::CannotStart => {}
     }
     let mut dispatch = run.dispatch.clone();
     let at_ms = recall.refusal.at_ms;
     dispatch.never_starts(why, at_ms);
-    vec![become_so(run, dispatch)]
+    Ok(vec![become_so(run, dispatch)])
 }
 
 /// Keeps the run on its node.

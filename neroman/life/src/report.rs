@@ -9,10 +9,10 @@ use super::change::{Change, dispatch_changed};
 use super::deferred;
 use super::input::Input;
 use super::recall;
-use super::run::{Dispatch, Run, Unreadable};
+use super::run::{Dispatch, Run, Sent, Unreadable};
 use super::stage::{Handing, Stage};
 use super::state::State;
-use super::step::step;
+use super::step::{Late, OutOfOrder, Stepped, step};
 
 /// The stage of a run on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,17 +113,16 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
             dispatch.why.clear();
         }
         Standing::Ended => {
-            dispatch.ended_told = true;
-            dispatch.made_nothing = report.made_nothing;
+            dispatch.sent.ended(report.made_nothing);
             dispatch.stage.keep();
         }
         Standing::Settled => {
             dispatch.stage.keep();
             dispatch.stage.advance(Handing::Pending);
-            dispatch.ended_told = true;
-            dispatch.made_nothing = report.made_nothing;
-            dispatch.settled = true;
-            dispatch.missing.clone_from(&report.why);
+            dispatch.sent = Sent::All {
+                made_nothing: report.made_nothing,
+                missing: report.why.clone(),
+            };
         }
         // The node is asked for its promise, which is more precise.
         Standing::Unknown | Standing::TakenAway if dispatch.leaves() => {}
@@ -165,9 +164,9 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
 }
 
 /// What a node's report changes of a run that is on it still.
-pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> Vec<Change> {
+pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> Stepped {
     if !run.open() || run.node() != Some(node) {
-        return Vec::new();
+        return Err(Late);
     }
     let closed = run.is_closed();
     let mut goes_again = false;
@@ -190,17 +189,19 @@ pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> V
             false => format!("{id}: given back by {node}: {why}"),
         },
     });
-    change.into_iter().chain(event).collect()
+    Ok(change.into_iter().chain(event).collect())
 }
 
 /// What reports of a node change, in their order. A run changes once, to what its
 /// last report leaves: an end that only an earlier one brought was seen by no person,
-/// and does not stay.
+/// and does not stay. `late` gets the reports of runs that
+/// are elsewhere or over.
 pub fn said(
     state: &State,
     node: &str,
     reports: impl IntoIterator<Item = (RunId, Report)>,
     now_ms: i64,
+    mut late: impl FnMut(OutOfOrder),
 ) -> Vec<Change> {
     let mut runs: BTreeMap<RunId, Run> = BTreeMap::new();
     let mut events = Vec::new();
@@ -210,7 +211,12 @@ pub fn said(
             continue;
         };
         let node = node.to_owned();
-        for change in step(&run, &Input::Reported { node, report }, now_ms) {
+        let input = Input::Reported { node, report };
+        let changes = step(&run, &input, now_ms).unwrap_or_else(|error| {
+            late(error);
+            Vec::new()
+        });
+        for change in changes {
             match change {
                 Change::Dispatch { dispatch, .. } => run.dispatch = *dispatch,
                 event => events.push(event),

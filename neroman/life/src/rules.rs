@@ -16,7 +16,7 @@ use super::run::Run;
 use super::scope::Sight;
 use super::start::identify;
 use super::state::State;
-use super::step::step;
+use super::step::{fits, step};
 
 /// Adds a rule to the picked experiments; returns its id.
 pub fn add(
@@ -162,7 +162,7 @@ fn without(ids: &[u64], id: u64) -> Arc<[u64]> {
 }
 
 fn in_force(run: &Run, ids: Arc<[u64]>, now_ms: i64) -> Vec<Change> {
-    step(run, &Input::Rules { ids }, now_ms)
+    fits(step(run, &Input::Rules { ids }, now_ms))
 }
 
 /// Puts these rules in force, with the next version.

@@ -8,10 +8,12 @@ use nero_model::paths::run::RULES_VERSION_MAX;
 use nero_model::{EndReason, Phase, RunId, RunToken};
 use serde::{Deserialize, Serialize};
 
+use super::change::Change;
 use super::deferred::Deferral;
 use super::journal::{Exit, Journal};
 use super::now::{Now, Tick};
 use super::outcome::{self, Outcome};
+use super::recall::Recall;
 use super::refusal::Refusal;
 use super::stage::{Stage, Verdict};
 
@@ -182,6 +184,55 @@ impl std::fmt::Display for Unreadable {
     }
 }
 
+/// How many of a run's records its node has sent, as the node reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// More may come.
+    #[default]
+    Some,
+    /// Every record except a watcher's. `made_nothing`: its job made no file and
+    /// changed none.
+    AllButWatchers { made_nothing: bool },
+    /// Every record. `missing`: records that are gone, in neromum's words; empty for
+    /// none.
+    All { made_nothing: bool, missing: String },
+}
+
+impl Sent {
+    /// The node reported that it ended.
+    pub fn ended(&mut self, nothing: bool) {
+        match self {
+            Self::Some | Self::AllButWatchers { .. } => {
+                *self = Self::AllButWatchers {
+                    made_nothing: nothing,
+                };
+            }
+            Self::All { made_nothing, .. } => *made_nothing = nothing,
+        }
+    }
+
+    /// Whether every record was sent.
+    pub fn is_all(&self) -> bool {
+        matches!(self, Self::All { .. })
+    }
+
+    /// Whether its job ended and made files.
+    pub fn made_files(&self) -> bool {
+        match self {
+            Self::Some => false,
+            Self::AllButWatchers { made_nothing } | Self::All { made_nothing, .. } => !made_nothing,
+        }
+    }
+
+    /// The records that are gone; empty for none.
+    pub fn missing(&self) -> &str {
+        match self {
+            Self::Some | Self::AllButWatchers { .. } => "",
+            Self::All { missing, .. } => missing,
+        }
+    }
+}
+
 /// What neroman did about a run: its place, its cancel request, how far its results
 /// came.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,13 +246,9 @@ pub struct Dispatch {
     pub(crate) why: String,
     #[serde(rename = "wish", skip_serializing_if = "Option::is_none")]
     pub(crate) cancel: Option<Cancel>,
-    /// Whether neromum reported that every record except a watcher's was sent.
-    pub(crate) ended_told: bool,
-    /// Whether neromum reported that every record was sent.
-    pub(crate) settled: bool,
-    /// Records that are gone, in neromum's words; empty for none.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) missing: String,
+    /// How many of its records its node has sent; stored as the stage is.
+    #[serde(skip)]
+    pub(crate) sent: Sent,
     /// The files of the run that its node cannot use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) unreadable: Vec<Unreadable>,
@@ -218,9 +265,6 @@ pub struct Dispatch {
     /// then followed by disk.
     #[serde(default)]
     pub(crate) far_host: String,
-    /// Whether its node reported that its job made no file and changed none.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) made_nothing: bool,
     /// Version of the rules in force, 0: none.
     pub(crate) rules_version: u64,
     /// Version of the rules that the node has.
@@ -301,6 +345,30 @@ impl Dispatch {
                 closed: true,
             },
             ..Self::default()
+        }
+    }
+
+    /// What follows from the run's journal. A start ends what the run waited for.
+    fn follow_journal(&mut self, made: &Made, journal: &Journal) {
+        let waited = self.stage.is_before_start();
+        let begun = !journal.incarnations.is_empty();
+        self.stage.follow_journal(made, begun);
+        if waited && !self.stage.is_before_start() {
+            self.why.clear();
+        }
+    }
+
+    /// Its recall, while its node has not answered.
+    pub(crate) fn recall(&self) -> Option<&Recall> {
+        match &self.stage {
+            Stage::Recalled { recall, .. } => Some(recall),
+            Stage::Behind { .. }
+            | Stage::Unplaced
+            | Stage::Chosen { .. }
+            | Stage::Offered { .. }
+            | Stage::Accepted { .. }
+            | Stage::Begun { .. }
+            | Stage::Over { .. } => None,
         }
     }
 
@@ -407,9 +475,7 @@ impl Run {
         journal: Arc<Journal>,
         rules: Arc<[u64]>,
     ) -> Self {
-        dispatch
-            .stage
-            .follow_journal(&made, !journal.incarnations.is_empty());
+        dispatch.follow_journal(&made, &journal);
         let outcome = outcome::judge(&dispatch, &journal);
         Self {
             made,
@@ -420,17 +486,38 @@ impl Run {
         }
     }
 
+    /// Applies a change of this run.
+    pub(crate) fn take(&mut self, change: &Change) {
+        match change {
+            Change::Dispatch {
+                dispatch, rules, ..
+            } => {
+                if let Some(rules) = rules {
+                    self.rules = Arc::clone(rules);
+                }
+                self.update(Some((**dispatch).clone()), None);
+            }
+            Change::Journal { journal, .. } => self.update(None, Some(Arc::clone(journal))),
+            Change::Origin(_)
+            | Change::Experiment(_)
+            | Change::Rule(_)
+            | Change::Run(_)
+            | Change::Event { .. }
+            | Change::Adopted { .. }
+            | Change::Last(_) => {}
+        }
+    }
+
     /// Replaces parts and judges anew; an end that was seen stays, except that
     /// `lost` gives way to evidence.
-    pub fn update(&mut self, dispatch: Option<Dispatch>, journal: Option<Arc<Journal>>) {
+    pub(crate) fn update(&mut self, dispatch: Option<Dispatch>, journal: Option<Arc<Journal>>) {
         if let Some(dispatch) = dispatch {
             self.dispatch = dispatch;
         }
         if let Some(journal) = journal {
             self.journal = journal;
         }
-        let begun = !self.journal.incarnations.is_empty();
-        self.dispatch.stage.follow_journal(&self.made, begun);
+        self.dispatch.follow_journal(&self.made, &self.journal);
         let outcome = outcome::judge(&self.dispatch, &self.journal);
         if !self.has_ended() || outcome.phase == self.outcome.phase {
             self.outcome = outcome;
@@ -626,7 +713,7 @@ impl Run {
     /// named, files that its job made. Its node reports at its end whether there
     /// are any.
     pub fn has_results(&self) -> bool {
-        let made = self.made.all_made && self.dispatch.ended_told && !self.dispatch.made_nothing;
+        let made = self.made.all_made && self.dispatch.sent.made_files();
         self.made.outputs || made || self.printed()
     }
 
@@ -706,18 +793,6 @@ impl Run {
     pub fn points_told(&self) -> u64 {
         let metrics = self.journal.metrics.values();
         metrics.fold(0, |sum, one| sum.saturating_add(one.count))
-    }
-
-    /// Marks its points to be requested again if the database of series has only
-    /// `held`: it was closed with all of them, so that database is another one
-    /// now.
-    pub fn look_for_points(&mut self, held: u64) {
-        let closed = matches!(self.dispatch.stage, Stage::Begun { closed: true, .. });
-        self.dispatch.points_again = held < self.points_told()
-            && closed
-            && self.phase().is_end()
-            && !self.in_doubt()
-            && super::clean::lies_there(self);
     }
 
     /// The note about its points if the database of series has only `held`.

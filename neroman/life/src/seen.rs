@@ -53,12 +53,12 @@ impl Run {
 
     /// Whether no record of it comes any more, as far as its node or a person said.
     pub fn is_told_whole(&self) -> bool {
-        self.dispatch.settled || self.dispatch.stage.verdict().is_some() || self.is_closed()
+        self.dispatch.sent.is_all() || self.dispatch.stage.verdict().is_some() || self.is_closed()
     }
 
     /// What is gone of its records, in its node's words; empty: nothing.
     pub fn missing(&self) -> &str {
-        &self.dispatch.missing
+        self.dispatch.sent.missing()
     }
 
     /// The host on which it goes on, when that is not where its neromum is.

@@ -101,6 +101,20 @@ impl Stage {
         }
     }
 
+    /// The stage, as a message names it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Behind { .. } => "behind an earlier run",
+            Self::Unplaced => "without a node",
+            Self::Chosen { .. } => "placed",
+            Self::Offered { .. } => "offered",
+            Self::Accepted { .. } => "accepted",
+            Self::Recalled { .. } => "recalled",
+            Self::Begun { .. } => "begun",
+            Self::Over { .. } => "over",
+        }
+    }
+
     /// How far the hand-over to its node has come.
     pub fn handing(&self) -> Handing {
         match self {

@@ -140,21 +140,12 @@ impl State {
                 Arc::make_mut(&mut self.rules).insert(rule.id, Arc::clone(rule));
             }
             Change::Run(new) => self.add_run(new),
-            Change::Dispatch {
-                run,
-                dispatch,
-                rules,
-            } => self.change_run(*run, |found| {
-                if let Some(rules) = rules {
-                    found.rules = Arc::clone(rules);
-                }
-                found.update(Some((**dispatch).clone()), None);
-            }),
+            Change::Dispatch { run, .. } => self.change_run(*run, |found| found.take(change)),
             Change::Journal { run, journal } => {
                 for name in journal.metrics.keys() {
                     self.know(NameKind::Metric, name);
                 }
-                self.change_run(*run, |found| found.update(None, Some(Arc::clone(journal))));
+                self.change_run(*run, |found| found.take(change));
             }
             // The history is read from the database when it is shown; the
             // identity is fixed at the daemon's start.

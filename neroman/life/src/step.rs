@@ -1,19 +1,60 @@
 //! One step of a run: what happens to it, and what that changes.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
+use nero_model::RunId;
+
 use super::change::{Change, dispatch_changed};
 use super::input::Input;
 use super::now::{Moment, Tick};
 use super::run::Run;
+use super::state::State;
 use super::{abort, balance, gone, hand_over, homecoming, placed, recall, report, rules};
 
-/// What happens to a run changes so much of it: nothing when that does not fit where
-/// the run stands, as what comes late does not.
-pub fn step(run: &Run, input: &Input, now_ms: i64) -> Vec<Change> {
+/// An input that does not fit where a run stands: it came too late. Nothing changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutOfOrder {
+    pub run: RunId,
+    /// The stage of the run.
+    pub stage: &'static str,
+    pub input: &'static str,
+}
+
+impl fmt::Display for OutOfOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run, stage, input } = self;
+        write!(f, "run {run} is {stage}, so it takes no {input}")
+    }
+}
+
+impl std::error::Error for OutOfOrder {}
+
+/// An input came too late; [`step`] adds the run and both names.
+#[derive(Debug)]
+pub(crate) struct Late;
+
+/// The changes of a step.
+pub(crate) type Stepped = Result<Vec<Change>, Late>;
+
+/// What happens to a run changes so much of it.
+///
+/// # Errors
+/// When the input does not fit where the run stands.
+pub fn step(run: &Run, input: &Input, now_ms: i64) -> Result<Vec<Change>, OutOfOrder> {
+    stepped(run, input, now_ms).map_err(|Late| OutOfOrder {
+        run: run.made.id,
+        stage: run.dispatch.stage.word(),
+        input: input.word(),
+    })
+}
+
+fn stepped(run: &Run, input: &Input, now_ms: i64) -> Stepped {
     let at = |tick: &Tick| Moment {
         ms: now_ms,
         tick: tick.clone(),
     };
-    let one = |change: Option<Change>| change.into_iter().collect();
+    let one = |change: Option<Change>| Ok(change.into_iter().collect());
     match input {
         Input::Choice(choice) => placed::decided(run, choice, now_ms),
         Input::NodeAway { node, why } => placed::unplaced(run, node, why, now_ms),
@@ -21,40 +62,82 @@ pub fn step(run: &Run, input: &Input, now_ms: i64) -> Vec<Change> {
             node,
             sending,
             tick,
-        } => one(hand_over::sending(run, node, sending, &at(tick))),
-        Input::Offer { node } => one(hand_over::offered(run, node)),
+        } => hand_over::sending(run, node, sending, &at(tick)),
+        Input::Offer { node } => hand_over::offered(run, node),
         Input::HandOver { node, answer, tick } => hand_over::answered(run, node, answer, &at(tick)),
         Input::Reported { node, report } => report::reported(run, node, report, now_ms),
         Input::Stray { node } => one(gone::left_behind(run, node)),
         Input::EndedThere { node } => one(gone::ended_there(run, node)),
         Input::NodeGone { node, who, others } => gone::gone(run, node, who, *others, now_ms),
-        Input::Released => one(placed::released(run)),
+        Input::Released => placed::released(run),
         Input::Cancel(cancel) => abort::cancel(run, cancel),
         Input::CancelAnswered { answer, asked_ms } => {
             one(abort::answered(run, *answer, *asked_ms, now_ms))
         }
         Input::SendOn { tick } => recall::deferred(run, &at(tick)),
-        Input::Balance { to, tick } => balance::recalled(run, to, &at(tick)),
-        Input::RecallAsked => one(recall::asked(run)),
+        Input::Balance { from, to, tick } => balance::recalled(run, from, to, &at(tick)),
+        Input::RecallAsked { node } => recall::asked(run, node),
         Input::RecallAnswered {
             node,
             generation,
             said,
             tick,
         } => recall::answered(run, node, *generation, *said, &at(tick)),
-        Input::RecallUnsupported => recall::cannot(run),
-        Input::Rules { ids } => vec![rules::changed(run, ids)],
+        Input::RecallUnsupported { node } => recall::cannot(run, node),
+        Input::Rules { ids } => Ok(vec![rules::changed(run, ids)]),
         Input::RulesDelivered { version, kept } => one(rules::delivered(run, *version, *kept)),
         Input::ResultsBegun { folder } => one(homecoming::begun(run, folder)),
-        Input::ResultsWait { why } => one(homecoming::waits(run, why)),
+        Input::ResultsWait { why } => homecoming::waits(run, why),
         Input::ResultsDone { done, hints } => one(homecoming::done(run, done, hints)),
         Input::ResultsGivenUp { why } => one(homecoming::given_up(run, why)),
-        Input::ResultsForgone => one(homecoming::forgone(run)),
+        Input::ResultsForgone => homecoming::forgone(run),
         Input::ResultsMoved { folder } => one(dispatch_changed(run, |dispatch| {
             dispatch.results.set_folder(folder.clone());
         })),
         Input::Cleaned => one(homecoming::cleaned(run, now_ms)),
         Input::Checkpoints { overlay } => one(homecoming::checkpoints(run, overlay)),
         Input::MayForget => gone::closed(run),
+        Input::PointsHeld { held } => one(homecoming::counted(run, *held)),
     }
+}
+
+/// The changes of inputs of many runs, in their order: a later input of a run follows
+/// its earlier one. `late` gets the inputs that do not fit. An input of a run that the
+/// state does not have changes nothing.
+pub fn steps<'a>(
+    state: &State,
+    inputs: impl IntoIterator<Item = (RunId, &'a Input)>,
+    now_ms: i64,
+    mut late: impl FnMut(OutOfOrder),
+) -> Vec<Change> {
+    let mut changed: BTreeMap<RunId, Run> = BTreeMap::new();
+    let mut all = Vec::new();
+    for (id, input) in inputs {
+        let Some(run) = changed.get(&id).or_else(|| state.run(id)) else {
+            continue;
+        };
+        match step(run, input, now_ms) {
+            Ok(changes) => {
+                let mut run = run.clone();
+                changes.iter().for_each(|change| run.take(change));
+                changed.insert(id, run);
+                all.extend(changes);
+            }
+            Err(error) => late(error),
+        }
+    }
+    all
+}
+
+/// A stored run, of whose points the database of series has `held`.
+pub fn with_points(mut run: Run, held: u64) -> Run {
+    let changes = fits(step(&run, &Input::PointsHeld { held }, 0));
+    changes.iter().for_each(|change| run.take(change));
+    run
+}
+
+/// The changes of an input that was found to fit: its condition was looked at just now.
+pub(crate) fn fits(stepped: Result<Vec<Change>, OutOfOrder>) -> Vec<Change> {
+    debug_assert!(stepped.is_ok(), "{stepped:?}");
+    stepped.unwrap_or_default()
 }

@@ -21,7 +21,7 @@ use super::journal::{Exit, Gone, Incarnation, Journal, Key};
 use super::needs;
 use super::now::{Moment, Now, Tick};
 use super::report::{Report, Standing};
-use super::run::{Cancel, Dispatch, Made, Results, Takes};
+use super::run::{Cancel, Dispatch, Made, Results, Sent, Takes};
 use super::stage::{Handing, Verdict};
 use super::start::{self, Plan, Wanted};
 use super::state::State;
@@ -182,7 +182,7 @@ impl Lab {
         };
         let run = self.state.run(id).unwrap();
         let cancelled = abort::comes_to(run);
-        let changes = crate::step(run, &Input::Cancel(cancel), self.now_ms);
+        let changes = crate::step(run, &Input::Cancel(cancel), self.now_ms).unwrap_or_default();
         self.take(changes);
         cancelled
     }
@@ -201,7 +201,7 @@ impl Lab {
     }
 
     fn happens(&mut self, id: RunId, input: &Input) {
-        let changes = crate::step(self.state.run(id).unwrap(), input, self.now_ms);
+        let changes = crate::step(self.state.run(id).unwrap(), input, self.now_ms).unwrap();
         self.take(changes);
         if let Some((_, changes)) = abort::released(&self.state, id, self.now_ms) {
             self.take(changes);
@@ -622,7 +622,12 @@ fn a_run_is_closed_once_it_is_settled_and_its_results_are_home() {
     lab.say(run(1, 1), printed);
     let now = |lab: &Lab| needs::of(lab.state.run(run(1, 1)).unwrap());
     assert!(now(&lab).results && !now(&lab).close);
-    lab.dispatch(run(1, 1), |dispatch| dispatch.settled = true);
+    lab.dispatch(run(1, 1), |dispatch| {
+        dispatch.sent = Sent::All {
+            made_nothing: false,
+            missing: String::new(),
+        };
+    });
     assert!(now(&lab).results && !now(&lab).close);
     lab.dispatch(run(1, 1), |dispatch| {
         dispatch.results = Results::Done {

@@ -11,10 +11,9 @@ use tonic::transport::Channel;
 use super::deliver::cannot_now;
 use super::follow::run_ref;
 use crate::failure::Failure;
-use crate::ledger::Ledger;
+use crate::ledger::{Late, Ledger};
 use nero_life::input::Input;
 use nero_life::state::State;
-use nero_life::step;
 
 /// Most runs of one `Cancel`.
 const RUNS_MAX: usize = 10_000;
@@ -71,12 +70,8 @@ pub(super) async fn end(
         let ended = Input::EndedThere {
             node: node.to_owned(),
         };
-        ledger
-            .note(false, move |state, now_ms| {
-                let runs = ids.iter().filter_map(|id| state.run(*id));
-                runs.flat_map(|run| step(run, &ended, now_ms)).collect()
-            })
-            .await?;
+        let inputs = ids.into_iter().map(|id| (id, ended.clone())).collect();
+        ledger.happened(false, inputs, Late::Never).await?;
     }
     Ok(true)
 }

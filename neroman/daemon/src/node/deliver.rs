@@ -22,13 +22,12 @@ use super::hand_over::{Gate, rule_set};
 use super::inbox::{Inbox, News};
 use super::{Settings, open_runs};
 use crate::failure::{Failure, connection_lost};
-use crate::ledger::Ledger;
+use crate::ledger::{Late, Ledger};
 use nero_life::abort::Answer;
 use nero_life::change::Change;
 use nero_life::input::Input;
 use nero_life::needs::{self, Needs};
 use nero_life::state::State;
-use nero_life::step;
 
 /// Most runs of one `Cancel`.
 const CANCELS_MAX: usize = 10_000;
@@ -284,13 +283,9 @@ impl Deliver {
                 return self.refused(failure.status(&status), &status);
             }
         };
-        self.ledger
-            .note(false, move |state, now_ms| {
-                let run = state.run(id);
-                let delivered = Input::RulesDelivered { version, kept };
-                run.map_or_else(Vec::new, |run| step(run, &delivered, now_ms))
-            })
-            .await
+        let delivered = Input::RulesDelivered { version, kept };
+        let inputs = vec![(id, delivered)];
+        self.ledger.happened(false, inputs, Late::Never).await
     }
 
     /// A node that answers but cannot do it now keeps its connection: the
@@ -311,18 +306,13 @@ impl Deliver {
     /// Records, synced, that runs need nothing more, and tells neromum.
     async fn close(&mut self) -> Result<(), Failure> {
         let runs: Vec<RunId> = self.to_close.drain().collect();
+        let inputs = runs.iter().map(|id| (*id, Input::MayForget)).collect();
+        let late = Late::Passes("it was closed, or needs its node again");
+        self.ledger.happened(true, inputs, late).await?;
         let state = self.ledger.state();
-        let tokens: Vec<Vec<u8>> = runs
-            .iter()
-            .filter_map(|id| Some(state.run(*id)?.made.token.to_vec()))
-            .collect();
-        self.ledger
-            .note(true, move |state, now_ms| {
-                let runs = runs.iter().filter_map(|id| state.run(*id));
-                runs.flat_map(|run| step(run, &Input::MayForget, now_ms))
-                    .collect()
-            })
-            .await?;
+        let closed = runs.iter().filter_map(|id| state.run(*id));
+        let closed = closed.filter(|run| run.is_closed());
+        let tokens = closed.map(|run| run.made.token.to_vec()).collect();
         // Without a receiver the connection is over, and the next one begins
         // with the positions of open runs alone.
         let _ = self.closed.send(tokens).await;
@@ -354,18 +344,14 @@ fn cancelled(
     asked: &BTreeMap<RunId, i64>,
     now_ms: i64,
 ) -> Vec<Change> {
-    reply
-        .runs
-        .iter()
-        .filter_map(|one| {
-            let id = state.by_token(&RunToken::from_slice(&one.token)?)?;
-            let asked_ms = asked.get(&id).copied();
-            let answer = answer(one);
-            let answered = Input::CancelAnswered { answer, asked_ms };
-            Some(step(state.run(id)?, &answered, now_ms))
-        })
-        .flatten()
-        .collect()
+    let inputs = reply.runs.iter().filter_map(|one| {
+        let id = state.by_token(&RunToken::from_slice(&one.token)?)?;
+        let asked_ms = asked.get(&id).copied();
+        let answer = answer(one);
+        Some((id, Input::CancelAnswered { answer, asked_ms }))
+    });
+    let inputs: Vec<(RunId, Input)> = inputs.collect();
+    Late::Never.steps(state, &inputs, now_ms)
 }
 
 fn answer(one: &v1::cancel_reply::One) -> Answer {

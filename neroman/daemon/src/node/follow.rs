@@ -25,13 +25,12 @@ use super::now::Tell;
 use super::{Settings, open_runs};
 use crate::failure::Failure;
 use crate::folding::OwnedPart;
-use crate::ledger::Ledger;
+use crate::ledger::{Late, Ledger};
 use nero_life::change::Change;
 use nero_life::input::Input;
 use nero_life::report::{self, Contradiction, Report, Standing, Stray};
 use nero_life::run::{Run, Unreadable};
 use nero_life::state::State;
-use nero_life::step;
 use nero_life::text::bounded;
 
 /// Events that are folded in one transaction.
@@ -184,12 +183,8 @@ impl Follow {
             "the node has runs that are not its own"
         );
         let stray = Input::Stray { node };
-        self.ledger
-            .note(false, move |state, now_ms| {
-                let runs = runs.iter().filter_map(|id| state.run(*id));
-                runs.flat_map(|run| step(run, &stray, now_ms)).collect()
-            })
-            .await?;
+        let inputs = runs.into_iter().map(|id| (id, stray.clone())).collect();
+        self.ledger.happened(false, inputs, Late::Never).await?;
         self.inbox.look_at_all();
         Ok(())
     }
@@ -375,7 +370,9 @@ fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<
         }
         Some((id, report))
     };
-    report::said(state, node, states.iter().filter_map(report), now_ms)
+    let late = Late::Passes("the run is elsewhere or closed, which its node is told");
+    let reports = states.iter().filter_map(report);
+    report::said(state, node, reports, now_ms, |error| late.log(&error))
 }
 
 /// How many unusable files of a run are kept.

@@ -23,13 +23,12 @@ use super::resume::Carry;
 use super::stage::{Lacking, StageError, Stager};
 use super::transfer::Hearer;
 use crate::failure::Failure;
-use crate::ledger::Ledger;
+use crate::ledger::{Late, Ledger};
 use crate::spec;
 use nero_life::hand_over::{self, Sending};
 use nero_life::input::Input;
 use nero_life::run::Run;
 use nero_life::state::State;
-use nero_life::step;
 
 /// Most runs of one `HandOver`.
 const RUNS_MAX: usize = 1000;
@@ -290,15 +289,16 @@ impl HandOver {
             sending,
             tick: self.settings.clock.moment().tick,
         };
-        self.ledger
-            .note(false, move |state, now_ms| {
-                tokens
-                    .iter()
-                    .filter_map(|token| state.run(state.by_token(token)?))
-                    .flat_map(|run| step(run, &input, now_ms))
-                    .collect()
-            })
-            .await
+        let late = Late::Passes("it was ended or placed elsewhere while its files were sent");
+        let inputs = self.each(&tokens, &input);
+        self.ledger.happened(false, inputs, late).await
+    }
+
+    /// The input for each of these runs.
+    fn each(&self, tokens: &[RunToken], input: &Input) -> Vec<(RunId, Input)> {
+        let state = self.ledger.state();
+        let ids = tokens.iter().filter_map(|token| state.by_token(token));
+        ids.map(|id| (id, input.clone())).collect()
     }
 
     /// Records, synced, that runs may reach this node, where another node could
@@ -307,22 +307,12 @@ impl HandOver {
     async fn offer(&self, mut batch: Vec<v1::RunSpec>) -> Result<Vec<v1::RunSpec>, Failure> {
         let node = self.settings.name.clone();
         let offer = Input::Offer { node };
-        let tokens = tokens(batch.iter());
         let state = self.ledger.state();
-        let free = |token: &RunToken| {
-            let run = state.by_token(token).and_then(|id| state.run(id));
-            run.is_some_and(Run::movable)
-        };
-        if tokens.iter().any(free) {
-            self.ledger
-                .note(true, move |state, now_ms| {
-                    tokens
-                        .iter()
-                        .filter_map(|token| state.run(state.by_token(token)?))
-                        .flat_map(|run| step(run, &offer, now_ms))
-                        .collect()
-                })
-                .await?;
+        let mut inputs = self.each(&tokens(batch.iter()), &offer);
+        inputs.retain(|(id, _)| state.run(*id).is_some_and(Run::movable));
+        if !inputs.is_empty() {
+            let late = Late::Passes("it was ended or placed elsewhere while its files were sent");
+            self.ledger.happened(true, inputs, late).await?;
         }
         let state = self.ledger.state();
         batch.retain(|spec| {

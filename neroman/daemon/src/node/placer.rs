@@ -15,11 +15,11 @@ use tokio::time::Instant;
 
 use super::now::NodeNow;
 use super::registry::Nodes;
+use crate::ledger::Late;
 use nero_life::choose::{choose, count};
 use nero_life::input::Input;
 use nero_life::place::{Candidate, Choice, Facts, Figures, GpuFacts, Standing};
 use nero_life::state::State;
-use nero_life::step;
 
 /// How long a node's description counts as fresh.
 const FRESH_MS: i64 = 30_000;
@@ -229,17 +229,9 @@ impl Placer {
     async fn write(&self, choices: Vec<(RunId, Choice)>) {
         let input = |(id, choice)| (id, Input::Choice(choice));
         let choices: Vec<_> = choices.into_iter().map(input).collect();
-        let written = self
-            .nodes
-            .ledger()
-            .note(false, move |state, now_ms| {
-                choices
-                    .iter()
-                    .filter_map(|(id, choice)| Some((state.run(*id)?, choice)))
-                    .flat_map(|(run, choice)| step(run, choice, now_ms))
-                    .collect()
-            })
-            .await;
+        let late = Late::Passes("it was cancelled or placed meanwhile");
+        let ledger = self.nodes.ledger();
+        let written = ledger.happened(false, choices, late).await;
         if let Err(failure) = written {
             tracing::warn!(%failure, "no node chosen");
         }
@@ -290,17 +282,9 @@ impl Placer {
         if taken.is_empty() {
             return due;
         }
-        let written = self
-            .nodes
-            .ledger()
-            .note(false, move |state, now_ms| {
-                taken
-                    .iter()
-                    .filter_map(|(id, away)| Some((state.run(*id)?, away)))
-                    .flat_map(|(run, away)| step(run, away, now_ms))
-                    .collect()
-            })
-            .await;
+        let late = Late::Passes("it was offered to its node or cancelled meanwhile");
+        let ledger = self.nodes.ledger();
+        let written = ledger.happened(false, taken, late).await;
         if let Err(failure) = written {
             tracing::warn!(%failure, "runs not taken back");
             return Some(EVERY);

@@ -11,12 +11,12 @@ use super::Settings;
 use super::follow::run_ref;
 use crate::failure::Failure;
 use crate::keep::unhex;
-use crate::ledger::Ledger;
+use crate::ledger::{Late, Ledger};
 use crate::snapshot::{self, SnapshotError};
 use nero_life::input::Input;
 use nero_life::run::{Results, Run};
 use nero_life::state::State;
-use nero_life::{clean, needs, step};
+use nero_life::{clean, needs};
 
 /// Whether a run's checkpoints allow it to be sent.
 pub(super) enum Carry {
@@ -115,10 +115,6 @@ async fn freeze(
 
 async fn remember(ledger: &Ledger, id: RunId, overlay: String) -> Result<(), Failure> {
     let checkpoints = Input::Checkpoints { overlay };
-    ledger
-        .note(false, move |state, now_ms| {
-            let run = state.run(id);
-            run.map_or_else(Vec::new, |run| step(run, &checkpoints, now_ms))
-        })
-        .await
+    let inputs = vec![(id, checkpoints)];
+    ledger.happened(false, inputs, Late::Never).await
 }

@@ -18,11 +18,10 @@ use super::trouble::{MAKE_ROOM, Trouble};
 use super::wanted::{Ask, Glob, Made, Stays, Whose};
 use super::{Kind, missed, place};
 use crate::failure::Failure;
-use crate::ledger::Ledger;
+use crate::ledger::{Late, Ledger};
 use crate::node::Hearer;
 use nero_life::input::Input;
 use nero_life::run::{Results, Run};
-use nero_life::step;
 
 /// Larger files stay on the node unless `max:` allows them.
 const FILE_BYTES: u64 = 1 << 30;
@@ -451,10 +450,7 @@ impl Job {
         let hints = self.hints(ledger).await?;
         let home = Input::ResultsDone { done, hints };
         ledger
-            .note(false, move |state, now_ms| {
-                let run = state.run(id);
-                run.map_or_else(Vec::new, |run| step(run, &home, now_ms))
-            })
+            .happened(false, vec![(id, home)], Late::Never)
             .await?;
         Ok(())
     }
@@ -516,12 +512,7 @@ fn is_live(output: &v1::Output) -> bool {
 async fn begun(ledger: &Ledger, id: RunId, folder: PathBuf) -> Result<(), Failure> {
     let folder = folder.display().to_string();
     let begun = Input::ResultsBegun { folder };
-    ledger
-        .note(false, move |state, now_ms| {
-            let run = state.run(id);
-            run.map_or_else(Vec::new, |run| step(run, &begun, now_ms))
-        })
-        .await
+    ledger.happened(false, vec![(id, begun)], Late::Never).await
 }
 
 /// The outputs in the run's spec, whatever its experiment defines now.

@@ -30,12 +30,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
-use crate::ledger::Ledger;
+use crate::ledger::{Late, Ledger};
 use crate::node::{Hearer, Settings};
 use nero_life::input::Input;
 use nero_life::needs;
-use nero_life::state::State;
-use nero_life::step;
 
 pub(crate) use home::NotHome;
 pub(crate) use job::{Asked, Job, Places};
@@ -204,14 +202,12 @@ impl Fetcher {
 
     /// Records what happens to a run, if that changes anything.
     async fn note(&self, id: RunId, input: Input) {
-        let changes = move |state: &State, now_ms| {
-            let run = state.run(id);
-            run.map_or_else(Vec::new, |run| step(run, &input, now_ms))
-        };
-        if changes(&self.ledger.state(), 0).is_empty() {
+        let late = Late::Passes("its results were complete or given up before");
+        let inputs = vec![(id, input)];
+        if late.steps(&self.ledger.state(), &inputs, 0).is_empty() {
             return;
         }
-        let noted = self.ledger.note(false, changes).await;
+        let noted = self.ledger.happened(false, inputs, late).await;
         if let Err(failure) = noted {
             let node = &self.settings.name;
             tracing::warn!(run = %id, node, %failure, "not written down");

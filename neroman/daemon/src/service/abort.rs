@@ -10,13 +10,12 @@ use nero_wire::v1::abort_reply::One;
 use super::Man;
 use super::select::{self, Chosen};
 use crate::failure::Failure;
-use crate::ledger::{Decided, Ledger};
+use crate::ledger::{Decided, Late, Ledger};
 use nero_life::abort::{self, CancelOutcome};
 use nero_life::change::Change;
 use nero_life::input::Input;
 use nero_life::run::Cancel;
 use nero_life::state::State;
-use nero_life::step;
 
 impl Man {
     /// Records cancel requests for the picked runs.
@@ -181,7 +180,8 @@ fn cancels(state: &State, chosen: &[Chosen], cancel: &Cancel) -> (Vec<One>, Vec<
         for run in live {
             let number = run.made.id.number;
             let input = Input::Cancel(cancel.clone());
-            changes.extend(step(run, &input, cancel.asked_ms));
+            let inputs = [(run.made.id, input)];
+            changes.extend(Late::Never.steps(state, &inputs, cancel.asked_ms));
             match abort::comes_to(run) {
                 CancelOutcome::Asked => say(number, "asked", String::new()),
                 CancelOutcome::TakenAway => say(number, "taken away", String::new()),

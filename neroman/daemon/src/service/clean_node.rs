@@ -18,13 +18,12 @@ use tonic::transport::Channel;
 
 use super::{Man, blocking};
 use crate::failure::Failure;
-use crate::ledger::Ledger;
+use crate::ledger::{Late, Ledger};
 use crate::node::BYTES_MAX;
 use crate::results::{Job, NotHome, Places, Trouble};
 use nero_life::input::Input;
 use nero_life::needs;
 use nero_life::state::State;
-use nero_life::step;
 
 /// How long a node may take to be reached.
 const REACHED: Duration = Duration::from_secs(10);
@@ -219,12 +218,12 @@ impl Man {
 
     /// Records that the rest of these runs' files is given up.
     async fn give_up(&self, able: &[Going]) -> Result<(), Failure> {
-        let given_up: Vec<RunId> = able.iter().map(|run| run.id).collect();
+        let forgone = |run: &Going| (run.id, Input::ResultsForgone);
+        let given_up: Vec<(RunId, Input)> = able.iter().map(forgone).collect();
+        let late = Late::Passes("all of it is home");
         self.ledger
             .note_now(true, move |state, now_ms| {
-                let runs = given_up.iter().filter_map(|id| state.run(*id));
-                runs.flat_map(|run| step(run, &Input::ResultsForgone, now_ms))
-                    .collect()
+                late.steps(state, &given_up, now_ms)
             })
             .await
     }
@@ -344,11 +343,10 @@ async fn take_away(
     let tokens = reply.cleaned.clone();
     ledger
         .note_now(true, move |state, now_ms| {
-            tokens
-                .iter()
-                .filter_map(|token| state.run(state.by_token(&RunToken::from_slice(token)?)?))
-                .flat_map(|run| step(run, &Input::Cleaned, now_ms))
-                .collect()
+            let tokens = tokens.iter();
+            let runs = tokens.filter_map(|token| state.by_token(&RunToken::from_slice(token)?));
+            let cleaned: Vec<(RunId, Input)> = runs.map(|id| (id, Input::Cleaned)).collect();
+            Late::Never.steps(state, &cleaned, now_ms)
         })
         .await?;
     Ok(reply)

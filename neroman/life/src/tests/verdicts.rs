@@ -53,7 +53,8 @@ fn folds(run: &mut Run, starts: impl IntoIterator<Item = Incarnation>) {
 }
 
 fn happens(run: &mut Run, input: &Input) {
-    for change in crate::step(run, input, 1000) {
+    // A verdict or report may come late.
+    for change in crate::step(run, input, 1000).unwrap_or_default() {
         match change {
             Change::Dispatch { dispatch, .. } => run.update(Some(*dispatch), None),
             Change::Journal { journal, .. } => run.update(None, Some(journal)),
@@ -243,4 +244,77 @@ fn a_watcher_that_takes_garbage_for_the_highest_version_keeps_no_rules_out() {
         },
     );
     assert!(!needs::of(&run).rules);
+}
+
+#[test]
+fn an_input_that_comes_too_late_is_refused_with_both_sides_named() {
+    let mut run = offered();
+    folds(&mut run, [running()]);
+    let node = NODE.to_owned();
+    let late = crate::step(&run, &Input::RecallAsked { node }, 1000).unwrap_err();
+    assert_eq!(
+        late.to_string(),
+        "run 1.1 is begun, so it takes no question for its recall"
+    );
+    // An answer of the node that the run has left, and one for an earlier generation.
+    let answer = |node: &str, generation| Input::RecallAnswered {
+        node: node.to_owned(),
+        generation,
+        said: crate::recall::Said::Never,
+        tick: moment(1000).tick,
+    };
+    let mut run = offered();
+    let tick = moment(1000).tick;
+    let (from, to) = (NODE.to_owned(), "b".to_owned());
+    happens(&mut run, &Input::Balance { from, to, tick });
+    for late in [answer("b", 1), answer(NODE, 0), answer(NODE, 2)] {
+        assert!(crate::step(&run, &late, 1000).is_err(), "{late:?}");
+    }
+    assert!(crate::step(&run, &answer(NODE, 1), 1000).is_ok());
+}
+
+#[test]
+fn two_answers_about_one_run_count_one_after_the_other() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    lab.start(&[1], Wanted::default());
+    let answer = |answer| Input::HandOver {
+        node: "local".to_owned(),
+        answer,
+        tick: moment(1000).tick,
+    };
+    let rules_version = 1;
+    let accepted = answer(Answer::Accepted { rules_version });
+    let later = answer(Answer::Later {
+        why: "no room".to_owned(),
+        hint: String::new(),
+    });
+    let inputs = [(run(1, 1), &later), (run(1, 1), &accepted)];
+    let changes = crate::steps(&lab.state, inputs, 1000, |late| panic!("{late}"));
+    lab.take(changes);
+    assert!(lab.state.run(run(1, 1)).unwrap().reached_its_node());
+    let inputs = [(run(1, 1), &accepted), (run(1, 1), &later)];
+    let changes = crate::steps(&lab.state, inputs, 1000, |late| panic!("{late}"));
+    lab.take(changes);
+    assert!(lab.state.run(run(1, 1)).unwrap().reached_its_node());
+}
+
+#[test]
+fn a_run_that_starts_before_its_node_gives_it_back_shows_no_reason_to_wait() {
+    let mut run = offered();
+    let tick = moment(1000).tick;
+    let (from, to) = (NODE.to_owned(), "b".to_owned());
+    happens(&mut run, &Input::Balance { from, to, tick });
+    assert!(run.why().contains("it goes to b"), "{}", run.why());
+    let stored = serde_json::to_string(&Kept::of(&run)).unwrap();
+    folds(&mut run, [Incarnation::default()]);
+    assert_eq!((run.phase(), run.why()), (Phase::Pending, ""));
+    // The daemon dies before it stores more than the record of the start.
+    let kept: Kept = serde_json::from_str(&stored).unwrap();
+    let read = kept.run(
+        (*run.made).clone(),
+        Arc::clone(&run.journal),
+        Arc::default(),
+    );
+    assert_eq!((read.phase(), read.why()), (Phase::Pending, ""));
 }

@@ -10,6 +10,7 @@ use nero_wire::v1::cancel_reply::Outcome;
 
 use super::{Deliver, PATIENCE};
 use crate::failure::Failure;
+use crate::ledger::Late;
 use crate::node::follow::run_ref;
 use nero_life::change::Change;
 use nero_life::input::Input;
@@ -17,7 +18,6 @@ use nero_life::now::Tick;
 use nero_life::recall::{self, Said};
 use nero_life::run::Run;
 use nero_life::state::State;
-use nero_life::step;
 
 /// Runs of one request: each costs the node a file.
 pub(super) const RUNS_MAX: usize = 256;
@@ -33,15 +33,10 @@ impl Deliver {
         // more.
         let gate = self.gate.clone();
         let _held = gate.lock().await;
-        let (node, wanted) = (self.settings.name.clone(), runs.to_vec());
-        self.ledger
-            .note(true, move |state, now_ms| {
-                let leaving = wanted.iter().filter_map(|id| leaving(state, &node, *id));
-                leaving
-                    .flat_map(|run| step(run, &Input::RecallAsked, now_ms))
-                    .collect()
-            })
-            .await?;
+        let asked = |node| Input::RecallAsked { node };
+        let late = Late::Passes("it was cancelled or started meanwhile");
+        let inputs = self.each(runs, asked);
+        self.ledger.happened(true, inputs, late).await?;
         let state = self.ledger.state();
         let mut generations: BTreeMap<u32, Vec<v1::RunRef>> = BTreeMap::new();
         for id in runs {
@@ -95,14 +90,16 @@ impl Deliver {
 
     /// Keeps these runs on the node.
     async fn keep(&self, runs: &[RunId]) -> Result<(), Failure> {
-        let (node, runs) = (self.settings.name.clone(), runs.to_vec());
-        self.ledger
-            .note(false, move |state, now_ms| {
-                let here = runs.iter().filter_map(|id| leaving(state, &node, *id));
-                here.flat_map(|run| step(run, &Input::RecallUnsupported, now_ms))
-                    .collect()
-            })
-            .await
+        let cannot = |node| Input::RecallUnsupported { node };
+        let late = Late::Passes("it was cancelled or started meanwhile");
+        let inputs = self.each(runs, cannot);
+        self.ledger.happened(false, inputs, late).await
+    }
+
+    /// The input for each of these runs, made of the node's name.
+    fn each(&self, runs: &[RunId], input: impl Fn(String) -> Input) -> Vec<(RunId, Input)> {
+        let name = &self.settings.name;
+        runs.iter().map(|id| (*id, input(name.clone()))).collect()
     }
 }
 
@@ -119,7 +116,7 @@ fn answered(
     tick: &Tick,
     now_ms: i64,
 ) -> Vec<Change> {
-    let changes = reply.runs.iter().filter_map(|one| {
+    let inputs = reply.runs.iter().filter_map(|one| {
         let said = said(one)?;
         let id = state.by_token(&RunToken::from_slice(&one.token)?)?;
         let answered = Input::RecallAnswered {
@@ -128,9 +125,11 @@ fn answered(
             said,
             tick: tick.clone(),
         };
-        Some(step(state.run(id)?, &answered, now_ms))
+        Some((id, answered))
     });
-    changes.flatten().collect()
+    let inputs: Vec<(RunId, Input)> = inputs.collect();
+    let late = Late::Passes("a report ended the recall before, or a person gave the node up");
+    late.steps(state, &inputs, now_ms)
 }
 
 /// The node's answer; `None` if the run's records will tell.

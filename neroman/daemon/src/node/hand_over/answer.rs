@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use nero_model::RunToken;
+use nero_model::{RunId, RunToken};
 use nero_wire::v1;
 use nero_wire::v1::hand_over_reply::Refusal as Said;
 
+use crate::ledger::Late;
 use nero_life::change::Change;
 use nero_life::hand_over::Answer;
 use nero_life::input::Input;
 use nero_life::now::Tick;
 use nero_life::state::State;
-use nero_life::step;
 
 /// The changes from a node's reply.
 pub(super) fn answered(
@@ -28,19 +28,19 @@ pub(super) fn answered(
     });
     let (later, refused): (Vec<_>, Vec<_>) = reply.refused.iter().partition(|no| no.later);
     let refused = later.into_iter().chain(refused);
-    accepted
+    let inputs: Vec<(RunId, Input)> = accepted
         .chain(refused.map(|no| (&no.token, said(no))))
         .filter_map(|(token, answer)| {
-            let run = state.run(state.by_token(&RunToken::from_slice(token)?)?)?;
+            let id = state.by_token(&RunToken::from_slice(token)?)?;
             let answered = Input::HandOver {
                 node: node.to_owned(),
                 answer,
                 tick: tick.clone(),
             };
-            Some(step(run, &answered, now_ms))
+            Some((id, answered))
         })
-        .flatten()
-        .collect()
+        .collect();
+    Late::Passes("a person gave the node up meanwhile").steps(state, &inputs, now_ms)
 }
 
 /// A node's refusal.

@@ -8,6 +8,7 @@ use nero_model::{Phase, RunId};
 use tokio::time::Instant;
 
 use super::{EVERY, Placer};
+use crate::ledger::Late;
 use nero_life::balance::{self, Job, Member, Move, Starts};
 use nero_life::choose::choose_but;
 use nero_life::input::Input;
@@ -15,7 +16,6 @@ use nero_life::now::{Now, Tick};
 use nero_life::place::{Candidate, Choice, Standing};
 use nero_life::run::Run;
 use nero_life::state::State;
-use nero_life::step;
 
 /// Between two looks while runs wait on a node: a run that ends elsewhere makes room
 /// without a word to the placer.
@@ -170,20 +170,14 @@ impl Placer {
         }
         let at = Instant::now();
         self.recalled.extend(moves.iter().map(|one| (one.run, at)));
-        let tick = now.clone();
-        let written = self
-            .nodes
-            .ledger()
-            .note(false, move |state, now_ms| {
-                let here = |one: &Move| {
-                    let run = state.run(one.run)?;
-                    let (to, tick) = (one.to.clone(), tick.clone());
-                    let is_there = run.node() == Some(&*one.from);
-                    is_there.then(|| step(run, &Input::Balance { to, tick }, now_ms))
-                };
-                moves.iter().filter_map(here).flatten().collect()
-            })
-            .await;
+        let input = |Move { run, from, to }| {
+            let tick = now.clone();
+            (run, Input::Balance { from, to, tick })
+        };
+        let inputs = moves.into_iter().map(input).collect();
+        let late = Late::Passes("it was started, cancelled or moved meanwhile");
+        let ledger = self.nodes.ledger();
+        let written = ledger.happened(false, inputs, late).await;
         if let Err(failure) = written {
             tracing::warn!(%failure, "runs not recalled for a node with room");
         }

@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use super::super::now::NodeNow;
 use super::{EVERY, LEAVE_EVERY, Placer, RUNS_MAX};
+use crate::ledger::Late;
 use nero_life::choose::choose_but;
 use nero_life::input::Input;
 use nero_life::now::Tick;
 use nero_life::place::{Candidate, Choice, Standing};
 use nero_life::state::State;
-use nero_life::step;
 
 impl Placer {
     /// Moves runs that their node could not take for as long as a node may be
@@ -84,14 +84,10 @@ impl Placer {
         );
         let tick = self.nodes.clock().moment().tick;
         let send_on = Input::SendOn { tick };
-        let written = self
-            .nodes
-            .ledger()
-            .note(false, move |state, now_ms| {
-                let runs = leave.iter().filter_map(|id| state.run(*id));
-                runs.flat_map(|run| step(run, &send_on, now_ms)).collect()
-            })
-            .await;
+        let inputs = leave.into_iter().map(|id| (id, send_on.clone())).collect();
+        let late = Late::Passes("its node took or refused it meanwhile");
+        let ledger = self.nodes.ledger();
+        let written = ledger.happened(false, inputs, late).await;
         if let Err(failure) = written {
             tracing::warn!(%failure, "runs not sent on");
         }

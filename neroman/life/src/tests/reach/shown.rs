@@ -4,7 +4,7 @@
 
 use crate::needs::{self, Needs};
 use crate::recall::Cause;
-use crate::run::{Results, Run};
+use crate::run::{Results, Run, Sent};
 use crate::stage::{Stage, Verdict};
 
 /// The stage and the marks of a run, and the requests to its node.
@@ -80,9 +80,9 @@ fn marks(run: &Run) -> Vec<&'static str> {
     mark("without its spec there", dispatch.send_spec);
     mark(
         "all but watchers sent",
-        dispatch.ended_told && !dispatch.settled,
+        matches!(dispatch.sent, Sent::AllButWatchers { .. }),
     );
-    mark("all records sent", dispatch.settled);
+    mark("all records sent", dispatch.sent.is_all());
     mark(
         "node gone",
         begun && matches!(dispatch.stage.verdict(), Some(Verdict::NodeGone { .. })),

@@ -32,8 +32,14 @@ fn tick() -> Tick {
     }
 }
 
+/// The changes of an input whose condition the daemon has looked at: it is never late.
 fn happens(run: &Run, input: Input) -> Vec<Change> {
-    step(run, &input, NOW)
+    step(run, &input, NOW).unwrap()
+}
+
+/// The changes of an input that may come late.
+fn may_happen(run: &Run, input: Input) -> Option<Vec<Change>> {
+    step(run, &input, NOW).ok()
 }
 
 pub(super) const NODES: [&str; 2] = ["a", "b"];
@@ -301,8 +307,7 @@ impl Steps<'_> {
         }
         if let Some(node) = run.node() {
             let (node, why) = (node.to_owned(), "away".to_owned());
-            let back = happens(run, Input::NodeAway { node, why });
-            if !back.is_empty() {
+            if let Some(back) = may_happen(run, Input::NodeAway { node, why }) {
                 self.push("its node is out of reach", back);
             }
         }
@@ -313,7 +318,8 @@ impl Steps<'_> {
         let other = self.from.here().map(|here| NODES[1 - here]);
         if let Some(to) = other.filter(|to| balance::waits_freely(run) && !balance::left(run, to)) {
             let (to, tick) = (to.to_owned(), tick());
-            let changes = happens(run, Input::Balance { to, tick });
+            let from = run.node().unwrap_or_default().to_owned();
+            let changes = happens(run, Input::Balance { from, to, tick });
             self.push("another node could start it now", changes);
         }
     }
@@ -372,8 +378,7 @@ impl Steps<'_> {
             self.push(label, happens(run, input));
         }
         let node = name.to_owned();
-        let offered = happens(run, Input::Offer { node });
-        if !offered.is_empty() {
+        if let Some(offered) = may_happen(run, Input::Offer { node }) {
             self.push("it is offered", offered);
         }
         let generation = run.dispatch.generation();
@@ -592,11 +597,21 @@ impl Steps<'_> {
         if !asked {
             self.push(
                 "the node is about to be asked",
-                happens(run, Input::RecallAsked),
+                happens(
+                    run,
+                    Input::RecallAsked {
+                        node: name.to_owned(),
+                    },
+                ),
             );
             self.push(
                 "the node knows no recall",
-                happens(run, Input::RecallUnsupported),
+                happens(
+                    run,
+                    Input::RecallUnsupported {
+                        node: name.to_owned(),
+                    },
+                ),
             );
             return;
         }
@@ -698,8 +713,7 @@ impl Steps<'_> {
         if clean::lies_there(run) && run.is_closed() {
             self.push("its folder is cleaned", happens(run, Input::Cleaned));
         }
-        let close = happens(run, Input::MayForget);
-        if !close.is_empty() {
+        if let Some(close) = may_happen(run, Input::MayForget) {
             self.push("the node may forget it", close);
         }
         if needs::of(run).rules {

@@ -87,6 +87,7 @@ pub struct Chaos {
     clients: Vec<Client<Why>>,
     pub(super) undo: Vec<Undo>,
     commands: usize,
+    starts: usize,
     pub(super) faults: BTreeMap<String, usize>,
     pub(super) states: BTreeMap<String, usize>,
 }
@@ -120,6 +121,7 @@ impl Chaos {
             clients: Vec::new(),
             undo: Vec::new(),
             commands: 0,
+            starts: 0,
             faults: BTreeMap::new(),
             states: BTreeMap::new(),
         })
@@ -342,6 +344,9 @@ impl Chaos {
             Ok(all) => self.planned.extend(all),
             Err(error) => return self.broken.push(format!("{}: {error}", folder.display())),
         }
+        // Not drawn, so that a seed keeps its steps.
+        self.world.regroup(self.starts % 3 == 2);
+        self.starts += 1;
         let path = folder.display().to_string();
         let to = self.planned.len();
         self.command(&["start", &path, "--json"], Why::Start(from, to));
@@ -398,6 +403,7 @@ impl Chaos {
             // Its own time limit ends it.
             let _ = holder.wait();
         }
+        self.world.regroup(true);
         // A client may wait for a run that is queued behind these.
         self.abort_held();
         while !self.clients.is_empty() {

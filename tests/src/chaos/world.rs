@@ -80,11 +80,26 @@ impl World {
             builds,
             build: 0,
         };
-        world.home.configure(&world.configuration());
+        world.regroup(true);
         Ok(world)
     }
 
-    fn configuration(&self) -> String {
+    /// Gives the group all hosts, or the first one alone. Its runs then wait there, and
+    /// move when the group has all hosts again.
+    pub fn regroup(&self, all: bool) {
+        let hosts = self.host_names();
+        let count = if all { hosts.len() } else { 1 };
+        let hosts = hosts.get(..count).unwrap_or_default();
+        let path = self.home.base().join("config.yaml");
+        let fresh = path.with_extension("new");
+        let written = fs::write(&fresh, self.configuration(hosts));
+        // A full disk leaves the group as it was.
+        if written.and_then(|()| fs::rename(&fresh, &path)).is_err() {
+            let _ = fs::remove_file(&fresh);
+        }
+    }
+
+    fn configuration(&self, group: &[String]) -> String {
         // So few processors that runs wait, and go to the node that is free first.
         let local = if self.hosts.is_some() { 4 } else { 12 };
         let mut text = format!("nodes:\n  local: {{cpus: {local}, min_free: 20M}}\n");
@@ -94,8 +109,8 @@ impl World {
             ));
         }
         if self.hosts.is_some() {
-            let all = self.host_names().join(", ");
-            text.push_str(&format!("groups: {{lab: [{all}]}}\n"));
+            let group = group.join(", ");
+            text.push_str(&format!("groups: {{lab: [{group}]}}\n"));
         }
         text
     }

@@ -39,7 +39,7 @@ pub(super) async fn run(nodes: Nodes) {
         asked: BTreeMap::new(),
         looked: None,
         looked_for_later: None,
-        balanced: None,
+        balance_due: None,
         balancing: false,
         recalled: HashMap::new(),
     };
@@ -69,8 +69,8 @@ struct Placer {
     looked: Option<Instant>,
     /// The last look for runs that their nodes cannot take for now.
     looked_for_later: Option<Instant>,
-    /// The last look for runs that wait on one node while another has room.
-    balanced: Option<Instant>,
+    /// The next look for runs that wait on one node while another has room.
+    balance_due: Option<Instant>,
     /// Whether runs waited on a node at the last look.
     balancing: bool,
     /// When runs were recalled for a node with room.

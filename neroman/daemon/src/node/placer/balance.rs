@@ -7,7 +7,7 @@ use nero_config::Config;
 use nero_model::{Phase, RunId};
 use tokio::time::Instant;
 
-use super::{EVERY, Placer};
+use super::Placer;
 use crate::ledger::Late;
 use nero_life::balance::{self, Job, Member, Move, Starts};
 use nero_life::choose::choose_but;
@@ -23,6 +23,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How long a run that was recalled is not recalled again: its node may keep it.
 const STAYS: Duration = Duration::from_millis(balance::STAYS_MS.unsigned_abs());
 
+/// A look goes through every run: so many times as long as it took no other one follows.
+const REST: u32 = 50;
+
+/// The pause from a look to the next one.
+fn pause_after(took: Duration) -> Duration {
+    LOOK_EVERY.max(took * REST)
+}
+
 impl Placer {
     /// Recalls waiting runs for nodes that could start them. Returns how soon there
     /// may be more.
@@ -33,10 +41,27 @@ impl Placer {
         if full.is_empty() {
             return None;
         }
-        if let Some(at) = self.balanced.filter(|at| at.elapsed() < LOOK_EVERY) {
-            return Some(LOOK_EVERY.saturating_sub(at.elapsed()));
+        let began = Instant::now();
+        if let Some(due) = self.balance_due.filter(|due| *due > began) {
+            return Some(due - began);
         }
-        self.balanced = Some(Instant::now());
+        let moves = self.moves(state, &config, &full, now);
+        let pause = pause_after(began.elapsed());
+        self.balance_due = Some(began + pause);
+        if !moves.is_empty() {
+            self.recall(moves, now).await;
+        }
+        Some(pause)
+    }
+
+    /// The runs to be recalled from these nodes.
+    fn moves(
+        &mut self,
+        state: &State,
+        config: &Config,
+        full: &BTreeSet<String>,
+        now: &Tick,
+    ) -> Vec<Move> {
         let free = |run: &Run| {
             let node = run.node().filter(|node| full.contains(*node));
             balance::waits_freely(run)
@@ -57,22 +82,18 @@ impl Placer {
         };
         let candidates: BTreeMap<String, Candidate> = names.into_iter().map(candidate).collect();
         if candidates.is_empty() {
-            return Some(EVERY);
+            return Vec::new();
         }
         self.recalled.retain(|_, at| at.elapsed() < STAYS);
         let known = Known::of(state, &self.nodes.known().now(self.nodes.clock()));
-        let members = self.members(state, &config, &candidates, &known, now);
+        let members = self.members(state, config, &candidates, &known, now);
         let may = |id: RunId, to: &str| {
             !known.refused.contains(&(collections(state, id), to))
                 && state
                     .run(id)
-                    .is_some_and(|run| may_go(run, to, &config, &candidates))
+                    .is_some_and(|run| may_go(run, to, config, &candidates))
         };
-        let moves = known.first_alone(state, balance::decide(&members, &may));
-        if !moves.is_empty() {
-            self.recall(moves, now).await;
-        }
-        Some(LOOK_EVERY)
+        known.first_alone(state, balance::decide(&members, &may))
     }
 
     /// The standing of a node, without another try to reach one that is out of reach:
@@ -265,4 +286,16 @@ impl<'a> Known<'a> {
 fn collections(state: &State, run: RunId) -> &[String] {
     let experiment = state.experiment(run.experiment);
     experiment.map_or(&[], |experiment| &experiment.definition.collections)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_for_runs_to_move_take_at_most_a_fiftieth_of_the_time() {
+        assert_eq!(pause_after(Duration::from_millis(3)), LOOK_EVERY);
+        let long = Duration::from_millis(300);
+        assert_eq!(pause_after(long), long * 50);
+    }
 }

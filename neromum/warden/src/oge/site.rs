@@ -97,9 +97,7 @@ fn read_queues(site: &mut Site, text: &str) {
         site.partitions.push(Partition {
             name,
             is_default: false,
-            is_open: !queue
-                .get("qtype")
-                .is_some_and(|text| !text.contains("BATCH")),
+            is_open: queue.get("qtype").is_none_or(|text| text.contains("BATCH")),
             time_max_s: first("h_rt").and_then(seconds),
             hosts: None,
             cpus: slots.max(),

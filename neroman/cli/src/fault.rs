@@ -6,7 +6,7 @@ use nero_model::plain::plain_owned;
 use nero_model::safe::Safe;
 use nero_views::results::NoRows;
 use nero_views::{NoColumn, text};
-use nero_wire::v1::Failure;
+use nero_wire::v1::{Failure, Remedy};
 use prost::Message as _;
 use serde_json::{Value, json};
 use tonic::{Code, Status};
@@ -49,6 +49,8 @@ pub struct Fault {
     pub hint: String,
     /// Whether the hint names what the user perhaps meant.
     pub hint_names: bool,
+    /// The step to which the daemon's hint leads.
+    pub remedy: Remedy,
     /// Exit code of the process.
     pub exit_code: u8,
     /// Several lines with places, shown as they are.
@@ -128,6 +130,7 @@ impl Fault {
     /// The error that ended a stream of the daemon.
     pub fn from_failure(failure: Failure) -> Self {
         Self {
+            remedy: failure.remedy(),
             what: plain_owned(failure.what),
             causes: failure.causes.into_iter().map(plain_owned).collect(),
             hint: failure.hint,
@@ -251,6 +254,7 @@ mod tests {
             hint_names: true,
             exit_code: 2,
             report: "  crashde\n  ^^^^^^^\n".into(),
+            ..Failure::default()
         };
         let status =
             Status::with_details(Code::InvalidArgument, "x", failure.encode_to_vec().into());

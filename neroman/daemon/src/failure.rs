@@ -4,35 +4,71 @@
 //! same and exits with the same code.
 
 use std::error::Error;
+use std::fmt;
 
 use nero_model::plain::plain_owned;
 use nero_wire::v1;
 use prost::Message as _;
-use tonic::{Code, Status};
+use tonic::{Code, Status, TimeoutExpired};
 
-/// A broken connection, before the name of its node is known.
-const LOST: &str = "the connection to the node was lost";
+/// One part of a failure.
+#[derive(Clone, Debug, PartialEq)]
+enum Part {
+    Text(String),
+    /// What a node does or lacks, to go on from its name; `None`: the name is not
+    /// known yet.
+    Node(Option<String>, String),
+    /// The connection to a node broke.
+    Lost(Option<String>),
+}
+
+impl Part {
+    /// Names the node, if the part is about a node without a name.
+    fn name(&mut self, node: &str) {
+        if let Self::Node(name @ None, _) | Self::Lost(name @ None) = self {
+            *name = Some(node.to_owned());
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Node(None, does) => write!(f, "the node {does}"),
+            Self::Node(Some(node), does) => write!(f, "node {node} {does}"),
+            Self::Lost(None) => f.write_str("the connection to the node was lost"),
+            Self::Lost(Some(node)) => write!(f, "the connection to {node} was lost"),
+        }
+    }
+}
 
 /// Why a call was not carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
     code: Code,
-    what: String,
-    causes: Vec<String>,
+    what: Part,
+    causes: Vec<Part>,
     hint: String,
     hint_names: bool,
+    remedy: v1::Remedy,
     exit_code: u32,
     report: String,
 }
 
 impl Failure {
     fn new(code: Code, exit_code: u32, what: impl Into<String>) -> Self {
+        Self::about(code, exit_code, Part::Text(plain_owned(what.into())))
+    }
+
+    fn about(code: Code, exit_code: u32, what: Part) -> Self {
         Self {
             code,
-            what: plain_owned(what.into()),
+            what,
             causes: Vec::new(),
             hint: String::new(),
             hint_names: false,
+            remedy: v1::Remedy::Unspecified,
             exit_code,
             report: String::new(),
         }
@@ -51,6 +87,21 @@ impl Failure {
     /// A node cannot be reached: exit code 4.
     pub(crate) fn node(what: impl Into<String>) -> Self {
         Self::new(Code::Unavailable, 4, what)
+    }
+
+    /// A node cannot be used. `does` goes on from its name, which [`Failure::of`] adds.
+    pub(crate) fn node_does(does: impl Into<String>) -> Self {
+        Self::about(
+            Code::Unavailable,
+            4,
+            Part::Node(None, plain_owned(does.into())),
+        )
+    }
+
+    /// A node does what it must not, said as in [`Failure::node_does`]: exit code 1.
+    pub(crate) fn node_errs(does: &str) -> Self {
+        let what = Part::Node(None, does.to_owned());
+        Self::about(Code::FailedPrecondition, 1, what)
     }
 
     /// A node cannot be reached, in the words of an error and its causes.
@@ -102,6 +153,11 @@ impl Failure {
         self.exit_code
     }
 
+    /// The step to which the hint leads.
+    pub(crate) fn remedied_by(&self) -> v1::Remedy {
+        self.remedy
+    }
+
     /// Whether a node could not be asked.
     pub(crate) fn is_of_node(&self) -> bool {
         self.exit_code == 4
@@ -116,6 +172,13 @@ impl Failure {
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
+        self
+    }
+
+    /// Sets the step to which the hint leads.
+    #[must_use]
+    pub(crate) fn remedy(mut self, remedy: v1::Remedy) -> Self {
+        self.remedy = remedy;
         self
     }
 
@@ -142,24 +205,20 @@ impl Failure {
     /// Adds a cause in words.
     #[must_use]
     pub(crate) fn because(mut self, why: impl Into<String>) -> Self {
-        self.causes.push(plain_owned(why.into()));
+        self.causes.push(Part::Text(plain_owned(why.into())));
         self
     }
 
     /// The connection to a node broke: exit code 4.
     pub(crate) fn lost() -> Self {
-        Self::node(LOST)
+        Self::about(Code::Unavailable, 4, Part::Lost(None))
     }
 
-    /// Names the node in texts about it or the connection to it.
+    /// Names the node where the failure is about it or the connection to it.
     #[must_use]
     pub(crate) fn of(mut self, node: &str) -> Self {
-        for text in self.causes.iter_mut().chain([&mut self.what]) {
-            if text == LOST {
-                *text = format!("the connection to {node} was lost");
-            } else if let Some(rest) = text.strip_prefix("the node ") {
-                *text = format!("node {node} {rest}");
-            }
+        for part in self.causes.iter_mut().chain([&mut self.what]) {
+            part.name(node);
         }
         self
     }
@@ -170,10 +229,10 @@ impl Failure {
     pub(crate) fn status(mut self, status: &Status) -> Self {
         if connection_lost(status) {
             (self.code, self.exit_code) = (Code::Unavailable, 4);
-            return match self.what == LOST {
-                true => self,
-                false => self.because(LOST),
-            };
+            if !matches!(self.what, Part::Lost(_)) {
+                self.causes.push(Part::Lost(None));
+            }
+            return self;
         }
         let code = status.code();
         match status.message() {
@@ -190,7 +249,7 @@ impl Failure {
     pub(crate) fn caused_by(mut self, error: &(dyn Error + 'static)) -> Self {
         let mut next = Some(error);
         while let Some(cause) = next {
-            self.causes.push(plain_owned(cause.to_string()));
+            self.causes.push(Part::Text(plain_owned(cause.to_string())));
             next = cause.source();
         }
         self
@@ -200,14 +259,22 @@ impl Failure {
 /// Whether the peer did not answer: a status from a peer has no source on this
 /// side.
 pub(crate) fn connection_lost(status: &Status) -> bool {
-    let late = matches!(status.code(), Code::DeadlineExceeded)
-        || status.message().eq_ignore_ascii_case("timeout expired");
-    status.source().is_some() && !late
+    if status.code() == Code::DeadlineExceeded {
+        return false;
+    }
+    let mut next = status.source();
+    while let Some(cause) = next {
+        if cause.is::<TimeoutExpired>() {
+            return false;
+        }
+        next = cause.source();
+    }
+    status.source().is_some()
 }
 
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.what)?;
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.what)?;
         for cause in &self.causes {
             write!(f, ": {cause}")?;
         }
@@ -218,16 +285,17 @@ impl std::fmt::Display for Failure {
 impl From<Failure> for Status {
     fn from(failure: Failure) -> Self {
         let details = v1::Failure {
-            what: failure.what.clone(),
-            causes: failure.causes,
+            what: failure.what.to_string(),
+            causes: failure.causes.iter().map(Part::to_string).collect(),
             hint: failure.hint,
             hint_names: failure.hint_names,
+            remedy: failure.remedy.into(),
             exit_code: failure.exit_code,
             report: bounded(failure.report),
         };
         Status::with_details(
             failure.code,
-            bounded(failure.what),
+            bounded(failure.what.to_string()),
             details.encode_to_vec().into(),
         )
     }
@@ -273,7 +341,7 @@ mod tests {
         assert_eq!(failure.exit_code(), 4);
         let failure = Failure::lost().status(&broken).of("h2");
         assert_eq!(failure.to_string(), "the connection to h2 was lost");
-        let failure = Failure::node("the node sends nothing more").of("h2");
+        let failure = Failure::node_does("sends nothing more").of("h2");
         assert_eq!(failure.to_string(), "node h2 sends nothing more");
         let said = Failure::failed("cannot fetch it").status(&Status::not_found("no such file"));
         assert_eq!(said.of("h2").to_string(), "cannot fetch it: no such file");

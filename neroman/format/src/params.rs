@@ -206,29 +206,30 @@ fn range(reader: &mut Reader<'_>, name: &str, node: &Node, items: &[Rc<Node>]) -
             Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => *place = "",
         }
     }
+    let whole = format!("the range of {}", quoted(name));
     let (mark, message, hint) = match Range::new(written) {
         Ok(range) => return Some(Values::Range(range)),
-        Err(RangeError::NotANumber(index)) => {
-            let mark = items.get(index).map_or(node.mark, |item| item.mark);
-            (mark, "is no decimal number", RANGE_HINT)
-        }
-        Err(RangeError::NoStep) => (items[2].mark, "is zero", "a step leads somewhere"),
+        Err(RangeError::NotANumber(index)) => (
+            items.get(index).map_or(node.mark, |item| item.mark),
+            format!("an element of {whole} is no decimal number"),
+            RANGE_HINT,
+        ),
+        Err(RangeError::NoStep) => (
+            items[2].mark,
+            format!("the step of {} is zero", quoted(name)),
+            "a step leads somewhere",
+        ),
         Err(RangeError::Empty) => (
             node.mark,
-            "has no element",
+            format!("{whole} has no element"),
             "the step leads from the start towards the end, which is not part of it",
         ),
         Err(RangeError::TooFarApart) => (
             node.mark,
-            "has numbers too far apart to be exact",
+            format!("{whole} has numbers too far apart to be exact"),
             "write the values as a list",
         ),
     };
-    let what = match message {
-        "is zero" => format!("the step of {}", quoted(name)),
-        "is no decimal number" => format!("an element of the range of {}", quoted(name)),
-        _ => format!("the range of {}", quoted(name)),
-    };
-    reader.wrong(mark, format!("{what} {message}"), hint);
+    reader.wrong(mark, message, hint);
     None
 }

@@ -1,5 +1,6 @@
 //! The runs of a node that will never answer again, by a person's decision.
 
+use std::fmt;
 use std::sync::Arc;
 
 use nero_model::RunId;
@@ -25,15 +26,14 @@ pub enum Gone {
     ResultsLost,
 }
 
-impl Gone {
-    /// The word for the outcome as it is shown.
-    pub fn word(self) -> &'static str {
-        match self {
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Moved => "moved",
             Self::TakenAway => "taken away",
             Self::Lost => "lost",
             Self::ResultsLost => "results lost",
-        }
+        })
     }
 }
 
@@ -189,7 +189,7 @@ pub(crate) fn gone(run: &Run, node: &str, who: &str, others: bool, now_ms: i64) 
         experiment: id.experiment,
         run: Some(id.number),
         at_ms: now_ms,
-        text: format!("{id}: node {node} is gone, {}", outcome.word()),
+        text: format!("{id}: node {node} is gone, {outcome}"),
     });
     Ok(become_so(run, dispatch).chain(event).collect())
 }

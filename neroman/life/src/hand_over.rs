@@ -93,11 +93,18 @@ pub enum Answer {
     /// The node has the run, with rules of this version.
     Accepted { rules_version: u64 },
     /// The node cannot take the run for now.
-    Later { why: String, hint: String },
+    Later {
+        why: String,
+        /// `why` without the node's name, where it begins with that.
+        lacks: Option<String>,
+        hint: String,
+    },
     /// The node cannot take the run. `only_here`: no job of it was started there,
     /// nor will be, and another node may take it.
     Refused {
         why: String,
+        /// `why` without the node's name, where it begins with that.
+        lacks: Option<String>,
         hint: String,
         only_here: bool,
     },
@@ -118,10 +125,10 @@ pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> 
             dispatch.send_spec = false;
             deferred::taken(dispatch, node);
         }),
-        Answer::Later { why, hint } => dispatch_changed(run, |dispatch| {
+        Answer::Later { why, lacks, hint } => dispatch_changed(run, |dispatch| {
             dispatch.stage.advance(Handing::Staging);
             dispatch.why = bounded(&refusal::with_hint(why, hint));
-            deferred::said(dispatch, node, &bounded(why), now);
+            deferred::said(dispatch, node, &bounded(lacks.as_ref().unwrap_or(why)), now);
         }),
         Answer::Unknown => return report::reported(run, node, &Report::unknown(), now.ms),
         // Its node has the run, and reports itself what the run needs to go on.
@@ -130,6 +137,7 @@ pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> 
         }
         Answer::Refused {
             why,
+            lacks,
             hint,
             only_here,
         } => {
@@ -139,7 +147,7 @@ pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> 
                 hint: bounded(hint),
                 at_ms: now.ms,
             };
-            return Ok(refusal::refused(run, refusal, *only_here));
+            return Ok(refusal::refused(run, refusal, lacks.as_deref(), *only_here));
         }
     };
     Ok(change.into_iter().collect())

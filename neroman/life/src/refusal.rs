@@ -7,6 +7,7 @@ use super::change::{Change, dispatch_changed};
 use super::deferred;
 use super::now::Moment;
 use super::run::{Dispatch, Run};
+use super::text::bounded;
 
 /// A node's statement that it cannot have a run that was not started there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,9 +34,17 @@ pub(super) enum Leaves<'a> {
 }
 
 /// The changes from a refusal. `only_here` means that no job of the run was
-/// started there, nor will be, and that another node may take it.
-pub(crate) fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Change> {
+/// started there, nor will be, and that another node may take it; `lacks` is the
+/// reason without the node's name.
+pub(crate) fn refused(
+    run: &Run,
+    mut refusal: Refusal,
+    lacks: Option<&str>,
+    only_here: bool,
+) -> Vec<Change> {
     if only_here && may_move(run) {
+        // With several nodes each is named beside its words anyway.
+        refusal.why = lacks.map_or(refusal.why, bounded);
         return turn_back(run, refusal, &Leaves::Refused);
     }
     // A refusal that comes late does not end a run that has begun.
@@ -49,13 +58,8 @@ pub(crate) fn refused(run: &Run, refusal: Refusal, only_here: bool) -> Vec<Chang
 }
 
 /// Takes a run back from a node that will not start it.
-pub(super) fn turn_back(run: &Run, mut refusal: Refusal, leaves: &Leaves<'_>) -> Vec<Change> {
+pub(super) fn turn_back(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Vec<Change> {
     let id = run.made.id;
-    // With several nodes each is named beside its words anyway.
-    let named = format!("node {}: ", refusal.node);
-    if let Some(why) = refusal.why.strip_prefix(&named) {
-        refusal.why = why.to_owned();
-    }
     let how = match leaves {
         Leaves::Refused => "refused by",
         Leaves::ForNow(_) | Leaves::ForGood(_) => "taken back from",
@@ -177,7 +181,7 @@ mod tests {
     /// The run after a refusal, and the lines of its history.
     fn after(mut run: Run, only_here: bool) -> (Run, Vec<String>) {
         let mut lines = Vec::new();
-        for change in refused(&run, no("h1"), only_here) {
+        for change in refused(&run, no("h1"), Some("no data"), only_here) {
             match change {
                 Change::Dispatch { dispatch, .. } => run.update(Some(*dispatch), None),
                 Change::Event { text, .. } => lines.push(text),
@@ -195,6 +199,19 @@ mod tests {
         assert_eq!((&*kept.node, &*kept.why), ("h1", "no data"));
         assert_eq!(run.dispatch.excluded, ["h1"]);
         assert_eq!(lines, ["1.1: refused by h1: no data"]);
+    }
+
+    #[test]
+    fn the_words_of_an_older_node_are_kept_as_they_are() {
+        let run = placed("lab", "h1");
+        let refusal = Refusal {
+            why: "node h1: no data".to_owned(),
+            ..no("h1")
+        };
+        let [Change::Dispatch { dispatch, .. }, _] = &refused(&run, refusal, None, true)[..] else {
+            panic!("it goes back");
+        };
+        assert_eq!(dispatch.refused[0].why, "node h1: no data");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Decides which experiments get a new run, and why others do not.
 
-use nero_format::RuleAction;
+use std::fmt;
+
+use nero_format::{NotBuilt, RuleAction};
 use nero_model::{ExperimentId, Phase, RunId};
 
 use super::change::Rule;
@@ -30,7 +32,82 @@ pub enum Plan {
         after: Option<u32>,
     },
     /// The experiment is skipped.
-    Skip { id: ExperimentId, why: String },
+    Skip { id: ExperimentId, why: Skip },
+}
+
+/// Why an experiment gets no run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// It uses words that are not built yet: the first, and how many more.
+    NotBuilt {
+        word: NotBuilt,
+        more: usize,
+    },
+    NoCommand,
+    /// It names no files to go on from.
+    NoCheckpoint,
+    /// There is no run to go on from.
+    NeverStarted,
+    /// A run of it is live; `earlier`: which, if that is not the newest one.
+    Live {
+        phase: Phase,
+        earlier: Option<RunId>,
+    },
+    /// It has ended so, and only a restart gives it another run.
+    Ended(Phase),
+    /// A lost run may still run on its node beside a new one.
+    InDoubt {
+        run: RunId,
+        node: String,
+    },
+    /// It was taken over without its code.
+    NoSource,
+}
+
+impl Skip {
+    /// The reason in a word or two, by which experiments are counted.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::NotBuilt { .. } => "not built yet",
+            Self::NoCommand => "it has no command",
+            Self::NoCheckpoint => "without `checkpoint`",
+            Self::NeverStarted => "never started",
+            Self::Live { phase, .. } | Self::Ended(phase) => phase.word(),
+            Self::InDoubt { .. } => Phase::Lost.word(),
+            Self::NoSource => "without its code",
+        }
+    }
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotBuilt { word, more } => {
+                write!(f, "not built yet: {} ({})", word.word, word.place)?;
+                match more {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} more"),
+                }
+            }
+            Self::NoCommand => f.write_str("it has no command"),
+            Self::NoCheckpoint => f.write_str("it names no `checkpoint` to go on from"),
+            Self::NeverStarted => {
+                f.write_str("no run of it was ever started: nothing to go on from")
+            }
+            Self::Live { phase, earlier } => match earlier {
+                None => f.write_str(phase.word()),
+                Some(run) => write!(f, "{}: {run} has not ended yet", phase.word()),
+            },
+            Self::Ended(phase) => f.write_str(phase.word()),
+            Self::InDoubt { run, node } => write!(
+                f,
+                "lost: {run} may still run on {node} beside a new one; --abandon goes on"
+            ),
+            Self::NoSource => f.write_str(
+                "taken over, and its code is not here: first add its source again, `neroman add FOLDER`",
+            ),
+        }
+    }
 }
 
 /// Decides about the picked experiments, in their order.
@@ -64,34 +141,26 @@ pub fn earlier(experiment: &Experiment) -> Option<&Run> {
 }
 
 /// The refusal for an experiment that was taken over without its code.
-fn sourceless(experiment: &Experiment) -> Option<String> {
-    taken_over::without_source(&experiment.definition).then(|| {
-        "taken over, and its code is not here: first add its source again, `neroman add FOLDER`"
-            .to_owned()
-    })
+fn sourceless(experiment: &Experiment) -> Option<Skip> {
+    taken_over::without_source(&experiment.definition).then_some(Skip::NoSource)
 }
 
-fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<String> {
-    if let Some(word) = experiment.definition.not_built.first() {
-        let more = experiment.definition.not_built.len() - 1;
-        let also = match more {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        return Some(format!(
-            "not built yet: {} ({}){also}",
-            word.word, word.place
-        ));
+fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<Skip> {
+    if let [word, rest @ ..] = experiment.definition.not_built.as_slice() {
+        return Some(Skip::NotBuilt {
+            word: word.clone(),
+            more: rest.len(),
+        });
     }
     if experiment.definition.argv.is_empty() {
-        return Some("it has no command".to_owned());
+        return Some(Skip::NoCommand);
     }
     if wanted.resume {
         if experiment.definition.checkpoint.is_empty() {
-            return Some("it names no `checkpoint` to go on from".to_owned());
+            return Some(Skip::NoCheckpoint);
         }
         if earlier(experiment).is_none() {
-            return Some("no run of it was ever started: nothing to go on from".to_owned());
+            return Some(Skip::NeverStarted);
         }
     }
     if let (Some(live), false) = (experiment.live().next(), wanted.restart) {
@@ -100,7 +169,7 @@ fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<String> {
     let newest = experiment.newest()?;
     match newest.phase() {
         Phase::Finished | Phase::Lost if !wanted.restart => {
-            return Some(newest.phase().word().to_owned());
+            return Some(Skip::Ended(newest.phase()));
         }
         Phase::Finished
         | Phase::Lost
@@ -122,25 +191,20 @@ fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<String> {
 }
 
 /// Names the live run where it is not the newest one.
-fn still_live(experiment: &Experiment, live: &Run) -> String {
-    let word = live.phase().word();
+fn still_live(experiment: &Experiment, live: &Run) -> Skip {
     let newest = experiment.newest().map(|run| run.made.id);
-    if newest == Some(live.made.id) {
-        return word.to_owned();
+    Skip::Live {
+        phase: live.phase(),
+        earlier: Some(live.made.id).filter(|id| newest != Some(*id)),
     }
-    format!("{word}: {} has not ended yet", live.made.id)
 }
 
 /// The refusal beside a lost run; a run that is certainly over does not matter.
-fn lost(run: &Run, abandon: bool) -> Option<String> {
-    if abandon || !run.in_doubt() {
-        return None;
-    }
-    Some(format!(
-        "lost: {} may still run on {} beside a new one; --abandon goes on",
-        run.made.id,
-        run.node_word()
-    ))
+fn lost(run: &Run, abandon: bool) -> Option<Skip> {
+    (!abandon && run.in_doubt()).then(|| Skip::InDoubt {
+        run: run.made.id,
+        node: run.node_word().to_owned(),
+    })
 }
 
 /// The rules of a new run: those of its definition, then those added by hand.

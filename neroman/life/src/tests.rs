@@ -278,11 +278,11 @@ fn ended(code: i32) -> Incarnation {
     }
 }
 
-fn skipped(plans: &[Plan]) -> Vec<&str> {
+fn skipped(plans: &[Plan]) -> Vec<String> {
     plans
         .iter()
         .filter_map(|plan| match plan {
-            Plan::Skip { why, .. } => Some(why.as_str()),
+            Plan::Skip { why, .. } => Some(why.to_string()),
             Plan::Run { .. } => None,
         })
         .collect()

@@ -41,6 +41,17 @@ pub enum Fault {
     Other,
 }
 
+/// Where a hint leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// To another step than `node connect`, or to none.
+    Nothing,
+    /// To `node connect`.
+    ToConnect,
+    /// To `node connect` in a terminal, where `ssh` asks.
+    InTerminal,
+}
+
 /// A failure on the way to one node.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", self.headline())]
@@ -327,6 +338,11 @@ impl SshError {
     /// The next step for the user.
     pub fn hint(&self) -> Option<String> {
         self.trouble.hint(&self.node, &self.address)
+    }
+
+    /// Whether the hint leads to `node connect`.
+    pub fn asks(&self) -> Asks {
+        self.trouble.asks()
     }
 
     fn headline(&self) -> String {

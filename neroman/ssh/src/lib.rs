@@ -29,7 +29,7 @@ mod run;
 mod settings;
 mod ssh;
 
-pub use error::{Fault, SshError, Trouble};
+pub use error::{Asks, Fault, SshError, Trouble};
 pub use host::Host;
 pub use pipe::Pipe;
 pub use quote::quoted;

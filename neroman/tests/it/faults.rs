@@ -17,6 +17,7 @@ fn a_failure_of_the_daemon_is_shown_with_its_exit_code() {
             hint_names: true,
             exit_code,
             report: "  crashde\n  ^^^^^^^\n".into(),
+            ..Failure::default()
         };
         let details = failure.encode_to_vec().into();
         let fake = Fake::new(Answers {

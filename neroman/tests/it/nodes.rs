@@ -162,7 +162,7 @@ fn connect_runs_what_the_daemon_says_in_this_terminal() {
 
 #[test]
 fn without_a_terminal_the_daemon_says_why_the_way_does_not_open() {
-    let closed = |hint: &str| Answers {
+    let closed = |hint: &str, remedy: Remedy| Answers {
         login: NodeLoginReply {
             argv: ["/bin/sh", "-c", "echo denied >&2; exit 255"]
                 .map(|word| word.as_bytes().to_vec())
@@ -173,12 +173,13 @@ fn without_a_terminal_the_daemon_says_why_the_way_does_not_open() {
             what: "node alpha does not answer".into(),
             causes: vec!["the host key has changed".into()],
             hint: hint.into(),
+            remedy: remedy.into(),
             exit_code: 4,
             ..Failure::default()
         }))],
         ..Answers::default()
     };
-    let fake = Fake::new(closed("forget the old key"));
+    let fake = Fake::new(closed("forget the old key", Remedy::Unspecified));
     let ran = fake.run(&["node", "connect", "alpha"]);
     assert_eq!(ran.code, Some(4), "{ran:?}");
     assert_eq!(
@@ -187,7 +188,10 @@ fn without_a_terminal_the_daemon_says_why_the_way_does_not_open() {
          hint: forget the old key\n"
     );
     assert_eq!(fake.requests(), ["node_login alpha", "node_connect alpha"]);
-    let fake = Fake::new(closed("`neroman node connect alpha` asks in the terminal"));
+    let fake = Fake::new(closed(
+        "`neroman node connect alpha` asks in the terminal",
+        Remedy::Terminal,
+    ));
     let ran = fake.run(&["node", "connect", "alpha"]);
     assert!(
         ran.err
@@ -212,14 +216,20 @@ fn a_bad_value_of_a_verbs_verb_leads_to_its_help() {
 
 #[test]
 fn giving_a_node_up_needs_a_yes() {
-    let one = |experiment, outcome: &str| node_gone_reply::One {
+    use node_gone_reply::Outcome;
+    let one = |experiment, became: Outcome, outcome: &str| node_gone_reply::One {
         experiment,
         run: 1,
         outcome: outcome.into(),
+        became: became.into(),
     };
     let fake = Fake::new(Answers {
         gone: NodeGoneReply {
-            runs: vec![one(3, "lost"), one(4, "moved"), one(5, "lost")],
+            runs: vec![
+                one(3, Outcome::Lost, "lost"),
+                one(4, Outcome::Moved, "moved"),
+                one(5, Outcome::Lost, "lost"),
+            ],
             ..NodeGoneReply::default()
         },
         ..Answers::default()

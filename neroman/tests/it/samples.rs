@@ -134,6 +134,10 @@ pub fn rule(experiment: u64) -> RuleState {
         last_values: "runtime 7201, error_rate 0.41".into(),
         last_fired_ms: 1_700_000_002_000,
         bound: vec!["errorrate → error_rate".into()],
+        names: vec![rule_state::Bound {
+            written: "errorrate".into(),
+            exact: "error_rate".into(),
+        }],
         problem: String::new(),
     }
 }
@@ -228,20 +232,26 @@ pub fn series() -> MetricsReply {
 }
 
 pub fn started() -> StartReply {
-    let one = |id: u64, run: u32, skipped: &str| start_reply::One {
+    let one = |id: u64, run: u32, label: &str, skipped: &str| start_reply::One {
         experiment: id,
         name: format!("e{id}"),
         run,
         skipped: skipped.into(),
+        skipped_as: label.into(),
     };
     StartReply {
         experiments: vec![
-            one(1, 1, ""),
-            one(2, 3, ""),
-            one(3, 0, "running"),
-            one(4, 0, "running"),
-            one(5, 0, "finished"),
-            one(6, 0, "not built yet: script (neronet.yaml:3:5)"),
+            one(1, 1, "", ""),
+            one(2, 3, "", ""),
+            one(3, 0, "running", "running"),
+            one(4, 0, "running", "running"),
+            one(5, 0, "finished", "finished"),
+            one(
+                6,
+                0,
+                "not built yet",
+                "not built yet: script (neronet.yaml:3:5)",
+            ),
         ],
         notes: vec!["2: lr 0.01 → 0.003".into()],
         folders: vec![taken()],
@@ -259,16 +269,21 @@ pub fn taken() -> FolderTaken {
 }
 
 pub fn removed() -> RemoveReply {
-    let one = |id: u64, skipped: &str| remove_reply::One {
+    let one = |id: u64, label: &str, skipped: &str| remove_reply::One {
         experiment: id,
         name: format!("exp-{id}"),
         skipped: skipped.into(),
+        skipped_as: label.into(),
     };
     RemoveReply {
         experiments: vec![
-            one(1, ""),
-            one(2, ""),
-            one(3, "running: 3.1 has not ended; `neroman abort 3.1` ends it"),
+            one(1, "", ""),
+            one(2, "", ""),
+            one(
+                3,
+                "running",
+                "running: 3.1 has not ended; `neroman abort 3.1` ends it",
+            ),
         ],
         notes: Vec::new(),
         explicit: true,
@@ -276,19 +291,21 @@ pub fn removed() -> RemoveReply {
 }
 
 pub fn aborted(explicit: bool) -> AbortReply {
-    let one = |id: u64, outcome: &str, why: &str| abort_reply::One {
+    use abort_reply::Outcome;
+    let one = |id: u64, became: Outcome, outcome: &str, why: &str| abort_reply::One {
         experiment: id,
         name: format!("e{id}"),
         run: 1,
         outcome: outcome.into(),
         why: why.into(),
+        became: became.into(),
     };
     AbortReply {
         experiments: vec![
-            one(1, "asked", ""),
-            one(2, "asked", ""),
-            one(3, "taken away", ""),
-            one(4, "skipped", "finished"),
+            one(1, Outcome::Asked, "asked", ""),
+            one(2, Outcome::Asked, "asked", ""),
+            one(3, Outcome::TakenAway, "taken away", ""),
+            one(4, Outcome::Skipped, "skipped", "finished"),
         ],
         notes: Vec::new(),
         explicit,

@@ -28,6 +28,8 @@ pub use place::{Placer, Placing};
 
 struct No {
     why: String,
+    /// The same without the name of this node, where it begins with that.
+    lacks: String,
     hint: &'static str,
     /// Whether the same run may be accepted later.
     later: bool,
@@ -53,6 +55,7 @@ impl No {
             later: self.later,
             only_here: self.here && !self.later,
             unknown_run: self.unknown,
+            lacks: self.lacks,
         }
     }
 }
@@ -60,10 +63,20 @@ impl No {
 fn no(why: impl Into<String>, hint: &'static str) -> No {
     No {
         why: why.into(),
+        lacks: String::new(),
         hint,
         later: false,
         here: false,
         unknown: false,
+    }
+}
+
+/// The refusal because this node lacks something.
+fn lacks(node: &str, lacks: String, hint: &'static str) -> No {
+    No {
+        why: format!("node {node}: {lacks}"),
+        lacks,
+        ..no("", hint)
     }
 }
 

@@ -3,13 +3,15 @@
 //! why it is left out.
 
 use std::ffi::CStr;
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use nero_model::safe::Safe;
-use nero_wire::v1::{FileEntry, ListFilesReply};
+use nero_wire::v1::{self, FileEntry, ListFilesReply};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
+use rustix::io::Errno;
 
 use super::glob::{Glob, State};
 use super::{is_dots, open_folder};
@@ -33,7 +35,7 @@ struct Walk<'a> {
 /// The matching entries, with links apart.
 #[derive(Debug)]
 pub struct Listing {
-    /// Files, and entries that are left out (links, too).
+    /// Files, and what is left out besides links.
     pub reply: ListFilesReply,
     /// Links that match.
     pub links: Vec<String>,
@@ -46,10 +48,16 @@ pub struct Listing {
 /// # Errors
 /// When the folder itself cannot be opened.
 pub fn list(work: &Path, patterns: &[String]) -> io::Result<ListFilesReply> {
-    walk(work, patterns).map(|listing| listing.reply)
+    let Listing {
+        mut reply, links, ..
+    } = walk(work, patterns)?;
+    for path in &links {
+        leave_out(&mut reply, path, &LeftOut::Link);
+    }
+    Ok(reply)
 }
 
-/// As [`list`], with the links that match.
+/// As [`list`], with the links that match apart.
 ///
 /// # Errors
 /// As [`list`].
@@ -63,10 +71,7 @@ pub fn walk(work: &Path, patterns: &[String]) -> io::Result<Listing> {
     for (index, pattern) in (0..).zip(patterns) {
         match Glob::new(pattern) {
             Some(glob) => globs.push((index, glob)),
-            None => reply.left_out.push(format!(
-                "{} (not a pattern within the folder)",
-                Safe::line(pattern)
-            )),
+            None => leave_out(&mut reply, pattern, &LeftOut::NoPattern),
         }
     }
     let states: Vec<State> = globs.iter().map(|(_, glob)| glob.start()).collect();
@@ -93,7 +98,7 @@ impl Walk<'_> {
     fn folder(&mut self, folder: OwnedFd, prefix: &str, states: &[State], depth: usize) {
         let mut entries = match Dir::read_from(&folder) {
             Ok(entries) => entries,
-            Err(error) => return self.leave_out(prefix, &io::Error::from(error).to_string()),
+            Err(error) => return self.leave_out(prefix, &LeftOut::Unreadable(error)),
         };
         while let Some(entry) = entries.read() {
             if self.full {
@@ -107,7 +112,7 @@ impl Walk<'_> {
             self.seen += 1;
             if self.seen > config::LIST_ENTRIES_MAX {
                 self.full = true;
-                self.leave_out(prefix, "too many entries: the rest is not listed");
+                self.leave_out(prefix, &LeftOut::Entries);
                 return;
             }
             self.entry(&folder, name, prefix, states, depth);
@@ -143,7 +148,7 @@ impl Walk<'_> {
             Ok(name) => format!("{prefix}{name}"),
             Err(_) => {
                 let shown = format!("{prefix}{}", Safe::line(bytes));
-                return self.leave_out(&shown, "its name is not UTF-8");
+                return self.leave_out(&shown, &LeftOut::Name);
             }
         };
         // It vanished after the listing: as if it had never existed.
@@ -153,22 +158,20 @@ impl Walk<'_> {
         match FileType::from_raw_mode(found.st_mode) {
             FileType::Directory if !alive => {}
             FileType::Directory if depth >= DEPTH_MAX => {
-                self.leave_out(&path, "too deep");
+                self.leave_out(&path, &LeftOut::Depth);
             }
             FileType::Directory => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 match openat(folder, name, flags, Mode::empty()) {
                     Ok(below) => self.folder(below, &format!("{path}/"), &after, depth + 1),
-                    Err(error) => {
-                        self.leave_out(&path, &io::Error::from(error).to_string());
-                    }
+                    Err(error) => self.leave_out(&path, &LeftOut::Unreadable(error)),
                 }
             }
             FileType::RegularFile if matched => self.file(path, &found, fits),
-            kind if matched => {
-                self.leave_out(&path, what(kind));
-                self.link(kind, path);
-            }
+            kind if matched => match LeftOut::of(kind) {
+                LeftOut::Link => self.link(path),
+                why => self.leave_out(&path, &why),
+            },
             _ => {}
         }
     }
@@ -177,31 +180,106 @@ impl Walk<'_> {
         self.bytes += path.len() + 40 + 2 * globs.len();
         if self.bytes > REPLY_BYTES_MAX {
             self.full = true;
-            self.leave_out(&path, "too many files: the rest is not listed");
+            self.leave_out(&path, &LeftOut::Files);
             return;
         }
         self.reply.files.push(file_entry(path, found, globs));
     }
 
-    fn link(&mut self, kind: FileType, path: String) {
+    fn link(&mut self, path: String) {
         self.bytes += path.len();
-        if kind != FileType::Symlink {
-            return;
-        }
         if self.bytes > REPLY_BYTES_MAX {
             self.full = true;
+            self.leave_out(&path, &LeftOut::Link);
         } else {
             self.links.push(path);
         }
     }
 
-    fn leave_out(&mut self, path: &str, why: &str) {
-        let path = path.strip_suffix('/').unwrap_or(path);
-        if self.reply.left_out.len() < config::LIST_LEFT_OUT_MAX {
-            self.reply
-                .left_out
-                .push(format!("{} ({why})", Safe::line(path)));
+    fn leave_out(&mut self, path: &str, why: &LeftOut) {
+        leave_out(&mut self.reply, path, why);
+    }
+}
+
+/// Why something is not listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeftOut {
+    Link,
+    Pipe,
+    Socket,
+    Device,
+    /// No regular file, and none of these.
+    Irregular,
+    /// A pattern that leads out of the folder.
+    NoPattern,
+    /// Its name is not UTF-8.
+    Name,
+    /// A folder deeper than any that is entered.
+    Depth,
+    /// The folder's further entries are too many.
+    Entries,
+    /// It and the further files are too many.
+    Files,
+    /// A folder that cannot be read.
+    Unreadable(Errno),
+}
+
+impl LeftOut {
+    /// Why an entry that is neither a file nor a folder is left out.
+    fn of(kind: FileType) -> Self {
+        match kind {
+            FileType::Symlink => Self::Link,
+            FileType::Fifo => Self::Pipe,
+            FileType::Socket => Self::Socket,
+            FileType::CharacterDevice | FileType::BlockDevice => Self::Device,
+            _ => Self::Irregular,
         }
+    }
+}
+
+impl From<LeftOut> for v1::LeftOut {
+    fn from(why: LeftOut) -> Self {
+        match why {
+            LeftOut::Link => Self::Link,
+            LeftOut::Pipe => Self::Pipe,
+            LeftOut::Socket => Self::Socket,
+            LeftOut::Device => Self::Device,
+            LeftOut::Irregular => Self::Irregular,
+            LeftOut::NoPattern => Self::NoPattern,
+            LeftOut::Name => Self::Name,
+            LeftOut::Depth => Self::Depth,
+            LeftOut::Entries => Self::Entries,
+            LeftOut::Files => Self::Files,
+            LeftOut::Unreadable(_) => Self::Unreadable,
+        }
+    }
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Link => "a link",
+            Self::Pipe => "a pipe",
+            Self::Socket => "a socket",
+            Self::Device => "a device",
+            Self::Irregular => "not a regular file",
+            Self::NoPattern => "not a pattern within the folder",
+            Self::Name => "its name is not UTF-8",
+            Self::Depth => "too deep",
+            Self::Entries => "too many entries: the rest is not listed",
+            Self::Files => "too many files: the rest is not listed",
+            Self::Unreadable(error) => return io::Error::from(*error).fmt(f),
+        })
+    }
+}
+
+/// Names what is left out of a list, once.
+pub(super) fn leave_out(reply: &mut ListFilesReply, path: &str, why: &LeftOut) {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let line = format!("{} ({why})", Safe::line(path));
+    if reply.left_out.len() < config::LIST_LEFT_OUT_MAX && !reply.left_out.contains(&line) {
+        reply.left_out.push(line);
+        reply.left_out_as.push(v1::LeftOut::from(*why).into());
     }
 }
 
@@ -218,16 +296,6 @@ pub(super) fn file_entry(path: String, found: &Stat, globs: Vec<u32>) -> FileEnt
         globs,
         executable: Mode::from_raw_mode(found.st_mode).contains(Mode::XUSR),
         made: false,
-    }
-}
-
-fn what(kind: FileType) -> &'static str {
-    match kind {
-        FileType::Symlink => "a link",
-        FileType::Fifo => "a pipe",
-        FileType::Socket => "a socket",
-        FileType::CharacterDevice | FileType::BlockDevice => "a device",
-        _ => "not a regular file",
     }
 }
 

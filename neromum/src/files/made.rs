@@ -14,7 +14,7 @@ use nero_wire::v1::{LinkEntry, ListFilesReply, RunSpec, Tree, TreeEntry};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat, utimensat};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
-use super::list::{DEPTH_MAX, Listing, REPLY_BYTES_MAX, file_entry};
+use super::list::{DEPTH_MAX, LeftOut, Listing, REPLY_BYTES_MAX, file_entry, leave_out};
 use super::{is_dots, link_below, open_below, open_folder};
 use crate::config;
 use crate::staging::{store::Store, tree};
@@ -202,11 +202,6 @@ pub fn complete(listing: Listing, work: &Path, code: &Code) -> io::Result<ListFi
         full: _,
     } = listing;
     let folder = open_folder(work)?;
-    let shown: Vec<String> = links
-        .iter()
-        .map(|path| format!("{} (a link)", Safe::line(path)))
-        .collect();
-    reply.left_out.retain(|line| !shown.contains(line));
     reply.made_told = true;
     let listed = reply.files.iter().enumerate();
     let listed = listed.map(|(at, entry)| (entry.path.clone(), at)).collect();
@@ -243,7 +238,7 @@ impl Walk<'_> {
     fn folder(&mut self, folder: OwnedFd, prefix: &str, depth: usize) {
         let mut entries = match Dir::read_from(&folder) {
             Ok(entries) => entries,
-            Err(error) => return self.leave_out(prefix, &io::Error::from(error).to_string()),
+            Err(error) => return self.leave_out(prefix, &LeftOut::Unreadable(error)),
         };
         while let Some(entry) = entries.read() {
             if self.reply.made_cut {
@@ -261,7 +256,7 @@ impl Walk<'_> {
             }
             let Ok(text) = name.to_str() else {
                 let shown = format!("{prefix}{}", Safe::line(name.to_bytes()));
-                self.leave_out(&shown, "its name is not UTF-8");
+                self.leave_out(&shown, &LeftOut::Name);
                 continue;
             };
             let path = format!("{prefix}{text}");
@@ -270,10 +265,10 @@ impl Walk<'_> {
                 continue;
             };
             match FileType::from_raw_mode(found.st_mode) {
-                FileType::Directory if depth >= DEPTH_MAX => self.leave_out(&path, "too deep"),
+                FileType::Directory if depth >= DEPTH_MAX => self.leave_out(&path, &LeftOut::Depth),
                 FileType::Directory => match openat(&folder, name, through(), Mode::empty()) {
                     Ok(below) => self.folder(below, &format!("{path}/"), depth + 1),
-                    Err(error) => self.leave_out(&path, &io::Error::from(error).to_string()),
+                    Err(error) => self.leave_out(&path, &LeftOut::Unreadable(error)),
                 },
                 FileType::RegularFile => self.file(path, &found),
                 FileType::Symlink => self.link(&path, false),
@@ -303,7 +298,7 @@ impl Walk<'_> {
             return;
         };
         let Ok(target) = target.into_string() else {
-            return self.leave_out(path, "a link");
+            return self.leave_out(path, &LeftOut::Link);
         };
         if !self.code.has_link(path, &target) && self.takes(path.len() + target.len() + 40) {
             let path = path.to_owned();
@@ -318,13 +313,8 @@ impl Walk<'_> {
         !self.reply.made_cut
     }
 
-    fn leave_out(&mut self, path: &str, why: &str) {
-        let path = path.strip_suffix('/').unwrap_or(path);
-        let line = format!("{} ({why})", Safe::line(path));
-        let room = self.reply.left_out.len() < config::LIST_LEFT_OUT_MAX;
-        if room && !self.reply.left_out.contains(&line) {
-            self.reply.left_out.push(line);
-        }
+    fn leave_out(&mut self, path: &str, why: &LeftOut) {
+        leave_out(&mut self.reply, path, why);
     }
 }
 

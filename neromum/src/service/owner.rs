@@ -13,6 +13,7 @@ use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::v1::Owner;
 use nero_model::paths::NodePaths;
 use nero_model::safe::Safe;
+use nero_wire::hello;
 use nero_wire::v1::Hello;
 use tonic::Status;
 
@@ -95,7 +96,7 @@ fn settle(path: &Path, tenure: u64, host: String) -> Result<(), Status> {
 
 fn taken_over(owner: &Owner) -> Status {
     // neroman stores this text, so it has a date: an age would soon be wrong.
-    Status::failed_precondition(format!(
+    hello::taken_over(format!(
         "this node's runs were taken over by {} at {} UTC",
         Safe::line(&owner.host),
         utc(owner.since_ms),
@@ -192,7 +193,9 @@ mod tests {
         greet(2, "laptop").unwrap();
         greet(2, "laptop").unwrap();
         for (tenure, host) in [(2, "other"), (1, "laptop"), (0, "laptop")] {
-            assert!(text(greet(tenure, host)).contains("taken over by laptop"));
+            let refused = greet(tenure, host);
+            assert!(refused.as_ref().is_err_and(hello::is_taken_over));
+            assert!(text(refused).contains("taken over by laptop"));
         }
         greet(3, "ot\u{1b}her").unwrap();
         let refused = text(greet(2, "laptop"));
@@ -204,6 +207,8 @@ mod tests {
         // neroman stores the text and shows it later, so it must not change.
         assert_eq!(text(greet(2, "laptop")), refused);
         fs::write(&path, "rubbish").unwrap();
-        assert!(text(greet(9, "x")).contains("cannot tell whose"));
+        let refused = greet(9, "x");
+        assert!(!refused.as_ref().is_err_and(hello::is_taken_over));
+        assert!(text(refused).contains("cannot tell whose"));
     }
 }

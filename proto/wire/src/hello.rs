@@ -3,7 +3,10 @@
 use nero_model::safe::Safe;
 use nero_model::{DeploymentId, PROTOCOL_HIGHEST, PROTOCOL_LOWEST, VERSION};
 
-use crate::v1::{Hello, Role};
+use prost::Message as _;
+use tonic::{Code, Status};
+
+use crate::v1::{GreetRefusal, Hello, Role, greet_refusal};
 
 /// A neromum that knows `CancelRequest.recall`; to an earlier one it is an
 /// abort.
@@ -29,6 +32,20 @@ pub fn gives(cpus: Option<f64>, memory_bytes: Option<u64>, min_free_bytes: u64) 
 pub fn gives_otherwise(hello: &Hello, gives: &str) -> bool {
     let mut said = hello.capabilities.iter();
     said.any(|word| word.starts_with(GIVES) && word != gives)
+}
+
+/// The refusal of a greeting because another machine took the deployment over.
+pub fn taken_over(message: impl Into<String>) -> Status {
+    let why = greet_refusal::Why::TakenOver.into();
+    let details = GreetRefusal { why }.encode_to_vec();
+    Status::with_details(Code::FailedPrecondition, message, details.into())
+}
+
+/// Whether a greeting was refused because another machine took the deployment over. A
+/// neromum of an earlier build gives the reason as text alone.
+pub fn is_taken_over(refused: &Status) -> bool {
+    GreetRefusal::decode(refused.details())
+        .is_ok_and(|refusal| refusal.why() == greet_refusal::Why::TakenOver)
 }
 
 /// Reason why we cannot speak to a peer.

@@ -1,8 +1,9 @@
 //! `abort SEL`: ends live runs and takes queued ones away. With more than one
 //! experiment it lists them and asks; it aborts exactly the listed ones.
 
+use nero_model::safe::Safe;
 use nero_views::{json, text};
-use nero_wire::v1::abort_reply::One;
+use nero_wire::v1::abort_reply::{One, Outcome};
 use nero_wire::v1::{AbortReply, AbortRequest, Selection};
 use serde_json::{Value, json};
 
@@ -71,29 +72,22 @@ pub fn touched(reply: &AbortReply) -> Vec<(u64, String)> {
     reply
         .experiments
         .iter()
-        .filter(|one| one.outcome != "skipped")
+        .filter(|one| one.became() != Outcome::Skipped)
         .map(|one| (one.experiment, one.name.clone()))
         .collect()
 }
 
 /// The lines for eyes.
 pub fn as_text(reply: &AbortReply, dry_run: bool) -> String {
-    let with = |outcome: &str| {
-        reply
-            .experiments
-            .iter()
-            .filter(|one| one.outcome == outcome)
-            .count()
+    let with = |outcome: Outcome| {
+        let those = reply.experiments.iter();
+        those.filter(move |one| one.became() == outcome)
     };
-    let skipped = reply
-        .experiments
-        .iter()
-        .filter(|one| one.outcome == "skipped")
-        .map(|one| (one.experiment, one.why.as_str()));
+    let skipped = with(Outcome::Skipped).map(|one| (one.experiment, "", &*one.why));
     let (mut text, short) = skips(skipped);
     let begin = if dry_run { "would abort" } else { "aborted" };
     let unconfirmed = unconfirmed(reply);
-    let confirmed = with("asked") - unconfirmed.len();
+    let confirmed = with(Outcome::Asked).count() - unconfirmed.len();
     if unconfirmed.is_empty() || confirmed > 0 {
         text.push_str(&format!("{begin} {confirmed}"));
     }
@@ -101,10 +95,10 @@ pub fn as_text(reply: &AbortReply, dry_run: bool) -> String {
         let between = if confirmed > 0 { " · " } else { "" };
         text.push_str(&format!("{between}asked {}", unconfirmed.len()));
     }
-    for outcome in ["taken away", "given up"] {
-        let count = with(outcome);
-        if count > 0 {
-            text.push_str(&format!(" · {outcome} {count}"));
+    // An older daemon gives the word alone.
+    for outcome in [Outcome::TakenAway, Outcome::GivenUp, Outcome::Unspecified] {
+        for (count, word) in text::count(with(outcome).map(|one| &*one.outcome)) {
+            text.push_str(&format!(" · {} {count}", Safe::line(&word)));
         }
     }
     if !short.is_empty() {
@@ -126,7 +120,7 @@ pub fn as_text(reply: &AbortReply, dry_run: bool) -> String {
 
 /// Runs that were told to end and whose nodes have not confirmed it.
 fn unconfirmed(reply: &AbortReply) -> Vec<&One> {
-    let asked = |one: &&One| one.outcome == "asked" && !one.why.is_empty();
+    let asked = |one: &&One| one.became() == Outcome::Asked && !one.why.is_empty();
     reply.experiments.iter().filter(asked).collect()
 }
 

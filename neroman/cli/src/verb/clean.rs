@@ -173,7 +173,7 @@ fn as_text(reply: &CleanAskReply, dry_run: bool) -> String {
         .runs
         .iter()
         .filter(|one| !one.skipped.is_empty())
-        .map(|one| (one.experiment, one.skipped.as_str()));
+        .map(|one| (one.experiment, &*one.skipped_as, &*one.skipped));
     let (mut said, short) = skips(skipped);
     let lost = going(reply).filter(|one| one.not_home_files > 0);
     for one in lost {

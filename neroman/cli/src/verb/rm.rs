@@ -81,7 +81,8 @@ fn as_text(reply: &RemoveReply, args: &Remove) -> String {
         .experiments
         .iter()
         .filter(|one| !one.skipped.is_empty());
-    let (mut text, short) = skips(skipped.map(|one| (one.experiment, one.skipped.as_str())));
+    let (mut text, short) =
+        skips(skipped.map(|one| (one.experiment, &*one.skipped_as, &*one.skipped)));
     let ids: Vec<u64> = touched(reply).iter().map(|(id, _)| *id).collect();
     let done = match (args.undo, args.dry_run) {
         (false, false) => "removed",

@@ -196,18 +196,17 @@ fn row(those: &[&RuleState], with_experiments: bool) -> Vec<Cell> {
     let state = those[0];
     let rule = state.rule.clone().unwrap_or_default();
     let last = those.iter().map(|state| state.last_fired_ms).max();
-    let notes: Vec<&str> = state
-        .bound
-        .iter()
-        .map(String::as_str)
-        .filter(|bound| {
-            bound
-                .split_once(" → ")
-                .is_none_or(|(one, other)| one != other)
-        })
-        .chain([state.problem.as_str(), rule.origin.as_str()])
-        .filter(|text| !text.is_empty())
+    let names = state.names.iter();
+    let mut notes: Vec<String> = names
+        .filter(|name| name.written != name.exact)
+        .map(|name| format!("{} → {}", name.written, name.exact))
         .collect();
+    if state.names.is_empty() {
+        // An older daemon.
+        notes.clone_from(&state.bound);
+    }
+    notes.extend([state.problem.clone(), rule.origin.clone()]);
+    notes.retain(|note| !note.is_empty());
     let mut row = vec![
         Cell::right(&rule.id.to_string()),
         Cell::text(&rule.action),

@@ -123,7 +123,7 @@ pub fn as_text(reply: &StartReply, dry_run: bool, verb: &str) -> String {
         (_, false) => "started",
         (_, true) => "would start",
     };
-    let (long, short) = skips(skipped.map(|one| (one.experiment, one.skipped.as_str())));
+    let (long, short) = skips(skipped.map(|one| (one.experiment, &*one.skipped_as, &*one.skipped)));
     text.push_str(&long);
     text.push_str(&format!("{done} {}", made.len()));
     if !short.is_empty() {
@@ -136,35 +136,37 @@ pub fn as_text(reply: &StartReply, dry_run: bool, verb: &str) -> String {
     text
 }
 
-/// Reasons for skipping: long ones as lines of their own, and the counts.
-pub fn skips<'a>(skipped: impl Iterator<Item = (u64, &'a str)>) -> (String, String) {
-    let mut groups: Vec<(&str, Vec<u64>)> = Vec::new();
-    for (id, why) in skipped {
-        match groups.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, ids)) => ids.push(id),
-            None => groups.push((why, vec![id])),
+/// Reasons for skipping, each with an id, its label and its text: those with more text
+/// than a label as lines of their own, and the counts by label. A reason without a label
+/// is its own if it is short.
+pub fn skips<'a>(skipped: impl Iterator<Item = (u64, &'a str, &'a str)>) -> (String, String) {
+    let mut groups: Vec<(&str, &str, Vec<u64>)> = Vec::new();
+    for (id, label, why) in skipped {
+        let is_short = why.chars().count() <= SHORT_REASON;
+        let label = match label {
+            "" if is_short => why,
+            "" => "for other reasons",
+            label => label,
+        };
+        let mut known = groups.iter_mut();
+        match known.find(|(one, other, _)| (*one, *other) == (label, why)) {
+            Some((_, _, ids)) => ids.push(id),
+            None => groups.push((label, why, vec![id])),
         }
     }
     let mut lines = String::new();
     let mut counts: Vec<(usize, String)> = Vec::new();
-    for (why, ids) in groups {
-        let head = why.split(": ").next().unwrap_or(why);
-        let is_long = head != why || why.chars().count() > SHORT_REASON;
-        if is_long {
+    for (label, why, ids) in groups {
+        if label != why {
             lines.push_str(&format!(
                 "skipped {}: {}\n",
                 text::ids(&ids),
                 nero_model::safe::Safe::line(why)
             ));
         }
-        let head = if head.chars().count() > SHORT_REASON {
-            "for other reasons"
-        } else {
-            head
-        };
-        match counts.iter_mut().find(|(_, known)| known == head) {
+        match counts.iter_mut().find(|(_, known)| known == label) {
             Some((count, _)) => *count += ids.len(),
-            None => counts.push((ids.len(), head.to_owned())),
+            None => counts.push((ids.len(), label.to_owned())),
         }
     }
     let counts = text::counted(&counts);

@@ -205,7 +205,7 @@ pub fn progress(ended: usize, live: u32) {
     let _ = write!(
         std::io::stderr().lock(),
         "\r\x1b[K{}, {live} live",
-        text::plural(ended, "run").replace("run", "ended run")
+        text::plural(ended, "ended run")
     );
 }
 

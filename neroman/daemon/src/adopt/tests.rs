@@ -153,5 +153,6 @@ fn what_has_no_code_here_gets_no_new_run() {
     let [start::Plan::Skip { why, .. }] = plan.as_slice() else {
         panic!("{plan:?}");
     };
-    assert!(why.contains("neroman add FOLDER"), "{why}");
+    assert_eq!(*why, start::Skip::NoSource);
+    assert!(why.to_string().contains("neroman add FOLDER"), "{why}");
 }

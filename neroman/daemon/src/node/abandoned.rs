@@ -53,7 +53,7 @@ pub(super) async fn end(
         });
         request.set_timeout(PATIENCE);
         if let Err(status) = client.cancel(request).await {
-            let failure = Failure::node("the node does not end runs").status(&status);
+            let failure = Failure::node_does("does not end runs").status(&status);
             if !cannot_now(&status) {
                 return Err(failure);
             }

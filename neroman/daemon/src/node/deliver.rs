@@ -232,7 +232,7 @@ impl Deliver {
                 recall: 0,
             });
             request.set_timeout(PATIENCE);
-            let failure = Failure::node("the node does not end runs");
+            let failure = Failure::node_does("does not end runs");
             let reply = match self.peer.client.cancel(request).await {
                 Ok(reply) => reply.into_inner(),
                 Err(status) => {
@@ -279,7 +279,7 @@ impl Deliver {
             // The run ended meanwhile; its end is on its way.
             Err(status) if ended_meanwhile(&status) => version,
             Err(status) => {
-                let failure = Failure::node("the node does not take rules");
+                let failure = Failure::node_does("does not take rules");
                 return self.refused(failure.status(&status), &status);
             }
         };

@@ -110,8 +110,8 @@ pub(super) fn checked(said: v1::NodeDescription) -> Result<v1::NodeDescription, 
 }
 
 fn cannot_be(what: &str, value: &dyn std::fmt::Display) -> Failure {
-    Failure::node(format!(
-        "the node describes itself with a number that cannot be: {what} is {value}"
+    Failure::node_does(format!(
+        "describes itself with a number that cannot be: {what} is {value}"
     ))
     .hint("its agent is of another version, or not ours: `neroman node doctor` looks at it")
 }

@@ -397,7 +397,6 @@ impl Driver {
         mut client: MumClient<Channel>,
         patience: Duration,
     ) -> Result<Described, Failure> {
-        let silent = "the node does not answer";
         let request = tonic::Request::new(v1::DescribeRequest {});
         let (asked, asked_ms) = (Instant::now(), self.settings.clock.now_ms());
         let asked_boot_ms = self.settings.clock.boot_ms();
@@ -407,7 +406,7 @@ impl Driver {
                 let within = patience.as_secs();
                 Failure::node(format!("it said nothing within {within} s"))
             })?
-            .map_err(|status| Failure::node(silent).status(&status))?
+            .map_err(|status| Failure::node_does("does not answer").status(&status))?
             .into_inner();
         let trip = asked.elapsed();
         let trip_ms = u64::try_from(trip.as_millis()).unwrap_or(u64::MAX);

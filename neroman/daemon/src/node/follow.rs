@@ -98,7 +98,7 @@ impl Follow {
             .follow(ReceiverStream::new(outbox))
             .await
             .map_err(|status| {
-                Failure::node("the node's journals cannot be followed").status(&status)
+                Failure::node_does("does not let its journals be followed").status(&status)
             })?
             .into_inner();
         let mut folded = Instant::now();
@@ -118,7 +118,7 @@ impl Follow {
             let mut next = Some(first);
             while let Some(event) = next {
                 let event = event
-                    .ok_or_else(|| Failure::node("the node ended the connection"))?
+                    .ok_or_else(|| Failure::node_does("ended the connection"))?
                     .map_err(|status| Failure::lost().status(&status))?;
                 batch.take(event);
                 let full = batch.events >= EVENTS_MAX || batch.bytes >= BYTES_MAX;

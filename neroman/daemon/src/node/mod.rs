@@ -218,13 +218,13 @@ impl Node {
         match (&known.failed, &known.transfer) {
             (Some(why), _) => {
                 let mut hint = why.hint_text().to_owned();
+                let remedy = why.remedied_by();
                 // Steps that the person took meanwhile are not visible here.
-                let told = ["node connect", "node take-over"];
-                if known.needs_person && !told.iter().any(|what| hint.contains(what)) {
+                if known.needs_person && remedy == v1::Remedy::Unspecified {
                     let join = if hint.is_empty() { "" } else { "; then " };
                     hint.push_str(&format!("{join}neroman node connect {}", self.name));
                 }
-                failure.because(why.to_string()).hint(hint)
+                failure.because(why.to_string()).hint(hint).remedy(remedy)
             }
             (None, Some(transfer)) => failure
                 .because(format!("{} is not done yet", transfer.what))

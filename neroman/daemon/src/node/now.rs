@@ -199,6 +199,12 @@ impl NodeNow {
     pub(crate) fn hint(&self) -> &str {
         self.failed.as_ref().map_or("", Failure::hint_text)
     }
+
+    /// The step to which that hint leads.
+    pub(crate) fn remedy(&self) -> v1::Remedy {
+        let failed = self.failed.as_ref();
+        failed.map_or(v1::Remedy::Unspecified, Failure::remedied_by)
+    }
 }
 
 /// The publisher of a driver's state.

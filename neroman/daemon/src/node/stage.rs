@@ -147,7 +147,7 @@ impl Stager {
             });
             request.set_timeout(PATIENCE);
             let reply = self.client.missing_blobs(request).await.map_err(|status| {
-                let failure = Failure::node("the node does not report which files it has");
+                let failure = Failure::node_does("does not report which files it has");
                 StageError::of_node(&status, failure.status(&status))
             })?;
             blobs.extend(lacking(reply.into_inner(), &sizes));

@@ -9,8 +9,9 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use nero_agents::{AgentError, AgentOptions, RemoteCancel};
 use nero_model::DeploymentId;
-use nero_ssh::{Host, SSH_VARIABLE, Ssh, SshError};
-use nero_wire::v1;
+use nero_ssh::{Asks, Host, SSH_VARIABLE, Ssh, SshError};
+use nero_wire::hello;
+use nero_wire::v1::{self, Remedy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
@@ -76,9 +77,6 @@ async fn answers(agent: &Path) -> io::Result<()> {
     stream.write_all(QUERY).await?;
     stream.read_u8().await.map(drop)
 }
-
-/// What an agent says to the neroman that its runs were taken from.
-const TAKEN_OVER: &str = "runs were taken over by";
 
 /// What all nodes elsewhere share. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -162,9 +160,19 @@ fn refused(error: &SshError) -> Unconnected {
 /// What failed on the way, with what to do.
 pub(crate) fn by_ssh(error: &SshError) -> Failure {
     let failure = Failure::node_error(error);
+    let failure = failure.remedy(remedy(error));
     match error.hint() {
         Some(hint) => failure.hint(as_used(&hint, &ssh_command())),
         None => failure,
+    }
+}
+
+/// The step to which the hint of an error of ssh leads.
+fn remedy(error: &SshError) -> Remedy {
+    match error.asks() {
+        Asks::Nothing => Remedy::Unspecified,
+        Asks::ToConnect => Remedy::Connect,
+        Asks::InTerminal => Remedy::Terminal,
     }
 }
 
@@ -269,18 +277,19 @@ impl RemoteAgent {
     fn not_started(&self, error: &AgentError) -> Unconnected {
         let failure = match error {
             // It names the node itself.
-            AgentError::Ssh(error) => Failure::node_error(error),
+            AgentError::Ssh(error) => Failure::node_error(error).remedy(remedy(error)),
             // The node's own words, without those of the protocol.
             AgentError::Greeting(status) => {
                 let what = format!("cannot use node {} ({})", self.name, self.address);
                 let failure = Failure::node(what).status(status);
-                if status.message().contains(TAKEN_OVER) {
-                    failure.hint(format!(
-                        "to have them back here: neroman node take-over {}",
-                        self.name
-                    ))
-                } else {
-                    failure
+                match hello::is_taken_over(status) {
+                    true => failure
+                        .hint(format!(
+                            "to have them back here: neroman node take-over {}",
+                            self.name
+                        ))
+                        .remedy(Remedy::TakeOver),
+                    false => failure,
                 }
             }
             AgentError::Transport(_) => Failure::lost().of(&self.name),

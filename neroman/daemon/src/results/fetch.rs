@@ -335,8 +335,8 @@ async fn stream(
         (Ok(()), Err(trouble)) => Err(trouble),
         // The receiver wants no more of this stream, or has all of it.
         (Ok(()), Ok(_)) if received.next == count || !received.changed.is_empty() => Ok(()),
-        (Ok(()), Ok(())) => Err(Trouble::Refused(Failure::failed(
-            "the node ended its answer before the last file",
+        (Ok(()), Ok(())) => Err(Trouble::Refused(Failure::node_errs(
+            "ended its answer before the last file",
         ))),
     };
     Ok((held, moving, (received, result)))
@@ -370,7 +370,7 @@ pub(super) async fn pump(
 
 /// The failure of a node that is silent although its connection exists.
 pub(super) fn silent() -> Trouble {
-    Trouble::Node(Failure::node("the node sends nothing more"))
+    Trouble::Node(Failure::node_does("sends nothing more"))
 }
 
 pub(super) async fn blocking<T: Send + 'static>(

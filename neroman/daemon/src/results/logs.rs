@@ -108,7 +108,7 @@ async fn tail(way: &Way, log: Log) -> Result<u64, Trouble> {
     while let Some(part) = next(&mut parts, log).await? {
         if data.len() as u64 + part.data.len() as u64 > most {
             return Err(Trouble::Refused(
-                Failure::failed("the node answers with something else")
+                Failure::node_errs("answers with something else")
                     .because(format!("{} is longer than was asked for", log.name())),
             ));
         }
@@ -277,7 +277,7 @@ impl Writing {
         let (mut at, mut travelled, mut looked) = (part.there, 0_u64, 0_u64);
         let most = limit(self.log);
         let refused = |why: String| {
-            Trouble::Refused(Failure::failed("the node answers with something else").because(why))
+            Trouble::Refused(Failure::node_errs("answers with something else").because(why))
         };
         for piece in parts {
             if piece.truncated {

@@ -270,7 +270,7 @@ pub(super) fn enough_room(folder: &Folder, bytes: u64, min_free: u64) -> Result<
 }
 
 fn refused(why: impl Into<String>) -> Trouble {
-    Trouble::Refused(Failure::failed("the node answers with something else").because(why))
+    Trouble::Refused(Failure::node_errs("answers with something else").because(why))
 }
 
 fn unwritten(folder: &Folder, want: &Wanted, error: &std::io::Error) -> Trouble {

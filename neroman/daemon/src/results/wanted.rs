@@ -21,16 +21,6 @@ const NOTE_BYTES_MAX: usize = 600;
 /// How much a file may have grown since it was listed.
 const GROWN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Entries that a node lists apart, without any content to miss.
-const NO_FILES: [&str; 6] = [
-    "(a link)",
-    "(a pipe)",
-    "(a socket)",
-    "(a device)",
-    "(not a regular file)",
-    "(not a pattern within the folder)",
-];
-
 /// A request for files of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ask {
@@ -419,9 +409,28 @@ fn was_here(name: &str, path: &Path, stamp: Stamp, folder: &mut Folder) -> bool 
 
 /// The least number of files that a list counts without naming them.
 pub(super) fn unlisted(list: &v1::ListFilesReply) -> u64 {
-    let is_file = |line: &&String| !NO_FILES.iter().any(|kind| line.ends_with(kind));
-    let apart = list.left_out.iter().filter(is_file).count();
+    let without = list.left_out_as().filter(|why| !hides_files(*why)).count();
+    let apart = list.left_out.len().saturating_sub(without);
     (apart + list.files.len().saturating_sub(FILES_MAX)) as u64
+}
+
+/// Whether what a node leaves out may have content to miss. An older node does not
+/// say why it leaves something out.
+fn hides_files(why: v1::LeftOut) -> bool {
+    match why {
+        v1::LeftOut::Link
+        | v1::LeftOut::Pipe
+        | v1::LeftOut::Socket
+        | v1::LeftOut::Device
+        | v1::LeftOut::Irregular
+        | v1::LeftOut::NoPattern => false,
+        v1::LeftOut::Unspecified
+        | v1::LeftOut::Name
+        | v1::LeftOut::Depth
+        | v1::LeftOut::Entries
+        | v1::LeftOut::Files
+        | v1::LeftOut::Unreadable => true,
+    }
 }
 
 /// The size limit of a file: the largest `most` of the globs that matched it; of
@@ -494,6 +503,9 @@ mod tests {
         let list = v1::ListFilesReply {
             files,
             left_out: vec!["pipe (a pipe)".to_owned(), "d (too deep)".to_owned()],
+            left_out_as: [v1::LeftOut::Pipe, v1::LeftOut::Depth]
+                .map(i32::from)
+                .to_vec(),
             ..v1::ListFilesReply::default()
         };
         let choice = choose(&list, &ask, &whose, &mut folder, &known, u64::MAX);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nero_model::{ExperimentId, RunId};
 use nero_wire::v1;
-use nero_wire::v1::abort_reply::One;
+use nero_wire::v1::abort_reply::{One, Outcome};
 
 use super::Man;
 use super::select::{self, Chosen};
@@ -72,7 +72,7 @@ impl Man {
     async fn confirm(&self, reply: &mut v1::AbortReply) {
         let mut state = self.ledger.watch();
         let deadline = tokio::time::Instant::now() + CONFIRMED_WITHIN;
-        let asked = |one: &One| one.outcome == "asked";
+        let asked = |one: &One| one.became() == Outcome::Asked;
         let id = |one: &One| RunId {
             experiment: ExperimentId(one.experiment),
             number: one.run,
@@ -133,14 +133,30 @@ fn unwritten(
         return Err(why);
     }
     for one in &mut decided.answer.experiments {
-        if matches!(one.outcome.as_str(), "taken away" | "given up") {
-            one.outcome = "skipped".to_owned();
-            one.why = "no space to write it down".to_owned();
+        match one.became() {
+            Outcome::TakenAway | Outcome::GivenUp => {
+                became(one, Outcome::Skipped);
+                one.why = "no space to write it down".to_owned();
+            }
+            Outcome::Unspecified | Outcome::Asked | Outcome::Skipped => {}
         }
     }
     let note = format!("{why}: sent to the nodes all the same");
     decided.answer.notes.push(note);
     Ok(decided)
+}
+
+/// Sets the outcome, and the word for it.
+fn became(one: &mut One, outcome: Outcome) {
+    one.set_became(outcome);
+    one.outcome = match outcome {
+        Outcome::Unspecified => "",
+        Outcome::Asked => "asked",
+        Outcome::TakenAway => "taken away",
+        Outcome::GivenUp => "given up",
+        Outcome::Skipped => "skipped",
+    }
+    .to_owned();
 }
 
 fn cancels(state: &State, chosen: &[Chosen], cancel: &Cancel) -> (Vec<One>, Vec<Change>) {
@@ -150,17 +166,19 @@ fn cancels(state: &State, chosen: &[Chosen], cancel: &Cancel) -> (Vec<One>, Vec<
         let Some(experiment) = state.experiment(chosen.id) else {
             continue;
         };
-        let mut say = |run: u32, outcome: &str, why: String| {
-            ones.push(One {
+        let mut say = |run: u32, outcome: Outcome, why: String| {
+            let mut one = One {
                 experiment: chosen.id.0,
                 name: experiment.definition.name.clone(),
                 run,
-                outcome: outcome.to_owned(),
                 why,
-            });
+                ..One::default()
+            };
+            became(&mut one, outcome);
+            ones.push(one);
         };
         if chosen.of(experiment).is_none() {
-            say(0, "skipped", "defined".to_owned());
+            say(0, Outcome::Skipped, "defined".to_owned());
             continue;
         }
         // A run that is being ended for a restart and the run that waits for
@@ -175,7 +193,7 @@ fn cancels(state: &State, chosen: &[Chosen], cancel: &Cancel) -> (Vec<One>, Vec<
         if live.is_empty() {
             let word = chosen.of(experiment).map_or("", |run| run.phase().word());
             let number = chosen.of(experiment).map_or(0, |run| run.made.id.number);
-            say(number, "skipped", word.to_owned());
+            say(number, Outcome::Skipped, word.to_owned());
         }
         for run in live {
             let number = run.made.id.number;
@@ -183,10 +201,10 @@ fn cancels(state: &State, chosen: &[Chosen], cancel: &Cancel) -> (Vec<One>, Vec<
             let inputs = [(run.made.id, input)];
             changes.extend(Late::Never.steps(state, &inputs, cancel.asked_ms));
             match abort::comes_to(run) {
-                CancelOutcome::Asked => say(number, "asked", String::new()),
-                CancelOutcome::TakenAway => say(number, "taken away", String::new()),
-                CancelOutcome::GivenUp => say(number, "given up", String::new()),
-                CancelOutcome::Skipped(why) => say(number, "skipped", why),
+                CancelOutcome::Asked => say(number, Outcome::Asked, String::new()),
+                CancelOutcome::TakenAway => say(number, Outcome::TakenAway, String::new()),
+                CancelOutcome::GivenUp => say(number, Outcome::GivenUp, String::new()),
+                CancelOutcome::Skipped(why) => say(number, Outcome::Skipped, why),
             }
         }
     }

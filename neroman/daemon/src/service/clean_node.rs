@@ -70,6 +70,7 @@ impl Went {
         let one = self.places.get(token);
         if let Some(one) = one.and_then(|place| self.runs.get_mut(*place)) {
             one.skipped = why;
+            one.skipped_as.clear();
         }
     }
 
@@ -166,6 +167,10 @@ impl Man {
                 run: run.id.number,
                 node: node.to_owned(),
                 bytes: sizes.get(&run.token).copied().unwrap_or(0),
+                skipped_as: match &why {
+                    Some(_) if !lost.is_empty() => "not home as it is there".to_owned(),
+                    Some(_) | None => String::new(),
+                },
                 skipped: why.clone().unwrap_or_default(),
                 not_home: names(&lost),
                 not_home_files: (lost.files.len() + lost.others.len()) as u64,
@@ -329,7 +334,7 @@ async fn take_away(
     let mut reply = client
         .clean(request)
         .await
-        .map_err(|status| Failure::node("the node does not clean").status(&status))?
+        .map_err(|status| Failure::node_does("does not clean").status(&status))?
         .into_inner();
     reply.cleaned.retain(|token| asked.contains(token));
     if reply.freed_bytes > BYTES_MAX {
@@ -388,7 +393,7 @@ async fn sizes(client: &mut MumClient<Channel>) -> Result<HashMap<Vec<u8>, u64>,
     let usage = client
         .disk_usage(request)
         .await
-        .map_err(|status| Failure::node("the node does not report its disk usage").status(&status))?
+        .map_err(|status| Failure::node_does("does not report its disk usage").status(&status))?
         .into_inner();
     Ok(usage
         .runs

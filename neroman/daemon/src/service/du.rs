@@ -56,7 +56,7 @@ impl Man {
             let mut request = tonic::Request::new(v1::DiskUsageRequest { runs });
             request.set_timeout(PATIENCE);
             let said = client.disk_usage(request).await.map_err(|status| {
-                Failure::node("the node does not report its disk usage").status(&status)
+                Failure::node_does("does not report its disk usage").status(&status)
             })?;
             checked_usage(said.into_inner())
         };

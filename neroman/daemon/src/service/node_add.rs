@@ -250,13 +250,7 @@ pub(super) async fn examine(
     for finding in &mut findings {
         finding.text = plain_owned(std::mem::take(&mut finding.text));
     }
-    if let Some(offset) = clock_offset_ms {
-        let good = |finding: &v1::Finding| {
-            finding.what == "clock" && finding.level() == v1::finding::Level::Good
-        };
-        findings.retain(|finding| !good(finding));
-        findings.push(node_way::clock(offset));
-    }
+    findings.extend(clock_offset_ms.map(node_way::clock));
     findings
 }
 

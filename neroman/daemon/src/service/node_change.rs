@@ -157,6 +157,16 @@ fn elsewhere(config: &Config, word: &str, node: &str) -> bool {
         .is_ok_and(|target| target.nodes().iter().any(|other| other != node))
 }
 
+fn outcome_of(gone: gone::Gone) -> v1::node_gone_reply::Outcome {
+    use v1::node_gone_reply::Outcome;
+    match gone {
+        gone::Gone::Moved => Outcome::Moved,
+        gone::Gone::TakenAway => Outcome::TakenAway,
+        gone::Gone::Lost => Outcome::Lost,
+        gone::Gone::ResultsLost => Outcome::ResultsLost,
+    }
+}
+
 fn reply(told: &[(nero_model::RunId, gone::Gone)]) -> v1::NodeGoneReply {
     v1::NodeGoneReply {
         runs: told
@@ -164,7 +174,8 @@ fn reply(told: &[(nero_model::RunId, gone::Gone)]) -> v1::NodeGoneReply {
             .map(|(id, outcome)| v1::node_gone_reply::One {
                 experiment: id.experiment.0,
                 run: id.number,
-                outcome: outcome.word().to_owned(),
+                outcome: outcome.to_string(),
+                became: outcome_of(*outcome).into(),
             })
             .collect(),
         notes: Vec::new(),

@@ -314,12 +314,12 @@ async fn listed(channel: Channel, sink: &Sink<v1::NodeEvent>) -> Result<Vec<v1::
     let listed = tokio::time::timeout(LIST, list(channel, sink));
     listed
         .await
-        .map_err(|_| Failure::node("the node does not list its runs in time"))?
+        .map_err(|_| Failure::node_does("does not list its runs in time"))?
 }
 
 async fn list(channel: Channel, sink: &Sink<v1::NodeEvent>) -> Result<Vec<v1::RunSpec>, Failure> {
     let failed =
-        |status: tonic::Status| Failure::node("the node does not list its runs").status(&status);
+        |status: tonic::Status| Failure::node_does("does not list its runs").status(&status);
     let mut client =
         MumClient::new(channel).max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX);
     let mut folders = client
@@ -341,7 +341,7 @@ async fn list(channel: Channel, sink: &Sink<v1::NodeEvent>) -> Result<Vec<v1::Ru
             }
         }
         if specs.len() >= RUNS_MAX {
-            return Err(Failure::node("the node lists more runs than there can be"));
+            return Err(Failure::node_does("lists more runs than there can be"));
         }
     }
     Ok(specs)

@@ -64,6 +64,7 @@ impl Man {
             connected: now.connected(),
             why_not: now.why_not(),
             hint: now.hint().to_owned(),
+            remedy: now.remedy().into(),
             contact_ms: now.heard_ms().unwrap_or(0),
             unreachable_since_ms: now.since_ms.unwrap_or(0),
             needs_person: now.needs_person,

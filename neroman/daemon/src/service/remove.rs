@@ -60,6 +60,7 @@ fn hide(state: &State, ids: &[ExperimentId], undo: bool, now_ms: i64) -> (Vec<On
     for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
         let mut runs = experiment.runs.iter();
         let may_run = runs.find(|run| run.phase().is_live() || run.in_doubt());
+        let skipped_as = may_run.map(|run| run.phase().word());
         let skipped = may_run.map(|run| {
             let (id, word) = (run.made.id, run.phase().word());
             match run.in_doubt() {
@@ -86,6 +87,7 @@ fn hide(state: &State, ids: &[ExperimentId], undo: bool, now_ms: i64) -> (Vec<On
             experiment: experiment.id.0,
             name: experiment.definition.name.clone(),
             skipped: skipped.unwrap_or_default(),
+            skipped_as: skipped_as.unwrap_or_default().to_owned(),
         });
     }
     (ones, changes)

@@ -234,6 +234,11 @@ fn of_run(rule: &Rule, experiment: &Experiment, run: &Run) -> v1::RuleState {
             .iter()
             .map(|(written, exact)| format!("{written} → {exact}"))
             .collect();
+        let name = |(written, exact): (&String, &String)| v1::rule_state::Bound {
+            written: written.clone(),
+            exact: exact.clone(),
+        };
+        shown.names = facts.bound.iter().map(name).collect();
         shown.problem = facts.problem.clone();
     }
     if let Some(off) = run.journal.rules_off.get(&rule.id) {

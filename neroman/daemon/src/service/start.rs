@@ -31,7 +31,7 @@ use nero_life::now::Moment;
 use nero_life::place;
 use nero_life::rules;
 use nero_life::run::{Dispatch, Made, Takes};
-use nero_life::start::{self, Plan, Wanted};
+use nero_life::start::{self, Plan, Skip, Wanted};
 use nero_life::state::State;
 
 /// How often a command is tried again when definitions change meanwhile.
@@ -534,13 +534,14 @@ fn made(
 
 fn one(state: &State, plan: &Plan) -> Option<One> {
     let (id, run, skipped) = match plan {
-        Plan::Run { id, .. } => (id.experiment, id.number, String::new()),
-        Plan::Skip { id, why } => (*id, 0, why.clone()),
+        Plan::Run { id, .. } => (id.experiment, id.number, None),
+        Plan::Skip { id, why } => (*id, 0, Some(why)),
     };
     Some(One {
         experiment: id.0,
         name: state.experiment(id)?.definition.name.clone(),
         run,
-        skipped,
+        skipped: skipped.map(Skip::to_string).unwrap_or_default(),
+        skipped_as: skipped.map(Skip::label).unwrap_or_default().to_owned(),
     })
 }

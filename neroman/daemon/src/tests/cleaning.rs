@@ -134,7 +134,7 @@ async fn files_that_cannot_come_home_are_not_cleaned_unsaid() {
     let (rig, token) = begun(OUTPUTS).await;
     rig.mum.file("../x", b"another");
     rig.mum
-        .files(|files| files.left_out = vec!["l (a link)".to_owned()]);
+        .files(|files| files.left_out = vec![("l (a link)".to_owned(), v1::LeftOut::Link)]);
     rig.mum.end(&token, 0, b"");
     home(&rig, &token).await;
     let kept = clean(&rig, "1", false, false).await;

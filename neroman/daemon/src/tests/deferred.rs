@@ -115,7 +115,7 @@ async fn it_stays_while_the_other_node_is_busy() {
 async fn it_comes_back_when_the_others_cannot_have_it() {
     let rig = both().await;
     rig.node("alpha").defer("no room on alpha");
-    rig.node("beta").refuse("node beta: no corpus here");
+    rig.node("beta").refuse("no corpus here");
     start_on(&rig, "1", "both").await.unwrap();
     let refused = |view: &ExperimentView| {
         view.node == "alpha" && view.warnings == ["refused by beta: no corpus here"]
@@ -134,7 +134,7 @@ async fn it_comes_back_when_the_others_cannot_have_it() {
 async fn it_never_comes_back_to_a_node_where_something_of_it_lies() {
     let rig = both().await;
     rig.node("alpha").defer_what_it_has("no room on alpha");
-    rig.node("beta").refuse("node beta: no corpus here");
+    rig.node("beta").refuse("no corpus here");
     start_on(&rig, "1", "both").await.unwrap();
     let view = rig.state(1, "crashed").await;
     assert_eq!(

@@ -64,7 +64,7 @@ pub(super) struct Files {
     /// Tokens of runs whose folders were taken away.
     pub(super) cleaned: Vec<Vec<u8>>,
     /// What it lists apart.
-    pub(super) left_out: Vec<String>,
+    pub(super) left_out: Vec<(String, v1::LeftOut)>,
 }
 
 impl Files {
@@ -102,7 +102,12 @@ impl Files {
                 })
                 .filter(|entry| !entry.globs.is_empty())
                 .collect(),
-            left_out: self.left_out.clone(),
+            left_out: self.left_out.iter().map(|(line, _)| line.clone()).collect(),
+            left_out_as: self
+                .left_out
+                .iter()
+                .map(|(_, why)| i32::from(*why))
+                .collect(),
             work: "/node/work".to_owned(),
             made_told: true,
             ..v1::ListFilesReply::default()

@@ -19,7 +19,7 @@ pub(super) async fn both() -> Rig {
 #[tokio::test]
 async fn a_refused_run_is_placed_on_another_node_and_never_there_again() {
     let rig = both().await;
-    rig.node("alpha").refuse("node alpha: no corpus here");
+    rig.node("alpha").refuse("no corpus here");
     rig.node("beta").cut(true);
     start_on(&rig, "1", "both").await.unwrap();
     let said = "alpha: refused: no corpus here; beta: no contact";
@@ -58,8 +58,7 @@ async fn a_refused_run_is_placed_on_another_node_and_never_there_again() {
 async fn a_run_that_all_refuse_ends_and_starting_it_again_asks_all_again() {
     let rig = both().await;
     for name in ["alpha", "beta"] {
-        let why = format!("node {name}: no corpus here");
-        rig.node(name).refuse(&why);
+        rig.node(name).refuse("no corpus here");
     }
     start_on(&rig, "1", "both").await.unwrap();
     let view = rig.state(1, "crashed").await;
@@ -79,7 +78,7 @@ async fn a_run_that_all_refuse_ends_and_starting_it_again_asks_all_again() {
 #[tokio::test]
 async fn a_run_of_one_node_ends_when_that_one_refuses() {
     let rig = both().await;
-    rig.node("alpha").refuse("node alpha: no corpus here");
+    rig.node("alpha").refuse("no corpus here");
     start_on(&rig, "1", "alpha").await.unwrap();
     let view = rig.state(1, "crashed").await;
     assert_eq!(view.reason, "node alpha: no corpus here (put it there)");

@@ -76,6 +76,7 @@ fn reports(run: &mut Run, standing: Standing) {
 fn refuses(run: &mut Run) {
     let answer = Answer::Refused {
         why: "no".to_owned(),
+        lacks: None,
         hint: String::new(),
         only_here: false,
     };

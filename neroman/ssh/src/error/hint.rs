@@ -2,7 +2,7 @@
 
 use nero_model::safe::Safe;
 
-use super::{Need, Trouble, may_pass};
+use super::{Asks, Need, Trouble, may_pass};
 
 impl Trouble {
     /// The hint for the node of this name at this address.
@@ -54,6 +54,46 @@ impl Trouble {
             Self::PipeEnded { .. } | Self::TooMuch { .. } | Self::ZeroByte | Self::Io { .. } => {
                 None
             }
+        }
+    }
+
+    /// Where the hint leads.
+    pub(super) fn asks(&self) -> Asks {
+        match self {
+            Self::NeedsPerson { need, .. } => match need {
+                Need::Unlock | Need::Password | Need::SecondFactor => Asks::InTerminal,
+                Need::Agent => Asks::ToConnect,
+            },
+            Self::HostKeyUnknown { .. } | Self::Control { .. } => Asks::ToConnect,
+            Self::Jump { trouble, .. } if asks_at_jump(trouble) => Asks::InTerminal,
+            Self::Jump { by, trouble } => match single_jump(by) {
+                Some(_) => trouble.asks(),
+                None => Asks::Nothing,
+            },
+            Self::HostKeyChanged { .. }
+            | Self::HostKeyRevoked { .. }
+            | Self::Refused { .. }
+            | Self::TooManyKeys { .. }
+            | Self::Settings { .. }
+            | Self::NoSuchHost { .. }
+            | Self::Unreachable { .. }
+            | Self::Ended { .. }
+            | Self::Shell { .. }
+            | Self::Address { .. }
+            | Self::Words { .. }
+            | Self::NoProgram { .. }
+            | Self::Folder { .. }
+            | Self::PathTooLong { .. }
+            | Self::HungUp { .. }
+            | Self::NoAnswer { .. }
+            | Self::MasterGone { .. }
+            | Self::TooManySessions
+            | Self::Deadline { .. }
+            | Self::Unanswered { .. }
+            | Self::PipeEnded { .. }
+            | Self::TooMuch { .. }
+            | Self::ZeroByte
+            | Self::Io { .. } => Asks::Nothing,
         }
     }
 
@@ -144,11 +184,7 @@ fn some(hint: &str) -> Option<String> {
 
 /// The hint for a failure at the host in between.
 fn hint_of_jump(by: &str, trouble: &Trouble, node: &str, address: &str) -> String {
-    let person = matches!(
-        trouble,
-        Trouble::NeedsPerson { .. } | Trouble::HostKeyUnknown { .. }
-    );
-    if person {
+    if asks_at_jump(trouble) {
         return format!(
             "`neroman node connect {}` asks in the terminal",
             Safe::line(node)
@@ -157,6 +193,14 @@ fn hint_of_jump(by: &str, trouble: &Trouble, node: &str, address: &str) -> Strin
     single_jump(by)
         .and_then(|jump| trouble.hint(node, jump))
         .unwrap_or_else(|| format!("`ssh -v {}` says more", Safe::line(address)))
+}
+
+/// Whether `ssh` asks a person something about the host in between.
+fn asks_at_jump(trouble: &Trouble) -> bool {
+    matches!(
+        trouble,
+        Trouble::NeedsPerson { .. } | Trouble::HostKeyUnknown { .. }
+    )
 }
 
 /// The address of the jump host, when there is exactly one; `None` for several,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use nero_ssh::{Fault, Ssh, SshError};
+use nero_ssh::{Asks, Fault, Ssh, SshError};
 
 use crate::rig::{Node, closed_port, fingerprint, make_key, write_program};
 
@@ -26,6 +26,13 @@ fn holds(error: &SshError, parts: &[&str]) {
         assert!(text.contains(part), "no {part:?} in: {text}");
     }
     assert!(text.chars().all(|c| !c.is_control()), "{text:?}");
+    let names_connect = text.contains("neroman node connect");
+    assert_eq!(names_connect, error.asks() != Asks::Nothing, "{text}");
+    assert_eq!(
+        text.contains("in the terminal"),
+        error.asks() == Asks::InTerminal,
+        "{text}"
+    );
 }
 
 #[tokio::test]

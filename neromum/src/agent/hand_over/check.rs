@@ -10,7 +10,7 @@ use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1::RunSpec;
 
 use super::place::Placer;
-use super::{No, no, passes};
+use super::{No, lacks, no, passes};
 use crate::config;
 use crate::runs::{folders, gone};
 use crate::staging::data::{DataError, Lying};
@@ -149,8 +149,9 @@ pub(super) fn find_data(spec: &mut RunSpec) -> Result<(), No> {
             // A place without data is a fault on every node.
             here: !matches!(error, DataError::Place(_)),
             later: matches!(error, DataError::Missing { source, .. } if passes(source)),
-            ..no(
-                format!("node {}: {}", spec.node, plain(&why)),
+            ..lacks(
+                &spec.node,
+                plain(&why).into_owned(),
                 "put it there, or correct `data` of the experiment",
             )
         }

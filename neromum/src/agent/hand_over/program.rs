@@ -7,7 +7,7 @@ use std::path::Path;
 use nero_model::RunId;
 use nero_wire::v1::RunSpec;
 
-use super::{No, no};
+use super::No;
 use crate::staging::environment::{self, Base, Place};
 use crate::staging::program::{self, HEAD_BYTES};
 use crate::staging::store::Store;
@@ -62,11 +62,8 @@ impl Programs {
         if lacks.is_empty() {
             return Ok(());
         }
-        Err(no(
-            format!("node {}: {lacks}", spec.node),
-            "install it there, or correct the command",
-        )
-        .here())
+        const HINT: &str = "install it there, or correct the command";
+        Err(super::lacks(&spec.node, lacks.clone(), HINT).here())
     }
 }
 

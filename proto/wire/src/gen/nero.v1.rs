@@ -389,6 +389,52 @@ pub struct Gpu {
     #[prost(string, tag = "6")]
     pub uuid: ::prost::alloc::string::String,
 }
+/// The details of the Status that refuses a greeting.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GreetRefusal {
+    #[prost(enumeration = "greet_refusal::Why", tag = "1")]
+    pub why: i32,
+}
+/// Nested message and enum types in `GreetRefusal`.
+pub mod greet_refusal {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Why {
+        Unspecified = 0,
+        /// another machine took the deployment over
+        TakenOver = 1,
+    }
+    impl Why {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "WHY_UNSPECIFIED",
+                Self::TakenOver => "WHY_TAKEN_OVER",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "WHY_UNSPECIFIED" => Some(Self::Unspecified),
+                "WHY_TAKEN_OVER" => Some(Self::TakenOver),
+                _ => None,
+            }
+        }
+    }
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExamineRequest {
     /// interpreters that experiments name
@@ -527,6 +573,9 @@ pub mod hand_over_reply {
         /// sent again, and unknown: see STAGE_UNKNOWN_RUN
         #[prost(bool, tag = "6")]
         pub unknown_run: bool,
+        /// `why` without the node's name, where it begins with that
+        #[prost(string, tag = "7")]
+        pub lacks: ::prost::alloc::string::String,
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -905,6 +954,9 @@ pub struct ListFilesReply {
     /// the job made more than is listed
     #[prost(bool, tag = "6")]
     pub made_cut: bool,
+    /// the reason of each of `left_out`; an older neromum gives none
+    #[prost(enumeration = "LeftOut", repeated, tag = "7")]
+    pub left_out_as: ::prost::alloc::vec::Vec<i32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReadFileRequest {
@@ -1120,6 +1172,70 @@ pub struct WatcherCommand {
     /// A newer rule set lies in `control/rules.<v>`.
     #[prost(uint64, tag = "1")]
     pub rules_version: u64,
+}
+/// Why a list leaves something out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LeftOut {
+    Unspecified = 0,
+    Link = 1,
+    Pipe = 2,
+    Socket = 3,
+    Device = 4,
+    /// no regular file, and none of these
+    Irregular = 5,
+    /// a pattern that leads out of the folder
+    NoPattern = 6,
+    /// its name is not UTF-8
+    Name = 7,
+    /// a folder deeper than any that is entered
+    Depth = 8,
+    /// and the rest: too many entries
+    Entries = 9,
+    /// and the rest: too many files
+    Files = 10,
+    /// a folder that cannot be read
+    Unreadable = 11,
+}
+impl LeftOut {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "LEFT_OUT_UNSPECIFIED",
+            Self::Link => "LEFT_OUT_LINK",
+            Self::Pipe => "LEFT_OUT_PIPE",
+            Self::Socket => "LEFT_OUT_SOCKET",
+            Self::Device => "LEFT_OUT_DEVICE",
+            Self::Irregular => "LEFT_OUT_IRREGULAR",
+            Self::NoPattern => "LEFT_OUT_NO_PATTERN",
+            Self::Name => "LEFT_OUT_NAME",
+            Self::Depth => "LEFT_OUT_DEPTH",
+            Self::Entries => "LEFT_OUT_ENTRIES",
+            Self::Files => "LEFT_OUT_FILES",
+            Self::Unreadable => "LEFT_OUT_UNREADABLE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LEFT_OUT_UNSPECIFIED" => Some(Self::Unspecified),
+            "LEFT_OUT_LINK" => Some(Self::Link),
+            "LEFT_OUT_PIPE" => Some(Self::Pipe),
+            "LEFT_OUT_SOCKET" => Some(Self::Socket),
+            "LEFT_OUT_DEVICE" => Some(Self::Device),
+            "LEFT_OUT_IRREGULAR" => Some(Self::Irregular),
+            "LEFT_OUT_NO_PATTERN" => Some(Self::NoPattern),
+            "LEFT_OUT_NAME" => Some(Self::Name),
+            "LEFT_OUT_DEPTH" => Some(Self::Depth),
+            "LEFT_OUT_ENTRIES" => Some(Self::Entries),
+            "LEFT_OUT_FILES" => Some(Self::Files),
+            "LEFT_OUT_UNREADABLE" => Some(Self::Unreadable),
+            _ => None,
+        }
+    }
 }
 /// Generated client implementations.
 pub mod mum_client {
@@ -2827,6 +2943,9 @@ pub struct Failure {
     /// the hint names what was perhaps meant
     #[prost(bool, tag = "6")]
     pub hint_names: bool,
+    /// the step to which the hint leads
+    #[prost(enumeration = "Remedy", tag = "7")]
+    pub remedy: i32,
 }
 /// What was picked, in words of the selector language.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3278,6 +3397,9 @@ pub mod start_reply {
         /// why: "running", "finished", "not built yet: …"
         #[prost(string, tag = "4")]
         pub skipped: ::prost::alloc::string::String,
+        /// the same in a word or two, for counts
+        #[prost(string, tag = "5")]
+        pub skipped_as: ::prost::alloc::string::String,
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3312,6 +3434,9 @@ pub mod remove_reply {
         /// why it stays as it is
         #[prost(string, tag = "3")]
         pub skipped: ::prost::alloc::string::String,
+        /// the same in a word or two, for counts
+        #[prost(string, tag = "4")]
+        pub skipped_as: ::prost::alloc::string::String,
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3349,11 +3474,63 @@ pub mod abort_reply {
         pub name: ::prost::alloc::string::String,
         #[prost(uint32, tag = "3")]
         pub run: u32,
-        /// "asked", "taken away", "given up", "skipped"
+        /// as it is shown: "asked", "taken away", "given up", "skipped"
         #[prost(string, tag = "4")]
         pub outcome: ::prost::alloc::string::String,
         #[prost(string, tag = "5")]
         pub why: ::prost::alloc::string::String,
+        #[prost(enumeration = "Outcome", tag = "6")]
+        pub became: i32,
+    }
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Outcome {
+        /// an older daemon: the text alone says it
+        Unspecified = 0,
+        /// the node is told
+        Asked = 1,
+        /// it was sent nowhere, and is over
+        TakenAway = 2,
+        /// its node does not know it any more
+        GivenUp = 3,
+        /// there was nothing to end: see why
+        Skipped = 4,
+    }
+    impl Outcome {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "OUTCOME_UNSPECIFIED",
+                Self::Asked => "OUTCOME_ASKED",
+                Self::TakenAway => "OUTCOME_TAKEN_AWAY",
+                Self::GivenUp => "OUTCOME_GIVEN_UP",
+                Self::Skipped => "OUTCOME_SKIPPED",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "OUTCOME_UNSPECIFIED" => Some(Self::Unspecified),
+                "OUTCOME_ASKED" => Some(Self::Asked),
+                "OUTCOME_TAKEN_AWAY" => Some(Self::TakenAway),
+                "OUTCOME_GIVEN_UP" => Some(Self::GivenUp),
+                "OUTCOME_SKIPPED" => Some(Self::Skipped),
+                _ => None,
+            }
+        }
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3513,7 +3690,7 @@ pub mod paths_reply {
         pub node: ::prost::alloc::string::String,
     }
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RuleState {
     #[prost(message, optional, tag = "1")]
     pub rule: ::core::option::Option<Rule>,
@@ -3530,6 +3707,19 @@ pub struct RuleState {
     pub bound: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, tag = "7")]
     pub problem: ::prost::alloc::string::String,
+    /// the same, apart
+    #[prost(message, repeated, tag = "8")]
+    pub names: ::prost::alloc::vec::Vec<rule_state::Bound>,
+}
+/// Nested message and enum types in `RuleState`.
+pub mod rule_state {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Bound {
+        #[prost(string, tag = "1")]
+        pub written: ::prost::alloc::string::String,
+        #[prost(string, tag = "2")]
+        pub exact: ::prost::alloc::string::String,
+    }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RuleListRequest {
@@ -3634,6 +3824,9 @@ pub struct NodeView {
     pub needs_person: bool,
     #[prost(string, tag = "19")]
     pub hint: ::prost::alloc::string::String,
+    /// the step to which the hint leads
+    #[prost(enumeration = "Remedy", tag = "34")]
+    pub remedy: i32,
     /// 0: none is planned
     #[prost(int64, tag = "20")]
     pub next_try_ms: i64,
@@ -3805,8 +3998,61 @@ pub mod node_gone_reply {
         pub experiment: u64,
         #[prost(uint32, tag = "2")]
         pub run: u32,
+        /// as it is shown: "moved", "lost", "results lost"
         #[prost(string, tag = "3")]
         pub outcome: ::prost::alloc::string::String,
+        #[prost(enumeration = "Outcome", tag = "4")]
+        pub became: i32,
+    }
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Outcome {
+        /// an older daemon: the text alone says it
+        Unspecified = 0,
+        /// never started; another node gets it
+        Moved = 1,
+        /// never started, and cancelled
+        TakenAway = 2,
+        /// its end will never be known
+        Lost = 3,
+        /// it had ended; results that were not home are lost
+        ResultsLost = 4,
+    }
+    impl Outcome {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "OUTCOME_UNSPECIFIED",
+                Self::Moved => "OUTCOME_MOVED",
+                Self::TakenAway => "OUTCOME_TAKEN_AWAY",
+                Self::Lost => "OUTCOME_LOST",
+                Self::ResultsLost => "OUTCOME_RESULTS_LOST",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "OUTCOME_UNSPECIFIED" => Some(Self::Unspecified),
+                "OUTCOME_MOVED" => Some(Self::Moved),
+                "OUTCOME_TAKEN_AWAY" => Some(Self::TakenAway),
+                "OUTCOME_LOST" => Some(Self::Lost),
+                "OUTCOME_RESULTS_LOST" => Some(Self::ResultsLost),
+                _ => None,
+            }
+        }
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3909,6 +4155,9 @@ pub mod clean_ask_reply {
         /// why it stays
         #[prost(string, tag = "5")]
         pub skipped: ::prost::alloc::string::String,
+        /// the same in a word or two, for counts
+        #[prost(string, tag = "9")]
+        pub skipped_as: ::prost::alloc::string::String,
         /// What of it is not home as it is there, the largest first.
         #[prost(string, repeated, tag = "6")]
         pub not_home: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
@@ -4037,6 +4286,43 @@ pub struct DaemonStatusReply {
 pub struct DaemonStopRequest {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DaemonStopReply {}
+/// The command to which a hint leads, where a client adds words of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Remedy {
+    /// another one; an older daemon never says which
+    Unspecified = 0,
+    /// `node connect`
+    Connect = 1,
+    /// `node connect` in a terminal, where ssh asks
+    Terminal = 2,
+    /// `node take-over`
+    TakeOver = 3,
+}
+impl Remedy {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "REMEDY_UNSPECIFIED",
+            Self::Connect => "REMEDY_CONNECT",
+            Self::Terminal => "REMEDY_TERMINAL",
+            Self::TakeOver => "REMEDY_TAKE_OVER",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "REMEDY_UNSPECIFIED" => Some(Self::Unspecified),
+            "REMEDY_CONNECT" => Some(Self::Connect),
+            "REMEDY_TERMINAL" => Some(Self::Terminal),
+            "REMEDY_TAKE_OVER" => Some(Self::TakeOver),
+            _ => None,
+        }
+    }
+}
 /// Generated client implementations.
 pub mod man_client {
     #![allow(

@@ -2,7 +2,7 @@
 
 use std::process::{ExitStatus, Stdio};
 
-use nero_wire::v1::{NodeConnectRequest, NodeLoginRequest};
+use nero_wire::v1::{NodeConnectRequest, NodeLoginRequest, Remedy};
 
 use super::events::{self, How};
 use crate::connect::READ_DEADLINE;
@@ -21,7 +21,7 @@ pub async fn run(session: &mut Session, how: How, name: &str) -> Result<u8, Stop
     let mut ended = follow(session, how, name).await;
     if let Err(Stop::Fault(why)) = &mut ended
         && closed
-        && why.hint.contains("in the terminal")
+        && why.remedy == Remedy::Terminal
     {
         why.hint.push_str("; this is none");
     }

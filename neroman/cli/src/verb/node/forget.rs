@@ -2,7 +2,7 @@
 
 use nero_model::safe::Safe;
 use nero_views::{json, text};
-use nero_wire::v1::node_gone_reply::One;
+use nero_wire::v1::node_gone_reply::{One, Outcome};
 use nero_wire::v1::{NodeGoneReply, NodeGoneRequest, NodeRemoveReply, NodeRemoveRequest};
 use serde_json::json;
 
@@ -174,11 +174,22 @@ async fn call_gone(session: &mut Session, asked: NodeGoneRequest) -> Result<Node
 }
 
 fn as_text(name: &str, reply: &NodeGoneReply, dry_run: bool) -> String {
-    let counts = text::count(reply.runs.iter().map(|one| one.outcome.as_str()));
+    let mut counts: Vec<(usize, &One)> = Vec::new();
+    for one in &reply.runs {
+        // An older daemon gives the word alone.
+        let same = |other: &One| match (one.became(), other.became()) {
+            (Outcome::Unspecified, Outcome::Unspecified) => one.outcome == other.outcome,
+            (this, other) => this == other,
+        };
+        match counts.iter_mut().find(|(_, other)| same(other)) {
+            Some((count, _)) => *count += 1,
+            None => counts.push((1, one)),
+        }
+    }
     let begin = if dry_run { "would be gone" } else { "gone" };
     let mut said = format!("{} {begin}", Safe::line(name));
-    for (count, outcome) in counts {
-        said.push_str(&format!(" · {count} {}", Safe::line(&outcome)));
+    for (count, one) in counts {
+        said.push_str(&format!(" · {count} {}", Safe::line(&one.outcome)));
     }
     said.push('\n');
     said

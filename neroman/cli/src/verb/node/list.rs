@@ -1,7 +1,7 @@
 //! `node list` and `status nodes`: the machines and how they do.
 
 use nero_views::{json, text};
-use nero_wire::v1::{NodeView, NodesReply, NodesRequest};
+use nero_wire::v1::{NodeView, NodesReply, NodesRequest, Remedy};
 use serde_json::json;
 
 use crate::connect::READ_DEADLINE;
@@ -77,13 +77,15 @@ fn remarks(node: &NodeView) -> Vec<String> {
             line.push_str(&format!(": {}", node.why_not));
         }
         said.push(line);
-        if node.needs_person && node.hint.contains("node take-over") {
-            said.push("not tried again before you act".to_owned());
-        } else if node.needs_person {
-            said.push(format!(
-                "not tried again before you act; then neroman node connect {}",
-                node.name
-            ));
+        if node.needs_person {
+            let then = match node.remedy() {
+                // Taking over connects, too.
+                Remedy::TakeOver => String::new(),
+                Remedy::Unspecified | Remedy::Connect | Remedy::Terminal => {
+                    format!("; then neroman node connect {}", node.name)
+                }
+            };
+            said.push(format!("not tried again before you act{then}"));
         } else if node.next_try_ms != 0 {
             said.push(format!(
                 "tried next at {}",

@@ -46,13 +46,15 @@ pub(super) fn answered(
 /// A node's refusal.
 fn said(no: &Said) -> Answer {
     let (why, hint) = (no.why.clone(), no.hint.clone());
+    let lacks = Some(no.lacks.clone()).filter(|lacks| !lacks.is_empty());
     if no.unknown_run {
         Answer::Unknown
     } else if no.later {
-        Answer::Later { why, hint }
+        Answer::Later { why, lacks, hint }
     } else {
         Answer::Refused {
             why,
+            lacks,
             hint,
             only_here: no.only_here,
         }

@@ -33,7 +33,7 @@ impl HandOver {
                 }
                 Err(status) => status,
             };
-            let failure = Failure::node("the node does not take runs").status(&status);
+            let failure = Failure::node_does("does not take runs").status(&status);
             if !cannot_now(&status) {
                 return Err(failure);
             }

@@ -172,7 +172,8 @@ impl Mum for Service {
                 if !inner.refuses.is_empty() {
                     reply.refused.push(v1::hand_over_reply::Refusal {
                         token,
-                        why: inner.refuses.clone(),
+                        why: format!("node {}: {}", spec.node, inner.refuses),
+                        lacks: inner.refuses.clone(),
                         hint: "put it there".to_owned(),
                         only_here: true,
                         ..v1::hand_over_reply::Refusal::default()

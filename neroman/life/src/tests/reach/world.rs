@@ -410,10 +410,12 @@ impl Steps<'_> {
         let accepted = Answer::Accepted { rules_version: 1 };
         let deferred = Answer::Later {
             why: why.clone(),
+            lacks: None,
             hint: hint.clone(),
         };
         let refused = |only_here| Answer::Refused {
             why: why.clone(),
+            lacks: None,
             hint: hint.clone(),
             only_here,
         };

@@ -69,6 +69,45 @@ const NOT_IN_DECIDING: &[&str] = &[
     "tokio",
 ];
 
+/// Crates whose code must not decide by a text that is written for people: such texts
+/// change with their wording. (`neroman/ssh` reads what `ssh` says.)
+const NOT_READING: &[&str] = &[
+    "neroman/life/src",
+    "neroman/daemon/src",
+    "neroman/cli/src",
+    "neroman/views/src",
+    "neromum/src",
+    "nerokid/src",
+];
+
+/// Fields and methods with texts for people.
+const FOR_PEOPLE: &[&str] = &[
+    "why",
+    "hint",
+    "reason",
+    "outcome",
+    "problem",
+    "skipped",
+    "cause",
+    "message",
+    "hint_text",
+];
+
+/// Ways to read a text.
+const READING: &[&str] = &[
+    ".contains(",
+    ".starts_with(",
+    ".ends_with(",
+    ".strip_prefix(",
+    ".strip_suffix(",
+    ".split(",
+    ".split_once(",
+    ".rsplit_once(",
+    ".eq_ignore_ascii_case(",
+    " == \"",
+    " != \"",
+];
+
 /// Checks the whole tree.
 ///
 /// # Errors
@@ -111,7 +150,10 @@ pub fn check(root: &Path) -> Result<(), String> {
         broken.extend(linked.map(|name| format!("{package} links {name}, and {why}")));
     }
     for module in DECIDING {
-        broken.extend(doing(&root.join(module))?);
+        broken.extend(lines(&root.join(module), &doing)?);
+    }
+    for module in NOT_READING {
+        broken.extend(lines(&root.join(module), &reading)?);
     }
     if broken.is_empty() {
         Ok(())
@@ -120,8 +162,32 @@ pub fn check(root: &Path) -> Result<(), String> {
     }
 }
 
-/// Lines of a module, a file or a folder, that name what it must not.
-fn doing(module: &Path) -> Result<Vec<String>, String> {
+/// What a line of a module does that decides and does nothing else.
+fn doing(line: &str) -> Option<String> {
+    let name = NOT_IN_DECIDING.iter().find(|name| line.contains(**name))?;
+    Some(format!("names {name}, and this module only decides"))
+}
+
+/// Which text for people a line reads.
+fn reading(line: &str) -> Option<String> {
+    let reads = |text: &str| READING.iter().any(|reading| text.starts_with(reading));
+    let name = FOR_PEOPLE.iter().find(|name| {
+        let begins = |at: usize| {
+            let before = line[..at].chars().next_back();
+            !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
+        };
+        line.match_indices(**name).any(|(at, _)| {
+            let after = &line[at + name.len()..];
+            begins(at) && reads(after.strip_prefix("()").unwrap_or(after))
+        })
+    })?;
+    Some(format!(
+        "reads `{name}`, a text for people: decide by a type"
+    ))
+}
+
+/// Lines of a module, a file or a folder, that break a rule; those of tests may.
+fn lines(module: &Path, rule: &dyn Fn(&str) -> Option<String>) -> Result<Vec<String>, String> {
     let at = |error: std::io::Error| format!("{}: {error}", module.display());
     if module.is_dir() {
         let entries: Result<Vec<PathBuf>, _> = fs::read_dir(module)
@@ -131,21 +197,18 @@ fn doing(module: &Path) -> Result<Vec<String>, String> {
         let each: Result<Vec<_>, _> = entries
             .map_err(at)?
             .iter()
-            .map(|path| doing(path))
+            .filter(|path| !path.ends_with("tests") && !path.ends_with("tests.rs"))
+            .map(|path| lines(path, rule))
             .collect();
         return Ok(each?.concat());
     }
     let text = fs::read_to_string(module).map_err(at)?;
     let code = |line: &str| !line.trim_start().starts_with("//");
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| code(line));
+    let product = text.split("#[cfg(test)]\nmod tests {").next();
+    let product = product.unwrap_or_default();
+    let lines = (1..).zip(product.lines()).filter(|(_, line)| code(line));
     Ok(lines
-        .filter_map(|(number, line)| {
-            let name = NOT_IN_DECIDING.iter().find(|name| line.contains(**name))?;
-            let module = module.display();
-            Some(format!(
-                "{module}:{number} names {name}, and this module only decides"
-            ))
-        })
+        .filter_map(|(number, line)| Some(format!("{}:{number} {}", module.display(), rule(line)?)))
         .collect())
 }
 
@@ -193,19 +256,39 @@ fn tree_of(root: &Path, package: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{allowed, doing};
+    use super::{allowed, doing, lines, reading};
 
     #[test]
     fn a_line_of_a_deciding_module_that_reads_the_clock_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("core.rs");
         std::fs::write(&file, "// Instant::now\nlet now = Instant::now();\n").unwrap();
-        let named = doing(folder.path()).unwrap();
+        let named = lines(folder.path(), &doing).unwrap();
         assert_eq!(named.len(), 1, "{named:?}");
         assert!(
             named[0].contains("core.rs:2 names Instant::now"),
             "{named:?}"
         );
+    }
+
+    #[test]
+    fn a_line_that_reads_a_text_for_people_is_named() {
+        for bad in [
+            "if one.outcome == \"skipped\" {",
+            "let head = why.split(\": \").next();",
+            "if status.message().contains(TAKEN_OVER) {",
+            "node.hint.contains(\"node take-over\")",
+        ] {
+            assert!(reading(bad).is_some(), "{bad}");
+        }
+        for good in [
+            "one.became() == Outcome::Skipped",
+            "if why.is_empty() {",
+            "let why_not = node.why_not();",
+            "because.contains(x)",
+        ] {
+            assert_eq!(reading(good), None, "{good}");
+        }
     }
 
     #[test]

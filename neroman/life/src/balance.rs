@@ -9,6 +9,7 @@ use nero_model::RunId;
 
 use super::deferred;
 use super::now::{Moment, Tick};
+use super::reason::Why;
 use super::recall::Recall;
 use super::refusal::{self, Leaves, Refusal, become_so};
 use super::run::{Run, Takes};
@@ -293,7 +294,10 @@ pub(crate) fn recalled(run: &Run, node: &str, to: &str, now: &Moment) -> Stepped
         return Ok(refusal::turn_back(run, refusal, &Leaves::ForNow(now)));
     }
     let mut dispatch = run.dispatch.clone();
-    dispatch.why = format!("it goes to {to}, which has room, if {node} has not started it yet");
+    dispatch.why = Why::GoesTo {
+        to: to.to_owned(),
+        from: node.to_owned(),
+    };
     dispatch.stage = Stage::Recalled {
         node: node.to_owned(),
         recall: Recall {

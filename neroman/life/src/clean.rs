@@ -7,7 +7,10 @@ use super::stage::Verdict;
 
 /// Whether a node may have a folder of this run.
 pub fn lies_there(run: &Run) -> bool {
-    let gone = matches!(run.dispatch.stage.verdict(), Some(Verdict::NodeGone { .. }));
+    let gone = matches!(
+        run.dispatch.stage.verdict(),
+        Some(Verdict::NodeGone { .. } | Verdict::Reserved { .. })
+    );
     run.dispatch.cleaned_ms.is_none() && !gone && run.dispatch.stage.is_accepted()
 }
 

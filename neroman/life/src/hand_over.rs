@@ -6,6 +6,7 @@ use super::change::dispatch_changed;
 use super::deferred;
 use super::needs;
 use super::now::Moment;
+use super::reason::Why;
 use super::refusal::{self, Refusal};
 use super::report::{self, Report};
 use super::run::Run;
@@ -46,15 +47,15 @@ pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) ->
     let change = dispatch_changed(run, |dispatch| match sending {
         Sending::FilesGo => {
             dispatch.stage.advance(Handing::Staging);
-            dispatch.why.clear();
+            dispatch.why = Why::Unknown;
         }
-        Sending::Waits(why) => dispatch.why = bounded(why),
+        Sending::Waits(why) => dispatch.why = bounded(why).into(),
         // Its node has the run, and reports itself what the run lacks there.
         Sending::Never(_) if dispatch.send_spec => dispatch.send_spec = false,
         Sending::Deferred(why) => {
             let why = bounded(why);
             deferred::said(dispatch, node, &why, now);
-            dispatch.why = why;
+            dispatch.why = why.into();
         }
         Sending::Never(why) => {
             let why = bounded(why);
@@ -127,7 +128,7 @@ pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> 
         }),
         Answer::Later { why, lacks, hint } => dispatch_changed(run, |dispatch| {
             dispatch.stage.advance(Handing::Staging);
-            dispatch.why = bounded(&refusal::with_hint(why, hint));
+            dispatch.why = bounded(&refusal::with_hint(why, hint)).into();
             deferred::said(dispatch, node, &bounded(lacks.as_ref().unwrap_or(why)), now);
         }),
         Answer::Unknown => return report::reported(run, node, &Report::unknown(), now.ms),

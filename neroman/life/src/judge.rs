@@ -3,12 +3,13 @@
 use nero_expr::{NodeFact, NodeScope, ParseContext, Requirement, Value};
 
 use super::place::{Facts, Figures};
+use super::reason::Misfit;
 
 /// Whether a node meets `requires`.
 ///
 /// # Errors
 /// The parts that it does not meet, with their values.
-pub fn judge(requires: &str, figures: &Figures) -> Result<(), String> {
+pub fn judge(requires: &str, figures: &Figures) -> Result<(), Misfit> {
     unmet(requires, figures, |_| true)
 }
 
@@ -17,7 +18,7 @@ pub fn judge(requires: &str, figures: &Figures) -> Result<(), String> {
 ///
 /// # Errors
 /// The parts that it does not meet and never will, with their values.
-pub fn ever(requires: &str, figures: &Figures) -> Result<(), String> {
+pub fn ever(requires: &str, figures: &Figures) -> Result<(), Misfit> {
     unmet(requires, figures, |unmet| unmet.for_good)
 }
 
@@ -25,20 +26,20 @@ fn unmet(
     requires: &str,
     figures: &Figures,
     counts: impl Fn(&nero_expr::Unmet) -> bool,
-) -> Result<(), String> {
+) -> Result<(), Misfit> {
     // The text was checked when the experiment was added; a later version may
     // know less.
-    let requirement = Requirement::parse(requires, &ParseContext::utc(0))
-        .map_err(|error| format!("`{requires}` cannot be read: {error}"))?;
-    let unmet: Vec<String> = requirement
-        .unmet(figures)
-        .into_iter()
-        .filter(counts)
-        .map(|unmet| unmet.text)
-        .collect();
+    let requirement = Requirement::parse(requires, &ParseContext::utc(0)).map_err(|error| {
+        Misfit::Unreadable {
+            requires: requires.to_owned(),
+            error: error.to_string(),
+        }
+    })?;
+    let mut unmet = requirement.unmet(figures);
+    unmet.retain(counts);
     match unmet.is_empty() {
         true => Ok(()),
-        false => Err(unmet.join(", ")),
+        false => Err(Misfit::Unmet(unmet)),
     }
 }
 
@@ -129,7 +130,7 @@ mod tests {
         let unmet = judge("gpumem > 20G && load < 4 && arch == x86_64", &lab);
         let said = "gpumem > 20G (gpumem is 8G), load < 4 (load is 7.5), \
                     arch == 'x86_64' (arch is unknown)";
-        assert_eq!(unmet, Err(said.to_owned()));
+        assert_eq!(unmet.unwrap_err().to_string(), said);
     }
 
     #[test]
@@ -140,12 +141,13 @@ mod tests {
             Ok(())
         );
         let said = "gpumem > 20G (gpumem is 8G)";
-        assert_eq!(ever("gpumem > 20G && load < 4", &lab), Err(said.to_owned()));
+        let unmet = ever("gpumem > 20G && load < 4", &lab);
+        assert_eq!(unmet.unwrap_err().to_string(), said);
     }
 
     #[test]
     fn a_requirement_of_a_later_version_is_not_met() {
         let said = judge("colour == 'red'", &lab()).unwrap_err();
-        assert!(said.contains("cannot be read"), "{said}");
+        assert!(matches!(said, Misfit::Unreadable { .. }), "{said}");
     }
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::journal::Journal;
+use super::reason::Why;
 use super::recall::Recall;
-use super::run::{Dispatch, Made, Run, Sent};
+use super::run::{Dispatch, Made, Run, Sent, TAKE_OVER, UNREAD};
 use super::stage::{Handing, Stage, Verdict};
 
 /// All of a run that changes, apart from its journal and its rules.
@@ -68,7 +69,7 @@ impl Kept {
         dispatch.stage = fields.stage(&made, &journal);
         if recalled && dispatch.recall().is_none() {
             // The record of its start was stored after the reason of its recall.
-            dispatch.why.clear();
+            dispatch.why = Why::Unknown;
         }
         Run::judged(Arc::new(made), dispatch, journal, rules)
     }
@@ -105,7 +106,16 @@ impl Fields {
                 ..fields
             },
             Stage::Over { verdict, .. } => Self {
-                word: Some(verdict.clone()),
+                word: Some(match verdict {
+                    // Earlier builds know a reserved number by these words.
+                    Verdict::Reserved { at_ms } => Verdict::NodeGone {
+                        who: TAKE_OVER.to_owned(),
+                        at_ms: *at_ms,
+                    },
+                    Verdict::TakenAway { .. }
+                    | Verdict::Refused { .. }
+                    | Verdict::NodeGone { .. } => verdict.clone(),
+                }),
                 ..fields
             },
         }
@@ -139,7 +149,15 @@ impl Fields {
         let has_run = journal.has_run();
         let verdict = self.word.filter(|verdict| match verdict {
             Verdict::TakenAway { .. } | Verdict::Refused { .. } => !has_run,
-            Verdict::NodeGone { .. } => true,
+            Verdict::NodeGone { .. } | Verdict::Reserved { .. } => true,
+        });
+        let verdict = verdict.map(|verdict| match verdict {
+            Verdict::NodeGone { who, at_ms }
+                if self.node.is_none() && who == TAKE_OVER && made.node == UNREAD =>
+            {
+                Verdict::Reserved { at_ms }
+            }
+            verdict => verdict,
         });
         if let Some(verdict) = verdict {
             return Stage::Over {
@@ -325,7 +343,7 @@ mod tests {
             let rest = (
                 run.dispatch.came_back,
                 run.dispatch.deferred.len(),
-                run.why(),
+                run.why().to_string(),
             );
             // A start ends the wait of a recalled run, and its reason.
             let why = if fields.contains("withdraw") && starts {
@@ -333,7 +351,7 @@ mod tests {
             } else {
                 "w"
             };
-            assert_eq!(rest, (2, 1, why));
+            assert_eq!(rest, (2, 1, why.to_owned()));
             assert_eq!(
                 (run.excluded(), run.left_behind()),
                 (&["b".to_owned()][..], &["c".to_owned()][..])
@@ -373,6 +391,20 @@ mod tests {
                 assert!(stored.contains(field), "{stored}");
             }
         }
+    }
+
+    #[test]
+    fn a_number_that_a_take_over_reserved_is_stored_as_earlier_builds_know_it() {
+        const ROW: &str = r#"{"handing":"queued","word":{"node_gone":{"who":"node take-over","at_ms":7}},"closed":true}"#;
+        let reserved = |asked: &str| {
+            let kept: Kept = serde_json::from_str(ROW).unwrap();
+            kept.run(made(asked), Arc::default(), Arc::default())
+        };
+        let run = reserved(UNREAD);
+        assert!(run.is_unread() && !reserved("a").is_unread());
+        let stored = serde_json::to_value(Kept::of(&run)).unwrap();
+        let row: serde_json::Value = serde_json::from_str(ROW).unwrap();
+        assert_eq!(stored["word"], row["word"]);
     }
 
     #[test]

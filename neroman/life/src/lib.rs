@@ -30,6 +30,7 @@ pub mod outcome;
 pub mod pick;
 pub mod place;
 mod placed;
+pub mod reason;
 pub mod recall;
 pub mod refusal;
 pub mod report;

@@ -78,7 +78,7 @@ pub fn of(run: &Run) -> Needs {
             }
         }
         Stage::Over { verdict, .. } => {
-            let gone = matches!(verdict, Verdict::NodeGone { .. });
+            let gone = matches!(verdict, Verdict::NodeGone { .. } | Verdict::Reserved { .. });
             let results = !gone && results(run);
             Needs {
                 results,

@@ -5,7 +5,7 @@ use nero_model::safe::quoted;
 use nero_model::{EndReason, Phase};
 
 use super::journal::{Incarnation, Journal, RuleFacts};
-use super::run::Dispatch;
+use super::run::{Dispatch, TAKE_OVER};
 use super::stage::{Stage, Verdict};
 
 /// The judgement of a run's evidence.
@@ -94,6 +94,7 @@ pub(crate) fn judge(dispatch: &Dispatch, journal: &Journal) -> Outcome {
             ended_ms: Some(*at_ms),
         },
         Some(Verdict::NodeGone { who, at_ms }) => node_gone(who, *at_ms),
+        Some(Verdict::Reserved { at_ms }) => node_gone(TAKE_OVER, *at_ms),
         None => Outcome::still(dispatch.stage.waits_in()),
     }
 }

@@ -1,9 +1,8 @@
 //! Chooses the node of a run: compares the run's needs with the nodes' figures,
 //! and takes the least loaded of the nodes that fit.
 
-use nero_model::units::print_less_bytes;
-
 use super::judge;
+use super::reason::{Misfit, NoNode, Obstacle};
 use super::run::Takes;
 
 /// A node's own figures, and the resources that our runs take there.
@@ -80,21 +79,20 @@ pub struct Candidate {
 }
 
 /// The decision for one run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Choice {
     /// The run goes to this node.
     On(String),
     /// An answer that may change the choice is on its way.
     Wait,
-    /// No node takes it now; contains the reason of each.
-    Nowhere(String),
-    /// Every node that could take it refused it; contains the reason of each.
-    Never(String),
+    /// No node takes it now.
+    Nowhere(NoNode),
+    /// Every node that could take it refused it.
+    Never(NoNode),
 }
 
-/// Judges an expression over a node; `Err` contains the values that are not
-/// enough.
-pub type Judge<'a> = &'a dyn Fn(&str, &Figures) -> Result<(), String>;
+/// Judges an expression over a node.
+pub type Judge<'a> = &'a dyn Fn(&str, &Figures) -> Result<(), Misfit>;
 
 /// Chooses for one run and counts it in, so that the next choice sees it.
 pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choice {
@@ -113,17 +111,17 @@ pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choic
             Standing::Late => late = true,
             Standing::Away(why) => {
                 for_good &= has_data(takes, &node.name).is_err();
-                reasons.push(format!("{}: {why}", node.name));
+                reasons.push((node.name.clone(), Obstacle::Away(why.clone())));
             }
             Standing::Refused(why) => {
                 refused = true;
-                reasons.push(format!("{}: refused: {why}", node.name));
+                reasons.push((node.name.clone(), Obstacle::Refused(why.clone())));
             }
             Standing::Known(figures) => match fits(takes, &node.name, figures, judge) {
                 Err(why) => {
                     let ever = has_data(takes, &node.name).and(ever_fits(takes, figures));
                     for_good &= ever.is_err();
-                    reasons.push(format!("{}: {why}", node.name));
+                    reasons.push((node.name.clone(), Obstacle::Misfit(why)));
                 }
                 Ok(()) => {
                     if best.is_none_or(|(held, _)| less(figures, &node.name, &nodes[held])) {
@@ -138,9 +136,9 @@ pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choic
             return Choice::Wait;
         }
         if reasons.is_empty() {
-            return Choice::Nowhere("no node is configured for it".to_owned());
+            return Choice::Nowhere(NoNode::NoneConfigured);
         }
-        let reasons = reasons.join("; ");
+        let reasons = NoNode::Each(reasons);
         return match refused && for_good {
             true => Choice::Never(reasons),
             false => Choice::Nowhere(reasons),
@@ -189,12 +187,14 @@ fn busy(figures: &Figures) -> f64 {
 }
 
 /// Whether a node can take the run now.
-fn fits(takes: &Takes, node: &str, figures: &Figures, judge: Judge<'_>) -> Result<(), String> {
+fn fits(takes: &Takes, node: &str, figures: &Figures, judge: Judge<'_>) -> Result<(), Misfit> {
     has_data(takes, node)?;
     ever_fits(takes, figures)?;
     if takes.disk_bytes > figures.disk_free_bytes {
-        let less = print_less_bytes(figures.disk_free_bytes, takes.disk_bytes);
-        return Err(format!("free disk {less}"));
+        return Err(Misfit::Disk {
+            free_bytes: figures.disk_free_bytes,
+            asks_bytes: takes.disk_bytes,
+        });
     }
     if takes.requires.is_empty() {
         return Ok(());
@@ -203,21 +203,26 @@ fn fits(takes: &Takes, node: &str, figures: &Figures, judge: Judge<'_>) -> Resul
 }
 
 /// Whether the configuration has a path for the run's data on a node.
-pub fn has_data(takes: &Takes, node: &str) -> Result<(), String> {
+pub fn has_data(takes: &Takes, node: &str) -> Result<(), Misfit> {
     match takes.data.iter().find(|data| data.path_on(node).is_none()) {
-        Some(data) => Err(format!("`data` has no place of `{}` there", data.name)),
+        Some(data) => Err(Misfit::NoData(data.name.clone())),
         None => Ok(()),
     }
 }
 
 /// Whether a node can ever take the run.
-pub fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), String> {
+pub fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), Misfit> {
     if takes.cores() > figures.cpus {
-        return Err(format!("cpus {} < {}", figures.cpus, takes.cores()));
+        return Err(Misfit::Cpus {
+            has: figures.cpus,
+            asks: takes.cores(),
+        });
     }
     if takes.memory_bytes > figures.memory_bytes {
-        let less = print_less_bytes(figures.memory_bytes, takes.memory_bytes);
-        return Err(format!("memory {less}"));
+        return Err(Misfit::Memory {
+            has_bytes: figures.memory_bytes,
+            asks_bytes: takes.memory_bytes,
+        });
     }
     match takes.requires.as_str() {
         "" => Ok(()),
@@ -244,7 +249,20 @@ mod tests {
         }
     }
 
-    fn any(_: &str, _: &Figures) -> Result<(), String> {
+    /// What no node has for the run, as text.
+    fn said(choice: &Choice) -> String {
+        match choice {
+            Choice::Nowhere(why) => why.to_string(),
+            Choice::Never(why) => format!("never: {why}"),
+            Choice::On(_) | Choice::Wait => format!("{choice:?}"),
+        }
+    }
+
+    fn unmet() -> Misfit {
+        Misfit::Unmet(Vec::new())
+    }
+
+    fn any(_: &str, _: &Figures) -> Result<(), Misfit> {
         Ok(())
     }
 
@@ -293,11 +311,8 @@ mod tests {
         ];
         let choice = choose(&takes(2.0, 64 << 30), &mut nodes, &any);
         assert_eq!(
-            choice,
-            Choice::Nowhere(
-                "alpha: memory 16G < 64G; beta: no contact since 14:02; gamma: cpus 1 < 2"
-                    .to_owned()
-            )
+            said(&choice),
+            "alpha: memory 16G < 64G; beta: no contact since 14:02; gamma: cpus 1 < 2"
         );
     }
 
@@ -340,18 +355,18 @@ mod tests {
         assert_eq!(choose(&run, &mut nodes, &any), Choice::On("b".to_owned()));
         let mut nodes = [refused("a"), away("b")];
         assert_eq!(
-            choose(&run, &mut nodes, &any),
-            Choice::Nowhere("a: refused: no data; b: no contact".to_owned())
+            said(&choose(&run, &mut nodes, &any)),
+            "a: refused: no data; b: no contact"
         );
         // A node that is too small for ever is no candidate.
         let mut nodes = [refused("a"), known("b", 1.0, 0.0)];
         assert_eq!(
-            choose(&run, &mut nodes, &any),
-            Choice::Never("a: refused: no data; b: cpus 1 < 2".to_owned())
+            said(&choose(&run, &mut nodes, &any)),
+            "never: a: refused: no data; b: cpus 1 < 2"
         );
         // A busy node is a candidate, and no run ends before each has refused
         // it.
-        let busy = |_: &str, _: &Figures| Err("load is 9".to_owned());
+        let busy = |_: &str, _: &Figures| Err(unmet());
         let asks = Takes {
             requires: "load < 4".to_owned(),
             ..run.clone()
@@ -384,9 +399,9 @@ mod tests {
             requires: "load < 4".to_owned(),
             ..Takes::default()
         };
-        let judge = |text: &str, figures: &Figures| match figures.cpus > 4.0 {
+        let judge = |_: &str, figures: &Figures| match figures.cpus > 4.0 {
             true => Ok(()),
-            false => Err(format!("`{text}` is false")),
+            false => Err(unmet()),
         };
         let mut nodes = [known("a", 4.0, 0.0), known("b", 8.0, 7.0)];
         let choice = choose(&asked, &mut nodes, &judge);
@@ -416,7 +431,10 @@ mod tests {
                 }
                 Choice::Nowhere(why) => {
                     prop_assert!(!fitting);
-                    prop_assert_eq!(why.split("; ").count(), sizes.len());
+                    let NoNode::Each(nodes) = why else {
+                        return Err(TestCaseError::fail("nodes are configured"));
+                    };
+                    prop_assert_eq!(nodes.len(), sizes.len());
                 }
                 Choice::Wait | Choice::Never(_) => {
                     prop_assert!(false, "nobody was asked, nobody refused");

@@ -3,6 +3,7 @@
 use super::change::{Change, dispatch_changed};
 use super::deferred;
 use super::place::Choice;
+use super::reason::Why;
 use super::refusal;
 use super::run::Run;
 use super::stage::Stage;
@@ -46,14 +47,14 @@ pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Stepped {
                 node: name.clone(),
                 sending: false,
             };
-            dispatch.why.clear();
+            dispatch.why = Why::Unknown;
         }
-        Choice::Nowhere(why) => dispatch.why = bounded(why),
+        Choice::Nowhere(why) => dispatch.why = Why::NoNode(why.clone()),
         Choice::Never(why) => {
-            let why = bounded(why);
+            let why = bounded(&why.to_string());
             let why = refusal::with_hint(&why, &refusal::hints(&dispatch.refused));
             dispatch.never_starts(why, now_ms);
-            dispatch.why.clear();
+            dispatch.why = Why::Unknown;
             // No node has anything of the run.
             dispatch.stage.close();
         }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::change::{Change, dispatch_changed};
 use super::deferred;
 use super::now::Moment;
+use super::reason::Why;
 use super::refusal::{self, Leaves, Refusal, become_so};
 use super::run::{Dispatch, Run};
 use super::stage::{Handing, Stage};
@@ -69,7 +70,10 @@ pub(crate) fn refused(run: &Run, dispatch: &mut Dispatch, why: String, at_ms: i6
         return;
     }
     let node = run.node_word().to_owned();
-    dispatch.why = format!("refused by {node}: {why}; another node may get it");
+    dispatch.why = Why::RefusedBy {
+        node: node.clone(),
+        why: why.clone(),
+    };
     let asked = matches!(&dispatch.stage, Stage::Recalled { recall, .. } if recall.asked);
     dispatch.stage = Stage::Recalled {
         recall: Recall {
@@ -190,7 +194,7 @@ pub(crate) fn cannot(run: &Run, node: &str) -> Stepped {
 fn stays(run: &Run, why: String) -> Vec<Change> {
     let mut dispatch = run.dispatch.clone();
     dispatch.stage.keep();
-    dispatch.why = why;
+    dispatch.why = why.into();
     deferred::taken(&mut dispatch, run.node_word());
     vec![become_so(run, dispatch)]
 }

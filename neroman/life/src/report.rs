@@ -8,6 +8,7 @@ use nero_model::RunId;
 use super::change::{Change, dispatch_changed};
 use super::deferred;
 use super::input::Input;
+use super::reason::Why;
 use super::recall;
 use super::run::{Dispatch, Run, Sent, Unreadable};
 use super::stage::{Handing, Stage};
@@ -96,7 +97,7 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
     dispatch.unreadable.clone_from(&report.unreadable);
     if report.standing == Standing::Held {
         // A held run cannot be read now: the report has no other news.
-        dispatch.why.clone_from(&report.why);
+        dispatch.why = report.why.clone().into();
         return;
     }
     dispatch.unsupervised = report.unsupervised;
@@ -104,13 +105,13 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
     match report.standing {
         Standing::Waiting | Standing::Starting => {
             dispatch.stage.advance(Handing::Pending);
-            dispatch.why.clone_from(&report.why);
+            dispatch.why = report.why.clone().into();
             deferred::taken(dispatch, run.node_word());
         }
         Standing::Running => {
             dispatch.stage.keep();
             dispatch.stage.advance(Handing::Pending);
-            dispatch.why.clear();
+            dispatch.why = Why::Unknown;
         }
         Standing::Ended => {
             dispatch.sent.ended(report.made_nothing);
@@ -151,7 +152,7 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
                     let sending = false;
                     dispatch.stage = Stage::Chosen { node, sending };
                     dispatch.rules_delivered = 0;
-                    dispatch.why.clone_from(&report.why);
+                    dispatch.why = report.why.clone().into();
                 }
             }
         }

@@ -13,6 +13,7 @@ use super::deferred::Deferral;
 use super::journal::{Exit, Journal};
 use super::now::{Now, Tick};
 use super::outcome::{self, Outcome};
+use super::reason::Why;
 use super::recall::Recall;
 use super::refusal::Refusal;
 use super::stage::{Stage, Verdict};
@@ -235,15 +236,15 @@ impl Sent {
 
 /// What neroman did about a run: its place, its cancel request, how far its results
 /// came.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Dispatch {
     /// Where it stands; stored in the form of [`Kept`](crate::kept::Kept).
     #[serde(skip)]
     pub(crate) stage: Stage,
     /// Why it waits, in neromum's words or ours.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) why: String,
+    #[serde(skip_serializing_if = "Why::is_unknown")]
+    pub(crate) why: Why,
     #[serde(rename = "wish", skip_serializing_if = "Option::is_none")]
     pub(crate) cancel: Option<Cancel>,
     /// How many of its records its node has sent; stored as the stage is.
@@ -336,10 +337,7 @@ impl Dispatch {
         Self {
             stage: Stage::Over {
                 node: None,
-                verdict: Verdict::NodeGone {
-                    who: TAKE_OVER.to_owned(),
-                    at_ms: now_ms,
-                },
+                verdict: Verdict::Reserved { at_ms: now_ms },
                 accepted: false,
                 offered: false,
                 closed: true,
@@ -354,7 +352,7 @@ impl Dispatch {
         let begun = !journal.incarnations.is_empty();
         self.stage.follow_journal(made, begun);
         if waited && !self.stage.is_before_start() {
-            self.why.clear();
+            self.why = Why::Unknown;
         }
     }
 
@@ -415,7 +413,7 @@ impl Dispatch {
         self.stage = Stage::Unplaced;
         self.came_back = self.came_back.saturating_add(1);
         self.rules_delivered = 0;
-        self.why.clear();
+        self.why = Why::Unknown;
     }
 
     /// The person who cancelled it.
@@ -442,22 +440,17 @@ pub struct Run {
 /// Placeholder node of a run that only reserves a number: a take-over saw higher
 /// numbers, and the node that has this run was not read yet.
 pub const UNREAD: &str = "unknown";
-/// Author of the entry that such a run's node is gone.
-const TAKE_OVER: &str = "node take-over";
+/// Author of the stored entry that such a run's node is gone.
+pub(crate) const TAKE_OVER: &str = "node take-over";
 
 impl Run {
     /// Whether the run only reserves a number: its node was not read when its
     /// experiment was taken over.
     pub fn is_unread(&self) -> bool {
-        let Stage::Over {
-            node: None,
-            verdict: Verdict::NodeGone { who, .. },
-            ..
-        } = &self.dispatch.stage
-        else {
-            return false;
-        };
-        who == TAKE_OVER && self.made.node == UNREAD
+        matches!(
+            self.dispatch.stage.verdict(),
+            Some(Verdict::Reserved { .. })
+        )
     }
 
     /// Whether the run was taken over and its node has not reported it yet, so
@@ -589,7 +582,7 @@ impl Run {
         };
         let stays = self.made.resume.is_some() || self.dispatch.cancel.is_some();
         // Without a reason to wait, its files are being sent there.
-        if stays || !self.of_several() || self.dispatch.why.is_empty() {
+        if stays || !self.of_several() || self.dispatch.why.is_unknown() {
             return None;
         }
         let mut said = self.dispatch.deferred.iter();
@@ -646,7 +639,7 @@ impl Run {
     pub fn doubt_text(&self, now: &Now) -> Option<String> {
         let given_up = matches!(
             self.dispatch.stage.verdict(),
-            Some(Verdict::NodeGone { .. })
+            Some(Verdict::NodeGone { .. } | Verdict::Reserved { .. })
         );
         if given_up || !self.in_doubt() {
             return None;

@@ -4,6 +4,7 @@
 use super::deferred;
 use super::now::Tick;
 use super::outcome::judge;
+use super::reason::Why;
 use super::refusal::Refusal;
 use super::run::{Cancel, Results, Run, Unreadable};
 use super::stage::Stage;
@@ -15,9 +16,8 @@ impl Run {
         &self.dispatch.results
     }
 
-    /// What it waits for, in the words of its node or of the placer; empty: nothing
-    /// is known.
-    pub fn why(&self) -> &str {
+    /// What it waits for.
+    pub fn why(&self) -> &Why {
         &self.dispatch.why
     }
 

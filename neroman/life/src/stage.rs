@@ -85,6 +85,10 @@ pub(crate) enum Verdict {
     Refused { why: String, at_ms: i64 },
     /// A person decided that its node will never answer again.
     NodeGone { who: String, at_ms: i64 },
+    /// It only reserves a number: a take-over saw higher numbers, and the node that
+    /// has this run was not read yet. Stored as [`Verdict::NodeGone`], see `kept`.
+    #[serde(skip)]
+    Reserved { at_ms: i64 },
 }
 
 impl Stage {

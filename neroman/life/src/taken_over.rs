@@ -7,13 +7,15 @@ use nero_format::{Definition, Source};
 /// folder does not exist; adding the real source again replaces it.
 pub const FOLDER: &str = "taken-over";
 
-/// Note on every definition that was taken over.
+/// Note on every definition that was taken over, for people.
 pub const NOTE: &str = "taken over from its runs: add its source again to change it";
 
 /// Whether a definition was taken over and its source is not here: a new run would
 /// have no code.
 pub fn without_source(definition: &Definition) -> bool {
-    definition.notes.iter().any(|note| note == NOTE)
+    // Those that were read from a source have a block, but not in the rows of the first
+    // builds.
+    definition.block.is_empty() && definition.folder.ends_with(FOLDER)
 }
 
 /// Whether a source is the placeholder for missing sources: it is never read.

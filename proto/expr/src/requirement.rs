@@ -40,6 +40,8 @@ pub struct Unmet {
     /// Whether waiting cannot change it: every fact in the part is known and lasting
     /// ([`NodeFact::is_lasting`]).
     pub for_good: bool,
+    /// The facts that the part names, in their order.
+    pub facts: Vec<NodeFact>,
 }
 
 impl Requirement {
@@ -80,6 +82,7 @@ impl Requirement {
                 (!truth.is_true()).then(|| Unmet {
                     text: self.expr.beside_values(part, &nothing, &scope),
                     for_good: truth == Truth::False && is_lasting(part),
+                    facts: facts(part),
                 })
             })
             .collect()
@@ -93,13 +96,17 @@ impl std::fmt::Display for Requirement {
 }
 
 fn is_lasting(part: &Node) -> bool {
-    let mut lasting = true;
+    facts(part).into_iter().all(NodeFact::is_lasting)
+}
+
+fn facts(part: &Node) -> Vec<NodeFact> {
+    let mut facts = Vec::new();
     part.walk(&mut |node| {
         if let Node::Place(fact) = node {
-            lasting &= fact.is_lasting();
+            facts.push(*fact);
         }
     });
-    lasting
+    facts
 }
 
 /// A node in place of a run: the scope has facts of a node only.

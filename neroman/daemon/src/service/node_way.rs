@@ -224,7 +224,7 @@ impl Man {
         })?;
         let name = run.node().ok_or_else(|| {
             Failure::failed(format!("{} has no node yet", run.made.id))
-                .because(run.why().to_owned())
+                .because(run.why().to_string())
         })?;
         let mut reply = self.way_to(name, request.terminal).await?;
         let root = self

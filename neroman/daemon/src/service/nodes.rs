@@ -10,6 +10,7 @@ use nero_wire::v1;
 
 use super::Man;
 use crate::node::{Described, NodeNow, open_runs};
+use nero_life::reason::{Kind, Why};
 use nero_life::state::State;
 
 /// How long a node may take to describe itself.
@@ -126,14 +127,15 @@ impl Man {
 /// The reasons that keep files of our runs from a node, each once, and the nodes from
 /// which runs came.
 fn troubles(state: &State, node: &str) -> Vec<String> {
-    let mut runs: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut runs: BTreeMap<Kind, (&Why, u64)> = BTreeMap::new();
     let mut came: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for run in open_runs(state, node)
         .into_iter()
         .filter_map(|id| state.run(id))
     {
-        if run.phase() == Phase::Staging && !run.why().is_empty() {
-            *runs.entry(run.why()).or_default() += 1;
+        let why = run.why();
+        if run.phase() == Phase::Staging && !why.is_unknown() {
+            runs.entry(why.kind()).or_insert((why, 0)).1 += 1;
         }
         if let Some(from) = run.came_from().filter(|_| run.phase().is_live()) {
             *came.entry(from).or_default() += 1;
@@ -147,7 +149,7 @@ fn troubles(state: &State, node: &str) -> Vec<String> {
         1 => format!("1 run came here from {from}: {why}"),
         count => format!("{count} runs came here from {from}: {why}"),
     });
-    runs.into_iter().map(line).chain(came).collect()
+    runs.into_values().map(line).chain(came).collect()
 }
 
 /// The number of our live runs on a node, and of those that wait for it.

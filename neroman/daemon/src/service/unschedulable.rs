@@ -14,6 +14,7 @@ use super::unseen::quiet_ms;
 use crate::node::Known;
 use nero_life::add::ranges;
 use nero_life::place::{self, Figures};
+use nero_life::reason::{Kind, NoNode, Obstacle, Why};
 use nero_life::run::{Run, Takes};
 
 /// How long nodes may take to describe themselves.
@@ -23,37 +24,38 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// whose reasons differ in figures alone share a line.
 #[derive(Debug, Default)]
 pub(super) struct Alike {
-    runs: BTreeMap<Kind, Same>,
+    runs: BTreeMap<Key, Same>,
 }
 
 /// The word that was asked for, and the reason without its figures.
-type Kind = (String, String);
+type Key = (String, Kind);
 
 /// Runs that share a line.
 #[derive(Debug)]
 struct Same {
     runs: Vec<RunId>,
     /// The reason of the first run.
-    why: String,
+    why: Why,
     differ: bool,
 }
 
 impl Alike {
     /// Adds a run.
-    fn add(&mut self, word: &str, why: &str, id: RunId) {
-        let same = self.runs.entry(kind(word, why)).or_insert_with(|| Same {
+    fn add(&mut self, word: &str, why: &Why, id: RunId) {
+        let key = (word.to_owned(), why.kind());
+        let same = self.runs.entry(key).or_insert_with(|| Same {
             runs: Vec::new(),
-            why: why.to_owned(),
+            why: why.clone(),
             differ: false,
         });
         same.runs.push(id);
-        same.differ |= same.why != why;
+        same.differ |= same.why != *why;
     }
 
     /// Removes the kinds that were reported before, and marks the rest as
     /// reported.
-    fn untold(mut self, told: &mut HashSet<Kind>) -> Self {
-        self.runs.retain(|kind, _| told.insert(kind.clone()));
+    fn untold(mut self, told: &mut HashSet<Key>) -> Self {
+        self.runs.retain(|key, _| told.insert(key.clone()));
         self
     }
 
@@ -75,18 +77,6 @@ impl Alike {
             }
         })
     }
-}
-
-fn kind(word: &str, why: &str) -> Kind {
-    let mut bare = String::with_capacity(why.len());
-    for c in why.chars() {
-        // `9` and `10.5` are equal figures.
-        let goes_on = (c.is_ascii_digit() || c == '.') && bare.ends_with('0');
-        if !goes_on {
-            bare.push(if c.is_ascii_digit() { '0' } else { c });
-        }
-    }
-    (word.to_owned(), bare)
 }
 
 fn never_lines(alike: Alike) -> impl Iterator<Item = String> {
@@ -172,7 +162,7 @@ impl Man {
                 _ => Outlook::of(&config, &figures, &one.word, &one.takes, &[]),
             };
             if let Some(why) = outlook.never() {
-                unschedulable.add(&one.word, &why, one.id);
+                unschedulable.add(&one.word, &Why::NoNode(why), one.id);
             } else if outlook.may.is_empty() && one.waits && one.demands() {
                 unknown.extend(outlook.unknown.iter().cloned());
             }
@@ -186,7 +176,7 @@ impl Man {
 #[derive(Clone, Debug)]
 pub(super) struct Outlook {
     /// The nodes that never will, with the reasons.
-    never: Vec<(String, String)>,
+    never: Vec<(String, Obstacle)>,
     /// The nodes that may.
     may: Vec<String>,
     /// The nodes without a description.
@@ -221,25 +211,24 @@ impl Outlook {
             };
             match ever {
                 Ok(()) => outlook.may.push(name.clone()),
-                Err(why) => outlook.never.push((name.clone(), why)),
+                Err(why) => {
+                    let why = Obstacle::Misfit(why);
+                    outlook.never.push((name.clone(), why));
+                }
             }
         }
         outlook
     }
 
     /// Why no node ever will; `None` if one may.
-    pub(super) fn never(&self) -> Option<String> {
+    pub(super) fn never(&self) -> Option<NoNode> {
         if !self.may.is_empty() || !self.unknown.is_empty() {
             return None;
         }
         if self.never.is_empty() {
-            return Some("no node is left for it".to_owned());
+            return Some(NoNode::NoneLeft);
         }
-        let reasons = self
-            .never
-            .iter()
-            .map(|(name, why)| format!("{name}: {why}"));
-        Some(reasons.collect::<Vec<_>>().join("; "))
+        Some(NoNode::Each(self.never.clone()))
     }
 
     /// `Ok` if every node that may take it is out of reach; else the time after
@@ -271,13 +260,13 @@ pub(super) struct Stuck {
     never: HashSet<RunId>,
     away: HashSet<RunId>,
     /// The kinds that were reported for runs that wait for a node.
-    told: HashSet<Kind>,
+    told: HashSet<Key>,
 }
 
 impl Stuck {
     /// Whether a run may need a report: the placer found no node for it.
     pub(super) fn is_open(&self, run: &Run) -> bool {
-        run.unplaced() && !run.why().is_empty() && !self.never.contains(&run.made.id)
+        run.unplaced() && !run.why().is_unknown() && !self.never.contains(&run.made.id)
     }
 
     /// Why no node can ever take this run at present; `None` if that was not
@@ -318,7 +307,7 @@ impl Stuck {
             };
             if let Some(why) = outlook.never() {
                 self.never.insert(id);
-                unschedulable.add(&run.made.node, &why, id);
+                unschedulable.add(&run.made.node, &Why::NoNode(why), id);
             } else if !self.away.contains(&id) {
                 match outlook.away(nodes.known, nodes.boot_ms) {
                     Ok(()) => {
@@ -350,6 +339,9 @@ fn alike(one: &Run, other: &Run) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use nero_expr::{NodeFact, Unmet};
+    use nero_life::reason::Misfit;
+
     use super::*;
 
     fn run(experiment: u64) -> RunId {
@@ -359,9 +351,26 @@ mod tests {
         }
     }
 
+    fn on_a(misfit: Misfit) -> Why {
+        let why = Obstacle::Misfit(misfit);
+        Why::NoNode(NoNode::Each(vec![("a".to_owned(), why)]))
+    }
+
+    fn cpus(asks: f64) -> Why {
+        on_a(Misfit::Cpus { has: 2.0, asks })
+    }
+
+    fn gpus() -> Why {
+        on_a(Misfit::Unmet(vec![Unmet {
+            text: "gpus 0 < 1".to_owned(),
+            for_good: true,
+            facts: vec![NodeFact::Gpus],
+        }]))
+    }
+
     #[test]
     fn runs_that_lack_alike_are_told_together() {
-        let lines = |reasons: &[&str]| {
+        let lines = |reasons: &[Why]| {
             let mut alike = Alike::default();
             for (why, id) in reasons.iter().zip(1..) {
                 alike.add("both", why, run(id));
@@ -369,15 +378,15 @@ mod tests {
             never_lines(alike).collect::<Vec<_>>()
         };
         assert_eq!(
-            lines(&["a: cpus 2 < 3"]),
+            lines(&[cpus(3.0)]),
             ["1.1: `both` can never take it (a: cpus 2 < 3)"]
         );
         assert_eq!(
-            lines(&["a: cpus 2 < 3", "a: cpus 2 < 3", "a: cpus 2 < 3"]),
+            lines(&[cpus(3.0), cpus(3.0), cpus(3.0)]),
             ["3 runs of 1-3: `both` can never take them (a: cpus 2 < 3)"]
         );
         assert_eq!(
-            lines(&["a: cpus 2 < 3", "a: gpus 0 < 1", "a: cpus 2 < 16.5"]),
+            lines(&[cpus(3.0), gpus(), cpus(16.5)]),
             [
                 "2 runs of 1,3: `both` can never take them (1.1: a: cpus 2 < 3)",
                 "2.1: `both` can never take it (a: gpus 0 < 1)"
@@ -388,7 +397,7 @@ mod tests {
     #[test]
     fn what_was_told_of_one_run_is_not_told_of_the_next_that_lacks_alike() {
         let mut told = HashSet::new();
-        let mut said = |reasons: &[(&str, u64)]| {
+        let mut said = |reasons: &[(Why, u64)]| {
             let mut alike = Alike::default();
             for (why, id) in reasons {
                 alike.add("both", why, run(*id));
@@ -396,8 +405,8 @@ mod tests {
             let untold = alike.untold(&mut told);
             never_lines(untold).count()
         };
-        assert_eq!(said(&[("a: cpus 2 < 3", 1)]), 1);
-        assert_eq!(said(&[("a: cpus 2 < 4", 2), ("a: gpus 0 < 1", 3)]), 1);
-        assert_eq!(said(&[("a: cpus 2 < 3", 4)]), 0);
+        assert_eq!(said(&[(cpus(3.0), 1)]), 1);
+        assert_eq!(said(&[(cpus(4.0), 2), (gpus(), 3)]), 1);
+        assert_eq!(said(&[(cpus(3.0), 4)]), 0);
     }
 }

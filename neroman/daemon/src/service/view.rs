@@ -238,12 +238,12 @@ fn cancel(run: &Run, sight: &Sight<'_>) -> String {
 fn waiting_for(run: &Run) -> String {
     match (run.phase(), run.after()) {
         (_, Some(number)) => format!("the end of run {}.{number}", run.made.id.experiment),
-        (_, None) if run.unplaced() && !run.why().is_empty() => run.why().to_owned(),
+        (_, None) if run.unplaced() && !run.why().is_unknown() => run.why().to_string(),
         (Phase::Submitted, None) if run.unheard() => {
             "the first word of its node: it was taken over".to_owned()
         }
         (_, None) if run.unplaced() => format!("a node of `{}`", run.made.node),
-        (Phase::Queued | Phase::Staging | Phase::Pending, None) => run.why().to_owned(),
+        (Phase::Queued | Phase::Staging | Phase::Pending, None) => run.why().to_string(),
         (_, None) => String::new(),
     }
 }

@@ -7,7 +7,7 @@ mod list;
 mod take_over;
 
 use nero_wire::v1::node_event::Event;
-use nero_wire::v1::{NodeAddRequest, NodeDoctorRequest, NodeEvent};
+use nero_wire::v1::{NodeAddRequest, NodeDoctorRequest, NodeEvent, Remedy};
 
 use crate::args::{Node, NodeAdd, Warden, YesNo};
 use crate::connect::{CHANGE_DEADLINE, Client, Next};
@@ -132,11 +132,11 @@ async fn try_add(session: &mut Session, how: How, asked: NodeAddRequest) -> Resu
 
 /// Whether the user has to type something before the node can be tried.
 fn needs_terminal(fault: &Fault, args: &NodeAdd) -> bool {
-    let asks = format!("`neroman node connect {}`", args.name);
-    fault.exit_code == code::NO_NODE
-        && !args.dry_run
-        && !args.without_test
-        && fault.hint.contains(&asks)
+    let asks = match fault.remedy {
+        Remedy::Connect | Remedy::Terminal => true,
+        Remedy::Unspecified | Remedy::TakeOver => false,
+    };
+    fault.exit_code == code::NO_NODE && !args.dry_run && !args.without_test && asks
 }
 
 /// Keeps the node without a word.

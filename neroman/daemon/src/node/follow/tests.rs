@@ -47,7 +47,7 @@ fn a_run_that_its_node_cannot_read_now_stays_as_it_is_and_says_why() {
     }
     let run = state.run(id.unwrap()).unwrap();
     assert_eq!(
-        (run.why(), run.far_host(), run.phase()),
+        (&*run.why().to_string(), run.far_host(), run.phase()),
         ("cannot use spec", "h", Phase::Pending)
     );
 }
@@ -83,7 +83,10 @@ fn a_run_that_lies_there_and_cannot_be_read_is_not_forgotten() {
         state.apply(&change);
     }
     let run = state.run(id.unwrap()).unwrap();
-    assert_eq!((run.forgotten(), run.why()), (false, "cannot use spec"));
+    assert_eq!(
+        (run.forgotten(), &*run.why().to_string()),
+        (false, "cannot use spec")
+    );
 }
 
 #[test]

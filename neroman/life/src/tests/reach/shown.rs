@@ -45,6 +45,7 @@ fn stage(run: &Run) -> String {
             Verdict::TakenAway { .. } => "over: cancelled".to_owned(),
             Verdict::Refused { .. } => "over: refused".to_owned(),
             Verdict::NodeGone { .. } => "over: node gone".to_owned(),
+            Verdict::Reserved { .. } => "over: reserved".to_owned(),
         },
     }
 }

@@ -13,6 +13,7 @@ use crate::input::Input;
 use crate::kept::Kept;
 use crate::now::Tick;
 use crate::place::Choice;
+use crate::reason::NoNode;
 use crate::recall::{self, Said};
 use crate::report::{self, Report, Standing, Stray};
 use crate::run::{Cancel, Dispatch, Made, Results, Run, Takes};
@@ -298,10 +299,10 @@ impl Steps<'_> {
                     self.push("the placer chooses a node", changes);
                 }
             }
-            let nowhere = place(Choice::Nowhere("why".to_owned()));
+            let nowhere = place(Choice::Nowhere(NoNode::NoneConfigured));
             self.push("the placer finds no node", nowhere);
             if !run.dispatch.refused.is_empty() {
-                let never = place(Choice::Never("why".to_owned()));
+                let never = place(Choice::Never(NoNode::NoneConfigured));
                 self.push("all nodes have refused it", never);
             }
         }

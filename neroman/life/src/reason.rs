@@ -1,0 +1,251 @@
+//! Why a run waits, or gets no node: data by which code decides and groups. Their texts
+//! stand in `Display` alone.
+
+use std::fmt;
+
+use nero_expr::{NodeFact, Unmet};
+use nero_model::units::print_less_bytes;
+use serde::{Deserialize, Serialize};
+
+use super::text::bounded;
+
+/// Why a node cannot take a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Misfit {
+    /// The data of this name has no path there.
+    NoData(String),
+    Cpus {
+        has: f64,
+        asks: f64,
+    },
+    Memory {
+        has_bytes: u64,
+        asks_bytes: u64,
+    },
+    Disk {
+        free_bytes: u64,
+        asks_bytes: u64,
+    },
+    /// The parts of `requires` that it does not meet.
+    Unmet(Vec<Unmet>),
+    /// `requires` is of a later version.
+    Unreadable {
+        requires: String,
+        error: String,
+    },
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoData(name) => write!(f, "`data` has no place of `{name}` there"),
+            Self::Cpus { has, asks } => write!(f, "cpus {has} < {asks}"),
+            Self::Memory {
+                has_bytes,
+                asks_bytes,
+            } => write!(f, "memory {}", print_less_bytes(*has_bytes, *asks_bytes)),
+            Self::Disk {
+                free_bytes,
+                asks_bytes,
+            } => write!(
+                f,
+                "free disk {}",
+                print_less_bytes(*free_bytes, *asks_bytes)
+            ),
+            Self::Unmet(parts) => {
+                let texts: Vec<&str> = parts.iter().map(|part| &*part.text).collect();
+                f.write_str(&texts.join(", "))
+            }
+            Self::Unreadable { requires, error } => {
+                write!(f, "`{requires}` cannot be read: {error}")
+            }
+        }
+    }
+}
+
+/// Why one of a run's nodes does not take it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Obstacle {
+    Misfit(Misfit),
+    /// The node refused the run, in its words.
+    Refused(String),
+    /// The node cannot be asked, as in "no contact since 14:02 (why)".
+    Away(String),
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Misfit(misfit) => misfit.fmt(f),
+            Self::Refused(why) => write!(f, "refused: {why}"),
+            Self::Away(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Why a run has no node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NoNode {
+    /// The word that was asked for stands for no node.
+    NoneConfigured,
+    /// Every node of the word is excluded.
+    NoneLeft,
+    /// What keeps each node from it, by the node's name.
+    Each(Vec<(String, Obstacle)>),
+}
+
+impl fmt::Display for NoNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoneConfigured => f.write_str("no node is configured for it"),
+            Self::NoneLeft => f.write_str("no node is left for it"),
+            Self::Each(nodes) => {
+                let each = nodes.iter().map(|(node, why)| format!("{node}: {why}"));
+                f.write_str(&each.collect::<Vec<_>>().join("; "))
+            }
+        }
+    }
+}
+
+/// What a run waits for. It is stored as its text: earlier builds know no other form. A
+/// text that was stored is read as [`Why::Said`], until the run is looked at again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Why {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// No node takes it now.
+    NoNode(NoNode),
+    /// Its node refused it, in the node's words.
+    RefusedBy { node: String, why: String },
+    /// It is recalled from its node for another one that has room.
+    GoesTo { to: String, from: String },
+    /// The words of its node, or of a step that cannot be taken now.
+    Said(String),
+}
+
+impl Why {
+    /// Whether nothing is known.
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => Ok(()),
+            Self::NoNode(why) => f.write_str(&bounded(&why.to_string())),
+            Self::RefusedBy { node, why } => {
+                write!(f, "refused by {node}: {why}; another node may get it")
+            }
+            Self::GoesTo { to, from } => write!(
+                f,
+                "it goes to {to}, which has room, if {from} has not started it yet"
+            ),
+            Self::Said(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<String> for Why {
+    fn from(text: String) -> Self {
+        match text.is_empty() {
+            true => Self::Unknown,
+            false => Self::Said(text),
+        }
+    }
+}
+
+impl From<Why> for String {
+    fn from(why: Why) -> Self {
+        why.to_string()
+    }
+}
+
+/// A reason without its figures: runs with equal ones are reported together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    Unknown,
+    NoneConfigured,
+    NoneLeft,
+    Each(Vec<(String, NodeKind)>),
+    RefusedBy(String),
+    GoesTo { to: String, from: String },
+    Said(String),
+}
+
+/// What keeps a node from a run, without figures.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NodeKind {
+    NoData(String),
+    Cpus,
+    Memory,
+    Disk,
+    /// The facts that the unmet parts of `requires` name.
+    Unmet(Vec<NodeFact>),
+    Unreadable,
+    Refused(String),
+    Away,
+}
+
+impl Why {
+    /// The reason without its figures.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Unknown => Kind::Unknown,
+            Self::NoNode(NoNode::NoneConfigured) => Kind::NoneConfigured,
+            Self::NoNode(NoNode::NoneLeft) => Kind::NoneLeft,
+            Self::NoNode(NoNode::Each(nodes)) => {
+                let each = nodes.iter().map(|(node, why)| (node.clone(), why.kind()));
+                Kind::Each(each.collect())
+            }
+            Self::RefusedBy { node, .. } => Kind::RefusedBy(node.clone()),
+            Self::GoesTo { to, from } => Kind::GoesTo {
+                to: to.clone(),
+                from: from.clone(),
+            },
+            Self::Said(text) => Kind::Said(text.clone()),
+        }
+    }
+}
+
+impl Obstacle {
+    fn kind(&self) -> NodeKind {
+        match self {
+            Self::Misfit(Misfit::NoData(name)) => NodeKind::NoData(name.clone()),
+            Self::Misfit(Misfit::Cpus { .. }) => NodeKind::Cpus,
+            Self::Misfit(Misfit::Memory { .. }) => NodeKind::Memory,
+            Self::Misfit(Misfit::Disk { .. }) => NodeKind::Disk,
+            Self::Misfit(Misfit::Unmet(parts)) => {
+                let facts = parts.iter().flat_map(|part| part.facts.iter().copied());
+                NodeKind::Unmet(facts.collect())
+            }
+            Self::Misfit(Misfit::Unreadable { .. }) => NodeKind::Unreadable,
+            Self::Refused(why) => NodeKind::Refused(why.clone()),
+            Self::Away(_) => NodeKind::Away,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_stored_as_its_text_and_what_was_stored_is_shown_as_it_is() {
+        let misfit = |asks| {
+            let why = Obstacle::Misfit(Misfit::Cpus { has: 1.0, asks });
+            Why::NoNode(NoNode::Each(vec![("a".to_owned(), why)]))
+        };
+        let stored = serde_json::to_string(&misfit(2.0)).unwrap();
+        assert_eq!(stored, r#""a: cpus 1 < 2""#);
+        let read: Why = serde_json::from_str(&stored).unwrap();
+        assert_eq!(read, Why::Said("a: cpus 1 < 2".to_owned()));
+        assert_eq!(read.to_string(), misfit(2.0).to_string());
+        assert_eq!(serde_json::from_str::<Why>(r#""""#).unwrap(), Why::Unknown);
+        assert_eq!(misfit(2.0).kind(), misfit(16.5).kind());
+        assert_ne!(misfit(2.0).kind(), read.kind());
+    }
+}

@@ -54,7 +54,11 @@ pub struct Cluster {
 #[derive(Debug)]
 enum Use {
     /// A shared lock on a file: the cluster ends when no test holds one.
-    Shared { _lock: File },
+    Shared {
+        _lock: File,
+        /// Where this test brought it up; it outlives the test.
+        _holder: Option<Child>,
+    },
     /// The standard input of the cluster that this test alone has.
     Alone {
         holder: Child,
@@ -86,14 +90,18 @@ impl Cluster {
         let _lock = locked(&base);
         let users = opened(&base, "users");
         flock(&users, FlockOperation::LockShared).expect("a lock");
+        let mut holder = None;
         if !folder.join("ready").exists() {
-            bring_up(scheduler, &folder, Some(&base));
+            holder = Some(bring_up(scheduler, &folder, Some(&base)));
             fs::write(folder.join("ready"), "").expect("a file");
         }
         Self {
             scheduler,
             folder,
-            kept_by: Use::Shared { _lock: users },
+            kept_by: Use::Shared {
+                _lock: users,
+                _holder: holder,
+            },
         }
     }
 

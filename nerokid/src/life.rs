@@ -34,7 +34,7 @@ pub struct Life {
     pub time_limit_ms: u64,
     /// The launcher that took over.
     pub taken_over_by: Option<ProcessId>,
-    /// A record says that nothing of the job is alive, or ever was.
+    /// A record reports that nothing of the job is alive, or ever was.
     pub over: bool,
     /// Bytes of the claim, or of a segment of launcher or neromum, were changed:
     /// what is not in here may have been recorded all the same.

@@ -122,7 +122,7 @@ fn jittered(pause: Duration) -> Duration {
 enum LineError {
     #[error("cannot dial neromum")]
     Dial(#[from] nero_wire::DialError),
-    #[error("neromum does not greet in time")]
+    #[error("neromum did not answer the first message in time")]
     Slow(#[from] tokio::time::error::Elapsed),
     #[error("neromum refused")]
     Refused(#[from] Box<tonic::Status>),

@@ -249,7 +249,7 @@ fn a_rule_that_cannot_apply_is_off_and_the_others_stand() {
         ("explode", "loss > 5", "no action `explode`"),
         ("warn", "loss > 5 for 10m", "`for` is not built yet"),
         ("warn", "param.nope > 5", "no parameter is called `nope`"),
-        ("warn", "waittime > 5", "never sees `waittime`"),
+        ("warn", "waittime > 5", "rules cannot use `waittime`"),
     ] {
         let mut bench = Bench::new(&[("warn", "loss > 100")]);
         let off = bench.apply(2, &[("abort", "loss > 5"), (action, text)]);

@@ -54,7 +54,7 @@ pub enum AgentError {
         log: Vec<String>,
     },
     /// Its greeting returned an error.
-    #[error("neromum does not greet")]
+    #[error("neromum did not answer the first message")]
     Greeting(#[source] Box<tonic::Status>),
     /// We cannot speak to this neromum, or must not.
     #[error("neromum cannot be spoken to")]

@@ -16,7 +16,7 @@ pub enum RootError {
     #[error("the home of another user cannot be named with ~")]
     OtherHome,
     /// A dollar sign without a name.
-    #[error("a $ stands before no name")]
+    #[error("`$` needs the name of a variable")]
     Name,
     /// Control characters.
     #[error("it holds control characters")]

@@ -87,7 +87,7 @@ pub enum Verb {
     /// What a run printed
     #[command(after_help = "Examples:\n  neroman logs 144 -f\n  neroman logs failed --stderr -n 3")]
     Logs(Logs),
-    /// Series of metrics
+    /// Values of metrics over time
     #[command(
         after_help = "Examples:\n  neroman metrics 144 loss\n  neroman metrics 'lr_*' loss 'val loss' --csv"
     )]
@@ -398,6 +398,7 @@ pub struct Paths {
 #[derive(Debug, Subcommand)]
 pub enum Rule {
     /// The rules and how often they fired
+    #[command(after_help = "Examples:\n  neroman rule list\n  neroman rule list 124-186")]
     List {
         /// Which experiments; all unless given
         #[arg(value_name = "SEL", add = picked())]
@@ -406,6 +407,9 @@ pub enum Rule {
         json: Json,
     },
     /// Add a rule, at once also to live runs
+    #[command(
+        after_help = "Examples:\n  neroman rule add 124-186 'abort: loss > 5 for 10m'\n  neroman rule add live 'warn: runtime > 2h'"
+    )]
     Add {
         /// Which experiments
         #[arg(value_name = "SEL", add = picked())]
@@ -417,6 +421,9 @@ pub enum Rule {
         json: Json,
     },
     /// Remove a rule
+    #[command(
+        after_help = "Examples:\n  neroman rule rm 124-186 3\n  neroman rule rm all 1 --json"
+    )]
     Rm {
         /// Which experiments
         #[arg(value_name = "SEL", add = picked())]
@@ -440,12 +447,16 @@ pub enum Daemon {
         own_session: bool,
     },
     /// Start it; every other command does so too
+    #[command(after_help = "Examples:\n  neroman daemon start\n  neroman daemon start --json")]
     Start(Json),
     /// End it; jobs go on
+    #[command(after_help = "Examples:\n  neroman daemon stop\n  neroman daemon stop --json")]
     Stop(Json),
     /// Whether it runs and what it has
+    #[command(after_help = "Examples:\n  neroman daemon status\n  neroman daemon status --json")]
     Status(Json),
     /// What it wrote to its log
+    #[command(after_help = "Examples:\n  neroman daemon logs\n  neroman daemon logs -n 200")]
     Logs {
         /// Only the last lines
         #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]

@@ -37,7 +37,7 @@ pub fn fault(step: &Step, error: &clap::Error) -> Fault {
     {
         let what = match text_of(ContextKind::InvalidSubcommand) {
             Some(word) => format!("`{} {word}` is no command of neroman", step.verb),
-            None => format!("`{}` says not what to do", step.verb),
+            None => format!("`{}` needs a sub-verb", step.verb),
         };
         return Fault::usage(what).hint(format!("neroman {} {words}", step.verb));
     }

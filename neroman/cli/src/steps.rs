@@ -137,7 +137,7 @@ fn check_is_verb(step: &Step, words: &[String]) -> Result<(), Fault> {
     let fault = Fault::usage(format!("`{}` has no option `--{name}`", step.verb));
     Err(match (step.verb, name) {
         ("add", "node") => fault.hint(
-            "where it runs is said at the start, `neroman start SEL --node NODE`, or by `node:` \
+            "name the node at the start, `neroman start SEL --node NODE`, or by `node:` \
              of the experiment",
         ),
         _ => fault.hint(format!("it is one of `{}`", owners.join("`, `"))),
@@ -325,8 +325,17 @@ mod tests {
     }
 
     #[test]
-    fn every_verb_has_two_examples_that_are_read() {
-        for verb in args::command().get_subcommands() {
+    fn every_verb_and_subverb_has_two_examples_that_are_read() {
+        let verbs = args::command().get_subcommands();
+        let mut all: Vec<(String, &clap::Command)> = Vec::new();
+        for verb in verbs {
+            let parts = verb.get_subcommands().filter(|part| !part.is_hide_set());
+            let parts =
+                parts.map(|part| (format!("{} {}", verb.get_name(), part.get_name()), part));
+            all.push((verb.get_name().to_owned(), verb));
+            all.extend(parts);
+        }
+        for (name, verb) in all {
             let shown = verb.get_after_help().map(ToString::to_string);
             let shown = shown.unwrap_or_default();
             let examples: Vec<&str> = shown
@@ -334,11 +343,11 @@ mod tests {
                 .filter_map(|line| line.strip_prefix("  neroman "))
                 .map(|line| line.split(" > ~").next().unwrap_or(line))
                 .collect();
-            assert!(examples.len() >= 2, "{}: {shown}", verb.get_name());
+            assert!(examples.len() >= 2, "{name}: {shown}");
             for text in examples {
                 let steps = line(text).unwrap_or_else(|fault| panic!("{text}: {}", fault.text()));
                 assert_eq!(steps.len(), 1, "{text}");
-                assert_eq!(steps[0].verb, verb.get_name(), "{text}");
+                assert!(text.starts_with(&name), "{name}: {text}");
                 let read = args::read(&steps[0]);
                 assert!(matches!(read, Ok(args::Read::Do(_))), "{text}: {read:?}");
             }

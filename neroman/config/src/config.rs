@@ -1,4 +1,4 @@
-//! What `config.yaml` says.
+//! The values of `config.yaml`.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Word {
     pub place: Place,
 }
 
-/// Everything that the file says, checked.
+/// The values of the file, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Every node in the order of the file; [`LOCAL`] comes first when the file does
@@ -26,7 +26,7 @@ pub struct Config {
     pub groups: IndexMap<String, Group>,
     /// What is meant when no node is named: a node, a group or `any`.
     pub default_node: Option<Word>,
-    /// How much of what a run makes comes home where its experiment says nothing.
+    /// How much of what a run makes comes home where its experiment does not set it.
     pub results_max: Option<Size>,
     /// How much is left free on the disk that takes results.
     pub results_min_free: Option<Size>,
@@ -124,7 +124,7 @@ impl Config {
         self.nodes.get(name)
     }
 
-    /// What the file says of this machine.
+    /// The entry of this machine.
     ///
     /// # Panics
     /// Never for a configuration made here: the node is always there.

@@ -36,7 +36,7 @@ pub enum Edit {
     /// `nodes.NAME.FIELD`.
     /// An empty one takes away what is set.
     Set {
-        /// Which.
+        /// Its key, as `nodes.alpha.cpus`.
         key: String,
         /// As it is typed.
         value: String,
@@ -54,7 +54,7 @@ pub enum EditError {
     Name {
         /// The name.
         name: String,
-        /// Why.
+        /// The fault of the name.
         #[source]
         source: NameError,
     },
@@ -81,10 +81,10 @@ pub enum EditError {
         name: String,
         /// By what.
         by: String,
-        /// Where.
+        /// The place in the file.
         place: Place,
     },
-    /// The file would say what cannot be meant.
+    /// The new value is not valid.
     #[error("{message}")]
     Value {
         /// What is wrong.
@@ -127,7 +127,7 @@ impl Edit {
     /// wrote meanwhile is never lost.
     ///
     /// # Errors
-    /// When the change cannot be meant or made; the file is then as it was.
+    /// When the new value is not valid or cannot be written; the file is then as it was.
     pub fn apply(&self, path: &Path) -> Result<(), EditError> {
         let file = ConfigFile::open(path).map_err(EditError::Config)?;
         let text = self.on(path, file.text())?;
@@ -137,7 +137,7 @@ impl Edit {
     /// The text of the file with this change.
     ///
     /// # Errors
-    /// When the change cannot be meant or made.
+    /// When the new value is not valid or cannot be written.
     pub fn on(&self, path: &Path, text: &str) -> Result<String, EditError> {
         let config = Config::parse(path, text).map_err(EditError::Config)?;
         let change = self.change(&config)?;

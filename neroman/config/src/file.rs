@@ -96,7 +96,7 @@ impl ConfigFile {
         let fresh = folder.join(format!(".config.yaml.{}", std::process::id()));
         let written = self.replace(&fresh, text);
         if written.is_err() {
-            // Nothing is lost when it stays: its name says what it is.
+            // Nothing is lost when it stays: its name tells its purpose.
             let _ = fs::remove_file(&fresh);
         }
         written?;

@@ -1,6 +1,6 @@
 //! `config.yaml`: the nodes, their groups, and which one is meant when none is named.
 //!
-//! [`Config::read`] answers with everything that the file says or with every mistake
+//! [`Config::read`] returns all values of the file, or every mistake
 //! in it; [`Edit`] changes one thing and leaves every other line as it is. Words of the manual that have no effect yet are refused by name and place,
 //! never ignored. Used by the daemon and by the command line.
 //!

@@ -1,4 +1,4 @@
-//! What is wrong with the file, and how it is said.
+//! Mistakes of the file and their texts.
 
 use std::fmt;
 use std::io;
@@ -27,7 +27,7 @@ pub enum ConfigError {
     },
     /// The file or its folder is another user's.
     #[error(
-        "{} belongs to another user (id {owner}) and is not obeyed; if what it says is right: `sudo chown {own} {}`, else set NERONET_HOME to a folder of your own",
+        "{} belongs to another user (id {owner}) and is not obeyed; if its content is right: `sudo chown {own} {}`, else set NERONET_HOME to a folder of your own",
         shown(path),
         shown(path)
     )]
@@ -51,7 +51,7 @@ pub enum ConfigError {
         /// Who may.
         by: &'static str,
     },
-    /// The file says what cannot be meant, or what is not built.
+    /// A value that is not valid, or a key that is not built.
     #[error("{}", Listed { path, mistakes })]
     Mistakes {
         /// The file.

@@ -93,7 +93,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     }
 }
 
-/// Kept for clusters, and said to be without effect where there is none.
+/// Kept for clusters; a note tells that it has no effect where there is none.
 fn sbatch_args(reader: &mut Reader<'_>, scope: &Scope) -> Option<String> {
     let given = scope.get(Field::SbatchArgs)?;
     reader.note(

@@ -67,7 +67,7 @@ pub struct Definition {
     pub folder: PathBuf,
     /// Where its block begins.
     pub place: Place,
-    /// Program and arguments, filled in. Empty only beside a [`NotBuilt`] that says why.
+    /// Program and arguments, filled in. Empty only beside a [`NotBuilt`] with the reason.
     pub argv: Vec<String>,
     /// The command as one line to read, quoted for a shell.
     pub command_text: String,
@@ -115,7 +115,7 @@ pub struct Definition {
     /// Where results go instead of `results/` of the folder.
     pub results_dir: Option<String>,
     /// Where no outputs are named, so many bytes of what the job makes come home, and
-    /// of each log; `None`: what the configuration says.
+    /// of each log; `None`: the limit of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results_max_bytes: Option<u64>,
     /// A user's remark on the experiment.
@@ -150,7 +150,7 @@ impl Definition {
         }
     }
 
-    /// A digest of what the definition says, without places, folder and notes: equal for two
+    /// A digest of the definition, without places, folder and notes: equal for two
     /// readings between which only comments, blanks or other experiments changed.
     pub fn fingerprint(&self) -> String {
         let mut bare = self.clone();

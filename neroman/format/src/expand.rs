@@ -2,7 +2,7 @@
 //!
 //! The count is known before anything is made: a product over the bound is refused
 //! with its size. The last-listed parameter runs fastest, and when there is more than
-//! one experiment each name says all its parameters, sorted by name.
+//! one experiment each name contains all its parameters, sorted by name.
 
 use crate::define::Draft;
 use crate::definition::Param;
@@ -195,7 +195,7 @@ fn joined(argv: &[String]) -> String {
     shlex::try_join(shown.iter().map(String::as_str)).unwrap_or_default()
 }
 
-/// A name that looks like something else is kept, and said.
+/// A name that looks like something else is kept, with a note.
 fn note_name(reader: &mut Reader<'_>, name: &str, mark: Mark) {
     if let Some(what) = looks_like(name) {
         reader.note(

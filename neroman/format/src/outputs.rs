@@ -165,7 +165,7 @@ fn glob(reader: &mut Reader<'_>, what: &str, written: &str, mark: Mark) -> Optio
     }
     if written.starts_with('!') {
         let message = format!(
-            "`{what}` says what to take, and {} what not",
+            "`{what}` names the files to take, and {} excludes files",
             quoted(written)
         );
         reader.wrong(mark, message, "put what is to stay behind into .neroignore");
@@ -218,7 +218,7 @@ pub fn glob_mistake(written: &str) -> Option<(String, &'static str)> {
         ));
     }
     if written.starts_with('!') {
-        return Some((format!("{shown} says what not to take"), "say what to take"));
+        return Some((format!("{shown} excludes files"), "name the files to take"));
     }
     let wrong = mistake(written)?;
     Some((format!("{shown} is no glob: {wrong}"), BRACKETS))

@@ -1,4 +1,4 @@
-//! Has the tree made, and says its mistakes as ours.
+//! Makes the tree, and turns its mistakes into ours.
 //!
 //! Mistakes here are collected like all others; only a text that does not parse ends the
 //! reading. Sizes are bounded by [`LIMITS`].

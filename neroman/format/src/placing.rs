@@ -99,7 +99,7 @@ fn data_def(reader: &mut Reader<'_>, named: &Named) -> Option<DataDef> {
     };
     if paths.is_empty() {
         if matches!(&named.value.kind, Kind::Map(entries) if entries.is_empty()) {
-            let message = format!("nothing says where the data {} lies", quoted(name));
+            let message = format!("no path is given for the data {}", quoted(name));
             reader.wrong(named.key_mark, message, EXAMPLE);
         }
         return None;

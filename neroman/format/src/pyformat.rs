@@ -51,7 +51,7 @@ pub(crate) enum NameKind {
 const ERRORS_MAX: usize = 20;
 
 impl Template {
-    /// Parses a template; `kind` says what names mean. All unknown names are reported.
+    /// Parses a template; `kind` is the meaning of names. All unknown names are reported.
     pub(crate) fn parse(
         text: &str,
         kind: &dyn Fn(&str) -> NameKind,

@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds a remark on a place unless it has one of this kind: what several
-    /// blocks inherit is said once.
+    /// blocks inherit is reported once.
     pub(crate) fn note_once(&mut self, mark: Mark, kind: &str, text: impl Into<String>) {
         if self.notes_seen.insert(format!("{kind} {mark:?}")) {
             self.note(Some(mark), text);
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
         self.notes
     }
 
-    /// Keeps a word that has no effect yet, and says so.
+    /// Keeps a word that has no effect yet, with a note.
     pub(crate) fn not_built(&mut self, into: &mut Vec<NotBuilt>, word: &str, mark: Mark) {
         into.push(NotBuilt {
             word: word.to_owned(),

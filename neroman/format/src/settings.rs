@@ -149,7 +149,7 @@ fn pattern_problem(pattern: &str) -> Option<String> {
         Ok(_) => Some("it has no named group".to_owned()),
         Err(regex::Error::CompiledTooBig(_)) => Some("it is too big".to_owned()),
         Err(error) => {
-            // The library draws the pattern over several lines; its last one says why.
+            // The library draws the pattern over several lines; its last one holds the reason.
             let text = error.to_string();
             let last = text.lines().last().unwrap_or("").trim();
             Some(printable(last.strip_prefix("error: ").unwrap_or(last)))

@@ -8,7 +8,7 @@ use super::run::{Results, Run};
 use super::stage::Stage;
 use super::step::{Late, Stepped};
 
-/// Takes down that results are fetched into this folder. After a crash they go on
+/// Records that results are fetched into this folder. After a crash they go on
 /// in the same folder.
 pub(crate) fn begun(run: &Run, folder: &str) -> Option<Change> {
     dispatch_changed(run, |dispatch| {
@@ -19,7 +19,7 @@ pub(crate) fn begun(run: &Run, folder: &str) -> Option<Change> {
     })
 }
 
-/// Takes down what results wait for on this machine; empty: nothing any more.
+/// Records what results wait for on this machine; empty: nothing any more.
 pub(crate) fn waits(run: &Run, why: &str) -> Stepped {
     let known = match &run.dispatch.results {
         Results::Fetching { why, .. } => why,
@@ -38,7 +38,7 @@ pub(crate) fn waits(run: &Run, why: &str) -> Stepped {
     Ok(change.into_iter().collect())
 }
 
-/// Takes down that results are complete, and what may be behind the run's end.
+/// Records that results are complete, and what may be behind the run's end.
 pub(crate) fn done(run: &Run, done: &Results, hints: &[String]) -> Option<Change> {
     dispatch_changed(run, |dispatch| {
         dispatch.results = done.clone();
@@ -46,7 +46,7 @@ pub(crate) fn done(run: &Run, done: &Results, hints: &[String]) -> Option<Change
     })
 }
 
-/// Takes down that results are given up, and why.
+/// Records that results are given up, and why.
 pub(crate) fn given_up(run: &Run, why: &str) -> Option<Change> {
     dispatch_changed(run, |dispatch| {
         dispatch.results = Results::Failed {
@@ -56,7 +56,7 @@ pub(crate) fn given_up(run: &Run, why: &str) -> Option<Change> {
     })
 }
 
-/// Takes down that a person wants the run cleaned before all of it was home.
+/// Records that a person wants the run cleaned before all of it was home.
 pub(crate) fn forgone(run: &Run) -> Stepped {
     if !needs::of(run).results {
         return Err(Late);
@@ -65,12 +65,12 @@ pub(crate) fn forgone(run: &Run) -> Stepped {
     Ok(change.into_iter().collect())
 }
 
-/// Takes down that the run's folder on its node was taken away.
+/// Records that the run's folder on its node was taken away.
 pub(crate) fn cleaned(run: &Run, now_ms: i64) -> Option<Change> {
     dispatch_changed(run, |dispatch| dispatch.cleaned_ms = Some(now_ms))
 }
 
-/// Takes down the tree of the checkpoints that the run begins with.
+/// Records the tree of the checkpoints that the run begins with.
 pub(crate) fn checkpoints(run: &Run, overlay: &str) -> Option<Change> {
     dispatch_changed(run, |dispatch| dispatch.overlay = Some(overlay.to_owned()))
 }

@@ -67,8 +67,11 @@ impl<C: Catalogue> Picking<'_, C> {
             Some(near) => error.hint_names(format!("did you mean `{near}`?")),
             None => match self.beginning_with(name, None) {
                 Some(hint) => error.hint_names(hint),
-                None => error
-                    .hint("names are written in full or with `*`; a condition compares something"),
+                None => error.hint(format!(
+                    "write the whole name or a pattern (`{}*`); a condition needs a comparison \
+                     (`loss > 5`)",
+                    name.chars().take(2).collect::<String>()
+                )),
             },
         }
     }

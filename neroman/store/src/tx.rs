@@ -96,7 +96,7 @@ impl Tx<'_> {
     }
 
     /// Adds a run with its encoded `nero.v1.RunSpec`, which never changes, an
-    /// empty dispatch and empty facts. Returns its key; `run.key` is ignored.
+    /// empty record and empty facts. Returns its key; `run.key` is ignored.
     ///
     /// # Errors
     /// Also [`StoreError::Twice`] when its number or token exists.

@@ -24,7 +24,7 @@ const CPUS_MAX: f64 = 1e6;
 /// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// Where.
+    /// Its place in the text.
     pub place: Mark,
     /// What is wrong.
     pub message: String,
@@ -87,7 +87,7 @@ impl Fields {
         });
     }
 
-    /// Adds a mistake unless the same was said of the same place: an inherited value is
+    /// Adds a mistake unless the same place already has the same mistake: an inherited value is
     /// read by many blocks.
     pub fn add(&mut self, mistake: Mistake) {
         if self

@@ -1,4 +1,4 @@
-//! Mistakes of a text, and how they are said.
+//! Mistakes of a text, and their messages.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use crate::tree::Mark;
 /// A mistake and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// Where.
+    /// Its place in the text.
     pub mark: Mark,
-    /// What.
+    /// The kind of mistake.
     pub what: What,
 }
 

@@ -155,7 +155,7 @@ impl Expr {
         let mut slots = Vec::with_capacity(found.len());
         for (name, mut found) in self.names.iter().zip(found) {
             // A rule leaves a name open instead of binding it to a fact that it
-            // never sees.
+            // cannot use.
             let fact = loose_fact(name).filter(|fact| !self.standing || fact.is_beside_job());
             found.loose.extend(fact.map(Bound::Fact));
             let slot = found.settle();

@@ -155,8 +155,8 @@ fn a_rule_that_could_never_fire_is_refused_when_it_is_added() {
     for (rule, hint) in [
         ("abort:loss=>0.4", "write `>=`"),
         ("abort: loss =<0.4", "write `<=`"),
-        ("warn: waittime >= 0", "a rule sees metrics"),
-        ("warn: tmod < 10h", "a rule sees metrics"),
+        ("warn: waittime >= 0", "a rule can use metrics"),
+        ("warn: tmod < 10h", "a rule can use metrics"),
         ("notify: crashed", "write `exit != 0 || signal > 0`"),
         ("warn: state == crashed", "write `exit != 0 || signal > 0`"),
     ] {

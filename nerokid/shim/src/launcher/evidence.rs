@@ -1,4 +1,4 @@
-//! What an incarnation's folder says about a run that this launcher did not
+//! The evidence in an incarnation's folder about a run that this launcher did not
 //! see from its beginning, or whose shim is dead.
 //!
 //! Read at a takeover and when a run is to be guarded; never in the course of

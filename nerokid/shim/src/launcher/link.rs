@@ -30,7 +30,7 @@ pub struct Link {
     pub fd: OwnedFd,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// The peer said hello, and now gets news.
+    /// The peer sent its first message, and now gets news.
     pub greeted: bool,
     /// Whether the loop waits until the socket can be written.
     pub waits_for_room: bool,

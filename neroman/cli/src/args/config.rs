@@ -8,6 +8,7 @@ use super::{Json, config_key, config_value};
 #[derive(Debug, Subcommand)]
 pub enum Config {
     /// What is in force
+    #[command(after_help = "Examples:\n  neroman config show\n  neroman config show --origin")]
     Show {
         /// Also where each value comes from
         #[arg(long)]
@@ -16,6 +17,9 @@ pub enum Config {
         json: Json,
     },
     /// Change one value of config.yaml; comments and order stay
+    #[command(
+        after_help = "Examples:\n  neroman config set nodes.alpha.cpus 8\n  neroman config set groups.boxes alpha,beta"
+    )]
     Set {
         /// default_node, results_max, results_min_free, groups.NAME, groups.NAME.balance or nodes.NAME.FIELD
         #[arg(value_name = "KEY", add = config_key())]

@@ -8,8 +8,12 @@ use super::{Json, node_name};
 #[derive(Debug, Subcommand)]
 pub enum Node {
     /// Connect to a machine, report what was found, and keep it
+    #[command(
+        after_help = "Examples:\n  neroman node add alpha ada@alpha.example.org\n  neroman node add beta beta --cpus 16 --memory 64G --dry-run"
+    )]
     Add(NodeAdd),
     /// Forget a node; its files stay there
+    #[command(after_help = "Examples:\n  neroman node rm alpha\n  neroman node rm alpha --dry-run")]
     Rm {
         /// Its name
         #[arg(value_name = "NAME", add = node_name())]
@@ -24,8 +28,12 @@ pub enum Node {
         json: Json,
     },
     /// The nodes and their state
+    #[command(after_help = "Examples:\n  neroman node list\n  neroman node list --json")]
     List(Json),
     /// Examine a node: its programs, limits and disks
+    #[command(
+        after_help = "Examples:\n  neroman node doctor alpha\n  neroman node doctor alpha --json"
+    )]
     Doctor {
         /// Its name
         #[arg(value_name = "NAME", add = node_name())]
@@ -34,6 +42,9 @@ pub enum Node {
         json: Json,
     },
     /// Open the way to a node in this terminal: passwords and codes are asked here
+    #[command(
+        after_help = "Examples:\n  neroman node connect alpha\n  neroman node connect alpha --json"
+    )]
     Connect {
         /// Its name
         #[arg(value_name = "NAME", add = node_name())]
@@ -41,7 +52,10 @@ pub enum Node {
         #[command(flatten)]
         json: Json,
     },
-    /// Declare that a node will never answer again: its runs are over
+    /// Give up a node that will never answer again: its runs are over
+    #[command(
+        after_help = "Examples:\n  neroman node gone alpha --dry-run\n  neroman node gone alpha --yes"
+    )]
     Gone {
         /// Its name
         #[arg(value_name = "NAME", add = node_name())]
@@ -56,6 +70,9 @@ pub enum Node {
         json: Json,
     },
     /// Move here what a lost machine's neroman ran on a node
+    #[command(
+        after_help = "Examples:\n  neroman node take-over alpha --dry-run\n  neroman node take-over alpha --deployment 3f9c21ab"
+    )]
     TakeOver {
         /// Its name
         #[arg(value_name = "NAME", add = node_name())]
@@ -108,16 +125,16 @@ pub struct NodeAdd {
 /// yes or no.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum YesNo {
-    /// It is so.
+    /// The home is shared.
     Yes,
-    /// It is not.
+    /// The home is not shared.
     No,
 }
 
 /// Schedulers of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Warden {
-    /// Nobody: runs start as fast as CPUs are free.
+    /// No scheduler: runs start as fast as CPUs are free.
     None,
     /// SLURM.
     Slurm,

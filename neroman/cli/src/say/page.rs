@@ -165,7 +165,7 @@ fn inline(text: &str) -> String {
     while let Some((before, name, page, after)) = link(rest) {
         shown.push_str(before);
         shown.push_str(name);
-        // A link within the page only says where it stands.
+        // A link within the page names only its place.
         if let Some(page) = page.split('#').next().filter(|page| !page.is_empty()) {
             shown.push_str(&format!(" ({page})"));
         }

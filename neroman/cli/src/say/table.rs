@@ -27,7 +27,7 @@ pub struct Cell {
     right: bool,
 }
 
-/// The meaning of a colour; the text says it, too.
+/// The meaning of a colour; the text contains it, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
     /// It goes on.

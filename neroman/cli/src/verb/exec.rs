@@ -94,7 +94,7 @@ async fn go(
         return Err(
             Fault::new(code::NO_NODE, format!("the way to {} was lost", place.node))
                 .hint(
-                    "what ran there may run on; `neroman status nodes` says when it is tried next",
+                    "what ran there may run on; `neroman status nodes` shows when it is tried next",
                 )
                 .into(),
         );

@@ -129,6 +129,9 @@ async fn found(session: &mut Session, args: &Status) -> Result<Found, Stop> {
             [word] if may_name_nodes(word) => {
                 Ok(Found::Nodes(Named::find(session, word, fault).await?))
             }
+            words if words.iter().any(|word| word == "nodes") => Err(fault
+                .hint("`nodes` stands alone: `neroman status nodes`")
+                .into()),
             _ => Err(fault.into()),
         },
         Err(fault) => Err(fault.into()),

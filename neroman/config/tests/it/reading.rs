@@ -1,4 +1,4 @@
-//! What is read, and what is said of mistakes.
+//! Reading the file, and the texts of its mistakes.
 
 use std::path::Path;
 

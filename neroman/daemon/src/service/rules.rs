@@ -70,7 +70,7 @@ impl Man {
         let context = ParseContext::new(now_ms, zone).standing();
         let text = Expr::parse(&request.text, &context)
             .map_err(|error| {
-                let failure = Failure::usage(format!("this is no rule: {error}"))
+                let failure = Failure::usage(error.to_string())
                     .report(nero_expr::point_at(&request.text, error.span));
                 match &error.hint {
                     Some(hint) => failure.hint(hint.clone()),

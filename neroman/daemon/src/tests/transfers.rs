@@ -343,7 +343,7 @@ async fn a_glob_that_is_none_is_refused() {
         ("./", "names no file"),
         ("../x", "outside of the run's folder"),
         ("/etc/passwd", "outside of the run's folder"),
-        ("!a", "what not to take"),
+        ("!a", "excludes files"),
     ] {
         let refused = fetch(&rig, "1", &["*", glob], false).await.unwrap_err();
         assert!(refused.to_string().contains(why), "{glob}: {refused}");

@@ -229,7 +229,7 @@ fn mistakes_in_data_have_their_place() {
         ),
         (
             "command: prog\n  data: {x: {}}",
-            "nothing says where the data `x` lies",
+            "no path is given for the data `x`",
             "",
         ),
         (

@@ -172,13 +172,13 @@ impl Parser<'_> {
         })
     }
 
-    /// Refuses a state that a standing rule never sees.
+    /// Refuses a state that a standing rule cannot use.
     pub(super) fn check_seen_by_rules(&self, state: State, span: Span) -> Result<(), ExprError> {
         if !self.context.standing || state.is_beside_job() {
             return Ok(());
         }
         let word = state.word();
-        let message = format!("a rule never sees `{word}`: it is evaluated beside the job");
+        let message = format!("rules cannot use `{word}`: they are evaluated beside the job");
         let error = ExprError::new(ErrorKind::Kind, span, message);
         Err(match state {
             State::Crashed | State::Failed => error.hint("write `exit != 0 || signal > 0`"),
@@ -196,7 +196,7 @@ impl Parser<'_> {
             | State::Paused
             | State::Live
             | State::Changed
-            | State::Gone => error.hint("states that a rule sees: pending running ending live"),
+            | State::Gone => error.hint("states that a rule can use: pending running ending live"),
         })
     }
 
@@ -344,14 +344,14 @@ impl Parser<'_> {
 
 /// The error for a fact that the watcher of a run does not know.
 fn not_beside_job(word: &str, span: Span) -> ExprError {
-    let message = format!("a rule never sees `{word}`: it is evaluated beside the job");
+    let message = format!("rules cannot use `{word}`: they are evaluated beside the job");
     let known: Vec<&str> = Fact::ALL
         .into_iter()
         .filter(|fact| fact.is_beside_job())
         .map(Fact::word)
         .collect();
     let hint = format!(
-        "a rule sees metrics, parameters, {}; a metric called so is written `metric.{word}`",
+        "a rule can use metrics, parameters, {}; a metric of this name is written `metric.{word}`",
         known.join(" ")
     );
     ExprError::new(ErrorKind::Kind, span, message).hint(hint)

@@ -190,7 +190,7 @@ fn standing_rules_take_no_day_that_moves() {
 fn a_rule_over_what_is_not_known_beside_the_job_is_refused_with_what_to_write() {
     let standing = context().standing();
     for (text, place, hint) in [
-        ("waittime >= 0", "waittime", "a rule sees metrics"),
+        ("waittime >= 0", "waittime", "a rule can use metrics"),
         ("loss > 1 && tmod < 10h", "tmod", "runtime timeleft exit"),
         ("tsub < 10h", "tsub", "tstart"),
         ("tend < 1h", "tend", "`metric.tend`"),
@@ -207,7 +207,10 @@ fn a_rule_over_what_is_not_known_beside_the_job_is_refused_with_what_to_write() 
     ] {
         let error = Expr::parse(text, &standing).unwrap_err();
         assert_eq!(error.span.of(text), place, "{text}");
-        assert!(error.message.contains("never sees"), "{text}: {error}");
+        assert!(
+            error.message.contains("rules cannot use"),
+            "{text}: {error}"
+        );
         let said = error.hint.unwrap();
         assert!(said.contains(hint), "{text}: {said}");
         assert!(

@@ -547,7 +547,7 @@ pub struct Lease {
     pub beat_ms: u32,
 }
 /// Content of `lease/host.<n>`: a start of a host that was seen here. A later
-/// one of the same host and machine says that the earlier starts are over.
+/// one of the same host and machine means that the earlier starts are over.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HostSeen {
     #[prost(string, tag = "1")]

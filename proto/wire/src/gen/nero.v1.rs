@@ -224,8 +224,8 @@ pub struct RunSpec {
     /// so that one without it refuses at once.
     #[prost(bool, tag = "25")]
     pub movable: bool,
-    /// How often it was given to a node, this time included: whoever recalls it
-    /// names it.
+    /// How often it was handed to a node, this time included. A recall names the
+    /// highest generation that it covers.
     #[prost(uint32, tag = "26")]
     pub generation: u32,
     /// The start of the machine at which neromum took the run over; set there. After
@@ -625,7 +625,7 @@ pub mod cancel_reply {
     )]
     #[repr(i32)]
     pub enum Outcome {
-        /// to be recalled, and it cannot be said now: ask again
+        /// whether it is recalled is not known yet: ask again
         Unspecified = 0,
         /// the shim was told
         Asked = 1,
@@ -768,7 +768,7 @@ pub struct RunState {
     #[prost(bool, tag = "6")]
     pub via_disk: bool,
     /// Of an ended run: its work folder holds nothing that its job made or
-    /// changed. False is also said of a folder that was not looked through.
+    /// changed. Also false for a folder that was not looked through.
     #[prost(bool, tag = "7")]
     pub made_nothing: bool,
     #[prost(message, repeated, tag = "8")]
@@ -2955,7 +2955,7 @@ pub struct Selection {
     /// unused when zone is set
     #[prost(uint32, tag = "2")]
     pub utc_offset_s: u32,
-    /// IANA name of whoever types
+    /// IANA name at the client
     #[prost(string, tag = "3")]
     pub zone: ::prost::alloc::string::String,
 }
@@ -3903,7 +3903,7 @@ pub struct NodeAddRequest {
     #[prost(string, tag = "9")]
     pub shared: ::prost::alloc::string::String,
 }
-/// What a verb about a node says while it works.
+/// Progress of a verb about a node.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeEvent {
     #[prost(oneof = "node_event::Event", tags = "1, 2, 3, 4, 5")]
@@ -4731,7 +4731,7 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Nodes"));
             self.inner.unary(req, path, codec).await
         }
-        /// Connects first and says what was found; kept in the configuration then.
+        /// Connects first and reports the findings; then adds the node to the configuration.
         pub async fn node_add(
             &mut self,
             request: impl tonic::IntoRequest<super::NodeAddRequest>,
@@ -5113,7 +5113,7 @@ pub mod man_server {
             >
             + std::marker::Send
             + 'static;
-        /// Connects first and says what was found; kept in the configuration then.
+        /// Connects first and reports the findings; then adds the node to the configuration.
         async fn node_add(
             &self,
             request: tonic::Request<super::NodeAddRequest>,

@@ -57,7 +57,7 @@ impl Deliver {
                 ..v1::CancelRequest::default()
             });
             request.set_timeout(PATIENCE);
-            let failure = Failure::node_does("does not give runs back");
+            let failure = Failure::node_does("did not recall runs");
             let reply = match self.peer.client.cancel(request).await {
                 Ok(reply) => reply.into_inner(),
                 Err(status) => {

@@ -89,7 +89,7 @@ impl Placer {
         let ledger = self.nodes.ledger();
         let written = ledger.happened(false, inputs, late).await;
         if let Err(failure) = written {
-            tracing::warn!(%failure, "runs not sent on");
+            tracing::warn!(%failure, "runs not recalled");
         }
         Some(pause)
     }

@@ -270,9 +270,26 @@ fn life(
                 });
             }
         }
-        // Only the kinds above are passed here; others do not concern the job's
-        // life.
-        _ => {}
+        // The signal changes nothing; the others are not passed here.
+        RecordKind::Unspecified
+        | RecordKind::SignalSent
+        | RecordKind::WatchStarted
+        | RecordKind::Metrics
+        | RecordKind::Sample
+        | RecordKind::RulesApplied
+        | RecordKind::RulesRefused
+        | RecordKind::RuleBound
+        | RecordKind::RuleFired
+        | RecordKind::LogTruncated
+        | RecordKind::MetricsFolded
+        | RecordKind::Notice
+        | RecordKind::WatchEnded
+        | RecordKind::LedgerAccepted
+        | RecordKind::LedgerTakenAway
+        | RecordKind::LedgerCancelAsked
+        | RecordKind::LedgerExited
+        | RecordKind::LedgerClosed
+        | RecordKind::LedgerAnswered => {}
     }
     Ok(())
 }
@@ -405,8 +422,30 @@ fn rule(
                 facts.last_fired_ms = at_ms;
             }
         }
-        // Only the kinds above are passed here.
-        _ => {}
+        // These are not passed here.
+        RecordKind::Unspecified
+        | RecordKind::Claimed
+        | RecordKind::JobStarted
+        | RecordKind::JobNotStarted
+        | RecordKind::StopAsked
+        | RecordKind::SignalSent
+        | RecordKind::JobExited
+        | RecordKind::TreeGone
+        | RecordKind::TakenOver
+        | RecordKind::WatchStarted
+        | RecordKind::Metrics
+        | RecordKind::Sample
+        | RecordKind::LogTruncated
+        | RecordKind::MetricsFolded
+        | RecordKind::Notice
+        | RecordKind::WatchEnded
+        | RecordKind::Lost
+        | RecordKind::LedgerAccepted
+        | RecordKind::LedgerTakenAway
+        | RecordKind::LedgerCancelAsked
+        | RecordKind::LedgerExited
+        | RecordKind::LedgerClosed
+        | RecordKind::LedgerAnswered => {}
     }
     Ok(())
 }

@@ -408,13 +408,13 @@ pub enum Rule {
     },
     /// Add a rule, at once also to live runs
     #[command(
-        after_help = "Examples:\n  neroman rule add 124-186 'abort: loss > 5 for 10m'\n  neroman rule add live 'warn: runtime > 2h'"
+        after_help = "Examples:\n  neroman rule add 124-186 'abort: loss > 5'\n  neroman rule add live 'warn: runtime > 2h'"
     )]
     Add {
         /// Which experiments
         #[arg(value_name = "SEL", add = picked())]
         picked: String,
-        /// As 'abort: loss > 5 for 10m'; abort, warn or notify
+        /// As 'abort: loss > 5'; abort, warn or notify
         #[arg(value_name = "ACTION: EXPRESSION", allow_hyphen_values = true)]
         rule: String,
         #[command(flatten)]

@@ -347,7 +347,8 @@ mod tests {
             for text in examples {
                 let steps = line(text).unwrap_or_else(|fault| panic!("{text}: {}", fault.text()));
                 assert_eq!(steps.len(), 1, "{text}");
-                assert!(text.starts_with(&name), "{name}: {text}");
+                let typed = format!("{} {}", steps[0].verb, steps[0].words.join(" "));
+                assert!(typed.starts_with(&name), "{name}: {text}");
                 let read = args::read(&steps[0]);
                 assert!(matches!(read, Ok(args::Read::Do(_))), "{text}: {read:?}");
             }
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_built_says_so() {
+    fn a_verb_that_is_not_built_is_refused_by_name() {
         let mut lines: Vec<String> = names::NOT_BUILT
             .iter()
             .flat_map(|verb| [(*verb).to_owned(), format!("--{verb} x")])

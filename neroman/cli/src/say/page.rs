@@ -157,7 +157,7 @@ fn filled(text: &str, begin: &str, indent: usize, width: usize) -> String {
 }
 
 /// Without the marks that a browser would show in another way. Backticks stay:
-/// they say where a word begins and ends. `[x](format.md)` becomes x (format.md).
+/// they say where a word begins and ends. `[x](format.md)` becomes x (docs/format.md).
 fn inline(text: &str) -> String {
     let text = text.replace("**", "").replace("`` ", "").replace(" ``", "");
     let mut shown = String::new();
@@ -167,7 +167,7 @@ fn inline(text: &str) -> String {
         shown.push_str(name);
         // A link within the page names only its place.
         if let Some(page) = page.split('#').next().filter(|page| !page.is_empty()) {
-            shown.push_str(&format!(" ({page})"));
+            shown.push_str(&format!(" (docs/{page})"));
         }
         rest = after;
     }
@@ -191,7 +191,7 @@ mod tests {
         let page = "# Title\n\nOne [two](x.md#y) **three**\n[four](#z).\n\n| a | b |\n|---|---|\n| `1` | first of all |\n\
                     | `` `odd` `` | other \\| more |\n\n* an item\n  goes on\n* next\n\n```yaml\nkey:  1\n```\n\n## Part\n\nEnd.\n";
         let shown = plain(section(page, ""), 44);
-        let want = "One two (x.md) three four.\n\n  \
+        let want = "One two (docs/x.md) three four.\n\n  \
                     `1`                             first of\n                                  all\n  \
                     `odd`                           other \\|\n                                  more\n\n\
                     * an item goes on\n* next\n\n    key:  1\n";

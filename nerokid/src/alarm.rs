@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_rings_at_its_moment_and_again_at_the_next() {
+    fn an_alarm_rings_at_its_moment_and_again_at_the_next() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -71,7 +71,7 @@ fn a_job_that_ends_leaves_nothing() {
 }
 
 #[test]
-fn nothing_wakes_a_run_without_a_limit() {
+fn a_run_without_a_limit_is_never_woken() {
     assert_eq!(Core::new(PLAN).wake_at_ns(), None);
 }
 
@@ -210,7 +210,7 @@ fn a_cancel_for_the_final_signal_knows_no_grace() {
 }
 
 #[test]
-fn those_out_of_reach_are_named_after_two_seconds() {
+fn processes_out_of_reach_are_named_after_two_seconds() {
     story(
         PLAN,
         &[

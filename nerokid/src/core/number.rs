@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
+    fn a_text_that_is_no_number_has_no_value() {
         for text in [
             "",
             "-",

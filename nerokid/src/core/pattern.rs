@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_group_name_matched_names_the_series() {
+    fn the_group_called_name_names_the_series() {
         let pattern = r"Solving for (?<name>\w+), Initial residual = (?<value>\S+),";
         let (pairs, _) = find(pattern, "Solving for Ux, Initial residual = 0.5, Final");
         assert_eq!(pairs, [("Ux".to_owned(), 0.5)]);

@@ -58,7 +58,7 @@ fn pairs_with_signs() {
 }
 
 #[test]
-fn what_frameworks_print() {
+fn the_output_of_frameworks_gives_their_metrics() {
     table(&[
         (
             "100/100 [==============================] - 3s 30ms/step - loss: 0.3 - accuracy: 0.9",
@@ -125,7 +125,7 @@ fn per_cent_means_the_same_with_and_without_a_blank() {
 }
 
 #[test]
-fn what_differs_is_not_one_series() {
+fn different_names_are_different_series() {
     table(&[
         (
             "[10]\tvalid_0's l2: 0.24\tvalid_1's l2: 0.31",
@@ -297,7 +297,7 @@ fn special_values_are_kept() {
 }
 
 #[test]
-fn what_only_looks_like_a_metric_is_none() {
+fn a_text_that_only_looks_like_a_metric_is_none() {
     for line in [
         "",
         "   ",

@@ -193,7 +193,7 @@ fn deployment(rig: &Rig) -> DeploymentId {
 }
 
 #[test]
-fn what_is_appended_arrives_byte_by_byte_as_it_lies_on_disk() {
+fn appended_bytes_arrive_as_they_lie_on_disk() {
     let mut rig = Rig::new(RunSpec::default());
     let mut mum = FakeMum::new();
     mum.start(deployment(&rig));

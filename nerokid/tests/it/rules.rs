@@ -294,7 +294,7 @@ fn a_new_set_keeps_what_was_fired_and_bound() {
 }
 
 #[test]
-fn when_the_run_is_over_nothing_is_aborted() {
+fn a_rule_aborts_nothing_after_the_end_of_the_run() {
     let mut bench = Bench::new(&[("abort", "loss > 5"), ("notify", "loss > 5")]);
     bench.rules.run_is_over();
     assert_eq!(bench.point("loss", 7.0), ["2 notify 1: loss = 7"]);
@@ -302,7 +302,7 @@ fn when_the_run_is_over_nothing_is_aborted() {
 }
 
 #[test]
-fn what_an_earlier_watcher_recorded_counts() {
+fn the_records_of_an_earlier_watcher_count() {
     let mut first = Bench::new(&[("abort", "loss > 5"), ("warn", "loss > 5")]);
     let series = first.series.of("loss").unwrap();
     first.series.add(series, None, 7.0, 0, LINE);

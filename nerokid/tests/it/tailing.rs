@@ -122,7 +122,7 @@ fn a_replaced_log_is_read_to_its_end_and_then_the_new_one() {
 }
 
 #[test]
-fn what_is_no_file_is_never_read() {
+fn a_folder_in_place_of_a_log_is_never_read() {
     let mut bench = Bench::new();
     fs::remove_file(bench.path()).unwrap();
     fs::create_dir(bench.path()).unwrap();

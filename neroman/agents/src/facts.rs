@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_says_is_read_whatever_is_missing() {
+    fn the_facts_of_a_node_are_read_whatever_is_missing() {
         let facts =
             printed("arch=arm64\nroot=/h/.neronet\nfree_kb=12\nfree_inodes=-\nbuild=a234567890123456\nbuild=../x")
                 .unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_says_without_end_is_cut() {
+    fn an_endless_answer_of_a_node_is_cut() {
         let mut lines = format!("root=/r\nuser={}\n", "u".repeat(100_000));
         for number in 0..1000 {
             lines.push_str(&format!("other={number:016}\n"));

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_far_side_says_is_told_in_words() {
+    fn the_status_of_the_far_side_is_told_in_words() {
         let far = Far::new();
         let facts = far.facts(true);
         let told = |status, said: &str| why(status, said.as_bytes(), &far.supply, &facts);

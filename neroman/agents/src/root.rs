@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_expanded_there_is_told_from_what_is_not() {
+    fn variables_are_expanded_on_the_node_and_other_text_is_literal() {
         let lines = |text| script(text).unwrap();
         assert_eq!(
             lines("~/.neronet"),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_name_a_folder_is_refused() {
+    fn a_text_that_cannot_name_a_folder_is_refused() {
         for (text, error) in [
             ("", RootError::Relative),
             ("work/x", RootError::Relative),

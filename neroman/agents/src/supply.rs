@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_built_for_sending_comes_first_unless_it_is_older() {
+    fn agents_built_for_sending_come_first_unless_they_are_older() {
         let temp = tempfile::tempdir().unwrap();
         let own = temp.path().join("debug");
         let sent = temp.path().join("agents/x86_64-linux");

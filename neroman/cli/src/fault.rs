@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_fault_acts_on_a_terminal() {
+    fn a_fault_never_acts_on_a_terminal() {
         let fault = Fault::usage("\x1b]0;x\x07")
             .cause("\x1b[2J")
             .hint("\u{202e}");

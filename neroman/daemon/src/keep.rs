@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_is_deleted_after_30_days_and_its_number_stays_given() {
+    fn a_removed_experiment_is_deleted_after_30_days_and_its_number_stays_given() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::below(folder.path());
         let (mut keep, mut state) = Keep::open(&home, 0).unwrap();

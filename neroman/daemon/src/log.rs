@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_is_counted() {
+    fn lines_that_were_left_out_are_counted() {
         let folder = tempfile::tempdir().unwrap();
         let log = Bounded::open(&folder.path().join("daemon.log")).unwrap();
         let mut held = log.held.into_inner().unwrap();

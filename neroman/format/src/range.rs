@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused() {
+    fn a_text_that_is_no_range_is_refused() {
         let table = [
             (["a", "1", "1"], RangeError::NotANumber(0)),
             (["0", "1", ""], RangeError::NotANumber(2)),

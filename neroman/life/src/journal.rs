@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_a_run_surely_ran_follows_the_boot_clock_of_its_start() {
+    fn the_sure_run_time_follows_the_boot_clock_of_its_start() {
         let mut journal = Journal::default();
         let started = Incarnation {
             started_ms: Some(1_000_000),

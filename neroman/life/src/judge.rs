@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_with_its_value() {
+    fn a_missing_resource_is_reported_with_its_value() {
         let lab = lab();
         let met = "gpumem >= 8G && group == gpus && glibc >= 2.17 && load1 < 2 && name == box";
         assert_eq!(judge(met, &lab), Ok(()));

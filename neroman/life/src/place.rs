@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn who_refused_is_passed_over_and_only_all_together_end_it() {
+    fn a_node_that_refused_is_passed_over_and_only_all_refusals_end_a_run() {
         let refused = |name| standing(name, Standing::Refused("no data".to_owned()));
         let away = |name| standing(name, Standing::Away("no contact".to_owned()));
         let run = takes(2.0, 0);

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_begun_stays() {
+    fn a_run_that_may_have_begun_stays() {
         let mut begun = placed("lab", "h1");
         let mut journal = Journal::default();
         journal.incarnations.insert(1, Default::default());

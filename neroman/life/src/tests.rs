@@ -645,7 +645,7 @@ fn a_run_is_closed_once_it_is_settled_and_its_results_are_home() {
 }
 
 #[test]
-fn what_is_said_after_an_end_does_not_change_it() {
+fn a_report_after_an_end_does_not_change_it() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
     lab.start(&[1], Wanted::default());

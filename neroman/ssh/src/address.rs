@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ssh_takes_for_an_option_or_a_line_is_refused() {
+    fn an_address_like_an_option_or_with_a_line_break_is_refused() {
         for bad in ["", "-oProxyCommand=x", "a\nb", "a b", "a\0", "\u{7f}x", "-"] {
             assert!(fault(bad).is_some(), "{bad:?}");
         }

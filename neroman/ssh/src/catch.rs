@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_between_the_marks_is_kept_however_it_is_cut() {
+    fn text_between_the_marks_is_kept_however_it_is_cut() {
         let text = b"Welcome!\nM4RK?\n\nM4RK\na\n\nM4RK-b\nc\nM4RK 17\nlogout\n";
         for step in 1..text.len() {
             let catch = catch(text, step).expect("short");

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_opened_is_told_from_what_we_opened() {
+    fn a_connection_of_a_person_is_told_from_ours() {
         for (starter, persons) in [(Starter::Daemon, false), (Starter::Person, true)] {
             let master = fresh(Path::new("/s"), "n", "here", starter).expect("it fits");
             assert_eq!(master.is_persons(), persons, "{master:?}");

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_user_set_is_used_where_it_is_no_slower() {
+    fn the_ciphers_of_the_user_are_used_where_they_are_no_slower() {
         let quick = Settings::parse(
             b"user me\nconnecttimeout 5\nserveraliveinterval 5\nserveralivecountmax 3\n",
         );

@@ -34,7 +34,7 @@ fn rows(said: &str) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn what_is_in_force_is_shown_with_where_it_comes_from() {
+fn values_in_force_are_shown_with_their_origin() {
     let fake = lab();
     let said = fake.ok(&["config", "show", "--origin"]);
     let rows = rows(&said);
@@ -80,7 +80,7 @@ fn the_environment_goes_before_the_file() {
 }
 
 #[test]
-fn one_value_is_set_and_every_other_line_stays() {
+fn a_value_is_set_and_every_other_line_stays() {
     let fake = lab();
     let said = fake.ok(&["config", "set", "nodes.box.memory", "16G"]);
     assert!(said.starts_with("nodes.box.memory is 16G in "), "{said}");
@@ -95,7 +95,7 @@ fn one_value_is_set_and_every_other_line_stays() {
 }
 
 #[test]
-fn what_cannot_be_meant_changes_nothing() {
+fn a_value_that_is_not_valid_changes_nothing() {
     let fake = lab();
     for (words, why) in [
         (
@@ -134,7 +134,7 @@ fn what_cannot_be_meant_changes_nothing() {
 }
 
 #[test]
-fn what_depends_on_a_broken_file_says_so() {
+fn a_verb_that_needs_a_broken_file_names_it() {
     let fake = Fake::new(Answers::default());
     let words: [&[&str]; 3] = [
         &["status"],

@@ -686,7 +686,7 @@ fn node_names_are_completed() {
 }
 
 #[test]
-fn what_picks_experiments_is_completed() {
+fn selectors_are_completed() {
     let mut one = samples::experiment(14, "fit_a", "crashed");
     one.collection = "lab".to_owned();
     let fake = Fake::new(Answers {

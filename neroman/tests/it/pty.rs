@@ -128,7 +128,7 @@ fn more_than_a_screen_is_an_overview() {
 }
 
 #[test]
-fn what_is_shown_is_what_is_aborted() {
+fn the_runs_shown_are_the_runs_aborted() {
     let fake = Fake::new(Answers {
         abort: samples::aborted(true),
         ..Answers::default()
@@ -142,7 +142,7 @@ fn what_is_shown_is_what_is_aborted() {
 }
 
 #[test]
-fn what_is_shown_is_what_is_cleaned() {
+fn the_runs_shown_are_the_runs_cleaned() {
     let one = |experiment, skipped: &str| clean_ask_reply::One {
         experiment,
         run: 2,

@@ -245,7 +245,7 @@ fn a_column_that_is_not_there_is_said() {
 }
 
 #[test]
-fn nothing_set_up_prints_three_commands() {
+fn an_empty_home_prints_three_commands() {
     let fake = Fake::new(Answers {
         list: ListReply {
             nothing_set_up: true,
@@ -658,7 +658,7 @@ fn help_lists_what_is_there() {
 }
 
 #[test]
-fn nothing_of_others_reaches_the_screen_raw() {
+fn foreign_text_never_reaches_the_screen_raw() {
     let fake = Fake::new(Answers {
         list: ListReply {
             experiments: vec![samples::hostile(), samples::four().remove(1)],

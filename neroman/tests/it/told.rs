@@ -149,7 +149,7 @@ fn a_log_that_is_followed_names_its_node_once_per_outage() {
 }
 
 #[test]
-fn that_there_is_no_room_is_said_by_watch_and_by_the_daemon() {
+fn a_full_disk_is_reported_by_watch_and_by_the_daemon() {
     let event = |state: &str, live, notes: &[&str]| WatchEvent {
         experiments: vec![samples::experiment(1, "a", state)],
         first: live == 1,
@@ -187,7 +187,7 @@ fn that_there_is_no_room_is_said_by_watch_and_by_the_daemon() {
 }
 
 #[test]
-fn what_is_old_stands_in_brackets() {
+fn old_figures_stand_in_brackets() {
     let mut away = samples::experiment(1, "a", "running");
     away.runtime_s = Some(61.0);
     away.as_of_ms = 1_700_000_000_000;
@@ -213,7 +213,7 @@ fn what_is_old_stands_in_brackets() {
 }
 
 #[test]
-fn what_keeps_runs_from_a_node_stands_below_the_nodes() {
+fn the_reasons_that_keep_runs_from_a_node_stand_below_the_nodes() {
     let mut nodes = samples::nodes();
     nodes.nodes[0].hold = "disk full: 1 MB are free, 67 MB are kept back".into();
     nodes.nodes[0].troubles = vec!["2 runs wait: cannot make store".into()];

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_cell_acts_in_a_terminal_or_a_spreadsheet() {
+    fn a_cell_never_acts_in_a_terminal_or_a_spreadsheet() {
         let written = |text: &str| Cell::text(text).written();
         assert_eq!(written("a\u{1b}]0;x\u{7}b"), "a\\u{1b}]0;x\\u{7}b");
         assert_eq!(written("a\u{9b}31m\r"), "a\\u{9b}31m\\r");

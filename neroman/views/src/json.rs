@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_document_acts_and_nothing_changes() {
+    fn a_document_never_acts_and_keeps_its_values() {
         let hostile = "a\x1b[2J\u{9b}31m\u{202e}\u{7f}\n\"höhe";
         let printed = print(&json!({ hostile: [hostile, 1] }));
         assert_eq!(Safe::line(&printed).to_string(), printed);

@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_nan_come_last() {
+    fn missing_values_and_nan_come_last() {
         let best = Best {
             name: "x".into(),
             largest: true,

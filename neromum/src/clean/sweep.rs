@@ -363,7 +363,7 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn who_does_not_lead_any_more_takes_nothing_away() {
+    async fn a_former_leader_takes_nothing_away() {
         let folder = tempfile::tempdir().unwrap();
         let paths = NodePaths::new(folder.path(), &DeploymentId::random(), "n");
         let content = b"named by nobody";

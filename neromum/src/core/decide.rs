@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_ever_launched_where_user_code_may_have_run() {
+    fn no_launch_happens_where_user_code_may_have_run() {
         every_case(|facts, lives, tracking, _, decision| {
             let launches = matches!(
                 decision,
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_records_say_comes_before_any_guess() {
+    fn records_come_before_any_guess() {
         every_case(|facts, lives, tracking, _, decision| {
             if facts.ended() {
                 assert_eq!(decision, Decision::Ended);

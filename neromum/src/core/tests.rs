@@ -64,7 +64,7 @@ fn runs_start_in_order_and_the_first_that_does_not_fit_stops_the_rest() {
 }
 
 #[test]
-fn what_can_never_fit_is_not_accepted() {
+fn a_run_that_can_never_fit_is_not_accepted() {
     let mut core = core(2.0);
     let refused = core.accept(token(1), id(1), 1, Needs::of(2.5, 0));
     assert!(refused.unwrap_err().to_string().contains("2.5 CPUs"));

@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_or_has_another_content_was_made_and_the_code_was_not() {
+    fn new_and_changed_files_were_made_and_the_code_was_not() {
         let stage = Stage::new(&[("main.py", "code"), ("data/a", "1234"), ("data/b", "5678")]);
         assert!(stage.is_nothing_made());
         assert_eq!(stage.made(&[]).0, Vec::<String>::new());

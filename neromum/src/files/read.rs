@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_be_read_does_not_stop_the_next() {
+    fn an_unreadable_file_does_not_stop_the_next() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a"), "one").unwrap();
         fs::write(folder.path().join("b"), "").unwrap();

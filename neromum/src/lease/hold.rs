@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_away_for_long_looks_before_it_acts() {
+    fn a_holder_that_slept_looks_before_it_acts() {
         let folder = tempfile::tempdir().unwrap();
         let leases = Leases::open(folder.path()).unwrap();
         // Beats so rare that the thread does not look during this test.
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn who_follows_one_that_may_act_waits_until_it_left() {
+    fn a_follower_waits_until_a_holder_that_may_act_left() {
         let folder = tempfile::tempdir().unwrap();
         let leases = Leases::open(folder.path()).unwrap();
         assert!(leases.begin(&lease(1)).unwrap());

@@ -35,7 +35,7 @@ fn exited(number: u32) -> LedgerExited {
 }
 
 #[test]
-fn what_was_written_is_read_by_the_next_start() {
+fn a_written_ledger_is_read_by_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
     let deployment = DeploymentId::random();
     let (mut ledger, state) = open(folder.path(), deployment).unwrap();

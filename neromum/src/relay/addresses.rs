@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_user_said_counts() {
+    async fn the_choice_of_the_user_counts() {
         assert!(inside(Listen::Never, "localhost").await.is_empty());
         let one: IpAddr = "10.9.8.7".parse().unwrap();
         assert_eq!(inside(Listen::On(one), "localhost").await, [one]);

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_found_is_named() {
+    fn data_that_cannot_be_found_is_named() {
         for (path, said) in [
             (
                 "$WORK/c",

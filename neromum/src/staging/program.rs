@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_lacks_is_said_before_anything_is_started() {
+    fn a_missing_program_is_reported_before_any_start() {
         const PATH: &str = "/nope:/usr/bin:/bin";
         let said = |typed: &str| lacks(typed, PATH).unwrap_or_default();
         assert_eq!(said("no-such"), "no program `no-such` is on its PATH");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_work_folder_can_tell_is_left_to_the_start() {
+    fn programs_of_the_work_folder_are_checked_at_the_start() {
         for unclear in ["./made-later", "../outside", "a/../old.sh"] {
             assert_eq!(lacks(unclear, "/bin"), None, "{unclear}");
         }

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_reserved_is_not_removed() {
+    fn reserved_files_are_not_removed() {
         let reservations = Reservations::default();
         reservations.add(&[1; 32]);
         let mut removed = Vec::new();

@@ -308,7 +308,7 @@ fn a_few_small_files_are_files_of_their_own() {
 }
 
 #[test]
-fn what_a_disk_damaged_in_a_pack_goes_and_is_asked_for_again() {
+fn a_damaged_part_of_a_pack_goes_and_is_asked_for_again() {
     let place = place();
     let (contents, entries) = many(100);
     gather(&place.paths, &contents);

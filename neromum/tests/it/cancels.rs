@@ -36,7 +36,7 @@ async fn running(node: &mut Node) -> (Mum, Follower, RunSpec) {
 }
 
 #[tokio::test]
-async fn one_that_the_disk_refused_is_heard_when_it_is_repeated() {
+async fn a_cancel_that_the_disk_refused_is_honoured_when_sent_again() {
     let mut node = Node::new();
     let (mut mum, mut follower, spec) = running(&mut node).await;
     for _ in 0..2 {
@@ -48,7 +48,7 @@ async fn one_that_the_disk_refused_is_heard_when_it_is_repeated() {
 }
 
 #[tokio::test]
-async fn one_that_was_noted_and_not_made_before_neromum_died_is_heard_when_it_is_repeated() {
+async fn a_cancel_lost_in_a_crash_is_honoured_when_sent_again() {
     let mut node = Node::new();
     let (mut mum, _, spec) = running(&mut node).await;
     cancel_in_vain(&node, &mut mum, &spec).await;

@@ -118,7 +118,7 @@ async fn an_ended_run_goes_and_whoever_asks_again_hears_its_end() {
 }
 
 #[tokio::test]
-async fn what_is_kept_of_a_cleaned_run_keeps_no_others_untold_when_it_is_damaged() {
+async fn a_damaged_record_of_a_cleaned_run_hides_no_other() {
     let mut node = Node::new();
     let mut mum = node.start().await;
     let (lost, other) = (node.sh(1, "exit 6"), node.sh(2, "exit 7"));

@@ -355,7 +355,7 @@ async fn a_start_of_which_a_power_cut_left_neither_spec_nor_claim_is_lost_and_no
 }
 
 #[tokio::test]
-async fn what_is_removed_of_a_run_that_goes_on_is_named_until_it_is_back() {
+async fn removed_files_of_a_live_run_are_named_until_they_are_back() {
     for part in ["1/claim", "1"] {
         let mut node = Node::with(&["--cpus", "2"]);
         let mut mum = node.start().await;

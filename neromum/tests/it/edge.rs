@@ -15,7 +15,7 @@ use crate::rig::{Known, Node, kill, reference, wait_for, wait_until_forgotten};
 use crate::setup::settled;
 
 #[tokio::test]
-async fn nobody_is_answered_before_a_fitting_hello() {
+async fn no_client_is_answered_before_a_fitting_hello() {
     let mut node = Node::new();
     let _mum = node.start().await;
     let channel = nero_wire::dial(&node.socket()).await.unwrap();
@@ -75,7 +75,7 @@ async fn the_second_leaves_and_the_first_leaves_when_there_is_nothing_to_do() {
 }
 
 #[tokio::test]
-async fn what_is_not_closed_keeps_neromum_there() {
+async fn an_unclosed_run_keeps_neromum_alive() {
     let mut node = Node::with(&["--cpus", "1", "--leave-after", "0.1"]);
     let mut mum = node.start().await;
     let spec = node.sh(1, "exit 0");

@@ -92,7 +92,7 @@ async fn data_that_stays_on_the_node_is_found_or_refused() {
 }
 
 #[tokio::test]
-async fn what_only_this_node_lacks_is_told_and_never_started_here() {
+async fn a_run_that_this_node_cannot_start_is_refused_with_the_reason() {
     let mut node = Node::new();
     let mut mum = node.start().await;
     let folder = node.root.with_file_name("corpus");
@@ -159,7 +159,7 @@ async fn a_run_whose_spec_cannot_be_read_now_is_not_refused_for_good() {
 }
 
 #[tokio::test]
-async fn what_the_system_lacks_for_a_moment_refuses_no_run_for_good() {
+async fn a_passing_shortage_of_the_system_refuses_no_run_for_good() {
     use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
     let mut node = Node::new();
     let mut mum = node.start().await;

@@ -199,7 +199,7 @@ async fn a_run_whose_spec_went_before_the_ledger_had_it_is_not_lost() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_recalled_run_goes_when_it_is_old() {
+async fn the_leftovers_of_a_recalled_run_go_when_they_are_old() {
     let mut node = Node::new();
     let (mut mum, _, spec, _) = refused(&mut node).await;
     assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::NeverStarted);

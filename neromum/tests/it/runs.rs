@@ -94,7 +94,7 @@ async fn runs_start_in_order_and_never_more_than_fit() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_run_is_refused_with_why_and_hint() {
+async fn a_run_that_cannot_start_is_refused_with_reason_and_hint() {
     let mut node = Node::with(&["--cpus", "2", "--memory", "1000000000"]);
     let mut mum = node.start().await;
     let with = |change: &dyn Fn(&mut RunSpec)| {

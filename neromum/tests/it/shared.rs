@@ -171,7 +171,7 @@ async fn lock_and_lease_know_of_each_other() {
 }
 
 #[tokio::test]
-async fn who_left_in_order_is_followed_at_once() {
+async fn a_leader_that_left_in_order_is_followed_at_once() {
     let node = Node::with(&["--cpus", "2", "--leave-after", "0.2"]);
     let _folder = lease_sockets(&node);
     let (mum, child) = dial(&node, &["--shared", "yes"]).await.unwrap();

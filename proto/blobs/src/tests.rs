@@ -37,7 +37,7 @@ fn rewrite_file(path: &Path, bytes: &[u8]) {
 }
 
 #[test]
-fn what_was_put_in_is_found_and_nothing_else() {
+fn stored_blobs_are_found_and_no_others() {
     let store = tempfile::tempdir().unwrap();
     let (first, second) = (contents(0, 500), contents(500, 520));
     write(store.path(), &first);
@@ -64,7 +64,7 @@ fn a_store_without_packs_has_none() {
 }
 
 #[test]
-fn one_that_was_given_up_leaves_nothing() {
+fn an_abandoned_pack_leaves_no_file() {
     let store = tempfile::tempdir().unwrap();
     let mut writer = Writer::begin(store.path()).unwrap();
     writer.add(hash(b"a"), b"a").unwrap();
@@ -127,7 +127,7 @@ fn an_index_that_leads_out_of_its_pack_is_refused() {
 }
 
 #[test]
-fn neither_a_folder_nor_a_fifo_is_waited_for() {
+fn a_folder_or_a_fifo_is_never_waited_for() {
     let store = tempfile::tempdir().unwrap();
     write(store.path(), &contents(0, 3));
     let folder = store.path().join(FOLDER);
@@ -140,7 +140,7 @@ fn neither_a_folder_nor_a_fifo_is_waited_for() {
 }
 
 #[test]
-fn one_that_cannot_be_opened_hides_no_other() {
+fn a_file_that_cannot_be_opened_hides_no_pack() {
     let store = tempfile::tempdir().unwrap();
     write(store.path(), &contents(0, 3));
     let folder = store.path().join(FOLDER);
@@ -265,7 +265,7 @@ fn made_anew_it_holds_what_was_to_stay_and_nothing_damaged() {
 }
 
 #[test]
-fn what_is_made_anew_of_very_many_is_no_larger_than_others() {
+fn a_pack_made_of_very_many_is_no_larger_than_others() {
     let store = tempfile::tempdir().unwrap();
     let all = |from: u32| (from..from + 40_000).map(|number| number.to_le_bytes().to_vec());
     let paths = [0, 40_000].map(|from| write(store.path(), &all(from).collect::<Vec<_>>()));
@@ -305,7 +305,7 @@ fn a_count_beyond_all_bounds_fills_no_memory() {
 }
 
 #[test]
-fn what_was_put_in_is_found_while_packs_are_made_anew() {
+fn stored_blobs_are_found_while_packs_are_made_anew() {
     const COUNT: u32 = 400;
     let store = tempfile::tempdir().unwrap();
     let number = |number: u32| number.to_le_bytes().to_vec();

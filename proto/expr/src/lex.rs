@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn one_equals_sign_before_a_number_is_two() {
+    fn a_single_equals_sign_before_a_number_is_two() {
         for text in ["x=5", "x=-1e-3", "x=2h", "tmod=2026-11-20"] {
             let tokens = lexed(text, false);
             assert_eq!(tokens[1].0, Tok::Compare(CompareOp::Equal), "{text}");

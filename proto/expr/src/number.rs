@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_unit_is_refused_with_what_to_write() {
+    fn an_unknown_unit_is_refused_with_the_text_to_write() {
         for (text, wanted) in [
             ("5hrs", "write `5h`"),
             ("14:00", "2026-11-20T14:00"),

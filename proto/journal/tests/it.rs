@@ -36,7 +36,7 @@ fn texts(bytes: &[u8]) -> Result<Vec<String>, HeaderError> {
 }
 
 #[test]
-fn what_was_written_reads_back() {
+fn written_records_read_back() {
     let (_folder, bytes) = written();
     let (header, mut reader) = scan(&bytes).unwrap();
     assert_eq!(
@@ -197,7 +197,7 @@ fn a_newer_format_is_refused_and_left_alone() {
 }
 
 #[test]
-fn nobody_opens_a_segment_that_exists() {
+fn a_segment_that_exists_is_never_opened_again() {
     let (folder, _) = written();
     let again = Segment::create(&folder.path().join("a.seg"), Writer::Shim, &TOKEN, 1);
     assert_eq!(again.unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);

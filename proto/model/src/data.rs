@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_filled_is_refused() {
+    fn a_text_that_cannot_be_filled_is_refused() {
         let missing = FillError::Unknown {
             name: "y".to_owned(),
         };

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_half_of_it_is_nothing() {
+    fn a_written_holder_is_read_and_half_of_one_is_none() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let file = File::create(&path).unwrap();

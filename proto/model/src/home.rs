@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_folder_holds_everything() {
+    fn a_single_folder_holds_everything() {
         let home = Home::below(Path::new("/h"));
         for path in [
             &home.config,

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_acts_gets_through() {
+    fn no_character_that_acts_gets_through() {
         let hostile = b"\x1b]52;c;aGk=\x07 \x9b31m \xc2\x9d title \xe2\x80\xae abc \xff\0";
         let shown = Safe::lines(hostile).to_string();
         assert!(
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quoted_is_safe_and_short() {
+    fn quoted_text_is_safe_and_short() {
         assert_eq!(quoted("a\u{1b}[31m\n"), "`a\\u{1b}[31m\\n`");
         assert_eq!(quoted(&"é".repeat(90)), format!("`{}…`", "é".repeat(60)));
     }

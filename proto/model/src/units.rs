@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_reads_back() {
+    fn printed_units_read_back() {
         let durations = [0, 1, 999, 1000, 61_000, 5_400_000, MS_PER_WEEK, u64::MAX];
         for ms in durations {
             assert_eq!(parse_duration_ms(&print_duration_ms(ms)), Ok(ms));

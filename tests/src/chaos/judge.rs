@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_aborted_who_was_not_asked_for() {
+    fn a_run_without_an_abort_request_is_never_aborted() {
         let mut held = planned(End::Hold, Fate::Limit);
         assert!(right(&held, &run("timeout", None, ""), CUT_SHORT));
         assert!(!right(&held, &run("aborted", None, ""), CUT_SHORT));

@@ -59,7 +59,7 @@ fn a_store_that_cannot_be_read_is_refused_and_left_alone() {
 }
 
 #[test]
-fn what_is_ours_is_closed_to_others() {
+fn our_files_are_closed_to_other_users() {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let home = Home::new();
     crate::story::added(&home, "d", "collection: d\n+d: {command: 'echo hello'}\n");

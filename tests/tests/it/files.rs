@@ -163,7 +163,7 @@ fn tree_names(folder: &Path) -> usize {
 }
 
 #[test]
-fn what_a_job_makes_to_harm_stays_on_its_node() {
+fn harmful_files_of_a_job_stay_on_its_node() {
     let home = Home::new();
     let secret = home.path().join("secret");
     fs::write(&secret, "secret").unwrap();
@@ -205,7 +205,7 @@ fn what_a_job_makes_to_harm_stays_on_its_node() {
 }
 
 #[test]
-fn what_is_home_is_cleaned_and_what_is_not_stays() {
+fn fetched_runs_are_cleaned_and_others_stay() {
     let home = Home::new();
     let pipe = home.path().join("pipe");
     make_pipe(&pipe);

@@ -58,7 +58,7 @@ fn framed<M: prost::Message + Default>(kind: FrameKind, name: &str) -> M {
 }
 
 #[test]
-fn what_a_node_keeps_beside_runs_is_read_in_version_1() {
+fn the_files_of_a_node_beside_runs_are_read_in_version_1() {
     let lease: nero_journal::v1::Lease = framed(FrameKind::Lease, "lease-v1");
     assert_eq!(lease, golden::lease());
     let host: nero_journal::v1::HostSeen = framed(FrameKind::HostSeen, "host-v1");

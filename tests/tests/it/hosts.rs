@@ -129,7 +129,7 @@ fn login_nodes_share_a_home_that_can_be_full() {
 }
 
 #[test]
-fn nothing_is_left_when_the_hosts_go() {
+fn no_process_is_left_when_the_hosts_go() {
     let hosts = Hosts::up(1);
     let folder = hosts.path().to_path_buf();
     let config = hosts.ssh_config().display().to_string();

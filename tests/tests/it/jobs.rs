@@ -47,7 +47,7 @@ fn a_job_that_ignores_sigterm_is_killed_after_the_grace() {
 }
 
 #[test]
-fn what_a_job_leaves_behind_is_ended_before_the_run_is() {
+fn processes_left_behind_by_a_job_are_ended_before_the_run_is() {
     let home = Home::new();
     let pipe = home.path().join("pipe");
     make_pipe(&pipe);
@@ -122,7 +122,7 @@ fn not_a_number_is_kept_and_shown() {
 }
 
 #[test]
-fn what_a_job_prints_acts_on_no_terminal() {
+fn the_output_of_a_job_acts_on_no_terminal() {
     let home = ran(&format!("{} bytes", job()));
     assert_eq!(home.experiment_json(1)["state"], "finished");
     let show = home.ok(&["show", "1"]);

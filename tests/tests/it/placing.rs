@@ -68,7 +68,7 @@ fn data_that_is_not_there_refuses_the_run() {
 }
 
 #[test]
-fn what_no_node_can_satisfy_is_said_at_start_with_its_values() {
+fn a_need_that_no_node_satisfies_is_reported_at_start_with_its_values() {
     let home = Home::new();
     let yaml = "collection: d\n\
                 +group: {command: 'true', requires: group == gpus && cpus >= 1}\n\
@@ -153,7 +153,7 @@ fn an_unknown_node_is_refused_with_its_place() {
 }
 
 #[test]
-fn what_names_a_collection_says_so_though_a_node_is_called_alike() {
+fn a_word_like_a_collection_or_a_node_gets_the_fitting_hint() {
     let home = Home::new();
     added(&home, "d", "collection: tri\n+d:\n  command: 'true'\n");
     home.configure("nodes: {trix: {address: nowhere.invalid}}\n");

@@ -78,7 +78,7 @@ fn a_metric_that_nobody_printed_is_named_with_those_that_are_there() {
 }
 
 #[test]
-fn what_changed_alike_in_several_experiments_is_one_line() {
+fn equal_changes_of_several_experiments_are_one_line() {
     let home = Home::new();
     let folder = added(&home, "w", TWO);
     let changed = TWO.replace("loss > 2", "loss > 3");

@@ -324,7 +324,7 @@ async fn without_a_way_to_the_leader_the_next_epoch_begins_and_they_do_not_take_
 }
 
 #[tokio::test]
-async fn one_that_listens_never_has_no_tcp_socket_and_is_replaced() {
+async fn an_agent_with_listen_never_has_no_tcp_socket_and_is_replaced() {
     let Some(logins) = Logins::up(&["--cpus", "2", "--listen", "never"]) else {
         return;
     };

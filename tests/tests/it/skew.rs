@@ -321,7 +321,7 @@ fn the_way_back_goes_on_with_everything() {
 }
 
 #[test]
-fn what_an_older_build_would_forget_it_leaves_untouched() {
+fn an_older_build_leaves_untouched_what_it_would_forget() {
     let mut mix = Mix::new(1);
     mix.upgrade();
     mix.home.ok(&["start", "1", "--node", "any"]);

@@ -15,7 +15,7 @@ fn grid(n: u64) -> String {
 }
 
 #[test]
-fn what_was_deleted_from_its_file_is_started_by_its_number_alone() {
+fn an_experiment_deleted_from_its_file_is_started_by_its_number_alone() {
     let home = Home::new();
     added(&home, "g", &grid(6));
     let folder = added(&home, "g", &grid(2));

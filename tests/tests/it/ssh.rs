@@ -217,7 +217,7 @@ fn a_folder_runs_on_a_node_from_start_to_results() {
 }
 
 #[test]
-fn one_deployment_does_not_see_the_runs_of_another_on_the_same_node() {
+fn a_deployment_does_not_see_the_runs_of_another_on_the_same_node() {
     let lab = Lab::new(1);
     let pipe = lab.add_held("a");
     lab.start_held("h1");

@@ -194,7 +194,7 @@ fn attempts(lab: &Lab) -> usize {
 }
 
 #[test]
-fn what_ran_on_a_host_that_restarted_is_lost_and_says_why() {
+fn a_run_on_a_host_that_restarted_is_lost_with_the_reason() {
     let Some(lab) = Lab::isolated(1) else { return };
     lab.add_held("a");
     lab.start_held("h1");

@@ -229,7 +229,7 @@ fn a_program_that_no_node_has_ends_a_run_with_every_reason_and_a_restart_asks_al
 }
 
 #[test]
-fn what_a_node_gives_is_changed_while_its_runs_go_on() {
+fn the_resources_of_a_node_change_while_its_runs_go_on() {
     let lab = Lab::new(1);
     let pipe = lab.add_held("a");
     lab.start_held("h1");

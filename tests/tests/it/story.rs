@@ -232,7 +232,7 @@ fn abort_ends_the_run_and_takes_queued_ones_away() {
 }
 
 #[test]
-fn who_asks_for_what_a_run_printed_hears_that_it_stands_elsewhere() {
+fn logs_of_an_empty_output_names_the_other_stream() {
     let home = Home::new();
     let job = "command: [sh, -c, 'echo broken >&2; exit 1']";
     added(&home, "a", &format!("collection: a\n+one: {{{job}}}\n"));
@@ -284,7 +284,7 @@ fn logs_of_several_runs_show_the_last_lines_of_each_below_its_name() {
 }
 
 #[test]
-fn nothing_set_up_prints_the_three_commands_to_type() {
+fn an_empty_home_prints_the_three_commands_to_type() {
     let home = Home::new();
     let out = home.ok(&["status"]);
     for word in ["neroman add", "neroman start", "neroman status"] {

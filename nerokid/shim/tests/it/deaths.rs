@@ -477,7 +477,7 @@ fn strays_of_a_guarded_job_are_swept() {
 }
 
 #[test]
-fn what_was_over_before_the_guard_came_is_said() {
+fn an_end_before_the_guard_started_is_reported() {
     let mut rig = Rig::new();
     let done = rig.run(&["/bin/true"]);
     rig.complete(&done);

@@ -52,7 +52,7 @@ fn a_place_that_cannot_be_taken_is_an_error() {
 }
 
 #[test]
-fn it_holds_nothing_of_whoever_started_it() {
+fn the_launcher_holds_no_descriptor_of_its_parent() {
     let rig = Rig::new();
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_nerokid-shim"))
@@ -78,7 +78,7 @@ fn it_holds_nothing_of_whoever_started_it() {
 }
 
 #[test]
-fn it_answers_its_owner_alone() {
+fn the_launcher_answers_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let rig = Rig::start(Start {
         umask: "000",
@@ -166,7 +166,7 @@ fn a_run_is_announced_once_and_listed_to_newcomers() {
 }
 
 #[test]
-fn what_breaks_a_connection_breaks_nothing_else() {
+fn nonsense_on_a_connection_breaks_nothing_else() {
     let mut rig = Rig::new();
     let run = rig.run(&["/bin/sleep", "1000"]);
     rig.launch(&run);
@@ -243,7 +243,7 @@ fn hundreds_of_runs_at_once() {
 }
 
 #[test]
-fn nothing_wakes_a_launcher_or_a_shim_that_wait() {
+fn a_waiting_launcher_or_shim_is_never_woken() {
     let mut rig = Rig::new();
     let run = rig.run(&["/bin/sleep", "1000"]);
     rig.launch(&run);

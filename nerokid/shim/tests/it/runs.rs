@@ -68,7 +68,7 @@ fn a_signal_is_not_an_exit_code() {
 }
 
 #[test]
-fn what_cannot_be_executed_says_why() {
+fn a_program_that_cannot_be_executed_is_reported_with_the_reason() {
     let mut rig = Rig::new();
     let plain = rig.path("plain");
     fs::write(&plain, "no program").unwrap();
@@ -121,7 +121,7 @@ fn without_a_run_folder_there_is_no_claim() {
 }
 
 #[test]
-fn one_run_launched_twice_has_one_job() {
+fn a_run_launched_twice_has_one_job() {
     let mut rig = Rig::new();
     let run = rig.script("echo $$ >> ran; read line < ../gate");
     let gate = run.dir.join("gate");

@@ -43,7 +43,7 @@ fn a_polite_job_ends_by_the_polite_signal() {
 }
 
 #[test]
-fn one_that_ignores_everything_is_killed_after_its_grace() {
+fn a_job_that_ignores_every_signal_is_killed_after_its_grace() {
     let mut rig = Rig::new();
     let run = rig.script(
         "trap '' TERM INT HUP QUIT USR1; (trap '' TERM; while :; do sleep 1; done) & \

@@ -49,7 +49,7 @@ fn strays_are_ended_after_ten_seconds() {
 }
 
 #[test]
-fn what_may_go_on_outlives_its_run_and_is_named() {
+fn a_permitted_background_process_outlives_its_run_and_is_named() {
     let mut rig = Rig::new();
     let script = "(setsid sleep 1000 & echo $! > stray); echo ready > ready; \
                   while [ ! -e go ]; do sleep 0.02; done; exit 3";
@@ -81,7 +81,7 @@ fn what_may_go_on_outlives_its_run_and_is_named() {
 }
 
 #[test]
-fn what_may_go_on_ends_when_its_run_is_aborted() {
+fn a_permitted_background_process_ends_when_its_run_is_aborted() {
     let mut rig = Rig::new();
     let mut run = rig.script("(setsid sleep 1000 & echo $! > stray); sleep 1000");
     run.launch.leave_strays = true;
@@ -195,7 +195,7 @@ fn the_end_is_processes_not_pipes() {
 }
 
 #[test]
-fn one_whose_first_thread_left_is_still_alive() {
+fn a_process_whose_first_thread_left_is_still_alive() {
     // A zombie leader with living threads.
     let python = ["/usr/bin/python3", "/usr/local/bin/python3"]
         .into_iter()

@@ -8,7 +8,7 @@ use crate::rig::{Rig, kill, lives, until};
 use crate::run::Cancel;
 
 #[test]
-fn one_that_cannot_be_read_now_is_looked_at_until_it_can() {
+fn a_process_that_cannot_be_read_is_looked_at_until_it_can() {
     let mut rig = Rig::new();
     let run = rig.script("echo ready > ready; sleep 1000");
     rig.launch(&run);

@@ -126,7 +126,7 @@ fn killed_it_is_started_again() {
 }
 
 #[test]
-fn one_that_is_no_program_ends_nothing() {
+fn a_watcher_that_is_no_program_ends_nothing() {
     let mut rig = Rig::new();
     let run = sleeper(&rig, vec!["/no/such/watcher".to_owned()]);
     rig.launch(&run);
@@ -240,7 +240,7 @@ fn the_next_one_waits_for_the_lock_of_one_that_is_dying() {
 }
 
 #[test]
-fn one_that_left_to_another_is_followed_when_that_one_ends() {
+fn a_watcher_that_left_to_a_stranger_is_replaced_when_that_one_ends() {
     if !has_flock() {
         return;
     }

@@ -137,7 +137,7 @@ async fn programs_that_changed_there_are_set_aside_and_sent_again() {
 }
 
 #[tokio::test]
-async fn what_dead_pushes_left_is_swept_by_the_next() {
+async fn the_leftovers_of_dead_pushes_are_swept_by_the_next() {
     let node = Node::new();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let space = fs::read_link("/proc/self/ns/pid").unwrap();

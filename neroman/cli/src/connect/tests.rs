@@ -34,7 +34,7 @@ async fn a_daemon_that_refuses_is_quoted() {
 }
 
 #[tokio::test]
-async fn one_that_finds_another_ending_is_started_again() {
+async fn a_daemon_that_finds_another_ending_is_started_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let flag = folder.path().join("was-here");
     let line = format!("test -e '{0}' && exit 9; : > '{0}'", flag.display());
@@ -123,7 +123,7 @@ async fn a_daemon_on_another_host_is_named() {
 }
 
 #[tokio::test]
-async fn what_a_dead_daemon_wrote_keeps_nobody_from_starting_one() {
+async fn the_lock_text_of_a_dead_daemon_keeps_no_client_from_starting_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let home = home(folder.path());
     let mut dead = nero_model::ProcessId::own().expect("a process");

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_calls_did_is_said_once() {
+    fn the_work_of_several_calls_is_reported_once() {
         let reply = |freed_bytes, failed: &str, note: &str| CleanAskReply {
             runs: vec![one(freed_bytes, 1, "")],
             nodes: vec![OnNode {

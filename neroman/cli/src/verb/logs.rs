@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_not_held_back_for_ever() {
+    fn bytes_that_are_no_text_are_not_held_back_for_ever() {
         let mut shown = Shown::default();
         assert_eq!(shown.take(b"a\xffb"), b"a\xffb");
         assert_eq!(shown.take(b"\xc3"), b"");

@@ -47,7 +47,7 @@ fn rights_and_links_stay() {
 }
 
 #[test]
-fn what_somebody_else_wrote_meanwhile_is_kept() {
+fn a_change_by_another_process_meanwhile_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.yaml");
     for (first, second) in [(None, "nodes:\n"), (Some("# a\n"), "# b\n")] {

@@ -166,7 +166,7 @@ fn a_group_is_balanced_or_not_and_keeps_its_nodes() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_in_words() {
+fn a_value_that_is_not_valid_is_refused_in_words() {
     let lab = "nodes: {a: {address: x}}\ngroups: {g: [a]}\n";
     for (edit, before, expected) in [
         (
@@ -249,7 +249,7 @@ fn what_cannot_be_meant_is_refused_in_words() {
 }
 
 #[test]
-fn what_cannot_be_edited_safely_says_what_to_type() {
+fn an_unsafe_edit_is_refused_with_the_line_to_type() {
     // The anchor would move into another node's line.
     let shared = "nodes:\n  a: &x {address: x}\n  b: *x\n";
     let error = refused(&remove("a"), shared);

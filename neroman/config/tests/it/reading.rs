@@ -9,7 +9,7 @@ fn read(text: &str) -> Result<Config, String> {
 }
 
 #[test]
-fn nothing_means_this_machine() {
+fn an_empty_file_means_this_machine() {
     let folder = tempfile::tempdir().unwrap();
     let missing = Config::read(&folder.path().join("config.yaml")).unwrap();
     assert_eq!(missing, Config::default());

@@ -137,7 +137,7 @@ fn a_rule_of_another_text_under_its_number_is_not_taken_for_it() {
 }
 
 #[test]
-fn what_has_no_code_here_gets_no_new_run() {
+fn an_experiment_without_code_here_gets_no_new_run() {
     let mut state = State::default();
     take_all(&mut state, "alpha", vec![spec(1, 1)]);
     let experiment = state.experiment(ExperimentId(1)).unwrap();

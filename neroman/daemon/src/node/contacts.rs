@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_and_what_is_damaged_is_nothing() {
+    fn a_written_file_is_read_and_a_damaged_one_is_empty() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nodes.json");
         assert_eq!(read(&path), Contacts::new());

@@ -393,7 +393,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn what_a_disk_damaged_in_a_pack_is_frozen_anew_and_the_rest_is_sent() {
+    fn a_damaged_part_of_a_pack_is_frozen_anew_and_the_rest_is_sent() {
         let store = tempfile::tempdir().unwrap();
         let contents = ["first", "second", "third"].map(str::as_bytes);
         let mut writer = nero_blobs::Writer::begin(store.path()).unwrap();

@@ -332,7 +332,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn nothing_leads_out_of_the_folder() {
+    fn no_path_leads_out_of_the_folder() {
         for bad in ["", "/etc/passwd", "../x", "a/../../x", "./x"] {
             assert_eq!(safe_path(bad), None, "{bad}");
         }

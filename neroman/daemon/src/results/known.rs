@@ -237,7 +237,7 @@ mod tests {
     };
 
     #[test]
-    fn what_was_written_is_known_again_however_it_was_cut() {
+    fn written_entries_are_known_again_wherever_the_file_was_cut() {
         let base = tempfile::tempdir().unwrap();
         let place = base.path().join("fetched/1.1");
         let mut known = Known::open(&place).unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time() {
+    fn the_record_of_known_files_has_one_holder_at_a_time() {
         let base = tempfile::tempdir().unwrap();
         let place = base.path().join("f");
         let first = Known::open(&place).unwrap();

@@ -630,7 +630,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_home_under_another_name_gets_its_own_and_does_not_come_again() {
+    fn a_file_at_home_under_another_name_gets_its_own_and_is_not_fetched_again() {
         let base = tempfile::tempdir().unwrap();
         let earlier = base.path().join(earlier_path("a b.txt").unwrap());
         std::fs::write(&earlier, "four").unwrap();
@@ -662,7 +662,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_here_as_it_is_there_stays_and_halves_go_on() {
+    fn equal_files_stay_and_halves_go_on() {
         let base = tempfile::tempdir().unwrap();
         let mut folder = Folder::open(base.path()).unwrap();
         let mut known = Known::open(&base.path().join("known/1")).unwrap();

@@ -432,7 +432,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_meant_is_named_or_the_only_one_that_can_be_had() {
+    fn the_deployment_is_named_or_the_only_one() {
         let found = |short: &str| Found {
             short: short.to_owned(),
             ..Found::default()
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_on_a_node_is_read_and_nothing_of_it_trusted() {
+    fn the_files_of_a_node_are_read_and_never_trusted() {
         let id = DeploymentId::random();
         let spec = v1::RunSpec {
             deployment: id.to_vec(),

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_of_one_run_is_not_told_of_the_next_that_lacks_alike() {
+    fn a_reason_told_of_one_run_is_not_told_again_of_the_next() {
         let mut told = HashSet::new();
         let mut said = |reasons: &[(Why, u64)]| {
             let mut alike = Alike::default();

@@ -165,7 +165,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_stays_behind_is_named_with_what_left_it_out() {
+    fn files_left_out_are_named_with_the_pattern_that_left_them_out() {
         let base = tempfile::tempdir().unwrap();
         let folder = base.path();
         for path in [

@@ -95,7 +95,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_the_globs_pick_is_frozen_and_nothing_else() {
+    fn only_the_files_that_the_globs_pick_are_frozen() {
         let base = tempfile::tempdir().unwrap();
         let (folder, store) = (base.path().join("r"), base.path().join("store"));
         fs::create_dir_all(folder.join("ckpt/deep")).unwrap();

@@ -131,7 +131,7 @@ fn the_same_content_is_the_same_tree_and_a_change_another() {
 }
 
 #[test]
-fn what_is_ignored_stays_behind() {
+fn ignored_files_stay_behind() {
     let mut place = Place::new(&[
         (".gitignore", "*.log\n/build/\n"),
         (".neroignore", "big/\n"),

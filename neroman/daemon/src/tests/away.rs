@@ -49,7 +49,7 @@ async fn a_log_that_is_followed_ends_with_the_word_that_its_node_is_gone() {
 }
 
 #[tokio::test]
-async fn what_a_node_may_have_stays_there_until_proof() {
+async fn a_run_that_a_node_may_have_stays_there_until_proof() {
     let rig = both((4.0, 1.0));
     rig.node("alpha").swallow(true);
     rig.add().await;
@@ -157,7 +157,7 @@ async fn a_node_that_is_gone_loses_what_ran_and_gives_back_what_did_not() {
 }
 
 #[tokio::test]
-async fn what_is_known_of_a_node_out_of_reach_is_told_after_one_try() {
+async fn the_known_facts_of_a_node_out_of_reach_are_told_after_one_try() {
     let rig = both((1.0, 1.0));
     rig.node("alpha").cut(true);
     let began = std::time::Instant::now();

@@ -99,7 +99,7 @@ async fn only_what_is_home_is_cleaned_and_everything_says_so_then() {
 }
 
 #[tokio::test]
-async fn what_is_cleaned_is_written_down_when_whoever_asked_has_left() {
+async fn a_clean_is_recorded_when_its_client_has_left() {
     let (rig, token) = begun(OUTPUTS).await;
     rig.mum.file("f", b"content");
     rig.mum.end(&token, 0, b"");
@@ -149,7 +149,7 @@ async fn files_that_cannot_come_home_are_not_cleaned_unsaid() {
 }
 
 #[tokio::test]
-async fn what_never_came_home_goes_only_when_that_is_said() {
+async fn runs_that_never_came_home_are_cleaned_only_on_request() {
     let (rig, token) = begun(OUTPUTS).await;
     rig.mum.file("f", b"content");
     rig.mum.files(|files| files.lie = Some(Lie::Nothing));

@@ -78,7 +78,7 @@ async fn stays(rig: Rig) -> Rig {
 }
 
 #[tokio::test]
-async fn it_stays_while_no_other_node_can_take_it() {
+async fn a_deferred_run_stays_while_no_other_node_can_take_it() {
     let rig = three().await;
     rig.node("beta").has_cpus(0.5);
     let rig = stays(rig).await;
@@ -90,7 +90,7 @@ async fn it_stays_while_no_other_node_can_take_it() {
 }
 
 #[tokio::test]
-async fn it_stays_while_the_other_node_starts_nothing() {
+async fn a_deferred_run_stays_while_the_other_node_starts_nothing() {
     let rig = three().await;
     rig.node("beta").holds_back("another program has no room");
     let rig = stays(rig).await;
@@ -102,7 +102,7 @@ async fn it_stays_while_the_other_node_starts_nothing() {
 }
 
 #[tokio::test]
-async fn it_stays_while_the_other_node_is_busy() {
+async fn a_deferred_run_stays_while_the_other_node_is_busy() {
     let rig = three().await;
     let token = runs_there(&rig, "beta", 3).await;
     let rig = stays(rig).await;
@@ -112,7 +112,7 @@ async fn it_stays_while_the_other_node_is_busy() {
 }
 
 #[tokio::test]
-async fn it_comes_back_when_the_others_cannot_have_it() {
+async fn a_deferred_run_comes_back_when_the_others_cannot_have_it() {
     let rig = both().await;
     rig.node("alpha").defer("no room on alpha");
     rig.node("beta").refuse("no corpus here");
@@ -131,7 +131,7 @@ async fn it_comes_back_when_the_others_cannot_have_it() {
 }
 
 #[tokio::test]
-async fn it_never_comes_back_to_a_node_where_something_of_it_lies() {
+async fn a_deferred_run_never_comes_back_to_a_node_where_part_of_it_lies() {
     let rig = both().await;
     rig.node("alpha").defer_what_it_has("no room on alpha");
     rig.node("beta").refuse("no corpus here");
@@ -145,7 +145,7 @@ async fn it_never_comes_back_to_a_node_where_something_of_it_lies() {
 }
 
 #[tokio::test]
-async fn what_a_node_took_stays_there() {
+async fn a_run_that_a_node_accepted_stays_there() {
     let rig = both().await;
     start_on(&rig, "1", "both").await.unwrap();
     let alpha = rig.node("alpha");

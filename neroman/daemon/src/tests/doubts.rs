@@ -42,7 +42,7 @@ async fn a_node_that_did_not_hear_that_it_may_forget_is_told_again() {
 }
 
 #[tokio::test]
-async fn what_reached_a_node_after_it_was_ended_here_is_ended_there() {
+async fn a_run_that_reached_its_node_after_its_end_here_is_ended_there() {
     let (rig, token) = sent(TWO).await;
     rig.until(1, "was told", |view| view.state == "submitted")
         .await;
@@ -60,7 +60,7 @@ async fn what_reached_a_node_after_it_was_ended_here_is_ended_there() {
 }
 
 #[tokio::test]
-async fn what_was_ended_here_stays_so_whatever_its_node_tells_before_it_is_closed() {
+async fn a_run_ended_here_stays_ended_whatever_its_node_reports() {
     let rig = added(TWO).await;
     rig.start("1-2").await;
     // The second is closed at once, the first one a second later.

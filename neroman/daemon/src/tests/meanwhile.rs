@@ -76,7 +76,7 @@ async fn a_damaged_spec_ends_its_own_run_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_was_aborted_stays_so_when_its_files_cannot_be_sent_after_that() {
+async fn an_aborted_run_stays_aborted_when_its_files_cannot_be_sent() {
     let rig = both((4.0, 1.0));
     rig.node("alpha").ponder(true);
     rig.add().await;

@@ -202,7 +202,7 @@ async fn a_run_that_fits_nowhere_says_each_node_with_its_value() {
 }
 
 #[tokio::test]
-async fn what_a_node_never_got_goes_to_another_one() {
+async fn a_run_that_its_node_never_got_goes_to_another_one() {
     let rig = both((4.0, 1.0));
     rig.node("alpha").ponder(true);
     rig.add().await;
@@ -227,7 +227,7 @@ async fn what_a_node_never_got_goes_to_another_one() {
 }
 
 #[tokio::test]
-async fn what_no_node_has_heard_of_is_aborted_without_one() {
+async fn a_run_unknown_to_every_node_is_aborted_without_one() {
     let rig = both((4.0, 1.0));
     rig.node("alpha").ponder(true);
     rig.add().await;

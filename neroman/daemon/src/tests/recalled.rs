@@ -35,7 +35,7 @@ async fn ends_on_beta(rig: &Rig, token: &[u8]) {
 }
 
 #[tokio::test]
-async fn what_a_node_accepted_and_refuses_goes_to_the_next_one() {
+async fn an_accepted_run_that_its_node_refuses_goes_to_the_next_one() {
     let rig = both().await;
     start_on(&rig, "1", "both").await.unwrap();
     let token = rig.node("alpha").token(1, 1).await;

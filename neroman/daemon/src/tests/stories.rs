@@ -113,7 +113,7 @@ async fn a_run_on_another_host_of_its_node_is_told_with_that_host() {
 }
 
 #[tokio::test]
-async fn what_was_accepted_is_there_after_a_restart_of_the_daemon() {
+async fn accepted_orders_are_there_after_a_restart_of_the_daemon() {
     let rig = added(TWO).await;
     rig.mum.cut(true);
     rig.start("1-2").await;

@@ -142,7 +142,7 @@ async fn runs_that_lack_alike_are_one_line_of_a_start_and_of_a_wait() {
 }
 
 #[tokio::test]
-async fn what_is_shown_of_a_run_out_of_reach_is_of_the_last_word_of_its_node() {
+async fn a_run_out_of_reach_is_shown_as_its_node_last_reported_it() {
     let (rig, _) = running_on_alpha().await;
     let fresh = rig.view(1).await;
     assert_eq!(fresh.as_of_ms, 0);
@@ -230,7 +230,7 @@ async fn a_node_says_that_its_disk_is_full_and_which_runs_wait_for_that() {
 }
 
 #[tokio::test]
-async fn what_was_taken_over_says_that_it_is_not_read_yet_and_warns_of_nothing() {
+async fn a_taken_over_experiment_is_shown_as_not_read_yet_without_warnings() {
     let rig = Rig::configured(BOTH);
     let spec = v1::RunSpec {
         token: nero_model::RunToken::random().to_vec(),

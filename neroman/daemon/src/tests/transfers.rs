@@ -181,7 +181,7 @@ async fn a_log_that_a_node_streams_without_end_is_refused_at_its_length() {
 }
 
 #[tokio::test]
-async fn what_is_home_of_a_log_stays_when_its_node_lost_it() {
+async fn a_log_at_home_stays_when_its_node_lost_it() {
     for yaml in [
         OUTPUTS,
         "collection: lab\ncommand: echo\noutputs: [stdout]\n",
@@ -249,7 +249,7 @@ async fn latest_stays_with_the_newest_run_that_has_results() {
 }
 
 #[tokio::test]
-async fn what_a_node_may_say_is_noted() {
+async fn lies_of_a_node_about_its_files_are_noted() {
     for (lie, content, said) in [
         (Lie::More, Some("content"), None),
         (Lie::Changing, Some("content"), Some("changed while")),
@@ -352,7 +352,7 @@ async fn a_glob_that_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn what_was_too_large_comes_when_it_is_asked_for() {
+async fn a_file_too_large_comes_when_it_is_asked_for() {
     let (rig, token) =
         begun("collection: lab\ncommand: echo\noutputs: [{path: f, max: 1K}]\n").await;
     rig.mum.file("f", &[7; 2000]);

@@ -36,7 +36,7 @@ fn all_blocks_together_are_bounded() {
 }
 
 #[test]
-fn as_many_as_allowed_are_read() {
+fn the_allowed_number_of_experiments_is_read() {
     let loaded = load(&format!(
         "+a:\n  command: prog {{x}}\n  parameters: {{x: {{range: [0, {EXPERIMENTS_MAX}, 1]}}}}\n"
     ));

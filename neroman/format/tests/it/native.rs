@@ -273,7 +273,7 @@ fn names_hold_any_character() {
 }
 
 #[test]
-fn what_has_no_effect_is_noted() {
+fn a_key_without_effect_is_noted() {
     let loaded = load("+a:\n  command: prog {x} | tee log\n  parameters: {x: 1, unused: 2}\n");
     let notes: Vec<&str> = loaded.notes.iter().map(|n| n.text.as_str()).collect();
     assert_eq!(
@@ -288,7 +288,7 @@ fn what_has_no_effect_is_noted() {
 }
 
 #[test]
-fn what_only_a_shell_would_act_on_is_noted() {
+fn shell_syntax_in_a_command_is_noted() {
     let table = [
         (
             "CUDA_VISIBLE_DEVICES=0 python3 main.py",

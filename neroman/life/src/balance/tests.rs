@@ -94,7 +94,7 @@ fn runs_come_from_the_node_with_the_longest_wait_for_its_size() {
 }
 
 #[test]
-fn what_its_node_starts_soon_stays() {
+fn a_run_that_its_node_starts_soon_stays() {
     let free = node("b", 4.0, &[], &[]);
     let nodes = [node("a", 2.0, &[1], &[2]), free.clone()];
     assert_eq!(moved(&nodes), [], "a has room for it itself");

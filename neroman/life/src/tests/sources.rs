@@ -243,7 +243,7 @@ fn a_folder_that_cannot_be_recognised_is_new_and_that_is_told() {
 }
 
 #[test]
-fn what_left_its_source_is_picked_by_number_name_and_gone_alone() {
+fn an_experiment_gone_from_its_source_is_picked_by_number_name_and_gone_alone() {
     let mut desk = Desk::new();
     let yaml = |n: &str| {
         format!("command: prog {{n}}\n+fib:\n  parameters: {{n: {{range: [0, {n}, 1]}}}}\n")
@@ -267,7 +267,7 @@ fn what_left_its_source_is_picked_by_number_name_and_gone_alone() {
 }
 
 #[test]
-fn what_was_removed_stays_removed_when_its_source_is_read() {
+fn a_removed_experiment_stays_removed_when_its_source_is_read() {
     let mut desk = Desk::new();
     let yaml = "+a:\n  command: prog a\n+b:\n  command: prog b\n";
     desk.add("exp", yaml);

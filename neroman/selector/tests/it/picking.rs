@@ -271,7 +271,7 @@ fn changed_file() -> Lab {
 }
 
 #[test]
-fn what_left_its_source_is_picked_by_number_name_and_its_word() {
+fn an_experiment_gone_from_its_source_is_picked_by_number_name_and_its_word() {
     let lab = changed_file();
     for (text, ids) in [
         ("all", &[1, 2, 4][..]),

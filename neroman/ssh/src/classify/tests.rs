@@ -135,7 +135,7 @@ Host key verification failed.\r
 }
 
 #[test]
-fn what_a_person_has_to_give_is_told_apart() {
+fn a_login_that_needs_a_person_is_told_apart() {
     let denied = "me@n: Permission denied (publickey,keyboard-interactive).\r\n";
     let need = |lines: &str| match of(&format!("{lines}{denied}")) {
         Trouble::NeedsPerson {
@@ -159,7 +159,7 @@ fn what_a_person_has_to_give_is_told_apart() {
 }
 
 #[test]
-fn what_happens_at_a_jump_host_is_told_as_such() {
+fn a_failure_at_a_jump_host_is_told_as_such() {
     let end = "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by UNKNOWN port 65535\r\n";
     let table = [
         (

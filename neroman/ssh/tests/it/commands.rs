@@ -85,7 +85,7 @@ async fn a_command_that_wants_no_more_ends_the_feeding() {
 }
 
 #[tokio::test]
-async fn what_login_files_print_is_cut_away() {
+async fn the_output_of_login_files_is_cut_away() {
     let node = Node::new();
     let noise =
         "echo Welcome; echo; echo 'mail: 3 new' >&2; printf 'no end'; printf 'no end' >&2\n";

@@ -269,7 +269,7 @@ async fn a_jump_host_asks_nothing_in_a_terminal() {
 }
 
 #[tokio::test]
-async fn what_is_behind_a_jump_host_is_not_its_fault() {
+async fn a_failure_behind_a_jump_host_is_not_its_fault() {
     let gate = Node::new();
     let (_held, port) = closed_port();
     let text = fs::read_to_string(gate.config()).expect("text");

@@ -107,7 +107,7 @@ async fn a_command_that_ends_in_ssh_gets_nothing_but_its_own_words() {
 }
 
 #[tokio::test]
-async fn what_was_left_of_nodes_that_are_gone_is_ended() {
+async fn connections_to_removed_nodes_are_ended() {
     let node = Node::new();
     let host = node.connect().await;
     assert_eq!(says(&host, "echo hi").await, "hi");
@@ -179,7 +179,7 @@ fn stat_of(process: &str) -> Option<Stat> {
 }
 
 #[tokio::test]
-async fn one_connection_is_made_however_many_ask_at_once() {
+async fn a_single_connection_is_made_however_many_ask_at_once() {
     let node = Node::new();
     let ssh = node.ssh();
     let connect = || ssh.connect("node", "node", None);

@@ -35,7 +35,7 @@ async fn bytes_go_both_ways_under_every_login_shell() {
 }
 
 #[tokio::test]
-async fn what_comes_with_the_mark_is_not_lost() {
+async fn bytes_that_come_with_the_mark_are_not_lost() {
     let node = Node::new();
     let host = node.connect().await;
     let command = "printf '\\nM4RK\\n\\nM4RK\\nfirst'; cat";

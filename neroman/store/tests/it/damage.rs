@@ -99,7 +99,7 @@ fn no_flipped_metric_is_silent() {
 }
 
 #[test]
-fn what_is_not_ours_is_refused_and_left() {
+fn a_file_that_is_no_whole_database_is_refused_and_left() {
     type Change = fn(&mut Vec<u8>);
     let changes: [(&str, Change); 14] = [
         ("empty", Vec::clear),

@@ -89,7 +89,7 @@ fn a_text_that_does_not_parse_has_the_usual_cause_as_hint() {
 }
 
 #[test]
-fn nothing_grows_beyond_its_limits() {
+fn a_text_never_grows_beyond_its_limits() {
     let deep = "[".repeat(LIMITS.depth + 1);
     assert!(first(&deep).ends_with("; values are nested too deeply"));
 

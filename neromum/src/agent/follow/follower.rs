@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_follower_has_of_a_segment_stays_when_a_power_cut_took_its_end() {
+    fn bytes_at_a_follower_stay_when_a_power_cut_took_the_end_of_a_segment() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("1")).unwrap();
         let claim = folder.path().join("1/claim");

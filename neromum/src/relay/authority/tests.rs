@@ -187,7 +187,7 @@ async fn a_certificate_replayed_without_its_key_is_refused() {
 }
 
 #[tokio::test]
-async fn nobody_without_a_certificate_is_let_in() {
+async fn no_client_without_a_certificate_is_let_in() {
     let place = place();
     let config = ClientConfig::builder_with_provider(place.authority.provider.clone())
         .with_protocol_versions(&[&rustls::version::TLS13])

@@ -47,7 +47,7 @@ fn records_are_folded_once_however_often_one_looks() {
 }
 
 #[test]
-fn what_a_job_puts_between_the_segments_keeps_nobody_waiting() {
+fn foreign_files_between_the_segments_delay_no_reader() {
     let run = tempfile::tempdir().unwrap();
     drop(claim(run.path()));
     let of = |name: &str| run.path().join("1").join(name);

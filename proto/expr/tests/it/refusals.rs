@@ -79,7 +79,7 @@ fn errors_point_at_the_place() {
 }
 
 #[test]
-fn what_can_never_hold_is_refused() {
+fn a_condition_that_can_never_hold_is_refused() {
     for text in [
         "name < 5",
         "name > 2026-11-20",

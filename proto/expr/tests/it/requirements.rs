@@ -88,7 +88,7 @@ fn facts_of_nodes_are_compared_as_what_they_are() {
 }
 
 #[test]
-fn what_nobody_knows_is_not_met() {
+fn a_condition_on_an_unknown_fact_is_not_met() {
     let lab = Box::lab();
     for text in ["gpus >= 1", "disk_free > 1G", "gpus < 1", "live == 0"] {
         assert_eq!(lab.meets(text), Truth::Unknown, "{text}");
@@ -227,7 +227,7 @@ fn mistakes_are_found_when_it_is_read() {
 }
 
 #[test]
-fn what_a_hostile_node_says_is_shown_as_text() {
+fn the_facts_of_a_hostile_node_are_shown_as_text() {
     let mut node = Box::default();
     node.facts
         .insert(NodeFact::Kernel, Value::Text("6 (x\u{1b}[2J"));

@@ -90,7 +90,7 @@ fn a_run_that_lies_there_and_cannot_be_read_is_not_forgotten() {
 }
 
 #[test]
-fn what_an_earlier_node_says_of_a_run_counts_nothing() {
+fn the_reports_of_an_earlier_node_count_nothing() {
     let (state, token) = on_beta();
     let word = v1::RunState {
         token,

@@ -41,7 +41,7 @@ fn facts_survive_their_stored_form() {
 }
 
 #[test]
-fn what_does_not_belong_is_told_apart() {
+fn parts_that_do_not_fit_are_told_apart() {
     let segments = segments(0);
     let mut folder = Folder::default();
     let shim = &segments[0];

@@ -309,7 +309,7 @@ pub fn unblock_signals() {
 
 /// The kernel's own call: the C library keeps two signals to itself.
 fn set_mask(mask: u64) {
-    // SAFETY: the mask is as long as it says and lives until the call returns;
+    // SAFETY: the mask has the given length and lives until the call returns;
     // the old one is not asked for.
     unsafe {
         libc::syscall(

@@ -75,7 +75,7 @@ pub(crate) fn checkpoints(run: &Run, overlay: &str) -> Option<Change> {
     dispatch_changed(run, |dispatch| dispatch.overlay = Some(overlay.to_owned()))
 }
 
-/// Takes down whether the run's points are asked for again: the run was closed with all
+/// Records whether the run's points are asked for again: the run was closed with all
 /// of them, and the database of series has only `held`, so it is another one now.
 pub(crate) fn counted(run: &Run, held: u64) -> Option<Change> {
     let lacks = held < run.points_told() && run.phase().is_end();

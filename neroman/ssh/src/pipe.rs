@@ -162,7 +162,7 @@ async fn until_mark(
 
 fn unread(source: io::Error) -> Trouble {
     Trouble::Io {
-        what: "read what the command says",
+        what: "read the output of the command",
         source,
     }
 }

@@ -244,7 +244,7 @@ impl<R: AsyncRead + Unpin> Stream<R> {
             .read_buf(&mut part)
             .await
             .map_err(|source| Trouble::Io {
-                what: "read what the command says",
+                what: "read the output of the command",
                 source,
             })?;
         if bytes == 0 {

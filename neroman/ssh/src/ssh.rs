@@ -381,7 +381,7 @@ impl Ssh {
                     source,
                 },
                 Failed::Wait(source) => Trouble::Io {
-                    what: "read what ssh says",
+                    what: "read the output of ssh",
                     source,
                 },
                 Failed::Late => Trouble::Deadline {

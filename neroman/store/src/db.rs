@@ -281,7 +281,7 @@ impl Db {
             });
         }
         if version < 1 {
-            return foreign("says no version");
+            return foreign("holds no version");
         }
         Ok(version)
     }

@@ -101,7 +101,7 @@ impl Agent {
         let Some(run) = self.core.run(&one.token) else {
             return match (one.ended, one.never_began) {
                 (true, _) | (_, true) => None,
-                _ => Some("no record says that it ended".to_owned()),
+                _ => Some("no record of its end".to_owned()),
             };
         };
         match run.stage {

@@ -262,7 +262,7 @@ async fn one_runs_and_one_waits(node: &mut Node) -> (Mum, Follower, RunSpec, Run
 }
 
 #[tokio::test]
-async fn what_waits_leaves_without_a_trace_and_what_runs_goes_on() {
+async fn a_recalled_run_leaves_without_a_trace_and_a_running_one_goes_on() {
     let mut node = Node::with(&["--cpus", "1"]);
     let (mut mum, mut follower, first, second) = one_runs_and_one_waits(&mut node).await;
     assert_eq!(recall(&mut mum, &first, 1).await, Outcome::GoesOn);

@@ -154,7 +154,7 @@ impl Pack {
         let count = u64::from(u32_at(numbers, 8));
         let length = count * ENTRY_BYTES as u64;
         if count > CONTENTS_READ_MAX {
-            return Err(unsound("it says that it holds more than a pack does"));
+            return Err(unsound("its count is more than a pack can hold"));
         }
         if magic != MAGIC || begin.checked_add(length) != Some(before_end) {
             return Err(unsound("it has no sound end"));

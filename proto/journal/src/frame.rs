@@ -56,7 +56,7 @@ pub enum FrameError {
     #[error("cannot read it")]
     Io(#[source] io::Error),
     /// The file is of another kind, cut off, or changed.
-    #[error("it is damaged, or not what its name says")]
+    #[error("it is damaged, or not the file of its name")]
     Damaged,
     /// The message cannot be decoded.
     #[error("its content cannot be decoded")]

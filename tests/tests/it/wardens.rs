@@ -1,4 +1,4 @@
-//! What neromum says to schedulers, said to real ones.
+//! The commands of neromum for schedulers, given to real ones.
 
 use std::io::Write as _;
 use std::path::PathBuf;

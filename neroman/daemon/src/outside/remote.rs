@@ -111,7 +111,7 @@ impl Agents {
     /// The user's ssh.
     ///
     /// # Errors
-    /// When what the environment says of it is no command.
+    /// When its variable in the environment is no command.
     pub(crate) fn ssh(&self) -> Result<&Ssh, Failure> {
         self.ssh.as_ref().map_err(Clone::clone)
     }
@@ -342,11 +342,11 @@ mod tests {
 
     #[test]
     fn a_hint_can_be_typed_where_another_ssh_is_used() {
-        let hint = "`ssh -v h3` says more, `time ssh h3 true` too; `ssh-add -l`, ssh";
+        let hint = "`ssh -v h3` prints more, `time ssh h3 true` too; `ssh-add -l`, ssh";
         assert_eq!(as_used(hint, ""), hint);
         assert_eq!(
             as_used(hint, "ssh -F f"),
-            "`ssh -F f -v h3` says more, `time ssh -F f h3 true` too; `ssh-add -l`, ssh"
+            "`ssh -F f -v h3` prints more, `time ssh -F f h3 true` too; `ssh-add -l`, ssh"
         );
     }
 

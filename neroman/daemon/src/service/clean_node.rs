@@ -339,7 +339,7 @@ async fn take_away(
     reply.cleaned.retain(|token| asked.contains(token));
     if reply.freed_bytes > BYTES_MAX {
         let said = std::mem::take(&mut reply.freed_bytes);
-        let note = format!("it says that {said} bytes were freed, which cannot be: not counted");
+        let note = format!("it reports that {said} bytes were freed, which cannot be: not counted");
         reply.notes.insert(0, note);
     }
     if dry_run {

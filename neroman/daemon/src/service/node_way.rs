@@ -348,7 +348,7 @@ pub(super) fn clock(offset_ms: i64) -> v1::Finding {
         },
         hint: match right {
             true => String::new(),
-            false => "its times are shown as it says them; order and limits do not depend on it"
+            false => "its times are shown as it reports them; order and limits do not depend on it"
                 .to_owned(),
         },
     }

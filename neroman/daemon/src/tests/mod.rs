@@ -320,7 +320,7 @@ impl Rig {
         self.until(id, state, |view| view.state == state).await
     }
 
-    /// Everything that a wait says.
+    /// Everything that a wait reports.
     async fn wait(&self, text: &str, settle: bool) -> Vec<v1::WaitEvent> {
         let (tx, mut rx) = mpsc::channel(8);
         let request = v1::WaitRequest {

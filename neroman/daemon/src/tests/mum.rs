@@ -54,7 +54,7 @@ struct Inner {
     panics: usize,
     /// No try to connect comes to an end.
     stalls: bool,
-    /// What it says that cleaning freed.
+    /// The bytes that it reports as freed by cleaning.
     freed_bytes: u64,
     /// The next tries need a person.
     locked: bool,
@@ -86,11 +86,11 @@ struct Inner {
     is_old: bool,
     /// It takes no runs together with those of this experiment.
     chokes: Option<u64>,
-    /// It never says what a close look finds.
+    /// It never reports what a close look finds.
     examines_never: bool,
     /// How often it was asked for that.
     examined: usize,
-    /// It never says which files it lacks.
+    /// It never reports which files it lacks.
     ponders: bool,
     /// How often it was asked for them.
     asked_for_files: usize,

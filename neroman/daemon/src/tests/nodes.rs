@@ -31,7 +31,7 @@ pub(super) async fn start_on(rig: &Rig, what: &str, node: &str) -> Result<v1::St
     rig.man.start(request).await
 }
 
-/// Everything that a call about a node says, and how it ended.
+/// The messages of a call about a node, and its end.
 pub(super) async fn follow<F>(
     call: impl FnOnce(mpsc::Sender<Result<v1::NodeEvent, tonic::Status>>) -> F,
 ) -> (Vec<Event>, Result<(), Failure>)

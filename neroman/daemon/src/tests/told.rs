@@ -181,7 +181,7 @@ async fn a_log_that_is_followed_says_once_that_its_node_is_out_of_reach_and_back
     rig.stop().await;
 }
 
-/// What the only node says of itself, asked until it is so.
+/// The description of the only node, asked until it fits.
 async fn asked(rig: &Rig, so: impl Fn(&v1::NodeView) -> bool) -> v1::NodeView {
     let asking = async {
         loop {

@@ -1,4 +1,4 @@
-//! What a report says, for each kind of mistake.
+//! The report of each kind of mistake.
 
 use crate::{Folder, report};
 

@@ -1,4 +1,4 @@
-//! Verdicts of nodes and people beside what the journal of a run says.
+//! Verdicts of nodes and people beside the journal of a run.
 
 use super::*;
 use crate::hand_over::{Answer, Sending};

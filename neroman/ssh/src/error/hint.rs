@@ -166,7 +166,7 @@ impl Trouble {
                  must end at once, with 0"
             ),
             Self::Control { .. } => format!("`neroman node connect {node}` opens a new connection"),
-            Self::Ended { .. } => format!("`ssh -v {address}` says more"),
+            Self::Ended { .. } => format!("`ssh -v {address}` prints more"),
             _ => return None,
         })
     }
@@ -192,7 +192,7 @@ fn hint_of_jump(by: &str, trouble: &Trouble, node: &str, address: &str) -> Strin
     }
     single_jump(by)
         .and_then(|jump| trouble.hint(node, jump))
-        .unwrap_or_else(|| format!("`ssh -v {}` says more", Safe::line(address)))
+        .unwrap_or_else(|| format!("`ssh -v {}` prints more", Safe::line(address)))
 }
 
 /// Whether `ssh` asks a person something about the host in between.

@@ -207,7 +207,7 @@ impl FakeMum {
             .await;
     }
 
-    /// Takes the next runs, and is away before it says so.
+    /// Takes the next runs, and is away before it answers.
     pub(in crate::tests) fn swallow(&self, swallows: bool) {
         self.inner.lock().unwrap().swallows = swallows;
     }
@@ -287,17 +287,17 @@ impl FakeMum {
         self.bell.0.send_modify(|count| *count += 1);
     }
 
-    /// Changes what it says of itself.
+    /// Changes its description.
     pub(in crate::tests) fn describe(&self, change: impl FnOnce(&mut v1::NodeDescription)) {
         change(&mut self.inner.lock().unwrap().about);
     }
 
-    /// So many bytes it says that it frees, whatever it cleans.
+    /// The bytes that it reports as freed, whatever it cleans.
     pub(in crate::tests) fn free(&self, bytes: u64) {
         self.inner.lock().unwrap().freed_bytes = bytes;
     }
 
-    /// What it says that it has.
+    /// The capacity that it reports.
     pub(in crate::tests) fn has_cpus(&self, cpus: f64) {
         let mut inner = self.inner.lock().unwrap();
         inner.about = v1::NodeDescription {

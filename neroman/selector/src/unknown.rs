@@ -2,7 +2,7 @@
 //! suggestion.
 
 use nero_expr::{Glob, Pick, Span, State};
-use nero_model::names::suggest;
+use nero_model::names::misspelt;
 
 use crate::catalogue::Catalogue;
 use crate::error::{SelectorError, SelectorErrorKind};
@@ -63,7 +63,7 @@ impl<C: Catalogue> Picking<'_, C> {
         }
         let mut known: Vec<&str> = State::words().chain(["all", "last"]).collect();
         known.extend((0..self.catalogue.len()).map(|row| self.catalogue.name(row)));
-        match suggest(name, known) {
+        match misspelt(name, known) {
             Some(near) => error.hint_names(format!("did you mean `{near}`?")),
             None => match self.beginning_with(name, None) {
                 Some(hint) => error.hint_names(hint),
@@ -93,7 +93,7 @@ impl<C: Catalogue> Picking<'_, C> {
     /// perhaps meant.
     pub fn perhaps_a_name(&self, text: &str, error: SelectorError) -> SelectorError {
         let names = (0..self.catalogue.len()).map(|row| self.catalogue.name(row));
-        match suggest(text, names) {
+        match misspelt(text, names) {
             Some(near) if error.kind == SelectorErrorKind::Syntax => {
                 error.hint_names(format!("did you mean the experiment `{near}`?"))
             }
@@ -109,7 +109,7 @@ impl<C: Catalogue> Picking<'_, C> {
         let names = (0..self.catalogue.len())
             .filter(|&row| self.catalogue.collection(row) == collection)
             .map(|row| self.catalogue.name(row));
-        match suggest(rest, names) {
+        match misspelt(rest, names) {
             Some(near) => error.hint_names(format!("did you mean `{collection}/{near}`?")),
             None => match self.beginning_with(rest, Some(collection)) {
                 Some(hint) => error.hint_names(hint),

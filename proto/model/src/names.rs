@@ -23,6 +23,23 @@ const FORM_CHARS_MIN: usize = 4;
 /// first. A candidate of two letters differs in case and joiners only, one of up to
 /// four in one letter, of up to eight in two, else in three.
 pub fn suggest<T: AsRef<str>>(written: &str, candidates: impl IntoIterator<Item = T>) -> Option<T> {
+    nearest(written, candidates, true)
+}
+
+/// As [`suggest`], for names that are written out: several begin alike, so a
+/// beginning alone stands for none of them.
+pub fn misspelt<T: AsRef<str>>(
+    written: &str,
+    candidates: impl IntoIterator<Item = T>,
+) -> Option<T> {
+    nearest(written, candidates, false)
+}
+
+fn nearest<T: AsRef<str>>(
+    written: &str,
+    candidates: impl IntoIterator<Item = T>,
+    forms: bool,
+) -> Option<T> {
     if written.len() > SUGGEST_CHARS_MAX {
         return None;
     }
@@ -40,7 +57,7 @@ pub fn suggest<T: AsRef<str>>(written: &str, candidates: impl IntoIterator<Item 
             5..=8 => 2,
             _ => 3,
         };
-        let is_form = other.starts_with(&key) || singular(&key) == singular(&other);
+        let is_form = forms && (other.starts_with(&key) || singular(&key) == singular(&other));
         let distance = match strsim::osa_distance(&key, &other) {
             0 => 0,
             _ if is_form && key.chars().count() >= FORM_CHARS_MIN => 1,

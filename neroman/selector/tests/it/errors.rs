@@ -110,6 +110,10 @@ fn errors_point_at_the_place() {
             "there is no experiment 999\n  999 && crashed\n  ^^^\nhint: numbers go from 101 to 120",
         ),
         (
+            "abc",
+            "no experiment is called `abc`\n  abc\n  ^^^\nhint: write the whole name or a pattern (`ab*`); a condition needs a comparison (`loss > 5`)",
+        ),
+        (
             "crashed && `smal`",
             "no experiment is called `smal`\n  crashed && `smal`\n             ^^^^^^\nhint: did you mean `small`?",
         ),

@@ -47,7 +47,7 @@ impl fmt::Display for Part {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
     code: Code,
-    what: Part,
+    what: Box<Part>,
     causes: Vec<Part>,
     hint: String,
     hint_names: bool,
@@ -64,7 +64,7 @@ impl Failure {
     fn about(code: Code, exit_code: u32, what: Part) -> Self {
         Self {
             code,
-            what,
+            what: Box::new(what),
             causes: Vec::new(),
             hint: String::new(),
             hint_names: false,
@@ -217,7 +217,7 @@ impl Failure {
     /// Names the node where the failure is about it or the connection to it.
     #[must_use]
     pub(crate) fn of(mut self, node: &str) -> Self {
-        for part in self.causes.iter_mut().chain([&mut self.what]) {
+        for part in self.causes.iter_mut().chain([&mut *self.what]) {
             part.name(node);
         }
         self
@@ -229,7 +229,7 @@ impl Failure {
     pub(crate) fn status(mut self, status: &Status) -> Self {
         if connection_lost(status) {
             (self.code, self.exit_code) = (Code::Unavailable, 4);
-            if !matches!(self.what, Part::Lost(_)) {
+            if !matches!(*self.what, Part::Lost(_)) {
                 self.causes.push(Part::Lost(None));
             }
             return self;

@@ -14,9 +14,12 @@ const BYTES_MAX: u64 = 64 * 1024;
 /// Number of lists that are kept.
 const LISTS_MAX: usize = 16;
 
+/// Hashes of lists and what they list, the newest first.
+type Lists = VecDeque<(Vec<u8>, Arc<Tree>)>;
+
 /// The lists that were read last. Clones share the memory.
 #[derive(Clone, Debug, Default)]
-pub struct SmallTrees(Arc<Mutex<VecDeque<(Vec<u8>, Arc<Tree>)>>>);
+pub struct SmallTrees(Arc<Mutex<Lists>>);
 
 impl SmallTrees {
     /// The list with this hash, if its tree is small and was read lately.

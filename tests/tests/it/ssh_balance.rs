@@ -148,7 +148,8 @@ fn runs_that_the_next_node_refuses_come_back_to_the_first_and_each_runs_once() {
             let shown = lab.home.ok(&["show", &id.to_string()]);
             shown.contains(&format!("{id}.1: refused by h2: cannot make"))
         };
-        let waits: Vec<u64> = (3..=7).filter(|id| !refused(id)).collect();
+        // The last one is of another group, and may have gone there before.
+        let waits: Vec<u64> = (3..=6).filter(|id| !refused(id)).collect();
         match waits.is_empty() {
             true => Ok(()),
             false => Err((waits, lab.home.logs())),
@@ -156,5 +157,5 @@ fn runs_that_the_next_node_refuses_come_back_to_the_first_and_each_runs_once() {
     });
     lab.home.kill(Part::Daemon);
     each_runs_once(&lab, &pipes);
-    assert!(stand(&lab).iter().all(|(node, _)| node == "h1"));
+    assert!(stand(&lab)[..6].iter().all(|(node, _)| node == "h1"));
 }

@@ -78,6 +78,8 @@ pub enum Input {
     Tick,
     /// A cancel request was found.
     Cancel(Cancel),
+    /// The scheduler wants this start to end; the run may get another one.
+    EndStart,
     /// The job's main process ended.
     LeaderEnded,
     /// Nothing of the tree is alive, the main process included.
@@ -250,6 +252,7 @@ impl Core {
         match input {
             Input::Tick => self.tick(now_ns),
             Input::Cancel(cancel) => self.cancel(cancel, now_ns),
+            Input::EndStart => self.ask(self.stop_for(StopCause::Warden), now_ns),
             Input::LeaderEnded => match self.stage {
                 Stage::Running => {
                     self.begin_strays(now_ns);
@@ -292,14 +295,7 @@ impl Core {
     fn calm_tick(&mut self, now_ns: u64) -> Effects {
         if self.limit().is_some_and(|limit| limit <= now_ns) {
             self.limit_used = true;
-            let asked = StopAsked {
-                cause: StopCause::TimeLimit as i32,
-                cancel: 0,
-                grace_ms: self.plan.grace_ms,
-                signal: libc::SIGTERM,
-                rule: 0,
-            };
-            return self.ask(asked, now_ns);
+            return self.ask(self.stop_for(StopCause::TimeLimit), now_ns);
         }
         match self.stage {
             Stage::Strays {
@@ -334,6 +330,17 @@ impl Core {
             rule: cancel.rule,
         };
         self.ask(asked, now_ns)
+    }
+
+    /// A stop without a request in the control folder.
+    fn stop_for(&self, cause: StopCause) -> StopAsked {
+        StopAsked {
+            cause: cause as i32,
+            cancel: 0,
+            grace_ms: self.plan.grace_ms,
+            signal: libc::SIGTERM,
+            rule: 0,
+        }
     }
 
     fn ask(&mut self, asked: StopAsked, now_ns: u64) -> Effects {

@@ -52,6 +52,8 @@ pub struct Keeper {
     pub gate_ns: u64,
     /// Number of the next cancel request to look for.
     pub next_cancel: u32,
+    /// Whether the scheduler has asked for the end of this start.
+    pub ends_start: bool,
     /// Strays that ended by a signal of ours.
     pub strays_killed: u32,
     /// The first strays that were ended, or that go on.
@@ -107,6 +109,13 @@ impl Keeper {
         while let Some(cancel) = control::cancel(self.folder(), self.next_cancel) {
             self.next_cancel += 1;
             self.handle(Input::Cancel(cancel), now_ns, tree);
+        }
+    }
+
+    /// The scheduler wants this start to end. Asked again, nothing changes.
+    pub fn end_start(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
+        if !std::mem::replace(&mut self.ends_start, true) {
+            self.handle(Input::EndStart, now_ns, tree);
         }
     }
 

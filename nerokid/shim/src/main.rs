@@ -26,7 +26,7 @@ mod tree;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: nerokid-shim launcher --socket PATH --log PATH";
+const USAGE: &str = "usage: nerokid-shim launcher --socket PATH --log PATH [--allocation]";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
@@ -35,8 +35,12 @@ fn main() -> ExitCode {
         println!("nerokid-shim {}", nero_model::VERSION);
         return ExitCode::SUCCESS;
     }
-    let (mut socket, mut log) = (None, None);
+    let (mut socket, mut log, mut in_allocation) = (None, None, false);
     while let Some(name) = arguments.next() {
+        if name == "--allocation" {
+            in_allocation = true;
+            continue;
+        }
         let value = arguments.next().map(PathBuf::from);
         match name.to_str() {
             Some("--socket") => socket = value,
@@ -50,7 +54,7 @@ fn main() -> ExitCode {
     if role != "launcher" {
         return wrong();
     }
-    match launcher::run(&socket, &log) {
+    match launcher::run(&socket, &log, in_allocation) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("nerokid-shim: {error}");

@@ -36,6 +36,9 @@ pub struct Own {
     pub child_stack: ChildStack,
     /// Count of processes that the kernel ended for memory in its cgroup.
     pub oom: OomEvents,
+    /// Whether it serves an allocation of a scheduler: only there a signal ends
+    /// starts.
+    pub in_allocation: bool,
     /// `sysconf(_SC_CLK_TCK)`.
     pub ticks_per_second: i64,
 }

@@ -3,7 +3,7 @@
 //! Forked from the launcher without `execve`; owns the claim's segment and is
 //! the parent of the job and of its orphans. Each step leaves a state that the
 //! launcher, or the next start, understands. It has no descriptors but its
-//! segment and the logs, waits for two signals and a time, allocates nothing,
+//! segment and the logs, waits for three signals and a time, allocates nothing,
 //! and blocks every other signal.
 
 use std::os::fd::OwnedFd;
@@ -158,6 +158,7 @@ fn supervise(
         slot: Some(slot),
         gate_ns: slot.gate_ns(),
         next_cancel: 1,
+        ends_start: false,
         strays_killed: 0,
         strays: Names::default(),
         strays_left: 0,
@@ -172,13 +173,13 @@ fn supervise(
         crash.here("not_started");
         keeper.empty(now_ns);
     }
-    keep(&mut keeper, leader, crash);
+    keep(&mut keeper, leader, own.in_allocation, crash);
     slot.set_shim(ShimStage::Done);
     sys::leave(0)
 }
 
 /// Handles events until the last record is written.
-fn keep(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
+fn keep(keeper: &mut Keeper, leader: i32, in_allocation: bool, crash: &CrashAt) {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let mut tree =
         |signal| -> (Swept, Names) { Members::list(Roots::ChildrenOf(own)).signal(signal) };
@@ -191,8 +192,10 @@ fn keep(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
         // came at the same time.
         collect(keeper, leader, crash);
         let now_ns = clock::now_ns();
-        if woken == Woken::Doorbell {
-            keeper.look_for_cancels(now_ns, &mut tree);
+        match woken {
+            Woken::Doorbell => keeper.look_for_cancels(now_ns, &mut tree),
+            Woken::EndStart if in_allocation => keeper.end_start(now_ns, &mut tree),
+            Woken::EndStart | Woken::Child | Woken::Time => {}
         }
         keeper.tick(now_ns, &mut tree);
     }

@@ -349,14 +349,16 @@ pub enum Woken {
     Child,
     /// Something lies in the control folder.
     Doorbell,
+    /// The scheduler wants this start to end.
+    EndStart,
     /// The time is over, or there was a spurious wake-up.
     Time,
 }
 
-/// Waits for a child's end or the doorbell. The caller must have blocked both
-/// signals.
+/// Waits for a child's end or one of the launcher's signals. The caller must have
+/// blocked them.
 pub fn wait_for_signal(timeout: Option<Duration>) -> Woken {
-    let set = signals(&[libc::SIGCHLD, libc::SIGUSR1]);
+    let set = signals(&[libc::SIGCHLD, libc::SIGUSR1, libc::SIGUSR2]);
     let time = timeout.map(|time| libc::timespec {
         tv_sec: time.as_secs() as _,
         tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
@@ -367,6 +369,7 @@ pub fn wait_for_signal(timeout: Option<Duration>) -> Woken {
     match unsafe { libc::sigtimedwait(&raw const set, ptr::null_mut(), time) } {
         libc::SIGCHLD => Woken::Child,
         libc::SIGUSR1 => Woken::Doorbell,
+        libc::SIGUSR2 => Woken::EndStart,
         _ => Woken::Time,
     }
 }
@@ -379,6 +382,7 @@ pub fn signal_fd() -> io::Result<OwnedFd> {
     let set = signals(&[
         libc::SIGCHLD,
         libc::SIGUSR1,
+        libc::SIGUSR2,
         libc::SIGTERM,
         libc::SIGINT,
         libc::SIGHUP,

@@ -92,7 +92,10 @@ impl Launcher {
                 }
             }
             Care::Ours(_) => self.tick(key),
-            Care::Unseen => self.judge(key, None, None),
+            Care::Unseen => {
+                self.judge(key, None, None);
+                self.end_start_if_ending(key);
+            }
         }
     }
 
@@ -136,6 +139,36 @@ impl Launcher {
         }
     }
 
+    /// Ends every start, also one that this launcher looks after only later.
+    pub(super) fn end_all(&mut self) {
+        self.ending = true;
+        let keys: Vec<RunKey> = self.runs.keys().copied().collect();
+        for key in keys {
+            self.end_start_if_ending(key);
+        }
+    }
+
+    /// Ends one start if all are to end.
+    pub(super) fn end_start_if_ending(&mut self, key: RunKey) {
+        let Some(run) = self.runs.get(&key).filter(|_| self.ending) else {
+            return;
+        };
+        match &run.care {
+            Care::Shim { pid, .. } => {
+                let _ = sys::kill(*pid, libc::SIGUSR2);
+            }
+            Care::Elder { shim, .. } => {
+                let _ = signal_one(*shim, libc::SIGUSR2);
+            }
+            Care::Ours(_) => self.with_keeper(key, |keeper, now_ns, tree| {
+                keeper.end_start(now_ns, tree);
+            }),
+            // Ended once the run's supervisor is known.
+            Care::Unseen | Care::Over => {}
+        }
+        self.reschedule(key);
+    }
+
     /// A shim ended and was reaped: after its last record, or before.
     pub(super) fn shim_ended(&mut self, key: RunKey, _ended: &Ended) {
         let Some(Care::Shim { slot, .. }) = self.runs.get(&key).map(|run| &run.care) else {
@@ -156,7 +189,10 @@ impl Launcher {
                 self.slots.give(slot);
                 self.run_ended(key, What::NoClaim, errno);
             }
-            ShimStage::Forked | ShimStage::Claimed => self.take_over_from_shim(key),
+            ShimStage::Forked | ShimStage::Claimed => {
+                self.take_over_from_shim(key);
+                self.end_start_if_ending(key);
+            }
         }
     }
 

@@ -87,12 +87,14 @@ impl Launcher {
         );
         let identity = |process: &Option<nero_journal::v1::Process>| process.as_ref()?.identity();
         self.judge(key, identity(&guard.shim), identity(&guard.job));
+        self.end_start_if_ending(key);
         self.reschedule(key);
     }
 
     /// The shim of an earlier launcher ended.
     pub(super) fn elder_ended(&mut self, key: RunKey) {
         self.judge(key, None, None);
+        self.end_start_if_ending(key);
     }
 
     /// Decides by the evidence on disk who looks after the run.

@@ -76,6 +76,8 @@ struct Launcher {
     next_key: u64,
     idle_since_ns: u64,
     retiring: bool,
+    /// Whether every start is to end.
+    ending: bool,
     can_close_range: bool,
     crash: CrashAt,
     // Dropped last: from then on another launcher may start.
@@ -86,8 +88,8 @@ struct Launcher {
 ///
 /// # Errors
 /// When the place cannot be taken; later only when the kernel cannot report events.
-pub fn run(socket: &Path, log: &Path) -> io::Result<()> {
-    let Some(place) = start::take_place(socket, log)? else {
+pub fn run(socket: &Path, log: &Path, in_allocation: bool) -> io::Result<()> {
+    let Some(place) = start::take_place(socket, log, in_allocation)? else {
         return Ok(());
     };
     warm_up();
@@ -131,6 +133,7 @@ impl Launcher {
             next_key: 2,
             idle_since_ns: clock::now_ns(),
             retiring: false,
+            ending: false,
             // Where the call exists, it refuses an impossible range.
             can_close_range: sys::close_from(i32::MAX),
             crash: CrashAt::from_environment(),
@@ -212,10 +215,11 @@ impl Launcher {
     }
 
     fn on_signals(&mut self) {
-        let (mut asked_to_leave, mut rung) = (false, false);
+        let (mut asked_to_leave, mut rung, mut ends) = (false, false, false);
         sys::drain_signals(&self.signals, |signal| match signal {
             libc::SIGCHLD => {}
             libc::SIGUSR1 => rung = true,
+            libc::SIGUSR2 => ends = true,
             _ => asked_to_leave = true,
         });
         if rung {
@@ -223,6 +227,10 @@ impl Launcher {
         }
         // When asked politely, leave as soon as no run needs us, and not before.
         self.retiring |= asked_to_leave;
+        // A scheduler may signal every process of an allocation that is to end.
+        if self.own.in_allocation && (asked_to_leave || ends) {
+            self.end_all();
+        }
         self.collect();
     }
 
@@ -283,6 +291,7 @@ impl Launcher {
                 wake_at_ns: None,
             },
         );
+        self.end_start_if_ending(key);
         self.reschedule(key);
         Ok(())
     }

@@ -71,6 +71,10 @@ impl Launcher {
                 self.retiring = true;
                 Ok(())
             }
+            to_launcher::Message::EndAll(_) => {
+                self.end_all();
+                Ok(())
+            }
         }
     }
 

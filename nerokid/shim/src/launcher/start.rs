@@ -43,7 +43,7 @@ pub struct Place {
 ///
 /// # Errors
 /// When log, lock or socket cannot be made.
-pub fn take_place(socket: &Path, log: &Path) -> io::Result<Option<Place>> {
+pub fn take_place(socket: &Path, log: &Path, in_allocation: bool) -> io::Result<Option<Place>> {
     let (socket, log) = (std::path::absolute(socket)?, std::path::absolute(log)?);
     let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
     if !sys::close_from(3) {
@@ -56,7 +56,7 @@ pub fn take_place(socket: &Path, log: &Path) -> io::Result<Option<Place>> {
     sys::block_signals();
     sys::default_signals();
     sys::become_subreaper();
-    let own = own(umask)?;
+    let own = own(umask, in_allocation)?;
     let listener = listen(&socket)?;
     Ok(Some(Place {
         own,
@@ -100,7 +100,7 @@ fn detach(log: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn own(umask: Mode) -> io::Result<Own> {
+fn own(umask: Mode, in_allocation: bool) -> io::Result<Own> {
     let limits = [Resource::Core, Resource::Nofile].map(|which| (which, getrlimit(which)));
     // A core file could contain arguments and environments of users; many
     // guarded runs need many handles.
@@ -126,6 +126,7 @@ fn own(umask: Mode) -> io::Result<Own> {
         oom_score_adj: (inherited + OOM_RAISE).min(OOM_MAX).to_string(),
         child_stack: ChildStack::new()?,
         oom: OomEvents::find(),
+        in_allocation,
         ticks_per_second: sys::ticks_per_second(),
     })
 }

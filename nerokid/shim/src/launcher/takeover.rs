@@ -268,6 +268,7 @@ impl Launcher {
                 slot: legacy.slot,
                 gate_ns,
                 next_cancel: evidence.cancels + 1,
+                ends_start: false,
                 strays_killed: 0,
                 strays: Names::default(),
                 strays_left: 0,

@@ -1,6 +1,7 @@
 //! Real launchers, shims and jobs: started as programs, spoken to over the
 //! socket, judged by the segments that they leave.
 
+mod allocation;
 mod deaths;
 mod disk;
 mod launcher;

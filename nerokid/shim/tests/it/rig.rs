@@ -56,6 +56,8 @@ pub struct Start<'a> {
     pub folder: Option<TempDir>,
     /// Folder of a cgroup to be in; empty: ours.
     pub cgroup: &'a str,
+    /// Further arguments of the launcher.
+    pub arguments: &'a [&'a str],
     /// Another user to be; needs root.
     pub user: Option<u32>,
 }
@@ -72,8 +74,11 @@ impl Rig {
         })
     }
 
-    pub fn start(start: Start<'_>) -> Self {
-        let folder = start.folder.unwrap_or_else(|| TempDir::new().unwrap());
+    pub fn start(mut start: Start<'_>) -> Self {
+        let folder = start
+            .folder
+            .take()
+            .unwrap_or_else(|| TempDir::new().unwrap());
         let mut rig = Self {
             folder,
             child: None,
@@ -88,7 +93,7 @@ impl Rig {
             rig.link = Some(rig.dial_as(user));
             rig.greet();
         } else {
-            rig.child = Some(rig.spawn(start.crash_at, start.umask, start.cgroup, start.env));
+            rig.child = Some(rig.spawn(&start));
             rig.connect();
         }
         rig
@@ -137,8 +142,11 @@ impl Rig {
         stream
     }
 
-    fn spawn(&self, crash_at: &str, umask: &str, cgroup: &str, env: &[(&str, &str)]) -> Child {
-        let umask = if umask.is_empty() { "022" } else { umask };
+    fn spawn(&self, start: &Start<'_>) -> Child {
+        let umask = match start.umask {
+            "" => "022",
+            umask => umask,
+        };
         let mut command = Command::new("/bin/sh");
         command
             .env_clear()
@@ -147,7 +155,7 @@ impl Rig {
                 "umask \"$1\"; [ -z \"$2\" ] || echo $$ > \"$2/cgroup.procs\"; shift 2; exec \"$@\"",
                 "sh",
                 umask,
-                cgroup,
+                start.cgroup,
             ])
             .arg(env!("CARGO_BIN_EXE_nerokid-shim"))
             .arg("launcher")
@@ -155,10 +163,11 @@ impl Rig {
             .arg(self.socket())
             .arg("--log")
             .arg(self.path("launcher.log"))
+            .args(start.arguments)
             .stdin(Stdio::null())
-            .envs(env.iter().copied());
-        if !crash_at.is_empty() {
-            command.env("NERO_CRASH_AT", crash_at);
+            .envs(start.env.iter().copied());
+        if !start.crash_at.is_empty() {
+            command.env("NERO_CRASH_AT", start.crash_at);
         }
         command.spawn().unwrap()
     }
@@ -331,7 +340,7 @@ impl Rig {
 
     /// Starts another launcher on the same socket.
     pub fn restart(&mut self) {
-        self.child = Some(self.spawn("", "022", "", &[]));
+        self.child = Some(self.spawn(&Start::default()));
         self.connect();
     }
 

@@ -780,7 +780,7 @@ impl Stream {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToLauncher {
-    #[prost(oneof = "to_launcher::Message", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "to_launcher::Message", tags = "1, 2, 3, 4, 5, 6")]
     pub message: ::core::option::Option<to_launcher::Message>,
 }
 /// Nested message and enum types in `ToLauncher`.
@@ -798,6 +798,9 @@ pub mod to_launcher {
         /// Leave as soon as no run needs this launcher.
         #[prost(message, tag = "5")]
         Retire(super::Retire),
+        /// End every start, also those that come later: the allocation is over.
+        #[prost(message, tag = "6")]
+        EndAll(super::EndAll),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -898,6 +901,8 @@ pub struct Doorbell {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Retire {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EndAll {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Listed {}
 /// Something of a run changed on disk; read it there.
@@ -1103,6 +1108,8 @@ pub mod run_left {
         NotStarted = 3,
         /// another process may have it; nothing was done
         Elsewhere = 4,
+        /// a file of it cannot be used; nothing was done
+        Undecided = 5,
     }
     impl How {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -1116,6 +1123,7 @@ pub mod run_left {
                 Self::Stopped => "HOW_STOPPED",
                 Self::NotStarted => "HOW_NOT_STARTED",
                 Self::Elsewhere => "HOW_ELSEWHERE",
+                Self::Undecided => "HOW_UNDECIDED",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1126,6 +1134,7 @@ pub mod run_left {
                 "HOW_STOPPED" => Some(Self::Stopped),
                 "HOW_NOT_STARTED" => Some(Self::NotStarted),
                 "HOW_ELSEWHERE" => Some(Self::Elsewhere),
+                "HOW_UNDECIDED" => Some(Self::Undecided),
                 _ => None,
             }
         }

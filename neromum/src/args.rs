@@ -17,17 +17,20 @@ The agent of one node: takes runs over, starts them, replicates what they record
 Usage:
   neromum serve --root DIR --deployment ID --node NAME [options]
   neromum dial  --root DIR --deployment ID --node NAME [options]
+  neromum job FOLDER [--task N] [--job ID] [options]
   neromum receive --pack FILE --bin DIR --build NAME
   neromum verify FOLDER
   neromum --version
 
 serve    serves in the foreground; ends at once when another one serves there
 dial     joins stdin and stdout to its socket; starts one when nobody answers
+job      starts the runs of one task of a submission, in an allocation of a
+         scheduler; see docs/design/schedulers.md
 receive  takes a pack of programs apart and puts them into DIR/NAME
 verify   prints the name of the build that lies in FOLDER
 
 Options:
-  --cpus N          CPUs to give to runs (all)
+  --cpus N          CPUs to give to runs (all; of an allocation: those it has)
   --memory BYTES    memory to give to runs (not counted)
   --min-free BYTES  free disk to keep (67108864)
   --leave-after S   leave after so many seconds with nothing to do (60)
@@ -38,6 +41,8 @@ Options:
   --beat S          renew the lease of a shared root every so many seconds (15)
   --over EPOCH      (serve) lead though the leader of this epoch may live
   --because TEXT    (serve) why it cannot be reached
+  --task N          (job) the scheduler's index of the task (0)
+  --job ID          (job) the scheduler's id of the task, for people
 ";
 
 /// Command to carry out.
@@ -47,6 +52,8 @@ pub enum Command {
     Serve(Options),
     /// Join stdin and stdout to the socket.
     Dial(Options),
+    /// Start the runs of one task of a submission.
+    Job(Grant),
     /// Put the programs of a pack into their place.
     Receive(Receive),
     /// Print the name of the build in a folder.
@@ -110,6 +117,23 @@ impl Options {
     }
 }
 
+/// A task of a submission, and what the scheduler grants it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grant {
+    /// The submission's folder.
+    pub folder: PathBuf,
+    /// The scheduler's index; 0 without an array.
+    pub task: u32,
+    /// The scheduler's id, for people.
+    pub job: String,
+    /// CPUs to give to runs; none: those that this process may use.
+    pub cpus: Option<f64>,
+    /// Memory to give to runs; none: it is not counted.
+    pub memory: Option<u64>,
+    /// Free disk to keep.
+    pub min_free: u64,
+}
+
 /// A pack that arrived, and its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receive {
@@ -125,7 +149,7 @@ pub struct Receive {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgsError {
     /// No or another first word.
-    #[error("say what to do: serve, dial, receive, verify or --version")]
+    #[error("say what to do: serve, dial, job, receive, verify or --version")]
     Command,
     /// An option that does not exist.
     #[error("there is no option {0}")]
@@ -150,6 +174,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
     match first.as_ref().and_then(|word| word.to_str()) {
         Some("serve") => options(args).map(Command::Serve),
         Some("dial") => options(args).map(Command::Dial),
+        Some("job") => grant(args).map(Command::Job),
         Some("receive") => receive(args).map(Command::Receive),
         Some("verify") => verify(args).map(Command::Verify),
         Some("--version" | "-V") => Ok(Command::Version),
@@ -208,6 +233,37 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
         mark,
         terms,
     })
+}
+
+fn grant(mut args: impl Iterator<Item = OsString>) -> Result<Grant, ArgsError> {
+    let folder = args.next().map(PathBuf::from);
+    let mut grant = Grant {
+        folder: folder
+            .filter(|path| path.is_absolute())
+            .ok_or(ArgsError::Value {
+                option: "job",
+                needs: "the absolute path of a submission's folder",
+            })?,
+        task: 0,
+        job: String::new(),
+        cpus: None,
+        memory: None,
+        min_free: MIN_FREE_BYTES,
+    };
+    while let Some(option) = args.next() {
+        let option = option.to_string_lossy().into_owned();
+        let value = args.next();
+        let text = value.as_ref().and_then(|value| value.to_str());
+        match option.as_str() {
+            "--task" => grant.task = number(text, "--task", |text| text.parse().ok())?,
+            "--job" => grant.job = text.unwrap_or_default().to_owned(),
+            "--cpus" => grant.cpus = Some(number(text, "--cpus", positive)?),
+            "--memory" => grant.memory = Some(number(text, "--memory", whole)?),
+            "--min-free" => grant.min_free = number(text, "--min-free", whole)?,
+            _ => return Err(ArgsError::Unknown(option)),
+        }
+    }
+    Ok(grant)
 }
 
 fn receive(mut args: impl Iterator<Item = OsString>) -> Result<Receive, ArgsError> {
@@ -370,6 +426,15 @@ mod tests {
         assert!(error.to_string().contains("--mark"));
         let error = read(&format!("{line} --listen everywhere")).unwrap_err();
         assert!(error.to_string().contains("never or an address"));
+        let Command::Job(grant) = read("job /s --task 3 --cpus 2 --memory 9 --job 7_3").unwrap()
+        else {
+            panic!("not read as job");
+        };
+        let granted = (grant.task, grant.cpus, grant.memory, &*grant.job);
+        assert_eq!(granted, (3, Some(2.0), Some(9), "7_3"));
+        for wrong in ["job", "job relative", "job /s --task x", "job /s --what 1"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
         assert_eq!(read("verify /x"), Ok(Command::Verify("/x".into())));
         let error = read("receive --pack /p --bin /b --build ../x").unwrap_err();
         assert!(error.to_string().contains("--build"));

@@ -129,6 +129,10 @@ pub const SYNC_BURST: usize = 3;
 /// neroman a transaction.
 pub const SYNC_GROUP: Duration = Duration::from_millis(20);
 
+/// Time for which a task of a scheduler waits for a file that cannot be used,
+/// when nothing else is left to do.
+pub const HELD_PATIENCE: Duration = Duration::from_secs(30);
+
 /// Time for which a call may wait for the agent.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
 

@@ -97,15 +97,22 @@ pub struct Ledger {
     deployment: DeploymentId,
     path: PathBuf,
     number: u64,
-    segment: Segment,
-    /// Handle for syncing off the reactor.
-    file: std::sync::Arc<File>,
+    /// The segment that is written; `None`: nothing is kept.
+    open: Option<Open>,
     /// End of the space taken beforehand.
     reserved: u64,
     /// Bytes of all earlier segments together.
     bytes: u64,
     /// Whether every segment can be used, so that earlier ones may be removed.
     is_sound: bool,
+}
+
+/// The newest segment.
+#[derive(Debug)]
+struct Open {
+    segment: Segment,
+    /// Handle for syncing off the reactor.
+    file: std::sync::Arc<File>,
 }
 
 impl Ledger {
@@ -180,13 +187,30 @@ impl Ledger {
             folder: folder.to_path_buf(),
             deployment,
             number,
-            segment,
-            file: std::sync::Arc::new(file),
+            open: Some(Open {
+                segment,
+                file: std::sync::Arc::new(file),
+            }),
             reserved,
             bytes: 0,
             is_sound: true,
             path,
         })
+    }
+
+    /// A ledger that keeps nothing: in an allocation of a scheduler the folders of
+    /// the runs hold everything.
+    pub fn nowhere(deployment: DeploymentId) -> Self {
+        Self {
+            folder: PathBuf::new(),
+            deployment,
+            path: PathBuf::new(),
+            number: 0,
+            open: None,
+            reserved: 0,
+            bytes: 0,
+            is_sound: false,
+        }
     }
 
     /// The deployment that the ledger belongs to.
@@ -196,12 +220,14 @@ impl Ledger {
 
     /// Bytes of all segments together.
     pub fn bytes(&self) -> u64 {
-        self.bytes + self.segment.offset()
+        let open = self.open.as_ref();
+        self.bytes + open.map_or(0, |open| open.segment.offset())
     }
 
-    /// A handle whose `sync_data` makes everything appended so far durable.
-    pub fn syncer(&self) -> std::sync::Arc<File> {
-        self.file.clone()
+    /// A handle whose `sync_data` makes everything appended so far durable;
+    /// `None` when nothing is kept.
+    pub fn syncer(&self) -> Option<std::sync::Arc<File>> {
+        Some(self.open.as_ref()?.file.clone())
     }
 
     /// Records that neromum accepted a run.
@@ -280,12 +306,14 @@ impl Ledger {
         kind: RecordKind,
         payload: &impl prost::Message,
     ) -> Result<(), WriteError> {
-        self.segment.append(kind, Clocks::now(), payload)?;
-        if self.reserved != 0
-            && self.segment.offset() + config::LEDGER_RESERVE_BYTES / 2 > self.reserved
+        let Some(Open { segment, .. }) = &mut self.open else {
+            return Ok(());
+        };
+        segment.append(kind, Clocks::now(), payload)?;
+        if self.reserved != 0 && segment.offset() + config::LEDGER_RESERVE_BYTES / 2 > self.reserved
         {
-            self.reserved = match self.segment.reserve(config::LEDGER_RESERVE_BYTES) {
-                Ok(()) => self.segment.offset() + config::LEDGER_RESERVE_BYTES,
+            self.reserved = match segment.reserve(config::LEDGER_RESERVE_BYTES) {
+                Ok(()) => segment.offset() + config::LEDGER_RESERVE_BYTES,
                 // The rest of the old space still serves.
                 Err(_) => self.reserved,
             };
@@ -332,7 +360,9 @@ impl Ledger {
             path: path.clone(),
             source,
         };
-        self.segment.sync().map_err(sync)?;
+        if let Some(open) = &self.open {
+            open.segment.sync().map_err(sync)?;
+        }
         let folder = File::open(&self.folder).map_err(sync)?;
         folder.sync_all().map_err(sync)
     }

@@ -18,6 +18,7 @@ mod core;
 mod dial;
 mod examine;
 mod files;
+mod job;
 mod lease;
 mod ledger;
 mod log;
@@ -27,6 +28,7 @@ mod run;
 mod runs;
 mod service;
 mod staging;
+mod submission;
 mod warden;
 mod watch;
 
@@ -46,6 +48,13 @@ fn main() -> ExitCode {
     let done: Result<(), Box<dyn std::error::Error>> = match command {
         Command::Serve(options) => run::serve(&options).map_err(Into::into),
         Command::Dial(options) => dial::dial(&options).map_err(Into::into),
+        Command::Job(grant) => match job::job(&grant) {
+            Ok(code) => return ExitCode::from(code),
+            Err(error) => {
+                tell(&error);
+                return ExitCode::from(error.code());
+            }
+        },
         Command::Receive(receive) => receive::receive(&receive).map_err(Into::into),
         Command::Verify(folder) => receive::verify(&folder).map_err(Into::into),
         Command::Version => {

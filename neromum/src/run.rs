@@ -340,12 +340,12 @@ async fn serve_agent(
     let mut told = false;
     let end = loop {
         tokio::select! {
-            end = &mut agent => break end,
+            end = &mut agent => break end.why,
             served = &mut serving => {
                 tracing::error!(?served, "the socket is not served any more");
                 let told = handle.stop();
-                tokio::select! { end = &mut agent => break end, _ = told => {} }
-                break agent.await;
+                tokio::select! { end = &mut agent => break end.why, _ = told => {} }
+                break agent.await.why;
             }
             () = bells.stop(told) => {}
         }
@@ -363,15 +363,22 @@ async fn serve_agent(
 }
 
 /// The programs beside this one.
-struct Programs {
-    build: String,
-    shim: PathBuf,
-    watcher: PathBuf,
+pub struct Programs {
+    /// Name of the build.
+    pub build: String,
+    /// Launcher and shim.
+    pub shim: PathBuf,
+    /// The watcher.
+    pub watcher: PathBuf,
     launcher_build: String,
 }
 
 impl Programs {
-    fn beside_own() -> Result<Self, RunError> {
+    /// Finds them.
+    ///
+    /// # Errors
+    /// When the path of this program cannot be read.
+    pub fn beside_own() -> Result<Self, RunError> {
         let own = std::env::current_exe().map_err(at(Path::new("the path of this program")))?;
         let folder = own.parent().unwrap_or(Path::new("/")).to_path_buf();
         let shim = folder.join("nerokid-shim");
@@ -401,7 +408,7 @@ fn setup(
             base: Base::of_node(),
             watcher: Watcher {
                 program: programs.watcher.clone(),
-                socket: seat.socket.clone(),
+                socket: Some(seat.socket.clone()),
             },
         },
         boot_id: nero_model::process::boot_id().map_err(at(Path::new("/proc")))?,
@@ -412,13 +419,15 @@ fn setup(
             program: Some(programs.shim.clone()),
             log: paths.mum().join("launcher.log"),
             build: programs.build.clone(),
+            in_allocation: false,
         },
         first_since_boot: false,
         lease: seat.held.clone(),
     })
 }
 
-fn cpus() -> f64 {
+/// CPUs that this process may use.
+pub fn cpus() -> f64 {
     std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
 }
 
@@ -456,7 +465,15 @@ fn lock(path: &Path) -> Result<Option<File>, RunError> {
 /// Opens the log.
 fn begin_log(paths: &NodePaths) -> Result<(), RunError> {
     let path = paths.mum().join("log");
-    let log = Log::open(path.clone(), config::LOG_BYTES_MAX).map_err(at(&path))?;
+    log_into(&path).map_err(at(&path))
+}
+
+/// Logs into this file.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn log_into(path: &Path) -> io::Result<()> {
+    let log = Log::open(path.to_path_buf(), config::LOG_BYTES_MAX)?;
     let logged = tracing_subscriber::fmt()
         .with_writer(std::sync::Mutex::new(log))
         .with_ansi(false)

@@ -19,7 +19,7 @@ impl Agent {
     /// Starts runs that fit, unless the reserve of free disk is touched. Runs
     /// that do not fit get the reason why they wait.
     pub(super) fn start_what_fits(&mut self) {
-        if !self.launchers.ready() || self.core.held().is_some() {
+        if self.ending || !self.launchers.ready() || self.core.held().is_some() {
             return;
         }
         if self.core.wants_to_start()
@@ -187,9 +187,19 @@ impl Agent {
                 return;
             }
         };
-        if !self.launchers.ready() {
-            self.core
-                .not_launched(token, "the launcher does not answer");
+        if self.ending || !self.launchers.ready() {
+            let why = match self.ending {
+                true => "the scheduler ends the allocation",
+                false => "the launcher does not answer",
+            };
+            self.core.not_launched(token, why);
+            return;
+        }
+        if let (Some(allocation), Some(entry)) = (&mut self.allocation, self.entries.get(&token))
+            && let Err(error) = allocation.launches(entry.id, incarnation)
+        {
+            let why = format!("a launch cannot be made known: {error}");
+            self.core.not_launched(token, &why);
             return;
         }
         self.core.prepared(token, incarnation);

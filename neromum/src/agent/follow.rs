@@ -131,6 +131,7 @@ impl Agent {
         if let Some(entry) = self.entries.get_mut(&token) {
             entry.version = entry.version.wrapping_add(1);
         }
+        self.tell_end(token);
         self.mark(token);
     }
 

@@ -47,6 +47,10 @@ pub(super) enum Message {
     Until(RunToken, Until, oneshot::Sender<()>),
     /// A connection was made (+1) or closed (-1).
     Connection(i64),
+    /// The allocation ends: stop every start, then leave.
+    EndAll,
+    /// Something may lie in the control folders.
+    RingAll,
     /// Leave in order.
     Stop,
 }
@@ -85,6 +89,8 @@ pub(super) enum Done {
     Settled(PathBuf, super::settle::Answer),
     /// The settling process is gone.
     SettlerGone,
+    /// The claim of a start in an allocation was synced.
+    ClaimSynced(std::io::Result<()>),
     /// The runs whose files can be read again.
     Looked(HashSet<RunToken>),
 }
@@ -256,6 +262,16 @@ impl AgentHandle {
     /// Asks the agent to leave in order.
     pub async fn stop(&self) -> Result<(), Leaving> {
         self.tell(Message::Stop).await
+    }
+
+    /// The allocation ends: every start is stopped, then the agent leaves.
+    pub fn end_all_now(&self) {
+        self.tell_now(Message::EndAll);
+    }
+
+    /// Something may lie in the control folders of runs.
+    pub fn ring_all_now(&self) {
+        self.tell_now(Message::RingAll);
     }
 
     /// As [`AgentHandle::stop`], without waiting.

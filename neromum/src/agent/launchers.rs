@@ -2,10 +2,10 @@
 //! and older ones, which look after theirs until these end. A launcher's message
 //! is a doorbell: the agent reads the disk, then the core decides.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use nero_journal::v1::{
-    Changed, Doorbell, FromLauncher, Retire, changed, from_launcher, to_launcher,
+    Changed, Doorbell, EndAll, FromLauncher, Retire, changed, from_launcher, to_launcher,
 };
 use nero_model::RunToken;
 use tokio::sync::mpsc;
@@ -52,6 +52,11 @@ impl Launchers {
     /// The connection over which jobs are started.
     pub fn own_link(&self) -> Option<LinkId> {
         self.own
+    }
+
+    /// The connections to all launchers.
+    pub fn all_links(&self) -> HashSet<LinkId> {
+        self.links.keys().copied().collect()
     }
 
     /// Sends to the own launcher, with everything else of this turn.
@@ -160,6 +165,10 @@ impl Agent {
             listed: false,
         };
         self.launchers.links.insert(link, new);
+        if self.ending {
+            self.launchers
+                .send_all(&to_launcher::Message::EndAll(EndAll {}));
+        }
         if own {
             self.launchers.own = Some(link);
             self.launchers.trouble.clear();
@@ -272,6 +281,7 @@ impl Agent {
                     bare::encode(&mut link.out, doorbell);
                 }
                 self.look_and_decide(token, incarnation);
+                self.sync_claim(token, incarnation);
             }
             What::Ended => {
                 entry.tracked = None;

@@ -5,11 +5,10 @@ use nero_model::paths::run as names;
 use nero_model::process::{Life, Stat};
 use nero_model::{ProcessId, RunToken};
 
-use super::Agent;
+use super::{Agent, Entry};
 use crate::config;
 use crate::core::Stage;
 use crate::core::decide::{self, Decision, Lives, Tracking, decide};
-use crate::core::facts::Facts;
 use crate::lease;
 use crate::runs::segments;
 use crate::runs::unreadable::{Unreadable, What};
@@ -68,10 +67,13 @@ impl Agent {
         let Some(entry) = self.entries.get(&token) else {
             return;
         };
-        let (origin, host) = self.origin(&entry.facts);
+        let (origin, host) = self.origin(entry);
         let host = host.filter(|_| entry.facts.claimed);
         let decision = decide(&entry.facts, lives, tracking, origin);
         let taken_over = entry.facts.taken_over == Some(false);
+        let given_up = origin == decide::Origin::Earlier
+            && decision == Decision::LaunchNext
+            && !entry.facts.gate_closed;
         let incarnation = entry.incarnation.max(1);
         // Without launchers, only proofs on disk count; the rest is decided when
         // the launchers have answered.
@@ -90,6 +92,9 @@ impl Agent {
             self.core.hold_run(token, incarnation);
             return;
         }
+        if given_up {
+            self.note_given_up(token, incarnation);
+        }
         self.core.found(token, incarnation, decision);
         if taken_over {
             self.core.set_unsupervised(token, true);
@@ -97,7 +102,13 @@ impl Agent {
     }
 
     /// Machine on which the claim was made, with its host when that is another.
-    pub(super) fn origin(&self, facts: &Facts) -> (decide::Origin, Option<String>) {
+    pub(super) fn origin(&self, entry: &Entry) -> (decide::Origin, Option<String>) {
+        let facts = &entry.facts;
+        if let Some(allocation) = &self.allocation {
+            let incarnation = entry.incarnation.max(1);
+            let origin = allocation.origin(entry.id, incarnation, facts);
+            return (origin, None);
+        }
         let Some(held) = &self.setup.lease else {
             let over = facts.boot_id.is_some_and(|boot| boot != self.setup.boot_id);
             let origin = if over {
@@ -222,7 +233,7 @@ impl Agent {
                 self.left_by_a_cut(token, entry.id) == super::recover::Left::Something
             }
             _ => {
-                let is_over = self.origin(&entry.facts).0 == decide::Origin::Over;
+                let is_over = self.origin(entry).0 == decide::Origin::Over;
                 (self.setup.first_since_boot || is_over)
                     && stops.is_some_and(Unreadable::is_cut_off)
             }

@@ -21,6 +21,7 @@
 //! starts, syncs, settling, looks at files that cannot be read, and
 //! the file work of calls.
 
+mod allocation;
 mod clean;
 mod control;
 mod effects;
@@ -44,16 +45,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nero_model::paths::NodePaths;
-use nero_model::{RunId, RunToken};
+use nero_model::{DeploymentId, RunId, RunToken};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config;
 use crate::core::Core;
+use crate::core::capacity::Capacity;
 use crate::ledger::{self, Ledger};
 use crate::runs::unreadable::Unreadable;
+use crate::submission::Planned;
 use crate::warden::bare;
 use crate::warden::orders::Orders;
 
+pub use allocation::{Allocation, How, LastRun};
 pub use clean::{Candidate, Verdict};
 pub use control::{Cancel, Ending, Outcome, Target};
 use entry::Entry;
@@ -107,8 +111,21 @@ pub struct Agent {
     connections: i64,
     /// Parts of the ledger that cannot be used.
     damaged_ledger: Vec<Unreadable>,
+    /// What is known of the allocation, in a scheduler's.
+    allocation: Option<Allocation>,
+    /// Whether the allocation ends: nothing is started any more.
+    ending: bool,
     /// Why it leaves after this turn.
     leaving: Option<End>,
+}
+
+/// The agent's end.
+#[derive(Debug)]
+pub struct Ended {
+    /// Reason of the end.
+    pub why: End,
+    /// In an allocation, the runs of its task.
+    pub runs: Vec<LastRun>,
 }
 
 /// Reason why the agent ended.
@@ -132,22 +149,46 @@ impl Agent {
     /// argument of [`Agent::run`].
     pub fn new(
         setup: Setup,
-        capacity: crate::core::capacity::Capacity,
+        capacity: Capacity,
         ledger: Ledger,
         state: ledger::State,
     ) -> (Self, AgentHandle, Mailboxes) {
+        let (mut agent, handle, mailboxes) = Self::empty(setup, capacity, ledger);
+        agent.admission = hand_over::Admission::new(state.next_order);
+        agent.damaged_ledger = unreadable::of_ledger(&state);
+        agent.recover(state);
+        (agent, handle, mailboxes)
+    }
+
+    /// An agent for these runs of a task, which gets no other ones. It keeps no
+    /// ledger: the folders of the runs hold everything.
+    pub fn of_task(
+        setup: Setup,
+        capacity: Capacity,
+        allocation: Allocation,
+        runs: &[Planned],
+        deployment: DeploymentId,
+    ) -> (Self, AgentHandle, Mailboxes) {
+        let ledger = Ledger::nowhere(deployment);
+        let (mut agent, handle, mailboxes) = Self::empty(setup, capacity, ledger);
+        agent.allocation = Some(allocation);
+        agent.take_in(runs);
+        (agent, handle, mailboxes)
+    }
+
+    fn empty(setup: Setup, capacity: Capacity, ledger: Ledger) -> (Self, AgentHandle, Mailboxes) {
         let (mailbox, inbox) = mpsc::channel(config::MAILBOX);
         #[expect(
             clippy::disallowed_methods,
             reason = "one message for each piece of work that the agent began"
         )]
         let (done, done_inbox) = mpsc::unbounded_channel();
-        let mut agent = Self {
+        let agent = Self {
             setup: Arc::new(setup),
             core: Core::new(capacity),
             ledger,
             entries: HashMap::new(),
-            admission: hand_over::Admission::new(state.next_order),
+            admission: hand_over::Admission::new(1),
             answers: control::Answers::default(),
             launchers: launchers::Launchers::default(),
             sync: sync::Syncs::default(),
@@ -157,10 +198,11 @@ impl Agent {
             timers: timers::Timers::default(),
             done,
             connections: 0,
-            damaged_ledger: unreadable::of_ledger(&state),
+            damaged_ledger: Vec::new(),
+            allocation: None,
+            ending: false,
             leaving: None,
         };
-        agent.recover(state);
         let mailboxes = Mailboxes {
             mailbox: inbox,
             done: done_inbox,
@@ -169,7 +211,7 @@ impl Agent {
     }
 
     /// Serves until it is told to stop, or nothing is left to do.
-    pub async fn run(mut self, handle: AgentHandle, mut boxes: Mailboxes) -> End {
+    pub async fn run(mut self, handle: AgentHandle, mut boxes: Mailboxes) -> Ended {
         self.launchers.handle = Some(handle.clone());
         self.followers.handle = Some(handle);
         self.open_launchers();
@@ -243,6 +285,8 @@ impl Agent {
             Message::Done(done) => self.done(done),
             Message::Until(token, until, answer) => self.until(token, until, answer),
             Message::Connection(change) => self.connections += change,
+            Message::EndAll => self.end_all(),
+            Message::RingAll => self.ring_all(),
             Message::Stop => drop(self.leaving.get_or_insert(End::Orderly)),
         }
     }
@@ -254,6 +298,8 @@ impl Agent {
             Done::Settled(run_dir, answer) => self.settled_one(&run_dir, answer),
             Done::SettlerGone => self.settler_gone(),
             Done::Looked(found) => self.looked_again(&found),
+            Done::ClaimSynced(Ok(())) => {}
+            Done::ClaimSynced(Err(error)) => tracing::error!(%error, "a claim cannot be synced"),
         }
     }
 
@@ -314,21 +360,26 @@ impl Agent {
     }
 
     /// Leaves: makes the written records durable, and touches no job.
-    async fn leave(mut self, mut boxes: Mailboxes) -> End {
+    async fn leave(mut self, mut boxes: Mailboxes) -> Ended {
         self.followers = follow::Followers::default();
         let idle = self.core.live() == 0 && self.core.waiting() == 0 && self.leads();
         // Without the node's folder no neromum comes back for it.
-        let retire = idle || self.root_gone();
+        let task_done = self.allocation.is_some() && self.core.live() == 0;
+        let retire = idle || task_done || self.root_gone();
         if retire && self.launchers.own_link().is_some() {
             self.launchers.retire_own();
             self.launchers.flush();
+            // Elsewhere launchers of other builds look after their runs.
+            let mut awaited = match self.allocation {
+                Some(_) => self.launchers.all_links(),
+                None => self.launchers.own_link().into_iter().collect(),
+            };
             let gone = async {
-                while let Some(message) = boxes.mailbox.recv().await {
-                    if matches!(
-                        message,
-                        Message::Launcher(bare::News::Down { own: true, .. })
-                    ) {
-                        return;
+                while !awaited.is_empty()
+                    && let Some(message) = boxes.mailbox.recv().await
+                {
+                    if let Message::Launcher(bare::News::Down { link, .. }) = message {
+                        awaited.remove(&link);
                     }
                 }
             };
@@ -336,12 +387,15 @@ impl Agent {
             let _ = tokio::time::timeout(config::RETIRE_PATIENCE, gone).await;
         }
         self.launchers.flush();
-        match self.leaving {
-            Some(End::Broken(error)) => End::Broken(error),
-            Some(End::Orderly) | None => match self.ledger.syncer().sync_data() {
-                Ok(()) => End::Orderly,
-                Err(error) => End::Broken(error),
-            },
-        }
+        let runs = match self.allocation {
+            Some(_) => self.last_runs(),
+            None => Vec::new(),
+        };
+        let synced = self.ledger.syncer().map(|file| file.sync_data());
+        let why = match (self.leaving, synced) {
+            (Some(End::Broken(error)), _) | (_, Some(Err(error))) => End::Broken(error),
+            (Some(End::Orderly) | None, Some(Ok(())) | None) => End::Orderly,
+        };
+        Ended { why, runs }
     }
 }

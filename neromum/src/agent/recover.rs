@@ -10,8 +10,7 @@ use nero_model::{RunId, RunToken};
 
 use super::{Agent, Entry};
 use crate::core::capacity::Needs;
-use crate::core::decide::{Decision, Origin, Tracking};
-use crate::core::facts::Facts;
+use crate::core::decide::{Decision, Lives, Origin, Tracking, decide};
 use crate::ledger::{Kept, State};
 use crate::runs::control::{has_rules, newest_cancel};
 use crate::runs::spec::{self, unmake, was_recalled};
@@ -151,7 +150,13 @@ impl Agent {
             });
         let Some(exited) = ended else {
             if entry.facts.ended() {
-                self.core.found(token, incarnation.max(1), Decision::Ended);
+                let entry = &self.entries[&token];
+                let origin = self.origin(entry).0;
+                let decision = decide(&entry.facts, Lives::UNKNOWN, Tracking::Nobody, origin);
+                // Another start is made once the launchers have answered.
+                if decision == Decision::Ended {
+                    self.core.found(token, incarnation.max(1), decision);
+                }
             }
             return;
         };
@@ -187,11 +192,9 @@ impl Agent {
         let taken_over_at = <[u8; 16]>::try_from(&*spec.boot_id).ok();
         let was_cut = match taken_over_at {
             Some(_) => {
-                let facts = Facts {
-                    boot_id: taken_over_at,
-                    ..Facts::default()
-                };
-                self.origin(&facts).0 == Origin::Over
+                let mut entry = Entry::new(id);
+                entry.facts.boot_id = taken_over_at;
+                self.origin(&entry).0 == Origin::Over
             }
             // Written anew beside a start that has no claim.
             None => self.setup.first_since_boot,

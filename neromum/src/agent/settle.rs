@@ -255,10 +255,12 @@ async fn settle(
     report: &Report,
     patience: Patience,
 ) -> std::io::Result<()> {
-    let mut child = tokio::process::Command::new(&watcher.program)
-        .arg("settle")
-        .arg("--socket")
-        .arg(&watcher.socket)
+    let mut command = tokio::process::Command::new(&watcher.program);
+    command.arg("settle");
+    if let Some(socket) = &watcher.socket {
+        command.arg("--socket").arg(socket);
+    }
+    let mut child = command
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -350,7 +352,7 @@ mod tests {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         let (done, _boxes) = mpsc::unbounded_channel();
         let report = Report::new(done, Done::SettlerGone);
-        let socket = PathBuf::from("/none");
+        let socket = None;
         settle(&Watcher { program, socket }, lines, &report, patience).await
     }
 

@@ -6,10 +6,11 @@ use nero_journal::v1::LedgerExited;
 use nero_model::RunToken;
 
 use super::control::OutcomesTo;
-use super::{Agent, Done, Outcome};
+use super::{Agent, Done, Entry, Outcome};
 use crate::config;
 use crate::core::Stage;
 use crate::ledger::{Kept, State};
+use crate::runs::{own, segments};
 
 /// Ends and replies that wait for the next sync, and for the one in flight.
 #[derive(Debug, Default)]
@@ -32,6 +33,13 @@ struct Group {
 impl Group {
     fn is_empty(&self) -> bool {
         self.ends.is_empty() && self.cancels.is_empty()
+    }
+}
+
+impl Syncs {
+    /// Whether an end is not durable yet.
+    pub fn is_busy(&self) -> bool {
+        self.in_flight || !self.next.is_empty() || !self.unwritten.is_empty()
     }
 }
 
@@ -90,8 +98,18 @@ impl Agent {
         self.sync.current = std::mem::take(&mut self.sync.next);
         let burst = self.sync.current.ends.len() >= config::SYNC_BURST || self.core.waiting() > 0;
         self.sync.burst = burst.then_some(now);
-        let file = self.ledger.syncer();
         let lost = std::io::Error::other("the thread that syncs it panicked");
+        let Some(file) = self.ledger.syncer() else {
+            let ended = self.sync.current.ends.iter();
+            let ended = ended.filter_map(|token| self.entries.get(token));
+            let folder =
+                |entry: &Entry| segments::folder(&self.run_dir(entry.id), entry.incarnation);
+            let folders: Vec<_> = ended.map(folder).collect();
+            self.off_reactor(Done::Synced(Err(lost)), move || {
+                Done::Synced(own::sync(&folders))
+            });
+            return;
+        };
         self.off_reactor(Done::Synced(Err(lost)), move || {
             Done::Synced(file.sync_data())
         });

@@ -154,7 +154,14 @@ impl Agent {
 
     /// Arms the timer for leaving when there is nothing to do.
     pub(super) fn see_whether_to_leave(&mut self) {
-        let idle = self.core.is_empty() && self.connections <= 0;
+        let idle = match self.allocation {
+            None => self.core.is_empty() && self.connections <= 0,
+            Some(_) if self.is_task_done() && !self.holds_a_run() => {
+                self.leaving.get_or_insert(super::End::Orderly);
+                return;
+            }
+            Some(_) => self.is_task_done(),
+        };
         match (idle, self.timers.leave) {
             (true, None) => self.timers.leave = Some(Instant::now() + self.setup.leave_after),
             (false, Some(_)) => self.timers.leave = None,

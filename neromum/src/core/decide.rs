@@ -17,6 +17,14 @@ pub struct Lives {
     pub job: Option<Life>,
 }
 
+impl Lives {
+    /// For decisions that follow from records alone.
+    pub const UNKNOWN: Self = Self {
+        shim: None,
+        job: None,
+    };
+}
+
 /// The launchers' knowledge of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracking {
@@ -37,6 +45,8 @@ pub enum Origin {
     Over,
     /// Another machine, or an unknown one: nothing can be proven.
     Elsewhere,
+    /// An earlier start of the same task of a scheduler, which is proven over.
+    Earlier,
 }
 
 /// The next step.
@@ -71,7 +81,10 @@ pub enum Decision {
 /// Decides; see the table in `docs/design/runs.md`, "Who dies, what happens".
 pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, origin: Origin) -> Decision {
     if facts.ended() {
-        return Decision::Ended;
+        return match origin {
+            Origin::Earlier if facts.may_go_on() => Decision::LaunchNext,
+            Origin::Earlier | Origin::Here | Origin::Over | Origin::Elsewhere => Decision::Ended,
+        };
     }
     if !facts.claimed {
         return match tracking {
@@ -91,6 +104,13 @@ pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, origin: Origin) -
     if origin == Origin::Over {
         return Decision::SayRebooted;
     }
+    if origin == Origin::Earlier {
+        return match tracking {
+            Tracking::Tracked => Decision::Follow,
+            Tracking::Over => after_an_earlier_start(facts, Lives::UNKNOWN),
+            Tracking::Nobody => after_an_earlier_start(facts, lives),
+        };
+    }
     match tracking {
         Tracking::Tracked => Decision::Follow,
         Tracking::Over => without_end(facts),
@@ -102,6 +122,23 @@ pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, origin: Origin) -
             (_, Some(_)) if facts.started => Decision::Guard,
             (None | Some(Life::Zombie | Life::Dead | Life::Rebooted), _) => without_end(facts),
         },
+    }
+}
+
+/// Decides about an open claim whose `neromum job` is over. Processes that live
+/// on this machine are followed to their end first, and the leftovers of a dead
+/// one are swept, which ends without an exit code. Elsewhere they ended with
+/// their allocation. A job without a record may be on its way on any host: its
+/// gate is closed first.
+fn after_an_earlier_start(facts: &Facts, lives: Lives) -> Decision {
+    match (lives.shim, lives.job) {
+        (Some(Life::Alive), _) | (_, Some(Life::Alive | Life::Zombie)) => Decision::Guard,
+        (_, Some(Life::Dead)) if facts.started => Decision::Guard,
+        _ if !facts.started => Decision::SayGateClosed,
+        (
+            None | Some(Life::Zombie | Life::Dead | Life::Rebooted | Life::Elsewhere),
+            None | Some(Life::Dead | Life::Rebooted | Life::Elsewhere),
+        ) => Decision::LaunchNext,
     }
 }
 
@@ -211,6 +248,37 @@ mod tests {
                     _ => Decision::Guard,
                 };
                 assert_eq!(decision, right, "{facts:?} {lives:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn an_earlier_start_is_followed_while_it_lives_and_its_gate_is_closed_before_the_next() {
+        every_case(|facts, lives, tracking, _, _| {
+            for tells in [false, true] {
+                let facts = Facts {
+                    code_unknown: !tells,
+                    ..facts
+                };
+                let decision = decide(&facts, lives, tracking, Origin::Earlier);
+                let alive = lives.shim == Some(Life::Alive) || lives.job == Some(Life::Alive);
+                let open = facts.claimed && !facts.ended() && !facts.gate_closed;
+                if facts.ended() {
+                    let last = facts.not_started || (tells && !facts.lost);
+                    assert_eq!(decision == Decision::Ended, last, "{facts:?}");
+                } else if open && tracking == Tracking::Nobody && alive {
+                    assert_eq!(decision, Decision::Guard, "{facts:?} {lives:?}");
+                } else if open && tracking != Tracking::Tracked && !facts.started {
+                    let gate = [Decision::Guard, Decision::SayGateClosed];
+                    assert!(gate.contains(&decision), "{facts:?} {lives:?}");
+                }
+                let guess = [
+                    Decision::SayCodeUnknown,
+                    Decision::SayRebooted,
+                    Decision::Elsewhere,
+                    Decision::CannotSee,
+                ];
+                assert!(!guess.contains(&decision), "{facts:?} {lives:?}");
             }
         });
     }

@@ -25,8 +25,17 @@ pub enum Fact {
     GateClosed,
     /// The job could not be executed, or a cancel came first.
     NotStarted,
+    /// A stop was asked for.
+    StopAsked {
+        /// Whether the scheduler wanted it, which ends this start and not the
+        /// run.
+        by_scheduler: bool,
+    },
     /// The job's main process ended.
-    LeaderEnded,
+    LeaderEnded {
+        /// Whether its exit code is lost.
+        code_unknown: bool,
+    },
     /// No process of the run is alive.
     Gone {
         /// Bytes that the job printed, on both streams.
@@ -76,8 +85,14 @@ pub struct Facts {
     pub gate_closed: bool,
     /// See [`Fact::NotStarted`].
     pub not_started: bool,
+    /// Whether a stop was asked for while the job ran.
+    pub stop_asked: bool,
+    /// Whether the first such stop was the scheduler's.
+    pub stopped_by_scheduler: bool,
     /// See [`Fact::LeaderEnded`].
     pub leader_ended: bool,
+    /// Whether the exit code is lost.
+    pub code_unknown: bool,
     /// See [`Fact::Gone`].
     pub gone: bool,
     /// Bytes printed, once known.
@@ -111,7 +126,16 @@ impl Facts {
             Fact::GatePassed => self.gate_passed = true,
             Fact::GateClosed => self.gate_closed = true,
             Fact::NotStarted => self.not_started = true,
-            Fact::LeaderEnded => self.leader_ended = true,
+            Fact::StopAsked { by_scheduler } => {
+                if !self.stop_asked && !self.leader_ended {
+                    self.stop_asked = true;
+                    self.stopped_by_scheduler = by_scheduler;
+                }
+            }
+            Fact::LeaderEnded { code_unknown } => {
+                self.leader_ended = true;
+                self.code_unknown = code_unknown;
+            }
             Fact::Gone { output_bytes } => {
                 self.gone = true;
                 self.output_bytes = output_bytes;
@@ -146,6 +170,12 @@ impl Facts {
     /// Whether the start was claimed and its end is not recorded.
     pub fn goes_on(&self) -> bool {
         self.claimed && !self.ended()
+    }
+
+    /// Whether a start that ended tells nothing about the run: the scheduler
+    /// wanted its end, or its exit code is lost.
+    pub fn may_go_on(&self) -> bool {
+        !self.not_started && (self.stopped_by_scheduler || self.code_unknown || self.lost)
     }
 
     /// Whether no further record of the run's life can come.

@@ -154,6 +154,7 @@ impl Core {
             needs,
             stage,
             cancelled: false,
+            next: 1,
             vain: 0,
             why: String::new(),
         };

@@ -132,6 +132,8 @@ pub struct Run {
     pub stage: Stage,
     /// Whether a person or rule asked for its end.
     pub cancelled: bool,
+    /// Incarnation that its next start makes; earlier ones are over.
+    pub next: u32,
     /// Number of failed starts in a row.
     pub vain: u32,
     /// Text for people: the reason why it waits or was refused.

@@ -15,7 +15,7 @@ impl Core {
             let Some((&order, &token)) = self.queue.first_key_value() else {
                 return;
             };
-            let needs = self.runs[&token].needs;
+            let (needs, incarnation) = (self.runs[&token].needs, self.runs[&token].next);
             if let Some(lack) = self.capacity.lacks(self.used, needs) {
                 self.set_why(token, lack);
                 return;
@@ -24,14 +24,11 @@ impl Core {
             self.set_stage(
                 token,
                 Stage::Starting {
-                    incarnation: 1,
+                    incarnation,
                     launched: false,
                 },
             );
-            self.effects.push(Effect::Prepare {
-                token,
-                incarnation: 1,
-            });
+            self.effects.push(Effect::Prepare { token, incarnation });
         }
     }
 
@@ -155,6 +152,7 @@ impl Core {
             return;
         };
         run.vain += 1;
+        run.next = incarnation;
         let vain = run.vain;
         if self.runs[&token].cancelled && incarnation == 1 {
             self.take_away(token);

@@ -110,17 +110,7 @@ impl Leases {
     /// Makes a file and removes it; returns the time that the file server gave
     /// it.
     fn touch(&self) -> io::Result<SystemTime> {
-        let name = nero_model::ids::hex(&nero_model::ids::random::<8>());
-        let path = self.folder.join(format!(".{name}"));
-        let made = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
-        let time = made.metadata()?.modified();
-        // If the file stays, a sweep removes it.
-        let _ = fs::remove_file(&path);
-        time
+        server_time(&self.folder)
     }
 
     /// The newest lease; `None` when there is no epoch.
@@ -307,11 +297,34 @@ pub fn beat_of(lease: &Lease) -> Duration {
 }
 
 /// Opens the file first, which makes a network file system ask its server.
-fn modified(path: &Path) -> io::Result<SystemTime> {
+/// The time that the file server gives to a file made in this folder now.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn server_time(folder: &Path) -> io::Result<SystemTime> {
+    let name = nero_model::ids::hex(&nero_model::ids::random::<8>());
+    let path = folder.join(format!(".{name}"));
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
+    let time = made.metadata()?.modified();
+    // If the file stays, a sweep removes it.
+    let _ = fs::remove_file(&path);
+    time
+}
+
+/// The time of a file's last change, on the file server's clock.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn modified(path: &Path) -> io::Result<SystemTime> {
     File::open(path)?.metadata()?.modified()
 }
 
-fn since(then: SystemTime, now: SystemTime) -> Duration {
+/// The time between two times of the file server.
+pub fn since(then: SystemTime, now: SystemTime) -> Duration {
     now.duration_since(then).unwrap_or_default()
 }
 

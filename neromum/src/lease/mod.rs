@@ -19,6 +19,7 @@ use nero_model::paths::NodePaths;
 use crate::relay::addresses::Listen;
 
 pub use begin::BeginError;
+pub use files::BEAT;
 pub use files::{LeaseError, Leases};
 pub use hold::{Held, Origin};
 pub use host::Eye;

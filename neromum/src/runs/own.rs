@@ -1,8 +1,9 @@
 //! Records that neromum itself adds to a run: each in a new segment
 //! `mum-<hex>.seg`, since a segment has one writer.
 
+use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nero_journal::v1::{RecordKind, ledger_exited};
 use nero_journal::{Clocks, Segment, Writer};
@@ -67,6 +68,29 @@ fn clocks_of(copy: &ledger_exited::Copy) -> Clocks {
             mono_ns: copy.mono_ns,
         },
     }
+}
+
+/// Syncs the records in the folders of starts, and their names.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn sync(starts: &[PathBuf]) -> io::Result<()> {
+    for folder in starts {
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let is_segment = name
+                .to_str()
+                .is_some_and(|name| name == names::CLAIM || name.ends_with(names::SEGMENT_SUFFIX));
+            if is_segment && entry.file_type()?.is_file() {
+                nero_journal::open(&entry.path())?.sync_all()?;
+            }
+        }
+        for folder in folder.ancestors().take(2) {
+            File::open(folder)?.sync_all()?;
+        }
+    }
+    Ok(())
 }
 
 /// Appends to a new segment `mum-<hex>.seg` of ours in an incarnation's folder.

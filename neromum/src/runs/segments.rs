@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use nero_journal::v1::{
-    Claimed, JobNotStarted, JobStarted, RecordKind, TakenOver, TreeGone, WatchEnded, WatchStarted,
-    job_not_started, ledger_exited,
+    Claimed, JobExited, JobNotStarted, JobStarted, RecordKind, StopAsked, StopCause, TakenOver,
+    TreeGone, WatchEnded, WatchStarted, job_not_started, ledger_exited,
 };
 use nero_journal::{
     HEADER_BYTES, Header, HeaderError, PAYLOAD_BYTES_MAX, RECORD_OVERHEAD, Reader, Record, Stop,
@@ -526,7 +526,12 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
             | job_not_started::Stage::Fork
             | job_not_started::Stage::Cancelled => Fact::NotStarted,
         },
-        RecordKind::JobExited => Fact::LeaderEnded,
+        RecordKind::StopAsked => Fact::StopAsked {
+            by_scheduler: decoded::<StopAsked>(record).cause() == StopCause::Warden,
+        },
+        RecordKind::JobExited => Fact::LeaderEnded {
+            code_unknown: decoded::<JobExited>(record).code_unknown,
+        },
         RecordKind::TreeGone => {
             let gone: TreeGone = decoded(record);
             Fact::Gone {
@@ -551,7 +556,6 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
         },
         RecordKind::Lost => Fact::Lost,
         RecordKind::Unspecified
-        | RecordKind::StopAsked
         | RecordKind::SignalSent
         | RecordKind::Metrics
         | RecordKind::Sample

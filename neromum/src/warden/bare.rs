@@ -66,6 +66,8 @@ pub struct Launcher {
     pub log: PathBuf,
     /// Name of this build.
     pub build: String,
+    /// Whether it serves an allocation of a scheduler: it ends with it.
+    pub in_allocation: bool,
 }
 
 /// Limit of a frame in bytes.
@@ -137,6 +139,9 @@ fn start(launcher: &Launcher, program: &Path) -> io::Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(false);
+    if launcher.in_allocation {
+        command.arg("--allocation");
+    }
     for name in [
         "PATH",
         "HOME",

@@ -33,17 +33,18 @@ pub struct Orders {
 pub struct Watcher {
     /// The program.
     pub program: PathBuf,
-    /// The socket of the neromum that it reports to.
-    pub socket: PathBuf,
+    /// The socket of the neromum that it reports to; `None`: it reports by disk
+    /// alone.
+    pub socket: Option<PathBuf>,
 }
 
 impl Watcher {
     fn argv(&self) -> Vec<String> {
-        vec![
-            self.program.display().to_string(),
-            "--socket".to_owned(),
-            self.socket.display().to_string(),
-        ]
+        let mut argv = vec![self.program.display().to_string()];
+        if let Some(socket) = &self.socket {
+            argv.extend(["--socket".to_owned(), socket.display().to_string()]);
+        }
+        argv
     }
 }
 

@@ -1,0 +1,294 @@
+//! The agent in an allocation of a scheduler: the runs of one task, from the plan
+//! of a submission. Nothing is handed over and nobody follows; the news are names
+//! in the submission's folder. See `docs/design/schedulers.md`.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+
+use nero_journal::v1::{EndAll, JobExited, JobNotStarted, Notice, RecordKind, to_launcher};
+use nero_model::{RunId, RunToken};
+
+use super::{Agent, Done, Entry};
+use crate::core::Stage;
+use crate::core::decide::Origin;
+use crate::core::facts::Facts;
+use crate::ledger::Kept;
+use crate::runs::{own, segments};
+use crate::submission::{Files, News, Planned, StartId};
+
+/// Exit code of a shell for a program that cannot be executed, or is not there.
+const CANNOT_EXECUTE: i32 = 126;
+const NOT_FOUND: i32 = 127;
+
+/// What the agent knows of its allocation.
+#[derive(Debug)]
+pub struct Allocation {
+    /// The submission.
+    pub files: Files,
+    /// This start of the task.
+    pub start: StartId,
+    /// Incarnations that earlier starts of the task were about to launch, with
+    /// the proof that the start is over.
+    pub earlier: HashMap<(RunId, u32), String>,
+    /// Incarnations up to this are over, as the leader has proven.
+    pub closed: HashMap<RunId, u32>,
+    /// Incarnations that this start launched.
+    own: HashSet<(RunId, u32)>,
+    told: HashSet<News>,
+}
+
+/// A run of the task when its start leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastRun {
+    /// Token of the run.
+    pub token: RunToken,
+    /// Newest incarnation; 0 when there is none.
+    pub incarnation: u32,
+    /// How far it has come.
+    pub how: How,
+    /// Text for people; empty when there is nothing to add.
+    pub why: String,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It ended, with this exit code; 128 + n for signal n.
+    Ended(i32),
+    /// The scheduler wanted the end; a later start goes on.
+    Stopped(i32),
+    /// No user code ran here, and none can.
+    NotStarted,
+    /// The task was to end before this run's turn.
+    Waiting,
+    /// Another process may have it.
+    Elsewhere,
+    /// A file of it cannot be used.
+    Undecided,
+}
+
+impl Allocation {
+    /// For one start of a task.
+    pub fn new(files: Files, start: StartId) -> Self {
+        Self {
+            files,
+            start,
+            earlier: HashMap::new(),
+            closed: HashMap::new(),
+            own: HashSet::new(),
+            told: HashSet::new(),
+        }
+    }
+
+    /// Whose claim an incarnation has.
+    pub(super) fn origin(&self, id: RunId, incarnation: u32, facts: &Facts) -> Origin {
+        let closed = self.closed.get(&id).is_some_and(|to| incarnation <= *to);
+        if !facts.claimed || self.own.contains(&(id, incarnation)) {
+            Origin::Here
+        } else if closed || self.earlier.contains_key(&(id, incarnation)) {
+            Origin::Earlier
+        } else {
+            Origin::Elsewhere
+        }
+    }
+
+    /// Makes known, before anything else, that this start launches.
+    pub(super) fn launches(&mut self, id: RunId, incarnation: u32) -> io::Result<()> {
+        let news = News::Launches(id, incarnation, self.start);
+        self.files.note(news, true)?;
+        self.own.insert((id, incarnation));
+        Ok(())
+    }
+
+    /// The leader looks at a run's folder when it sees this name. A name that
+    /// cannot be made is tried again with the next change.
+    fn tell(&mut self, news: News) {
+        if self.told.contains(&news) {
+            return;
+        }
+        match self.files.note(news, false) {
+            Ok(()) => drop(self.told.insert(news)),
+            Err(error) => tracing::error!(%news, %error, "the news cannot be told"),
+        }
+    }
+}
+
+impl Agent {
+    /// Takes in the runs of the task, in the plan's order.
+    pub(super) fn take_in(&mut self, runs: &[Planned]) {
+        for (run, order) in runs.iter().zip(1..) {
+            if segments::is_gone(&self.run_dir(run.id)) {
+                tracing::warn!(run = %run.id, "its folder is gone: it is not started");
+                self.entries.insert(run.token, Entry::new(run.id));
+                self.core.restore_taken_away(run.token, run.id, order);
+                continue;
+            }
+            let kept = Kept {
+                id: run.id,
+                order,
+                taken_away: None,
+                cancel: 0,
+                exited: None,
+            };
+            self.restore_run(run.token, kept);
+        }
+    }
+
+    /// The scheduler wants the end of the allocation: every start ends, and none
+    /// is made any more.
+    pub(super) fn end_all(&mut self) {
+        tracing::info!("the allocation ends: every start is stopped");
+        self.ending = true;
+        self.core.hold("the scheduler ends the allocation");
+        self.launchers
+            .send_all(&to_launcher::Message::EndAll(EndAll {}));
+    }
+
+    /// Something may lie in the control folders.
+    pub(super) fn ring_all(&mut self) {
+        let live = self.core.runs().filter(|(_, run)| run.stage.holds_slot());
+        let live: Vec<RunToken> = live.map(|(token, _)| *token).collect();
+        for token in live {
+            self.ring(token);
+        }
+    }
+
+    /// Notes in a start that it is given up, before the next is made.
+    pub(super) fn note_given_up(&self, token: RunToken, incarnation: u32) {
+        let (Some(allocation), Some(entry)) = (&self.allocation, self.entries.get(&token)) else {
+            return;
+        };
+        let why = allocation.earlier.get(&(entry.id, incarnation));
+        let why = why.map_or("the leader has proven it over", String::as_str);
+        tracing::info!(run = %entry.id, incarnation, why, "a start is given up; the next one is made");
+        let text = format!("this start is over ({why}): the run is started again");
+        let run_dir = self.run_dir(entry.id);
+        let kind = RecordKind::Notice;
+        if let Err(error) = own::write(&run_dir, token, incarnation, kind, &Notice { text }) {
+            tracing::error!(run = %entry.id, %error, "cannot note that a start is given up");
+        }
+    }
+
+    /// Tells the leader of an end that is synced.
+    pub(super) fn tell_end(&mut self, token: RunToken) {
+        let (Some(entry), Some(run)) = (self.entries.get(&token), self.core.run(&token)) else {
+            return;
+        };
+        let Some(allocation) = self.allocation.as_mut().filter(|_| !entry.unsynced) else {
+            return;
+        };
+        match run.stage {
+            Stage::Ended { incarnation } => allocation.tell(News::Ended(entry.id, incarnation)),
+            Stage::Settled { incarnation } => {
+                allocation.tell(News::Ended(entry.id, incarnation));
+                allocation.tell(News::Settled(entry.id, incarnation));
+            }
+            Stage::Waiting
+            | Stage::Starting { .. }
+            | Stage::Running { .. }
+            | Stage::Held { .. }
+            | Stage::TakenAway
+            | Stage::Refused => {}
+        }
+    }
+
+    /// Syncs a claim, off the reactor: a later start on another host sees it only
+    /// then for sure.
+    pub(super) fn sync_claim(&self, token: RunToken, incarnation: u32) {
+        let Some(entry) = self
+            .entries
+            .get(&token)
+            .filter(|_| self.allocation.is_some())
+        else {
+            return;
+        };
+        let folder = segments::folder(&self.run_dir(entry.id), incarnation);
+        let lost = io::Error::other("the thread that syncs it panicked");
+        self.off_reactor(Done::ClaimSynced(Err(lost)), move || {
+            Done::ClaimSynced(own::sync(&[folder]))
+        });
+    }
+
+    /// Whether nothing is left to do for the task.
+    pub(super) fn is_task_done(&self) -> bool {
+        !self.sync.is_busy()
+            && self.core.runs().all(|(_, run)| match run.stage {
+                Stage::Waiting => self.ending,
+                Stage::Starting { .. } | Stage::Ended { .. } => false,
+                Stage::Running { elsewhere, .. } => elsewhere,
+                Stage::Held { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => {
+                    true
+                }
+            })
+    }
+
+    /// Whether a file of a run may be usable in a moment.
+    pub(super) fn holds_a_run(&self) -> bool {
+        let mut runs = self.core.runs();
+        runs.any(|(_, run)| matches!(run.stage, Stage::Held { .. }))
+    }
+
+    /// The runs of the task, in the plan's order.
+    pub(super) fn last_runs(&self) -> Vec<LastRun> {
+        let mut runs: Vec<_> = self.core.runs().collect();
+        runs.sort_by_key(|(_, run)| run.order);
+        let last = runs.into_iter().filter_map(|(token, run)| {
+            let entry = self.entries.get(token)?;
+            let how = match run.stage {
+                Stage::Waiting | Stage::Starting { .. } => How::Waiting,
+                Stage::Running { .. } => How::Elsewhere,
+                Stage::Held { .. } => How::Undecided,
+                Stage::Ended { .. } | Stage::Settled { .. } => {
+                    let code = exit_code(entry);
+                    match entry.facts.stopped_by_scheduler {
+                        true => How::Stopped(code),
+                        false => How::Ended(code),
+                    }
+                }
+                Stage::TakenAway | Stage::Refused => How::NotStarted,
+            };
+            let unreadable = entry.unreadable.values().flatten();
+            let unreadable: Vec<String> = unreadable.map(ToString::to_string).collect();
+            Some(LastRun {
+                token: *token,
+                incarnation: run.stage.incarnation(),
+                how,
+                why: match how {
+                    How::Undecided => unreadable.join("; "),
+                    How::Elsewhere => "another process may have it".to_owned(),
+                    How::Ended(_) | How::Stopped(_) | How::NotStarted | How::Waiting => {
+                        run.why.clone()
+                    }
+                },
+            })
+        });
+        last.collect()
+    }
+}
+
+/// The exit code of an ended run, as a shell shows it; 1 when it is unknown.
+fn exit_code(entry: &Entry) -> i32 {
+    let of = |kind: RecordKind| {
+        let mut records = entry.ends.iter().rev();
+        records.find(|copy| copy.kind == kind as u32)
+    };
+    if let Some(exited) = of(RecordKind::JobExited) {
+        let exited: JobExited = prost::Message::decode(&*exited.payload).unwrap_or_default();
+        return match exited {
+            exited if exited.code_unknown => 1,
+            exited if exited.signal != 0 => 128 + exited.signal,
+            exited => exited.code,
+        };
+    }
+    match of(RecordKind::JobNotStarted) {
+        Some(failed) => {
+            let failed: JobNotStarted =
+                prost::Message::decode(&*failed.payload).unwrap_or_default();
+            match failed.errno == rustix::io::Errno::NOENT.raw_os_error() {
+                true => NOT_FOUND,
+                false => CANNOT_EXECUTE,
+            }
+        }
+        None => 1,
+    }
+}

@@ -1,0 +1,389 @@
+//! `neromum job FOLDER`: one start of one task of a submission, in an allocation
+//! of a scheduler. It reads the plan, waits until earlier starts of the task are
+//! proven over, and runs the task's runs by the bare node's own agent. See
+//! `docs/design/schedulers.md`.
+
+mod start;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nero_journal::v1::{self, run_left};
+use nero_model::RunId;
+use nero_model::paths::{NodePaths, make_socket_folder, short_socket_folder};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::agent::{Agent, AgentHandle, Allocation, End, Ended, How, LastRun, Setup};
+use crate::args::Grant;
+use crate::config;
+use crate::core::capacity::Capacity;
+use crate::run::Programs;
+use crate::staging::environment::Base;
+use crate::staging::store::Store;
+use crate::submission::{Files, News, Plan, PlanError, Task};
+use crate::warden::bare::Launcher;
+use crate::warden::orders::{Orders, Watcher};
+use start::{Earlier, Start, StartError};
+
+/// Exit code of a start that began nothing, because another may live.
+const HELD: u8 = 75;
+/// Exit codes that Grid Engine takes for commands.
+const COMMANDS: [i32; 2] = [99, 100];
+
+/// Reason why a start of a task did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// The plan cannot be used.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The plan is another submission's.
+    #[error("the plan in {folder} belongs to {right}: nothing is started from a copy")]
+    Copied {
+        /// The folder.
+        folder: PathBuf,
+        /// The right one.
+        right: PathBuf,
+    },
+    /// The plan has no such task.
+    #[error(
+        "the plan in {folder} has no task {task}: `--task` is the scheduler's index, 0 without an array"
+    )]
+    NoTask {
+        /// The folder.
+        folder: PathBuf,
+        /// The index.
+        task: u32,
+    },
+    /// A file or folder cannot be used.
+    #[error("cannot use {what}")]
+    Io {
+        /// The file or folder.
+        what: String,
+        /// The kernel's word.
+        #[source]
+        source: io::Error,
+    },
+    /// The programs beside this one cannot be found.
+    #[error(transparent)]
+    Run(#[from] crate::run::RunError),
+    /// The start cannot be made.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The disk refused what must be durable.
+    #[error("the ends of runs cannot be synced")]
+    Broken(#[source] io::Error),
+}
+
+impl JobError {
+    /// Exit code of the process.
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::Plan(_) | Self::Copied { .. } | Self::NoTask { .. } => 2,
+            Self::Io { .. } | Self::Run(_) | Self::Start(_) | Self::Broken(_) => 1,
+        }
+    }
+}
+
+fn at(what: &Path) -> impl FnOnce(io::Error) -> JobError {
+    let what = what.display().to_string();
+    move |source| JobError::Io { what, source }
+}
+
+/// Does the work of one start; returns its exit code.
+///
+/// # Errors
+/// See [`JobError`].
+pub fn job(grant: &Grant) -> Result<u8, JobError> {
+    let files = Files::at(&grant.folder);
+    let plan = files.read_plan()?;
+    let paths = plan.paths();
+    let right = paths.submission(&plan.submission);
+    if !is_same(&grant.folder, &right) {
+        let folder = grant.folder.clone();
+        return Err(JobError::Copied { folder, right });
+    }
+    let task = plan.tasks.iter().find(|task| task.index == grant.task);
+    let task = task.ok_or_else(|| JobError::NoTask {
+        folder: grant.folder.clone(),
+        task: grant.task,
+    })?;
+    let log = files.log(task.index);
+    crate::run::log_into(&log).map_err(at(&log))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(4)
+        .build()
+        .map_err(at(Path::new("the runtime")))?;
+    let left = runtime.block_on(serve(grant, &files, &plan, &paths, task));
+    runtime.shutdown_background();
+    left
+}
+
+/// Whether two paths lead to one folder.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    real(one).is_some_and(|one| real(other) == Some(one))
+}
+
+async fn serve(
+    grant: &Grant,
+    files: &Files,
+    plan: &Plan,
+    paths: &NodePaths,
+    task: &Task,
+) -> Result<u8, JobError> {
+    let programs = Programs::beside_own()?;
+    let mut calls = Calls::new().map_err(at(Path::new("signals")))?;
+    let mut start = Start::begin(files, plan, grant, &programs.build)?;
+    tracing::info!(start = %start.id(), job = grant.job, build = programs.build, "starting");
+    let earlier = tokio::select! {
+        earlier = start.wait_for_earlier() => earlier?,
+        () = calls.end() => Earlier::Untold,
+        () = start.asked_to_leave() => Earlier::Untold,
+    };
+    let gone = match earlier {
+        Earlier::Over(gone) => gone,
+        Earlier::Untold => {
+            let why = "the scheduler, or a later start, wanted its end before it began";
+            return leave(&start, i32::from(HELD), why, &[]);
+        }
+        Earlier::MayLive(why) => {
+            tracing::error!(why, "nothing is started");
+            crate::say(&why);
+            return leave(&start, i32::from(HELD), &why, &[]);
+        }
+    };
+    let setup = setup(grant, files, paths, &programs, &start)?;
+    let launcher = setup.launcher.socket.clone();
+    let memory = grant.memory;
+    let cpus = grant.cpus.unwrap_or_else(crate::run::cpus);
+    let mut allocation = Allocation::new(files.clone(), start.id());
+    allocation.closed = task.runs.iter().map(|run| (run.id, run.closed)).collect();
+    allocation.earlier = launched(files, &gone).map_err(at(&files.starts()))?;
+    let (agent, handle, boxes) = Agent::of_task(
+        setup,
+        Capacity::new(cpus, memory),
+        allocation,
+        &task.runs,
+        plan.deployment,
+    );
+    let agent = agent.run(handle.clone(), boxes);
+    let ended = until_done(agent, &handle, &mut calls, &mut start).await;
+    match ended.why {
+        End::Orderly => {
+            // Best effort: what stays there is empty.
+            let _ = std::fs::remove_file(launcher.with_extension("sock.lock"));
+            let _ = launcher.parent().map(std::fs::remove_dir);
+            let code = exit_code(&ended.runs);
+            leave(&start, code, "", &ended.runs)
+        }
+        End::Broken(error) => Err(JobError::Broken(error)),
+    }
+}
+
+/// Incarnations that earlier starts were about to launch, with the proof that the
+/// start is over.
+fn launched(
+    files: &Files,
+    gone: &HashMap<u32, String>,
+) -> io::Result<HashMap<(RunId, u32), String>> {
+    let of = |news| match news {
+        News::Launches(run, incarnation, by) => {
+            // A start of another task never launches a run of this one.
+            let why = gone.get(&by.number)?;
+            Some(((run, incarnation), why.clone()))
+        }
+        News::Began(_) | News::Leave(_) | News::Left(_) | News::Ended(..) | News::Settled(..) => {
+            None
+        }
+    };
+    Ok(files.news()?.into_iter().filter_map(of).collect())
+}
+
+async fn until_done(
+    agent: impl Future<Output = Ended>,
+    handle: &AgentHandle,
+    calls: &mut Calls,
+    start: &mut Start,
+) -> Ended {
+    let mut agent = std::pin::pin!(agent);
+    let mut ending = false;
+    loop {
+        tokio::select! {
+            ended = &mut agent => return ended,
+            call = calls.next() => match call {
+                Call::Ring => handle.ring_all_now(),
+                Call::End if ending => {}
+                Call::End => {
+                    tracing::info!("told to end by a signal");
+                    ending = true;
+                    handle.end_all_now();
+                }
+            },
+            () = start.asked_to_leave(), if !ending => {
+                tracing::info!("asked to leave by a later start");
+                ending = true;
+                handle.end_all_now();
+            }
+        }
+    }
+}
+
+/// Meaning of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    /// The allocation is to end.
+    End,
+    /// Something lies in the control folder of a run.
+    Ring,
+}
+
+/// Signals of the scheduler.
+struct Calls {
+    terminate: Signal,
+    interrupt: Signal,
+    notice: Signal,
+    doorbell: Signal,
+}
+
+impl Calls {
+    fn new() -> io::Result<Self> {
+        // Once caught, the signal is never fatal again: the end of a terminal must
+        // not end the job.
+        drop(signal(SignalKind::hangup())?);
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            // Grid Engine sends it with `-notify` before the final one.
+            notice: signal(SignalKind::user_defined2())?,
+            doorbell: signal(SignalKind::user_defined1())?,
+        })
+    }
+
+    /// Returns when the allocation is to end.
+    async fn end(&mut self) {
+        while self.next().await == Call::Ring {}
+    }
+
+    async fn next(&mut self) -> Call {
+        tokio::select! {
+            _ = self.terminate.recv() => Call::End,
+            _ = self.interrupt.recv() => Call::End,
+            _ = self.notice.recv() => Call::End,
+            _ = self.doorbell.recv() => Call::Ring,
+        }
+    }
+}
+
+fn setup(
+    grant: &Grant,
+    files: &Files,
+    paths: &NodePaths,
+    programs: &Programs,
+    start: &Start,
+) -> Result<Setup, JobError> {
+    // Of this host and task: a later start here finds the launchers of earlier
+    // ones.
+    let wanted = files.folder().join(start.id().task.to_string());
+    let sockets = short_socket_folder(&wanted);
+    make_socket_folder(&sockets).map_err(at(&sockets))?;
+    Ok(Setup {
+        paths: paths.clone(),
+        orders: Orders {
+            paths: paths.clone(),
+            store: Store::new(paths),
+            base: Base::of_node(),
+            watcher: Watcher {
+                program: programs.watcher.clone(),
+                socket: None,
+            },
+        },
+        boot_id: nero_model::process::boot_id().map_err(at(Path::new("/proc")))?,
+        min_free: grant.min_free,
+        leave_after: config::HELD_PATIENCE,
+        launcher: Launcher {
+            socket: sockets.join(format!("launcher-{}.sock", start.id().number)),
+            program: Some(programs.shim.clone()),
+            log: files.log(start.id().task),
+            build: programs.build.clone(),
+            in_allocation: true,
+        },
+        first_since_boot: false,
+        lease: None,
+    })
+}
+
+/// Records that the start left, and returns its exit code.
+fn leave(start: &Start, code: i32, why: &str, runs: &[LastRun]) -> Result<u8, JobError> {
+    start.leave(&v1::TaskLeft {
+        left_ms: nero_journal::Clocks::now().wall_ns / 1_000_000,
+        code,
+        why: why.to_owned(),
+        runs: runs.iter().map(run_left).collect(),
+    })?;
+    tracing::info!(code, why, "left");
+    Ok(u8::try_from(code).unwrap_or(1))
+}
+
+fn run_left(run: &LastRun) -> v1::RunLeft {
+    let how = match run.how {
+        How::Ended(_) => run_left::How::Ended,
+        How::Stopped(_) => run_left::How::Stopped,
+        How::NotStarted | How::Waiting => run_left::How::NotStarted,
+        How::Elsewhere => run_left::How::Elsewhere,
+        How::Undecided => run_left::How::Undecided,
+    };
+    v1::RunLeft {
+        token: run.token.to_vec(),
+        incarnation: run.incarnation,
+        how: how.into(),
+        why: run.why.clone(),
+    }
+}
+
+/// The exit code of a start: of its first run that did not end with 0.
+fn exit_code(runs: &[LastRun]) -> i32 {
+    let code = |run: &LastRun| match run.how {
+        How::Ended(code) | How::Stopped(code) => code,
+        How::NotStarted if run.why.is_empty() => 0,
+        How::NotStarted => 1,
+        How::Waiting | How::Elsewhere | How::Undecided => HELD.into(),
+    };
+    let code = runs.iter().map(code).find(|code| *code != 0).unwrap_or(0);
+    match code {
+        code if COMMANDS.contains(&code) => 1,
+        0..=255 => code,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nero_model::RunToken;
+
+    use super::*;
+
+    #[test]
+    fn a_start_ends_with_the_code_of_its_first_run_that_failed_and_never_commands() {
+        let run = |how| LastRun {
+            token: RunToken::random(),
+            incarnation: 1,
+            how,
+            why: String::new(),
+        };
+        let code = |hows: &[How]| {
+            let runs: Vec<LastRun> = hows.iter().copied().map(run).collect();
+            exit_code(&runs)
+        };
+        assert_eq!(code(&[]), 0);
+        assert_eq!(code(&[How::Ended(0), How::Ended(0)]), 0);
+        assert_eq!(code(&[How::Ended(0), How::Ended(3), How::Ended(4)]), 3);
+        assert_eq!(code(&[How::Ended(99)]), 1);
+        assert_eq!(code(&[How::Ended(100)]), 1);
+        assert_eq!(code(&[How::Ended(137)]), 137);
+        assert_eq!(code(&[How::Ended(0), How::Undecided]), 75);
+        assert_eq!(code(&[How::Elsewhere]), 75);
+        assert_eq!(code(&[How::NotStarted]), 0);
+    }
+}

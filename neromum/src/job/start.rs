@@ -1,0 +1,299 @@
+//! A start of a task: its record with the beat, the proof that earlier starts are
+//! over, and its end.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::{TaskLeft, TaskStart};
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::args::Grant;
+use crate::lease::decide::{OLD_BEATS, Place};
+use crate::lease::files::{modified, server_time, since};
+use crate::lease::host::Hosts;
+use crate::lease::{BEAT, Eye};
+use crate::submission::{Files, News, Plan, StartId, sync_folder};
+
+/// Number of beats for which a start waits until earlier ones are over.
+const PATIENCE_BEATS: u32 = 40;
+/// Interval of looks for a request to leave, and at earlier starts.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Reason why a start cannot be made, or told to be over.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use {path}")]
+pub struct StartError {
+    /// The file or folder.
+    path: PathBuf,
+    /// The kernel's word.
+    #[source]
+    source: io::Error,
+}
+
+fn at(path: &std::path::Path) -> impl FnOnce(io::Error) -> StartError {
+    let path = path.to_path_buf();
+    move |source| StartError { path, source }
+}
+
+/// This start of the task.
+#[derive(Debug)]
+pub struct Start {
+    files: Files,
+    id: StartId,
+    eye: Eye,
+    beat: Duration,
+    /// Told by the thread of the beat.
+    leave: Arc<Notify>,
+}
+
+/// What was found out about earlier starts of the task.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Earlier {
+    /// All of them are over, by these proofs.
+    Over(HashMap<u32, String>),
+    /// One of them may live, although it was asked to leave.
+    MayLive(String),
+    /// This start has to leave before it knows.
+    Untold,
+}
+
+/// An earlier start, as seen from here.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    left: bool,
+    place: Place,
+    beat_age: Option<Duration>,
+    beat: Duration,
+}
+
+/// The proof that a start is over; `None`: it may live.
+fn proof(seen: Seen) -> Option<String> {
+    let still = seen.beat_age.filter(|age| *age >= seen.beat * OLD_BEATS);
+    match (seen.left, seen.place, still) {
+        (true, _, _) => Some("it left in order".to_owned()),
+        (false, Place::Dead, _) => Some("its process on this host is gone".to_owned()),
+        // A process that is stopped and lives here may go on, and so may its jobs.
+        (false, Place::Here, _) => None,
+        (false, Place::Elsewhere, Some(age)) => {
+            Some(format!("its beat stands still for {} s", age.as_secs()))
+        }
+        (false, Place::Elsewhere, None) => None,
+    }
+}
+
+impl Start {
+    /// Makes the record of a start, and begins its beat.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn begin(
+        files: &Files,
+        plan: &Plan,
+        grant: &Grant,
+        build: &str,
+    ) -> Result<Self, StartError> {
+        let eye = Eye::own().map_err(at("/proc".as_ref()))?;
+        let mut record = TaskStart {
+            submission: plan.submission.to_vec(),
+            task: grant.task,
+            start: 1,
+            process: Some(eye.process.into()),
+            host: eye.host.name.clone(),
+            machine: eye.host.machine.clone(),
+            job: grant.job.clone(),
+            began_ms: nero_journal::Clocks::now().wall_ns / 1_000_000,
+            build: build.to_owned(),
+            cpus: grant.cpus.unwrap_or_default(),
+            memory_bytes: grant.memory.unwrap_or_default(),
+            beat_ms: u32::try_from(plan.beat.as_millis()).unwrap_or(u32::MAX),
+        };
+        let id = loop {
+            let id = StartId {
+                task: grant.task,
+                number: record.start,
+            };
+            let path = files.path(News::Began(id));
+            match frame::create_synced(FrameKind::TaskStart, &path, &record) {
+                Ok(()) => break id,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => record.start += 1,
+                Err(error) => return Err(at(&path)(error)),
+            }
+        };
+        sync_folder(&files.starts()).map_err(at(&files.starts()))?;
+        let start = Self {
+            files: files.clone(),
+            id,
+            eye,
+            beat: plan.beat,
+            leave: Arc::new(Notify::new()),
+        };
+        start.begin_beat()?;
+        Ok(start)
+    }
+
+    /// This start.
+    pub fn id(&self) -> StartId {
+        self.id
+    }
+
+    /// Returns when a later start, or the leader, asks this one to leave.
+    pub async fn asked_to_leave(&self) {
+        self.leave.notified().await;
+    }
+
+    /// The beat has a thread of its own, so that a disk that hangs holds up
+    /// nothing else.
+    fn begin_beat(&self) -> Result<(), StartError> {
+        let path = self.files.path(News::Began(self.id));
+        let file = File::options().write(true).open(&path).map_err(at(&path))?;
+        let request = self.files.path(News::Leave(self.id));
+        let (beat, leave) = (self.beat, self.leave.clone());
+        let every = LOOK_EVERY.min(beat);
+        let beating = std::thread::Builder::new().name("beat".to_owned());
+        let beating = beating.spawn(move || {
+            let mut last = std::time::Instant::now();
+            let mut asked = false;
+            loop {
+                std::thread::sleep(every);
+                if !asked && request.exists() {
+                    asked = true;
+                    leave.notify_one();
+                }
+                if last.elapsed() >= beat {
+                    last = std::time::Instant::now();
+                    if let Err(error) = touch(&file) {
+                        tracing::error!(%error, "the beat of this start cannot be renewed");
+                    }
+                }
+            }
+        });
+        beating.map(drop).map_err(at(&path))
+    }
+
+    /// Waits until every earlier start of the task is over; asks those that did
+    /// not leave to do so.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub async fn wait_for_earlier(&self) -> Result<Earlier, StartError> {
+        let deadline = Instant::now() + self.beat * PATIENCE_BEATS;
+        loop {
+            let (mut over, mut living) = (HashMap::new(), Vec::new());
+            let starts = self.files.starts();
+            for news in self.files.news().map_err(at(&starts))? {
+                let News::Began(other) = news else { continue };
+                if other.task != self.id.task || other.number >= self.id.number {
+                    continue;
+                }
+                let seen = self.look_at(other);
+                if !seen.left {
+                    let request = News::Leave(other);
+                    let asked = self.files.note(request, false);
+                    asked.map_err(at(&self.files.path(request)))?;
+                }
+                match proof(seen) {
+                    Some(why) => drop(over.insert(other.number, why)),
+                    None => living.push(other.to_string()),
+                }
+            }
+            if living.is_empty() {
+                return Ok(Earlier::Over(over));
+            }
+            if Instant::now() >= deadline {
+                let living = living.join(", ");
+                return Ok(Earlier::MayLive(format!(
+                    "held: the earlier start {living} of this task may live, and did not leave when it was asked to; \
+                     nothing was started. End it at the scheduler, then start this task again"
+                )));
+            }
+            tracing::info!(?living, "waits for earlier starts of this task");
+            tokio::time::sleep(LOOK_EVERY.min(self.beat)).await;
+        }
+    }
+
+    fn look_at(&self, other: StartId) -> Seen {
+        let path = self.files.path(News::Began(other));
+        let record: Option<TaskStart> = frame::read(FrameKind::TaskStart, &path)
+            .inspect_err(|error| tracing::warn!(start = %other, %error, "a start's record"))
+            .ok();
+        let beat = record.as_ref().map_or(0, |record| record.beat_ms);
+        let place = record.as_ref().and_then(|record| {
+            let process = record.process.as_ref()?.identity()?;
+            let none = Hosts::default();
+            let (host, machine) = (&record.host, &record.machine);
+            Some(self.eye.place(&process, host, machine, &none))
+        });
+        let now = server_time(&self.files.starts());
+        let age = modified(&path).and_then(|then| Ok(since(then, now?)));
+        Seen {
+            left: self.files.path(News::Left(other)).exists(),
+            place: place.unwrap_or(Place::Elsewhere),
+            // On a full disk no age is known, so nothing is old.
+            beat_age: age.ok(),
+            beat: match beat {
+                0 => BEAT.max(self.beat),
+                given => Duration::from_millis(given.into()),
+            },
+        }
+    }
+
+    /// Records that this start left, and that no process of it lives.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn leave(&self, left: &TaskLeft) -> Result<(), StartError> {
+        let path = self.files.path(News::Left(self.id));
+        let made = frame::create_synced(FrameKind::TaskLeft, &path, left);
+        made.and_then(|()| sync_folder(&self.files.starts()))
+            .map_err(at(&path))
+    }
+}
+
+/// Renews the time of a file, on the file server's clock.
+fn touch(file: &File) -> io::Result<()> {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    let times = Timestamps {
+        last_access: now,
+        last_modification: now,
+    };
+    Ok(futimens(file, &times)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_proof_ends_the_wait_for_an_earlier_start() {
+        let beat = Duration::from_secs(15);
+        let seen = |left, place, beats: Option<u32>| {
+            let beat_age = beats.map(|beats| beat * beats);
+            proof(Seen {
+                left,
+                place,
+                beat_age,
+                beat,
+            })
+            .is_some()
+        };
+        for beats in [None, Some(0), Some(2), Some(3), Some(1000)] {
+            let still = beats.is_some_and(|beats| beats >= 3);
+            for place in [Place::Here, Place::Dead, Place::Elsewhere] {
+                assert!(seen(true, place, beats));
+            }
+            assert!(seen(false, Place::Dead, beats));
+            assert!(!seen(false, Place::Here, beats), "it is seen to live");
+            assert_eq!(seen(false, Place::Elsewhere, beats), still, "{beats:?}");
+        }
+    }
+}

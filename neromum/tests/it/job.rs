@@ -1,0 +1,485 @@
+//! `neromum job`: a task of a submission in an allocation, from a plan on the
+//! disk. No scheduler is needed: an allocation is a process.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::{
+    JobExited, Notice, Plan, PlannedRun, PlannedTask, Process, RecordKind, StopAsked, StopCause,
+    TaskLeft, TaskStart, run_left,
+};
+use nero_model::SubmissionId;
+use nero_wire::v1::{Cancel, RunSpec};
+
+use crate::rig::{Node, kill, mum, wait_for};
+
+/// Short beats, so that a still one is seen soon.
+const BEAT_MS: u32 = 100;
+
+/// A submission with one task on a node that no neromum serves.
+struct Submission {
+    node: Node,
+    id: SubmissionId,
+    runs: Vec<RunSpec>,
+}
+
+impl Submission {
+    fn new(lines: &[&str]) -> Self {
+        let node = Node::new();
+        let runs = lines.iter().zip(1..);
+        let runs = runs.map(|(line, number)| node.sh(number, line)).collect();
+        Self::of(node, runs)
+    }
+
+    fn of(node: Node, runs: Vec<RunSpec>) -> Self {
+        let submission = Self {
+            node,
+            id: SubmissionId::random(),
+            runs,
+        };
+        for run in &submission.runs {
+            let run_dir = submission.node.run_dir(run);
+            nero_model::paths::make_private(&run_dir.join("control")).unwrap();
+            // A run that the bare node had before has its spec.
+            let _ = frame::create(FrameKind::Spec, &run_dir.join("spec"), run);
+        }
+        submission.write_plan(0);
+        submission
+    }
+
+    fn write_plan(&self, closed: u32) {
+        nero_model::paths::make_private(&self.folder().join("starts")).unwrap();
+        let run = |run: &RunSpec| PlannedRun {
+            token: run.token.clone(),
+            experiment: run.experiment,
+            number: run.number,
+            closed,
+        };
+        let plan = Plan {
+            format: 1,
+            submission: self.id.to_vec(),
+            deployment: self.node.deployment.to_vec(),
+            node: "n".to_owned(),
+            root: self.node.root.display().to_string(),
+            beat_ms: BEAT_MS,
+            tasks: vec![PlannedTask {
+                task: 0,
+                runs: self.runs.iter().map(run).collect(),
+            }],
+        };
+        let path = self.folder().join("plan");
+        let _ = fs::remove_file(&path);
+        frame::create(FrameKind::Plan, &path, &plan).unwrap();
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.node.paths.submission(&self.id)
+    }
+
+    fn has(&self, news: &str) -> bool {
+        self.folder().join("starts").join(news).exists()
+    }
+
+    fn left(&self, start: u32) -> TaskLeft {
+        let path = self.folder().join(format!("starts/task-0.{start}.left"));
+        frame::read(FrameKind::TaskLeft, &path).unwrap()
+    }
+
+    /// Begins a start of the task.
+    fn start(&self, options: &[&str]) -> Start {
+        let child = Command::new(mum())
+            .arg("job")
+            .arg(self.folder())
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        Start(child.unwrap())
+    }
+
+    /// A whole start; returns its exit code.
+    async fn complete(&self) -> i32 {
+        self.start(&["--cpus", "2"]).code().await
+    }
+
+    fn work(&self, run: usize, name: &str) -> PathBuf {
+        self.node.run_dir(&self.runs[run]).join("work").join(name)
+    }
+
+    async fn written(&self, run: usize, incarnation: u32, name: &str) -> String {
+        let folder = match incarnation {
+            1 => "work".to_owned(),
+            later => format!("work.{later}"),
+        };
+        let path = self.node.run_dir(&self.runs[run]).join(folder).join(name);
+        wait_for(name, || {
+            fs::read_to_string(&path)
+                .ok()
+                .filter(|text| text.ends_with('\n'))
+        })
+        .await
+    }
+
+    /// The records of one start of a run, of all its segments.
+    fn records<M: prost::Message + Default>(
+        &self,
+        run: usize,
+        incarnation: u32,
+        kind: RecordKind,
+    ) -> Vec<M> {
+        let folder = self.node.run_dir(&self.runs[run]);
+        let entries = fs::read_dir(folder.join(incarnation.to_string()));
+        let mut found = Vec::new();
+        for entry in entries.into_iter().flatten() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if name != "claim" && !name.ends_with(".seg") {
+                continue;
+            }
+            let bytes = fs::read(&path).unwrap();
+            let (_, records) = nero_journal::scan(&bytes).unwrap();
+            let of_kind = records.filter(|record| record.is(kind));
+            found.extend(of_kind.map(|record| record.decode::<M>().unwrap()));
+        }
+        found
+    }
+
+    fn code(&self, run: usize, incarnation: u32) -> Option<i32> {
+        let ends = self.records::<JobExited>(run, incarnation, RecordKind::JobExited);
+        ends.first().map(|end| end.code)
+    }
+
+    /// Kills what lives of an allocation, as a scheduler does: everything.
+    async fn kill_everything(&self) {
+        wait_for("the end of all processes", || {
+            let left = self.node.processes();
+            for (pid, _) in &left {
+                kill(*pid, rustix::process::Signal::KILL);
+            }
+            left.is_empty().then_some(())
+        })
+        .await;
+    }
+}
+
+/// A start of the task; killed when it is dropped.
+struct Start(Child);
+
+impl Start {
+    async fn ended(&mut self) -> ExitStatus {
+        let child = &mut self.0;
+        wait_for("the end of neromum job", || child.try_wait().unwrap()).await
+    }
+
+    async fn code(mut self) -> i32 {
+        let status = self.ended().await;
+        status.code().expect("an exit code")
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        kill(self.0.id() as i32, signal);
+    }
+}
+
+impl Drop for Start {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Ends politely within moments; a start of it is seen by `ready`.
+const POLITE: &str = "trap 'exit 5' TERM; echo $$ > ready; while :; do sleep 0.01; done";
+/// As `POLITE` at first; once `go` lies in the folder of the run, it ends with 0.
+const UNTIL_GO: &str =
+    "trap 'exit 5' TERM; echo $$ > ready; while ! [ -e ../go ]; do sleep 0.01; done";
+
+#[tokio::test]
+async fn a_task_runs_its_run_and_ends_with_its_exit_code() {
+    let submission = Submission::new(&["echo loss=0.5; echo err >&2; exit 3"]);
+    let start = submission.start(&["--cpus", "1", "--job", "77_0"]);
+    assert_eq!(start.code().await, 3);
+    assert_eq!(submission.code(0, 1), Some(3));
+    // Metrics were read to the end, although nobody listens.
+    let watched: Vec<nero_journal::v1::WatchEnded> =
+        submission.records(0, 1, RecordKind::WatchEnded);
+    assert!(watched.iter().any(|watch| watch.complete));
+    assert!(
+        !submission
+            .records::<nero_journal::v1::Metrics>(0, 1, RecordKind::Metrics)
+            .is_empty()
+    );
+    for news in [
+        "task-0.1",
+        "run-1.1.1.by-0.1",
+        "run-1.1.1.ended",
+        "run-1.1.1.settled",
+    ] {
+        assert!(submission.has(news), "{news}");
+    }
+    let left = submission.left(1);
+    assert_eq!((left.code, left.runs.len()), (3, 1));
+    assert_eq!(left.runs[0].how(), run_left::How::Ended);
+    let began = submission.folder().join("starts/task-0.1");
+    let began: TaskStart = frame::read(FrameKind::TaskStart, &began).unwrap();
+    assert_eq!((&*began.job, began.cpus), ("77_0", 1.0));
+    assert_eq!(submission.node.processes(), [], "nothing stays");
+    assert!(!submission.node.paths.mum().join("ledger").exists());
+    assert!(!submission.node.paths.lease().exists());
+}
+
+#[tokio::test]
+async fn a_pack_shares_the_cpus_of_its_allocation() {
+    // Each run holds a folder while it runs: with one CPU there is at most one.
+    let alone = "mkdir ../../../alone || exit 9; sleep 0.05; rmdir ../../../alone";
+    let submission = Submission::new(&[alone, alone, "exit 4", alone]);
+    let code = submission.start(&["--cpus", "1"]).code().await;
+    assert_eq!(code, 4, "the code of the first run that failed");
+    let codes: Vec<_> = (0..4).map(|run| submission.code(run, 1)).collect();
+    assert_eq!(codes, [Some(0), Some(0), Some(4), Some(0)]);
+}
+
+#[tokio::test]
+async fn a_run_that_never_fits_the_allocation_is_refused_by_name() {
+    let submission = Submission::new(&["exit 0"]);
+    let code = submission.start(&["--cpus", "0.5"]).code().await;
+    let left = submission.left(1);
+    assert_eq!((code, left.runs[0].how()), (1, run_left::How::NotStarted));
+    assert!(left.runs[0].why.contains("1 CPU"), "{}", left.runs[0].why);
+}
+
+#[tokio::test]
+async fn a_second_start_of_an_ended_task_starts_nothing() {
+    let submission = Submission::new(&["echo once >> ../lines; exit 3"]);
+    assert_eq!(submission.complete().await, 3);
+    assert_eq!(submission.complete().await, 3);
+    let lines = fs::read_to_string(submission.work(0, "../lines")).unwrap();
+    assert_eq!(lines, "once\n");
+    assert!(!submission.has("run-1.1.2.by-0.2"));
+}
+
+#[tokio::test]
+async fn the_scheduler_ends_a_task_and_a_later_start_goes_on() {
+    use rustix::process::Signal;
+    for signal in [Signal::TERM, Signal::USR2] {
+        let submission = Submission::new(&[UNTIL_GO, "echo second > ready"]);
+        let mut first = submission.start(&["--cpus", "1"]);
+        submission.written(0, 1, "ready").await;
+        first.signal(signal);
+        assert_eq!(first.ended().await.code(), Some(5));
+        let stops: Vec<StopAsked> = submission.records(0, 1, RecordKind::StopAsked);
+        assert_eq!(stops[0].cause(), StopCause::Warden);
+        let left = submission.left(1);
+        let hows: Vec<_> = left.runs.iter().map(|run| run.how()).collect();
+        use run_left::How;
+        assert_eq!(hows, [How::Stopped, How::NotStarted]);
+        assert!(!submission.work(1, "ready").exists(), "nothing new starts");
+        assert_eq!(submission.node.processes(), []);
+        fs::write(submission.work(0, "../go"), "").unwrap();
+        assert_eq!(submission.complete().await, 0);
+        assert_eq!(submission.code(0, 2), Some(0));
+        assert_eq!(submission.code(1, 1), Some(0));
+    }
+}
+
+#[tokio::test]
+async fn a_task_whose_processes_were_all_killed_goes_on_with_the_next_incarnation() {
+    let submission = Submission::new(&[UNTIL_GO]);
+    let first = submission.start(&["--cpus", "1"]);
+    submission.written(0, 1, "ready").await;
+    submission.kill_everything().await;
+    drop(first);
+    fs::write(submission.work(0, "../go"), "").unwrap();
+    assert_eq!(submission.complete().await, 0);
+    assert_eq!(submission.code(0, 2), Some(0));
+    assert_eq!(submission.code(0, 3), None);
+    assert!(submission.has("run-1.1.2.by-0.2"));
+}
+
+#[tokio::test]
+async fn a_job_that_outlived_its_neromum_is_followed_to_its_end() {
+    let submission = Submission::new(&[UNTIL_GO]);
+    let mut first = submission.start(&["--cpus", "1"]);
+    submission.written(0, 1, "ready").await;
+    first.0.kill().unwrap();
+    first.ended().await;
+    let second = submission.start(&["--cpus", "1"]);
+    wait_for("the second start", || {
+        submission.has("task-0.2").then_some(())
+    })
+    .await;
+    fs::write(submission.work(0, "../go"), "").unwrap();
+    assert_eq!(second.code().await, 0);
+    assert_eq!(submission.code(0, 1), Some(0));
+    assert!(
+        !submission.has("run-1.1.2.by-0.2"),
+        "it was not started again"
+    );
+    assert_eq!(submission.node.processes(), []);
+}
+
+#[tokio::test]
+async fn a_later_start_asks_a_living_one_to_leave_and_goes_on_after_it() {
+    let submission = Submission::new(&[UNTIL_GO]);
+    let first = submission.start(&["--cpus", "1"]);
+    submission.written(0, 1, "ready").await;
+    let second = submission.start(&["--cpus", "1"]);
+    assert_eq!(first.code().await, 5, "it stopped its job");
+    let pid = submission.written(0, 2, "ready").await;
+    fs::write(submission.work(0, "../go"), "").unwrap();
+    assert_eq!(second.code().await, 0, "the job {pid} of the second start");
+    assert_eq!(submission.left(1).runs[0].how(), run_left::How::Stopped);
+}
+
+#[tokio::test]
+async fn a_start_elsewhere_that_may_live_holds_the_task_until_its_beat_stands_still() {
+    let submission = Submission::new(&["exit 0"]);
+    let path = submission.folder().join("starts/task-0.1");
+    let elsewhere = TaskStart {
+        submission: submission.id.to_vec(),
+        start: 1,
+        process: Some(Process {
+            boot_id: vec![7; 16],
+            pid_namespace: 1,
+            pid: 1,
+            start_ticks: 1,
+        }),
+        host: "elsewhere".to_owned(),
+        machine: "other".to_owned(),
+        beat_ms: BEAT_MS,
+        ..TaskStart::default()
+    };
+    frame::create(FrameKind::TaskStart, &path, &elsewhere).unwrap();
+    let beating = tokio::spawn(async move {
+        loop {
+            let now = std::time::SystemTime::now();
+            fs::File::open(&path).unwrap().set_modified(now).unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    assert_eq!(submission.complete().await, 75);
+    assert!(submission.has("task-0.1.leave"), "it was asked to leave");
+    let left = submission.left(2);
+    assert!(left.why.contains("0.1"), "{}", left.why);
+    assert!(!submission.has("run-1.1.1.by-0.2"));
+    beating.abort();
+    assert_eq!(submission.complete().await, 0, "three beats later");
+}
+
+#[tokio::test]
+async fn a_run_that_another_process_may_have_is_left_alone() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let run = node.sh(1, POLITE);
+    mum.hand_over(vec![run.clone()]).await;
+    wait_for("the job", || {
+        node.run_dir(&run).join("work/ready").exists().then_some(())
+    })
+    .await;
+    let submission = Submission::of(node, vec![run]);
+    assert_eq!(submission.complete().await, 75);
+    let left = submission.left(1);
+    assert_eq!(left.runs[0].how(), run_left::How::Elsewhere);
+    assert_eq!(submission.code(0, 1), None, "the job goes on");
+    // The leader has proven that start to be over: the plan says so.
+    submission.kill_everything().await;
+    submission.write_plan(1);
+    let second = submission.start(&["--cpus", "1"]);
+    submission.written(0, 2, "ready").await;
+    let notes: Vec<Notice> = submission.records(0, 1, RecordKind::Notice);
+    assert!(notes.iter().any(|note| note.text.contains("started again")));
+    second.signal(rustix::process::Signal::TERM);
+    assert_eq!(second.code().await, 5);
+}
+
+#[tokio::test]
+async fn a_cancel_holds_before_the_start_and_while_the_job_runs() {
+    let submission = Submission::new(&[POLITE, POLITE]);
+    let cancel = |run: usize| {
+        let control = submission
+            .node
+            .run_dir(&submission.runs[run])
+            .join("control");
+        let request = Cancel {
+            token: submission.runs[run].token.clone(),
+            cause: StopCause::Person as u32,
+            ..Cancel::default()
+        };
+        frame::create(FrameKind::Cancel, &control.join("cancel.1"), &request).unwrap();
+    };
+    cancel(0);
+    let start = submission.start(&["--cpus", "2"]);
+    submission.written(1, 1, "ready").await;
+    cancel(1);
+    start.signal(rustix::process::Signal::USR1);
+    start.code().await;
+    assert!(!submission.work(0, "ready").exists());
+    assert_eq!(submission.code(1, 1), Some(5));
+    let left = submission.left(1);
+    assert!(
+        left.runs
+            .iter()
+            .all(|run| run.how() == run_left::How::Ended)
+    );
+    // Nothing of it is started again.
+    submission.complete().await;
+    assert!(!submission.has("run-2.1.2.by-0.2"));
+}
+
+#[tokio::test]
+async fn killed_at_any_moment_a_task_is_never_alive_twice_and_ends() {
+    // The job looks whether the one before lives, and takes a while.
+    let line = "if grep -qs '^State:.[RSDT]' /proc/$(cat ../pid)/status; then echo twice >> ../twice; fi; \
+                echo $$ > ../pid; sleep 0.2; echo done >> ../done";
+    let submission = Submission::new(&[line]);
+    for moment in 0..14 {
+        let mut start = submission.start(&["--cpus", "1"]);
+        let moment_of_death = Duration::from_millis(moment * 9);
+        // It may have ended before.
+        let _ = tokio::time::timeout(moment_of_death, start.ended()).await;
+        if moment % 3 == 0 {
+            // The launcher and its jobs go on.
+            start.signal(rustix::process::Signal::KILL);
+        } else {
+            submission.kill_everything().await;
+        }
+        drop(start);
+    }
+    assert_eq!(submission.complete().await, 0);
+    assert!(!submission.work(0, "../twice").exists());
+    let done = fs::read_to_string(submission.work(0, "../done")).unwrap();
+    assert_eq!(done, "done\n", "its end is final");
+    assert_eq!(submission.complete().await, 0);
+    // A launcher whose neromum was killed before it connected leaves by itself.
+    wait_for("the end of all launchers", || {
+        submission.node.processes().is_empty().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_plan_that_cannot_be_used_starts_nothing_and_is_named() {
+    let submission = Submission::new(&["exit 0"]);
+    let told = |folder: PathBuf, options: &[&str]| {
+        let mut command = Command::new(mum());
+        let output = command
+            .arg("job")
+            .arg(folder)
+            .args(options)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(told(submission.folder(), &["--task", "3"]).contains("no task 3"));
+    let copy = submission.node.root.join("copy");
+    fs::create_dir_all(copy.join("starts")).unwrap();
+    fs::copy(submission.folder().join("plan"), copy.join("plan")).unwrap();
+    assert!(told(copy, &[]).contains("nothing is started from a copy"));
+    fs::write(submission.folder().join("plan"), "no plan").unwrap();
+    assert!(told(submission.folder(), &[]).contains("left untouched"));
+    assert!(!submission.has("task-0.1"));
+}

@@ -53,7 +53,8 @@ hold() {
   allot_ports
   RUN=$DIR/run
   mkdir -p "$RUN" "$DIR/log"
-  chmod 755 "$DIR" "$RUN" "$DIR/log"
+  # Daemons of other users reach their sockets through all of these.
+  chmod 755 "$(dirname "$DIR")" "$DIR" "$RUN" "$DIR/log"
   bring_up
   echo 'ready'
   exec >/dev/null

@@ -59,7 +59,7 @@ pub(crate) const LIMITS: Limits = Limits {
 };
 
 impl Config {
-    /// Reads the file; one that is missing sets nothing.
+    /// Reads the file; a missing file sets nothing.
     ///
     /// # Errors
     /// When it cannot be read, and with every mistake in it.

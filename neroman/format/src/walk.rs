@@ -9,7 +9,7 @@ use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Mark};
 
 impl Reader<'_> {
-    /// Reads all blocks below the root, whose own name is that of the source.
+    /// Reads all blocks below the root; the root itself has the name of the source.
     pub(crate) fn root(&mut self, entries: &[Entry], mark: Mark, source_name: &str) {
         let before = self.count();
         let (scope, children) = block::enter(self, &Scope::default(), entries);

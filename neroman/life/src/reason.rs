@@ -119,7 +119,7 @@ pub enum Why {
     NoNode(NoNode),
     /// Its node refused it, in the node's words.
     RefusedBy { node: String, why: String },
-    /// It is recalled from its node for another one that has room.
+    /// Its node is asked to give it up because another node has room.
     GoesTo { to: String, from: String },
     /// The words of its node, or of a step that cannot be taken now.
     Said(String),

@@ -139,7 +139,7 @@ impl Launcher {
         }
     }
 
-    /// Ends every start, also one that this launcher looks after only later.
+    /// Ends every start; a start that this launcher takes on afterwards ends at once.
     pub(super) fn end_all(&mut self) {
         self.ending = true;
         let keys: Vec<RunKey> = self.runs.keys().copied().collect();

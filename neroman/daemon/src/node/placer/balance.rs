@@ -96,8 +96,8 @@ impl Placer {
         known.first_alone(state, balance::decide(&members, &may))
     }
 
-    /// The standing of a node, without another try to reach one that is out of reach:
-    /// runs may wait for hours, and its tries keep their pauses.
+    /// The standing of a node. A node out of reach is not tried once more: runs may
+    /// wait for hours, and its tries keep their pauses.
     fn standing_of_reached(&mut self, state: &State, name: &str) -> Standing {
         match self.nodes.node(name) {
             Some(node) if node.now().out_of_reach() => {

@@ -157,3 +157,6 @@ pub const GPUS_FRESH: Duration = Duration::from_secs(60);
 pub const GPUS_PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after a driver that did not answer.
 pub const GPUS_PAUSE: Duration = Duration::from_secs(600);
+
+/// The file, in a node's own folder, whose lock allows only one neromum.
+pub const LOCK: &str = "lock";

@@ -29,9 +29,6 @@ use crate::{build_id, config, watch};
 /// neromum's socket, in [`NodePaths::sockets`].
 pub const SOCKET: &str = "mum.sock";
 
-/// The file, in a node's own folder, whose lock allows only one neromum.
-pub const LOCK: &str = "lock";
-
 /// Reason why neromum ended other than in order.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -437,7 +434,7 @@ const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 fn lock_file(paths: &NodePaths) -> PathBuf {
-    paths.mum().join(LOCK)
+    paths.mum().join(config::LOCK)
 }
 
 /// Takes the lock that makes this the only neromum here; `None` when another

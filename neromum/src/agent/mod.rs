@@ -355,7 +355,7 @@ impl Agent {
         let mum = self.setup.paths.mum();
         match self.setup.lease {
             Some(_) => !mum.exists(),
-            None => !mum.join(crate::run::LOCK).exists(),
+            None => !mum.join(config::LOCK).exists(),
         }
     }
 

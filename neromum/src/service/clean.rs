@@ -14,7 +14,7 @@ use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::mum::Answers;
+use super::answers::Answers;
 use super::{Inner, off_reactor};
 use crate::agent::Candidate;
 use crate::clean::measure::{Size, measure};

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::mum::Answers;
+use super::answers::Answers;
 use super::{Inner, io_status};
 use crate::files::read::Reader;
 

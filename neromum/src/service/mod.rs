@@ -1,6 +1,7 @@
 //! The gRPC edge: wire types in, questions to the agent, answers out. It decides
 //! only which peers may call, and their limits.
 
+mod answers;
 mod blobs;
 mod clean;
 mod describe;

@@ -1,7 +1,5 @@
 //! The calls of neroman: one short function for each.
 
-use std::pin::Pin;
-
 use futures_util::StreamExt as _;
 use nero_model::RunToken;
 use nero_wire::hello;
@@ -15,19 +13,16 @@ use nero_wire::v1::{
     Role, RunFolder, RunsRequest, SetRulesReply, SetRulesRequest, StopReply, StopRequest,
 };
 use tokio::sync::mpsc;
-use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::answers::Answers;
 use super::link::LinkInfo;
 use super::{Service, io_status};
 use crate::agent::Refused;
 use crate::examine::Subject;
 use crate::runs::segments;
 use crate::{config, files, staging};
-
-/// A stream of answers.
-pub type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// Number of run folders made in place; for more, the work moves off the
 /// reactor.

@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::Service;
-use super::mum::Answers;
+use super::answers::Answers;
 use crate::agent::{AgentHandle, WatcherNews};
 
 /// Limit of commands that wait for one watcher; one is enough to make it look.

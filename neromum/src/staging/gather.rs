@@ -4,7 +4,8 @@
 use nero_blobs::{Gather, Hash};
 
 use super::incoming::PutError;
-use super::store::{Store, WrongHash};
+use super::store::Store;
+use super::verified::WrongHash;
 
 /// Contents that arrived and have no name yet.
 #[derive(Debug)]

@@ -3,58 +3,20 @@
 //! transfer is resumed later. Neither gets its own name before all of its
 //! content was hashed.
 
-use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use nero_blobs::Refused;
 use nero_model::ids::hex;
 
-use super::store::{Store, WrongHash};
+use super::flights::Held;
+use super::store::Store;
+use super::verified::WrongHash;
 
 /// Bytes of earlier content that are read at a time.
 const PIECE_BYTES: usize = 1024 * 1024;
-
-/// Blobs with a partial file that is being written.
-#[derive(Clone, Debug, Default)]
-pub struct Flights(Arc<Mutex<HashSet<[u8; 32]>>>);
-
-/// Holds a partial file for one writer.
-#[derive(Debug)]
-struct Held {
-    hash: [u8; 32],
-    flights: Flights,
-}
-
-impl Flights {
-    fn take(&self, hash: [u8; 32]) -> Option<Held> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.insert(hash).then(|| Held {
-            hash,
-            flights: self.clone(),
-        })
-    }
-
-    /// Whether its partial file is being written.
-    pub fn has(&self, hash: &[u8; 32]) -> bool {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.contains(hash)
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let mut held = self
-            .flights
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        held.remove(&self.hash);
-    }
-}
 
 /// A blob on its way into the store.
 #[derive(Debug)]

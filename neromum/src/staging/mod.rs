@@ -4,6 +4,7 @@
 
 pub mod data;
 pub mod environment;
+mod flights;
 pub mod gather;
 pub mod incoming;
 pub mod program;
@@ -146,12 +147,8 @@ pub fn prepare(
         params: &params,
         resumed: may_resume(spec) && resumed_mark(&work).exists(),
     };
-    let mut vars = data.vars(environment::build(base, spec, &place))?;
-    for (name, path) in data.paths() {
-        environment::set_data(&mut vars, name, path);
-    }
+    let (vars, argv) = filled(base, spec, &place, &data)?;
     let path = environment::value(&vars, b"PATH").unwrap_or_default();
-    let argv = data.argv(&spec.argv)?;
     let (argv, argv0) = program::resolve(&argv, spec.line_buffered, path, &work);
     let env = vars
         .into_iter()
@@ -168,6 +165,23 @@ pub fn prepare(
         work,
         code,
     })
+}
+
+/// A job's variables and arguments, with the paths of its data in their places.
+///
+/// # Errors
+/// A place without data.
+pub fn filled(
+    base: &Base,
+    spec: &RunSpec,
+    place: &environment::Place<'_>,
+    data: &data::Lying,
+) -> Result<(Vec<environment::Var>, Vec<String>), data::DataError> {
+    let mut vars = data.vars(environment::build(base, spec, place))?;
+    for (name, path) in data.paths() {
+        environment::set_data(&mut vars, name, path);
+    }
+    Ok((vars, data.argv(&spec.argv)?))
 }
 
 /// Whether a run's folder is made so fast that it can be done in place: it begins

@@ -44,10 +44,17 @@ fn locate(typed: &[u8], path: &[u8], work: &Path) -> Vec<u8> {
     if typed.is_empty() {
         return Vec::new();
     }
-    path.split(|byte| *byte == b':')
-        .map(|folder| work.join(OsStr::from_bytes(folder)).join(name))
-        .find(|candidate| is_program(candidate))
-        .map_or_else(|| typed.to_vec(), bytes)
+    let folders = path.split(|byte| *byte == b':');
+    first_of(
+        folders.map(|folder| work.join(OsStr::from_bytes(folder))),
+        name,
+    )
+    .map_or_else(|| typed.to_vec(), bytes)
+}
+
+/// The program of this name in the first of the folders that has one.
+fn first_of(mut folders: impl Iterator<Item = PathBuf>, name: &Path) -> Option<PathBuf> {
+    folders.find_map(|folder| Some(folder.join(name)).filter(|path| is_program(path)))
 }
 
 fn is_program(path: &Path) -> bool {
@@ -143,16 +150,14 @@ fn cannot_execute(program: &Path) -> Option<&'static str> {
 /// Path of a program; `Err` when the search includes a folder of the work
 /// folder, which may have it.
 fn on_path(name: &[u8], path: &[u8]) -> Result<Option<PathBuf>, ()> {
-    for folder in path.split(|byte| *byte == b':') {
-        if !folder.starts_with(b"/") {
-            return Err(());
-        }
-        let candidate = Path::new(OsStr::from_bytes(folder)).join(OsStr::from_bytes(name));
-        if is_program(&candidate) {
-            return Ok(Some(candidate));
-        }
+    let folders = || path.split(|byte| *byte == b':');
+    let known = folders().take_while(|folder| folder.starts_with(b"/"));
+    let name = Path::new(OsStr::from_bytes(name));
+    let found = first_of(known.map(|folder| OsStr::from_bytes(folder).into()), name);
+    match found {
+        None if folders().any(|folder| !folder.starts_with(b"/")) => Err(()),
+        found => Ok(found),
     }
-    Ok(None)
 }
 
 fn head(program: &Path) -> Option<Vec<u8>> {

@@ -16,10 +16,10 @@ use nero_model::ids::hex;
 use nero_model::paths::NodePaths;
 use rustix::io::Errno;
 
-use super::incoming::Flights;
+use super::flights::Flights;
 use super::reservations::Reservations;
 use super::small::SmallTrees;
-use super::verified::Verified;
+use super::verified::{Verified, WrongHash};
 use crate::config;
 
 /// Limit of the files that are copied through memory.
@@ -37,14 +37,6 @@ pub struct Store {
     small: SmallTrees,
     /// Whether the file system was found to share no blocks between files.
     copies: Arc<AtomicBool>,
-}
-
-/// The content does not have the hash that it was announced with.
-#[derive(Debug, thiserror::Error)]
-#[error("the content of {} does not have this hash", hex(.hash))]
-pub struct WrongHash {
-    /// The announced hash.
-    pub hash: [u8; 32],
 }
 
 impl Store {

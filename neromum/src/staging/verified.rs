@@ -12,8 +12,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nero_blobs::Stamp;
+use nero_model::ids::hex;
 
-use super::store::WrongHash;
+/// The content does not have the hash that it was announced with.
+#[derive(Debug, thiserror::Error)]
+#[error("the content of {} does not have this hash", hex(.hash))]
+pub struct WrongHash {
+    /// The announced hash.
+    pub hash: [u8; 32],
+}
 
 /// The files that were hashed. Clones share the memory.
 #[derive(Clone, Debug, Default)]

@@ -4,12 +4,11 @@
 use std::io;
 
 use nero_journal::frame::{self, FrameError, FrameKind};
-use nero_model::paths::run as names;
+use nero_model::paths::{NodePaths, run as names};
 use nero_model::plain::plain;
-use nero_model::{ExperimentId, RunId, RunToken};
+use nero_model::{DeploymentId, ExperimentId, RunId, RunToken};
 use nero_wire::v1::RunSpec;
 
-use super::place::Placer;
 use super::{No, lacks, no, passes};
 use crate::config;
 use crate::runs::{folders, gone};
@@ -17,79 +16,77 @@ use crate::staging::data::{DataError, Lying};
 use crate::staging::store::Store;
 use crate::staging::tree::{self, TreeError};
 
-impl Placer {
-    /// Token and id of the run, when its description has no fault.
-    pub(super) fn check(&self, spec: &RunSpec) -> Result<(RunToken, RunId), No> {
-        const OURS: &str = "this is a mistake in neroman; please report it";
-        let token = RunToken::from_slice(&spec.token)
-            .ok_or_else(|| no("its token is not 16 bytes", OURS))?;
-        if spec.deployment != self.deployment.as_bytes() {
-            return Err(no("it belongs to another deployment", OURS));
-        }
-        if spec.experiment == 0 || spec.number == 0 {
-            return Err(no("experiments and runs count from 1", OURS));
-        }
-        let id = RunId {
-            experiment: ExperimentId(spec.experiment),
-            number: spec.number,
-        };
-        check_command(spec)?;
-        let cpus = spec.resources.map_or(0.0, |resources| resources.cpus);
-        if !(0.0..=1e6).contains(&cpus) {
-            return Err(no(
-                format!("it asks for {cpus} CPUs"),
-                "give resources.cpus as a positive number",
-            ));
-        }
-        if spec.encoded() > nero_journal::PAYLOAD_BYTES_MAX * 3 {
-            return Err(no(
-                "its description is too large",
-                "put large texts into files",
-            ));
-        }
-        Ok((token, id))
+/// Token and id of the run, when its description has no fault.
+pub(super) fn check(spec: &RunSpec, deployment: DeploymentId) -> Result<(RunToken, RunId), No> {
+    const OURS: &str = "this is a mistake in neroman; please report it";
+    let token =
+        RunToken::from_slice(&spec.token).ok_or_else(|| no("its token is not 16 bytes", OURS))?;
+    if spec.deployment != deployment.as_bytes() {
+        return Err(no("it belongs to another deployment", OURS));
     }
+    if spec.experiment == 0 || spec.number == 0 {
+        return Err(no("experiments and runs count from 1", OURS));
+    }
+    let id = RunId {
+        experiment: ExperimentId(spec.experiment),
+        number: spec.number,
+    };
+    check_command(spec)?;
+    let cpus = spec.resources.map_or(0.0, |resources| resources.cpus);
+    if !(0.0..=1e6).contains(&cpus) {
+        return Err(no(
+            format!("it asks for {cpus} CPUs"),
+            "give resources.cpus as a positive number",
+        ));
+    }
+    if spec.encoded() > nero_journal::PAYLOAD_BYTES_MAX * 3 {
+        return Err(no(
+            "its description is too large",
+            "put large texts into files",
+        ));
+    }
+    Ok((token, id))
+}
 
-    /// The run whose checkpoints are to be carried over, when it is here and
-    /// over. Only the agent knows whether it waits or is being cleaned.
-    pub(super) fn earlier(&self, spec: &RunSpec) -> Result<Option<RunToken>, No> {
-        const HINT: &str = "start it without --resume";
-        let Some(earlier) = &spec.resume else {
-            return Ok(None);
-        };
-        let id = RunId {
-            experiment: ExperimentId(earlier.experiment),
-            number: earlier.number,
-        };
-        let token = RunToken::from_slice(&earlier.token)
-            .ok_or_else(|| no(format!("run {id} is named without its token"), HINT))?;
-        let node = &spec.node;
-        let unread = |error: &io::Error| No {
-            later: passes(error),
-            ..no(format!("cannot read run {id}: {error}"), HINT).here()
-        };
-        match gone::read(&self.paths, id, token) {
-            Ok(Some(_)) => {
-                let why = format!("run {id} was cleaned: its files are not on {node} any more");
-                return Err(no(why, HINT).here());
-            }
-            Err(FrameError::Io(error)) if passes(&error) => return Err(unread(&error)),
-            Ok(None) | Err(_) => {}
+/// The run whose checkpoints are to be carried over, when it is here and
+/// over. Only the agent knows whether it waits or is being cleaned.
+pub(super) fn earlier(paths: &NodePaths, spec: &RunSpec) -> Result<Option<RunToken>, No> {
+    const HINT: &str = "start it without --resume";
+    let Some(earlier) = &spec.resume else {
+        return Ok(None);
+    };
+    let id = RunId {
+        experiment: ExperimentId(earlier.experiment),
+        number: earlier.number,
+    };
+    let token = RunToken::from_slice(&earlier.token)
+        .ok_or_else(|| no(format!("run {id} is named without its token"), HINT))?;
+    let node = &spec.node;
+    let unread = |error: &io::Error| No {
+        later: passes(error),
+        ..no(format!("cannot read run {id}: {error}"), HINT).here()
+    };
+    match gone::read(paths, id, token) {
+        Ok(Some(_)) => {
+            let why = format!("run {id} was cleaned: its files are not on {node} any more");
+            return Err(no(why, HINT).here());
         }
-        let run_dir = self.paths.run(id);
-        match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::SPEC)) {
-            Ok(found) if found.token == token.as_bytes() => {}
-            Err(FrameError::Io(error)) if passes(&error) => return Err(unread(&error)),
-            Ok(_) | Err(_) => {
-                return Err(no(format!("run {id} is not on {node}"), HINT).here());
-            }
-        }
-        let life = folders::life(&run_dir, token).map_err(|error| unread(&error))?;
-        if life.facts.ended() || life.never_began() {
-            return Ok(Some(token));
-        }
-        Err(still_live(id))
+        Err(FrameError::Io(error)) if passes(&error) => return Err(unread(&error)),
+        Ok(None) | Err(_) => {}
     }
+    let run_dir = paths.run(id);
+    match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::SPEC)) {
+        Ok(found) if found.token == token.as_bytes() => {}
+        Err(FrameError::Io(error)) if passes(&error) => return Err(unread(&error)),
+        Ok(_) | Err(_) => {
+            return Err(no(format!("run {id} is not on {node}"), HINT).here());
+        }
+    }
+    let life = folders::life(&run_dir, token).map_err(|error| unread(&error))?;
+    if life.facts.ended() || life.never_began() {
+        return Ok(Some(token));
+    }
+    Err(still_live(id))
 }
 
 /// Checks that all files of a tree are here.
@@ -138,8 +135,8 @@ impl Flaw {
     }
 }
 
-/// Checks that the run's data is here, and writes its paths into the spec.
-pub(super) fn find_data(spec: &mut RunSpec) -> Result<(), No> {
+/// Finds the run's data, and writes its paths into the spec.
+pub(super) fn find_data(spec: &mut RunSpec) -> Result<Lying, No> {
     let no_data = |error: &DataError| {
         let why = match std::error::Error::source(error) {
             Some(source) => format!("{error}: {source}"),
@@ -172,7 +169,7 @@ pub(super) fn find_data(spec: &mut RunSpec) -> Result<(), No> {
         })?;
     }
     data.settle(spec);
-    Ok(())
+    Ok(data)
 }
 
 /// The refusal when the run to go on from may still write.

@@ -10,7 +10,7 @@ use nero_model::{DeploymentId, RunId, RunToken};
 use nero_wire::v1::RunSpec;
 use nero_wire::v1::hand_over_reply::Refusal;
 
-use super::check::{Flaw, check_tree, find_data};
+use super::check::{Flaw, check, check_tree, earlier, find_data};
 use super::program::Programs;
 use super::{No, disk, no, recalled, unknown};
 use crate::core::capacity::{Capacity, Needs};
@@ -122,7 +122,7 @@ impl Placer {
         store: &Store,
         found: &mut Found,
     ) -> Result<Placed, No> {
-        let (token, id) = self.check(&spec)?;
+        let (token, id) = check(&spec, self.deployment)?;
         if self.was_cleaned(token, id)? {
             return Ok(Placed::known(token, id, spec.generation));
         }
@@ -159,7 +159,7 @@ impl Placer {
         self.capacity
             .could_ever(needs)
             .map_err(|never| no(never.to_string(), never.hint()).here())?;
-        let earlier = self.earlier(&spec)?;
+        let earlier = earlier(&self.paths, &spec)?;
         for hash in [&spec.tree, &spec.overlay] {
             if hash.is_empty() {
                 continue;
@@ -170,12 +170,12 @@ impl Placer {
                 .or_insert_with(|| check_tree(store, hash));
             checked.as_ref().map_err(Flaw::refusal)?;
         }
-        find_data(&mut spec)?;
+        let data = find_data(&mut spec)?;
         spec.boot_id = self.boot_id.to_vec();
         let run_dir = self.paths.run(id);
         if spec.movable {
             let programs = &mut found.programs;
-            programs.find(&spec, &self.base, id, &run_dir, store)?;
+            programs.find((&spec, &data), &self.base, id, &run_dir, store)?;
         }
         let fresh = self
             .make_folder(&run_dir, id, &spec, &mut found.experiment_made)

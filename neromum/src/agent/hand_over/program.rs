@@ -11,7 +11,7 @@ use super::No;
 use crate::staging::environment::{self, Base, Place};
 use crate::staging::program::{self, HEAD_BYTES};
 use crate::staging::store::Store;
-use crate::staging::{data::Lying, tree, work_folder};
+use crate::staging::{self, data::Lying, tree, work_folder};
 
 /// Cache of searches for programs.
 #[derive(Default)]
@@ -22,10 +22,10 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Checks that the program is here; the run's data was found before.
+    /// Checks that the program is here; `data` is where the run's data lies.
     pub(super) fn find(
         &mut self,
-        spec: &RunSpec,
+        (spec, data): (&RunSpec, &Lying),
         base: &Base,
         id: RunId,
         run_dir: &Path,
@@ -39,12 +39,8 @@ impl Programs {
             params: run_dir,
             resumed: false,
         };
-        let vars = environment::build(base, spec, &place);
         // A place that cannot be filled is reported at the start.
-        let filled = Lying::of(spec)
-            .and_then(|data| Ok((data.vars(vars)?, data.argv(&spec.argv)?)))
-            .ok();
-        let Some((vars, argv)) = filled else {
+        let Ok((vars, argv)) = staging::filled(base, spec, &place, data) else {
             return Ok(());
         };
         let typed = argv.first().map(String::as_bytes).unwrap_or_default();

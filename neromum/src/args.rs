@@ -42,7 +42,7 @@ Options:
   --over EPOCH      (serve) lead though the leader of this epoch may live
   --because TEXT    (serve) why it cannot be reached
   --task N          (job) the scheduler's index of the task (0)
-  --job ID          (job) the scheduler's id of the task, for people
+  --job ID          (job) the scheduler's id of the job, the same after a requeue
 ";
 
 /// Command to carry out.

@@ -148,6 +148,10 @@ async fn serve(
             let why = "the scheduler, or a later start, wanted its end before it began";
             return leave(&start, i32::from(HELD), why, &[]);
         }
+        Earlier::OtherJob(why) => {
+            tracing::info!(why, "nothing is started");
+            return leave(&start, i32::from(HELD), &why, &[]);
+        }
         Earlier::MayLive(why) => {
             tracing::error!(why, "nothing is started");
             crate::say(&why);

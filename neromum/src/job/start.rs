@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskLeft, TaskStart};
@@ -48,6 +48,8 @@ pub struct Start {
     files: Files,
     id: StartId,
     eye: Eye,
+    /// The scheduler's id of the task; empty when the command line gave none.
+    job: String,
     beat: Duration,
     /// Told by the thread of the beat.
     leave: Arc<Notify>,
@@ -60,6 +62,8 @@ pub enum Earlier {
     Over(HashMap<u32, String>),
     /// One of them may live, although it was asked to leave.
     MayLive(String),
+    /// One of them lives, and belongs to another job of the same submission.
+    OtherJob(String),
     /// This start has to leave before it knows.
     Untold,
 }
@@ -68,7 +72,11 @@ pub enum Earlier {
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     left: bool,
+    /// Whether it belongs to another job of the scheduler. A start after a requeue
+    /// has the same job.
+    other_job: bool,
     place: Place,
+    beat_at: Option<SystemTime>,
     beat_age: Option<Duration>,
     beat: Duration,
 }
@@ -131,6 +139,7 @@ impl Start {
             files: files.clone(),
             id,
             eye,
+            job: grant.job.clone(),
             beat: plan.beat,
             leave: Arc::new(Notify::new()),
         };
@@ -180,10 +189,15 @@ impl Start {
     /// Waits until every earlier start of the task is over; asks those that did
     /// not leave to do so.
     ///
+    /// A submission whose answer was lost may be at the scheduler twice. The job
+    /// that began first keeps the task: a start of the other one asks nobody to
+    /// leave while the first one is seen to live.
+    ///
     /// # Errors
     /// When the folder cannot be read.
     pub async fn wait_for_earlier(&self) -> Result<Earlier, StartError> {
         let deadline = Instant::now() + self.beat * PATIENCE_BEATS;
+        let mut first_beats = HashMap::new();
         loop {
             let (mut over, mut living) = (HashMap::new(), Vec::new());
             let starts = self.files.starts();
@@ -193,12 +207,20 @@ impl Start {
                     continue;
                 }
                 let seen = self.look_at(other);
-                if !seen.left {
+                let proof = proof(seen);
+                if proof.is_none() && seen.other_job {
+                    let first = *first_beats.entry(other.number).or_insert(seen.beat_at);
+                    if seen.place == Place::Here || seen.beat_at > first {
+                        return Ok(Earlier::OtherJob(format!(
+                            "the start {other} of another job of this submission does this task: nothing was started"
+                        )));
+                    }
+                } else if !seen.left {
                     let request = News::Leave(other);
                     let asked = self.files.note(request, false);
                     asked.map_err(at(&self.files.path(request)))?;
                 }
-                match proof(seen) {
+                match proof {
                     Some(why) => drop(over.insert(other.number, why)),
                     None => living.push(other.to_string()),
                 }
@@ -231,12 +253,16 @@ impl Start {
             Some(self.eye.place(&process, host, machine, &none))
         });
         let now = server_time(&self.files.starts());
-        let age = modified(&path).and_then(|then| Ok(since(then, now?)));
+        let beat_at = modified(&path);
+        let age = beat_at.as_ref().ok().zip(now.ok());
+        let job = record.as_ref().map_or("", |record| record.job.as_str());
         Seen {
             left: self.files.path(News::Left(other)).exists(),
+            other_job: !job.is_empty() && !self.job.is_empty() && job != self.job,
             place: place.unwrap_or(Place::Elsewhere),
             // On a full disk no age is known, so nothing is old.
-            beat_age: age.ok(),
+            beat_age: age.map(|(then, now)| since(*then, now)),
+            beat_at: beat_at.ok(),
             beat: match beat {
                 0 => BEAT.max(self.beat),
                 given => Duration::from_millis(given.into()),
@@ -280,7 +306,9 @@ mod tests {
             let beat_age = beats.map(|beats| beat * beats);
             proof(Seen {
                 left,
+                other_job: false,
                 place,
+                beat_at: None,
                 beat_age,
                 beat,
             })

@@ -339,10 +339,29 @@ async fn a_later_start_asks_a_living_one_to_leave_and_goes_on_after_it() {
 }
 
 #[tokio::test]
+async fn of_two_jobs_of_one_submission_the_first_keeps_the_task() {
+    let submission = Submission::new(&[UNTIL_GO]);
+    let first = submission.start(&["--cpus", "1", "--job", "7"]);
+    submission.written(0, 1, "ready").await;
+    let twin = submission.start(&["--cpus", "1", "--job", "8"]);
+    assert_eq!(twin.code().await, 75);
+    let left = submission.left(2);
+    assert!(left.why.contains("another job"), "{}", left.why);
+    assert!(!submission.has("task-0.1.leave"), "the first was not asked");
+    // The same job, started again, displaces its earlier start.
+    let requeued = submission.start(&["--cpus", "1", "--job", "7"]);
+    assert_eq!(first.code().await, 5, "it stopped its job");
+    submission.written(0, 2, "ready").await;
+    fs::write(submission.work(0, "../go"), "").unwrap();
+    assert_eq!(requeued.code().await, 0);
+}
+
+#[tokio::test]
 async fn a_start_elsewhere_that_may_live_holds_the_task_until_its_beat_stands_still() {
     let submission = Submission::new(&["exit 0"]);
     let path = submission.folder().join("starts/task-0.1");
     let elsewhere = TaskStart {
+        job: "7".to_owned(),
         submission: submission.id.to_vec(),
         start: 1,
         process: Some(Process {
@@ -364,13 +383,19 @@ async fn a_start_elsewhere_that_may_live_holds_the_task_until_its_beat_stands_st
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
+    let twin = submission.start(&["--cpus", "1", "--job", "8"]);
+    assert_eq!(twin.code().await, 75);
+    let left = submission.left(2);
+    assert!(left.why.contains("another job"), "{}", left.why);
+    assert!(!submission.has("task-0.1.leave"), "the first was not asked");
     assert_eq!(submission.complete().await, 75);
     assert!(submission.has("task-0.1.leave"), "it was asked to leave");
-    let left = submission.left(2);
+    let left = submission.left(3);
     assert!(left.why.contains("0.1"), "{}", left.why);
-    assert!(!submission.has("run-1.1.1.by-0.2"));
+    assert!(!submission.has("run-1.1.1.by-0.3"));
     beating.abort();
-    assert_eq!(submission.complete().await, 0, "three beats later");
+    let late = submission.start(&["--cpus", "1", "--job", "9"]);
+    assert_eq!(late.code().await, 0, "three beats later");
 }
 
 #[tokio::test]

@@ -56,6 +56,7 @@ const DECIDING: &[&str] = &[
     "neromum/warden/src",
     "nerokid/src/core",
     "nerokid/shim/src/core.rs",
+    "proto/metrics/src",
 ];
 
 /// What a deciding module must not name.

@@ -9,12 +9,12 @@
 use nero_journal::v1::{LogPosition, LogTruncated, MetricsFolded};
 
 use super::batch::Batch;
-use super::finder::Finder;
 use super::fold::{Fold, WINDOW_MS};
-use super::lines::Lines;
 use super::log::Log;
 use super::record::Record;
 use super::series::{AllSeries, LineEnd, SeriesId};
+use nero_metrics::finder::Finder;
+use nero_metrics::lines::Lines;
 
 /// Points of names above the limit between two notices about them.
 const REFUSED_NOTICE_STEP: u64 = 1_000_000;

@@ -12,7 +12,6 @@ use nero_wire::v1::RunSpec;
 use super::{Watch, WatchError, Watched, now};
 use crate::alarm::Alarm;
 use crate::core::facts::{Facts, Moment, Param};
-use crate::core::finder::Finder;
 use crate::core::history::History;
 use crate::core::intake::{Begin, Intake};
 use crate::core::log::Log;
@@ -27,6 +26,7 @@ use crate::sample::{Procfs, Sampler};
 use crate::tail::Tail;
 use crate::wake::Waker;
 use crate::{host, segments};
+use nero_metrics::finder::Finder;
 
 /// Bytes read from a log at once.
 pub(super) const BLOCK_BYTES: usize = 64 * 1024;

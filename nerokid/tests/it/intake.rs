@@ -2,7 +2,7 @@
 //! watcher goes on exactly where the records end, and too much is folded.
 
 use nero_journal::v1::Metrics;
-use nerokid::core::finder::Finder;
+use nero_metrics::finder::Finder;
 use nerokid::core::fold::WINDOW_MS;
 use nerokid::core::history::History;
 use nerokid::core::intake::{Begin, Intake, Position};

@@ -7,7 +7,6 @@
 )]
 
 mod end;
-mod finding;
 mod intake;
 mod line;
 mod rig;

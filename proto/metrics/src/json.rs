@@ -3,8 +3,8 @@
 //! text, truth values and lists are skipped. `NaN` and `Infinity`, which
 //! Python writes, are read. A key that comes twice gives two pairs.
 
-use super::found::{Found, NAME_BYTES_MAX};
-use super::number;
+use crate::found::{Found, NAME_BYTES_MAX};
+use crate::number;
 
 /// Limit of nesting; a deeper object is no metric.
 const DEPTH_MAX: usize = 32;

@@ -1,8 +1,8 @@
 //! Finds the numbers of a line: by the spec's patterns, as JSON, or as text.
 
-use super::found::Found;
-use super::pattern::{Pattern, PatternError};
-use super::{json, pairs, step};
+use crate::found::Found;
+use crate::pattern::{Pattern, PatternError};
+use crate::{json, pairs, step};
 
 /// Finds numbers; keeps its buffers from line to line.
 #[derive(Debug, Default)]

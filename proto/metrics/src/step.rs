@@ -7,8 +7,8 @@
 //! of them has no step, and the series counts. Only the line itself counts: a
 //! heading does not reach to later lines.
 
-use super::found::Found;
-use super::number;
+use crate::found::Found;
+use crate::number;
 
 /// The rank of a name that gives the step, 0 for the best.
 pub fn rank(name: &[u8]) -> Option<u8> {

@@ -17,9 +17,9 @@
 //! number that touches its colon behind an unquoted name other than a step's.
 //! `Namespace(lr=0.1)` and `total 48` do give pairs.
 
-use super::found::Found;
-use super::number::{self, Number};
-use super::step;
+use crate::found::Found;
+use crate::number::{self, Number};
+use crate::step;
 
 /// Limit of words in a name; more words are a sentence.
 pub const WORDS_MAX: usize = 5;

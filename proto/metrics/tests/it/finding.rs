@@ -1,6 +1,6 @@
 //! Which numbers a line gives, and which it does not.
 
-use nerokid::core::finder::Finder;
+use nero_metrics::finder::Finder;
 use proptest::prelude::*;
 
 /// Names and values of a line, and its step, as one text.
@@ -10,7 +10,7 @@ fn found(line: &str) -> String {
     show(finder.find(line.as_bytes()))
 }
 
-fn show(found: &nerokid::core::found::Found) -> String {
+fn show(found: &nero_metrics::found::Found) -> String {
     let pairs: Vec<String> = found
         .pairs()
         .map(|(name, value)| format!("{name}={value}"))

@@ -7,8 +7,8 @@
 
 use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
 
-use super::found::Found;
-use super::number;
+use crate::found::Found;
+use crate::number;
 
 /// Memory for one compiled pattern; larger ones are refused.
 const PATTERN_BYTES_MAX: usize = 256 * 1024;

@@ -1,0 +1,13 @@
+//! From what a job prints to metrics: lines, and the names, numbers and steps in
+//! them. The watcher beside a job and `neroman` read by the same code, so that what
+//! the one shows beforehand is what the other finds. No clock and no file.
+
+pub mod finder;
+pub mod found;
+pub mod lines;
+pub mod pattern;
+
+mod json;
+mod number;
+mod pairs;
+mod step;

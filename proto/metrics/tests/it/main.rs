@@ -1,0 +1,3 @@
+//! What printed lines give, from outside of the crate.
+
+mod finding;

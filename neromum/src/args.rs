@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nero_model::{DeploymentId, MIN_FREE_BYTES};
+use nero_warden::Settings;
 
 use crate::config;
 use crate::lease::Terms;
@@ -38,6 +39,9 @@ Options:
   --shared WORD     several hosts share the root: yes, no, or auto: by its file
                     system (auto)
   --listen WHERE    for hosts that share the root: auto, never, or an address
+  --warden NAME     the node's scheduler: none, slurm, oge (none)
+  --max-queued N    jobs of this user in its queue at most
+  --max-running N   tasks of an array that run at once at most
   --beat S          renew the lease of a shared root every so many seconds (15)
   --over EPOCH      (serve) lead though the leader of this epoch may live
   --because TEXT    (serve) why it cannot be reached
@@ -87,6 +91,8 @@ pub struct Options {
     pub mark: Option<String>,
     /// How to lead where several hosts share the root.
     pub terms: Terms,
+    /// Its scheduler.
+    pub warden: Settings,
 }
 
 impl Options {
@@ -113,6 +119,7 @@ impl Options {
         if let Some(memory) = self.memory {
             give("--memory", memory.to_string().into());
         }
+        args.extend(self.warden.words().into_iter().map(OsString::from));
         args
     }
 }
@@ -191,6 +198,7 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
     let mut own_session = false;
     let mut mark = None;
     let mut terms = Terms::default();
+    let mut warden = Settings::default();
     while let Some(option) = args.next() {
         let option = option.to_string_lossy().into_owned();
         if option == "--own-session" {
@@ -212,6 +220,9 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
             "--beat" => {
                 terms.beat = Duration::from_secs_f64(number(text, "--beat", beat)?);
             }
+            "--warden" => taken(&mut warden, text, "--warden")?,
+            "--max-queued" => taken(&mut warden, text, "--max-queued")?,
+            "--max-running" => taken(&mut warden, text, "--max-running")?,
             "--over" => terms.over = Some(number(text, "--over", whole)?),
             "--because" => terms.because = text.unwrap_or_default().to_owned(),
             "--leave-after" => {
@@ -232,6 +243,7 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
         own_session,
         mark,
         terms,
+        warden,
     })
 }
 
@@ -313,6 +325,15 @@ fn one_of<T: std::str::FromStr>(
 ) -> Result<T, ArgsError> {
     text.and_then(|text| text.parse().ok())
         .ok_or(ArgsError::Value { option, needs })
+}
+
+/// Reads an option about the scheduler.
+fn taken(warden: &mut Settings, text: Option<&str>, option: &'static str) -> Result<(), ArgsError> {
+    let read = warden.take(option, text.unwrap_or_default());
+    read.ok_or(ArgsError::Value {
+        option,
+        needs: "the word that neroman gives it",
+    })
 }
 
 fn number<T>(
@@ -401,7 +422,8 @@ mod tests {
         let id = DeploymentId::random();
         let line = format!("serve --root /r --deployment {id} --node local --cpus 2.5");
         let shared = "--shared yes --listen 10.0.0.7 --beat 0.5 --over 3 --because no-route";
-        let line = format!("{line} {shared}");
+        let warden = "--warden slurm --max-queued 100 --max-running 7";
+        let line = format!("{line} {shared} {warden}");
         let Command::Serve(options) = read(&line).unwrap() else {
             panic!("not read as serve");
         };
@@ -413,7 +435,10 @@ mod tests {
             own_session: true,
             ..options
         };
+        assert_eq!(expected.warden.max_queued, Some(100));
         assert_eq!(again, Ok(Command::Serve(expected)));
+        let error = read(&format!("{line} --warden pbs")).unwrap_err();
+        assert!(error.to_string().contains("--warden"));
         assert_eq!(read("--version"), Ok(Command::Version));
         assert_eq!(read(""), Err(ArgsError::Command));
         let error = read("serve --root relative").unwrap_err();

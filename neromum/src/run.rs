@@ -229,7 +229,13 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         orders.store,
         Greeting {
             build: programs.build,
-            gives: hello::gives(options.cpus, options.memory, options.min_free),
+            gives: hello::gives(
+                options.cpus,
+                options.memory,
+                options.min_free,
+                &options.warden.words(),
+            ),
+            warden: options.warden.clone(),
         },
         options.memory,
         held.clone(),

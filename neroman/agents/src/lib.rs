@@ -61,13 +61,15 @@ pub struct AgentOptions {
     pub shared: Option<bool>,
     /// neromum takes no connections from those other hosts.
     pub listen_never: bool,
+    /// Words of its scheduler; none without one.
+    pub warden: Vec<String>,
 }
 
 impl AgentOptions {
     /// The share that a neromum with these options reports.
     fn gives(&self) -> String {
         let min_free = self.min_free_bytes.unwrap_or(nero_model::MIN_FREE_BYTES);
-        nero_wire::hello::gives(self.cpus, self.memory_bytes, min_free)
+        nero_wire::hello::gives(self.cpus, self.memory_bytes, min_free, &self.warden)
     }
 
     /// As words of neromum's command line.
@@ -87,6 +89,7 @@ impl AgentOptions {
             .into_iter()
             .filter_map(|(option, value)| Some([option.to_owned(), value?]))
             .flatten()
+            .chain(self.warden.iter().cloned())
             .collect()
     }
 }

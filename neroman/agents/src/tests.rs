@@ -200,6 +200,10 @@ mod greeter {
             nothing()
         }
 
+        async fn script(&self, _: Request<ScriptRequest>) -> Answer<ScriptReply> {
+            nothing()
+        }
+
         async fn stop(&self, _: Request<StopRequest>) -> Answer<StopReply> {
             nothing()
         }

@@ -91,6 +91,7 @@ pub(crate) fn options(node: &nero_config::Node) -> AgentOptions {
         min_free_bytes: node.min_free_bytes,
         shared: node.shared,
         listen_never: node.listen == nero_config::Listen::Never,
+        warden: Vec::new(),
     }
 }
 

@@ -46,6 +46,7 @@ pub fn describe(inner: &Inner, busy: Busy, gpus: Vec<Gpu>) -> NodeDescription {
         arch: std::env::consts::ARCH.to_owned(),
         kernel: kernel(),
         libc: libc().to_owned(),
+        site: None,
     }
 }
 

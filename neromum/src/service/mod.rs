@@ -13,6 +13,7 @@ mod logs;
 mod mum;
 mod owner;
 mod room;
+mod script;
 mod watchers;
 
 use std::future::Future;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_model::{DeploymentId, MESSAGE_BYTES_MAX, RunId, RunToken};
+use nero_warden::Settings;
 use nero_wire::hello::HelloError;
 use nero_wire::listen::OwnerOnly;
 use nero_wire::v1::kids_server::KidsServer;
@@ -52,6 +54,7 @@ struct Inner {
     build: String,
     /// The share of the node given to runs, as greetings report it.
     gives: String,
+    warden: Settings,
     deployment: DeploymentId,
     memory_bytes: Option<u64>,
     cpus: f64,
@@ -75,6 +78,8 @@ pub struct Greeting {
     pub build: String,
     /// The share of the node that it gives to runs.
     pub gives: String,
+    /// The node's scheduler.
+    pub warden: Settings,
 }
 
 impl Service {
@@ -98,6 +103,7 @@ impl Service {
             placer,
             build: greeting.build,
             gives: greeting.gives,
+            warden: greeting.warden,
             memory_bytes,
             gpus: gpus::Gpus::default(),
             threads: Arc::new(Semaphore::new(FILE_WORK_MAX)),

@@ -10,7 +10,8 @@ use nero_wire::v1::{
     DiskUsageReply, DiskUsageRequest, ExamineReply, ExamineRequest, FilePart, FollowEvent,
     FollowRequest, HandOverReply, HandOverRequest, Hello, ListFilesReply, ListFilesRequest,
     LogPart, NodeDescription, PutBlobsReply, ReadFileRequest, ReadFilesRequest, ReadLogRequest,
-    Role, RunFolder, RunsRequest, SetRulesReply, SetRulesRequest, StopReply, StopRequest,
+    Role, RunFolder, RunsRequest, ScriptReply, ScriptRequest, SetRulesReply, SetRulesRequest,
+    StopReply, StopRequest,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -273,6 +274,15 @@ impl Mum for Service {
         };
         let findings = crate::examine::examine(subject).await;
         Ok(Response::new(ExamineReply { findings }))
+    }
+
+    async fn script(
+        &self,
+        request: Request<ScriptRequest>,
+    ) -> Result<Response<ScriptReply>, Status> {
+        self.greeted(&request)?;
+        let reply = super::script::script(&self.inner, &request.into_inner());
+        Ok(Response::new(reply))
     }
 
     async fn disk_usage(

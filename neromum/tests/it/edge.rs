@@ -39,10 +39,10 @@ async fn no_client_is_answered_before_a_fitting_hello() {
     let theirs = client.greet(ours).await.unwrap().into_inner();
     assert!(theirs.capabilities.contains(&hello::RECALL.to_owned()));
     let min_free = nero_model::MIN_FREE_BYTES;
-    let same = hello::gives(Some(2.0), None, min_free);
+    let same = hello::gives(Some(2.0), None, min_free, &[]);
     assert!(!hello::gives_otherwise(&theirs, &same), "{theirs:?}");
     for other in [Some(1.0), None] {
-        let other = hello::gives(other, None, min_free);
+        let other = hello::gives(other, None, min_free, &[]);
         assert!(hello::gives_otherwise(&theirs, &other), "{theirs:?}");
     }
     let described = client

@@ -58,6 +58,42 @@ pub struct Resources {
     #[prost(uint64, tag = "3")]
     pub time_ms: u64,
 }
+/// What a run asks of its node's scheduler beside Resources; the node's own defaults
+/// are filled in. Names hold letters, digits and _ . + - @ only.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SchedulerRequest {
+    /// of the whole run
+    #[prost(uint32, tag = "1")]
+    pub gpus: u32,
+    #[prost(string, tag = "2")]
+    pub gpu_type: ::prost::alloc::string::String,
+    /// hosts; 0 means 1
+    #[prost(uint32, tag = "3")]
+    pub nodes: u32,
+    /// no other job on its hosts
+    #[prost(bool, tag = "4")]
+    pub exclusive: bool,
+    #[prost(string, tag = "5")]
+    pub partition: ::prost::alloc::string::String,
+    /// project (Grid Engine)
+    #[prost(string, tag = "6")]
+    pub account: ::prost::alloc::string::String,
+    #[prost(string, tag = "7")]
+    pub qos: ::prost::alloc::string::String,
+    /// features of the host: `ib&avx2`
+    #[prost(string, tag = "8")]
+    pub constraint: ::prost::alloc::string::String,
+    #[prost(string, tag = "9")]
+    pub queue: ::prost::alloc::string::String,
+    #[prost(string, tag = "10")]
+    pub parallel_env: ::prost::alloc::string::String,
+    /// The person's own options of the scheduler, each one word: `--reservation=r`.
+    #[prost(string, repeated, tag = "11")]
+    pub options: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Lines of the shell before our program: the node's, then the experiment's.
+    #[prost(string, repeated, tag = "12")]
+    pub setup: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EnvVar {
     #[prost(string, tag = "1")]
@@ -237,6 +273,9 @@ pub struct RunSpec {
     /// come home, and of each log; 0: nothing but the end of each log.
     #[prost(uint64, tag = "28")]
     pub results_max_bytes: u64,
+    /// For a node with a scheduler; a bare node leaves it alone.
+    #[prost(message, optional, tag = "29")]
+    pub scheduler: ::core::option::Option<SchedulerRequest>,
 }
 /// A place on a node, named by the experiment.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -314,6 +353,42 @@ impl Role {
         }
     }
 }
+/// The scheduler of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Warden {
+    /// none: neromum itself starts runs
+    Unspecified = 0,
+    Slurm = 1,
+    /// Grid Engine
+    Oge = 2,
+    /// commands of the configuration
+    Generic = 3,
+}
+impl Warden {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "WARDEN_UNSPECIFIED",
+            Self::Slurm => "WARDEN_SLURM",
+            Self::Oge => "WARDEN_OGE",
+            Self::Generic => "WARDEN_GENERIC",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "WARDEN_UNSPECIFIED" => Some(Self::Unspecified),
+            "WARDEN_SLURM" => Some(Self::Slurm),
+            "WARDEN_OGE" => Some(Self::Oge),
+            "WARDEN_GENERIC" => Some(Self::Generic),
+            _ => None,
+        }
+    }
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DescribeRequest {}
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -372,6 +447,65 @@ pub struct NodeDescription {
     /// files of the node, not of a run
     #[prost(message, repeated, tag = "23")]
     pub unreadable: ::prost::alloc::vec::Vec<Unreadable>,
+    /// the cluster that the scheduler guards; absent: no scheduler
+    #[prost(message, optional, tag = "41")]
+    pub site: ::core::option::Option<Site>,
+}
+/// A cluster as its scheduler describes it. 0 and empty: not limited, or not told.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Site {
+    #[prost(enumeration = "Warden", tag = "1")]
+    pub warden: i32,
+    /// "SLURM"
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub version: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub cluster: ::prost::alloc::string::String,
+    /// queues, of Grid Engine
+    #[prost(message, repeated, tag = "5")]
+    pub partitions: ::prost::alloc::vec::Vec<Partition>,
+    /// parallel environments, of Grid Engine
+    #[prost(string, repeated, tag = "6")]
+    pub environments: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// why it is not known; then all of the above but warden and name may be missing
+    #[prost(string, tag = "7")]
+    pub problem: ::prost::alloc::string::String,
+    /// commands of the scheduler executed since neromum began
+    #[prost(uint64, tag = "8")]
+    pub asked: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Partition {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    pub is_default: bool,
+    /// starts jobs now
+    #[prost(bool, tag = "3")]
+    pub is_open: bool,
+    #[prost(uint64, tag = "4")]
+    pub time_max_s: u64,
+    #[prost(uint64, tag = "5")]
+    pub hosts: u64,
+    /// most of one host
+    #[prost(uint64, tag = "6")]
+    pub cpus: u64,
+    /// most of one host
+    #[prost(uint64, tag = "7")]
+    pub memory_bytes: u64,
+    /// of one host
+    #[prost(message, repeated, tag = "8")]
+    pub gpus: ::prost::alloc::vec::Vec<GpuKind>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GpuKind {
+    /// empty: the site has no types
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub count: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Gpu {
@@ -1129,6 +1263,25 @@ pub struct StopRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StopReply {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ScriptRequest {
+    #[prost(message, optional, tag = "1")]
+    pub run: ::core::option::Option<RunSpec>,
+    /// of the array; 0: a plain job
+    #[prost(uint32, tag = "2")]
+    pub tasks: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ScriptReply {
+    #[prost(string, tag = "1")]
+    pub script: ::prost::alloc::string::String,
+    /// that the script is the standard input of
+    #[prost(string, tag = "2")]
+    pub command: ::prost::alloc::string::String,
+    /// why there is none
+    #[prost(string, tag = "3")]
+    pub problem: ::prost::alloc::string::String,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatcherMessage {
     #[prost(oneof = "watcher_message::Message", tags = "1, 2, 3")]
@@ -1650,6 +1803,25 @@ pub mod mum_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "Stop"));
             self.inner.unary(req, path, codec).await
         }
+        /// The batch script that runs with this spec are submitted with.
+        pub async fn script(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ScriptRequest>,
+        ) -> std::result::Result<tonic::Response<super::ScriptReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/Script");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "Script"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1772,6 +1944,11 @@ pub mod mum_server {
             &self,
             request: tonic::Request<super::StopRequest>,
         ) -> std::result::Result<tonic::Response<super::StopReply>, tonic::Status>;
+        /// The batch script that runs with this spec are submitted with.
+        async fn script(
+            &self,
+            request: tonic::Request<super::ScriptRequest>,
+        ) -> std::result::Result<tonic::Response<super::ScriptReply>, tonic::Status>;
     }
     #[derive(Debug)]
     pub struct MumServer<T> {
@@ -2580,6 +2757,49 @@ pub mod mum_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = StopSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Mum/Script" => {
+                    #[allow(non_camel_case_types)]
+                    struct ScriptSvc<T: Mum>(pub Arc<T>);
+                    impl<T: Mum> tonic::server::UnaryService<super::ScriptRequest>
+                    for ScriptSvc<T> {
+                        type Response = super::ScriptReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ScriptRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Mum>::script(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ScriptSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -379,6 +379,13 @@ impl Mum for Service {
         Err(Status::not_found(format!("{path} is read with others")))
     }
 
+    async fn script(
+        &self,
+        _: Request<v1::ScriptRequest>,
+    ) -> Result<Response<v1::ScriptReply>, Status> {
+        Err(Status::unimplemented("the fake has no scheduler"))
+    }
+
     async fn stop(&self, _: Request<v1::StopRequest>) -> Result<Response<v1::StopReply>, Status> {
         Ok(Response::new(v1::StopReply {}))
     }

@@ -1,0 +1,44 @@
+//! The batch script of a run, to be looked at before anything is started.
+
+use nero_model::safe::Safe;
+use nero_wire::v1::{RunSpec, ScriptReply, ScriptRequest};
+
+use super::Inner;
+use crate::warden::asked::{Asked, example};
+
+pub(super) fn script(inner: &Inner, request: &ScriptRequest) -> ScriptReply {
+    match written(inner, request) {
+        Ok((script, command)) => ScriptReply {
+            script,
+            command,
+            problem: String::new(),
+        },
+        Err(problem) => ScriptReply {
+            problem,
+            ..ScriptReply::default()
+        },
+    }
+}
+
+/// The script, and the command whose standard input it is.
+fn written(inner: &Inner, request: &ScriptRequest) -> Result<(String, String), String> {
+    let warden = inner.warden.warden();
+    let warden = warden.ok_or("it has no scheduler: runs are started there without a script")?;
+    let none = RunSpec::default();
+    let spec = request.run.as_ref().unwrap_or(&none);
+    let asked = Asked::of(spec, &*warden).map_err(|error| error.to_string())?;
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let name = example();
+    let folder = inner.placer.paths.mum().join("submissions").join(name.id());
+    let tasks = Some(request.tasks).filter(|tasks| *tasks > 0);
+    let mut order = asked.order(name, tasks, &program, &folder);
+    order.at_once = inner.warden.max_running.filter(|_| tasks.is_some());
+    let script = warden.script(&order).map_err(|error| error.to_string())?;
+    let call = warden.submit_call(&order, &script);
+    let mut command = call.program.to_owned();
+    for word in &call.words {
+        command.push(' ');
+        command.push_str(&Safe::line(word.as_ref()).to_string());
+    }
+    Ok((script, command))
+}

@@ -1,0 +1,196 @@
+//! What a run asks of its scheduler: read from its spec, checked, and in the
+//! scheduler's own terms.
+
+use std::path::PathBuf;
+
+use nero_warden::{Fields, Job, JobName, Order, OrderError, Resources, Warden, Word};
+use nero_wire::v1::{RunSpec, SchedulerRequest};
+
+use crate::config;
+
+/// What a run asks of its scheduler. Runs that ask the same may share a submission.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// What its task is given.
+    pub resources: Resources,
+    /// Where it goes, and for whom it counts.
+    pub fields: Fields,
+    /// Lines of the person's shell.
+    pub setup: Vec<String>,
+}
+
+/// Reason why a run cannot be submitted with what its spec asks. Nothing was asked
+/// of the scheduler.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// A name with characters that no command may contain.
+    #[error("`{field}: {}` is no name of a scheduler: {why}", nero_model::safe::Safe::line(.text))]
+    Name {
+        /// The field.
+        field: &'static str,
+        /// The name.
+        text: String,
+        /// What a name is.
+        why: nero_warden::word::NotAWord,
+    },
+    /// Several hosts.
+    #[error("`nodes: {0}`: runs over several hosts are not built yet")]
+    Hosts(u32),
+    /// The scheduler has no such thing, or an option is refused.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+}
+
+/// Time that the scheduler gives a run beyond its own limit and its grace: our limit
+/// ends it, with exact records, and the scheduler's is never reached.
+const MARGIN_S: u64 = 60;
+
+impl Asked {
+    /// Reads the spec of a run, and has the scheduler's rules check it.
+    ///
+    /// # Errors
+    /// The first field that cannot be honoured.
+    pub fn of(spec: &RunSpec, warden: &dyn Warden) -> Result<Self, AskError> {
+        let none = SchedulerRequest::default();
+        let asks = spec.scheduler.as_ref().unwrap_or(&none);
+        if asks.nodes > 1 {
+            return Err(AskError::Hosts(asks.nodes));
+        }
+        let given = spec.resources.unwrap_or_default();
+        let grace_ms = match spec.monitor.as_ref().map_or(0, |monitor| monitor.grace_ms) {
+            0 => u64::from(config::GRACE_MS),
+            given => given,
+        };
+        let time_s = |time_ms: u64| (time_ms + grace_ms).div_ceil(1000) + MARGIN_S;
+        let asked = Self {
+            resources: Resources {
+                cpus: given.cpus.clamp(1.0, f64::from(u32::MAX)).ceil() as u32,
+                memory_bytes: Some(given.memory_bytes).filter(|bytes| *bytes > 0),
+                time_s: Some(given.time_ms).filter(|ms| *ms > 0).map(time_s),
+                gpus: asks.gpus,
+                gpu_type: name("gpu_type", &asks.gpu_type)?,
+                exclusive: asks.exclusive,
+            },
+            fields: Fields {
+                partition: name("partition", &asks.partition)?,
+                account: name("account", &asks.account)?,
+                qos: name("qos", &asks.qos)?,
+                constraint: Some(asks.constraint.clone()).filter(|text| !text.is_empty()),
+                queue: name("queue", &asks.queue)?,
+                parallel_env: name("parallel_env", &asks.parallel_env)?,
+                options: asks.options.clone(),
+            },
+            setup: asks.setup.clone(),
+        };
+        warden.script(&asked.order(example(), None, &PathBuf::from("/"), &PathBuf::from("/")))?;
+        Ok(asked)
+    }
+
+    /// The submission of such runs.
+    pub fn order(
+        &self,
+        name: JobName,
+        tasks: Option<u32>,
+        program: &std::path::Path,
+        folder: &std::path::Path,
+    ) -> Order {
+        Order {
+            name,
+            tasks,
+            at_once: None,
+            resources: self.resources.clone(),
+            fields: self.fields.clone(),
+            setup: self.setup.clone(),
+            job: Job {
+                program: program.to_path_buf(),
+                folder: folder.to_path_buf(),
+            },
+        }
+    }
+}
+
+/// The name of a submission that is shown and never made.
+pub fn example() -> JobName {
+    JobName::of(&"x".repeat(26)).expect("26 letters")
+}
+
+fn name(field: &'static str, text: &str) -> Result<Option<Word>, AskError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let word = Word::new(text).map_err(|why| AskError::Name {
+        field,
+        text: text.to_owned(),
+        why,
+    });
+    word.map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nero_warden::oge::Oge;
+    use nero_warden::slurm::Slurm;
+    use nero_wire::v1;
+
+    fn spec(scheduler: SchedulerRequest) -> RunSpec {
+        RunSpec {
+            resources: Some(v1::Resources {
+                cpus: 1.5,
+                memory_bytes: 1 << 30,
+                time_ms: 3_600_000,
+            }),
+            scheduler: Some(scheduler),
+            ..RunSpec::default()
+        }
+    }
+
+    #[test]
+    fn a_run_asks_for_whole_cpus_and_for_more_time_than_its_own_limit() {
+        let asked = Asked::of(&spec(SchedulerRequest::default()), &Slurm::default()).unwrap();
+        assert_eq!(asked.resources.cpus, 2);
+        assert_eq!(asked.resources.memory_bytes, Some(1 << 30));
+        let limit = u64::from(config::GRACE_MS) / 1000 + MARGIN_S + 3600;
+        assert_eq!(asked.resources.time_s, Some(limit));
+        let bare = Asked::of(&RunSpec::default(), &Slurm::default()).unwrap();
+        assert_eq!(bare.resources.time_s, None);
+        assert_eq!(bare.resources.cpus, 1);
+    }
+
+    #[test]
+    fn names_that_a_shell_would_read_otherwise_are_refused_with_their_field() {
+        for text in ["a;b", "a\nb", "$(id)", "-p", "a b", "a'"] {
+            let request = SchedulerRequest {
+                partition: text.to_owned(),
+                ..SchedulerRequest::default()
+            };
+            let refused = Asked::of(&spec(request), &Slurm::default()).unwrap_err();
+            let text = refused.to_string();
+            assert!(text.starts_with("`partition: "), "{text}");
+            assert!(!text.contains('\n'), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_scheduler_does_not_have_is_refused() {
+        let of = |request: SchedulerRequest, warden: &dyn Warden| {
+            Asked::of(&spec(request), warden).unwrap_err().to_string()
+        };
+        let hosts = SchedulerRequest {
+            nodes: 2,
+            ..SchedulerRequest::default()
+        };
+        assert!(of(hosts, &Slurm::default()).contains("several hosts"));
+        let partition = SchedulerRequest {
+            partition: "gpu".to_owned(),
+            parallel_env: "smp".to_owned(),
+            ..SchedulerRequest::default()
+        };
+        assert!(of(partition, &Oge).contains("a field of SLURM"));
+        let option = SchedulerRequest {
+            options: vec!["--array=1-9".to_owned()],
+            ..SchedulerRequest::default()
+        };
+        assert!(of(option, &Slurm::default()).contains("is set by Neronet"));
+    }
+}

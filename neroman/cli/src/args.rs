@@ -5,26 +5,20 @@ mod config;
 mod files;
 mod node;
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
-use clap::builder::Resettable;
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::fault::Fault;
-use crate::mistakes;
-use crate::steps::Step;
-
+pub use complete::fitting;
 #[cfg(test)]
 pub use complete::keys as config_keys;
-pub use complete::{answer as complete, script as completions};
 pub use config::Config;
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
 pub use node::{Node, NodeAdd, Warden, YesNo};
 
 use complete::{
-    config_key, config_value, help_word, node_name, node_or_run, picked, picked_or_path,
-    picked_or_removed, status_word, target_name,
+    config_key, config_value, node_name, node_or_run, picked, picked_or_path, picked_or_removed,
+    status_word, target_name,
 };
 
 /// One step, read.
@@ -36,9 +30,10 @@ use complete::{
     color = clap::ColorChoice::Never,
     about = "Runs, watches and steers computational experiments"
 )]
-struct Line {
+pub struct Line {
+    /// The verb.
     #[command(subcommand)]
-    verb: Verb,
+    pub verb: Verb,
 }
 
 /// A verb with its options and operands. clap learns the options of a verb when
@@ -155,7 +150,6 @@ pub enum Verb {
     #[command(after_help = "Examples:\n  neroman help start\n  neroman help selectors")]
     Help {
         /// A verb or a topic
-        #[arg(add = help_word())]
         topic: Option<String>,
     },
     /// The version of this program
@@ -473,179 +467,6 @@ pub enum Shell {
     Zsh,
     /// fish
     Fish,
-}
-
-/// A verb as it was typed.
-#[derive(Debug)]
-pub struct Typed {
-    /// The verb with its options and operands.
-    pub verb: Verb,
-    /// Whether `--json` was given.
-    pub json: bool,
-    /// The words that select experiments or runs.
-    pub picked: Vec<String>,
-}
-
-/// A step that was read.
-#[derive(Debug)]
-pub enum Read {
-    /// A verb to do.
-    Do(Box<Typed>),
-    /// Help to print.
-    Help(String),
-}
-
-/// Reads a step's words.
-///
-/// # Errors
-/// Words that the verb does not take.
-pub fn read(step: &Step) -> Result<Read, Fault> {
-    let words = ["neroman", step.verb]
-        .into_iter()
-        .map(str::to_owned)
-        .chain(step.words.iter().cloned());
-    let typed = line_of(step.verb).try_get_matches_from(words);
-    match typed.and_then(|matches| typed_of(&matches)) {
-        Ok(typed) => Ok(Read::Do(Box::new(typed))),
-        Err(error) if error.kind() == clap::error::ErrorKind::DisplayHelp => {
-            Ok(Read::Help(error.render().to_string()))
-        }
-        Err(error) => Err(mistakes::fault(step, &error)),
-    }
-}
-
-/// The verbs, one of them with its options.
-fn line_of(verb: &str) -> clap::Command {
-    let line = command().clone();
-    match line.find_subcommand(verb) {
-        Some(found) if !found.has_subcommands() => line.mut_subcommand(verb, with_options),
-        Some(_) | None => line,
-    }
-}
-
-/// The verbs, each with its options.
-pub fn all_with_options() -> clap::Command {
-    command()
-        .clone()
-        .mut_subcommands(|verb| match verb.has_subcommands() {
-            true => verb,
-            false => with_options(verb),
-        })
-}
-
-/// A verb that has learned its options. It keeps its text: clap would give it that
-/// of the type of its options.
-fn with_options(mut verb: clap::Command) -> clap::Command {
-    let (about, long) = (verb.get_about().cloned(), verb.get_long_about().cloned());
-    verb.build();
-    verb.about(Resettable::from(about))
-        .long_about(Resettable::from(long))
-}
-
-/// Reads what verbs have in common by the names of their options.
-fn typed_of(matches: &clap::ArgMatches) -> Result<Typed, clap::Error> {
-    let mut verb = matches;
-    while let Some((_, part)) = verb.subcommand() {
-        verb = part;
-    }
-    let json = verb.try_get_one::<bool>("json").ok().flatten();
-    let picked = verb.try_get_many::<String>("picked").ok().flatten();
-    Ok(Typed {
-        json: json.is_some_and(|json| *json),
-        picked: picked.into_iter().flatten().cloned().collect(),
-        verb: Line::from_arg_matches(matches)?.verb,
-    })
-}
-
-/// The verbs that `help` lists, with one line each.
-pub fn listed() -> Vec<(String, String)> {
-    command()
-        .get_subcommands()
-        .filter(|verb| !["help", "version"].contains(&verb.get_name()))
-        .map(|verb| {
-            let about = verb.get_about().map(ToString::to_string);
-            (verb.get_name().to_owned(), about.unwrap_or_default())
-        })
-        .collect()
-}
-
-/// The verbs as clap knows them, without their options; see [`whole`].
-pub fn command() -> &'static clap::Command {
-    static COMMAND: LazyLock<clap::Command> = LazyLock::new(Line::command);
-    &COMMAND
-}
-
-/// A verb with its options, without those that clap adds to every verb.
-fn whole(verb: &str) -> Option<clap::Command> {
-    let verb = command().find_subcommand(verb)?.clone();
-    let mut verb = verb.disable_help_flag(true).disable_help_subcommand(true);
-    verb.build();
-    Some(verb)
-}
-
-/// Whether a word such as `--wait` or `--node=x` is an option of a verb.
-pub fn knows(verb: &str, word: &str) -> bool {
-    option(verb, word).is_some()
-}
-
-/// The verbs that have an option such as `--node=x` and a verb of its name
-/// whose next word is another verb.
-pub fn owners(word: &str) -> Vec<&'static str> {
-    let command = command();
-    let name = word.trim_start_matches('-').split('=').next();
-    let verb = name.and_then(|name| command.find_subcommand(name));
-    if !verb.is_some_and(clap::Command::has_subcommands) {
-        return Vec::new();
-    }
-    let verbs = command.get_subcommands().map(clap::Command::get_name);
-    verbs.filter(|verb| knows(verb, word)).collect()
-}
-
-/// Whether `second` may stand after this verb, as `add` after `node`.
-pub fn has_subverb(verb: &str, second: &str) -> bool {
-    let command = command();
-    let verb = command.find_subcommand(verb);
-    verb.is_some_and(|verb| verb.find_subcommand(second).is_some())
-}
-
-/// Where in a step's words an option that stood before all steps belongs; none
-/// when the step does not know it.
-pub fn place_of(step: &Step, word: &str) -> Option<usize> {
-    let verb = whole(step.verb)?;
-    let (verb, at) = match step.words.first() {
-        Some(first) if verb.has_subcommands() => (verb.find_subcommand(first)?, 1),
-        _ => (&verb, 0),
-    };
-    let mut options = verb.get_arguments();
-    options.any(|arg| is_called(arg, word)).then_some(at)
-}
-
-/// Whether the option takes no value.
-pub fn is_switch(verb: &str, word: &str) -> bool {
-    option(verb, word).is_some_and(|arg| !arg.get_action().takes_values())
-}
-
-fn option(verb: &str, word: &str) -> Option<clap::Arg> {
-    let verb = whole(verb)?;
-    verb.get_arguments()
-        .chain(
-            verb.get_subcommands()
-                .flat_map(clap::Command::get_arguments),
-        )
-        .find(|arg| is_called(arg, word))
-        .cloned()
-}
-
-/// Whether an option is the one of a word such as `--node=x` or `-y`.
-fn is_called(arg: &clap::Arg, word: &str) -> bool {
-    if let Some(long) = word.strip_prefix("--") {
-        return arg.get_long() == long.split('=').next();
-    }
-    let mut letters = word.strip_prefix('-').unwrap_or_default().chars();
-    match (letters.next(), letters.next()) {
-        (Some(letter), None) => arg.get_short() == Some(letter),
-        _ => false,
-    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -7,10 +7,13 @@
 
 mod args;
 mod bug;
+mod completion;
 mod connect;
 mod fault;
+mod line;
 mod mistakes;
 mod names;
+mod read;
 mod say;
 mod session;
 mod steps;
@@ -28,7 +31,7 @@ pub use verb::daemon::{CannotServe, Serve, Served};
 /// `daemon`.
 pub fn main(daemon: Serve) -> ExitCode {
     bug::report_panics();
-    if args::complete() {
+    if completion::answer() {
         return ExitCode::SUCCESS;
     }
     match std::panic::catch_unwind(|| run(daemon)) {
@@ -56,7 +59,7 @@ fn run(daemon: Serve) -> u8 {
 }
 
 /// Reads the whole line before the first step is done.
-fn verbs(words: &[String]) -> Result<Vec<args::Read>, Fault> {
+fn verbs(words: &[String]) -> Result<Vec<read::Read>, Fault> {
     let steps = steps::cut(words)?;
     if steps.is_empty() {
         let fault = Fault::usage("a verb is missing");
@@ -65,12 +68,12 @@ fn verbs(words: &[String]) -> Result<Vec<args::Read>, Fault> {
             ..fault.hint("`neroman status` shows what there is")
         });
     }
-    steps.iter().map(args::read).collect()
+    steps.iter().map(read::read).collect()
 }
 
 /// Does the steps in order; the first that fails ends the line.
-fn follow(verbs: Vec<args::Read>, daemon: Serve) -> u8 {
-    if let [args::Read::Do(only)] = verbs.as_slice()
+fn follow(verbs: Vec<read::Read>, daemon: Serve) -> u8 {
+    if let [read::Read::Do(only)] = verbs.as_slice()
         && let args::Verb::Daemon(args::Daemon::Run { own_session }) = only.verb
     {
         let served = verb::daemon::serve(own_session, daemon);
@@ -125,12 +128,12 @@ fn interrupted_by_person(changing: Change) -> u8 {
     code::INTERRUPTED
 }
 
-async fn all(session: &mut Session, verbs: Vec<args::Read>) -> u8 {
+async fn all(session: &mut Session, verbs: Vec<read::Read>) -> u8 {
     let count = verbs.len();
     for (at, read) in verbs.into_iter().enumerate() {
         let (json, ended) = match read {
-            args::Read::Help(text) => (false, session.out.text(&text).map(|()| code::OK)),
-            args::Read::Do(typed) => (typed.json, verb::run(session, &typed).await),
+            read::Read::Help(text) => (false, session.out.text(&text).map(|()| code::OK)),
+            read::Read::Do(typed) => (typed.json, verb::run(session, &typed).await),
         };
         let ended = match ended {
             Ok(ended) => ended,

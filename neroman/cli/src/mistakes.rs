@@ -2,8 +2,8 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::args;
 use crate::fault::Fault;
+use crate::line;
 use crate::names;
 use crate::steps::Step;
 
@@ -64,7 +64,7 @@ pub fn fault(step: &Step, error: &clap::Error) -> Fault {
 
 /// The command whose help lists these words.
 fn help_of(step: &Step) -> String {
-    let line = args::command();
+    let line = line::command();
     let of_verb = line
         .find_subcommand(step.verb)
         .zip(step.words.first())
@@ -77,7 +77,7 @@ fn help_of(step: &Step) -> String {
 
 /// The words that may follow a verb that has verbs of its own, as `list|add|rm`.
 fn words_after(verb: &str) -> Option<String> {
-    let line = args::command();
+    let line = line::command();
     let words: Vec<&str> = line
         .find_subcommand(verb)?
         .get_subcommands()

@@ -1,7 +1,7 @@
 //! The words that are verbs: those of the command line and their aliases, the
 //! original Neronet's, and those that the design has and this build has not.
 
-use crate::args;
+use crate::line;
 
 /// A word of the original Neronet for a verb and the word that follows it.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub enum Word {
 
 /// Reads a verb without its dashes.
 pub fn read(word: &str) -> Word {
-    if let Some(verb) = args::command().find_subcommand(word) {
+    if let Some(verb) = line::command().find_subcommand(word) {
         return Word::Verb(verb.get_name(), None);
     }
     if let Some(original) = ORIGINALS.iter().find(|original| original.word == word) {
@@ -77,7 +77,7 @@ pub fn read(word: &str) -> Word {
 
 /// The verb that the user may have meant.
 pub fn near(word: &str) -> Option<&'static str> {
-    let verbs = args::command().get_subcommands();
+    let verbs = line::command().get_subcommands();
     let all = verbs
         .flat_map(|verb| std::iter::once(verb.get_name()).chain(verb.get_all_aliases()))
         .chain(ORIGINALS.iter().map(|original| original.word));

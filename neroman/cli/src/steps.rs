@@ -4,8 +4,8 @@
 //! is a verb and no option of the step's own verb; every word after `--` is an
 //! operand. Only `names` and the verbs' own options are read here.
 
-use crate::args;
 use crate::fault::Fault;
+use crate::line;
 use crate::names::{self, Original, Word};
 
 /// One verb with its words.
@@ -41,7 +41,7 @@ pub fn cut(words: &[String]) -> Result<Vec<Step>, Fault> {
     };
     for word in everywhere {
         for step in &mut steps {
-            if let Some(at) = args::place_of(step, word) {
+            if let Some(at) = line::place_of(step.verb, &step.words, word) {
                 step.words.insert(at, word.clone());
             }
         }
@@ -117,11 +117,11 @@ fn begins_step(step: &Step, word: &str, verb_wins: bool) -> bool {
         return false;
     }
     let has_operand = step.words.iter().any(|word| !word.starts_with('-'));
-    let is_option = args::knows(step.verb, word)
+    let is_option = line::knows(step.verb, word)
         || names::NOT_BUILT_OPTIONS
             .iter()
             .any(|(verb, option)| *verb == step.verb && *option == name);
-    !is_option || (verb_wins && has_operand && args::is_switch(step.verb, word))
+    !is_option || (verb_wins && has_operand && line::is_switch(step.verb, word))
 }
 
 /// Refuses `add . --node zz`: it means an option that `add` has not, no verb `node`.
@@ -130,8 +130,8 @@ fn check_is_verb(step: &Step, words: &[String]) -> Result<(), Fault> {
         return Ok(());
     };
     let second = value.or_else(|| words.get(1).map(String::as_str));
-    let owners = args::owners(&words[0]);
-    if owners.is_empty() || second.is_some_and(|second| args::has_subverb(name, second)) {
+    let owners = line::owners(&words[0]);
+    if owners.is_empty() || second.is_some_and(|second| line::has_subverb(name, second)) {
         return Ok(());
     }
     let fault = Fault::usage(format!("`{}` has no option `--{name}`", step.verb));
@@ -205,6 +205,7 @@ mod tests {
     use proptest::strategy::Strategy as _;
 
     use super::*;
+    use crate::read;
 
     /// Cuts a line whose words are separated by blanks and quoted by `'`.
     fn line(text: &str) -> Result<Vec<Step>, Fault> {
@@ -318,15 +319,15 @@ mod tests {
         ];
         for text in lines {
             for step in line(text).expect(text) {
-                let read = args::read(&step);
-                assert!(matches!(read, Ok(args::Read::Do(_))), "{text}: {read:?}");
+                let read = read::read(&step);
+                assert!(matches!(read, Ok(read::Read::Do(_))), "{text}: {read:?}");
             }
         }
     }
 
     #[test]
     fn every_verb_and_subverb_has_two_examples_that_are_read() {
-        let verbs = args::command().get_subcommands();
+        let verbs = line::command().get_subcommands();
         let mut all: Vec<(String, &clap::Command)> = Vec::new();
         for verb in verbs {
             let parts = verb.get_subcommands().filter(|part| !part.is_hide_set());
@@ -349,17 +350,17 @@ mod tests {
                 assert_eq!(steps.len(), 1, "{text}");
                 let typed = format!("{} {}", steps[0].verb, steps[0].words.join(" "));
                 assert!(typed.starts_with(&name), "{name}: {text}");
-                let read = args::read(&steps[0]);
-                assert!(matches!(read, Ok(args::Read::Do(_))), "{text}: {read:?}");
+                let read = read::read(&steps[0]);
+                assert!(matches!(read, Ok(read::Read::Do(_))), "{text}: {read:?}");
             }
         }
     }
 
     #[test]
     fn the_help_of_every_verb_begins_as_the_list_of_verbs_describes_it() {
-        for (verb, about) in args::listed() {
+        for (verb, about) in line::listed() {
             let steps = line(&format!("{verb} --help")).expect(&verb);
-            let Ok(args::Read::Help(text)) = args::read(&steps[0]) else {
+            let Ok(read::Read::Help(text)) = read::read(&steps[0]) else {
                 panic!("{verb} has no help");
             };
             assert_eq!(text.lines().next(), Some(about.as_str()), "{verb}");
@@ -369,8 +370,8 @@ mod tests {
 
     #[test]
     fn a_shell_that_completes_shows_verbs_as_their_list_does() {
-        let verbs = args::all_with_options();
-        for (verb, about) in args::listed() {
+        let verbs = line::all_with_options();
+        for (verb, about) in line::listed() {
             let shown = verbs.find_subcommand(&verb).expect(&verb).get_about();
             assert_eq!(shown.map(ToString::to_string), Some(about), "{verb}");
         }
@@ -398,7 +399,7 @@ mod tests {
         );
         for text in lines {
             let fault = line(&text)
-                .and_then(|steps| steps.iter().map(args::read).collect::<Result<Vec<_>, _>>())
+                .and_then(|steps| steps.iter().map(read::read).collect::<Result<Vec<_>, _>>())
                 .expect_err(&text);
             assert_eq!(fault.exit_code, 2, "{text}");
             assert!(
@@ -428,7 +429,7 @@ mod tests {
         ];
         for (text, hint) in table {
             let fault = line(text)
-                .and_then(|steps| steps.iter().map(args::read).collect::<Result<Vec<_>, _>>())
+                .and_then(|steps| steps.iter().map(read::read).collect::<Result<Vec<_>, _>>())
                 .expect_err(text);
             assert_eq!(fault.exit_code, 2, "{text}");
             assert!(fault.hint.contains(hint), "{text}: {}", fault.text());
@@ -449,7 +450,7 @@ mod tests {
         {
             if let Ok(steps) = cut(&words) {
                 for step in steps {
-                    let _ = args::read(&step);
+                    let _ = read::read(&step);
                 }
             }
         }

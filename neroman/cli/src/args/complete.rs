@@ -1,46 +1,15 @@
-//! Completions that know nodes and experiments: the shell calls this very
-//! program, which reads the configuration and asks a daemon that runs.
+//! Completions that know nodes and experiments: they read the configuration and ask a
+//! daemon that runs.
 
 mod picks;
 
 use std::ffi::OsStr;
 
-use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use nero_config::{ANY, Config};
 use nero_model::Home;
 
 pub use picks::{picked, picked_or_path, picked_or_removed};
-
-/// The variable by which a shell's script asks for completions.
-pub const ASKED_BY: &str = "NERONET_COMPLETE";
-
-/// Answers a shell that asks for completions; false when none does.
-pub fn answer() -> bool {
-    if std::env::var_os(ASKED_BY).is_none() {
-        return false;
-    }
-    CompleteEnv::with_factory(super::all_with_options)
-        .var(ASKED_BY)
-        .complete();
-    true
-}
-
-/// The script by which a shell asks.
-///
-/// # Errors
-/// When the library cannot write it.
-pub fn script(shell: super::Shell) -> std::io::Result<Vec<u8>> {
-    use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
-    let completer: &dyn EnvCompleter = match shell {
-        super::Shell::Bash => &Bash,
-        super::Shell::Zsh => &Zsh,
-        super::Shell::Fish => &Fish,
-    };
-    let mut script = Vec::new();
-    completer.write_registration(ASKED_BY, "neroman", "neroman", "neroman", &mut script)?;
-    Ok(script)
-}
 
 /// Completes the name of a node.
 pub fn node_name() -> ArgValueCompleter {
@@ -71,11 +40,6 @@ pub fn node_or_run() -> ArgValueCompleter {
         let nodes = config().iter().flat_map(nodes).collect();
         picks::last_element(begun, nodes)
     })
-}
-
-/// Completes what `help` explains.
-pub fn help_word() -> ArgValueCompleter {
-    ArgValueCompleter::new(|begun: &OsStr| fitting(begun, crate::verb::help::words()))
 }
 
 /// Completes a key of `config set`.
@@ -183,7 +147,8 @@ fn fixed(begun: &OsStr, words: &[&str]) -> Vec<CompletionCandidate> {
     fitting(begun, words.iter().map(word))
 }
 
-fn fitting(begun: &OsStr, words: impl Iterator<Item = Word>) -> Vec<CompletionCandidate> {
+/// The words that begin so.
+pub fn fitting(begun: &OsStr, words: impl Iterator<Item = Word>) -> Vec<CompletionCandidate> {
     let begun = begun.to_string_lossy();
     words
         .filter(|(word, _)| word.starts_with(&*begun))

@@ -90,19 +90,19 @@ pub async fn start(home: &Home, program: &Program) -> Result<Greeted, Fault> {
                 let holder = Holder::read(&home.daemon_lock());
                 let is_away = holder.as_ref().is_some_and(|holder| !holder.is_here());
                 if is_away {
-                    return Err(is_held(home, holder.as_ref()));
+                    return Err(wake::is_held(home, holder.as_ref()));
                 }
                 if !late {
                     tokio::time::sleep(AGAIN).await;
                     child = spawned()?;
                     continue;
                 }
-                return Err(is_held(home, holder.filter(wake::lives).as_ref()));
+                return Err(wake::is_held(home, holder.filter(wake::lives).as_ref()));
             }
             Ok(status) => ended_early(status),
             Err(_) if late && is_locked => {
                 let holder = Holder::read(&home.daemon_lock());
-                return Err(is_held(home, holder.filter(wake::lives).as_ref()));
+                return Err(wake::is_held(home, holder.filter(wake::lives).as_ref()));
             }
             Err(_) if late => {
                 format!("it does not answer after {} s", START_DEADLINE.as_secs())
@@ -111,37 +111,6 @@ pub async fn start(home: &Home, program: &Program) -> Result<Greeted, Fault> {
         };
         return Err(did_not_come(home, log_from, why));
     }
-}
-
-/// Another daemon has the lock and cannot be reached from here.
-pub fn is_held(home: &Home, holder: Option<&Holder>) -> Fault {
-    let lock = home.daemon_lock();
-    let lock = lock.display();
-    let Some(holder) = holder else {
-        return Fault::no_daemon("the daemon of this home runs and cannot be found")
-            .cause(format!(
-                "{lock} is locked by a daemon of an earlier version, which does not write down where it answers"
-            ))
-            .hint(format!(
-                "`fuser {lock}` prints its process; `kill` it, and the next command starts a new one (jobs go on)"
-            ));
-    };
-    let (pid, socket) = (holder.process.pid, holder.socket.display());
-    if holder.is_here() {
-        return Fault::no_daemon(format!("the daemon of this home (process {pid}) does not answer"))
-            .cause(format!("it holds {lock} and should answer at {socket}"))
-            .hint(format!(
-                "`neroman daemon logs` shows what it does; after `kill {pid}` the next command starts a new one (jobs go on)"
-            ));
-    }
-    let host = Safe::line(&holder.host).to_string();
-    Fault::no_daemon(format!(
-        "the daemon of this home runs on another host, {host}"
-    ))
-    .cause(format!("process {pid} there holds {lock}"))
-    .hint(format!(
-        "work on {host}, or end it there with `neroman daemon stop`"
-    ))
 }
 
 /// Takes the lock that makes a starter the only one. The kernel wakes the

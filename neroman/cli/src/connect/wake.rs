@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use nero_model::process::Life;
+use nero_model::safe::Safe;
 use nero_model::{Holder, Home};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use tokio::time::Instant;
 
-use super::{Greeted, find as look, spawn};
+use super::{Greeted, find as look};
 use crate::fault::Fault;
 
 /// How long the daemon may take to make its socket again, or to end.
@@ -35,7 +36,7 @@ pub async fn find(home: &Home) -> Result<Option<Greeted>, Fault> {
             return Ok(Some(greeted));
         }
         if Instant::now() > deadline {
-            return Err(spawn::is_held(home, Some(&holder)));
+            return Err(is_held(home, Some(&holder)));
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -64,4 +65,35 @@ fn ring(holder: &Holder) {
         Err(rustix::io::Errno::NOSYS) => kill_process(pid, Signal::HUP),
         Err(_) => Ok(()),
     };
+}
+
+/// Another daemon has the lock and cannot be reached from here.
+pub fn is_held(home: &Home, holder: Option<&Holder>) -> Fault {
+    let lock = home.daemon_lock();
+    let lock = lock.display();
+    let Some(holder) = holder else {
+        return Fault::no_daemon("the daemon of this home runs and cannot be found")
+            .cause(format!(
+                "{lock} is locked by a daemon of an earlier version, which does not write down where it answers"
+            ))
+            .hint(format!(
+                "`fuser {lock}` prints its process; `kill` it, and the next command starts a new one (jobs go on)"
+            ));
+    };
+    let (pid, socket) = (holder.process.pid, holder.socket.display());
+    if holder.is_here() {
+        return Fault::no_daemon(format!("the daemon of this home (process {pid}) does not answer"))
+            .cause(format!("it holds {lock} and should answer at {socket}"))
+            .hint(format!(
+                "`neroman daemon logs` shows what it does; after `kill {pid}` the next command starts a new one (jobs go on)"
+            ));
+    }
+    let host = Safe::line(&holder.host).to_string();
+    Fault::no_daemon(format!(
+        "the daemon of this home runs on another host, {host}"
+    ))
+    .cause(format!("process {pid} there holds {lock}"))
+    .hint(format!(
+        "work on {host}, or end it there with `neroman daemon stop`"
+    ))
 }

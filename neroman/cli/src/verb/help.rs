@@ -4,9 +4,12 @@ use nero_model::VERSION;
 use nero_views::json;
 use serde_json::json;
 
-use crate::args::{self, Read, Shell};
+use crate::args::Shell;
+use crate::completion;
 use crate::fault::{Fault, Stop, code};
+use crate::line;
 use crate::names;
+use crate::read::{Read, read};
 use crate::say::{Out, Screen, page};
 use crate::steps::Step;
 
@@ -109,7 +112,7 @@ pub fn version(out: &Out, as_json: bool) -> Result<u8, Stop> {
 
 /// `completions SHELL`.
 pub fn completions(out: &Out, shell: Shell) -> Result<u8, Stop> {
-    let script = args::completions(shell)
+    let script = completion::script(shell)
         .map_err(|error| Fault::new(code::BUG, "cannot write the script").because(&error))?;
     out.bytes(&script)?;
     Ok(code::OK)
@@ -120,7 +123,7 @@ pub fn overview(width: u16) -> String {
     let fold = |begin: &str, text: &str| page::folded(begin, text, width);
     let row = |(name, about): (String, String)| fold(&format!("  {name:<12} "), &about);
     let usage = USAGE.map(|(begin, line)| fold(begin, line)).concat();
-    let verbs: String = args::listed().into_iter().map(row).collect();
+    let verbs: String = line::listed().into_iter().map(row).collect();
     let after = AFTER.map(|text| fold("", text)).join("\n");
     let topics = TOPICS.iter();
     let topics = topics.map(|topic| row((topic.name.to_owned(), topic.about.to_owned())));
@@ -135,7 +138,7 @@ pub fn overview(width: u16) -> String {
 pub fn words() -> impl Iterator<Item = (String, String)> {
     let topics = TOPICS.iter();
     let topics = topics.map(|topic| (topic.name.to_owned(), topic.about.to_owned()));
-    let verbs = args::listed();
+    let verbs = line::listed();
     // `config` is a verb and a topic.
     let topics = topics.filter(move |(name, _)| name != "config");
     verbs.into_iter().chain(topics)
@@ -147,7 +150,7 @@ fn of(topic: &str) -> Result<String, Fault> {
         names::Word::Verb(verb, _) => verb,
         names::Word::NotBuilt(verb) => return Err(Fault::not_built(format!("`{verb}`"))),
         names::Word::Unknown => {
-            let known = args::command()
+            let known = line::command()
                 .get_subcommands()
                 .map(clap::Command::get_name);
             let near = nero_model::names::suggest(
@@ -166,7 +169,7 @@ fn of(topic: &str) -> Result<String, Fault> {
         verb,
         words: vec!["--help".into()],
     };
-    match args::read(&step)? {
+    match read(&step)? {
         Read::Help(text) => Ok(text),
         Read::Do(_) => Ok(overview(Screen::find().width)),
     }
@@ -208,7 +211,7 @@ mod tests {
             assert!(words(&rules).contains(&action), "{action}: {rules}");
         }
         let config = shown("config");
-        let keys = args::config_keys();
+        let keys = crate::args::config_keys();
         assert!(keys.len() > 8, "{keys:?}");
         for key in keys {
             assert!(config.contains(key), "{key}: {config}");

@@ -25,8 +25,9 @@ mod status;
 mod wait;
 mod watch;
 
-use crate::args::{Typed, Verb};
+use crate::args::Verb;
 use crate::fault::Stop;
+use crate::read::Typed;
 use crate::session::Session;
 
 /// Runs one verb.

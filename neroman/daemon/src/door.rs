@@ -12,7 +12,7 @@ use nero_model::paths::make_socket_folder;
 use nero_model::{Holder, Home};
 use nero_wire::listen::{OwnerOnly, Rebind};
 
-use crate::run::DaemonError;
+use crate::error::DaemonError;
 
 /// A bound socket, and the lock that makes it the only one of its home.
 #[derive(Debug)]

@@ -311,6 +311,17 @@ fn bounded(text: String) -> String {
     format!("{}…", &text[..cut])
 }
 
+/// Whether the status means that the node cannot do it now, for example because
+/// its disk is full.
+pub(crate) fn cannot_now(status: &tonic::Status) -> bool {
+    use tonic::Code::{Internal, InvalidArgument, ResourceExhausted};
+    let refuses = matches!(
+        status.code(),
+        Internal | InvalidArgument | ResourceExhausted
+    );
+    refuses && !connection_lost(status)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use nero_journal::SegmentId;
 use nero_model::{RunId, RunToken};
 
-use crate::keep::{Batch, Keep, Stood};
+use crate::keep::{Batch, Keep, RunFolded, Stood};
 use nero_life::change::Change;
 use nero_life::fold::{Folded, Part, Position, Taken, emptied, fold, holds_series};
 use nero_life::journal::Journal;
@@ -58,19 +58,6 @@ pub(crate) struct PartsOutcome {
     pub anew: Vec<RunId>,
     /// Number of invalid parts.
     pub refused: usize,
-}
-
-/// What was folded of one run since the last commit.
-#[derive(Debug, Default)]
-pub(crate) struct RunFolded {
-    pub taken: Taken,
-    /// Whether the facts changed.
-    pub facts: bool,
-    /// Segment → (incarnation, from, to), for the series. Facts contain their own
-    /// positions.
-    pub series: HashMap<SegmentId, (u32, Position, Position)>,
-    /// Whether the run was emptied before this.
-    pub anew: bool,
 }
 
 /// The folds that are not committed, and the positions of the series.

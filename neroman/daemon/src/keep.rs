@@ -21,7 +21,7 @@ use nero_life::fold::Position;
 use nero_life::state::State;
 use nero_life::with_points;
 
-pub(crate) use batch::Batch;
+pub(crate) use batch::{Batch, RunFolded};
 use change::{Given, write_change};
 pub(crate) use load::LoadError;
 use load::{described, in_parallel, read, stored_run};

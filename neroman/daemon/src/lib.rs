@@ -15,7 +15,9 @@
 
 mod adopt;
 mod clock;
+mod connect;
 mod door;
+mod error;
 mod failure;
 mod folding;
 mod keep;
@@ -28,9 +30,11 @@ mod run;
 mod service;
 mod snapshot;
 mod spec;
+mod transfer;
 mod upkeep;
 
-pub use run::{DaemonError, Served, run};
+pub use error::DaemonError;
+pub use run::{Served, run};
 
 #[cfg(test)]
 mod tests;

@@ -11,10 +11,11 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use nero_agents::AgentOptions;
 use nero_config::{Config, LOCAL};
+use nero_format::Definition;
 use nero_model::{DeploymentId, Home};
 
+use crate::connect::{Connect, Heard, Link, Unconnected, Ways};
 use crate::failure::Failure;
-use crate::node::{Connect, Heard, Link, Unconnected, Ways};
 use crate::snapshot::{self, Survey};
 
 pub(crate) use remote::{Agents, RemoteAgent, by_ssh};
@@ -110,6 +111,23 @@ pub(crate) struct Frozen {
 pub(crate) struct Wanted {
     pub folder: PathBuf,
     pub what: snapshot::Wanted,
+}
+
+impl Wanted {
+    /// The files of its folder that travel with an experiment.
+    pub(crate) fn of(definition: &Definition) -> Self {
+        let results = definition.results_dir.as_deref().unwrap_or("results");
+        Self {
+            folder: definition.folder.clone(),
+            what: snapshot::Wanted {
+                files: definition.files.clone(),
+                linked: definition.linked_files.clone(),
+                required: definition.required_files.clone(),
+                main: definition.main_file.clone(),
+                left_out: vec![PathBuf::from(results)],
+            },
+        }
+    }
 }
 
 /// Freezes folders into the store.

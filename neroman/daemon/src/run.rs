@@ -17,6 +17,7 @@ use tonic::transport::Server;
 
 use crate::clock::Clock;
 use crate::door::Door;
+use crate::error::DaemonError;
 use crate::keep::{Keep, LoadError};
 use crate::ledger::{Bell, Ledger, LedgerThread, Listener};
 use crate::log;
@@ -38,52 +39,6 @@ const CALLS_MAX: usize = 64;
 const REQUEST_BYTES_MAX: usize = nero_model::MESSAGE_BYTES_MAX;
 /// Limit of a reply: a list of 100 000 experiments fits.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024 * 1024;
-
-/// Why the daemon could not run.
-#[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
-    /// A folder or file of ours cannot be used.
-    #[error("cannot {what} {path}")]
-    Io {
-        /// The action that failed.
-        what: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// The system's error.
-        #[source]
-        source: io::Error,
-    },
-    /// The databases refuse; nothing was changed.
-    #[error("cannot start with what is stored in {path}")]
-    Stored {
-        /// The folder of the databases.
-        path: PathBuf,
-        /// The reason.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-        /// The step that a person can take.
-        hint: Option<String>,
-    },
-    /// The runtime could not be made.
-    #[error("cannot start the runtime")]
-    Runtime(#[source] io::Error),
-    /// A part of the daemon ended by itself: our mistake.
-    #[error("the daemon's {part} ended unexpectedly")]
-    Ended {
-        /// The name of the part.
-        part: &'static str,
-    },
-}
-
-impl DaemonError {
-    /// The step that a person can take.
-    pub fn hint(&self) -> Option<&str> {
-        match self {
-            Self::Stored { hint, .. } => hint.as_deref(),
-            Self::Io { .. } | Self::Runtime(_) | Self::Ended { .. } => None,
-        }
-    }
-}
 
 /// Why a daemon ended.
 #[derive(Debug)]

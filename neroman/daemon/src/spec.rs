@@ -5,7 +5,7 @@ use nero_wire::v1;
 use serde_json::json;
 
 use nero_life::change::Rule;
-use nero_life::run::{Made, Takes};
+use nero_life::run::{Made, Run, Takes};
 
 /// Variables of the command's shell that a job on `local` gets.
 const SHELL: [&str; 4] = ["PATH", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH"];
@@ -179,4 +179,13 @@ pub(crate) fn masked(env: &[v1::EnvVar]) -> Vec<v1::EnvVar> {
             }
         })
         .collect()
+}
+
+/// The reference to a run on the wire.
+pub(crate) fn run_ref(run: &Run) -> v1::RunRef {
+    v1::RunRef {
+        token: run.made.token.to_vec(),
+        experiment: run.made.id.experiment.0,
+        number: run.made.id.number,
+    }
 }

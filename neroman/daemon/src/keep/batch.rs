@@ -1,12 +1,26 @@
 //! The contents of one transaction.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use nero_journal::SegmentId;
 use nero_model::{RequestId, RunId};
 use nero_store::Request;
 
-use crate::folding::RunFolded;
 use nero_life::change::Change;
+use nero_life::fold::{Position, Taken};
+
+/// What was folded of one run since the last commit.
+#[derive(Debug, Default)]
+pub(crate) struct RunFolded {
+    pub taken: Taken,
+    /// Whether the facts changed.
+    pub facts: bool,
+    /// Segment → (incarnation, from, to), for the series. Facts contain their own
+    /// positions.
+    pub series: HashMap<SegmentId, (u32, Position, Position)>,
+    /// Whether the run was emptied before this.
+    pub anew: bool,
+}
 
 /// The contents of one transaction.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use nero_store::{Advance, At, Point, RunFold, RunKey, Sample};
 use serde::{Deserialize, Serialize};
 
-use crate::folding::RunFolded;
+use super::batch::RunFolded;
 use nero_life::change::{Described, NewRun};
 use nero_life::experiment::{Origin, Stamp};
 use nero_life::fold::Position;

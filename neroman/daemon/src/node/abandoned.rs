@@ -8,10 +8,9 @@ use nero_wire::v1::mum_client::MumClient;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
-use super::deliver::cannot_now;
-use super::follow::run_ref;
-use crate::failure::Failure;
+use crate::failure::{Failure, cannot_now};
 use crate::ledger::{Late, Ledger};
+use crate::spec::run_ref;
 use nero_life::input::Input;
 use nero_life::state::State;
 

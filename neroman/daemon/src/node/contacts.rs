@@ -1,22 +1,14 @@
 //! The contact data of nodes that outlive the daemon: the last contact, the begin
 //! of a silence, and the clock's offset. Read once at the start; written by
-//! [`keep`] alone.
+//! the task of all nodes alone.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::registry::Nodes;
 use nero_life::now::Tick;
-
-/// How old a stored contact may be while a node elsewhere is connected: after a
-/// kill of the daemon the stored time is too early by no more.
-const EVERY: Duration = Duration::from_secs(20);
-/// Changes within this time are written together.
-const GATHER: Duration = Duration::from_secs(2);
 
 /// The contact data of one node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -67,57 +59,11 @@ pub(super) fn read(path: &Path) -> Contacts {
 }
 
 /// Replaces the file. It is not synced: after a power cut an older one is as true.
-fn write(path: &Path, contacts: &Contacts) -> io::Result<()> {
+pub(super) fn write(path: &Path, contacts: &Contacts) -> io::Result<()> {
     let text = serde_json::to_vec(contacts).map_err(io::Error::other)?;
     let fresh = path.with_extension("json.new");
     std::fs::write(&fresh, text)?;
     std::fs::rename(&fresh, path)
-}
-
-/// Writes the data after each change, until it is dropped.
-pub(super) async fn keep(nodes: Nodes, path: PathBuf) {
-    let mut news = nodes.watch();
-    let mut written = read(&path);
-    loop {
-        news.borrow_and_update();
-        written = keep_now(&nodes, &path, written).await;
-        let elsewhere = nodes.all().into_iter();
-        let ticks = elsewhere
-            .filter(|node| node.name != nero_config::LOCAL)
-            .any(|node| node.now().connected());
-        let tick = async {
-            match ticks {
-                true => tokio::time::sleep(EVERY).await,
-                false => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            changed = news.changed() => match changed {
-                Ok(()) => tokio::time::sleep(GATHER).await,
-                // The daemon is leaving.
-                Err(_) => return,
-            },
-            () = tick => {}
-        }
-    }
-}
-
-/// Writes the data if it differs from `written`; returns what the file contains
-/// now.
-pub(super) async fn keep_now(nodes: &Nodes, path: &Path, written: Contacts) -> Contacts {
-    let contacts = nodes.contacts();
-    if contacts == written {
-        return written;
-    }
-    let (to, what) = (path.to_path_buf(), contacts.clone());
-    match tokio::task::spawn_blocking(move || write(&to, &what)).await {
-        Ok(Ok(())) => contacts,
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "last contacts with nodes not written");
-            written
-        }
-        Err(_) => written,
-    }
 }
 
 #[cfg(test)]

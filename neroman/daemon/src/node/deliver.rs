@@ -17,12 +17,12 @@ use tokio::time::Instant;
 use tonic::transport::Channel;
 
 use super::abandoned;
-use super::follow::run_ref;
 use super::hand_over::{Gate, rule_set};
 use super::inbox::{Inbox, News};
 use super::{Settings, open_runs};
-use crate::failure::{Failure, connection_lost};
+use crate::failure::{Failure, cannot_now};
 use crate::ledger::{Late, Ledger};
+use crate::spec::run_ref;
 use nero_life::abort::Answer;
 use nero_life::change::Change;
 use nero_life::input::Input;
@@ -325,17 +325,6 @@ fn ended_meanwhile(status: &tonic::Status) -> bool {
         status.code(),
         tonic::Code::NotFound | tonic::Code::FailedPrecondition
     )
-}
-
-/// Whether the status means that the node cannot do it now, for example because
-/// its disk is full.
-pub(super) fn cannot_now(status: &tonic::Status) -> bool {
-    use tonic::Code::{Internal, InvalidArgument, ResourceExhausted};
-    let refuses = matches!(
-        status.code(),
-        Internal | InvalidArgument | ResourceExhausted
-    );
-    refuses && !connection_lost(status)
 }
 
 fn cancelled(

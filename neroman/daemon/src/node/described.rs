@@ -5,6 +5,9 @@
 use nero_wire::v1;
 
 use crate::failure::Failure;
+use nero_config::Config;
+use nero_life::place::{Facts, Figures, GpuFacts};
+use nero_life::state::State;
 use nero_life::text::bounded;
 
 /// Limit of every count: processors, load, runs.
@@ -114,6 +117,51 @@ fn cannot_be(what: &str, value: &dyn std::fmt::Display) -> Failure {
         "describes itself with a number that cannot be: {what} is {value}"
     ))
     .hint("its agent is of another version, or not ours: `neroman node doctor` looks at it")
+}
+
+/// The figures of a node, for comparing it with others.
+pub(super) fn figures(
+    state: &State,
+    config: &Config,
+    name: &str,
+    about: &nero_wire::v1::NodeDescription,
+) -> Figures {
+    Figures {
+        cpus: about.cpus,
+        memory_bytes: about.memory_bytes,
+        disk_free_bytes: about.disk_free_bytes,
+        load: about.load_1,
+        cores: state.on_node(name).cores,
+        facts: Facts {
+            name: name.to_owned(),
+            groups: config.groups_of(name).collect::<Vec<_>>().join(" "),
+            host: about.host.clone(),
+            os: about.os.clone(),
+            arch: about.arch.clone(),
+            kernel: about.kernel.clone(),
+            glibc: about
+                .libc
+                .strip_prefix("glibc ")
+                .unwrap_or_default()
+                .to_owned(),
+            cpus_free: about.cpus_free,
+            memory_free_bytes: about.memory_free_bytes,
+            load_15: about.load_15,
+            disk_bytes: about.disk_total_bytes,
+            gpus: about
+                .gpus
+                .iter()
+                .map(|gpu| GpuFacts {
+                    name: gpu.name.clone(),
+                    memory_bytes: gpu.memory_bytes,
+                    memory_free_bytes: gpu.memory_bytes.saturating_sub(gpu.memory_used_bytes),
+                    used: gpu.utilisation,
+                })
+                .collect(),
+            live: about.live,
+            waiting: about.waiting,
+        },
+    }
 }
 
 #[cfg(test)]

@@ -18,11 +18,12 @@ use super::described;
 use super::follow::Follow;
 use super::hand_over::HandOver;
 use super::inbox::{Inbox, Kick};
-use super::now::{Described, Tell};
-use super::{Link, Settings, Unconnected, open_runs, transfer, wake};
+use super::now::{self, Described, Tell};
+use super::way::Way;
+use super::{Settings, open_runs, wake};
+use crate::connect::{Link, Unconnected};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
-use crate::node::registry::Way;
 use crate::results;
 
 /// A session that lasted this long was a good one: the next try is at once.
@@ -324,9 +325,10 @@ impl Driver {
         // All open runs are looked at anew: this session knows nothing of an
         // earlier connection.
         self.inbox.look_at_all();
-        let hearer = transfer::shown(self.tell.clone());
+        let hearer = now::shown(self.tell.clone());
         let fetcher = results::Fetcher::new(
-            self.settings.clone(),
+            self.settings.name.clone(),
+            self.settings.results.clone(),
             self.ledger.clone(),
             client.clone(),
             hearer.clone(),

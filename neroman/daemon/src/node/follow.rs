@@ -26,6 +26,7 @@ use super::{Settings, open_runs};
 use crate::failure::Failure;
 use crate::folding::OwnedPart;
 use crate::ledger::{Late, Ledger};
+use crate::spec::run_ref;
 use nero_life::change::Change;
 use nero_life::input::Input;
 use nero_life::report::{self, Contradiction, Report, Standing, Stray};
@@ -256,15 +257,6 @@ async fn positions(settings: &Settings, ledger: &Ledger) -> Result<Vec<v1::RunPo
             })
         })
         .collect())
-}
-
-/// The reference to a run on the wire.
-pub(super) fn run_ref(run: &Run) -> v1::RunRef {
-    v1::RunRef {
-        token: run.made.token.to_vec(),
-        experiment: run.made.id.experiment.0,
-        number: run.made.id.number,
-    }
 }
 
 /// Events that are folded together.

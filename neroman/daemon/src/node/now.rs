@@ -12,6 +12,7 @@ use tonic::transport::Channel;
 use super::contacts::Contact;
 use crate::clock::Clock;
 use crate::failure::Failure;
+use crate::transfer::Hearer;
 use nero_life::now::{Moment, Now, Tick};
 
 /// The present state of a node.
@@ -288,4 +289,12 @@ impl Known {
             .map(|(name, now)| (name.clone(), now.connected(), now.since_ms))
             .collect()
     }
+}
+
+/// Shows transfers beside the state of a node.
+pub(super) fn shown(tell: Tell) -> Hearer {
+    Arc::new(move |progress| {
+        // Progress wakes no task that waits for news of the node.
+        tell.quietly(|now| now.transfer.clone_from(&progress));
+    })
 }

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use nero_config::Config;
 use nero_model::RunId;
 use tokio::time::Instant;
 
+use super::described::figures;
 use super::now::NodeNow;
 use super::registry::Nodes;
 use crate::ledger::Late;
 use nero_life::choose::{choose, count};
 use nero_life::input::Input;
-use nero_life::place::{Candidate, Choice, Facts, Figures, GpuFacts, Standing};
+use nero_life::place::{Candidate, Choice, Standing};
 use nero_life::state::State;
 
 /// How long a node's description counts as fresh.
@@ -309,51 +309,6 @@ fn taken(words: &mut BTreeMap<String, Vec<Candidate>>, name: &str, cores: f64, b
             continue;
         }
         count(candidates, name, cores);
-    }
-}
-
-/// The figures of a node, for comparing it with others.
-pub(super) fn figures(
-    state: &State,
-    config: &Config,
-    name: &str,
-    about: &nero_wire::v1::NodeDescription,
-) -> Figures {
-    Figures {
-        cpus: about.cpus,
-        memory_bytes: about.memory_bytes,
-        disk_free_bytes: about.disk_free_bytes,
-        load: about.load_1,
-        cores: state.on_node(name).cores,
-        facts: Facts {
-            name: name.to_owned(),
-            groups: config.groups_of(name).collect::<Vec<_>>().join(" "),
-            host: about.host.clone(),
-            os: about.os.clone(),
-            arch: about.arch.clone(),
-            kernel: about.kernel.clone(),
-            glibc: about
-                .libc
-                .strip_prefix("glibc ")
-                .unwrap_or_default()
-                .to_owned(),
-            cpus_free: about.cpus_free,
-            memory_free_bytes: about.memory_free_bytes,
-            load_15: about.load_15,
-            disk_bytes: about.disk_total_bytes,
-            gpus: about
-                .gpus
-                .iter()
-                .map(|gpu| GpuFacts {
-                    name: gpu.name.clone(),
-                    memory_bytes: gpu.memory_bytes,
-                    memory_free_bytes: gpu.memory_bytes.saturating_sub(gpu.memory_used_bytes),
-                    used: gpu.utilisation,
-                })
-                .collect(),
-            live: about.live,
-            waiting: about.waiting,
-        },
     }
 }
 

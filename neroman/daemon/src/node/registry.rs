@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use nero_config::Config;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
 use super::contacts::{self, Contact, Contacts};
-use super::driver::{self, Driver, Stop};
+use super::described;
+use super::driver::{Driver, Stop};
 use super::inbox::{Inboxes, Kick};
 use super::now::{Known, NodeNow, Tell};
-use super::placer;
-use super::{Connect, Node, Settings, Ways};
+use super::way::Way;
+use super::{Node, Settings};
+use crate::connect::{Connect, Ways};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
 use nero_life::place::Figures;
@@ -36,24 +37,6 @@ pub(crate) struct Setup {
     pub ways: Arc<dyn Ways>,
     /// True once the daemon leaves.
     pub stop: watch::Receiver<bool>,
-}
-
-/// The way to a node by its present configuration.
-#[derive(Clone)]
-pub(super) struct Way(Arc<Mutex<Arc<dyn Connect>>>);
-
-impl Way {
-    fn new(way: Arc<dyn Connect>) -> Self {
-        Self(Arc::new(Mutex::new(way)))
-    }
-
-    pub(super) fn now(&self) -> Arc<dyn Connect> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn change(&self, way: Arc<dyn Connect>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = way;
-    }
 }
 
 /// A cheap fingerprint of the file, its rights and its folder's; `None` if
@@ -119,17 +102,9 @@ impl std::fmt::Debug for Nodes {
     }
 }
 
-/// Runs the drivers and the placer until the daemon stops.
-pub(crate) struct NodesTask {
-    nodes: Nodes,
-    spawned: mpsc::UnboundedReceiver<Driver>,
-    stop: watch::Receiver<bool>,
-}
-
 impl Nodes {
-    /// Reads the configuration and makes the drivers; they work once the task
-    /// is run.
-    pub(crate) fn new(setup: Setup) -> (Self, NodesTask) {
+    /// Reads the configuration and makes the drivers, which are to be run.
+    pub(super) fn made(setup: Setup) -> (Self, mpsc::UnboundedReceiver<Driver>) {
         #[expect(
             clippy::disallowed_methods,
             reason = "one driver for each node, taken as soon as the task runs"
@@ -154,12 +129,7 @@ impl Nodes {
         };
         let nodes = Self(Arc::new(shared));
         nodes.read(&mut nodes.held());
-        let task = NodesTask {
-            nodes: nodes.clone(),
-            spawned,
-            stop: setup.stop,
-        };
-        (nodes, task)
+        (nodes, spawned)
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -343,6 +313,11 @@ impl Nodes {
         self.node(node).map(|node| node.now()).unwrap_or_default()
     }
 
+    /// The file of contact data.
+    pub(super) fn contacts_path(&self) -> PathBuf {
+        self.0.contacts.clone()
+    }
+
     /// The contact data of all nodes for the next daemon.
     pub(super) fn contacts(&self) -> Contacts {
         let held = self.held();
@@ -363,7 +338,7 @@ impl Nodes {
             .iter()
             .filter_map(|(name, now)| {
                 let about = now.about.as_ref()?;
-                let figures = placer::figures(state, &config, name, &about.description);
+                let figures = described::figures(state, &config, name, &about.description);
                 Some((name.clone(), figures))
             })
             .collect()
@@ -409,40 +384,4 @@ fn same(one: &nero_config::Node, other: &nero_config::Node) -> bool {
 pub(crate) fn not_configured(node: &str) -> Failure {
     Failure::node(format!("node {node} is not configured"))
         .hint(format!("neroman node add {node} ADDRESS"))
-}
-
-impl NodesTask {
-    /// Works until the daemon stops; ends early only by our own mistake.
-    pub(crate) async fn run(mut self) {
-        let mut drivers = JoinSet::new();
-        let mut stop = self.stop.clone();
-        let contacts = self.nodes.0.contacts.clone();
-        // Both end only by our own mistake, and with this function.
-        let mut lasting = JoinSet::new();
-        lasting.spawn(placer::run(self.nodes.clone()));
-        lasting.spawn(contacts::keep(self.nodes.clone(), contacts.clone()));
-        let stopped = async move { stop.wait_for(|stop| *stop).await.map(drop) };
-        tokio::pin!(stopped);
-        loop {
-            tokio::select! {
-                _ = &mut stopped => break,
-                Some(driver) = self.spawned.recv() => {
-                    drivers.spawn(driver::run(driver));
-                }
-                Some(ended) = drivers.join_next() => if let Err(error) = ended {
-                    // `driver::run` handles panics; this one is unexpected.
-                    tracing::error!(%error, "a node driver ended");
-                    return;
-                },
-                ended = lasting.join_next() => {
-                    tracing::error!(?ended, "the placer or the keeper of contacts ended");
-                    return;
-                }
-            }
-        }
-        lasting.shutdown().await;
-        contacts::keep_now(&self.nodes, &contacts, Contacts::new()).await;
-        self.nodes.stop_all();
-        while drivers.join_next().await.is_some() {}
-    }
 }

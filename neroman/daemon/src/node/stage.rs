@@ -17,8 +17,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use super::transfer::{Hearer, Moving};
 use crate::failure::{Failure, connection_lost};
+use crate::transfer::{Hearer, Moving};
 
 /// Bytes of one part of a blob.
 const PART_BYTES: usize = 256 * 1024;

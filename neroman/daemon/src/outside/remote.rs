@@ -15,8 +15,8 @@ use nero_wire::v1::{self, Remedy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
+use crate::connect::{Connect, Heard, Link, Unconnected};
 use crate::failure::Failure;
-use crate::node::{Connect, Heard, Link, Unconnected};
 
 /// Agents that are remembered: a few terminals and sessions.
 const SOCKS_MAX: usize = 8;

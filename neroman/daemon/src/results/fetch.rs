@@ -15,7 +15,7 @@ use super::receive::{self, Received};
 use super::trouble::Trouble;
 use super::wanted::{self, Ask, Choice, Made, Notes, Stays, Wanted, Whose};
 use crate::failure::Failure;
-use crate::node::{Hearer, Moving};
+use crate::transfer::{Hearer, Moving};
 
 /// How long a list of files may take.
 const PATIENCE: Duration = Duration::from_secs(120);

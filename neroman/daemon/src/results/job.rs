@@ -19,7 +19,8 @@ use super::wanted::{Ask, Glob, Made, Stays, Whose};
 use super::{Kind, missed, place};
 use crate::failure::Failure;
 use crate::ledger::{Late, Ledger};
-use crate::node::Hearer;
+use crate::outside::Wanted;
+use crate::transfer::Hearer;
 use nero_life::input::Input;
 use nero_life::run::{Results, Run};
 
@@ -471,7 +472,7 @@ impl Job {
             let Ok(stderr) = missed::tail(&log) else {
                 return Vec::new();
             };
-            missed::hints(&stderr, id, &crate::service::files(&definition))
+            missed::hints(&stderr, id, &Wanted::of(&definition))
         })
         .await
     }

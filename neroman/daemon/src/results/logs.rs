@@ -14,7 +14,7 @@ use super::known::{Known, Stamp};
 use super::receive;
 use super::trouble::Trouble;
 use crate::failure::Failure;
-use crate::node::Moving;
+use crate::transfer::Moving;
 
 /// The length of the end of a log that is too long to come whole.
 pub(super) const LOG_BYTES: u64 = 1024 * 1024;

@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use tonic::transport::Channel;
 
 use crate::ledger::{Late, Ledger};
-use crate::node::{Hearer, Settings};
+use crate::transfer::Hearer;
 use nero_life::input::Input;
 use nero_life::needs;
 
@@ -52,7 +52,8 @@ const BETWEEN_TRIES: Duration = Duration::from_secs(1);
 
 /// Fetches over one connection.
 pub(crate) struct Fetcher {
-    settings: Settings,
+    node: String,
+    places: Places,
     ledger: Ledger,
     client: MumClient<Channel>,
     hearer: Hearer,
@@ -76,7 +77,8 @@ enum Came {
 
 impl Fetcher {
     pub(crate) fn new(
-        settings: Settings,
+        node: String,
+        places: Places,
         ledger: Ledger,
         client: MumClient<Channel>,
         hearer: Hearer,
@@ -87,7 +89,8 @@ impl Fetcher {
         )]
         let (tx, rx) = mpsc::unbounded_channel();
         Self {
-            settings,
+            node,
+            places,
             ledger,
             client,
             hearer,
@@ -109,7 +112,8 @@ impl Fetcher {
         loop {
             while let Some((run, kind)) = queue.begin() {
                 working.push(turn(
-                    self.settings.clone(),
+                    self.node.clone(),
+                    self.places.clone(),
                     self.ledger.clone(),
                     self.client.clone(),
                     self.hearer.clone(),
@@ -121,7 +125,7 @@ impl Fetcher {
             tokio::select! {
                 Some(run) = self.rx.recv() => {
                     if let Some(kind) = self.wanted(run) {
-                        queue.add(run, kind, Instant::now() + self.settings.results.pace.first);
+                        queue.add(run, kind, Instant::now() + self.places.pace.first);
                     }
                 }
                 Some(turn) = working.next(), if !working.is_empty() => {
@@ -160,7 +164,7 @@ impl Fetcher {
 
     /// When the run has its next turn; `None` if never.
     async fn after(&self, turn: &Turn, tries: &mut u32) -> Option<Duration> {
-        let pace = self.settings.results.pace;
+        let pace = self.places.pace;
         let trouble = match &turn.result {
             Ok(Came::Something) => {
                 *tries = 0;
@@ -172,7 +176,7 @@ impl Fetcher {
             Err(trouble) => trouble,
         };
         let (run, failure) = (turn.run, trouble.failure());
-        let node = &self.settings.name;
+        let node = &self.node;
         tracing::info!(%run, node, %failure, "results not fetched");
         match (trouble, turn.kind) {
             (Trouble::Node(_), _) => Some(pace.again),
@@ -195,7 +199,7 @@ impl Fetcher {
 
     async fn give_up(&self, run: RunId, why: String) {
         let why = bounded(why);
-        let node = &self.settings.name;
+        let node = &self.node;
         tracing::warn!(%run, node, why, "results given up");
         self.note(run, Input::ResultsGivenUp { why }).await;
     }
@@ -209,7 +213,7 @@ impl Fetcher {
         }
         let noted = self.ledger.happened(false, inputs, late).await;
         if let Err(failure) = noted {
-            let node = &self.settings.name;
+            let node = &self.node;
             tracing::warn!(run = %id, node, %failure, "not written down");
         }
     }
@@ -223,7 +227,8 @@ fn bounded(mut why: String) -> String {
 
 /// Fetches the files of one run.
 async fn turn(
-    settings: Settings,
+    node: String,
+    places: Places,
     ledger: Ledger,
     client: MumClient<Channel>,
     hearer: Hearer,
@@ -231,12 +236,11 @@ async fn turn(
     kind: Kind,
 ) -> Turn {
     let began = Instant::now();
-    let node = settings.name.clone();
     let result: Result<Came, Trouble> = async {
         if kind == Kind::Live && !job::has_live(&ledger, run).await? {
             return Ok(Came::Nothing);
         }
-        let job = Job::prepare(&settings.results, &ledger, client, hearer, run, false).await?;
+        let job = Job::prepare(&places, &ledger, client, hearer, run, false).await?;
         match (job, kind) {
             (None, _) => Ok(Came::Nothing),
             (Some(job), Kind::Live) => job.live(&ledger).await.map(|()| Came::Something),

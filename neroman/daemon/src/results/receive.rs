@@ -14,7 +14,7 @@ use super::known::{Known, Stamp};
 use super::trouble::{MAKE_ROOM, Trouble};
 use super::wanted::{Notes, Wanted};
 use crate::failure::Failure;
-use crate::node::Moving;
+use crate::transfer::Moving;
 
 /// How many bytes may come between two looks at the free space.
 pub(super) const LOOK_EVERY_BYTES: u64 = 4 * 1024 * 1024;

@@ -14,21 +14,6 @@ use nero_life::add;
 use nero_life::experiment::Experiment;
 use nero_life::state::State;
 
-/// The files of its folder that travel with an experiment.
-pub(crate) fn files(definition: &Definition) -> Wanted {
-    let results = definition.results_dir.as_deref().unwrap_or("results");
-    Wanted {
-        folder: definition.folder.clone(),
-        what: snapshot::Wanted {
-            files: definition.files.clone(),
-            linked: definition.linked_files.clone(),
-            required: definition.required_files.clone(),
-            main: definition.main_file.clone(),
-            left_out: vec![PathBuf::from(results)],
-        },
-    }
-}
-
 /// The experiments whose code differs from that of their newest run. One look
 /// per folder: files with an unchanged `stat` are not read. A folder that cannot
 /// be read does not count. Blocks.
@@ -38,7 +23,7 @@ pub(super) fn changed(state: &State, freezer: &Freezer) -> HashSet<ExperimentId>
     for one in state.experiments.iter().filter(present) {
         let tree = one.newest().map_or("", |run| run.made.tree.as_str());
         if !tree.is_empty() && !one.changed() {
-            let those = of_files.entry(files(&one.definition)).or_default();
+            let those = of_files.entry(Wanted::of(&one.definition)).or_default();
             those.push((one.id, tree));
         }
     }
@@ -86,7 +71,7 @@ pub(super) fn survey<'a>(
     let mut seen: HashSet<Wanted> = HashSet::new();
     let mut folders = Vec::new();
     for definition in definitions {
-        let wanted = files(definition);
+        let wanted = Wanted::of(definition);
         if seen.contains(&wanted) {
             continue;
         }

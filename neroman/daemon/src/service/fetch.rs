@@ -14,8 +14,8 @@ use tonic::transport::Channel;
 use super::select::{self, Chosen};
 use super::{Man, Sink, blocking};
 use crate::failure::Failure;
-use crate::node::Hearer;
 use crate::results::{Asked, Job, Places, Trouble};
+use crate::transfer::Hearer;
 use nero_life::run::Run;
 use nero_life::state::State;
 

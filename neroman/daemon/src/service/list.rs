@@ -7,9 +7,9 @@ use nero_expr::{Fact, Scope as _, Value};
 use nero_wire::v1;
 
 use super::code;
+use super::select::zone_of;
 use super::select::{self, Chosen};
 use super::view::{self, Sight};
-use super::wait::zone_of;
 use super::{Man, Sink, blocking};
 use crate::clock::Clock;
 use crate::failure::Failure;

@@ -7,6 +7,7 @@ mod clean;
 mod clean_node;
 mod code;
 mod du;
+mod examine;
 mod fetch;
 mod list;
 mod logs;
@@ -64,8 +65,6 @@ pub(crate) struct Man {
     /// True once the daemon is leaving: streams end then.
     pub leaving: Receiver<bool>,
 }
-
-pub(crate) use code::files;
 
 /// Messages of a stream that wait for a slow client; a full stream delays that
 /// client alone.

@@ -6,24 +6,19 @@ use std::time::Duration;
 
 use nero_agents::Prospect;
 use nero_config::{Config, ConfigFile, Edit, EditError};
-use nero_model::plain::plain_owned;
 use nero_model::units::short_bytes;
 use nero_wire::v1;
-use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::node_event::Event;
 
-use tonic::transport::Channel;
-
+use super::examine::examine;
 use super::node_way::{self, say};
 use super::{Man, Sink, blocking};
-use crate::failure::{Failure, connection_lost};
-use crate::node::{Link, Unconnected};
+use crate::connect::{Link, Unconnected};
+use crate::failure::Failure;
 use crate::outside::RemoteAgent;
 
 /// How long a first connection may take, the agents on a slow line included.
 const CONNECT: Duration = Duration::from_secs(30 * 60);
-/// How long the examination of the node may take.
-const EXAMINE: Duration = Duration::from_secs(60);
 /// How long the driver may take to connect over the open way.
 const DRIVEN: Duration = Duration::from_secs(30);
 
@@ -229,31 +224,6 @@ async fn let_go(man: &Man, name: &str, node: &nero_config::Node) {
     }
 }
 
-/// The findings of an examination; empty if the agent is too old for it. Only the
-/// daemon knows the clock's offset.
-pub(super) async fn examine(
-    channel: &Channel,
-    programs: Vec<String>,
-    clock_offset_ms: Option<i64>,
-) -> Vec<v1::Finding> {
-    let mut client = MumClient::new(channel.clone());
-    let request = v1::ExamineRequest { programs };
-    let mut findings = match tokio::time::timeout(EXAMINE, client.examine(request)).await {
-        Ok(Ok(reply)) => reply.into_inner().findings,
-        Ok(Err(status)) if status.code() == tonic::Code::Unimplemented => Vec::new(),
-        Ok(Err(status)) if connection_lost(&status) => {
-            vec![unexamined("the connection was lost")]
-        }
-        Ok(Err(status)) => vec![unexamined(status.message())],
-        Err(_) => vec![unexamined("it does not answer in time")],
-    };
-    for finding in &mut findings {
-        finding.text = plain_owned(std::mem::take(&mut finding.text));
-    }
-    findings.extend(clock_offset_ms.map(node_way::clock));
-    findings
-}
-
 /// The machine's facts, and what would be sent to it.
 fn would(prospect: &Prospect) -> Vec<String> {
     let facts = &prospect.facts;
@@ -304,15 +274,6 @@ fn same_place(config: &Config, name: &str) -> Option<v1::Finding> {
         ),
         hint: format!("use {other}, or neroman node rm one of them"),
     })
-}
-
-fn unexamined(why: &str) -> v1::Finding {
-    v1::Finding {
-        level: v1::finding::Level::Warning.into(),
-        what: "look".to_owned(),
-        text: format!("the node cannot be looked at closely: {why}"),
-        hint: String::new(),
-    }
 }
 
 fn edit_of(request: &v1::NodeAddRequest) -> Edit {

@@ -215,7 +215,7 @@ impl Man {
         agent: RemoteAgent,
         sink: &Sink<v1::NodeEvent>,
     ) -> Result<Vec<v1::RunSpec>, Failure> {
-        use crate::node::Connect as _;
+        use crate::connect::Connect as _;
         let heard = {
             let sink = sink.clone();
             move |progress: v1::Progress| {

@@ -11,11 +11,12 @@ use nero_wire::v1;
 use nero_wire::v1::node_event::Event;
 use tokio::time::Instant;
 
-use super::node_add::examine;
+use super::examine::examine;
 use super::select;
 use super::{Man, Sink};
+use crate::connect::Link;
 use crate::failure::Failure;
-use crate::node::{Kick, Link, Node, NodeNow, not_configured};
+use crate::node::{Kick, Node, NodeNow, not_configured};
 use crate::outside::by_ssh;
 use nero_life::run::Run;
 use nero_life::state::State;
@@ -29,8 +30,6 @@ const LOCATE: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(10);
 /// Between two reports of progress.
 const SAY_EVERY: Duration = Duration::from_millis(250);
-/// Limit of a wrong clock that is not reported.
-const CLOCK_MS: i64 = 2000;
 /// Interpreters that are looked for on a node at most.
 const PROGRAMS_MAX: usize = 50;
 
@@ -331,25 +330,4 @@ fn about(now: &NodeNow) -> Vec<String> {
         ));
     }
     lines
-}
-
-/// The finding about the node's clock.
-pub(super) fn clock(offset_ms: i64) -> v1::Finding {
-    use v1::finding::Level;
-    let off = offset_ms as f64 / 1000.0;
-    let right = offset_ms.abs() < CLOCK_MS;
-    v1::Finding {
-        level: if right { Level::Good } else { Level::Warning }.into(),
-        what: "clock".to_owned(),
-        text: match right {
-            true => "it agrees with ours".to_owned(),
-            false if off > 0.0 => format!("it is {off:.0} s ahead of ours"),
-            false => format!("it is {:.0} s behind ours", -off),
-        },
-        hint: match right {
-            true => String::new(),
-            false => "its times are shown as it reports them; order and limits do not depend on it"
-                .to_owned(),
-        },
-    }
 }

@@ -237,3 +237,8 @@ pub(super) fn one(state: &State, what: &str, now: Now) -> Result<Chosen, Failure
         .hint(format!("for example {}", first.id))),
     }
 }
+
+/// The zone of the person who typed the selection.
+pub(super) fn zone_of(selection: Option<&v1::Selection>) -> TimeZone {
+    selection.map_or(TimeZone::UTC, |given| zone(&given.zone, given.utc_offset_s))
+}

@@ -14,7 +14,7 @@ use nero_wire::v1::start_reply::One;
 use prost::Message as _;
 
 use super::add::canonical;
-use super::code::{self, files};
+use super::code;
 use super::select::{self, Selection};
 use super::sources;
 use super::unschedulable::Asking;
@@ -298,7 +298,7 @@ fn prepare(
             let Some(experiment) = prospect.experiment(id.experiment) else {
                 continue;
             };
-            let wanted = files(&experiment.definition);
+            let wanted = WantedFiles::of(&experiment.definition);
             if let Entry::Vacant(place) = frozen.entry(wanted) {
                 let one = freezer.freeze(place.key(), asked.big)?;
                 notes.extend(one.notes.iter().cloned());
@@ -420,7 +420,7 @@ fn decide(
         };
         let frozen = prepared
             .frozen
-            .get(&files(&experiment.definition))
+            .get(&WantedFiles::of(&experiment.definition))
             .ok_or_else(Failure::moved)?;
         if after.is_some() {
             for change in abort::for_restart(&experiment, "restart", now_ms) {

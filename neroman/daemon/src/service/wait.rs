@@ -51,7 +51,7 @@ impl Man {
         request: v1::WaitRequest,
         sink: Sink<v1::WaitEvent>,
     ) -> Result<(), Failure> {
-        let zone = zone_of(request.selection.as_ref());
+        let zone = select::zone_of(request.selection.as_ref());
         let selection = select::read(request.selection, "", self.now())?;
         let mut states = self.ledger.watch();
         let mut nodes = self.nodes.watch();
@@ -250,13 +250,6 @@ fn carried<'a>(awaited: &[Awaited], state: &'a State) -> BTreeMap<&'a str, u32> 
         }
     }
     carried
-}
-
-/// The zone of the person who typed the selection.
-pub(super) fn zone_of(selection: Option<&v1::Selection>) -> TimeZone {
-    selection.map_or(TimeZone::UTC, |given| {
-        select::zone(&given.zone, given.utc_offset_s)
-    })
 }
 
 /// Binds the wait to the run that is current now.

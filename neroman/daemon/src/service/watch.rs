@@ -7,9 +7,9 @@ use std::time::Duration;
 use nero_wire::v1;
 use tokio::time::Instant;
 
+use super::select::zone_of;
 use super::select::{self, Chosen};
 use super::view::Sight;
-use super::wait::zone_of;
 use super::{Man, Sink, blocking};
 use crate::failure::Failure;
 

@@ -32,9 +32,10 @@ use nero_wire::v1;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::clock::Clock;
+use crate::connect::{Connect, Ways};
 use crate::keep::Keep;
 use crate::ledger::{Bell, Ledger, LedgerThread, Listener};
-use crate::node::{Connect, Inboxes, Nodes, Settings, Setup, Ways};
+use crate::node::{Inboxes, Nodes, Settings, Setup};
 use crate::outside::{Agents, Freezer};
 use crate::results::{Pace, Places};
 use crate::service::Man;

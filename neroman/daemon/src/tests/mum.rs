@@ -20,8 +20,8 @@ use tonic::Status;
 use tonic::transport::Server;
 
 use super::files::Files;
+use crate::connect::{Connect, Heard, Link, Unconnected};
 use crate::failure::Failure;
-use crate::node::{Connect, Heard, Link, Unconnected};
 
 /// What is known of a run, and everything said of it so far.
 struct Held {

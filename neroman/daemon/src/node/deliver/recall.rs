@@ -11,7 +11,7 @@ use nero_wire::v1::cancel_reply::Outcome;
 use super::{Deliver, PATIENCE};
 use crate::failure::Failure;
 use crate::ledger::Late;
-use crate::node::follow::run_ref;
+use crate::spec::run_ref;
 use nero_life::change::Change;
 use nero_life::input::Input;
 use nero_life::now::Tick;

@@ -7,9 +7,8 @@ use nero_model::RunToken;
 use nero_wire::v1;
 use tokio::time::Instant;
 
-use super::super::deliver::cannot_now;
 use super::{AGAIN, HandOver, PATIENCE, SOON, answer, tokens};
-use crate::failure::Failure;
+use crate::failure::{Failure, cannot_now};
 use nero_life::hand_over::{self, Sending};
 
 /// Calls that a node may refuse in one turn before the rest waits: enough to find

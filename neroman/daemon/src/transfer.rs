@@ -7,8 +7,6 @@ use std::time::{Duration, Instant};
 
 use nero_wire::v1;
 
-use super::now::Tell;
-
 /// A transfer shorter than this is not shown.
 const QUIET: Duration = Duration::from_secs(1);
 /// Between two reports.
@@ -16,14 +14,6 @@ const BETWEEN: Duration = Duration::from_millis(250);
 
 /// Receives the progress of a transfer; `None` once it is over.
 pub(crate) type Hearer = Arc<dyn Fn(Option<v1::Progress>) + Send + Sync>;
-
-/// Shows transfers beside the state of a node.
-pub(crate) fn shown(tell: Tell) -> Hearer {
-    Arc::new(move |progress| {
-        // Progress wakes no task that waits for news of the node.
-        tell.quietly(|now| now.transfer.clone_from(&progress));
-    })
-}
 
 /// One transfer; it is over when this is dropped.
 pub(crate) struct Moving {

@@ -1,0 +1,63 @@
+//! What a driver of a node needs of a connection: how one is made, and what it is.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use nero_wire::v1;
+use tonic::transport::Channel;
+
+use crate::failure::Failure;
+
+/// A connection to a node's neromum, greeted.
+pub(crate) struct Link {
+    pub channel: Channel,
+    pub hello: v1::Hello,
+    /// Returns when the carrier of the channel has ended.
+    pub gone: BoxFuture<'static, ()>,
+    /// The ssh connection that carries it to another machine.
+    pub host: Option<nero_ssh::Host>,
+    /// The facts that the probe of that machine returned.
+    pub facts: Option<Arc<nero_agents::Facts>>,
+}
+
+/// Why no connection was made.
+#[derive(Clone, Debug)]
+pub(crate) struct Unconnected {
+    pub failure: Failure,
+    /// A new try is of no use before a person does something.
+    pub needs_person: bool,
+}
+
+impl From<Failure> for Unconnected {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            needs_person: false,
+        }
+    }
+}
+
+/// Is called with the progress of a transfer.
+pub(crate) type Heard<'a> = &'a (dyn Fn(v1::Progress) + Send + Sync);
+
+/// Connects to one node.
+pub(crate) trait Connect: Send + Sync + 'static {
+    /// Connects, and starts neromum if none answers.
+    fn connect<'a>(&'a self, heard: Heard<'a>) -> BoxFuture<'a, Result<Link, Unconnected>>;
+
+    /// Closes the carriers of connections: they may be dead without notice. A
+    /// carrier that a person opened stays, since its password would be needed
+    /// again.
+    fn hang_up(&self) -> BoxFuture<'_, ()>;
+
+    /// Closes all carriers.
+    fn forget(&self) -> BoxFuture<'_, ()> {
+        self.hang_up()
+    }
+}
+
+/// Connects to nodes: this machine, and others.
+pub(crate) trait Ways: Send + Sync + 'static {
+    /// The way to a node by its present configuration.
+    fn way(&self, name: &str, node: &nero_config::Node) -> Arc<dyn Connect>;
+}

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use nerokid::args::{self, Command, USAGE};
-use nerokid::place::Place;
+use nerokid::place::WatchedStart;
 use nerokid::{chain, settle, watch};
 
 fn main() -> ExitCode {
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
             incarnation,
             socket,
         } => block_on(async {
-            let place = Place::open(&run_dir, incarnation).map_err(|error| chain(&error))?;
+            let place = WatchedStart::open(&run_dir, incarnation).map_err(|error| chain(&error))?;
             let watched = watch::watch(place, socket).await;
             watched.map(|_| ()).map_err(|error| chain(&error))
         }),

@@ -13,7 +13,7 @@ use nero_wire::v1::RunSpec;
 
 /// Folder, spec and identity of the watched incarnation.
 #[derive(Debug)]
-pub struct Place {
+pub struct WatchedStart {
     /// The run's folder.
     pub run: PathBuf,
     /// Number of the job's start.
@@ -55,7 +55,7 @@ pub enum PlaceError {
     },
 }
 
-impl Place {
+impl WatchedStart {
     /// Reads the spec of the run to watch.
     ///
     /// # Errors

@@ -54,7 +54,7 @@ pub trait Measure {
 /// gone.
 #[derive(Debug, Default)]
 pub struct Procfs {
-    held: Vec<Held>,
+    held: Vec<OpenFiles>,
     text: Vec<u8>,
     todo: Vec<i32>,
     seen: Vec<i32>,
@@ -62,7 +62,7 @@ pub struct Procfs {
 
 /// A process's open files.
 #[derive(Debug)]
-struct Held {
+struct OpenFiles {
     pid: i32,
     stat: OwnedFd,
     children: OwnedFd,
@@ -71,7 +71,7 @@ struct Held {
     io: Option<OwnedFd>,
 }
 
-impl Held {
+impl OpenFiles {
     fn open(pid: i32) -> rustix::io::Result<Self> {
         let open =
             |path: String| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
@@ -129,10 +129,10 @@ impl Measure for Procfs {
 impl Procfs {
     /// The state of a process and its open files, if its start time is that of
     /// `meant`; leaves its line in `text`.
-    fn stat(&mut self, pid: i32, meant: Option<ProcessId>) -> Option<(Held, Stat)> {
+    fn stat(&mut self, pid: i32, meant: Option<ProcessId>) -> Option<(OpenFiles, Stat)> {
         let held = match self.held.iter().position(|held| held.pid == pid) {
             Some(at) => self.held.swap_remove(at),
-            None => Held::open(pid).ok()?,
+            None => OpenFiles::open(pid).ok()?,
         };
         self.read(&held.stat, false).ok()?;
         let stat = Stat::parse(&self.text)?;
@@ -144,7 +144,7 @@ impl Procfs {
     }
 
     /// Holds the files of a process for the next sample, if there is room.
-    fn hold(&mut self, held: Held) {
+    fn hold(&mut self, held: OpenFiles) {
         if self.held.len() < HELD_MAX {
             self.held.push(held);
         }
@@ -187,7 +187,7 @@ impl Procfs {
         }
     }
 
-    fn add_io(&mut self, held: &Held, usage: &mut Usage) {
+    fn add_io(&mut self, held: &OpenFiles, usage: &mut Usage) {
         let Some(io) = &held.io else {
             return;
         };

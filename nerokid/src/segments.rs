@@ -17,7 +17,7 @@ const BLOCK_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + RECORD_OVERHEAD;
 
 /// What reading a segment to its end found beside its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct SegmentEnd {
     /// None when it has no good header.
     pub header: Option<Header>,
     /// Bytes were changed after they were written: records may be missing. An
@@ -29,8 +29,8 @@ pub struct Seen {
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn for_each(path: &Path, mut each: impl FnMut(&Record<'_>)) -> io::Result<Seen> {
-    let no_header = |is_damaged| Seen {
+pub fn for_each(path: &Path, mut each: impl FnMut(&Record<'_>)) -> io::Result<SegmentEnd> {
+    let no_header = |is_damaged| SegmentEnd {
         header: None,
         is_damaged,
     };
@@ -63,7 +63,7 @@ pub fn for_each(path: &Path, mut each: impl FnMut(&Record<'_>)) -> io::Result<Se
         // The file's end, or a whole block without a good record: what is left is
         // unfinished, not written yet, or damaged.
         if got < size || !moved && size == BLOCK_BYTES_MAX {
-            return Ok(Seen {
+            return Ok(SegmentEnd {
                 header: Some(header),
                 is_damaged: matches!(reader.stop(), Stop::Damaged(_)),
             });

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nero_model::safe::Safe;
 
-use crate::place::Place;
+use crate::place::WatchedStart;
 use crate::watch::{self, WatchError, Watched};
 
 /// Longest line that is read, in bytes; a path is shorter.
@@ -78,7 +78,8 @@ impl Unsettled {
 async fn one(line: &[u8]) -> Result<(), Unsettled> {
     let (run_dir, incarnation) =
         named(line).ok_or_else(|| Unsettled::Failed("no incarnation is given".to_owned()))?;
-    let place = Place::open(run_dir, incarnation).map_err(|error| Unsettled::by(&error.into()))?;
+    let place =
+        WatchedStart::open(run_dir, incarnation).map_err(|error| Unsettled::by(&error.into()))?;
     match watch::settle(place).await {
         Ok(Watched::Complete | Watched::Already) => Ok(()),
         Ok(Watched::ByAnother) => Err(Unsettled::Busy),

@@ -12,7 +12,7 @@ use tokio::io::unix::AsyncFd;
 use crate::life::{self, Life};
 use crate::link::LinkEvent;
 use crate::notify::{Changes, Notify, Watched};
-use crate::place::Place;
+use crate::place::WatchedStart;
 use crate::readable::register;
 use crate::segments;
 
@@ -57,7 +57,7 @@ impl Waker {
     }
 
     /// For a live run.
-    pub fn new(place: &Place, life: &Life) -> Self {
+    pub fn new(place: &WatchedStart, life: &Life) -> Self {
         let mut waker = Self {
             notify: Notify::new().ok(),
             local: is_local(place),
@@ -80,7 +80,7 @@ impl Waker {
 
     /// Watches the files and processes that exist by now: logs, a launcher's
     /// segment, and the shim or, when it is dead, the job.
-    pub fn follow(&mut self, place: &Place, life: &Life) {
+    pub fn follow(&mut self, place: &WatchedStart, life: &Life) {
         if let Some(notify) = &mut self.notify {
             for log in [run::STDOUT, run::STDERR] {
                 // A log that does not exist yet is a change of the folder.
@@ -167,7 +167,7 @@ impl Waker {
 }
 
 /// File systems that no other machine writes to.
-fn is_local(place: &Place) -> bool {
+fn is_local(place: &WatchedStart) -> bool {
     const LOCAL: [u32; 9] = [
         0xef53,      // ext2, ext3, ext4
         0x5846_5342, // xfs

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::args::Options;
 use crate::run::SOCKET;
-use ends::{Input, Output};
+use ends::{Output, Requests};
 
 /// Size of one copied part.
 const PART_BYTES: usize = 64 * 1024;
@@ -94,7 +94,7 @@ pub fn dial(options: &Options) -> Result<(), DialError> {
             let socket = paths.sockets().join(SOCKET);
             shared::Way::Socket(start::reach(options, &paths, &socket).await?)
         };
-        let input = Input::stdin().map_err(failed("read stdin"))?;
+        let input = Requests::stdin().map_err(failed("read stdin"))?;
         let mut output = Output::stdout().map_err(failed("write to stdout"))?;
         if let Some(mark) = &options.mark {
             // The line before it ends what a login shell may have printed.
@@ -115,7 +115,7 @@ pub fn dial(options: &Options) -> Result<(), DialError> {
 /// Copies both ways until the side of `stream` ends. The end of the input is
 /// the end of requests. Answers may still come, but a frozen neromum sends none
 /// and is not waited for: sshd counts this process as a session.
-async fn join<S>(stream: S, mut input: Input, mut output: Output) -> io::Result<()>
+async fn join<S>(stream: S, mut input: Requests, mut output: Output) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite,
 {

@@ -18,7 +18,7 @@ use nero_journal::{Clocks, HeaderError, Segment, WriteError, Writer};
 use nero_model::{DeploymentId, RunId, RunToken};
 
 use crate::config;
-pub use state::{Kept, State};
+pub use state::{Kept, LedgerState};
 
 /// Reason why the ledger cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -125,14 +125,14 @@ impl Ledger {
         folder: &Path,
         deployment: DeploymentId,
         alone: bool,
-    ) -> Result<(Self, State), LedgerError> {
+    ) -> Result<(Self, LedgerState), LedgerError> {
         let io_error = |path: &Path| {
             let path = path.to_path_buf();
             move |source| LedgerError::Io { path, source }
         };
         nero_model::paths::make_private(folder).map_err(io_error(folder))?;
         let segments = list(folder).map_err(io_error(folder))?;
-        let mut state = State::default();
+        let mut state = LedgerState::default();
         for (_, path) in &segments {
             let replayed = match fs::read(path) {
                 Ok(bytes) => state.replay(path, &bytes, deployment),
@@ -327,7 +327,7 @@ impl Ledger {
     /// # Errors
     /// When the disk refuses. The old segments still exist then, and the ledger
     /// goes on with its current segment.
-    pub fn compact(&mut self, state: &State) -> Result<(), LedgerError> {
+    pub fn compact(&mut self, state: &LedgerState) -> Result<(), LedgerError> {
         if !self.is_sound {
             return Ok(());
         }
@@ -344,7 +344,7 @@ impl Ledger {
         self.remove_before(number)
     }
 
-    fn write_state(&mut self, state: &State) -> Result<(), LedgerError> {
+    fn write_state(&mut self, state: &LedgerState) -> Result<(), LedgerError> {
         let write_error = |path: &Path| {
             let path = path.to_path_buf();
             move |source| LedgerError::Write { path, source }

@@ -24,7 +24,7 @@ const REFUSED_NS: u64 = 2_000 * MS;
 
 /// Settings of a run, fixed at its launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct LaunchSettings {
     /// Time from the polite signal to the final one.
     pub grace_ms: u32,
     /// Treatment of processes that outlive the main process.
@@ -144,7 +144,7 @@ enum Ladder {
 /// The state of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Core {
-    plan: Plan,
+    plan: LaunchSettings,
     stage: Stage,
     ladder: Ladder,
     limit_used: bool,
@@ -153,7 +153,7 @@ pub struct Core {
 
 impl Core {
     /// The job has been started.
-    pub fn new(plan: Plan) -> Self {
+    pub fn new(plan: LaunchSettings) -> Self {
         Self {
             plan,
             stage: Stage::Running,
@@ -165,7 +165,7 @@ impl Core {
 
     /// A run whose main process had ended, with its record written, before this
     /// process took over.
-    pub fn after_exit(plan: Plan, now_ns: u64) -> Self {
+    pub fn after_exit(plan: LaunchSettings, now_ns: u64) -> Self {
         let mut core = Self::new(plan);
         core.begin_strays(now_ns);
         core
@@ -173,7 +173,7 @@ impl Core {
 
     /// A run without anything left to do.
     pub fn over() -> Self {
-        let mut core = Self::new(Plan {
+        let mut core = Self::new(LaunchSettings {
             grace_ms: 0,
             strays: Strays::End,
             limit_at_ns: None,
@@ -183,7 +183,7 @@ impl Core {
     }
 
     /// The settings fixed at the launch.
-    pub fn plan(&self) -> Plan {
+    pub fn plan(&self) -> LaunchSettings {
         self.plan
     }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const PLAN: Plan = Plan {
+const PLAN: LaunchSettings = LaunchSettings {
     grace_ms: 100,
     strays: Strays::End,
     limit_at_ns: None,
@@ -28,7 +28,7 @@ fn words(effects: Effects) -> String {
     all.join(" ")
 }
 
-fn story(plan: Plan, steps: &[(u64, Input, &str)]) -> Core {
+fn story(plan: LaunchSettings, steps: &[(u64, Input, &str)]) -> Core {
     let mut core = Core::new(plan);
     for (at, (now_ns, input, expected)) in steps.iter().enumerate() {
         assert_eq!(words(core.step(*input, *now_ns)), *expected, "step {at}");
@@ -110,7 +110,7 @@ fn strays_have_ten_seconds_then_the_ladder() {
 
 #[test]
 fn strays_may_go_on_unless_somebody_cancels_the_end_of_all() {
-    let leaving = Plan {
+    let leaving = LaunchSettings {
         strays: Strays::Leave,
         ..PLAN
     };
@@ -136,7 +136,7 @@ fn strays_may_go_on_unless_somebody_cancels_the_end_of_all() {
 
 #[test]
 fn strays_may_be_waited_for_and_still_be_cancelled() {
-    let waiting = Plan {
+    let waiting = LaunchSettings {
         strays: Strays::Wait,
         ..PLAN
     };
@@ -161,7 +161,7 @@ fn strays_may_be_waited_for_and_still_be_cancelled() {
 
 #[test]
 fn the_time_limit_stops_once() {
-    let limited = Plan {
+    let limited = LaunchSettings {
         limit_at_ns: Some(5 * SECOND),
         ..PLAN
     };
@@ -272,7 +272,7 @@ proptest! {
         strays in prop::sample::select(vec![Strays::End, Strays::Wait, Strays::Leave]),
         limit_at_ns in prop::option::of(0..20 * SECOND),
     ) {
-        let mut core = Core::new(Plan { grace_ms: 100, strays, limit_at_ns });
+        let mut core = Core::new(LaunchSettings { grace_ms: 100, strays, limit_at_ns });
         let mut now_ns = 0;
         let (mut exits, mut ends, mut polite) = (0, 0, false);
         for (input, pause) in steps {

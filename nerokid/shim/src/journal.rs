@@ -34,7 +34,7 @@ pub struct Subject {
 
 /// A record that a keeper writes.
 #[derive(Clone, Debug)]
-pub enum Record {
+pub enum KeeperRecord {
     /// A stop was asked for.
     StopAsked(StopAsked),
     /// A signal went through the tree.
@@ -177,7 +177,7 @@ impl Segment {
 #[derive(Debug)]
 pub struct Journal {
     segment: Option<Segment>,
-    waiting: [Option<(Record, Clocks)>; WAITING_MAX],
+    waiting: [Option<(KeeperRecord, Clocks)>; WAITING_MAX],
 }
 
 impl Journal {
@@ -200,16 +200,16 @@ impl Journal {
     }
 
     /// Appends a record now, or as soon as the disk takes it.
-    pub fn append(&mut self, record: Record) {
+    pub fn append(&mut self, record: KeeperRecord) {
         let clocks = Clocks::now();
         if !self.flush() || !self.try_append(&record, clocks) {
             // The records of the run's end always find a place; of the records
             // before it, the newest is dropped.
             let places = match record {
-                Record::StopAsked(_) | Record::SignalSent(_) => WAITING_MAX - 4,
-                Record::JobNotStarted(_) | Record::JobExited(_) | Record::TreeGone(_) => {
-                    WAITING_MAX
-                }
+                KeeperRecord::StopAsked(_) | KeeperRecord::SignalSent(_) => WAITING_MAX - 4,
+                KeeperRecord::JobNotStarted(_)
+                | KeeperRecord::JobExited(_)
+                | KeeperRecord::TreeGone(_) => WAITING_MAX,
             };
             if let Some(place) = self.waiting[..places]
                 .iter_mut()
@@ -239,16 +239,18 @@ impl Journal {
         self.waiting[0].is_some()
     }
 
-    fn try_append(&mut self, record: &Record, clocks: Clocks) -> bool {
+    fn try_append(&mut self, record: &KeeperRecord, clocks: Clocks) -> bool {
         let Some(segment) = &mut self.segment else {
             return false;
         };
         let done = match record {
-            Record::StopAsked(one) => segment.append(RecordKind::StopAsked, clocks, one),
-            Record::SignalSent(one) => segment.append(RecordKind::SignalSent, clocks, one),
-            Record::JobNotStarted(one) => segment.append(RecordKind::JobNotStarted, clocks, one),
-            Record::JobExited(one) => segment.append(RecordKind::JobExited, clocks, one),
-            Record::TreeGone(one) => segment.append(RecordKind::TreeGone, clocks, one),
+            KeeperRecord::StopAsked(one) => segment.append(RecordKind::StopAsked, clocks, one),
+            KeeperRecord::SignalSent(one) => segment.append(RecordKind::SignalSent, clocks, one),
+            KeeperRecord::JobNotStarted(one) => {
+                segment.append(RecordKind::JobNotStarted, clocks, one)
+            }
+            KeeperRecord::JobExited(one) => segment.append(RecordKind::JobExited, clocks, one),
+            KeeperRecord::TreeGone(one) => segment.append(RecordKind::TreeGone, clocks, one),
         };
         done.is_ok()
     }

@@ -14,11 +14,11 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use crate::clock::MS;
 use crate::control;
 use crate::core::{Core, Effect, Input};
-use crate::journal::{Journal, Record};
+use crate::journal::{Journal, KeeperRecord};
 use crate::oom::OomEvents;
 use crate::slot::{JobStage, Slot};
 use crate::sys::Ended;
-use crate::tree::{NAMED_MAX, Named, Names, REFUSED_MAX, Swept};
+use crate::tree::{NAMED_MAX, NamedProcess, Names, REFUSED_MAX, Swept};
 
 /// Pause before a record that the disk refused is tried again.
 const RETRY_NS: u64 = 1_000 * MS;
@@ -74,7 +74,7 @@ pub struct Keeper {
 pub fn prepared_gone() -> TreeGone {
     let stray = || Stray {
         pid: 0,
-        name: Vec::with_capacity(size_of_val(&Named::default().name)),
+        name: Vec::with_capacity(size_of_val(&NamedProcess::default().name)),
     };
     TreeGone {
         left_alive: Vec::with_capacity(REFUSED_MAX),
@@ -145,7 +145,7 @@ impl Keeper {
         let effects = self.core.step(input, now_ns);
         for effect in effects.into_iter().flatten() {
             match effect {
-                Effect::StopAsked(asked) => self.journal.append(Record::StopAsked(asked)),
+                Effect::StopAsked(asked) => self.journal.append(KeeperRecord::StopAsked(asked)),
                 Effect::Signal(signal) => {
                     let (swept, names) = tree(signal);
                     if self.core.ends_strays() {
@@ -174,15 +174,15 @@ impl Keeper {
     }
 
     fn sent(&mut self, signal: i32, swept: Swept) {
-        self.journal.append(Record::SignalSent(SignalSent {
+        self.journal.append(KeeperRecord::SignalSent(SignalSent {
             signal,
             processes: swept.sent,
         }));
     }
 
-    fn exit_record(&mut self, exit: Exit, now_ns: u64) -> Record {
+    fn exit_record(&mut self, exit: Exit, now_ns: u64) -> KeeperRecord {
         if let Some(failure) = self.slot.and_then(failure) {
-            return Record::JobNotStarted(JobNotStarted {
+            return KeeperRecord::JobNotStarted(JobNotStarted {
                 program: std::mem::take(&mut self.failed.program),
                 ..failure
             });
@@ -192,7 +192,7 @@ impl Keeper {
             Exit::Unknown => Ended::default(),
         };
         let free = rustix::fs::statvfs(self.work_dir.as_c_str());
-        Record::JobExited(JobExited {
+        KeeperRecord::JobExited(JobExited {
             code: ended.code,
             signal: ended.signal,
             core_dumped: ended.core_dumped,
@@ -243,8 +243,9 @@ impl Keeper {
         gone.strays_killed = self.strays_killed;
         gone.strays_left = self.strays_left;
         gone.strays_ms = strays_ms;
-        let is_named =
-            |named: &&Named| named.pid != 0 && (self.strays_killed > 0 || self.strays_left > 0);
+        let is_named = |named: &&NamedProcess| {
+            named.pid != 0 && (self.strays_killed > 0 || self.strays_left > 0)
+        };
         let named = self.strays.iter().filter(is_named);
         // Only processes whose names fit, in the places that were allocated
         // beforehand.
@@ -258,7 +259,7 @@ impl Keeper {
         gone.stderr_bytes = size(&self.logs[1]);
         let named = left.out_of_reach.iter().filter(|pid| **pid != 0);
         gone.left_alive.extend(named);
-        self.journal.append(Record::TreeGone(gone));
+        self.journal.append(KeeperRecord::TreeGone(gone));
     }
 
     fn folder(&self) -> BorrowedFd<'_> {

@@ -18,11 +18,11 @@ use crate::control;
 use crate::core::{self, Core};
 use crate::crash::CrashAt;
 use crate::job::{self, Outfit};
-use crate::journal::{Journal, Record, Segment};
+use crate::journal::{Journal, KeeperRecord, Segment};
 use crate::keeper::{Exit, Keeper};
 use crate::plan::{self, Own, Plan};
 use crate::slot::{JobStage, ShimStage, Slot};
-use crate::sys::{self, Look, Woken};
+use crate::sys::{self, ChildrenState, Woken};
 use crate::tree::{self, Members, Names, Roots, Swept};
 
 /// Supervises one run, in the process just forked, and leaves.
@@ -52,11 +52,11 @@ pub fn run(
     plan::fill(&mut plan.claimed.shim, pid, ticks);
     let segment = match claim(&plan, crash) {
         Ok(segment) => segment,
-        Err(Refused::Superseded) => {
+        Err(ClaimFailure::Superseded) => {
             slot.set_shim(ShimStage::Superseded);
             sys::leave(0)
         }
-        Err(Refused::Disk(errno)) => {
+        Err(ClaimFailure::Disk(errno)) => {
             slot.set_errno(errno.raw_os_error());
             slot.set_shim(ShimStage::NoClaim);
             sys::leave(0)
@@ -72,7 +72,7 @@ fn start_ticks(pid: i32) -> u64 {
 }
 
 /// Reason why we have no claim.
-enum Refused {
+enum ClaimFailure {
     /// Another has it.
     Superseded,
     /// It could not be written.
@@ -80,13 +80,13 @@ enum Refused {
 }
 
 /// Makes the incarnation's folder and the claim in it, all or nothing.
-fn claim(plan: &Plan, crash: &CrashAt) -> Result<Segment, Refused> {
+fn claim(plan: &Plan, crash: &CrashAt) -> Result<Segment, ClaimFailure> {
     match mkdirat(CWD, plan.folder.as_c_str(), Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
-        Err(error) => return Err(Refused::Disk(error)),
+        Err(error) => return Err(ClaimFailure::Disk(error)),
     }
     // From here on every path is short and relative.
-    rustix::process::chdir(plan.folder.as_c_str()).map_err(Refused::Disk)?;
+    rustix::process::chdir(plan.folder.as_c_str()).map_err(ClaimFailure::Disk)?;
     crash.here("folder");
     let segment = Segment::create(
         &plan.private,
@@ -117,8 +117,8 @@ fn claim(plan: &Plan, crash: &CrashAt) -> Result<Segment, Refused> {
         // link the private name is not removed: it is the gate.
         let _ = unlinkat(CWD, plan.private.as_c_str(), AtFlags::empty());
         match error {
-            Errno::EXIST => Refused::Superseded,
-            other => Refused::Disk(other),
+            Errno::EXIST => ClaimFailure::Superseded,
+            other => ClaimFailure::Disk(other),
         }
     })
 }
@@ -146,7 +146,7 @@ fn supervise(
         Err(failure) => (0, [None, None], Some(failure)),
     };
     let mut keeper = Keeper {
-        core: Core::new(core::Plan {
+        core: Core::new(core::LaunchSettings {
             grace_ms: plan.grace_ms,
             strays: plan.strays,
             limit_at_ns: limit_ns,
@@ -169,7 +169,7 @@ fn supervise(
     };
     if let Some(failure) = failure {
         keeper.core = Core::after_exit(keeper.core.plan(), now_ns);
-        keeper.journal.append(Record::JobNotStarted(failure));
+        keeper.journal.append(KeeperRecord::JobNotStarted(failure));
         crash.here("not_started");
         keeper.empty(now_ns);
     }
@@ -206,7 +206,7 @@ fn keep(keeper: &mut Keeper, leader: i32, in_allocation: bool, crash: &CrashAt) 
 fn collect(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
     loop {
         match sys::look() {
-            Look::Ended(ended) if ended.pid == leader => {
+            ChildrenState::Ended(ended) if ended.pid == leader => {
                 crash.here("leader_seen");
                 // The record is written before the child is reaped: if we are
                 // killed in between, the launcher gets the zombie, and with it
@@ -216,18 +216,18 @@ fn collect(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
                 sys::reap(ended.pid);
                 crash.here("reaped");
             }
-            Look::Ended(ended) => {
+            ChildrenState::Ended(ended) => {
                 sys::reap(ended.pid);
                 keeper.other_ended(ended.signal);
             }
-            Look::Alive => {
+            ChildrenState::Alive => {
                 if keeper.core.leader_ended() && tree::has_only_pauses() {
                     keeper.empty(clock::now_ns());
                 }
                 return;
             }
             // A parent of orphans that has no children has no descendants.
-            Look::Childless => return keeper.empty(clock::now_ns()),
+            ChildrenState::Childless => return keeper.empty(clock::now_ns()),
         }
     }
 }

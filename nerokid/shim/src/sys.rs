@@ -195,7 +195,7 @@ pub struct Ended {
 
 /// Result of looking for ended children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum ChildrenState {
     /// One ended. It stays a zombie until [`reap`].
     Ended(Ended),
     /// There are children; none has ended.
@@ -206,16 +206,16 @@ pub enum Look {
 
 /// Looks for any ended child without reaping it, so that its end can be
 /// recorded before the kernel forgets it.
-pub fn look() -> Look {
+pub fn look() -> ChildrenState {
     look_at(libc::P_ALL, 0)
 }
 
 /// Looks whether this child has ended, without reaping it.
-pub fn look_for(pid: i32) -> Look {
+pub fn look_for(pid: i32) -> ChildrenState {
     look_at(libc::P_PID, pid as libc::id_t)
 }
 
-fn look_at(kind: libc::idtype_t, id: libc::id_t) -> Look {
+fn look_at(kind: libc::idtype_t, id: libc::id_t) -> ChildrenState {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -233,8 +233,8 @@ fn look_at(kind: libc::idtype_t, id: libc::id_t) -> Look {
     };
     if done != 0 {
         return match errno() {
-            libc::ECHILD => Look::Childless,
-            _ => Look::Alive,
+            libc::ECHILD => ChildrenState::Childless,
+            _ => ChildrenState::Alive,
         };
     }
     // SAFETY: zeroed bytes are valid for both, and the kernel wrote over them.
@@ -242,13 +242,13 @@ fn look_at(kind: libc::idtype_t, id: libc::id_t) -> Look {
     // SAFETY: waitid fills the fields of a SIGCHLD, or leaves them zero.
     let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
     if pid == 0 {
-        return Look::Alive;
+        return ChildrenState::Alive;
     }
     let exited = info.si_code == libc::CLD_EXITED;
     let micros = |time: libc::timeval| {
         time.tv_sec as u64 * 1_000_000 + u64::try_from(time.tv_usec).unwrap_or(0)
     };
-    Look::Ended(Ended {
+    ChildrenState::Ended(Ended {
         pid,
         code: if exited { status } else { 0 },
         signal: if exited { 0 } else { status },

@@ -41,7 +41,7 @@ pub const NAMED_MAX: usize = 8;
 
 /// A process with the name that people know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedProcess {
     /// Pid; 0: none.
     pub pid: i32,
     /// Name of the process, followed by zeros.
@@ -49,7 +49,7 @@ pub struct Named {
 }
 
 /// The first processes of a tree; pid 0 marks the end.
-pub type Names = [Named; NAMED_MAX];
+pub type Names = [NamedProcess; NAMED_MAX];
 
 /// Result of a pass over the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -75,7 +75,7 @@ impl Param {
 
 /// Facts about the run itself.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct RunFacts {
     /// Number of the experiment.
     pub id: u64,
     /// Name of the experiment.
@@ -110,7 +110,7 @@ pub struct Facts {
 #[derive(Clone, Copy, Debug)]
 pub struct Sight<'a> {
     /// The run itself.
-    pub facts: &'a Facts,
+    pub facts: &'a RunFacts,
     /// Metrics of the run.
     pub series: &'a AllSeries,
     /// The moment.

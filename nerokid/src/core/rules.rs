@@ -76,7 +76,7 @@ pub struct Abort {
 }
 
 #[derive(Debug)]
-struct Standing {
+struct StandingRule {
     given: Given,
     action: Action,
     expr: Expr,
@@ -90,7 +90,7 @@ struct Standing {
 #[derive(Debug, Default)]
 pub struct Rules {
     version: u64,
-    standing: Vec<Standing>,
+    standing: Vec<StandingRule>,
     bound: Vec<RuleBound>,
     fired: BTreeMap<u64, Fired>,
     aborts: Vec<Abort>,
@@ -159,7 +159,7 @@ impl Rules {
     }
 
     /// Prepares one rule; returns the reason when it cannot apply to this run.
-    fn stand(&self, given: Given, sight: &Sight<'_>) -> Result<Standing, String> {
+    fn stand(&self, given: Given, sight: &Sight<'_>) -> Result<StandingRule, String> {
         let action = Action::from_word(&given.action)
             .ok_or_else(|| format!("there is no action `{}` here", given.action))?;
         let context = ParseContext::utc(sight.now_ms()).standing();
@@ -176,7 +176,7 @@ impl Rules {
         } else {
             Bindings::from_records(&expr, &records)
         };
-        Ok(Standing {
+        Ok(StandingRule {
             clock: expr.uses_clock(),
             series: Vec::new(),
             given,
@@ -287,7 +287,7 @@ impl Rules {
         out.push(Record::RuleFired(record));
     }
 
-    fn may_fire(&self, rule: &Standing, sight: &Sight<'_>) -> bool {
+    fn may_fire(&self, rule: &StandingRule, sight: &Sight<'_>) -> bool {
         if rule.action == Action::Abort {
             return !self.moot && !self.has_aborted();
         }
@@ -345,7 +345,7 @@ impl Rules {
     }
 }
 
-impl Standing {
+impl StandingRule {
     fn see(&mut self, kind: NameKind, name: &str) -> Vec<Seen> {
         self.bindings.see(&self.expr, kind, name)
     }

@@ -11,7 +11,7 @@ use nero_wire::v1::RunSpec;
 
 use super::{Watch, WatchError, Watched, now};
 use crate::alarm::Alarm;
-use crate::core::facts::{Facts, Moment, Param};
+use crate::core::facts::{Moment, Param, RunFacts};
 use crate::core::history::History;
 use crate::core::intake::{Begin, Intake};
 use crate::core::log::Log;
@@ -21,7 +21,7 @@ use crate::journal::Journal;
 use crate::life::{Contact, Life};
 use crate::link::{Caller, Link};
 use crate::pace::Pace;
-use crate::place::Place;
+use crate::place::WatchedStart;
 use crate::sample::{Procfs, Sampler};
 use crate::tail::Tail;
 use crate::wake::Waker;
@@ -36,7 +36,10 @@ const FIRST_SAMPLE_MS: u64 = 1_000;
 impl Watch {
     /// Takes the lock, reads the earlier records, begins the segment. The inner
     /// error is the result when there is nothing to do.
-    pub(super) fn begin(place: Place, settling: bool) -> Result<Result<Self, Watched>, WatchError> {
+    pub(super) fn begin(
+        place: WatchedStart,
+        settling: bool,
+    ) -> Result<Result<Self, Watched>, WatchError> {
         let Some(lock) = place.lock()? else {
             return Ok(Err(Watched::ByAnother));
         };
@@ -135,9 +138,9 @@ impl Watch {
 }
 
 /// The facts of the run in its spec.
-fn facts(spec: &RunSpec) -> Facts {
+fn facts(spec: &RunSpec) -> RunFacts {
     let params = spec.params.iter();
-    Facts {
+    RunFacts {
         id: spec.experiment,
         name: spec.name.clone(),
         collection: spec.collection.clone(),
@@ -149,7 +152,7 @@ fn facts(spec: &RunSpec) -> Facts {
             .map(|param| Param::new(&param.name, &param.text, &param.json))
             .collect(),
         time_limit_ms: spec.resources.as_ref().map_or(0, |wanted| wanted.time_ms),
-        ..Facts::default()
+        ..RunFacts::default()
     }
 }
 
@@ -168,7 +171,7 @@ fn last_output_ms(tails: &[Tail], now: Moment) -> u64 {
 
 /// The records of the run's earlier watchers. Of earlier incarnations only the
 /// records of rules count.
-fn history(place: &Place) -> io::Result<History> {
+fn history(place: &WatchedStart) -> io::Result<History> {
     let mut history = History::default();
     for incarnation in 1..=place.incarnation {
         let earlier = incarnation < place.incarnation;

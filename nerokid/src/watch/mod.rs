@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use nero_journal::{Clocks, WriteError};
 
 use crate::alarm::Alarm;
-use crate::core::facts::{Facts, Moment, Sight};
+use crate::core::facts::{Moment, RunFacts, Sight};
 use crate::core::intake::Intake;
 use crate::core::record::Record;
 use crate::core::rules::{Abort, Rules};
@@ -23,7 +23,7 @@ use crate::journal::Journal;
 use crate::life::{Contact, Life};
 use crate::link::{Link, LinkEvent};
 use crate::pace::Pace;
-use crate::place::{Place, PlaceError};
+use crate::place::{PlaceError, WatchedStart};
 use crate::sample::{Procfs, Sampler};
 use crate::tail::Tail;
 use crate::wake::{Wake, Waker};
@@ -117,9 +117,9 @@ pub enum Watched {
 /// One watcher.
 #[derive(Debug)]
 pub struct Watch {
-    place: Place,
+    place: WatchedStart,
     life: Life,
-    facts: Facts,
+    facts: RunFacts,
     intake: Intake,
     rules: Rules,
     /// Aborts that are recorded and not yet written as cancel requests.
@@ -163,7 +163,7 @@ fn now() -> Moment {
 ///
 /// # Errors
 /// See [`WatchError`]; the launcher tries again.
-pub async fn watch(place: Place, socket: Option<PathBuf>) -> Result<Watched, WatchError> {
+pub async fn watch(place: WatchedStart, socket: Option<PathBuf>) -> Result<Watched, WatchError> {
     match Watch::begin(place, false)? {
         Ok(mut watch) => {
             watch.dial(socket);
@@ -177,7 +177,7 @@ pub async fn watch(place: Place, socket: Option<PathBuf>) -> Result<Watched, Wat
 ///
 /// # Errors
 /// See [`WatchError`].
-pub async fn settle(place: Place) -> Result<Watched, WatchError> {
+pub async fn settle(place: WatchedStart) -> Result<Watched, WatchError> {
     match Watch::begin(place, true)? {
         Ok(watch) => watch.end().await,
         Err(done) => Ok(done),

@@ -1,7 +1,7 @@
 //! Rules: when they hold, how often they fire, what their names mean.
 
 use nero_journal::v1::{JobExited, RuleOff, Sample};
-use nerokid::core::facts::{Facts, Moment, Param, Sight};
+use nerokid::core::facts::{Moment, Param, RunFacts, Sight};
 use nerokid::core::log::Log;
 use nerokid::core::record::Record;
 use nerokid::core::rules::{Given, Rules};
@@ -15,7 +15,7 @@ const LINE: LineEnd = LineEnd {
 
 struct Bench {
     rules: Rules,
-    facts: Facts,
+    facts: RunFacts,
     series: AllSeries,
     now: Moment,
     out: Vec<Record>,
@@ -25,7 +25,7 @@ impl Bench {
     fn new(rules: &[(&str, &str)]) -> Self {
         let mut bench = Self {
             rules: Rules::default(),
-            facts: Facts {
+            facts: RunFacts {
                 id: 144,
                 name: "fit".to_owned(),
                 node: "box".to_owned(),
@@ -39,7 +39,7 @@ impl Bench {
                     mono_ms: 1000,
                     wall_ms: 1_700_000_000_000,
                 }),
-                ..Facts::default()
+                ..RunFacts::default()
             },
             series: AllSeries::default(),
             now: Moment {

@@ -22,7 +22,7 @@ const KNOWN: &str = ".known.json";
 
 /// Attributes of a program's file that change when its content does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Stamp {
+struct ProgramStamp {
     path: PathBuf,
     size: u64,
     inode: u64,
@@ -32,10 +32,10 @@ struct Stamp {
 
 /// The files that were hashed last, with the result.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Known {
+struct HashedFiles {
     build: String,
-    sources: Vec<Stamp>,
-    copies: Vec<Stamp>,
+    sources: Vec<ProgramStamp>,
+    copies: Vec<ProgramStamp>,
     /// Name of neromum in greetings.
     #[serde(default)]
     mum: String,
@@ -83,7 +83,7 @@ pub(crate) fn install(from: &Path, bin: &Path) -> Result<PathBuf, AgentError> {
     if !builds::is_sound(&folder) {
         put(&sources, bin, &build)?;
     }
-    let known = Known {
+    let known = HashedFiles {
         mum: builds::program(&sources[0]).map_err(refused("read", &sources[0]))?,
         build,
         sources: seen,
@@ -141,13 +141,13 @@ fn copy(source: &Path, to: &Path) -> io::Result<()> {
     copied.sync_all()
 }
 
-fn stamps(programs: &[PathBuf]) -> Result<Vec<Stamp>, AgentError> {
+fn stamps(programs: &[PathBuf]) -> Result<Vec<ProgramStamp>, AgentError> {
     let ns = |seconds: i64, rest: i64| seconds.wrapping_mul(1_000_000_000).wrapping_add(rest);
     programs
         .iter()
         .map(|path| {
             let found = fs::metadata(path).map_err(refused("look at", path))?;
-            Ok(Stamp {
+            Ok(ProgramStamp {
                 path: path.clone(),
                 size: found.size(),
                 inode: found.ino(),
@@ -159,11 +159,11 @@ fn stamps(programs: &[PathBuf]) -> Result<Vec<Stamp>, AgentError> {
 }
 
 /// Reads the cache; `None` when it is missing or damaged.
-fn remembered(bin: &Path) -> Option<Known> {
+fn remembered(bin: &Path) -> Option<HashedFiles> {
     serde_json::from_slice(&fs::read(bin.join(KNOWN)).ok()?).ok()
 }
 
-fn remember(bin: &Path, known: &Known) -> io::Result<()> {
+fn remember(bin: &Path, known: &HashedFiles) -> io::Result<()> {
     let private = bin.join(format!(".{}", hex(&random::<8>())));
     let mut file = OpenOptions::new()
         .write(true)

@@ -49,7 +49,7 @@ pub(crate) async fn connect(
         mum: mum.await.unwrap_or_default(),
         gives: options.gives(),
     };
-    let place = Place {
+    let place = AgentSetup {
         paths,
         deployment,
         node,
@@ -60,7 +60,7 @@ pub(crate) async fn connect(
 }
 
 /// A neromum: its paths and options, and the programs to start it from.
-struct Place<'a> {
+struct AgentSetup<'a> {
     paths: NodePaths,
     deployment: DeploymentId,
     node: &'a str,
@@ -68,7 +68,7 @@ struct Place<'a> {
     from: &'a Path,
 }
 
-impl Place<'_> {
+impl AgentSetup<'_> {
     /// Connects; starts a neromum where none listens.
     async fn reach(&self) -> Result<Channel, AgentError> {
         if self.is_shared()? {

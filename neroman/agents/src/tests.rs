@@ -10,11 +10,11 @@ use super::*;
 use nero_model::builds::PROGRAMS;
 use nero_wire::hello::HelloError;
 
-struct Place {
+struct ProgramsFolder {
     temp: tempfile::TempDir,
 }
 
-impl Place {
+impl ProgramsFolder {
     /// Programs in a folder; `neromum` is the given script.
     fn new(neromum: &str) -> Self {
         let place = Self {
@@ -52,7 +52,7 @@ fn inode(path: &Path) -> u64 {
 
 #[test]
 fn a_build_is_installed_once_and_a_new_one_beside_it() {
-    let place = Place::new("exit 0");
+    let place = ProgramsFolder::new("exit 0");
     let first = place.install();
     let name = first.file_name().unwrap().to_str().unwrap();
     assert_eq!(name.len(), 16);
@@ -78,7 +78,7 @@ fn a_build_is_installed_once_and_a_new_one_beside_it() {
 
 #[test]
 fn an_installed_program_that_changed_is_replaced() {
-    let place = Place::new("exit 0");
+    let place = ProgramsFolder::new("exit 0");
     let folder = place.install();
     let copy = folder.join("nerokid");
     let sound = fs::read(&copy).unwrap();
@@ -97,7 +97,7 @@ fn an_installed_program_that_changed_is_replaced() {
 
 #[test]
 fn missing_programs_are_named_with_what_to_do() {
-    let place = Place::new("exit 0");
+    let place = ProgramsFolder::new("exit 0");
     fs::remove_file(place.from().join("nerokid")).unwrap();
     fs::remove_file(place.from().join("nerokid-shim")).unwrap();
     let error = install(&place.from(), &place.root()).unwrap_err();
@@ -111,7 +111,7 @@ fn missing_programs_are_named_with_what_to_do() {
 
 #[tokio::test]
 async fn an_agent_that_ends_says_why() {
-    let place = Place::new("echo 'ledger is damaged' >&2; echo \"$@\" >&2; exit 3");
+    let place = ProgramsFolder::new("echo 'ledger is damaged' >&2; echo \"$@\" >&2; exit 3");
     let options = AgentOptions {
         cpus: Some(1.5),
         memory_bytes: Some(4096),
@@ -254,7 +254,7 @@ async fn connect_to(
     hello: nero_wire::v1::Hello,
     deployment: DeploymentId,
 ) -> Result<(Channel, Hello), AgentError> {
-    let place = Place::new("exit 3");
+    let place = ProgramsFolder::new("exit 3");
     let sockets = NodePaths::new(&place.root(), &deployment, "local").sockets();
     nero_model::paths::make_private(&sockets).unwrap();
     let listener = nero_wire::listen::OwnerOnly::bind(&sockets.join("mum.sock")).unwrap();

@@ -14,7 +14,7 @@ pub use complete::fitting;
 pub use complete::keys as config_keys;
 pub use config::Config;
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
-pub use node::{Node, NodeAdd, Warden, YesNo};
+pub use node::{NodeAdd, NodeVerb, Warden, YesNo};
 
 use complete::{
     config_key, config_value, node_name, node_or_run, picked, picked_or_path, picked_or_removed,
@@ -105,7 +105,7 @@ pub enum Verb {
     #[command(
         after_help = "Examples:\n  neroman node add alpha ada@alpha.example.org\n  neroman node doctor alpha"
     )]
-    Node(Node),
+    Node(NodeVerb),
     /// A shell on a node, in a run's folder where a run is named
     #[command(after_help = "Examples:\n  neroman shell alpha\n  neroman shell 144")]
     Shell(ShellOn),

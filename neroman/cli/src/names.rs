@@ -52,7 +52,7 @@ pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
 
 /// The meaning of a word where a verb is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum VerbWord {
     /// A verb that works, and the original's word that stands for it.
     Verb(&'static str, Option<&'static Original>),
     /// A verb that is not built yet.
@@ -62,16 +62,16 @@ pub enum Word {
 }
 
 /// Reads a verb without its dashes.
-pub fn read(word: &str) -> Word {
+pub fn read(word: &str) -> VerbWord {
     if let Some(verb) = line::command().find_subcommand(word) {
-        return Word::Verb(verb.get_name(), None);
+        return VerbWord::Verb(verb.get_name(), None);
     }
     if let Some(original) = ORIGINALS.iter().find(|original| original.word == word) {
-        return Word::Verb(original.verb, Some(original));
+        return VerbWord::Verb(original.verb, Some(original));
     }
     match NOT_BUILT.iter().find(|verb| **verb == word) {
-        Some(verb) => Word::NotBuilt(verb),
-        None => Word::Unknown,
+        Some(verb) => VerbWord::NotBuilt(verb),
+        None => VerbWord::Unknown,
     }
 }
 

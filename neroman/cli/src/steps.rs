@@ -6,7 +6,7 @@
 
 use crate::fault::Fault;
 use crate::line;
-use crate::names::{self, Original, Word};
+use crate::names::{self, Original, VerbWord};
 
 /// One verb with its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,9 +74,9 @@ fn flags(words: &[String]) -> Result<Vec<Step>, Fault> {
     }
     let (name, value) = flag(&words[0]).ok_or_else(|| unknown_option(&words[0]))?;
     let verb = match names::read(name) {
-        Word::Verb(verb, original) => (verb, original),
-        Word::NotBuilt(verb) => return Err(Fault::not_built(format!("`--{verb}`"))),
-        Word::Unknown => return Err(unknown_option(&words[0])),
+        VerbWord::Verb(verb, original) => (verb, original),
+        VerbWord::NotBuilt(verb) => return Err(Fault::not_built(format!("`--{verb}`"))),
+        VerbWord::Unknown => return Err(unknown_option(&words[0])),
     };
     let mut all: Vec<String> = value.map(str::to_owned).into_iter().collect();
     all.extend(words[1..].iter().cloned());
@@ -113,7 +113,7 @@ fn begins_step(step: &Step, word: &str, verb_wins: bool) -> bool {
         return false;
     };
     // `start --help` asks for the help of `start`.
-    if names::read(name) == Word::Unknown || ["help", "version"].contains(&name) {
+    if names::read(name) == VerbWord::Unknown || ["help", "version"].contains(&name) {
         return false;
     }
     let has_operand = step.words.iter().any(|word| !word.starts_with('-'));
@@ -154,9 +154,9 @@ fn flag(word: &str) -> Option<(&str, Option<&str>)> {
 
 fn verb(word: &str) -> Result<Begun, Fault> {
     match names::read(word) {
-        Word::Verb(verb, original) => Ok((verb, original)),
-        Word::NotBuilt(verb) => Err(Fault::not_built(format!("`{verb}`"))),
-        Word::Unknown => {
+        VerbWord::Verb(verb, original) => Ok((verb, original)),
+        VerbWord::NotBuilt(verb) => Err(Fault::not_built(format!("`{verb}`"))),
+        VerbWord::Unknown => {
             let fault = Fault::usage(format!("`{word}` is no verb of neroman"));
             Err(match names::near(word) {
                 Some(near) => fault.hint(format!("did you mean `neroman {near}`?")),

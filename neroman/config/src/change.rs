@@ -12,18 +12,23 @@ use crate::read;
 
 /// What a value is, apart from how and where it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(crate) enum PlainValue {
     Nothing,
     Text(String),
-    List(Vec<Value>),
-    Map(Vec<(String, Value)>),
+    List(Vec<PlainValue>),
+    Map(Vec<(String, PlainValue)>),
 }
 
 /// A value that is put in place of another or behind the last, or goes away.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
-    Put { path: Vec<String>, value: Value },
-    Remove { path: Vec<String> },
+    Put {
+        path: Vec<String>,
+        value: PlainValue,
+    },
+    Remove {
+        path: Vec<String>,
+    },
 }
 
 /// The text cannot be changed so that this and nothing else is different.
@@ -34,14 +39,14 @@ impl Change {
     /// The text with this change.
     pub(crate) fn on(&self, text: &str) -> Result<String, Unsafe> {
         let before = root(text)?;
-        let mut wanted = before.as_deref().map_or(Value::Nothing, value_of);
+        let mut wanted = before.as_deref().map_or(PlainValue::Nothing, value_of);
         self.apply(&mut wanted, 0)?;
         let changed = match before.as_ref().is_none_or(|root| root.is_null()) {
             true => self.appended(text)?,
             false => self.edited(text)?,
         };
         let after = root(&changed)?;
-        if after.as_deref().map_or(Value::Nothing, value_of) != wanted {
+        if after.as_deref().map_or(PlainValue::Nothing, value_of) != wanted {
             return Err(Unsafe);
         }
         let concerned = before.as_deref().map(|root| self.concerned(text, root));
@@ -94,11 +99,11 @@ impl Change {
     }
 
     /// The change made to the value at `depth` of the path.
-    fn apply(&self, at: &mut Value, depth: usize) -> Result<(), Unsafe> {
-        if *at == Value::Nothing {
-            *at = Value::Map(Vec::new());
+    fn apply(&self, at: &mut PlainValue, depth: usize) -> Result<(), Unsafe> {
+        if *at == PlainValue::Nothing {
+            *at = PlainValue::Map(Vec::new());
         }
-        let Value::Map(entries) = at else {
+        let PlainValue::Map(entries) = at else {
             return Err(Unsafe);
         };
         let key = &self.path()[depth];
@@ -110,7 +115,7 @@ impl Change {
                 entries.remove(index);
                 // An empty map is nothing, however it is written.
                 if entries.is_empty() {
-                    *at = Value::Nothing;
+                    *at = PlainValue::Nothing;
                 }
                 Ok(())
             }
@@ -128,15 +133,15 @@ impl Change {
     }
 
     /// The new value inside of maps for the rest of the path.
-    fn below(&self, depth: usize) -> Value {
+    fn below(&self, depth: usize) -> PlainValue {
         let Self::Put { path, value } = self else {
-            return Value::Nothing;
+            return PlainValue::Nothing;
         };
         path[depth..]
             .iter()
             .rev()
             .fold(value.clone(), |inner, key| {
-                Value::Map(vec![(key.clone(), inner)])
+                PlainValue::Map(vec![(key.clone(), inner)])
             })
     }
 
@@ -217,13 +222,13 @@ fn root(text: &str) -> Result<Option<Rc<Node>>, Unsafe> {
     fields.finish().map(|()| root).map_err(|_| Unsafe)
 }
 
-fn value_of(node: &Node) -> Value {
+fn value_of(node: &Node) -> PlainValue {
     match &node.kind {
-        Kind::Scalar { .. } if node.is_null() => Value::Nothing,
-        Kind::Scalar { text, .. } => Value::Text(text.clone()),
-        Kind::List(items) => Value::List(items.iter().map(|item| value_of(item)).collect()),
-        Kind::Map(entries) if entries.is_empty() => Value::Nothing,
-        Kind::Map(entries) => Value::Map(
+        Kind::Scalar { .. } if node.is_null() => PlainValue::Nothing,
+        Kind::Scalar { text, .. } => PlainValue::Text(text.clone()),
+        Kind::List(items) => PlainValue::List(items.iter().map(|item| value_of(item)).collect()),
+        Kind::Map(entries) if entries.is_empty() => PlainValue::Nothing,
+        Kind::Map(entries) => PlainValue::Map(
             entries
                 .iter()
                 .map(|entry| (entry.key.clone(), value_of(&entry.value)))
@@ -232,10 +237,10 @@ fn value_of(node: &Node) -> Value {
     }
 }
 
-fn put(map: &Mapping, key: &str, value: &Value) -> Result<(), Unsafe> {
+fn put(map: &Mapping, key: &str, value: &PlainValue) -> Result<(), Unsafe> {
     let mut text = String::new();
     block(
-        &Value::Map(vec![("v".to_owned(), value.clone())]),
+        &PlainValue::Map(vec![("v".to_owned(), value.clone())]),
         0,
         &mut text,
     );
@@ -246,18 +251,21 @@ fn put(map: &Mapping, key: &str, value: &Value) -> Result<(), Unsafe> {
 }
 
 /// The value as lines; lists in brackets.
-fn block(value: &Value, indent: usize, out: &mut String) {
-    let Value::Map(entries) = value else {
+fn block(value: &PlainValue, indent: usize, out: &mut String) {
+    let PlainValue::Map(entries) = value else {
         return;
     };
     for (key, value) in entries {
         let _ = write!(out, "{:indent$}{}:", "", scalar(key));
         match value {
-            Value::Map(inner) if !inner.is_empty() => {
+            PlainValue::Map(inner) if !inner.is_empty() => {
                 out.push('\n');
                 block(value, indent + 2, out);
             }
-            Value::Map(_) | Value::Nothing | Value::Text(_) | Value::List(_) => {
+            PlainValue::Map(_)
+            | PlainValue::Nothing
+            | PlainValue::Text(_)
+            | PlainValue::List(_) => {
                 let _ = writeln!(out, " {}", flow(value));
             }
         }
@@ -265,15 +273,15 @@ fn block(value: &Value, indent: usize, out: &mut String) {
 }
 
 /// The value in one line.
-fn flow(value: &Value) -> String {
+fn flow(value: &PlainValue) -> String {
     match value {
-        Value::Nothing => "null".to_owned(),
-        Value::Text(text) => scalar(text),
-        Value::List(items) => {
+        PlainValue::Nothing => "null".to_owned(),
+        PlainValue::Text(text) => scalar(text),
+        PlainValue::List(items) => {
             let items: Vec<String> = items.iter().map(flow).collect();
             format!("[{}]", items.join(", "))
         }
-        Value::Map(entries) => {
+        PlainValue::Map(entries) => {
             let entries: Vec<String> = entries
                 .iter()
                 .map(|(key, value)| format!("{}: {}", scalar(key), flow(value)))

@@ -9,7 +9,7 @@ use std::path::Path;
 use nero_model::names::suggest;
 use nero_model::safe::quoted;
 
-use crate::change::{Change, Unsafe, Value};
+use crate::change::{Change, PlainValue, Unsafe};
 use crate::config::{Config, Place};
 use crate::file::{ConfigFile, WriteError};
 use crate::mistake::ConfigError;
@@ -180,13 +180,13 @@ fn add_node(config: &Config, name: &str, fields: &[(String, String)]) -> Result<
         let name = name.to_owned();
         return Err(EditError::Exists { name, place });
     }
-    let fields: Vec<(String, Value)> = fields
+    let fields: Vec<(String, PlainValue)> = fields
         .iter()
-        .map(|(word, value)| (word.clone(), Value::Text(value.clone())))
+        .map(|(word, value)| (word.clone(), PlainValue::Text(value.clone())))
         .collect();
     let value = match fields.is_empty() {
-        true => Value::Nothing,
-        false => Value::Map(fields),
+        true => PlainValue::Nothing,
+        false => PlainValue::Map(fields),
     };
     Ok(Change::Put {
         path: vec!["nodes".to_owned(), name.to_owned()],
@@ -226,8 +226,8 @@ fn remove_node(config: &Config, name: &str) -> Result<Change, EditError> {
 
 /// Names may hold dots, words of the file do not.
 fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
-    let text = Value::Text(value.trim().to_owned());
-    let put = |path: Vec<String>, value: Value| match text == Value::Text(String::new()) {
+    let text = PlainValue::Text(value.trim().to_owned());
+    let put = |path: Vec<String>, value: PlainValue| match text == PlainValue::Text(String::new()) {
         true => Change::Remove { path },
         false => Change::Put { path, value },
     };
@@ -268,7 +268,8 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
 /// becomes a map when it gets a second word.
 fn set_group(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
     let path = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    let list = |nodes: &[String]| Value::List(nodes.iter().cloned().map(Value::Text).collect());
+    let list =
+        |nodes: &[String]| PlainValue::List(nodes.iter().cloned().map(PlainValue::Text).collect());
     let balanced = key.strip_suffix(".balance");
     let of_balance = balanced.filter(|_| !config.groups.contains_key(key));
     let (name, is_balance) = of_balance.map_or((key, false), |name| (name, true));
@@ -281,7 +282,7 @@ fn set_group(config: &Config, key: &str, value: &str) -> Result<Change, EditErro
                 hint: "`neroman config set groups.NAME 'NODE, NODE'` makes one".to_owned(),
             });
         };
-        let balance = ("balance".to_owned(), Value::Text(value.to_owned()));
+        let balance = ("balance".to_owned(), PlainValue::Text(value.to_owned()));
         return Ok(match (group.nodes_place, value) {
             (_, "") => Change::Remove {
                 path: path(&["groups", name, "balance"]),
@@ -292,7 +293,7 @@ fn set_group(config: &Config, key: &str, value: &str) -> Result<Change, EditErro
             },
             (None, _) => Change::Put {
                 path: path(&["groups", name]),
-                value: Value::Map(vec![("nodes".to_owned(), list(&group.nodes)), balance]),
+                value: PlainValue::Map(vec![("nodes".to_owned(), list(&group.nodes)), balance]),
             },
         });
     }

@@ -85,7 +85,7 @@ impl Config {
 /// Reads a text, or answers with every mistake in it.
 pub(crate) fn config(text: &str) -> Result<Config, Mistakes> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut reader = Reader {
+    let mut reader = ConfigReader {
         text,
         fields: Fields::default(),
         members: Vec::new(),
@@ -101,7 +101,7 @@ pub(crate) fn config(text: &str) -> Result<Config, Mistakes> {
     reader.fields.finish().map(|()| config)
 }
 
-struct Reader<'a> {
+struct ConfigReader<'a> {
     text: &'a str,
     /// Reads values and holds the mistakes.
     fields: Fields,
@@ -109,7 +109,7 @@ struct Reader<'a> {
     members: Vec<(String, Word)>,
 }
 
-impl Deref for Reader<'_> {
+impl Deref for ConfigReader<'_> {
     type Target = Fields;
 
     fn deref(&self) -> &Fields {
@@ -117,13 +117,13 @@ impl Deref for Reader<'_> {
     }
 }
 
-impl DerefMut for Reader<'_> {
+impl DerefMut for ConfigReader<'_> {
     fn deref_mut(&mut self) -> &mut Fields {
         &mut self.fields
     }
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     fn root(&mut self, root: &nero_yaml::Node) -> Config {
         let mut config = Config::default();
         for entry in self.entries(root, "config.yaml", "nodes: {box: {address: me@box}}") {

@@ -38,12 +38,12 @@ impl From<Failure> for Unconnected {
 }
 
 /// Is called with the progress of a transfer.
-pub(crate) type Heard<'a> = &'a (dyn Fn(v1::Progress) + Send + Sync);
+pub(crate) type OnProgress<'a> = &'a (dyn Fn(v1::Progress) + Send + Sync);
 
 /// Connects to one node.
 pub(crate) trait Connect: Send + Sync + 'static {
     /// Connects, and starts neromum if none answers.
-    fn connect<'a>(&'a self, heard: Heard<'a>) -> BoxFuture<'a, Result<Link, Unconnected>>;
+    fn connect<'a>(&'a self, heard: OnProgress<'a>) -> BoxFuture<'a, Result<Link, Unconnected>>;
 
     /// Closes the carriers of connections: they may be dead without notice. A
     /// carrier that a person opened stays, since its password would be needed

@@ -49,11 +49,11 @@ pub(crate) fn begin(path: &Path) -> io::Result<()> {
 #[derive(Debug)]
 struct Bounded {
     path: PathBuf,
-    held: Mutex<Held>,
+    held: Mutex<LogFile>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct LogFile {
     file: File,
     written: u64,
     /// Whether the disk had no room for the end of the last event.
@@ -74,7 +74,7 @@ struct Tally {
     shown: String,
 }
 
-impl Held {
+impl LogFile {
     /// Whether one more line may be written.
     fn admit(&mut self, alike: Alike, line: &str, now: Instant) -> bool {
         let tally = self.alike.entry(alike).or_insert_with(|| Tally {
@@ -128,7 +128,7 @@ impl Bounded {
         let written = file.metadata()?.len();
         Ok(Self {
             path: path.to_path_buf(),
-            held: Mutex::new(Held {
+            held: Mutex::new(LogFile {
                 file,
                 written,
                 cut: false,
@@ -148,13 +148,13 @@ fn append_to(path: &Path) -> io::Result<File> {
 
 /// Writes one event; the event is lost if there is no room.
 #[derive(Debug)]
-pub(crate) struct Line<'a> {
+pub(crate) struct LogLine<'a> {
     log: &'a Bounded,
     /// The place in the code of a warning or an error.
     from: Option<Identifier>,
 }
 
-impl Write for Line<'_> {
+impl Write for LogLine<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut held = self
             .log
@@ -180,7 +180,7 @@ impl Write for Line<'_> {
 }
 
 impl Bounded {
-    fn append(&self, held: &mut Held, bytes: &[u8]) -> io::Result<()> {
+    fn append(&self, held: &mut LogFile, bytes: &[u8]) -> io::Result<()> {
         if held.written + bytes.len() as u64 > LOG_BYTES_MAX {
             let mut older = self.path.clone().into_os_string();
             older.push(".1");
@@ -199,18 +199,18 @@ impl Bounded {
 }
 
 impl<'a> MakeWriter<'a> for Bounded {
-    type Writer = Line<'a>;
+    type Writer = LogLine<'a>;
 
-    fn make_writer(&'a self) -> Line<'a> {
-        Line {
+    fn make_writer(&'a self) -> LogLine<'a> {
+        LogLine {
             log: self,
             from: None,
         }
     }
 
-    fn make_writer_for(&'a self, meta: &Metadata<'_>) -> Line<'a> {
+    fn make_writer_for(&'a self, meta: &Metadata<'_>) -> LogLine<'a> {
         let repeats = matches!(*meta.level(), Level::WARN | Level::ERROR);
-        Line {
+        LogLine {
             log: self,
             from: repeats.then(|| meta.callsite()),
         }

@@ -14,7 +14,7 @@ use nero_config::{Config, LOCAL};
 use nero_format::Definition;
 use nero_model::{DeploymentId, Home};
 
-use crate::connect::{Connect, Heard, Link, Unconnected, Ways};
+use crate::connect::{Connect, Link, OnProgress, Unconnected, Ways};
 use crate::failure::Failure;
 use crate::snapshot::{self, Survey};
 
@@ -53,7 +53,7 @@ pub(crate) struct LocalAgent {
 }
 
 impl Connect for LocalAgent {
-    fn connect<'a>(&'a self, _: Heard<'a>) -> BoxFuture<'a, Result<Link, Unconnected>> {
+    fn connect<'a>(&'a self, _: OnProgress<'a>) -> BoxFuture<'a, Result<Link, Unconnected>> {
         async move {
             let config =
                 Config::read(&self.home.config).map_err(|error| Failure::config(&error))?;
@@ -108,18 +108,18 @@ pub(crate) struct Frozen {
 
 /// A folder, and which of its files are frozen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Wanted {
+pub(crate) struct FolderToFreeze {
     pub folder: PathBuf,
-    pub what: snapshot::Wanted,
+    pub what: snapshot::FileSelection,
 }
 
-impl Wanted {
+impl FolderToFreeze {
     /// The files of its folder that travel with an experiment.
     pub(crate) fn of(definition: &Definition) -> Self {
         let results = definition.results_dir.as_deref().unwrap_or("results");
         Self {
             folder: definition.folder.clone(),
-            what: snapshot::Wanted {
+            what: snapshot::FileSelection {
                 files: definition.files.clone(),
                 linked: definition.linked_files.clone(),
                 required: definition.required_files.clone(),
@@ -169,7 +169,7 @@ impl Freezer {
 
     /// The hash of the tree that a freeze would make now, in hexadecimal;
     /// `None` if it cannot be computed. Blocks.
-    pub(crate) fn look(&self, wanted: &Wanted) -> Option<String> {
+    pub(crate) fn look(&self, wanted: &FolderToFreeze) -> Option<String> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let tree = snapshot::look(&wanted.folder, &wanted.what, &mut cache);
         tree.map(|tree| nero_model::ids::hex(&tree)).ok()
@@ -179,7 +179,7 @@ impl Freezer {
     ///
     /// # Errors
     /// When a file cannot be read, or the folder is too large without `big`.
-    pub(crate) fn freeze(&self, wanted: &Wanted, big: bool) -> Result<Frozen, Failure> {
+    pub(crate) fn freeze(&self, wanted: &FolderToFreeze, big: bool) -> Result<Frozen, Failure> {
         // The cache of a freeze that panicked is still true.
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let frozen = snapshot::freeze(&wanted.folder, &wanted.what, &self.store, &mut cache, big)

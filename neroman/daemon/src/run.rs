@@ -155,8 +155,8 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         tokio::select! {
             biased;
             said = signals.next() => match said {
-                Said::Leave => break None,
-                Said::LookForSocket => door.open_again(),
+                SignalRequest::Leave => break None,
+                SignalRequest::LookForSocket => door.open_again(),
             },
             () = asked.notified() => break None,
             _ = &mut nodes => break Some("node drivers"),
@@ -286,7 +286,7 @@ struct Signals {
 }
 
 /// The request of a signal.
-enum Said {
+enum SignalRequest {
     Leave,
     /// A client misses the socket. The end of a terminal sends the same signal,
     /// and the socket is then found in place.
@@ -302,15 +302,15 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Said {
+    async fn next(&mut self) -> SignalRequest {
         tokio::select! {
-            _ = self.terminate.recv() => Said::Leave,
-            _ = self.interrupt.recv() => Said::Leave,
-            _ = self.hangup.recv() => Said::LookForSocket,
+            _ = self.terminate.recv() => SignalRequest::Leave,
+            _ = self.interrupt.recv() => SignalRequest::Leave,
+            _ = self.hangup.recv() => SignalRequest::LookForSocket,
         }
     }
 
     async fn leave(&mut self) {
-        while !matches!(self.next().await, Said::Leave) {}
+        while !matches!(self.next().await, SignalRequest::Leave) {}
     }
 }

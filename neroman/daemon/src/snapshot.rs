@@ -33,7 +33,7 @@ pub(crate) const FILES_MAX: u64 = 20_000;
 
 /// Which files of a folder travel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Wanted {
+pub(crate) struct FileSelection {
     /// Globs as in `.gitignore`; `None` is the whole folder.
     pub files: Option<Vec<String>>,
     /// Globs of files that runs share as links to one read-only file.
@@ -74,7 +74,7 @@ pub(crate) struct Frozen {
 /// `big` is not set.
 pub(crate) fn freeze(
     folder: &Path,
-    wanted: &Wanted,
+    wanted: &FileSelection,
     store: &Path,
     cache: &mut Cache,
     big: bool,
@@ -120,7 +120,7 @@ pub(crate) fn freeze(
 /// When a file cannot be read, or keeps changing.
 pub(crate) fn look(
     folder: &Path,
-    wanted: &Wanted,
+    wanted: &FileSelection,
     cache: &mut Cache,
 ) -> Result<[u8; 32], SnapshotError> {
     let found = walk::walk(folder, wanted)?;
@@ -132,11 +132,11 @@ pub(crate) fn look(
 ///
 /// # Errors
 /// When a folder cannot be read.
-pub(crate) fn survey(folder: &Path, wanted: &Wanted) -> Result<Survey, SnapshotError> {
+pub(crate) fn survey(folder: &Path, wanted: &FileSelection) -> Result<Survey, SnapshotError> {
     let found = walk::walk(folder, wanted)?;
     let sizes = found.files.values().filter_map(|file| match file {
-        walk::Found::File { size } => Some(*size),
-        walk::Found::Link(_) => None,
+        walk::TravellingFile::File { size } => Some(*size),
+        walk::TravellingFile::Link(_) => None,
     });
     let (files, bytes) = sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size));
     Ok(Survey {
@@ -158,20 +158,20 @@ pub(crate) struct Survey {
 /// The tree of the files found; `keep` returns the content of a file.
 fn tree(
     folder: &Path,
-    wanted: &Wanted,
-    files: BTreeMap<String, walk::Found>,
-    mut keep: impl FnMut(&Path) -> Result<keep::Kept, SnapshotError>,
+    wanted: &FileSelection,
+    files: BTreeMap<String, walk::TravellingFile>,
+    mut keep: impl FnMut(&Path) -> Result<keep::StoredFile, SnapshotError>,
 ) -> Result<Tree, SnapshotError> {
     let linked = walk::globs(folder, &wanted.linked)?;
     let mut tree = Tree::default();
     for (path, file) in files {
         let entry = match file {
-            walk::Found::Link(target) => TreeEntry {
+            walk::TravellingFile::Link(target) => TreeEntry {
                 path,
                 link: target,
                 ..TreeEntry::default()
             },
-            walk::Found::File { .. } => {
+            walk::TravellingFile::File { .. } => {
                 let place = folder.join(&path);
                 let kept = keep(&place)?;
                 TreeEntry {

@@ -20,11 +20,11 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Each word is one argument.
-    Words(Vec<Word>),
+    Words(Vec<TemplateAt>),
     /// Prefix and main file, then a line that is split after filling.
     Original {
         head: Vec<String>,
-        format: Option<Word>,
+        format: Option<TemplateAt>,
     },
     /// There is none: a mistake, or another field's matter that is not built.
     Missing,
@@ -32,7 +32,7 @@ pub(crate) enum Command {
 
 /// A template, where it stands, and at which byte of its node.
 #[derive(Debug)]
-pub(crate) struct Word {
+pub(crate) struct TemplateAt {
     pub(crate) template: Template,
     pub(crate) node: Rc<Node>,
     pub(crate) at: At,
@@ -166,7 +166,7 @@ fn note_shell_word(
     reader: &mut Reader<'_>,
     line: &str,
     node: &Node,
-    word: &words::Word,
+    word: &words::SplitWord,
     is_first: bool,
 ) -> bool {
     // What was quoted or escaped is meant as it stands.
@@ -222,7 +222,7 @@ fn is_variable(name: &str) -> bool {
         && chars.all(|c| c == '_' || c.is_ascii_alphanumeric())
 }
 
-fn split(reader: &mut Reader<'_>, line: &str, node: &Node) -> Vec<words::Word> {
+fn split(reader: &mut Reader<'_>, line: &str, node: &Node) -> Vec<words::SplitWord> {
     match words::split(line) {
         Ok(words) => words,
         Err(open) => {
@@ -272,7 +272,11 @@ fn from_original(
     Command::Original { head, format }
 }
 
-fn original_format(reader: &mut Reader<'_>, scope: &Scope, names: &Names<'_>) -> Option<Word> {
+fn original_format(
+    reader: &mut Reader<'_>,
+    scope: &Scope,
+    names: &Names<'_>,
+) -> Option<TemplateAt> {
     let Some(given) = scope.get(Field::ParametersFormat) else {
         let placed_otherwise = ["parameters_style", "render"]
             .into_iter()
@@ -306,12 +310,12 @@ fn template(
     text: &str,
     node: &Rc<Node>,
     at: At,
-) -> Option<Word> {
+) -> Option<TemplateAt> {
     if reader.full() {
         return None;
     }
     match Template::parse(text, &|name| names.kind(name), &|name| names.hint(name)) {
-        Ok(template) => Some(Word {
+        Ok(template) => Some(TemplateAt {
             template,
             node: Rc::clone(node),
             at,
@@ -346,7 +350,7 @@ pub(crate) fn report_unused(
     let used_otherwise = ["script", "parameters_style", "render", "setup"]
         .into_iter()
         .any(|word| scope.get(Field::Later(word)).is_some());
-    let words: Vec<&Word> = match command {
+    let words: Vec<&TemplateAt> = match command {
         Command::Missing => return,
         Command::Words(words) => words.iter().collect(),
         Command::Original { format, .. } => format.iter().collect(),

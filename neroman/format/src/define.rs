@@ -6,7 +6,7 @@ use crate::command::{self, Command};
 use crate::definition::{Buffering, Definition, Monitor, NotBuilt, Resources};
 use crate::fields::{self, Field};
 use crate::params::{self, Axis};
-use crate::reader::{Found, Reader};
+use crate::reader::{PathKind, Reader};
 use crate::{outputs, placing, rules, settings};
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Mark, Zero};
@@ -133,14 +133,14 @@ fn required_files(reader: &mut Reader<'_>, scope: &Scope) -> Vec<String> {
 
 fn must_exist(reader: &mut Reader<'_>, given: &Given, path: &str, mark: Mark, as_file: bool) {
     match reader.look(path) {
-        Found::File { .. } => {}
-        Found::Folder if !as_file => {}
-        Found::Folder => reader.wrong(
+        PathKind::File { .. } => {}
+        PathKind::Folder if !as_file => {}
+        PathKind::Folder => reader.wrong(
             mark,
             format!("{} is a folder", quoted(path)),
             format!("`{}` names a file", given.key),
         ),
-        Found::Nothing => {
+        PathKind::Nothing => {
             let folder = crate::problem::printable(&reader.folder.display().to_string());
             reader.wrong(
                 mark,

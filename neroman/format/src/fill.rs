@@ -1,8 +1,8 @@
 //! The arguments of a command for given parameters.
 
-use crate::command::{Command, Word, report};
+use crate::command::{Command, TemplateAt, report};
 use crate::definition::Param;
-use crate::reader::{Found, Reader};
+use crate::reader::{PathKind, Reader};
 use crate::words;
 use nero_model::safe::quoted;
 
@@ -44,7 +44,7 @@ pub(crate) fn argv(
     Some(argv)
 }
 
-fn fill_word(reader: &mut Reader<'_>, word: &Word, params: &[Param]) -> Option<String> {
+fn fill_word(reader: &mut Reader<'_>, word: &TemplateAt, params: &[Param]) -> Option<String> {
     match word.template.fill(params) {
         Ok(text) => Some(text),
         Err(error) => {
@@ -72,17 +72,17 @@ fn check_program(reader: &mut Reader<'_>, command: &Command, argv: &[String]) {
     }
     let mark = word.node.mark_inside(&reader.text.text, word.at.start());
     match reader.look(program) {
-        Found::File { executable: true } => {}
-        Found::File { executable: false } => reader.note(
+        PathKind::File { executable: true } => {}
+        PathKind::File { executable: false } => reader.note(
             Some(mark),
             format!("{} is not executable: `chmod +x` it", quoted(program)),
         ),
-        Found::Folder => reader.wrong(
+        PathKind::Folder => reader.wrong(
             mark,
             format!("{} is a folder", quoted(program)),
             "name a program",
         ),
-        Found::Nothing => {
+        PathKind::Nothing => {
             let folder = crate::problem::printable(&reader.folder.display().to_string());
             reader.wrong(
                 mark,

@@ -90,8 +90,8 @@ impl Template {
             let field = &rest[..end];
             rest = &rest[end + 1..];
             match place(field, offset, kind, unknown_hint) {
-                Ok(Found::Text(text)) => literal.push_str(&text),
-                Ok(Found::Piece(piece)) => {
+                Ok(Placeholder::Text(text)) => literal.push_str(&text),
+                Ok(Placeholder::Piece(piece)) => {
                     if !literal.is_empty() {
                         pieces.push(Piece::Literal(std::mem::take(&mut literal)));
                     }
@@ -177,7 +177,7 @@ fn behind_dollar(problem: TemplateError, text: &str, field: &str) -> TemplateErr
 }
 
 /// What a `{…}` is.
-enum Found {
+enum Placeholder {
     /// The same text for all parameters.
     Text(String),
     Piece(Piece),
@@ -189,7 +189,7 @@ fn place(
     offset: usize,
     kind: &dyn Fn(&str) -> NameKind,
     unknown_hint: &dyn Fn(&str) -> String,
-) -> Result<Found, TemplateError> {
+) -> Result<Placeholder, TemplateError> {
     // A parameter may hold any character; its whole name comes before Python's syntax.
     let (name, format) = match kind(field) {
         NameKind::Unknown => {
@@ -205,9 +205,9 @@ fn place(
         NameKind::Parameter(index) => index,
         NameKind::Data => {
             let data = name.strip_prefix("data.").unwrap_or(name);
-            return Ok(Found::Text(nero_model::data::place(data)));
+            return Ok(Placeholder::Text(nero_model::data::place(data)));
         }
-        NameKind::Later => return Ok(Found::Text(format!("{{{field}}}"))),
+        NameKind::Later => return Ok(Placeholder::Text(format!("{{{field}}}"))),
         NameKind::Unknown => return Err(unknown(field, name, offset, unknown_hint)),
     };
     let spec = match format {
@@ -220,7 +220,7 @@ fn place(
             )
         })?),
     };
-    Ok(Found::Piece(Piece::Place {
+    Ok(Placeholder::Piece(Piece::Place {
         name: name.to_owned(),
         param,
         spec,

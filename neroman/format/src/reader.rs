@@ -34,12 +34,12 @@ pub(crate) struct Reader<'a> {
     notes: Vec<Note>,
     notes_seen: HashSet<String>,
     notes_dropped: usize,
-    files: HashMap<String, Found>,
+    files: HashMap<String, PathKind>,
 }
 
 /// What a path below the folder is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum PathKind {
     Nothing,
     Folder,
     File { executable: bool },
@@ -175,15 +175,15 @@ impl<'a> Reader<'a> {
     }
 
     /// What a path below the folder is; asked of the disk once.
-    pub(crate) fn look(&mut self, path: &str) -> Found {
+    pub(crate) fn look(&mut self, path: &str) -> PathKind {
         if let Some(found) = self.files.get(path) {
             return *found;
         }
         use std::os::unix::fs::PermissionsExt;
         let found = match std::fs::metadata(self.folder.join(path)) {
-            Err(_) => Found::Nothing,
-            Ok(meta) if meta.is_dir() => Found::Folder,
-            Ok(meta) => Found::File {
+            Err(_) => PathKind::Nothing,
+            Ok(meta) if meta.is_dir() => PathKind::Folder,
+            Ok(meta) => PathKind::File {
                 executable: meta.permissions().mode() & 0o111 != 0,
             },
         };

@@ -6,7 +6,7 @@
 
 /// A word and the byte at which it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct SplitWord {
     pub(crate) text: String,
     pub(crate) offset: usize,
     /// Whether a line ended between this word and the one before it.
@@ -21,9 +21,9 @@ pub(crate) struct Unclosed {
 }
 
 /// The words of a line.
-pub(crate) fn split(line: &str) -> Result<Vec<Word>, Unclosed> {
+pub(crate) fn split(line: &str) -> Result<Vec<SplitWord>, Unclosed> {
     let mut words = Vec::new();
-    let mut word: Option<Word> = None;
+    let mut word: Option<SplitWord> = None;
     let mut broken = false;
     let mut chars = line.char_indices();
     while let Some((offset, c)) = chars.next() {
@@ -33,7 +33,7 @@ pub(crate) fn split(line: &str) -> Result<Vec<Word>, Unclosed> {
             continue;
         }
         let into = &mut word
-            .get_or_insert_with(|| Word {
+            .get_or_insert_with(|| SplitWord {
                 text: String::new(),
                 offset,
                 after_break: std::mem::take(&mut broken),

@@ -11,7 +11,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-use show::{Key, Place, Quoted, Tried};
+use show::{Key, KnownAt, Quoted, Tried};
 
 /// Kind of a failure, by which a caller decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -149,7 +149,7 @@ pub enum Trouble {
     #[error(
         "the host key has changed, nothing was sent{}{}",
         Key(.kind, .fingerprint),
-        Place(.place)
+        KnownAt(.place)
     )]
     HostKeyChanged {
         /// Kind of the new key.

@@ -12,9 +12,9 @@ use tokio::time::timeout;
 
 use crate::error::{Fault, SshError, Trouble};
 use crate::master::Master;
-use crate::pipe::{Heard, Pipe};
+use crate::pipe::{LastBytes, Pipe};
 use crate::quote::{for_any_shell, quoted, words_for_any_shell};
-use crate::run::{self, Child, NotBegun, Patience, Said};
+use crate::run::{self, Child, CommandOutput, NotBegun, Patience};
 use crate::ssh::{Ssh, Target};
 
 /// A script is short: it probes, makes folders, starts something.
@@ -34,17 +34,17 @@ const MASTERS_MAX: usize = 4;
 /// A node that can be reached. Cheap to clone; the connection outlives it.
 #[derive(Clone, Debug)]
 pub struct Host {
-    link: Arc<Link>,
+    link: Arc<Connection>,
 }
 
 #[derive(Debug)]
-struct Link {
+struct Connection {
     ssh: Ssh,
     target: Target,
     /// The connections. The first is the one in use; each further one was made
     /// when those before it took no more sessions.
     masters: Mutex<Vec<Master>>,
-    heard: Heard,
+    heard: LastBytes,
 }
 
 impl Ssh {
@@ -74,11 +74,11 @@ impl Ssh {
 impl Host {
     pub(crate) fn new(ssh: Ssh, target: Target, master: Master) -> Self {
         Self {
-            link: Arc::new(Link {
+            link: Arc::new(Connection {
                 ssh,
                 target,
                 masters: Mutex::new(vec![master]),
-                heard: Heard::default(),
+                heard: LastBytes::default(),
             }),
         }
     }
@@ -112,7 +112,7 @@ impl Host {
     /// # Errors
     /// When the script cannot be run to its end. An exit status other than 0 is
     /// no error.
-    pub async fn script(&self, script: &str) -> Result<Said, SshError> {
+    pub async fn script(&self, script: &str) -> Result<CommandOutput, SshError> {
         let end = base32(&random::<16>());
         let body = format!("{script}\n#{end}");
         self.followed(&reader(&end), body.as_bytes(), SCRIPT).await
@@ -130,7 +130,7 @@ impl Host {
         &self,
         command: &str,
         body: impl AsyncRead + Unpin + Send,
-    ) -> Result<Said, SshError> {
+    ) -> Result<CommandOutput, SshError> {
         let command = format!("(eval {})", quoted(command));
         self.followed(&command, body, FEED).await
     }
@@ -216,7 +216,7 @@ impl Host {
         command: &str,
         body: impl AsyncRead + Unpin,
         patience: Patience,
-    ) -> Result<Said, SshError> {
+    ) -> Result<CommandOutput, SshError> {
         let mark = base32(&random::<16>());
         let line = format!(
             "printf '\\n{mark}\\n'; printf '\\n{mark}\\n' >&2; {command}; r=$?; \

@@ -33,5 +33,5 @@ pub use error::{Asks, Fault, SshError, Trouble};
 pub use host::Host;
 pub use pipe::Pipe;
 pub use quote::quoted;
-pub use run::Said;
+pub use run::CommandOutput;
 pub use ssh::{SSH_VARIABLE, Ssh};

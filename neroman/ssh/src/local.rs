@@ -17,13 +17,13 @@ const AFTERMATH: Duration = Duration::from_millis(200);
 
 /// Output and exit status of a program.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProgramOutput {
     pub(crate) status: ExitStatus,
     pub(crate) out: Vec<u8>,
     pub(crate) err: Vec<u8>,
 }
 
-/// Reason why there is no [`Ended`].
+/// Reason why there is no [`ProgramOutput`].
 #[derive(Debug)]
 pub(crate) enum Failed {
     /// It cannot be started.
@@ -35,7 +35,7 @@ pub(crate) enum Failed {
 }
 
 /// Runs a program to its end or to its deadline.
-pub(crate) async fn run(mut command: Command, deadline: Duration) -> Result<Ended, Failed> {
+pub(crate) async fn run(mut command: Command, deadline: Duration) -> Result<ProgramOutput, Failed> {
     // The program has a group of its own, so that processes that it leaves
     // behind (a master's proxy) do not get signals meant for us.
     let mut child = command
@@ -73,7 +73,7 @@ pub(crate) async fn run(mut command: Command, deadline: Duration) -> Result<Ende
                 reason = "it ends with the last writer of the pipe, and nothing depends on it"
             )]
             tokio::spawn(keep_open(stderr));
-            Ok(Ended { status, out, err })
+            Ok(ProgramOutput { status, out, err })
         }
         Ok(Err(error)) => Err(Failed::Wait(error)),
         Err(_) => {

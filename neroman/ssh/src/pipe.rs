@@ -39,17 +39,17 @@ pub struct Pipe {
     /// Bytes that were read together with the mark and not yet handed out.
     rest: VecDeque<u8>,
     words: LastWords,
-    state: State,
+    state: SessionState,
     master: Master,
-    heard: Heard,
+    heard: LastBytes,
 }
 
 /// Time of the last bytes from a node, in milliseconds on the boot clock. Cheap
 /// to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Heard(Arc<AtomicI64>);
+pub(crate) struct LastBytes(Arc<AtomicI64>);
 
-impl Heard {
+impl LastBytes {
     fn now(&self) {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let ms = now.tv_sec.saturating_mul(1000) + now.tv_nsec / 1_000_000;
@@ -62,7 +62,7 @@ impl Heard {
     }
 }
 
-enum State {
+enum SessionState {
     /// The handle that keeps the session open.
     Open(Option<Child>),
     /// The output has ended; the future finds out the reason.
@@ -74,7 +74,7 @@ impl fmt::Debug for Pipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pipe")
             .field("master", &self.master)
-            .field("open", &matches!(self.state, State::Open(_)))
+            .field("open", &matches!(self.state, SessionState::Open(_)))
             .finish_non_exhaustive()
     }
 }
@@ -89,7 +89,7 @@ impl Pipe {
         begin: &str,
         mark: &str,
         patience: Duration,
-        heard: Heard,
+        heard: LastBytes,
     ) -> Result<Self, Trouble> {
         let stdin = child.stdin().take();
         let mut stdout = child.stdout().take().expect("stdout is a pipe");
@@ -128,7 +128,7 @@ impl Pipe {
             rest: answer.into_said().into(),
             heard,
             words,
-            state: State::Open(Some(child)),
+            state: SessionState::Open(Some(child)),
             master,
         })
     }
@@ -231,7 +231,7 @@ impl AsyncRead for Pipe {
         }
         loop {
             match &mut pipe.state {
-                State::Open(child) => {
+                SessionState::Open(child) => {
                     let before = into.filled().len();
                     ready!(Pin::new(&mut pipe.stdout).poll_read(cx, into))?;
                     if into.filled().len() > before || into.remaining() == 0 {
@@ -239,19 +239,19 @@ impl AsyncRead for Pipe {
                         return Poll::Ready(Ok(()));
                     }
                     if pipe.stdin.is_none() {
-                        pipe.state = State::Ended;
+                        pipe.state = SessionState::Ended;
                         continue;
                     }
                     let why = ended(child.take(), pipe.master.clone(), pipe.words.clone());
-                    pipe.state = State::Ending(Box::pin(why));
+                    pipe.state = SessionState::Ending(Box::pin(why));
                 }
-                State::Ending(why) => {
+                SessionState::Ending(why) => {
                     let trouble = ready!(why.as_mut().poll(cx));
-                    pipe.state = State::Ended;
+                    pipe.state = SessionState::Ended;
                     let told = io::Error::new(io::ErrorKind::UnexpectedEof, trouble);
                     return Poll::Ready(Err(told));
                 }
-                State::Ended => return Poll::Ready(Ok(())),
+                SessionState::Ended => return Poll::Ready(Ok(())),
             }
         }
     }
@@ -303,13 +303,13 @@ struct LastWords {
     kept: Arc<Mutex<Vec<u8>>>,
     /// Returns an error once everything is read.
     more: watch::Receiver<()>,
-    _reader: Arc<Reader>,
+    _reader: Arc<ReaderTask>,
 }
 
 /// The task; it goes with the last handle.
-struct Reader(JoinHandle<()>);
+struct ReaderTask(JoinHandle<()>);
 
-impl Drop for Reader {
+impl Drop for ReaderTask {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -337,7 +337,7 @@ impl LastWords {
         Self {
             kept,
             more,
-            _reader: Arc::new(Reader(reader)),
+            _reader: Arc::new(ReaderTask(reader)),
         }
     }
 

@@ -103,7 +103,7 @@ fn not_begun(error: openssh::Error) -> NotBegun {
 
 /// Output and exit status of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct CommandOutput {
     /// Exit status; 128 and more for a signal, as in `sh`.
     pub status: i32,
     /// Standard output, up to 1 MiB.
@@ -139,10 +139,10 @@ pub(crate) async fn follow(
     mark: &str,
     body: impl AsyncRead + Unpin,
     patience: Patience,
-) -> Result<Said, Trouble> {
+) -> Result<CommandOutput, Trouble> {
     let mut out = Stream::new(child.stdout().take(), Catch::new(mark));
     let mut err = Stream::new(child.stderr().take(), Catch::new(mark));
-    let mut input = Input::new(child.stdin().take(), body);
+    let mut input = CommandInput::new(child.stdin().take(), body);
     let mut until = Instant::now() + BEGIN;
     let mut begun = false;
     while !(out.complete() && err.complete()) {
@@ -165,7 +165,7 @@ pub(crate) async fn follow(
         }
     }
     match out.catch.status() {
-        Some(status) => Ok(Said {
+        Some(status) => Ok(CommandOutput {
             status,
             out: out.catch.into_said(),
             err: err.catch.into_said(),
@@ -271,7 +271,7 @@ pub(crate) fn overrun_trouble(overrun: Overrun, catch: &Catch) -> Trouble {
 }
 
 /// The input of a command.
-struct Input<B> {
+struct CommandInput<B> {
     /// `None` once everything is sent, or the command takes no more.
     stdin: Option<ChildStdin>,
     body: B,
@@ -279,7 +279,7 @@ struct Input<B> {
     part: Vec<u8>,
 }
 
-impl<B: AsyncRead + Unpin> Input<B> {
+impl<B: AsyncRead + Unpin> CommandInput<B> {
     fn new(stdin: Option<ChildStdin>, body: B) -> Self {
         Self {
             stdin,

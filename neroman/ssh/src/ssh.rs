@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 use crate::address;
 use crate::classify::classify;
 use crate::error::{SshError, Trouble};
-use crate::local::{self, Ended, Failed};
+use crate::local::{self, Failed, ProgramOutput};
 use crate::master::{self, Life, Master, Starter};
 use crate::run;
 use crate::settings::Settings;
@@ -363,7 +363,7 @@ impl Ssh {
         auth_sock: Option<&Path>,
         what: &'static str,
         deadline: Duration,
-    ) -> Result<Ended, Trouble> {
+    ) -> Result<ProgramOutput, Trouble> {
         let mut command = Command::new(&words[0]);
         command
             .args(&words[1..])

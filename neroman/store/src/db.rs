@@ -15,7 +15,7 @@ use rustix::fs::Access;
 
 use crate::error::StoreError;
 use crate::mark::{self, Claim, Line};
-use crate::migrate::{self, Kind};
+use crate::migrate::{self, Schema};
 use crate::place;
 
 /// Time for which another process may hold the file before a call fails.
@@ -43,7 +43,7 @@ pub(crate) struct Db {
 
 /// Result of opening.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct OpenedFile {
     pub(crate) migrated_from: Option<i64>,
     /// The whole file should be checked, and is too large to check during the start.
     pub(crate) check_owed: bool,
@@ -54,10 +54,10 @@ impl Db {
     /// close it; `log` is the claim of the mark about its log.
     pub(crate) fn open(
         path: &Path,
-        kind: Kind,
+        kind: Schema,
         unclean: bool,
         log: Option<Claim>,
-    ) -> Result<(Self, Found), StoreError> {
+    ) -> Result<(Self, OpenedFile), StoreError> {
         look(path)?;
         look_beside(path)?;
         mark::check(path, log)?;
@@ -70,9 +70,9 @@ impl Db {
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(failed)?;
         let version = db.identify(kind)?;
-        let mut found = Found {
+        let mut found = OpenedFile {
             migrated_from: (version < kind.version()).then_some(version),
-            ..Found::default()
+            ..OpenedFile::default()
         };
         if unclean {
             let length = fs::metadata(path).map_err(StoreError::io("read", path))?;
@@ -187,7 +187,7 @@ impl Db {
     }
 
     /// Opens a file for reading only.
-    pub(crate) fn open_to_read(path: &Path, kind: Kind) -> Result<Self, StoreError> {
+    pub(crate) fn open_to_read(path: &Path, kind: Schema) -> Result<Self, StoreError> {
         look(path)?;
         let db = Self::attach(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         if db.identify(kind)? < kind.version() {
@@ -203,7 +203,7 @@ impl Db {
     /// absent.
     pub(crate) fn create(
         path: &Path,
-        kind: Kind,
+        kind: Schema,
         fill: impl FnOnce(&Self) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let mut private = path.as_os_str().to_owned();
@@ -256,7 +256,7 @@ impl Db {
     }
 
     /// Refuses a file that is not ours; returns its version.
-    fn identify(&self, kind: Kind) -> Result<i64, StoreError> {
+    fn identify(&self, kind: Schema) -> Result<i64, StoreError> {
         let number = |name| {
             self.conn
                 .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
@@ -286,7 +286,7 @@ impl Db {
         Ok(version)
     }
 
-    fn check_schema(&self, kind: Kind) -> Result<(), StoreError> {
+    fn check_schema(&self, kind: Schema) -> Result<(), StoreError> {
         let failed = |error| self.failed(error);
         let wanted = kind.schema().map_err(failed)?;
         if migrate::schema(&self.conn).map_err(failed)? == wanted {

@@ -21,7 +21,7 @@ const ROWS: usize = 64;
 const COLUMNS: usize = 6;
 
 /// Position of the next point.
-struct End {
+struct NextPoint {
     id: i64,
     /// Series of the last point before it.
     series: Option<i64>,
@@ -57,7 +57,7 @@ fn by_series(fold: &RunFold) -> Vec<(usize, Vec<Point>)> {
     found
 }
 
-fn end(db: &Db) -> Result<End, StoreError> {
+fn end(db: &Db) -> Result<NextPoint, StoreError> {
     let last: Option<(i64, i64)> = db
         .conn
         .prepare_cached("SELECT id, series FROM point ORDER BY id DESC LIMIT 1")
@@ -67,7 +67,7 @@ fn end(db: &Db) -> Result<End, StoreError> {
                 .optional()
         })
         .map_err(|error| db.failed(error))?;
-    Ok(End {
+    Ok(NextPoint {
         id: last.map_or(1, |(id, _)| id + 1),
         series: last.map(|(_, series)| series),
     })
@@ -78,7 +78,7 @@ fn append(
     run: RunKey,
     name: &str,
     points: &[Point],
-    end: &mut End,
+    end: &mut NextPoint,
 ) -> Result<(), StoreError> {
     let Some(last) = points.last() else {
         return Ok(());
@@ -135,7 +135,7 @@ fn find(db: &Db, run: RunKey, name: &str) -> Result<Series, StoreError> {
 
 /// Records the range of new points. Extends the series' last span when no other
 /// point lies between.
-fn put_span(db: &Db, series: &Series, points: &[Point], end: &End) -> Result<(), StoreError> {
+fn put_span(db: &Db, series: &Series, points: &[Point], end: &NextPoint) -> Result<(), StoreError> {
     let before = if end.series == Some(series.id) {
         SPAN.some(
             db,

@@ -25,7 +25,7 @@ use std::path::Path;
 use nero_model::process;
 
 use crate::error::StoreError;
-use crate::wal::{self, Log, Salts};
+use crate::wal::{self, Salts, WalState};
 
 /// Length of one line, with blanks behind its end.
 const LINE_BYTES: usize = 128;
@@ -60,24 +60,24 @@ pub(crate) enum Lacks {
 
 impl Claim {
     /// Compares a log with the claim.
-    pub(crate) fn compare(&self, log: Log, boot: &[u8; 16]) -> Result<(), Lacks> {
+    pub(crate) fn compare(&self, log: WalState, boot: &[u8; 16]) -> Result<(), Lacks> {
         let of = if self.boot == *boot {
             self.written
         } else {
             self.synced
         };
         match (self.salts, log) {
-            (Some(salts), Log::Frames { salts: its, sound }) if salts == its && sound < of => {
+            (Some(salts), WalState::Frames { salts: its, sound }) if salts == its && sound < of => {
                 Err(Lacks::Frames { sound, of })
             }
-            (Some(salts), Log::Frames { salts: its, .. }) if salts == its => Ok(()),
-            (None, Log::Frames { .. }) => Ok(()),
+            (Some(salts), WalState::Frames { salts: its, .. }) if salts == its => Ok(()),
+            (None, WalState::Frames { .. }) => Ok(()),
             // Only a power cut may tear the header of the next log.
-            (_, Log::NoHeader) if self.emptied && self.boot == *boot => Err(Lacks::Header),
+            (_, WalState::NoHeader) if self.emptied && self.boot == *boot => Err(Lacks::Header),
             (_, _) if self.emptied || of == 0 => Ok(()),
-            (_, Log::Nothing) => Err(Lacks::Everything),
-            (_, Log::NoHeader) => Err(Lacks::Header),
-            (Some(_), Log::Frames { .. }) => Err(Lacks::Another),
+            (_, WalState::Nothing) => Err(Lacks::Everything),
+            (_, WalState::NoHeader) => Err(Lacks::Header),
+            (Some(_), WalState::Frames { .. }) => Err(Lacks::Another),
         }
     }
 
@@ -244,8 +244,8 @@ pub(crate) fn check(database: &Path, claim: Option<Claim>) -> Result<(), StoreEr
     // SQLite would use any log beside it.
     if is_copy(database)? {
         return match log {
-            Log::Nothing => Ok(()),
-            Log::NoHeader | Log::Frames { .. } => Err(StoreError::Log {
+            WalState::Nothing => Ok(()),
+            WalState::NoHeader | WalState::Frames { .. } => Err(StoreError::Log {
                 database: database.to_path_buf(),
                 path,
                 what: "belongs to another file than the copy that lies there now".to_owned(),
@@ -310,8 +310,8 @@ mod tests {
         }
     }
 
-    fn frames(salts: Salts, sound: u32) -> Log {
-        Log::Frames { salts, sound }
+    fn frames(salts: Salts, sound: u32) -> WalState {
+        WalState::Frames { salts, sound }
     }
 
     #[test]
@@ -342,8 +342,14 @@ mod tests {
         assert_eq!(claim().compare(frames(salts, 12), &BOOT), Ok(()));
         let cut = Lacks::Frames { sound: 8, of: 9 };
         assert_eq!(claim().compare(frames(salts, 8), &BOOT), Err(cut));
-        assert_eq!(claim().compare(Log::Nothing, &BOOT), Err(Lacks::Everything));
-        assert_eq!(claim().compare(Log::NoHeader, &BOOT), Err(Lacks::Header));
+        assert_eq!(
+            claim().compare(WalState::Nothing, &BOOT),
+            Err(Lacks::Everything)
+        );
+        assert_eq!(
+            claim().compare(WalState::NoHeader, &BOOT),
+            Err(Lacks::Header)
+        );
         assert_eq!(claim().compare(frames(1, 90), &BOOT), Err(Lacks::Another));
     }
 
@@ -357,7 +363,12 @@ mod tests {
             synced: 0,
             ..claim()
         };
-        for log in [Log::Nothing, Log::NoHeader, frames(salts, 0), frames(1, 3)] {
+        for log in [
+            WalState::Nothing,
+            WalState::NoHeader,
+            frames(salts, 0),
+            frames(1, 3),
+        ] {
             assert_eq!(unsynced.compare(log, &other), Ok(()));
         }
     }
@@ -369,12 +380,17 @@ mod tests {
             emptied: true,
             ..claim()
         };
-        for log in [Log::Nothing, frames(salts, 9), frames(7, 0), frames(7, 3)] {
+        for log in [
+            WalState::Nothing,
+            frames(salts, 9),
+            frames(7, 0),
+            frames(7, 3),
+        ] {
             assert_eq!(emptied.compare(log, &BOOT), Ok(()));
         }
         // SQLite reads the frames that exist, so they have to be sound.
         assert!(emptied.compare(frames(salts, 3), &BOOT).is_err());
-        assert!(emptied.compare(Log::NoHeader, &BOOT).is_err());
-        assert_eq!(emptied.compare(Log::NoHeader, &[4; 16]), Ok(()));
+        assert!(emptied.compare(WalState::NoHeader, &BOOT).is_err());
+        assert_eq!(emptied.compare(WalState::NoHeader, &[4; 16]), Ok(()));
     }
 }

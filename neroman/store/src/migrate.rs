@@ -3,19 +3,19 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// A step from one version to the next.
-pub(crate) type Step = fn(&Connection) -> rusqlite::Result<()>;
+pub(crate) type Migration = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Properties of a file of ours.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct Schema {
     /// `application_id` of the file: "NEst", "NEse".
     pub(crate) application: i32,
     /// Step `n` (from 0) makes version `n + 1`. Steps are never changed.
-    pub(crate) steps: &'static [Step],
+    pub(crate) steps: &'static [Migration],
 }
 
 /// The database of facts.
-pub(crate) const STATE: Kind = Kind {
+pub(crate) const STATE: Schema = Schema {
     application: i32::from_be_bytes(*b"NEst"),
     steps: &[
         |conn| conn.execute_batch(include_str!("schema/state-1.sql")),
@@ -29,12 +29,12 @@ pub(crate) const STATE: Kind = Kind {
 };
 
 /// The database of metrics.
-pub(crate) const SERIES: Kind = Kind {
+pub(crate) const SERIES: Schema = Schema {
     application: i32::from_be_bytes(*b"NEse"),
     steps: &[|conn| conn.execute_batch(include_str!("schema/series-1.sql"))],
 };
 
-impl Kind {
+impl Schema {
     /// The version of a new file, and the highest that this build knows.
     pub(crate) fn version(self) -> i64 {
         self.steps.len() as i64

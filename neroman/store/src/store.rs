@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use nero_model::paths::{make_private, sync_parents};
 use nero_model::{DeploymentId, ExperimentId, Home, RequestId};
 
-use crate::db::{Db, Found};
+use crate::db::{Db, OpenedFile};
 use crate::error::StoreError;
 use crate::fold;
 use crate::mark::{self, Line};
@@ -110,7 +110,7 @@ impl Store {
         state.keep_mark(Line::new(mark::make(&mark)?, 0, state_log)?)?;
         series.keep_mark(Line::new(mark::make(&mark)?, 1, series_log)?)?;
         pass_keys(&state, &series)?;
-        let Found {
+        let OpenedFile {
             migrated_from,
             check_owed,
         } = of_state;

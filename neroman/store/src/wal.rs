@@ -21,7 +21,7 @@ pub(crate) type Salts = u64;
 
 /// A log as it lies on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Log {
+pub(crate) enum WalState {
     /// There is no file, or an empty one.
     Nothing,
     /// The file does not begin with a sound header.
@@ -38,27 +38,27 @@ pub(crate) fn path_of(database: &Path) -> PathBuf {
 }
 
 /// Reads a log from its beginning to the first frame that is not sound.
-pub(crate) fn read(path: &Path) -> io::Result<Log> {
+pub(crate) fn read(path: &Path) -> io::Result<WalState> {
     let file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Log::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(WalState::Nothing),
         file => file?,
     };
     if file.metadata()?.len() == 0 {
-        return Ok(Log::Nothing);
+        return Ok(WalState::Nothing);
     }
     let mut reader = BufReader::with_capacity(1 << 18, file);
     let mut header = [0; HEADER_BYTES];
     if !filled(&mut reader, &mut header)? {
-        return Ok(Log::NoHeader);
+        return Ok(WalState::NoHeader);
     }
     let Some(big_endian) = byte_order(&header) else {
-        return Ok(Log::NoHeader);
+        return Ok(WalState::NoHeader);
     };
     let mut sum = checksum([0, 0], &header[..24], big_endian);
     let page_bytes = word(&header, 8) as usize;
     let fits = (512..=65536).contains(&page_bytes) && page_bytes.is_power_of_two();
     if !fits || sum != [word(&header, 24), word(&header, 28)] {
-        return Ok(Log::NoHeader);
+        return Ok(WalState::NoHeader);
     }
     let mut frame = vec![0; FRAME_HEADER_BYTES + page_bytes];
     let mut sound = 0;
@@ -70,7 +70,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Log> {
         }
         sound += 1;
     }
-    Ok(Log::Frames {
+    Ok(WalState::Frames {
         salts: salts_in(&header),
         sound,
     })

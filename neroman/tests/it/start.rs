@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::fake::Ran;
 
 /// A home whose daemon is stopped with the test.
-struct Place(tempfile::TempDir);
+struct TempHome(tempfile::TempDir);
 
-impl Place {
+impl TempHome {
     fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("nc").tempdir();
         Self(folder.expect("a folder"))
@@ -40,7 +40,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TempHome {
     fn drop(&mut self) {
         // The test may have stopped it, or failed before it was started.
         let _ = self.command(&["daemon", "stop"]).output();
@@ -49,7 +49,7 @@ impl Drop for Place {
 
 #[test]
 fn twenty_clients_at_once_make_one_daemon() {
-    let place = Place::new();
+    let place = TempHome::new();
     let clients: Vec<_> = (0..20)
         .map(|_| {
             place
@@ -72,7 +72,7 @@ fn twenty_clients_at_once_make_one_daemon() {
 
 #[test]
 fn a_daemon_is_started_looked_at_and_stopped() {
-    let place = Place::new();
+    let place = TempHome::new();
     let none = place.run(&["daemon", "status"]);
     assert_eq!((none.code, none.out.as_str()), (Some(3), "not running\n"));
     let first = place.run(&["status"]);
@@ -99,7 +99,7 @@ fn a_daemon_is_started_looked_at_and_stopped() {
 
 #[test]
 fn completing_a_word_starts_no_daemon() {
-    let place = Place::new();
+    let place = TempHome::new();
     let complete = |words: &[&str]| {
         let asking = place.command(&[&["--"], words].concat());
         crate::nodes::completed(asking, words)
@@ -115,7 +115,7 @@ fn completing_a_word_starts_no_daemon() {
 
 #[test]
 fn a_database_that_cannot_be_read_is_said() {
-    let place = Place::new();
+    let place = TempHome::new();
     let data = place.base().join("home/data");
     std::fs::create_dir_all(&data).expect("a folder");
     std::fs::write(data.join("state.db"), "no database".repeat(1000)).expect("a file");

@@ -86,7 +86,7 @@ pub(super) enum Done {
     /// The ledger was synced.
     Synced(std::io::Result<()>),
     /// One run of a settling, and whether it went well.
-    Settled(PathBuf, super::settle::Answer),
+    Settled(PathBuf, super::settle::SettleAnswer),
     /// The settling process is gone.
     SettlerGone,
     /// The claim of a start in an allocation was synced.

@@ -21,7 +21,7 @@ use crate::warden::bare::{self, LinkId, News};
 #[derive(Debug, Default)]
 pub struct Launchers {
     pub(super) handle: Option<AgentHandle>,
-    links: HashMap<LinkId, Link>,
+    links: HashMap<LinkId, LauncherLink>,
     own: Option<LinkId>,
     next: u64,
     /// Number of connections being made: until they are, it is unknown which
@@ -32,7 +32,7 @@ pub struct Launchers {
 }
 
 #[derive(Debug)]
-struct Link {
+struct LauncherLink {
     orders: mpsc::UnboundedSender<Vec<u8>>,
     out: Vec<u8>,
     listed: bool,
@@ -159,7 +159,7 @@ impl Agent {
 
     fn launcher_up(&mut self, link: LinkId, own: bool, orders: mpsc::UnboundedSender<Vec<u8>>) {
         self.launchers.opening -= 1;
-        let new = Link {
+        let new = LauncherLink {
             orders,
             out: Vec::new(),
             listed: false,

@@ -121,12 +121,12 @@ impl Agent {
         let origin = match facts.boot_id {
             Some(boot_id) => held.origin(&boot_id, facts.shim.as_ref()),
             // A claim that cannot be read may be on its way from another host.
-            None => lease::Origin::Elsewhere("an unknown host".to_owned()),
+            None => lease::ClaimHost::Elsewhere("an unknown host".to_owned()),
         };
         match origin {
-            lease::Origin::Here => (decide::Origin::Here, None),
-            lease::Origin::Over => (decide::Origin::Over, None),
-            lease::Origin::Elsewhere(host) => (decide::Origin::Elsewhere, Some(host)),
+            lease::ClaimHost::Here => (decide::Origin::Here, None),
+            lease::ClaimHost::Over => (decide::Origin::Over, None),
+            lease::ClaimHost::Elsewhere(host) => (decide::Origin::Elsewhere, Some(host)),
         }
     }
 
@@ -164,7 +164,7 @@ impl Agent {
         };
         entry.begin(incarnation);
         let run_dir = self.setup.paths.run(entry.id);
-        let place = segments::Place {
+        let place = segments::StartFolder {
             run_dir: &run_dir,
             token,
             incarnation,

@@ -151,7 +151,7 @@ impl Agent {
         setup: Setup,
         capacity: Capacity,
         ledger: Ledger,
-        state: ledger::State,
+        state: ledger::LedgerState,
     ) -> (Self, AgentHandle, Mailboxes) {
         let (mut agent, handle, mailboxes) = Self::empty(setup, capacity, ledger);
         agent.admission = hand_over::Admission::new(state.next_order);

@@ -11,7 +11,7 @@ use nero_model::{RunId, RunToken};
 use super::{Agent, Entry};
 use crate::core::capacity::Needs;
 use crate::core::decide::{Decision, Lives, Origin, Tracking, decide};
-use crate::ledger::{Kept, State};
+use crate::ledger::{Kept, LedgerState};
 use crate::runs::control::{has_rules, newest_cancel};
 use crate::runs::spec::{self, unmake, was_recalled};
 use crate::runs::{own, segments};
@@ -19,7 +19,7 @@ use crate::staging;
 
 impl Agent {
     /// Takes in every open run of the ledger, in order.
-    pub(super) fn recover(&mut self, state: State) {
+    pub(super) fn recover(&mut self, state: LedgerState) {
         self.answers.restore(state.answers);
         let mut runs: Vec<_> = state.runs.into_iter().collect();
         runs.sort_by_key(|(_, kept)| kept.order);

@@ -151,7 +151,7 @@ impl Agent {
         });
     }
 
-    pub(super) fn settled_one(&mut self, run_dir: &Path, answer: Answer) {
+    pub(super) fn settled_one(&mut self, run_dir: &Path, answer: SettleAnswer) {
         let Some(token) = self.settling.given.remove(run_dir) else {
             return;
         };
@@ -160,16 +160,16 @@ impl Agent {
         };
         entry.settle_tries = entry.settle_tries.saturating_add(1);
         let fails = match answer {
-            Answer::Well | Answer::Full => false,
-            Answer::Busy => entry.settle_tries > config::SETTLE_BUSY_TRIES,
-            Answer::Failed => true,
+            SettleAnswer::Well | SettleAnswer::Full => false,
+            SettleAnswer::Busy => entry.settle_tries > config::SETTLE_BUSY_TRIES,
+            SettleAnswer::Failed => true,
         };
         entry.settle_failures = entry.settle_failures.saturating_add(u8::from(fails));
         let (tries, failures) = (entry.settle_tries, entry.settle_failures);
         let incarnation = entry.incarnation;
         self.look(token, incarnation);
         let complete = self.entries[&token].facts.watch_complete;
-        if complete || answer == Answer::Well {
+        if complete || answer == SettleAnswer::Well {
             self.core.settled(token);
         } else if failures >= config::SETTLE_FAILURES {
             tracing::error!(token = %token, "a run's output could not be read; its log is on the node");
@@ -186,7 +186,7 @@ impl Agent {
         self.settling.running = false;
         let unanswered: Vec<PathBuf> = self.settling.given.keys().cloned().collect();
         for run_dir in unanswered {
-            self.settled_one(&run_dir, Answer::Failed);
+            self.settled_one(&run_dir, SettleAnswer::Failed);
         }
     }
 }
@@ -304,7 +304,7 @@ async fn settle(
 
 /// Answer of `nerokid settle` about a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum SettleAnswer {
     Well,
     /// The disk has no room, which may pass.
     Full,
@@ -315,13 +315,13 @@ pub(crate) enum Answer {
 
 /// Parses `ok`, `full`, `busy` or `failed`, a blank or tab, the folder, and any
 /// text after a tab.
-fn answer(line: &[u8]) -> Option<(PathBuf, Answer)> {
+fn answer(line: &[u8]) -> Option<(PathBuf, SettleAnswer)> {
     use std::os::unix::ffi::OsStrExt;
-    let words: [(&[u8], Answer); 4] = [
-        (b"ok", Answer::Well),
-        (b"full", Answer::Full),
-        (b"busy", Answer::Busy),
-        (b"failed", Answer::Failed),
+    let words: [(&[u8], SettleAnswer); 4] = [
+        (b"ok", SettleAnswer::Well),
+        (b"full", SettleAnswer::Full),
+        (b"busy", SettleAnswer::Busy),
+        (b"failed", SettleAnswer::Failed),
     ];
     let (rest, answer) = words
         .iter()

@@ -9,7 +9,7 @@ use super::control::OutcomesTo;
 use super::{Agent, Done, Entry, Outcome};
 use crate::config;
 use crate::core::Stage;
-use crate::ledger::{Kept, State};
+use crate::ledger::{Kept, LedgerState};
 use crate::runs::{own, segments};
 
 /// Ends and replies that wait for the next sync, and for the one in flight.
@@ -18,19 +18,19 @@ pub struct Syncs {
     in_flight: bool,
     /// Time at which the last sync began, if it had many ends or runs waited.
     burst: Option<tokio::time::Instant>,
-    next: Group,
-    current: Group,
+    next: Batch,
+    current: Batch,
     /// Runs whose end the ledger refused (a full disk).
     unwritten: Vec<RunToken>,
 }
 
 #[derive(Debug, Default)]
-struct Group {
+struct Batch {
     ends: Vec<RunToken>,
     cancels: Vec<(OutcomesTo, Vec<Outcome>)>,
 }
 
-impl Group {
+impl Batch {
     fn is_empty(&self) -> bool {
         self.ends.is_empty() && self.cancels.is_empty()
     }
@@ -156,7 +156,7 @@ impl Agent {
             };
             Some((*token, kept))
         });
-        let mut state = State::of(runs);
+        let mut state = LedgerState::of(runs);
         for (request, answer) in self.answers.iter() {
             state.remember(request.to_vec(), answer.clone());
         }

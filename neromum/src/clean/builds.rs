@@ -99,16 +99,16 @@ fn list(bin: &std::path::Path) -> io::Result<Vec<Build>> {
     Ok(found)
 }
 
-type Place = (u64, u64);
+type Inode = (u64, u64);
 
-fn same_folder(folder: &std::path::Path) -> Option<Place> {
+fn same_folder(folder: &std::path::Path) -> Option<Inode> {
     let found = fs::symlink_metadata(folder).ok()?;
     Some((found.dev(), found.ino()))
 }
 
 /// Folders from which programs of this user run, by inode and not by name: a
 /// root may have several names.
-fn running() -> io::Result<HashSet<Place>> {
+fn running() -> io::Result<HashSet<Inode>> {
     let mut found = HashSet::new();
     for entry in fs::read_dir("/proc")?.flatten() {
         let name = entry.file_name();

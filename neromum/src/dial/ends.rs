@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 /// The stream of requests.
 #[derive(Debug)]
-pub enum Input {
+pub enum Requests {
     /// A pipe or socket.
     Ready(AsyncFd<OwnedFd>),
     /// Anything else.
@@ -29,7 +29,7 @@ pub enum Output {
     Thread(tokio::io::Stdout),
 }
 
-impl Input {
+impl Requests {
     /// Our standard input.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ fn waited_for(fd: impl AsFd, interest: Interest) -> io::Result<Option<AsyncFd<Ow
     AsyncFd::with_interest(own, interest).map(Some)
 }
 
-impl AsyncRead for Input {
+impl AsyncRead for Requests {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -20,8 +20,8 @@ use tokio_rustls::client::TlsStream;
 use super::start::{self, log, spawn};
 use super::{DialError, failed};
 use crate::args::Options;
-use crate::lease::decide::{Seen, Step, Tried, decide};
-use crate::lease::files::Found;
+use crate::lease::decide::{ObservedLease, Step, Tried, decide};
+use crate::lease::files::NewestLease;
 use crate::lease::{Eye, Leases};
 use crate::relay::authority::Authority;
 use crate::relay::call::call;
@@ -118,7 +118,7 @@ impl Search<'_> {
 
     /// Forgets the tries when the lease is another than before: they prove
     /// nothing about it.
-    fn meet(&mut self, seen: Option<&Seen>) {
+    fn meet(&mut self, seen: Option<&ObservedLease>) {
         let epoch = seen.map_or(0, |seen| seen.epoch);
         if self.epoch != epoch {
             self.epoch = epoch;
@@ -136,7 +136,7 @@ impl Search<'_> {
         }
     }
 
-    async fn connect(&mut self, found: &Found) -> Result<Option<UnixStream>, DialError> {
+    async fn connect(&mut self, found: &NewestLease) -> Result<Option<UnixStream>, DialError> {
         let socket = Path::new(&found.lease.socket);
         match UnixStream::connect(socket).await {
             Ok(stream) => start::checked(stream, socket).map(Some),
@@ -148,7 +148,7 @@ impl Search<'_> {
         }
     }
 
-    async fn relay(&mut self, found: &Found) -> Option<Way> {
+    async fn relay(&mut self, found: &NewestLease) -> Option<Way> {
         if let Err(error) = self.leases.note_host(&self.eye) {
             crate::say(&error.to_string());
         }
@@ -169,15 +169,15 @@ impl Search<'_> {
     }
 
     /// Starts a `serve` that begins the next epoch, unless one runs.
-    fn start(&mut self, ended: Ended, found: Option<&Found>) -> Result<(), DialError> {
+    fn start(&mut self, ended: LastServe, found: Option<&NewestLease>) -> Result<(), DialError> {
         match ended {
-            Ended::Not => return Ok(()),
-            Ended::Badly(status) => {
+            LastServe::Not => return Ok(()),
+            LastServe::Badly(status) => {
                 let log = log(self.paths);
                 return Err(DialError::Ended { status, log });
             }
             // Another neromum was faster, or it left at once: look anew.
-            Ended::Well => {}
+            LastServe::Well => {}
         }
         let mut options = self.options.clone();
         if self.relay_at.is_some() || found.is_some_and(|found| !found.seen.listens) {
@@ -188,24 +188,24 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn child_ended(&mut self) -> Ended {
+    fn child_ended(&mut self) -> LastServe {
         // A relay that did not answer may answer by now.
         if self.relay_at.is_some_and(|at| at.elapsed() >= RELAY_AGAIN) {
             self.relay_at = None;
         }
         let Some(child) = &mut self.child else {
-            return Ended::Well;
+            return LastServe::Well;
         };
         match child.try_wait() {
-            Ok(Some(status)) if status.success() => Ended::Well,
-            Ok(Some(status)) => Ended::Badly(status.to_string()),
-            Ok(None) | Err(_) => Ended::Not,
+            Ok(Some(status)) if status.success() => LastServe::Well,
+            Ok(Some(status)) => LastServe::Badly(status.to_string()),
+            Ok(None) | Err(_) => LastServe::Not,
         }
     }
 }
 
 /// State of the last started `serve`.
-enum Ended {
+enum LastServe {
     Not,
     Well,
     Badly(String),

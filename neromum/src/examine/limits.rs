@@ -88,7 +88,7 @@ fn time_and_memory(findings: &mut Findings) {
 
 /// Limits of our control group and those above it; the lowest counts.
 #[derive(Debug, Default, PartialEq)]
-struct Group {
+struct CgroupLimits {
     processes: Option<u64>,
     memory_bytes: Option<u64>,
     cpus: Option<f64>,
@@ -96,8 +96,8 @@ struct Group {
 
 fn group(findings: &mut Findings) {
     let text = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let group = Group::read(Path::new("/sys/fs/cgroup"), &text);
-    if group == Group::default() {
+    let group = CgroupLimits::read(Path::new("/sys/fs/cgroup"), &text);
+    if group == CgroupLimits::default() {
         return findings.good("control group", "no limits");
     }
     let mut parts = Vec::new();
@@ -113,7 +113,7 @@ fn group(findings: &mut Findings) {
     );
 }
 
-impl Group {
+impl CgroupLimits {
     fn read(root: &Path, cgroup: &str) -> Self {
         let mut group = Self::default();
         for line in cgroup.lines() {
@@ -182,14 +182,17 @@ mod tests {
         write("user.slice/session-1.scope/memory.max", "2000000\n");
         write("user.slice/memory.max", "9000000\n");
         write("user.slice/cpu.max", "150000 100000\n");
-        let group = Group::read(root.path(), "0::/user.slice/session-1.scope\n");
-        let expected = Group {
+        let group = CgroupLimits::read(root.path(), "0::/user.slice/session-1.scope\n");
+        let expected = CgroupLimits {
             processes: Some(100),
             memory_bytes: Some(2_000_000),
             cpus: Some(1.5),
         };
         assert_eq!(group, expected);
-        assert_eq!(Group::read(root.path(), "0::/\n"), Group::default());
+        assert_eq!(
+            CgroupLimits::read(root.path(), "0::/\n"),
+            CgroupLimits::default()
+        );
         assert_eq!(share("max 100000"), None);
     }
 }

@@ -9,18 +9,18 @@ const PARTS_MAX: usize = 60;
 /// A pattern, split at its slashes.
 #[derive(Clone, Debug)]
 pub struct Glob {
-    parts: Vec<Part>,
+    parts: Vec<PatternPart>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum PatternPart {
     AnyDepth,
     Name(Vec<u8>),
 }
 
 /// The parts of a pattern up to which the path so far can match, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State(u64);
+pub struct MatchState(u64);
 
 impl Glob {
     /// Reads a pattern; `None` when it leads out of the folder, is empty or has
@@ -34,21 +34,21 @@ impl Glob {
             match part {
                 "" | "." => {}
                 ".." => return None,
-                "**" if parts.last() == Some(&Part::AnyDepth) => {}
-                "**" => parts.push(Part::AnyDepth),
-                name => parts.push(Part::Name(name.as_bytes().to_vec())),
+                "**" if parts.last() == Some(&PatternPart::AnyDepth) => {}
+                "**" => parts.push(PatternPart::AnyDepth),
+                name => parts.push(PatternPart::Name(name.as_bytes().to_vec())),
             }
         }
         (!parts.is_empty() && parts.len() <= PARTS_MAX).then_some(Self { parts })
     }
 
     /// The state at the top of the tree.
-    pub fn start(&self) -> State {
-        self.close(State(1))
+    pub fn start(&self) -> MatchState {
+        self.close(MatchState(1))
     }
 
     /// The state one name further down.
-    pub fn step(&self, state: State, name: &[u8]) -> State {
+    pub fn step(&self, state: MatchState, name: &[u8]) -> MatchState {
         if self.is_match(state) {
             // Below a folder that the pattern names.
             return state;
@@ -59,41 +59,43 @@ impl Glob {
                 continue;
             }
             match part {
-                Part::AnyDepth => next |= 1 << index,
-                Part::Name(pattern) if name_matches(pattern, name) => next |= 1 << (index + 1),
-                Part::Name(_) => {}
+                PatternPart::AnyDepth => next |= 1 << index,
+                PatternPart::Name(pattern) if name_matches(pattern, name) => {
+                    next |= 1 << (index + 1)
+                }
+                PatternPart::Name(_) => {}
             }
         }
-        self.close(State(next))
+        self.close(MatchState(next))
     }
 
     /// `**` also stands for no folder at all.
-    fn close(&self, state: State) -> State {
+    fn close(&self, state: MatchState) -> MatchState {
         let mut bits = state.0;
         for (index, part) in self.parts.iter().enumerate() {
             let last = index + 1 == self.parts.len();
-            if *part == Part::AnyDepth && bits & (1 << index) != 0 && !last {
+            if *part == PatternPart::AnyDepth && bits & (1 << index) != 0 && !last {
                 bits |= 1 << (index + 1);
             }
         }
-        State(bits)
+        MatchState(bits)
     }
 
     /// Whether the path so far matches.
-    pub fn is_match(&self, state: State) -> bool {
+    pub fn is_match(&self, state: MatchState) -> bool {
         state.0 & (1 << self.parts.len()) != 0
     }
 
     /// Whether a file that led to this state matches; a final `**` includes
     /// files, too.
-    pub fn is_file_match(&self, before: State, after: State) -> bool {
+    pub fn is_file_match(&self, before: MatchState, after: MatchState) -> bool {
         let last = self.parts.len() - 1;
-        let in_depth = self.parts[last] == Part::AnyDepth && before.0 & (1 << last) != 0;
+        let in_depth = self.parts[last] == PatternPart::AnyDepth && before.0 & (1 << last) != 0;
         in_depth || self.is_match(after)
     }
 
     /// Whether an entry below could still match.
-    pub fn is_alive(&self, state: State) -> bool {
+    pub fn is_alive(&self, state: MatchState) -> bool {
         state.0 != 0
     }
 }

@@ -13,7 +13,7 @@ use nero_wire::v1::{self, FileEntry, ListFilesReply};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
 
-use super::glob::{Glob, State};
+use super::glob::{Glob, MatchState};
 use super::{is_dots, open_folder};
 use crate::config;
 
@@ -74,7 +74,7 @@ pub fn walk(work: &Path, patterns: &[String]) -> io::Result<Listing> {
             None => leave_out(&mut reply, pattern, &LeftOut::NoPattern),
         }
     }
-    let states: Vec<State> = globs.iter().map(|(_, glob)| glob.start()).collect();
+    let states: Vec<MatchState> = globs.iter().map(|(_, glob)| glob.start()).collect();
     let mut walk = Walk {
         globs: &globs,
         reply,
@@ -95,7 +95,7 @@ pub fn walk(work: &Path, patterns: &[String]) -> io::Result<Listing> {
 }
 
 impl Walk<'_> {
-    fn folder(&mut self, folder: OwnedFd, prefix: &str, states: &[State], depth: usize) {
+    fn folder(&mut self, folder: OwnedFd, prefix: &str, states: &[MatchState], depth: usize) {
         let mut entries = match Dir::read_from(&folder) {
             Ok(entries) => entries,
             Err(error) => return self.leave_out(prefix, &LeftOut::Unreadable(error)),
@@ -124,11 +124,11 @@ impl Walk<'_> {
         folder: &OwnedFd,
         name: &CStr,
         prefix: &str,
-        states: &[State],
+        states: &[MatchState],
         depth: usize,
     ) {
         let bytes = name.to_bytes();
-        let after: Vec<State> = self
+        let after: Vec<MatchState> = self
             .globs
             .iter()
             .zip(states)

@@ -30,14 +30,14 @@ pub enum From {
 
 /// A log that is being read.
 #[derive(Debug)]
-pub struct Log {
+pub struct LogReader {
     file: File,
     offset: u64,
     left: u64,
     truncated: bool,
 }
 
-impl Log {
+impl LogReader {
     /// Opens a log; `max_bytes` 0 means no limit.
     ///
     /// # Errors
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn all(log: &mut Log) -> Vec<u8> {
+    fn all(log: &mut LogReader) -> Vec<u8> {
         let mut data = Vec::new();
         while let Some(part) = log.next().unwrap() {
             data.extend_from_slice(&part.data);
@@ -202,7 +202,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stdout.log");
         fs::write(&path, "one\ntwo\nthree\n").unwrap();
-        let from = |from| all(&mut Log::open(&path, from, 0).unwrap());
+        let from = |from| all(&mut LogReader::open(&path, from, 0).unwrap());
         assert_eq!(from(From::Offset(4)), b"two\nthree\n");
         assert_eq!(from(From::Offset(-6)), b"three\n");
         assert_eq!(from(From::Offset(-600)), b"one\ntwo\nthree\n");
@@ -221,7 +221,7 @@ mod tests {
             b"head\r\n 10%\r 20%\r 30%\r\nend\r"
         );
         fs::write(&path, "one\ntwo\nthr").unwrap();
-        let mut limited = Log::open(&path, From::Offset(0), 5).unwrap();
+        let mut limited = LogReader::open(&path, From::Offset(0), 5).unwrap();
         assert_eq!(all(&mut limited), b"one\nt");
         assert!(limited.is_full());
     }
@@ -232,7 +232,7 @@ mod tests {
         let path = folder.path().join("stdout.log");
         let long = "x".repeat(200_000);
         fs::write(&path, format!("a\n{long}\nb\n")).unwrap();
-        let mut log = Log::open(&path, From::LastLines(2), 0).unwrap();
+        let mut log = LogReader::open(&path, From::LastLines(2), 0).unwrap();
         assert_eq!(all(&mut log).len(), 200_003);
     }
 
@@ -241,7 +241,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stdout.log");
         fs::write(&path, "long old content").unwrap();
-        let mut log = Log::open(&path, From::Offset(0), 0).unwrap();
+        let mut log = LogReader::open(&path, From::Offset(0), 0).unwrap();
         assert_eq!(all(&mut log), b"long old content");
         fs::write(&path, "new").unwrap();
         let part = log.next().unwrap().unwrap();

@@ -327,7 +327,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     /// A run whose work folder was built of some files, in a node's folders.
-    struct Stage {
+    struct BuiltRun {
         _root: tempfile::TempDir,
         tree: Tree,
         paths: NodePaths,
@@ -335,7 +335,7 @@ mod tests {
         work: PathBuf,
     }
 
-    impl Stage {
+    impl BuiltRun {
         fn new(files: &[(&str, &str)]) -> Self {
             let root = tempfile::tempdir().unwrap();
             let deployment = DeploymentId::random();
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn new_and_changed_files_were_made_and_the_code_was_not() {
-        let stage = Stage::new(&[("main.py", "code"), ("data/a", "1234"), ("data/b", "5678")]);
+        let stage = BuiltRun::new(&[("main.py", "code"), ("data/a", "1234"), ("data/b", "5678")]);
         assert!(stage.is_nothing_made());
         assert_eq!(stage.made(&[]).0, Vec::<String>::new());
         // One file was changed in place with the same size; one was written
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn without_a_note_of_when_it_was_built_contents_are_compared() {
-        let stage = Stage::new(&[("main.py", "code")]);
+        let stage = BuiltRun::new(&[("main.py", "code")]);
         let spec = fs::File::open(stage.run_dir.join(names::SPEC)).unwrap();
         spec.set_modified(std::time::UNIX_EPOCH).unwrap();
         assert!(stage.is_nothing_made());

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::args::Grant;
-use crate::lease::decide::{OLD_BEATS, Place};
+use crate::lease::decide::{OLD_BEATS, ProcessPlace};
 use crate::lease::files::{modified, server_time, since};
 use crate::lease::host::Hosts;
 use crate::lease::{BEAT, Eye};
@@ -70,29 +70,29 @@ pub enum Earlier {
 
 /// An earlier start, as seen from here.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct EarlierStart {
     left: bool,
     /// Whether it belongs to another job of the scheduler. A start after a requeue
     /// has the same job.
     other_job: bool,
-    place: Place,
+    place: ProcessPlace,
     beat_at: Option<SystemTime>,
     beat_age: Option<Duration>,
     beat: Duration,
 }
 
 /// The proof that a start is over; `None`: it may live.
-fn proof(seen: Seen) -> Option<String> {
+fn proof(seen: EarlierStart) -> Option<String> {
     let still = seen.beat_age.filter(|age| *age >= seen.beat * OLD_BEATS);
     match (seen.left, seen.place, still) {
         (true, _, _) => Some("it left in order".to_owned()),
-        (false, Place::Dead, _) => Some("its process on this host is gone".to_owned()),
+        (false, ProcessPlace::Dead, _) => Some("its process on this host is gone".to_owned()),
         // A process that is stopped and lives here may go on, and so may its jobs.
-        (false, Place::Here, _) => None,
-        (false, Place::Elsewhere, Some(age)) => {
+        (false, ProcessPlace::Here, _) => None,
+        (false, ProcessPlace::Elsewhere, Some(age)) => {
             Some(format!("its beat stands still for {} s", age.as_secs()))
         }
-        (false, Place::Elsewhere, None) => None,
+        (false, ProcessPlace::Elsewhere, None) => None,
     }
 }
 
@@ -210,7 +210,7 @@ impl Start {
                 let proof = proof(seen);
                 if proof.is_none() && seen.other_job {
                     let first = *first_beats.entry(other.number).or_insert(seen.beat_at);
-                    if seen.place == Place::Here || seen.beat_at > first {
+                    if seen.place == ProcessPlace::Here || seen.beat_at > first {
                         return Ok(Earlier::OtherJob(format!(
                             "the start {other} of another job of this submission does this task: nothing was started"
                         )));
@@ -240,7 +240,7 @@ impl Start {
         }
     }
 
-    fn look_at(&self, other: StartId) -> Seen {
+    fn look_at(&self, other: StartId) -> EarlierStart {
         let path = self.files.path(News::Began(other));
         let record: Option<TaskStart> = frame::read(FrameKind::TaskStart, &path)
             .inspect_err(|error| tracing::warn!(start = %other, %error, "a start's record"))
@@ -256,10 +256,10 @@ impl Start {
         let beat_at = modified(&path);
         let age = beat_at.as_ref().ok().zip(now.ok());
         let job = record.as_ref().map_or("", |record| record.job.as_str());
-        Seen {
+        EarlierStart {
             left: self.files.path(News::Left(other)).exists(),
             other_job: !job.is_empty() && !self.job.is_empty() && job != self.job,
-            place: place.unwrap_or(Place::Elsewhere),
+            place: place.unwrap_or(ProcessPlace::Elsewhere),
             // On a full disk no age is known, so nothing is old.
             beat_age: age.map(|(then, now)| since(*then, now)),
             beat_at: beat_at.ok(),
@@ -304,7 +304,7 @@ mod tests {
         let beat = Duration::from_secs(15);
         let seen = |left, place, beats: Option<u32>| {
             let beat_age = beats.map(|beats| beat * beats);
-            proof(Seen {
+            proof(EarlierStart {
                 left,
                 other_job: false,
                 place,
@@ -316,12 +316,23 @@ mod tests {
         };
         for beats in [None, Some(0), Some(2), Some(3), Some(1000)] {
             let still = beats.is_some_and(|beats| beats >= 3);
-            for place in [Place::Here, Place::Dead, Place::Elsewhere] {
+            for place in [
+                ProcessPlace::Here,
+                ProcessPlace::Dead,
+                ProcessPlace::Elsewhere,
+            ] {
                 assert!(seen(true, place, beats));
             }
-            assert!(seen(false, Place::Dead, beats));
-            assert!(!seen(false, Place::Here, beats), "it is seen to live");
-            assert_eq!(seen(false, Place::Elsewhere, beats), still, "{beats:?}");
+            assert!(seen(false, ProcessPlace::Dead, beats));
+            assert!(
+                !seen(false, ProcessPlace::Here, beats),
+                "it is seen to live"
+            );
+            assert_eq!(
+                seen(false, ProcessPlace::Elsewhere, beats),
+                still,
+                "{beats:?}"
+            );
         }
     }
 }

@@ -7,7 +7,7 @@ use nero_journal::v1::Lease;
 use nero_model::paths::NodePaths;
 
 use super::decide::{Because, Step, Tried, decide};
-use super::files::Found;
+use super::files::NewestLease;
 use super::{Eye, Held, LeaseError, Leases, Terms};
 use crate::relay::addresses::inside;
 use crate::relay::door::Door;
@@ -103,7 +103,7 @@ pub async fn begin(
     }))
 }
 
-fn why(because: Because, found: Option<&Found>, said: &str) -> String {
+fn why(because: Because, found: Option<&NewestLease>, said: &str) -> String {
     let host = found.map_or("", |found| &found.lease.host);
     let said: String = said.chars().take(BECAUSE_CHARS).collect();
     match because {

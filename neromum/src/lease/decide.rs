@@ -14,7 +14,7 @@ pub const SOCKET_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Place of the leader's process, as far as it can be proven from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ProcessPlace {
     /// In our name space, and it lives.
     Here,
     /// It was in our name space, or on a host that has started anew since.
@@ -25,13 +25,13 @@ pub enum Place {
 
 /// The newest lease. Ages are differences of times that the file server gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedLease {
     /// Number of the epoch, from 1.
     pub epoch: u64,
     /// Whether the leader left in order.
     pub left: bool,
     /// Place of the leader's process.
-    pub place: Place,
+    pub place: ProcessPlace,
     /// Time since its last beat.
     pub beat_age: Duration,
     /// Time since the epoch began.
@@ -42,11 +42,11 @@ pub struct Seen {
     pub listens: bool,
 }
 
-impl Seen {
+impl ObservedLease {
     /// Whether the leader may still act: it did not leave, is not proven dead, and its last
     /// beat is recent.
     pub fn may_act(&self) -> bool {
-        !self.left && self.place != Place::Dead && !self.is_old()
+        !self.left && self.place != ProcessPlace::Dead && !self.is_old()
     }
 
     fn is_old(&self) -> bool {
@@ -96,7 +96,7 @@ pub enum Step {
 }
 
 /// Decides; `seen` is `None` for a folder without leases.
-pub fn decide(seen: Option<&Seen>, tried: Tried) -> Step {
+pub fn decide(seen: Option<&ObservedLease>, tried: Tried) -> Step {
     let Some(seen) = seen else {
         return Step::Lead(Because::First);
     };
@@ -104,14 +104,16 @@ pub fn decide(seen: Option<&Seen>, tried: Tried) -> Step {
         return Step::Lead(Because::Left);
     }
     match seen.place {
-        Place::Dead => Step::Lead(Because::Dead),
-        Place::Here | Place::Elsewhere if seen.is_old() => Step::Lead(Because::Silent),
-        Place::Here => here(tried),
-        Place::Elsewhere if seen.listens && !tried.relay => Step::Relay,
-        Place::Elsewhere if seen.age >= seen.beat * PING_PONG_BEATS => {
+        ProcessPlace::Dead => Step::Lead(Because::Dead),
+        ProcessPlace::Here | ProcessPlace::Elsewhere if seen.is_old() => {
+            Step::Lead(Because::Silent)
+        }
+        ProcessPlace::Here => here(tried),
+        ProcessPlace::Elsewhere if seen.listens && !tried.relay => Step::Relay,
+        ProcessPlace::Elsewhere if seen.age >= seen.beat * PING_PONG_BEATS => {
             Step::Lead(Because::Unreachable)
         }
-        Place::Elsewhere => Step::Wait,
+        ProcessPlace::Elsewhere => Step::Wait,
     }
 }
 

@@ -12,7 +12,7 @@ use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::v1::{HostSeen, Lease};
 use nero_model::paths::make_private;
 
-use super::decide::{Place, Seen};
+use super::decide::{ObservedLease, ProcessPlace};
 use super::host::{Eye, Hosts};
 
 /// Number of leases that are kept, the newest among them.
@@ -62,11 +62,11 @@ pub struct Leases {
 
 /// The newest lease, and its meaning from here.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct NewestLease {
     /// Contents of the lease.
     pub lease: Lease,
     /// State of the leader, seen from here and now.
-    pub seen: Seen,
+    pub seen: ObservedLease,
 }
 
 impl Leases {
@@ -117,7 +117,7 @@ impl Leases {
     ///
     /// # Errors
     /// When the lease cannot be read.
-    pub fn look(&self, eye: &Eye) -> Result<Option<Found>, LeaseError> {
+    pub fn look(&self, eye: &Eye) -> Result<Option<NewestLease>, LeaseError> {
         match self.newest()? {
             0 => Ok(None),
             epoch => self.look_at(epoch, eye).map(Some),
@@ -128,7 +128,7 @@ impl Leases {
     ///
     /// # Errors
     /// When the lease cannot be read.
-    pub fn look_at(&self, epoch: u64, eye: &Eye) -> Result<Found, LeaseError> {
+    pub fn look_at(&self, epoch: u64, eye: &Eye) -> Result<NewestLease, LeaseError> {
         let path = self.path("epoch", epoch);
         let lease: Lease = frame::read(FrameKind::Lease, &path).map_err(|source| match source {
             FrameError::Io(source) => LeaseError::Io {
@@ -146,7 +146,7 @@ impl Leases {
             .and_then(|process| process.identity())
         {
             Some(process) => eye.place(&process, &lease.host, &lease.machine, &self.hosts()?),
-            None => Place::Elsewhere,
+            None => ProcessPlace::Elsewhere,
         };
         // On a full disk no age is known, so nothing is old. Proofs of death
         // still count.
@@ -155,7 +155,7 @@ impl Leases {
         let began: Duration = age(&path).map_err(at(&path))?;
         // If there is no beat, or it was swept, the age of the lease counts.
         let beat_age = age(&self.path("beat", epoch)).map_or(began, |beat| beat.min(began));
-        let seen = Seen {
+        let seen = ObservedLease {
             epoch,
             left: self.path("left", epoch).exists(),
             place,
@@ -164,7 +164,7 @@ impl Leases {
             beat: beat_of(&lease),
             listens: !lease.relay.is_empty(),
         };
-        Ok(Found { lease, seen })
+        Ok(NewestLease { lease, seen })
     }
 
     /// Begins an epoch with its first beat. False when another process was
@@ -361,7 +361,10 @@ mod tests {
         });
         assert_eq!(begun, 1);
         let found = leases.look(&eye).unwrap().unwrap();
-        assert_eq!((found.seen.epoch, found.seen.place), (1, Place::Here));
+        assert_eq!(
+            (found.seen.epoch, found.seen.place),
+            (1, ProcessPlace::Here)
+        );
         assert!(found.seen.may_act() && !found.seen.listens);
         leases.leave(1).unwrap();
         assert!(leases.look(&eye).unwrap().unwrap().seen.left);

@@ -10,7 +10,7 @@ use nero_journal::Clocks;
 use nero_model::ProcessId;
 use tokio::sync::Notify;
 
-use super::decide::{Place, Seen};
+use super::decide::{ObservedLease, ProcessPlace};
 use super::files::{self, LeaseError, Leases};
 use super::host::{Eye, Hosts};
 
@@ -55,7 +55,7 @@ struct Before {
 
 /// Host on which a claim was made, as far as it can be proven.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ClaimHost {
     /// This host, since its last boot.
     Here,
     /// A host that has been booted since.
@@ -85,7 +85,7 @@ impl Held {
         eye: Eye,
         epoch: u64,
         beat: Duration,
-        before: Option<(&Seen, &str)>,
+        before: Option<(&ObservedLease, &str)>,
     ) -> io::Result<Self> {
         let inner = Arc::new(Inner {
             file: leases.open_beat(epoch)?,
@@ -157,15 +157,15 @@ impl Held {
     }
 
     /// Host of a process that a claim names.
-    pub fn origin(&self, boot_id: &[u8; 16], process: Option<&ProcessId>) -> Origin {
+    pub fn origin(&self, boot_id: &[u8; 16], process: Option<&ProcessId>) -> ClaimHost {
         let own = &self.inner.eye.process;
         let hosts = self.hosts();
         if *boot_id == own.boot_id {
             return match process {
                 Some(process) if process.pid_namespace != own.pid_namespace => {
-                    Origin::Elsewhere(named(&hosts, boot_id))
+                    ClaimHost::Elsewhere(named(&hosts, boot_id))
                 }
-                _ => Origin::Here,
+                _ => ClaimHost::Here,
             };
         }
         let claim = ProcessId {
@@ -178,9 +178,9 @@ impl Held {
             .unwrap_or_default();
         let known = hosts.of(boot_id).is_some();
         match self.inner.eye.place(&claim, &name, &machine, &hosts) {
-            Place::Dead if known => Origin::Over,
-            Place::Dead | Place::Here | Place::Elsewhere => {
-                Origin::Elsewhere(named(&hosts, boot_id))
+            ProcessPlace::Dead if known => ClaimHost::Over,
+            ProcessPlace::Dead | ProcessPlace::Here | ProcessPlace::Elsewhere => {
+                ClaimHost::Elsewhere(named(&hosts, boot_id))
             }
         }
     }
@@ -337,7 +337,11 @@ mod tests {
         assert!(leases.begin(&lease(1)).unwrap());
         let eye = Eye::own().unwrap();
         let found = leases.look(&eye).unwrap().unwrap();
-        assert_eq!(found.seen.place, Place::Elsewhere, "a lease of nobody");
+        assert_eq!(
+            found.seen.place,
+            ProcessPlace::Elsewhere,
+            "a lease of nobody"
+        );
         assert!(leases.begin(&lease(2)).unwrap());
         let before = Some((&found.seen, "h1"));
         let beat = Duration::from_secs(600);
@@ -360,12 +364,12 @@ mod tests {
         let leases = Leases::open(folder.path()).unwrap();
         let held = held(&leases, Duration::from_secs(600));
         let own = ProcessId::own().unwrap();
-        assert_eq!(held.origin(&own.boot_id, Some(&own)), Origin::Here);
+        assert_eq!(held.origin(&own.boot_id, Some(&own)), ClaimHost::Here);
         let container = ProcessId {
             pid_namespace: 1,
             ..own
         };
-        let elsewhere = Origin::Elsewhere("an unknown host".to_owned());
+        let elsewhere = ClaimHost::Elsewhere("an unknown host".to_owned());
         assert_eq!(held.origin(&own.boot_id, Some(&container)), elsewhere);
         assert_eq!(held.origin(&[7; 16], None), elsewhere);
     }

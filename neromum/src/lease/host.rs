@@ -6,7 +6,7 @@ use nero_journal::v1::HostSeen;
 use nero_model::ProcessId;
 use nero_model::process::Life;
 
-use super::decide::Place;
+use super::decide::ProcessPlace;
 
 /// Limit of a text from a file of the system or of a lease.
 const TEXT_BYTES_MAX: usize = 256;
@@ -108,15 +108,25 @@ impl Eye {
 
     /// Place of a process on a host with this name and machine id. A `/proc`
     /// that cannot be read proves nothing.
-    pub fn place(&self, process: &ProcessId, name: &str, machine: &str, hosts: &Hosts) -> Place {
+    pub fn place(
+        &self,
+        process: &ProcessId,
+        name: &str,
+        machine: &str,
+        hosts: &Hosts,
+    ) -> ProcessPlace {
         if process.boot_id != self.process.boot_id {
             let over = self.host.is(name, machine) || hosts.is_over(&process.boot_id);
-            return if over { Place::Dead } else { Place::Elsewhere };
+            return if over {
+                ProcessPlace::Dead
+            } else {
+                ProcessPlace::Elsewhere
+            };
         }
         match process.life() {
-            Ok(Life::Alive) => Place::Here,
-            Ok(Life::Zombie | Life::Dead | Life::Rebooted) => Place::Dead,
-            Ok(Life::Elsewhere) | Err(_) => Place::Elsewhere,
+            Ok(Life::Alive) => ProcessPlace::Here,
+            Ok(Life::Zombie | Life::Dead | Life::Rebooted) => ProcessPlace::Dead,
+            Ok(Life::Elsewhere) | Err(_) => ProcessPlace::Elsewhere,
         }
     }
 }
@@ -177,26 +187,32 @@ mod tests {
         let hosts = Hosts::default();
         let (name, machine) = (eye.host.name.clone(), eye.host.machine.clone());
         let place = |process, name: &str, hosts: &Hosts| eye.place(&process, name, &machine, hosts);
-        assert_eq!(place(eye.process, "whatever", &hosts), Place::Here);
+        assert_eq!(place(eye.process, "whatever", &hosts), ProcessPlace::Here);
         let recycled = ProcessId {
             start_ticks: eye.process.start_ticks + 1,
             ..eye.process
         };
-        assert_eq!(place(recycled, &name, &hosts), Place::Dead);
+        assert_eq!(place(recycled, &name, &hosts), ProcessPlace::Dead);
         let container = ProcessId {
             pid_namespace: 1,
             ..eye.process
         };
-        assert_eq!(place(container, &name, &hosts), Place::Elsewhere);
+        assert_eq!(place(container, &name, &hosts), ProcessPlace::Elsewhere);
         let other_boot = ProcessId {
             boot_id: [7; 16],
             ..eye.process
         };
-        assert_eq!(place(other_boot, "another host", &hosts), Place::Elsewhere);
+        assert_eq!(
+            place(other_boot, "another host", &hosts),
+            ProcessPlace::Elsewhere
+        );
         let again = Hosts::new(vec![
             seen("another host", &machine, 7),
             seen("another host", &machine, 8),
         ]);
-        assert_eq!(place(other_boot, "another host", &again), Place::Dead);
+        assert_eq!(
+            place(other_boot, "another host", &again),
+            ProcessPlace::Dead
+        );
     }
 }

@@ -21,7 +21,7 @@ use crate::relay::addresses::Listen;
 pub use begin::BeginError;
 pub use files::BEAT;
 pub use files::{LeaseError, Leases};
-pub use hold::{Held, Origin};
+pub use hold::{ClaimHost, Held};
 pub use host::Eye;
 
 /// The user's setting: whether several hosts share the root.
@@ -108,5 +108,6 @@ pub fn leads_here(paths: &NodePaths) -> bool {
     let found = Eye::own()
         .ok()
         .and_then(|eye| Leases::open(&paths.lease()).ok()?.look(&eye).ok()?);
-    found.is_some_and(|found| found.seen.place == decide::Place::Here && found.seen.may_act())
+    found
+        .is_some_and(|found| found.seen.place == decide::ProcessPlace::Here && found.seen.may_act())
 }

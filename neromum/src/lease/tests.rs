@@ -7,21 +7,29 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::decide::{Because, OLD_BEATS, PING_PONG_BEATS, Place, Seen, Step, Tried, decide};
+use super::decide::{
+    Because, OLD_BEATS, ObservedLease, PING_PONG_BEATS, ProcessPlace, Step, Tried, decide,
+};
 
 const BEAT: Duration = Duration::from_secs(15);
 
-fn seen() -> impl Strategy<Value = Seen> {
-    let place = prop_oneof![Just(Place::Here), Just(Place::Dead), Just(Place::Elsewhere)];
+fn seen() -> impl Strategy<Value = ObservedLease> {
+    let place = prop_oneof![
+        Just(ProcessPlace::Here),
+        Just(ProcessPlace::Dead),
+        Just(ProcessPlace::Elsewhere)
+    ];
     let facts = (1u64..9, any::<bool>(), place, any::<bool>());
-    (facts, 0u64..200, 0u64..200).prop_map(|((epoch, left, place, listens), beat, more)| Seen {
-        epoch,
-        left,
-        place,
-        listens,
-        beat: BEAT,
-        beat_age: Duration::from_secs(beat),
-        age: Duration::from_secs(beat + more),
+    (facts, 0u64..200, 0u64..200).prop_map(|((epoch, left, place, listens), beat, more)| {
+        ObservedLease {
+            epoch,
+            left,
+            place,
+            listens,
+            beat: BEAT,
+            beat_age: Duration::from_secs(beat),
+            age: Duration::from_secs(beat + more),
+        }
     })
 }
 
@@ -38,10 +46,10 @@ proptest! {
     #[test]
     fn proof_leads_at_once_and_nothing_else_does_while_beats_come(seen in seen(), tried in tried()) {
         let step = decide(Some(&seen), tried);
-        if seen.left || seen.place == Place::Dead {
+        if seen.left || seen.place == ProcessPlace::Dead {
             prop_assert!(matches!(step, Step::Lead(Because::Left | Because::Dead)));
         } else if seen.beat_age < BEAT * OLD_BEATS {
-            let forced = seen.place == Place::Elsewhere
+            let forced = seen.place == ProcessPlace::Elsewhere
                 && (tried.relay || !seen.listens)
                 && seen.age >= BEAT * PING_PONG_BEATS;
             prop_assert_eq!(matches!(step, Step::Lead(_)), forced, "{:?}", step);
@@ -53,9 +61,9 @@ proptest! {
     #[test]
     fn steps_fit_the_place(seen in seen(), tried in tried()) {
         match decide(Some(&seen), tried) {
-            Step::Connect | Step::Rebind => prop_assert_eq!(seen.place, Place::Here),
-            Step::Relay => prop_assert!(seen.place == Place::Elsewhere && seen.listens && !tried.relay),
-            Step::Wait => prop_assert_eq!(seen.place, Place::Elsewhere),
+            Step::Connect | Step::Rebind => prop_assert_eq!(seen.place, ProcessPlace::Here),
+            Step::Relay => prop_assert!(seen.place == ProcessPlace::Elsewhere && seen.listens && !tried.relay),
+            Step::Wait => prop_assert_eq!(seen.place, ProcessPlace::Elsewhere),
             Step::Lead(because) => {
                 // A leader is replaced while it may act only when it cannot be
                 // reached.
@@ -66,7 +74,7 @@ proptest! {
 
     #[test]
     fn waiting_ends(seen in seen(), tried in tried()) {
-        let later = Seen { age: seen.age + BEAT * PING_PONG_BEATS, ..seen };
+        let later = ObservedLease { age: seen.age + BEAT * PING_PONG_BEATS, ..seen };
         prop_assert_ne!(decide(Some(&later), tried), Step::Wait);
     }
 }
@@ -78,10 +86,10 @@ fn a_folder_without_leases_is_led_by_whoever_comes() {
 
 #[test]
 fn a_socket_that_does_not_come_is_asked_for_once() {
-    let seen = Seen {
+    let seen = ObservedLease {
         epoch: 1,
         left: false,
-        place: Place::Here,
+        place: ProcessPlace::Here,
         beat_age: Duration::ZERO,
         age: Duration::ZERO,
         beat: BEAT,
@@ -133,25 +141,25 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 #[derive(Debug, Default)]
-struct World {
+struct Epochs {
     now: u64,
     epochs: BTreeMap<u64, Leader>,
     cut: [bool; 3],
 }
 
-impl World {
+impl Epochs {
     fn newest(&self) -> Option<(u64, &Leader)> {
         self.epochs.last_key_value().map(|(n, leader)| (*n, leader))
     }
 
-    fn seen_from(&self, host: usize) -> Option<Seen> {
+    fn seen_from(&self, host: usize) -> Option<ObservedLease> {
         let (epoch, leader) = self.newest()?;
         let place = match (leader.host == host, leader.alive) {
-            (true, true) => Place::Here,
-            (true, false) => Place::Dead,
-            (false, _) => Place::Elsewhere,
+            (true, true) => ProcessPlace::Here,
+            (true, false) => ProcessPlace::Dead,
+            (false, _) => ProcessPlace::Elsewhere,
         };
-        Some(Seen {
+        Some(ObservedLease {
             epoch,
             left: leader.left,
             place,
@@ -227,9 +235,9 @@ proptest! {
     fn in_a_small_world_one_leads_and_when_faults_stop_all_reach_it(
         events in proptest::collection::vec(event(), 1..60)
     ) {
-        let mut world = World::default();
+        let mut world = Epochs::default();
         for event in events {
-            let of = |world: &World, host| {
+            let of = |world: &Epochs, host| {
                 world.newest().filter(|(_, one)| one.host == host).map(|(epoch, _)| epoch)
             };
             match event {

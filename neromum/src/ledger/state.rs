@@ -30,7 +30,7 @@ pub struct Kept {
 
 /// The whole state in the ledger.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct LedgerState {
     /// Runs not closed.
     pub runs: HashMap<RunToken, Kept>,
     /// Place of the next run in the queue.
@@ -47,7 +47,7 @@ pub struct State {
     pub(super) bytes: u64,
 }
 
-impl State {
+impl LedgerState {
     /// The content of a compacted ledger.
     pub fn of(runs: impl Iterator<Item = (RunToken, Kept)>) -> Self {
         Self {

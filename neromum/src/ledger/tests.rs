@@ -5,7 +5,7 @@ use nero_journal::v1::{JobExited, ledger_exited::Copy};
 use nero_model::ExperimentId;
 use prost::Message as _;
 
-fn open(folder: &Path, deployment: DeploymentId) -> Result<(Ledger, State), LedgerError> {
+fn open(folder: &Path, deployment: DeploymentId) -> Result<(Ledger, LedgerState), LedgerError> {
     Ledger::open(folder, deployment, true)
 }
 
@@ -75,7 +75,7 @@ fn a_torn_end_is_fine_and_a_damaged_segment_is_named_and_stays() {
     let whole = fs::read(&path).unwrap();
     for length in (0..whole.len()).step_by(7) {
         fs::write(&path, &whole[..length]).unwrap();
-        let mut state = State::default();
+        let mut state = LedgerState::default();
         state.replay(&path, &whole[..length], deployment).unwrap();
         assert!(state.runs.len() <= 3);
     }
@@ -122,7 +122,7 @@ fn compaction_keeps_what_is_open_wherever_it_dies() {
     for length in [0, 40, 80, 81, 300, whole.len()] {
         fs::write(&new, &whole[..length]).unwrap();
         fs::write(&old, &kept).unwrap();
-        let mut state = State::default();
+        let mut state = LedgerState::default();
         for (_, path) in list(folder.path()).unwrap() {
             state
                 .replay(&path, &fs::read(&path).unwrap(), deployment)

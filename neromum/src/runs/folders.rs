@@ -179,7 +179,7 @@ pub fn life(run_dir: &Path, token: RunToken) -> io::Result<RunLife> {
     let mut found = Vec::new();
     for incarnation in 1..=life.incarnation {
         let mut facts = Facts::default();
-        let place = segments::Place {
+        let place = segments::StartFolder {
             run_dir,
             token,
             incarnation,

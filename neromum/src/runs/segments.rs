@@ -70,7 +70,7 @@ pub struct Look {
 
 /// The folder of one start of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct StartFolder<'a> {
     /// The run's folder.
     pub run_dir: &'a Path,
     /// Token of the run that the files must belong to.
@@ -125,7 +125,7 @@ pub fn claimed_by(run_dir: &Path) -> Option<[u8; 16]> {
 /// A folder or file that cannot be used and may contain the run's end. A folder
 /// that was never there has no segments.
 pub fn look(
-    place: Place<'_>,
+    place: StartFolder<'_>,
     segments: &mut Vec<Seg>,
     facts: &mut Facts,
 ) -> Result<Look, Unreadable> {
@@ -138,7 +138,7 @@ pub fn look(
 /// # Errors
 /// As [`look`].
 pub fn look_into(
-    place: Place<'_>,
+    place: StartFolder<'_>,
     segments: &mut Vec<Seg>,
     facts: &mut Facts,
     look: &mut Look,
@@ -282,7 +282,7 @@ fn header(folder: &Path, name: &str) -> Result<Option<Header>, Unreadable> {
 /// # Errors
 /// As [`look`].
 pub fn look_at_claim(
-    place: Place<'_>,
+    place: StartFolder<'_>,
     segments: &mut Vec<Seg>,
     facts: &mut Facts,
     look: &mut Look,
@@ -292,7 +292,7 @@ pub fn look_at_claim(
 
 /// Looks at one segment; does nothing when it does not exist.
 fn look_at(
-    place: Place<'_>,
+    place: StartFolder<'_>,
     name: &str,
     segments: &mut Vec<Seg>,
     facts: &mut Facts,
@@ -351,7 +351,7 @@ fn look_at(
 fn begin(
     file: &File,
     path: &Path,
-    place: Place<'_>,
+    place: StartFolder<'_>,
     name: &str,
 ) -> Result<Option<(Seg, [u8; 16])>, Unreadable> {
     let mut head = [0; HEADER_BYTES];

@@ -159,9 +159,9 @@ async fn clean_runs(
     let mut candidates = Vec::new();
     for (token, look) in looked {
         match look {
-            Look::Here(candidate) => candidates.push(*candidate),
-            Look::GoneBefore => reply.cleaned.push(token),
-            Look::Refused(why) => reply.refused.push(Refusal { token, why }),
+            RunCheck::Here(candidate) => candidates.push(*candidate),
+            RunCheck::GoneBefore => reply.cleaned.push(token),
+            RunCheck::Refused(why) => reply.refused.push(Refusal { token, why }),
         }
     }
     let decided = inner.agent.clean(candidates.clone(), dry_run);
@@ -193,14 +193,14 @@ async fn clean_runs(
     Ok(freed)
 }
 
-enum Look {
+enum RunCheck {
     Here(Box<Candidate>),
     GoneBefore,
     Refused(String),
 }
 
 /// The state of a run from its folder.
-fn look(inner: &Inner, run: &RunRef) -> Look {
+fn look(inner: &Inner, run: &RunRef) -> RunCheck {
     let paths = &inner.placer.paths;
     let id = RunId {
         experiment: ExperimentId(run.experiment),
@@ -208,28 +208,28 @@ fn look(inner: &Inner, run: &RunRef) -> Look {
     };
     let token = match RunToken::from_slice(&run.token) {
         Some(token) if run.experiment > 0 && run.number > 0 => token,
-        _ => return Look::Refused("this is no run".to_owned()),
+        _ => return RunCheck::Refused("this is no run".to_owned()),
     };
     let run_dir = paths.run(id);
     let spec = match spec::of_folder(&run_dir) {
         Ok(spec) if spec.token == token.as_bytes() => spec,
         found => {
             return match (gone::read(paths, id, token), found) {
-                (Ok(Some(_)), _) => Look::GoneBefore,
-                (_, Ok(_)) => Look::Refused("another run lies in its folder".to_owned()),
+                (Ok(Some(_)), _) => RunCheck::GoneBefore,
+                (_, Ok(_)) => RunCheck::Refused("another run lies in its folder".to_owned()),
                 (_, Err(_)) if !run_dir.exists() => {
-                    Look::Refused("it is not on this node".to_owned())
+                    RunCheck::Refused("it is not on this node".to_owned())
                 }
-                (_, Err(why)) => Look::Refused(why),
+                (_, Err(why)) => RunCheck::Refused(why),
             };
         }
     };
     let life = match folders::life(&run_dir, token) {
         Ok(life) => life,
-        Err(error) => return Look::Refused(format!("cannot read its segments: {error}")),
+        Err(error) => return RunCheck::Refused(format!("cannot read its segments: {error}")),
     };
     let ended = life.facts.ended();
-    Look::Here(Box::new(Candidate {
+    RunCheck::Here(Box::new(Candidate {
         token,
         id,
         ended,
@@ -245,7 +245,7 @@ fn elsewhere(inner: &Inner, node: &str) -> bool {
     !node.is_empty() && theirs != own && theirs.exists()
 }
 
-type Kept = (RunToken, String);
+type KeptRun = (RunToken, String);
 
 /// Writes the records to keep of the runs, durably, then moves their folders
 /// away.
@@ -253,7 +253,7 @@ fn take_away(
     inner: &Inner,
     going: &[Candidate],
     dry_run: bool,
-) -> (Vec<RunToken>, Vec<Kept>, Freed) {
+) -> (Vec<RunToken>, Vec<KeptRun>, Freed) {
     let paths = &inner.placer.paths;
     let (mut freed, mut kept) = (Freed::default(), Vec::new());
     let mut ready: Vec<(RunToken, PathBuf, Size)> = Vec::new();

@@ -66,9 +66,9 @@ fn stream(inner: Arc<Inner>, reader: Reader, alone: bool) -> Answers<FilePart> {
     Box::pin(answers.chain(super::end_of(reading)))
 }
 
-type Step = Vec<Result<FilePart, Status>>;
+type FileParts = Vec<Result<FilePart, Status>>;
 
-async fn read(inner: Arc<Inner>, mut reader: Reader, alone: bool, steps: mpsc::Sender<Step>) {
+async fn read(inner: Arc<Inner>, mut reader: Reader, alone: bool, steps: mpsc::Sender<FileParts>) {
     loop {
         // If the reader has left, this ends here, before anything more is read.
         let Ok(room) = steps.reserve().await else {

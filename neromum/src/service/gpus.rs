@@ -18,10 +18,10 @@ const GPUS_MAX: usize = 64;
 
 /// The last result.
 #[derive(Debug, Default)]
-pub struct Gpus(Mutex<Option<Found>>);
+pub struct Gpus(Mutex<Option<CachedGpus>>);
 
 #[derive(Debug, Clone)]
-struct Found {
+struct CachedGpus {
     gpus: Vec<Gpu>,
     again: Instant,
 }
@@ -43,7 +43,7 @@ impl Gpus {
                 (before.unwrap_or_default(), config::GPUS_PAUSE)
             }
         };
-        *known = Some(Found {
+        *known = Some(CachedGpus {
             gpus: gpus.clone(),
             again: Instant::now() + pause,
         });

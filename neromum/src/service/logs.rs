@@ -14,7 +14,7 @@ use tonic::Status;
 
 use super::{Inner, io_status};
 use crate::agent::Until;
-use crate::files::log::{From, Growth, Log, PARTS_IN_FLIGHT};
+use crate::files::log::{From, Growth, LogReader, PARTS_IN_FLIGHT};
 use crate::runs::segments;
 
 type Parts = mpsc::Sender<Result<LogPart, Status>>;
@@ -94,16 +94,16 @@ async fn go_on(
     }
 }
 
-fn open(path: &Path, request: &ReadLogRequest) -> io::Result<Log> {
+fn open(path: &Path, request: &ReadLogRequest) -> io::Result<LogReader> {
     let from = match request.last_lines {
         0 => From::Offset(request.offset),
         lines => From::LastLines(lines),
     };
-    Log::open(path, from, request.max_bytes)
+    LogReader::open(path, from, request.max_bytes)
 }
 
 /// The next few parts, and whether more may follow.
-fn step(mut log: Log) -> (Log, io::Result<(Vec<LogPart>, bool)>) {
+fn step(mut log: LogReader) -> (LogReader, io::Result<(Vec<LogPart>, bool)>) {
     let mut read = Vec::new();
     while read.len() < PARTS_IN_FLIGHT {
         match log.next() {

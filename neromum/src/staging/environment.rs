@@ -87,7 +87,7 @@ fn passwd_entry(passwd: &[u8], uid: u32) -> Option<Passwd<'_>> {
 
 /// Facts about the node for a job.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct JobContext<'a> {
     /// The run.
     pub id: RunId,
     /// The node's name.
@@ -109,7 +109,7 @@ pub fn marks(id: RunId, work: &Path) -> Vec<Vec<u8>> {
 }
 
 /// The whole environment; later entries of a name replace earlier ones.
-pub fn build(base: &Base, spec: &RunSpec, place: &Place<'_>) -> Vec<Var> {
+pub fn build(base: &Base, spec: &RunSpec, place: &JobContext<'_>) -> Vec<Var> {
     let mut vars = base.vars.clone();
     for var in &spec.env {
         if var.unset {
@@ -127,7 +127,7 @@ pub fn build(base: &Base, spec: &RunSpec, place: &Place<'_>) -> Vec<Var> {
     vars
 }
 
-fn set_ours(vars: &mut Vec<Var>, spec: &RunSpec, place: &Place<'_>) {
+fn set_ours(vars: &mut Vec<Var>, spec: &RunSpec, place: &JobContext<'_>) {
     let cpus = spec
         .resources
         .as_ref()
@@ -253,7 +253,7 @@ mod tests {
     }
 
     fn built(base: &Base, spec: &RunSpec) -> Vec<Var> {
-        let place = Place {
+        let place = JobContext {
             id: RunId {
                 experiment: ExperimentId(144),
                 number: 2,

@@ -9,16 +9,16 @@ pub struct Flights(Arc<Mutex<HashSet<[u8; 32]>>>);
 
 /// Holds a partial file for one writer.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct WriterLock {
     hash: [u8; 32],
     flights: Flights,
 }
 
 impl Flights {
     /// Holds the partial file of a blob; `None` while another writer does.
-    pub(super) fn take(&self, hash: [u8; 32]) -> Option<Held> {
+    pub(super) fn take(&self, hash: [u8; 32]) -> Option<WriterLock> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.insert(hash).then(|| Held {
+        held.insert(hash).then(|| WriterLock {
             hash,
             flights: self.clone(),
         })
@@ -31,7 +31,7 @@ impl Flights {
     }
 }
 
-impl Drop for Held {
+impl Drop for WriterLock {
     fn drop(&mut self) {
         let mut held = self
             .flights

@@ -8,10 +8,10 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nero_blobs::Refused;
+use nero_blobs::WriteRefused;
 use nero_model::ids::hex;
 
-use super::flights::Held;
+use super::flights::WriterLock;
 use super::store::Store;
 use super::verified::WrongHash;
 
@@ -28,7 +28,7 @@ pub struct Incoming {
     bytes: u64,
     went_on: bool,
     /// `None`: the file is private, and is removed when the transfer breaks.
-    held: Option<Held>,
+    held: Option<WriterLock>,
     named: bool,
 }
 
@@ -224,8 +224,8 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> PutError {
     move |source| PutError::Io { path, source }
 }
 
-impl From<Refused> for PutError {
-    fn from(Refused { path, source }: Refused) -> Self {
+impl From<WriteRefused> for PutError {
+    fn from(WriteRefused { path, source }: WriteRefused) -> Self {
         Self::Io { path, source }
     }
 }

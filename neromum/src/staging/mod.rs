@@ -140,7 +140,7 @@ pub fn prepare(
     let code = build_work(paths, store, spec, &work)?;
     let data = data::Lying::of(spec)?;
     let params = write_params(paths, &run_dir, spec, &data)?;
-    let place = environment::Place {
+    let place = environment::JobContext {
         id,
         node: &spec.node,
         work: &work,
@@ -174,7 +174,7 @@ pub fn prepare(
 pub fn filled(
     base: &Base,
     spec: &RunSpec,
-    place: &environment::Place<'_>,
+    place: &environment::JobContext<'_>,
     data: &data::Lying,
 ) -> Result<(Vec<environment::Var>, Vec<String>), data::DataError> {
     let mut vars = data.vars(environment::build(base, spec, place))?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use nero_blobs::{Packs, Place};
+use nero_blobs::{PackEntry, Packs};
 use nero_model::ids::hex;
 use nero_model::paths::NodePaths;
 use rustix::io::Errno;
@@ -145,7 +145,7 @@ impl Store {
     /// would fail again. Other contents of its pack stay where possible.
     pub fn drop_damaged(&self, hash: &[u8; 32]) {
         let packs = Packs::open(&self.folder).unwrap_or_default();
-        let is_damaged = |place: &Place<'_>| {
+        let is_damaged = |place: &PackEntry<'_>| {
             let read = place.read();
             read.is_err_and(|error| error.kind() == io::ErrorKind::InvalidData)
         };
@@ -285,7 +285,7 @@ impl Look<'_> {
     }
 }
 
-fn unpack(place: &Place<'_>, to: &Path, mode: u32) -> io::Result<()> {
+fn unpack(place: &PackEntry<'_>, to: &Path, mode: u32) -> io::Result<()> {
     let content = place.read()?;
     new_file(to, mode)?.write_all(&content)
 }

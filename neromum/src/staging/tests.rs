@@ -7,19 +7,19 @@ use nero_wire::v1::{Param, Tree, TreeEntry};
 use prost::Message as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-struct Place {
+struct NodeFolder {
     folder: tempfile::TempDir,
     deployment: DeploymentId,
     paths: NodePaths,
 }
 
-fn place() -> Place {
+fn place() -> NodeFolder {
     let folder = tempfile::tempdir().unwrap();
     let deployment = DeploymentId::random();
     let paths = NodePaths::new(folder.path(), &deployment, "n");
     nero_model::paths::make_private(&paths.mum()).unwrap();
     nero_model::paths::make_private(&paths.run(run())).unwrap();
-    Place {
+    NodeFolder {
         folder,
         deployment,
         paths,
@@ -60,7 +60,7 @@ fn link(path: &str, to: &str) -> TreeEntry {
     }
 }
 
-fn prepare_tree(place: &Place, entries: Vec<TreeEntry>) -> Result<Prepared, PrepareError> {
+fn prepare_tree(place: &NodeFolder, entries: Vec<TreeEntry>) -> Result<Prepared, PrepareError> {
     let tree = put(&place.paths, &Tree { entries }.encode_to_vec());
     let spec = RunSpec {
         argv: vec!["sh".to_owned()],

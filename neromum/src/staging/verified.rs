@@ -30,11 +30,11 @@ pub struct Verified(Arc<Mutex<HashMap<Inode, Slot>>>);
 type Inode = (u64, u64);
 
 /// Locked while the file is hashed: runs that start together hash it once.
-type Slot = Arc<Mutex<Option<Known>>>;
+type Slot = Arc<Mutex<Option<KnownHash>>>;
 
 /// A file's hash, with its stamp at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
+struct KnownHash {
     hash: [u8; 32],
     stamp: Stamp,
 }
@@ -84,14 +84,14 @@ impl Verified {
         let slot = self.slot((found.dev(), found.ino()));
         let mut known = slot.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = Stamp::of(&found);
-        if *known == Some(Known { hash: *hash, stamp }) {
+        if *known == Some(KnownHash { hash: *hash, stamp }) {
             return Ok(VerifiedFile {
                 file,
                 hash: *hash,
                 stamp,
             });
         }
-        let now = Known {
+        let now = KnownHash {
             hash: *hash,
             // The file may have got a second name while this waited for the slot.
             stamp: Stamp::of(&file.metadata()?),
@@ -120,7 +120,7 @@ impl Verified {
         // Without a note the file is hashed once more.
         let Ok(found) = file.metadata() else { return };
         let slot = self.slot((found.dev(), found.ino()));
-        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(Known {
+        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(KnownHash {
             hash: *hash,
             stamp: Stamp::of(&found),
         });

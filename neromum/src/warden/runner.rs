@@ -88,7 +88,7 @@ impl Runner {
         self.executed.fetch_add(1, Ordering::Relaxed);
         // Dropped before the child, also when the caller leaves: the group is ended
         // while its leader is not reaped.
-        let mut group = Group::of(&child);
+        let mut group = ProcessGroup::of(&child);
         let mut heard = Heard::default();
         let talk = converse(&mut child, call, &mut heard);
         let end = match tokio::time::timeout(self.patience, talk).await {
@@ -207,9 +207,9 @@ async fn beginning(mut from: impl AsyncRead + Unpin, into: &mut Vec<u8>) -> Resu
 }
 
 /// The process group of a command. Dropping it ends every process in it.
-struct Group(Option<rustix::process::Pid>);
+struct ProcessGroup(Option<rustix::process::Pid>);
 
-impl Group {
+impl ProcessGroup {
     fn of(child: &Child) -> Self {
         let leader = child.id().and_then(|id| i32::try_from(id).ok());
         Self(leader.and_then(rustix::process::Pid::from_raw))
@@ -221,7 +221,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(leader) = self.0 {
             // An empty group is no error here.

@@ -11,7 +11,7 @@ use crate::{CONTENTS_MIN, Hash, Writer, merge};
 /// The disk refuses a file of the store.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {path}")]
-pub struct Refused {
+pub struct WriteRefused {
     /// Which file.
     pub path: PathBuf,
     /// The kernel's word.
@@ -57,7 +57,7 @@ impl Gather {
     ///
     /// # Errors
     /// When the disk refuses: what came so far and has no name is given up.
-    pub fn add(&mut self, hash: Hash, content: Vec<u8>) -> Result<(), Refused> {
+    pub fn add(&mut self, hash: Hash, content: Vec<u8>) -> Result<(), WriteRefused> {
         let added = if self.pack.is_some() {
             self.pack(hash, &content)
         } else {
@@ -71,7 +71,7 @@ impl Gather {
         added.inspect_err(|_| (self.pack, self.few) = (None, BTreeMap::new()))
     }
 
-    fn pack(&mut self, hash: Hash, content: &[u8]) -> Result<(), Refused> {
+    fn pack(&mut self, hash: Hash, content: &[u8]) -> Result<(), WriteRefused> {
         let pack = match &mut self.pack {
             Some(pack) => pack,
             none => {
@@ -92,12 +92,12 @@ impl Gather {
     ///
     /// # Errors
     /// When the disk refuses: what has no name then is given up.
-    pub fn name(&mut self) -> Result<BTreeMap<Hash, Vec<u8>>, Refused> {
+    pub fn name(&mut self) -> Result<BTreeMap<Hash, Vec<u8>>, WriteRefused> {
         let few = std::mem::take(&mut self.few);
         self.name_pack().map(|()| few)
     }
 
-    fn name_pack(&mut self) -> Result<(), Refused> {
+    fn name_pack(&mut self) -> Result<(), WriteRefused> {
         let Some(pack) = self.pack.take() else {
             return Ok(());
         };
@@ -124,7 +124,7 @@ impl Gather {
     }
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> Refused {
+fn at(path: &Path) -> impl FnOnce(io::Error) -> WriteRefused {
     let path = path.to_path_buf();
-    move |source| Refused { path, source }
+    move |source| WriteRefused { path, source }
 }

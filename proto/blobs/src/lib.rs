@@ -37,8 +37,8 @@ use std::io;
 
 pub use anew::{heal, merge, remove, rewrite};
 pub use folder::{alone, hashed, leftovers, parse, path, private};
-pub use gather::{Gather, Refused};
-pub use read::{Pack, Packs, Place};
+pub use gather::{Gather, WriteRefused};
+pub use read::{Pack, PackEntry, Packs};
 pub use stamp::Stamp;
 pub use sweep::{Freed, Sweeper, sweep};
 pub use write::Writer;

@@ -45,7 +45,7 @@ pub struct Pack {
 
 /// The place of a content.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct PackEntry<'a> {
     pack: &'a Pack,
     /// How many of all packs are open.
     open: &'a AtomicUsize,
@@ -86,10 +86,10 @@ impl Packs {
     }
 
     /// The place of a content.
-    pub fn find<'a>(&'a self, hash: &'a Hash) -> Option<Place<'a>> {
+    pub fn find<'a>(&'a self, hash: &'a Hash) -> Option<PackEntry<'a>> {
         self.packs.iter().find_map(|pack| {
             let (offset, length) = pack.find(hash)?;
-            Some(Place {
+            Some(PackEntry {
                 pack,
                 open: &self.open,
                 hash,
@@ -236,7 +236,7 @@ impl Pack {
     }
 }
 
-impl Place<'_> {
+impl PackEntry<'_> {
     /// Length of the content.
     pub fn size(&self) -> u64 {
         self.length.into()

@@ -88,7 +88,7 @@ enum Level {
 /// A part that was read and waits for the next value.
 enum Waiting {
     Left {
-        left: Part,
+        left: Operand,
         tok: Tok,
         level: Level,
         /// Whether `left` is a chain of this same operator, which is to be
@@ -115,12 +115,12 @@ impl Waiting {
 
 /// The end of an expression.
 enum Closed {
-    End(Part),
-    Inner(Part),
+    End(Operand),
+    Inner(Operand),
 }
 
 /// A node with its place, and how many levels of nodes it has.
-struct Part {
+struct Operand {
     node: Node,
     span: Span,
     height: usize,
@@ -197,7 +197,7 @@ impl<'t> Parser<'t> {
 
     /// Reads the whole text. The stack of waiting parts lies on the heap, so that
     /// no depth of parentheses or signs can overflow the thread's stack.
-    fn expression(&mut self) -> Result<Part, ExprError> {
+    fn expression(&mut self) -> Result<Operand, ExprError> {
         let mut waiting: Vec<Waiting> = Vec::new();
         loop {
             let Some(mut part) = self.operand(&mut waiting)? else {
@@ -242,11 +242,11 @@ impl<'t> Parser<'t> {
     fn begin_right(
         &mut self,
         waiting: &mut Vec<Waiting>,
-        left: Part,
+        left: Operand,
         tok: Tok,
         level: Level,
         joined: bool,
-    ) -> Result<Option<Part>, ExprError> {
+    ) -> Result<Option<Operand>, ExprError> {
         if matches!(tok, Tok::And | Tok::Or) {
             self.check_operand(&left)?;
         }
@@ -265,7 +265,7 @@ impl<'t> Parser<'t> {
 
     /// Sets signs and opening parentheses aside and reads the value behind them;
     /// `None` after a parenthesis, when the next value is to be read.
-    fn operand(&mut self, waiting: &mut Vec<Waiting>) -> Result<Option<Part>, ExprError> {
+    fn operand(&mut self, waiting: &mut Vec<Waiting>) -> Result<Option<Operand>, ExprError> {
         let span = self.here();
         let word = span.of(self.text);
         let window = matches!(
@@ -297,7 +297,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Applies the signs right before `part`.
-    fn signed(&mut self, waiting: &mut Vec<Waiting>, part: Part) -> Result<Part, ExprError> {
+    fn signed(&mut self, waiting: &mut Vec<Waiting>, part: Operand) -> Result<Operand, ExprError> {
         let mut part = part;
         while let Some(&Waiting::Sign { is_not, span: sign }) = waiting.last() {
             waiting.pop();
@@ -320,10 +320,10 @@ impl<'t> Parser<'t> {
     fn reduced(
         &mut self,
         waiting: &mut Vec<Waiting>,
-        part: Part,
+        part: Operand,
         made: Option<Level>,
         level: Level,
-    ) -> Result<(Part, Option<Level>), ExprError> {
+    ) -> Result<(Operand, Option<Level>), ExprError> {
         let (mut part, mut made) = (part, made);
         while let Some(top) = waiting.pop_if(|top| top.binds_at(level)) {
             let Waiting::Left {
@@ -347,7 +347,7 @@ impl<'t> Parser<'t> {
 
     /// Reads the end of an expression: `)`, the end of a function, or the end of
     /// the text.
-    fn closed(&mut self, waiting: &mut Vec<Waiting>, inner: Part) -> Result<Closed, ExprError> {
+    fn closed(&mut self, waiting: &mut Vec<Waiting>, inner: Operand) -> Result<Closed, ExprError> {
         let Some(Waiting::Open { open, function }) = waiting.pop() else {
             self.expect_end()?;
             return Ok(Closed::End(inner));
@@ -357,7 +357,7 @@ impl<'t> Parser<'t> {
             None => {
                 let close = self.close(open)?;
                 let span = open.to(close);
-                Part { span, ..inner }
+                Operand { span, ..inner }
             }
         };
         self.at_step(part).map(Closed::Inner)
@@ -394,11 +394,11 @@ impl<'t> Parser<'t> {
         self.take()
     }
 
-    fn part(&self, node: Node, span: Span, height: usize) -> Result<Part, ExprError> {
+    fn part(&self, node: Node, span: Span, height: usize) -> Result<Operand, ExprError> {
         if height > HEIGHT_MAX {
             return Err(self.limit(span, "too many steps of calculation in one another"));
         }
-        Ok(Part { node, span, height })
+        Ok(Operand { node, span, height })
     }
 
     fn limit(&self, span: Span, message: &str) -> ExprError {

@@ -1,6 +1,6 @@
 //! Finds the numbers of a line: by the spec's patterns, as JSON, or as text.
 
-use crate::found::Found;
+use crate::found::LinePairs;
 use crate::pattern::{Pattern, PatternError};
 use crate::{json, pairs, step};
 
@@ -8,7 +8,7 @@ use crate::{json, pairs, step};
 #[derive(Debug, Default)]
 pub struct Finder {
     patterns: Vec<Pattern>,
-    found: Found,
+    found: LinePairs,
     plain: Vec<u8>,
 }
 
@@ -28,7 +28,7 @@ impl Finder {
     }
 
     /// The pairs and the step of one line.
-    pub fn find(&mut self, line: &[u8]) -> &Found {
+    pub fn find(&mut self, line: &[u8]) -> &LinePairs {
         self.found.clear();
         if memchr::memchr(0x1b, line).is_some() {
             without_escapes(line, &mut self.plain);
@@ -42,7 +42,7 @@ impl Finder {
     }
 
     /// The result of the last [`Finder::find`].
-    pub fn found(&self) -> &Found {
+    pub fn found(&self) -> &LinePairs {
         &self.found
     }
 

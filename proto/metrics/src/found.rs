@@ -8,7 +8,7 @@ pub const PAIRS_MAX: usize = 4096;
 
 /// The pairs of one line.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct LinePairs {
     names: String,
     pairs: Vec<Pair>,
     /// The step that the line gives, if any.
@@ -22,7 +22,7 @@ struct Pair {
     value: f64,
 }
 
-impl Found {
+impl LinePairs {
     /// Forgets the line before.
     pub fn clear(&mut self) {
         self.names.clear();

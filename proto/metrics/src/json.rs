@@ -3,7 +3,7 @@
 //! text, truth values and lists are skipped. `NaN` and `Infinity`, which
 //! Python writes, are read. A key that comes twice gives two pairs.
 
-use crate::found::{Found, NAME_BYTES_MAX};
+use crate::found::{LinePairs, NAME_BYTES_MAX};
 use crate::number;
 
 /// Limit of nesting; a deeper object is no metric.
@@ -11,12 +11,12 @@ const DEPTH_MAX: usize = 32;
 
 /// Reads a trimmed line that is exactly one valid JSON object. Otherwise finds
 /// nothing and returns false.
-pub fn find(line: &[u8], found: &mut Found) -> bool {
+pub fn find(line: &[u8], found: &mut LinePairs) -> bool {
     if !(line.starts_with(b"{") && line.ends_with(b"}")) {
         return false;
     }
     let mark = found.len();
-    let mut reader = Reader {
+    let mut reader = JsonReader {
         text: line,
         at: 0,
         path: Vec::new(),
@@ -29,14 +29,14 @@ pub fn find(line: &[u8], found: &mut Found) -> bool {
     whole
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     text: &'a [u8],
     at: usize,
     path: Vec<u8>,
-    found: &'a mut Found,
+    found: &'a mut LinePairs,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     /// Reads from `{` to behind `}`.
     fn object(&mut self, depth: usize) -> Option<()> {
         self.expect(b'{')?;

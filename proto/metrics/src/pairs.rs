@@ -17,7 +17,7 @@
 //! number that touches its colon behind an unquoted name other than a step's.
 //! `Namespace(lr=0.1)` and `total 48` do give pairs.
 
-use crate::found::Found;
+use crate::found::LinePairs;
 use crate::number::{self, Number};
 use crate::step;
 
@@ -39,7 +39,7 @@ const LEVELS: [&[u8]; 9] = [
 ];
 
 /// Finds the pairs of a trimmed line and its step.
-pub fn find(line: &[u8], found: &mut Found) {
+pub fn find(line: &[u8], found: &mut LinePairs) {
     signed(line, found);
     if found.is_empty() {
         headed(line, found);
@@ -50,7 +50,7 @@ pub fn find(line: &[u8], found: &mut Found) {
 }
 
 /// `name = value` and `name: value`.
-fn signed(line: &[u8], found: &mut Found) {
+fn signed(line: &[u8], found: &mut LinePairs) {
     let mut done = 0;
     let mut field = None;
     for sign in memchr::memchr2_iter(b'=', b':', line) {
@@ -98,12 +98,12 @@ fn is_row(behind: &[u8]) -> bool {
         && words.all(|word| word.is_empty() || number::all(word).is_some())
 }
 
-struct Value {
+struct NumberAt {
     from: usize,
     number: Number,
 }
 
-fn value_behind(line: &[u8], sign: usize) -> Option<Value> {
+fn value_behind(line: &[u8], sign: usize) -> Option<NumberAt> {
     let operator = match (line[sign], line[..sign].last()) {
         (b'=', Some(before)) => b"=<>!+-*/%&|^~:".contains(before),
         (b':', Some(before)) => *before == b':',
@@ -118,7 +118,7 @@ fn value_behind(line: &[u8], sign: usize) -> Option<Value> {
         .take_while(|b| matches!(b, b' ' | b'\t'))
         .count();
     let number = number::value(&rest[blanks..])?;
-    Some(Value {
+    Some(NumberAt {
         from: sign + 1 + blanks,
         number,
     })
@@ -227,7 +227,7 @@ fn may_precede(byte: u8) -> bool {
 
 /// Reads a line without signs: names and numbers by turns, perhaps behind a
 /// heading.
-fn headed(line: &[u8], found: &mut Found) {
+fn headed(line: &[u8], found: &mut LinePairs) {
     if turns(line, found) {
         return;
     }
@@ -265,7 +265,7 @@ fn headed(line: &[u8], found: &mut Found) {
 /// piece is a name of a few words and a number: `loss 9.8, time 142.54ms, mfu
 /// 38.11%`, `Loss 6.91 (6.95)`. A piece with an unknown word behind its number
 /// is left out; the others are kept.
-fn pieces(line: &[u8], found: &mut Found) {
+fn pieces(line: &[u8], found: &mut LinePairs) {
     // `0,25` would be cut in two.
     let comma_in_number = |two: &[u8]| two[0] == b',' && two[1].is_ascii_digit();
     if line.len() > TURNS_BYTES_MAX || line.windows(2).any(comma_in_number) {
@@ -322,7 +322,7 @@ fn piece_pair(piece: &[u8]) -> Piece<'_> {
 }
 
 /// Names and numbers by turns, to the end of the line.
-fn turns(line: &[u8], found: &mut Found) -> bool {
+fn turns(line: &[u8], found: &mut LinePairs) -> bool {
     if line.len() > TURNS_BYTES_MAX || line.first().is_none_or(u8::is_ascii_digit) {
         return false;
     }

@@ -7,7 +7,7 @@
 
 use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
 
-use crate::found::Found;
+use crate::found::LinePairs;
 use crate::number;
 
 /// Memory for one compiled pattern; larger ones are refused.
@@ -87,7 +87,7 @@ impl Pattern {
     }
 
     /// Adds the pairs of a line; returns whether the pattern matched.
-    pub fn find(&mut self, line: &[u8], found: &mut Found) -> bool {
+    pub fn find(&mut self, line: &[u8], found: &mut LinePairs) -> bool {
         let mut at = 0;
         let mut matched = false;
         while at <= line.len() {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn find(pattern: &str, line: &str) -> (Vec<(String, f64)>, Option<f64>) {
-        let mut found = Found::default();
+        let mut found = LinePairs::default();
         Pattern::new(pattern)
             .unwrap()
             .find(line.as_bytes(), &mut found);

@@ -7,7 +7,7 @@
 //! of them has no step, and the series counts. Only the line itself counts: a
 //! heading does not reach to later lines.
 
-use crate::found::Found;
+use crate::found::LinePairs;
 use crate::number;
 
 /// The rank of a name that gives the step, 0 for the best.
@@ -24,14 +24,14 @@ pub fn rank(name: &[u8]) -> Option<u8> {
 }
 
 /// Sets the step by the pairs alone.
-pub fn by_pairs(found: &mut Found) {
+pub fn by_pairs(found: &mut LinePairs) {
     let best = best_pair(found);
     found.step = best.map(|(_, step)| step);
 }
 
 /// Sets the step by the pairs and by phrases within the line. A phrase becomes
 /// a pair, too, unless one ends with it (`Train Epoch: 1`).
-pub fn by_line(line: &[u8], found: &mut Found) {
+pub fn by_line(line: &[u8], found: &mut LinePairs) {
     let mut at = 0;
     let mut best_phrase: Option<(u8, f64)> = None;
     while let Some(start) = next_word(line, at) {
@@ -63,7 +63,7 @@ pub fn by_line(line: &[u8], found: &mut Found) {
         .or_else(|| head(line));
 }
 
-fn best_pair(found: &Found) -> Option<(u8, f64)> {
+fn best_pair(found: &LinePairs) -> Option<(u8, f64)> {
     found
         .pairs()
         .filter(|(_, value)| value.is_finite())

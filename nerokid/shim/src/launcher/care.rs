@@ -5,7 +5,7 @@ use nero_journal::v1::changed::What;
 use super::{Child, Launcher};
 use crate::clock::{self, MS};
 use crate::launcher::run::{Care, RunKey};
-use crate::launcher::watch::{self, State};
+use crate::launcher::watch::{self, WatcherState};
 use crate::slot::{JobStage, ShimStage};
 use crate::sys::{self, Ended};
 use crate::tree::{Member, signal_one};
@@ -229,7 +229,7 @@ impl Launcher {
             return;
         }
         if !run.is_live() {
-            run.watch.state = State::Done;
+            run.watch.state = WatcherState::Done;
             return;
         }
         if let Care::Shim { slot, .. } = &run.care
@@ -272,7 +272,7 @@ impl Launcher {
             return;
         };
         if run.is_live() {
-            run.watch.state = State::Due(now_ns);
+            run.watch.state = WatcherState::Due(now_ns);
             return self.reschedule(key);
         }
         self.tell_of(key, What::WatcherEnded, 0);

@@ -24,9 +24,9 @@ use crate::clock;
 use crate::core::Strays;
 use crate::journal::Subject;
 use crate::launcher::evidence::Evidence;
-use crate::launcher::run::{self, Care, Run, RunKey};
+use crate::launcher::run::{self, Care, LaunchedRun, RunKey};
 use crate::launcher::takeover::Legacy;
-use crate::launcher::watch::{State, Watch};
+use crate::launcher::watch::{Watch, WatcherState};
 use crate::sys;
 use crate::tree::Member;
 
@@ -66,7 +66,7 @@ impl Launcher {
         let key = self.key();
         self.runs.insert(
             key,
-            Run {
+            LaunchedRun {
                 subject: Subject {
                     token,
                     incarnation: guard.incarnation,
@@ -248,7 +248,7 @@ impl Launcher {
     fn wait_for_watcher(&mut self, key: RunKey, handle: OwnedFd) {
         self.wait_for_handle(&handle, key, super::WATCHER);
         if let Some(run) = self.runs.get_mut(&key) {
-            run.watch.state = State::Elder { _handle: handle };
+            run.watch.state = WatcherState::Elder { _handle: handle };
             run.watch.started = true;
         }
     }

@@ -25,7 +25,7 @@ pub struct Broken;
 
 /// One connection.
 #[derive(Debug)]
-pub struct Link {
+pub struct Connection {
     /// The socket, not blocking.
     pub fd: OwnedFd,
     input: Vec<u8>,
@@ -36,7 +36,7 @@ pub struct Link {
     pub waits_for_room: bool,
 }
 
-impl Link {
+impl Connection {
     /// Over an accepted socket.
     pub fn new(fd: OwnedFd) -> Self {
         Self {
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn frames_come_in_any_pieces() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let mut link = Link::new(ours.into());
+        let mut link = Connection::new(ours.into());
         let bytes: Vec<u8> = (1..4).flat_map(|token| frame(token, 16)).collect();
         let mut got = Vec::new();
         for byte in bytes {
@@ -175,7 +175,7 @@ mod tests {
     fn nonsense_breaks_the_connection() {
         for bytes in [&[0xff; 8][..], &[2, 0, 0, 0, 0xff, 0xff]] {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
-            let mut link = Link::new(ours.into());
+            let mut link = Connection::new(ours.into());
             theirs.write_all(bytes).unwrap();
             link.receive().unwrap();
             assert_eq!(link.next(), Err(Broken));
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn a_peer_that_does_not_read_is_given_up() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let mut link = Link::new(ours.into());
+        let mut link = Connection::new(ours.into());
         let listed = from_launcher::Message::Listed(Listed {});
         let gone = (0..20 * 1024 * 1024).find_map(|_| {
             link.push(&listed);

@@ -31,12 +31,12 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use crate::clock::{self, MS};
 use crate::crash::CrashAt;
 use crate::journal::Segment;
-use crate::launcher::link::Link;
-use crate::launcher::run::{Care, Run, RunKey};
+use crate::launcher::link::Connection;
+use crate::launcher::run::{Care, LaunchedRun, RunKey};
 use crate::launcher::watch::Watch;
 use crate::plan::{Own, Plan};
 use crate::slots::Slots;
-use crate::sys::{self, Forked, Look};
+use crate::sys::{self, ChildrenState, Forked};
 
 /// Time that a shim lives before neromum gets the news that it runs.
 const ANNOUNCE_NS: u64 = 10 * MS;
@@ -68,8 +68,8 @@ struct Launcher {
     listener: OwnedFd,
     epoll: OwnedFd,
     signals: OwnedFd,
-    links: BTreeMap<u64, Link>,
-    runs: BTreeMap<RunKey, Run>,
+    links: BTreeMap<u64, Connection>,
+    runs: BTreeMap<RunKey, LaunchedRun>,
     children: HashMap<i32, Child>,
     due: BTreeSet<(u64, RunKey)>,
     slots: Slots,
@@ -104,7 +104,7 @@ pub fn run(socket: &Path, log: &Path, in_allocation: bool) -> io::Result<()> {
 }
 
 impl Launcher {
-    fn new(place: start::Place) -> io::Result<Self> {
+    fn new(place: start::ListeningLauncher) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let signals = sys::signal_fd()?;
         epoll::add(
@@ -276,7 +276,7 @@ impl Launcher {
         self.children.insert(pid, Child::Shim(key));
         self.runs.insert(
             key,
-            Run {
+            LaunchedRun {
                 subject,
                 run_dir: launch.run_dir.clone(),
                 grace_ms: launch.grace_ms,
@@ -298,7 +298,7 @@ impl Launcher {
 
     /// Handles every child that ended. Its records are written before it is reaped.
     fn collect(&mut self) {
-        while let Look::Ended(ended) = sys::look() {
+        while let ChildrenState::Ended(ended) = sys::look() {
             match self.children.get(&ended.pid).copied() {
                 Some(Child::Leader(key)) => self.leader_ended(key, &ended),
                 Some(Child::Shim(key)) => {
@@ -329,7 +329,7 @@ impl Launcher {
             Some(Child::Watcher(key)) => (key, "watcher"),
             Some(Child::Leader(_)) | None => return,
         };
-        let folder = self.runs.get(&key).map(Run::folder);
+        let folder = self.runs.get(&key).map(LaunchedRun::folder);
         let folder = folder.unwrap_or_default();
         self.log(format_args!(
             "the {what} {pid} of {folder} was stopped by a signal and is continued"

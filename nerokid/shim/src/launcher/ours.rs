@@ -11,7 +11,7 @@ use nero_journal::v1::changed::What;
 use super::Launcher;
 use crate::clock;
 use crate::keeper::{Exit, Keeper};
-use crate::launcher::run::{Care, Ours, Run, RunKey};
+use crate::launcher::run::{Care, LaunchedRun, Ours, RunKey};
 use crate::procfs;
 use crate::sys::{self, Ended};
 use crate::tree::{Member, Members, Names, Roots, Swept};
@@ -103,7 +103,7 @@ impl Launcher {
             .map(|(key, _)| *key)
             .collect();
         for key in keys {
-            if let Some(Run {
+            if let Some(LaunchedRun {
                 care: Care::Ours(ours),
                 ..
             }) = self.runs.get_mut(&key)
@@ -157,7 +157,7 @@ impl Launcher {
             true => {
                 let known = tree_of(run, ours, &not_orphans);
                 let first = known.first().copied();
-                if let Some(Run {
+                if let Some(LaunchedRun {
                     care: Care::Ours(ours),
                     ..
                 }) = self.runs.get_mut(&key)
@@ -197,7 +197,7 @@ impl Launcher {
 }
 
 /// The processes of a run that we look after.
-pub(super) fn tree_of(run: &Run, ours: &Ours, not_orphans: &HashSet<i32>) -> Vec<Member> {
+pub(super) fn tree_of(run: &LaunchedRun, ours: &Ours, not_orphans: &HashSet<i32>) -> Vec<Member> {
     let roots = roots(run, ours.leader, ours.is_parent, &ours.known, not_orphans);
     let members = Members::list(Roots::These(&roots));
     members.as_slice().to_vec()
@@ -207,7 +207,7 @@ pub(super) fn tree_of(run: &Run, ours: &Ours, not_orphans: &HashSet<i32>) -> Vec
 /// session or environment shows that they belong to it. Other processes are
 /// left alone.
 fn roots(
-    run: &Run,
+    run: &LaunchedRun,
     leader: Member,
     is_parent: bool,
     known: &[Member],
@@ -247,7 +247,7 @@ fn roots(
 }
 
 /// Whether a process's environment names this run.
-fn has_marks(run: &Run, pid: i32) -> bool {
+fn has_marks(run: &LaunchedRun, pid: i32) -> bool {
     if run.marks.is_empty() {
         return false;
     }

@@ -23,7 +23,7 @@ pub type RunKey = u64;
 
 /// One run.
 #[derive(Debug)]
-pub struct Run {
+pub struct LaunchedRun {
     /// Token of the run, number of its start, and boot id.
     pub subject: Subject,
     /// Path of its folder, as the request has it.
@@ -131,7 +131,7 @@ impl SegmentToMake {
     }
 }
 
-impl Run {
+impl LaunchedRun {
     /// The incarnation's folder.
     pub fn folder(&self) -> String {
         let run_dir = self.run_dir.trim_end_matches('/');

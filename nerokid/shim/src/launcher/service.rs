@@ -8,8 +8,8 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::net::SocketFlags;
 
 use super::{ABOUT_BITS, LINK, Launcher};
-use crate::launcher::link::{Broken, Link};
-use crate::launcher::run::{Run, RunKey};
+use crate::launcher::link::{Broken, Connection};
+use crate::launcher::run::{LaunchedRun, RunKey};
 
 /// Connections at once: neromum has one, and one more while it is replaced.
 const LINKS_MAX: usize = 32;
@@ -30,7 +30,7 @@ impl Launcher {
             let key = self.key();
             let data = EventData::new_u64(key << ABOUT_BITS | LINK);
             if epoll::add(&self.epoll, &fd, data, EventFlags::IN).is_ok() {
-                self.links.insert(key, Link::new(fd));
+                self.links.insert(key, Connection::new(fd));
             }
         }
     }
@@ -141,7 +141,7 @@ impl Launcher {
 }
 
 /// News of one run.
-fn changed(run: &Run, what: What, errno: i32) -> Changed {
+fn changed(run: &LaunchedRun, what: What, errno: i32) -> Changed {
     Changed {
         token: run.subject.token.to_vec(),
         what: what as i32,

@@ -28,7 +28,7 @@ const BACKLOG: i32 = 64;
 
 /// A launcher that holds its lock and listens.
 #[derive(Debug)]
-pub struct Place {
+pub struct ListeningLauncher {
     /// State that it inherited.
     pub own: Own,
     /// Lock file, held as long as the launcher lives.
@@ -43,7 +43,11 @@ pub struct Place {
 ///
 /// # Errors
 /// When log, lock or socket cannot be made.
-pub fn take_place(socket: &Path, log: &Path, in_allocation: bool) -> io::Result<Option<Place>> {
+pub fn take_place(
+    socket: &Path,
+    log: &Path,
+    in_allocation: bool,
+) -> io::Result<Option<ListeningLauncher>> {
     let (socket, log) = (std::path::absolute(socket)?, std::path::absolute(log)?);
     let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
     if !sys::close_from(3) {
@@ -58,7 +62,7 @@ pub fn take_place(socket: &Path, log: &Path, in_allocation: bool) -> io::Result<
     sys::become_subreaper();
     let own = own(umask, in_allocation)?;
     let listener = listen(&socket)?;
-    Ok(Some(Place {
+    Ok(Some(ListeningLauncher {
         own,
         lock,
         listener,

@@ -17,14 +17,14 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use super::{Child, Launcher};
 use crate::clock::{self, MS};
 use crate::core::{self, Core};
-use crate::journal::{Journal, Record};
+use crate::journal::{Journal, KeeperRecord};
 use crate::keeper::{self, Exit, Keeper};
 use crate::launcher::evidence::Evidence;
 use crate::launcher::ours::tree_of;
 use crate::launcher::run::{Care, Ours, RunKey, SegmentToMake};
 use crate::procfs;
 use crate::slot::{JobStage, ShimStage, Slot};
-use crate::sys::{self, Look};
+use crate::sys::{self, ChildrenState};
 use crate::tree::{Member, Names};
 
 /// Everything known about a run at its takeover.
@@ -79,7 +79,7 @@ impl Launcher {
             0 => procfs::stat(pid).map_or(0, |stat| stat.start_ticks),
             ticks => ticks,
         };
-        let reaped = sys::look_for(pid) == Look::Childless;
+        let reaped = sys::look_for(pid) == ChildrenState::Childless;
         let written = evidence.exited || evidence.not_started;
         if reaped && !written && evidence.is_damaged {
             // The shim reaped the job, and may have recorded its exit.
@@ -145,17 +145,17 @@ impl Launcher {
             return true;
         }
         // Either it is our child, not reaped, or `look_for` finds no such child.
-        if sys::look_for(pid) == Look::Alive {
+        if sys::look_for(pid) == ChildrenState::Alive {
             let _ = sys::kill(pid, libc::SIGKILL);
         }
         match sys::look_for(pid) {
-            Look::Ended(_) => {
+            ChildrenState::Ended(_) => {
                 sys::reap(pid);
                 true
             }
-            Look::Childless => true,
+            ChildrenState::Childless => true,
             // It is reaped when it ends; its slot is never used again.
-            Look::Alive => false,
+            ChildrenState::Alive => false,
         }
     }
 
@@ -179,7 +179,7 @@ impl Launcher {
             // No `TreeGone`: the run goes on with its next incarnation.
             ours.keeper
                 .journal
-                .append(Record::JobNotStarted(JobNotStarted {
+                .append(KeeperRecord::JobNotStarted(JobNotStarted {
                     stage: job_not_started::Stage::Gate as i32,
                     errno: 0,
                     program: Vec::new(),
@@ -220,7 +220,7 @@ impl Launcher {
         };
         let limit = [run.time_limit_ms, evidence.time_limit_ms];
         let limit = limit.into_iter().find(|limit| *limit > 0);
-        let plan = core::Plan {
+        let plan = core::LaunchSettings {
             grace_ms: run.grace_ms,
             strays: run.strays,
             limit_at_ns: limit.map(|limit| gate_ns.saturating_add(limit.saturating_mul(MS))),

@@ -21,7 +21,7 @@ pub struct Watch {
     /// Program and fixed arguments; empty: no watcher.
     pub program: Vec<String>,
     /// State of the watcher.
-    pub state: State,
+    pub state: WatcherState,
     /// Whether a watcher was ever started, so that its end is reported.
     pub started: bool,
     backoff_ns: u64,
@@ -30,7 +30,7 @@ pub struct Watch {
 
 /// State of a watcher.
 #[derive(Debug)]
-pub enum State {
+pub enum WatcherState {
     /// To be started at this time.
     Due(u64),
     /// It runs.
@@ -51,8 +51,8 @@ impl Watch {
     /// To be started at `due_ns`, if there is a program.
     pub fn new(program: &[String], due_ns: u64) -> Self {
         let state = match program.is_empty() {
-            true => State::Done,
-            false => State::Due(due_ns),
+            true => WatcherState::Done,
+            false => WatcherState::Due(due_ns),
         };
         Self {
             program: program.to_vec(),
@@ -66,49 +66,52 @@ impl Watch {
     /// Time at which it is to be started.
     pub fn due_ns(&self) -> Option<u64> {
         match self.state {
-            State::Due(at) => Some(at),
-            State::Running { .. } | State::Elder { .. } | State::Done => None,
+            WatcherState::Due(at) => Some(at),
+            WatcherState::Running { .. } | WatcherState::Elder { .. } | WatcherState::Done => None,
         }
     }
 
     /// Whether a watcher runs.
     pub fn is_running(&self) -> bool {
-        matches!(self.state, State::Running { .. } | State::Elder { .. })
+        matches!(
+            self.state,
+            WatcherState::Running { .. } | WatcherState::Elder { .. }
+        )
     }
 
     /// The watcher was started.
     pub fn running(&mut self, now_ns: u64) {
         self.started = true;
-        self.state = State::Running { since_ns: now_ns };
+        self.state = WatcherState::Running { since_ns: now_ns };
     }
 
     /// The job does not live yet: look again soon.
     pub fn too_early(&mut self, now_ns: u64) {
-        self.state = State::Due(now_ns + self.early_ns);
+        self.state = WatcherState::Due(now_ns + self.early_ns);
         self.early_ns = (self.early_ns * 2).min(BACKOFF_MIN_NS);
     }
 
     /// The watcher could not be started, or crashed. Another is due after a
     /// pause that doubles.
     pub fn failed(&mut self, now_ns: u64) {
-        if let State::Running { since_ns, .. } = self.state
+        if let WatcherState::Running { since_ns, .. } = self.state
             && now_ns.saturating_sub(since_ns) >= BACKOFF_MAX_NS
         {
             self.backoff_ns = BACKOFF_MIN_NS;
         }
-        self.state = State::Due(now_ns + self.backoff_ns);
+        self.state = WatcherState::Due(now_ns + self.backoff_ns);
         self.backoff_ns = (self.backoff_ns * 2).min(BACKOFF_MAX_NS);
     }
 
     /// The lock may outlive its holder for a moment: try again soon.
     pub fn soon(&mut self, now_ns: u64) {
-        self.state = State::Due(now_ns + SOON_NS);
+        self.state = WatcherState::Due(now_ns + SOON_NS);
     }
 
     /// Another watcher is at work, and its end cannot be seen from here: try
     /// again later.
     pub fn later(&mut self, now_ns: u64) {
-        self.state = State::Due(now_ns + BACKOFF_MAX_NS);
+        self.state = WatcherState::Due(now_ns + BACKOFF_MAX_NS);
     }
 }
 

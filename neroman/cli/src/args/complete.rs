@@ -113,7 +113,7 @@ fn key_of(words: &[String]) -> Option<&str> {
 }
 
 /// A word, and its explanation.
-type Word = (String, String);
+type Explained = (String, String);
 
 /// The configuration. One that cannot be read completes nothing; the verb
 /// reports why.
@@ -122,7 +122,7 @@ fn config() -> Option<Config> {
     Config::read(&home.config).ok()
 }
 
-fn nodes(config: &Config) -> impl Iterator<Item = Word> {
+fn nodes(config: &Config) -> impl Iterator<Item = Explained> {
     config.nodes.iter().map(|(name, node)| {
         let address = node.address.clone();
         (
@@ -132,12 +132,12 @@ fn nodes(config: &Config) -> impl Iterator<Item = Word> {
     })
 }
 
-fn groups(config: &Config) -> impl Iterator<Item = Word> {
+fn groups(config: &Config) -> impl Iterator<Item = Explained> {
     let groups = config.groups.iter();
     groups.map(|(name, group)| (name.clone(), group.nodes.join(", ")))
 }
 
-fn targets(config: &Config) -> impl Iterator<Item = Word> {
+fn targets(config: &Config) -> impl Iterator<Item = Explained> {
     let any = (ANY.to_owned(), "whichever has most room".to_owned());
     nodes(config).chain(groups(config)).chain([any])
 }
@@ -148,7 +148,7 @@ fn fixed(begun: &OsStr, words: &[&str]) -> Vec<CompletionCandidate> {
 }
 
 /// The words that begin so.
-pub fn fitting(begun: &OsStr, words: impl Iterator<Item = Word>) -> Vec<CompletionCandidate> {
+pub fn fitting(begun: &OsStr, words: impl Iterator<Item = Explained>) -> Vec<CompletionCandidate> {
     let begun = begun.to_string_lossy();
     words
         .filter(|(word, _)| word.starts_with(&*begun))

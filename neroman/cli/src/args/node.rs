@@ -6,7 +6,7 @@ use super::{Json, node_name};
 
 /// `node`.
 #[derive(Debug, Subcommand)]
-pub enum Node {
+pub enum NodeVerb {
     /// Connect to a machine, report what was found, and keep it
     #[command(
         after_help = "Examples:\n  neroman node add alpha ada@alpha.example.org\n  neroman node add beta beta --cpus 16 --memory 64G --dry-run"

@@ -147,9 +147,9 @@ pub fn words() -> impl Iterator<Item = (String, String)> {
 /// The help of a verb.
 fn of(topic: &str) -> Result<String, Fault> {
     let verb = match names::read(topic) {
-        names::Word::Verb(verb, _) => verb,
-        names::Word::NotBuilt(verb) => return Err(Fault::not_built(format!("`{verb}`"))),
-        names::Word::Unknown => {
+        names::VerbWord::Verb(verb, _) => verb,
+        names::VerbWord::NotBuilt(verb) => return Err(Fault::not_built(format!("`{verb}`"))),
+        names::VerbWord::Unknown => {
             let known = line::command()
                 .get_subcommands()
                 .map(clap::Command::get_name);

@@ -41,20 +41,24 @@ pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
 }
 
 /// One point; a value that the series lacks is unknown.
-struct Point {
+struct SeriesPoint {
     step: Option<f64>,
     value: f64,
     time_ms: i64,
     segment: u32,
 }
 
-fn points(series: &Series) -> impl Iterator<Item = Point> {
-    series.values.iter().enumerate().map(|(at, value)| Point {
-        step: series.steps.get(at).copied(),
-        value: *value,
-        time_ms: series.times_ms.get(at).copied().unwrap_or(0),
-        segment: series.generation.get(at).copied().unwrap_or(0),
-    })
+fn points(series: &Series) -> impl Iterator<Item = SeriesPoint> {
+    series
+        .values
+        .iter()
+        .enumerate()
+        .map(|(at, value)| SeriesPoint {
+            step: series.steps.get(at).copied(),
+            value: *value,
+            time_ms: series.times_ms.get(at).copied().unwrap_or(0),
+            segment: series.generation.get(at).copied().unwrap_or(0),
+        })
 }
 
 fn run_of(series: &Series) -> String {

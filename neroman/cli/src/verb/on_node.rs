@@ -9,14 +9,14 @@ use crate::fault::{Fault, code};
 use crate::session::{Session, home};
 
 /// A word that names nodes and no experiment.
-pub struct Named {
+pub struct NamedNodes {
     /// The word.
     pub word: String,
     /// The nodes that it names.
     pub nodes: Vec<String>,
 }
 
-impl Named {
+impl NamedNodes {
     /// The nodes that `word`, which picks no experiment, names in the daemon's
     /// configuration.
     ///

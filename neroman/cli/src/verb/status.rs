@@ -7,7 +7,7 @@ use nero_wire::v1::{ExperimentView, ListReply};
 use serde_json::json;
 
 use super::listed::{Parts, list};
-use super::on_node::{self, Named, may_name_nodes, note_namesake};
+use super::on_node::{self, NamedNodes, may_name_nodes, note_namesake};
 use super::{node, watch};
 use crate::args::Status;
 use crate::fault::{Fault, Stop, code};
@@ -27,19 +27,19 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         return watch::run(session, args, &args.picked).await;
     }
     let reply = match found(session, args).await? {
-        Found::Experiments(reply) => reply,
-        Found::Parts(parts) => {
+        Selected::Experiments(reply) => reply,
+        Selected::Parts(parts) => {
             session.warn_of_broken_config();
             parts.print(session).await?;
             return Ok(code::OK);
         }
-        Found::Nodes(named) if args.watch => {
+        Selected::Nodes(named) if args.watch => {
             return watch::run(session, args, &[named.selector()]).await;
         }
-        Found::Nodes(named) if args.csv => {
+        Selected::Nodes(named) if args.csv => {
             list(session, &[named.selector()], asked_facts(args)).await?
         }
-        Found::Nodes(named) => return on_nodes(session, &named, args).await,
+        Selected::Nodes(named) => return on_nodes(session, &named, args).await,
     };
     if args.watch {
         return watch::run(session, args, &args.picked).await;
@@ -65,7 +65,7 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
 }
 
 /// Shows the nodes and the experiments there.
-async fn on_nodes(session: &mut Session, named: &Named, args: &Status) -> Result<u8, Stop> {
+async fn on_nodes(session: &mut Session, named: &NamedNodes, args: &Status) -> Result<u8, Stop> {
     let mut reply = on_node::ask(session, false).await?;
     reply.nodes.retain(|node| named.nodes.contains(&node.name));
     reply
@@ -98,15 +98,15 @@ async fn on_nodes(session: &mut Session, named: &Named, args: &Status) -> Result
 }
 
 /// The things that the words name.
-enum Found {
+enum Selected {
     Experiments(ListReply),
     /// The same, to be printed as they arrive.
     Parts(Box<Parts>),
     /// A node or a group, and no experiment.
-    Nodes(Named),
+    Nodes(NamedNodes),
 }
 
-async fn found(session: &mut Session, args: &Status) -> Result<Found, Stop> {
+async fn found(session: &mut Session, args: &Status) -> Result<Selected, Stop> {
     // To sort or to lay out in columns takes the whole list.
     let is_whole = args.sort.is_some() || !args.columns.is_empty() || args.watch;
     let found = match args.json.json && !is_whole {
@@ -114,10 +114,10 @@ async fn found(session: &mut Session, args: &Status) -> Result<Found, Stop> {
         false => Ok(None),
     };
     let found = match found {
-        Ok(Some(parts)) => Ok(Found::Parts(Box::new(parts))),
+        Ok(Some(parts)) => Ok(Selected::Parts(Box::new(parts))),
         Ok(None) => list(session, &args.picked, asked_facts(args))
             .await
-            .map(Found::Experiments),
+            .map(Selected::Experiments),
         Err(fault) => Err(fault),
     };
     match found {
@@ -126,9 +126,9 @@ async fn found(session: &mut Session, args: &Status) -> Result<Found, Stop> {
             Ok(found)
         }
         Err(fault) if fault.exit_code == code::USAGE => match args.picked.as_slice() {
-            [word] if may_name_nodes(word) => {
-                Ok(Found::Nodes(Named::find(session, word, fault).await?))
-            }
+            [word] if may_name_nodes(word) => Ok(Selected::Nodes(
+                NamedNodes::find(session, word, fault).await?,
+            )),
             words if words.iter().any(|word| word == "nodes") => Err(fault
                 .hint("`nodes` stands alone: `neroman status nodes`")
                 .into()),

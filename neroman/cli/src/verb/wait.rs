@@ -22,7 +22,7 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
     };
     // The selector may pick other experiments later, as `running` does.
     let begun = list(session, picked.clone()).await?;
-    let mut heard = Heard::default();
+    let mut heard = WaitEvents::default();
     if timeout.is_zero() {
         // A look, whose result does not depend on the speed of an answer.
         let is_live = begun.iter().any(is_live);
@@ -92,15 +92,15 @@ pub async fn until_ended(
     as_json: bool,
     said: &[String],
 ) -> Result<u8, Stop> {
-    let mut heard = Heard {
+    let mut heard = WaitEvents {
         notes: said.to_vec(),
-        ..Heard::default()
+        ..WaitEvents::default()
     };
     follow(session, picked, &mut heard).await?;
     say(session, &heard, false, as_json)
 }
 
-fn say(session: &Session, heard: &Heard, is_late: bool, as_json: bool) -> Result<u8, Stop> {
+fn say(session: &Session, heard: &WaitEvents, is_late: bool, as_json: bool) -> Result<u8, Stop> {
     let ended = &heard.ended;
     // An experiment without a run has nothing to wait for; `wait all` counts the
     // others.
@@ -135,7 +135,7 @@ fn is_live(view: &ExperimentView) -> bool {
 
 /// The events while waiting.
 #[derive(Default)]
-struct Heard {
+struct WaitEvents {
     /// The ends, by experiment and run.
     ended: BTreeMap<(u64, u32), ExperimentView>,
     /// Notices about nodes.
@@ -147,7 +147,11 @@ struct Heard {
 /// Follows the daemon's events to the end. Prints at once when a node of a picked
 /// run goes out of reach or is back, and when no node takes a run. After a lost
 /// connection it asks anew and gets everything once more.
-async fn follow(session: &mut Session, picked: Selection, heard: &mut Heard) -> Result<(), Stop> {
+async fn follow(
+    session: &mut Session,
+    picked: Selection,
+    heard: &mut WaitEvents,
+) -> Result<(), Stop> {
     let asked = WaitRequest {
         selection: Some(picked),
         settle: false,

@@ -20,7 +20,7 @@ use nero_life::{abort, needs};
 const BATCH_MAX: usize = 4096;
 
 /// An encoded answer, or why there is none.
-type Answer = Result<Vec<u8>, Failure>;
+type EncodedReply = Result<Vec<u8>, Failure>;
 
 pub(super) struct Writer {
     pub(super) keep: Keep,
@@ -38,15 +38,15 @@ pub(super) struct Writer {
 
 /// The replies to send once the batch is committed.
 #[derive(Default)]
-struct Answers {
-    asks: Vec<Asked>,
+struct Replies {
+    asks: Vec<Waiter>,
     notes: Vec<(oneshot::Sender<Written<(), NoteChanges>>, NoteChanges)>,
     parts: Vec<AnsweredParts>,
 }
 
-struct Asked {
-    reply: oneshot::Sender<Answer>,
-    answer: Answer,
+struct Waiter {
+    reply: oneshot::Sender<EncodedReply>,
+    answer: EncodedReply,
     unwritten: Option<Decide>,
 }
 
@@ -89,7 +89,7 @@ impl Writer {
     fn batch(&mut self, messages: Vec<Message>) -> bool {
         let mut work = self.state.clone();
         let mut batch = Batch::default();
-        let mut answers = Answers::default();
+        let mut answers = Replies::default();
         let mut given: HashMap<RequestId, Vec<u8>> = HashMap::new();
         let (mut stop, mut look, mut empty) = (false, false, false);
         for message in messages {
@@ -103,7 +103,7 @@ impl Writer {
                 } => {
                     let result =
                         self.ask(&mut work, &mut batch, &mut given, (request, now_ms), decide);
-                    answers.asks.push(Asked {
+                    answers.asks.push(Waiter {
                         reply,
                         answer: result,
                         unwritten,
@@ -182,7 +182,7 @@ impl Writer {
         given: &mut HashMap<RequestId, Vec<u8>>,
         (request, now_ms): (Option<RequestId>, i64),
         decide: Decide,
-    ) -> Answer {
+    ) -> EncodedReply {
         if let Some(id) = request {
             let known = match given.get(&id) {
                 Some(bytes) => Some(bytes.clone()),
@@ -212,7 +212,7 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, work: State, batch: Batch, mut answers: Answers) {
+    fn commit(&mut self, work: State, batch: Batch, mut answers: Replies) {
         let touched = batch.touched();
         let closed: Vec<RunId> = touched
             .iter()
@@ -264,7 +264,7 @@ impl Writer {
     }
 
     /// Applies in memory the requests that must not wait for room.
-    fn go_on_unwritten(&mut self, answers: &mut Answers) {
+    fn go_on_unwritten(&mut self, answers: &mut Replies) {
         for mut asked in std::mem::take(&mut answers.asks) {
             let Some(decide) = asked.unwritten.take().filter(|_| asked.answer.is_ok()) else {
                 answers.asks.push(asked);
@@ -329,7 +329,7 @@ impl Writer {
     }
 }
 
-impl Answers {
+impl Replies {
     fn tell(self) {
         // The caller may be gone; the reply is kept for a repeated request.
         for asked in self.asks {

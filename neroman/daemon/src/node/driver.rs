@@ -42,12 +42,12 @@ pub(crate) struct Driver {
     pub(super) ledger: Ledger,
     pub(super) way: Way,
     pub(super) tell: Tell,
-    pub(super) stop: watch::Receiver<Stop>,
+    pub(super) stop: watch::Receiver<DriverStop>,
 }
 
 /// Whether and why a driver stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum DriverStop {
     #[default]
     No,
     /// The daemon is leaving.
@@ -95,7 +95,7 @@ pub(crate) async fn run(driver: Driver) {
         let wait = backoff.next();
         driver.panicked(panic.as_ref(), wait);
         let mut stop = driver.stop.clone();
-        let stopped = stop.wait_for(|stop| *stop != Stop::No);
+        let stopped = stop.wait_for(|stop| *stop != DriverStop::No);
         if tokio::time::timeout(wait, stopped).await.is_ok() {
             return;
         }
@@ -143,15 +143,15 @@ impl Driver {
         let stopped = tokio::select! {
             () = self.drive() => false,
             // An error means that the sender is gone: the daemon leaves, too.
-            stopped = async { stop.wait_for(|stop| *stop != Stop::No).await.is_ok() } => stopped,
+            stopped = async { stop.wait_for(|stop| *stop != DriverStop::No).await.is_ok() } => stopped,
         };
         if stopped {
             self.send_home().await;
         }
         let (way, told) = (self.way.now(), *stop.borrow());
         match told {
-            Stop::Removed => way.forget().await,
-            Stop::Leaving | Stop::No => way.hang_up().await,
+            DriverStop::Removed => way.forget().await,
+            DriverStop::Leaving | DriverStop::No => way.hang_up().await,
         }
         tracing::debug!(node = self.settings.name, "driver ended");
     }

@@ -55,7 +55,7 @@ const LONG_BYTES: u64 = 1024 * 1024;
 pub(super) type Gate = Arc<Mutex<()>>;
 
 /// A run that is not sent now, and the reason.
-type Held = (RunToken, Carry);
+type HeldBack = (RunToken, Carry);
 
 /// How the files of a tree get to the node.
 enum Brought {
@@ -196,7 +196,7 @@ impl HandOver {
     }
 
     /// Records why runs are not sent.
-    async fn hold(&mut self, held: Vec<Held>) -> Result<(), Failure> {
+    async fn hold(&mut self, held: Vec<HeldBack>) -> Result<(), Failure> {
         for (token, carry) in held {
             match carry {
                 Carry::Ready => {}

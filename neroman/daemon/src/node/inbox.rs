@@ -25,7 +25,7 @@ pub(crate) enum Kick {
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct InboxContent {
     runs: HashSet<RunId>,
     all: bool,
     link: bool,
@@ -35,7 +35,7 @@ struct Held {
 /// Runs that changed since the driver looked.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    held: Mutex<Held>,
+    held: Mutex<InboxContent>,
     news: Notify,
     describe: Notify,
     kicked: Notify,
@@ -49,7 +49,7 @@ pub(super) enum News {
 }
 
 impl Inbox {
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, InboxContent> {
         // Nothing in here panics between two changes that belong together.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }

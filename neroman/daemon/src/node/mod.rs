@@ -35,7 +35,7 @@ use nero_life::state::State;
 
 pub(crate) use described::{BYTES_MAX, checked_usage};
 pub(crate) use inbox::{Inbox, Inboxes, Kick};
-pub(crate) use now::{Described, Known, NodeNow};
+pub(crate) use now::{Described, NodeNow, NodeStates};
 pub(crate) use registry::{Nodes, Setup, not_configured};
 
 /// The settings of a driver.
@@ -58,7 +58,7 @@ pub(crate) struct Settings {
 
 /// The handle of a node.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub(crate) struct NodeHandle {
     pub name: String,
     pub inbox: Arc<Inbox>,
     now: watch::Receiver<NodeNow>,
@@ -67,7 +67,7 @@ pub(crate) struct Node {
 /// How long to wait for a fresh try of a connection that failed before.
 const FRESH_TRY: Duration = Duration::from_secs(10);
 
-impl Node {
+impl NodeHandle {
     /// The present state.
     pub(crate) fn now(&self) -> NodeNow {
         self.now.borrow().clone()

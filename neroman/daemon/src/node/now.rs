@@ -250,11 +250,11 @@ impl Tell {
 
 /// The states of all nodes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct NodeStates {
     pub(super) nodes: BTreeMap<String, NodeNow>,
 }
 
-impl Known {
+impl NodeStates {
     /// The present moment, also on the boot clocks of nodes that reported
     /// theirs.
     pub(crate) fn now(&self, clock: Clock) -> Now {

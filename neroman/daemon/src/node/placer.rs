@@ -64,7 +64,7 @@ pub(super) async fn run(nodes: Nodes) {
 struct Placer {
     nodes: Nodes,
     /// The nodes whose answers are awaited.
-    asked: BTreeMap<String, Asked>,
+    asked: BTreeMap<String, DescriptionRequest>,
     /// The last look for runs that nodes out of reach never got.
     looked: Option<Instant>,
     /// The last look for runs that their nodes cannot take for now.
@@ -79,7 +79,7 @@ struct Placer {
 
 /// A request for a node's description.
 #[derive(Clone, Copy)]
-struct Asked {
+struct DescriptionRequest {
     /// The first request since the last description: runs that other nodes could
     /// take wait no longer than [`PATIENCE`] from here.
     first: Instant,
@@ -89,7 +89,7 @@ struct Asked {
     connected: bool,
 }
 
-impl Asked {
+impl DescriptionRequest {
     /// Whether the request went over the connection that exists now.
     fn counts(self, connected: bool) -> bool {
         self.connected == connected
@@ -194,7 +194,7 @@ impl Placer {
                     node.inbox.want_link();
                 }
                 let at = Instant::now();
-                let asked = Asked {
+                let asked = DescriptionRequest {
                     first: known.map_or(at, |known| known.first),
                     at,
                     connected: now.connected(),
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn a_connection_gives_an_answer_its_own_time() {
         let begun = Instant::now();
-        let asked = Asked {
+        let asked = DescriptionRequest {
             first: begun,
             at: begun,
             connected: false,

@@ -14,11 +14,11 @@ use tonic::transport::Channel;
 
 use super::contacts::{self, Contact, Contacts};
 use super::described;
-use super::driver::{Driver, Stop};
+use super::driver::{Driver, DriverStop};
 use super::inbox::{Inboxes, Kick};
-use super::now::{Known, NodeNow, Tell};
+use super::now::{NodeNow, NodeStates, Tell};
 use super::way::Way;
-use super::{Node, Settings};
+use super::{NodeHandle, Settings};
 use crate::connect::{Connect, Ways};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
@@ -41,9 +41,9 @@ pub(crate) struct Setup {
 
 /// A cheap fingerprint of the file, its rights and its folder's; `None` if
 /// there is no file.
-type Stamp = Option<[i64; 9]>;
+type ConfigStamp = Option<[i64; 9]>;
 
-fn stamp(path: &Path) -> Stamp {
+fn stamp(path: &Path) -> ConfigStamp {
     let found = std::fs::metadata(path).ok()?;
     let folder = std::fs::metadata(path.parent()?).ok()?;
     let number = |value: u64| i64::from_ne_bytes(value.to_ne_bytes());
@@ -62,15 +62,15 @@ fn stamp(path: &Path) -> Stamp {
 
 /// One node that has a driver.
 struct Entry {
-    node: Node,
+    node: NodeHandle,
     way: Way,
     configured: nero_config::Node,
-    stop: watch::Sender<Stop>,
+    stop: watch::Sender<DriverStop>,
 }
 
 /// The configuration as it was read last, and the drivers of its nodes.
-struct Held {
-    stamp: Stamp,
+struct Configured {
+    stamp: ConfigStamp,
     config: Arc<Config>,
     /// Why the present file cannot be used.
     problem: Option<Failure>,
@@ -86,7 +86,7 @@ struct Shared {
     ledger: Ledger,
     inboxes: Arc<Inboxes>,
     ways: Arc<dyn Ways>,
-    held: Mutex<Held>,
+    held: Mutex<Configured>,
     /// Rung with every change of the state of any node.
     any: Arc<watch::Sender<u64>>,
     spawn: mpsc::UnboundedSender<Driver>,
@@ -118,7 +118,7 @@ impl Nodes {
             ledger: setup.ledger,
             inboxes: setup.inboxes,
             ways: setup.ways,
-            held: Mutex::new(Held {
+            held: Mutex::new(Configured {
                 stamp: None,
                 config: Arc::new(Config::default()),
                 problem: None,
@@ -132,7 +132,7 @@ impl Nodes {
         (nodes, spawned)
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, Configured> {
         // A panic in here leaves the drivers as they are; the file is read
         // anew.
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
@@ -163,7 +163,7 @@ impl Nodes {
     }
 
     /// Reads the file and starts and stops drivers accordingly.
-    fn read(&self, held: &mut Held) {
+    fn read(&self, held: &mut Configured) {
         held.stamp = stamp(&self.0.config);
         match Config::read(&self.0.config) {
             Ok(config) => {
@@ -181,7 +181,7 @@ impl Nodes {
             let stays = config.nodes.contains_key(name);
             if !stays {
                 tracing::info!(node = name, "node is configured no more");
-                entry.stop.send_replace(Stop::Removed);
+                entry.stop.send_replace(DriverStop::Removed);
             }
             stays
         });
@@ -209,13 +209,13 @@ impl Nodes {
         let before = self.0.before.get(name).cloned();
         let tell = Tell::new(Arc::clone(&self.0.any), NodeNow::after(before));
         let way = Way::new(self.0.ways.way(name, configured));
-        let (stop, stopped) = watch::channel(Stop::No);
+        let (stop, stopped) = watch::channel(DriverStop::No);
         let settings = Settings {
             name: name.to_owned(),
             remote: configured.address.is_some(),
             ..self.0.settings.clone()
         };
-        let node = Node {
+        let node = NodeHandle {
             name: name.to_owned(),
             inbox: Arc::clone(&inbox),
             now: tell.listen(),
@@ -243,12 +243,12 @@ impl Nodes {
     }
 
     /// A configured node.
-    pub(crate) fn node(&self, name: &str) -> Option<Node> {
+    pub(crate) fn node(&self, name: &str) -> Option<NodeHandle> {
         self.held().nodes.get(name).map(|entry| entry.node.clone())
     }
 
     /// All nodes.
-    pub(crate) fn all(&self) -> Vec<Node> {
+    pub(crate) fn all(&self) -> Vec<NodeHandle> {
         let held = self.held();
         held.nodes
             .values()
@@ -257,12 +257,12 @@ impl Nodes {
     }
 
     /// The states of all nodes.
-    pub(crate) fn known(&self) -> Known {
+    pub(crate) fn known(&self) -> NodeStates {
         let mut held = self.held();
         if held.stamp != stamp(&self.0.config) {
             self.read(&mut held);
         }
-        Known {
+        NodeStates {
             nodes: held
                 .nodes
                 .iter()
@@ -364,7 +364,7 @@ impl Nodes {
     /// Ends every driver: the daemon is about to leave.
     pub(crate) fn stop_all(&self) {
         for entry in self.held().nodes.values() {
-            entry.stop.send_replace(Stop::Leaving);
+            entry.stop.send_replace(DriverStop::Leaving);
         }
     }
 }

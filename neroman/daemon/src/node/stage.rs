@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nero_blobs::{CONTENT_BYTES_MAX, Packs, Place};
+use nero_blobs::{CONTENT_BYTES_MAX, PackEntry, Packs};
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use prost::Message as _;
@@ -263,9 +263,9 @@ fn read_all(
             None => read_one(&path, one, tx, &mut moving),
         };
         match sent {
-            Ok(End::Sent) => moving.add(0, 1),
-            Ok(End::Left) => return Ok(()),
-            Ok(End::Damaged) => {
+            Ok(UploadEnd::Sent) => moving.add(0, 1),
+            Ok(UploadEnd::Left) => return Ok(()),
+            Ok(UploadEnd::Damaged) => {
                 return Err(match &place {
                     Some(place) => damaged_in_pack(store, place),
                     None => damaged(&path),
@@ -279,7 +279,7 @@ fn read_all(
 
 /// Removes a damaged content from its pack, so that the next freeze keeps it
 /// anew; the rest of the pack stays.
-fn damaged_in_pack(store: &Path, place: &Place<'_>) -> Failure {
+fn damaged_in_pack(store: &Path, place: &PackEntry<'_>) -> Failure {
     match nero_blobs::heal(store, place.pack()) {
         Ok(()) => Failure::failed("a frozen file was damaged")
             .hint("`neroman restart` freezes the folder again"),
@@ -288,13 +288,13 @@ fn damaged_in_pack(store: &Path, place: &Place<'_>) -> Failure {
 }
 
 fn read_packed(
-    place: &Place<'_>,
+    place: &PackEntry<'_>,
     blob: &Blob,
     tx: &mpsc::Sender<v1::BlobPart>,
     moving: &mut Moving,
-) -> io::Result<End> {
+) -> io::Result<UploadEnd> {
     let data = match place.read() {
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(End::Damaged),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(UploadEnd::Damaged),
         data => data?,
     };
     let bytes = data.len() as u64;
@@ -305,13 +305,13 @@ fn read_packed(
         offset: 0,
     };
     if tx.blocking_send(part).is_err() {
-        return Ok(End::Left);
+        return Ok(UploadEnd::Left);
     }
     moving.add(bytes, 0);
-    Ok(End::Sent)
+    Ok(UploadEnd::Sent)
 }
 
-enum End {
+enum UploadEnd {
     Sent,
     /// The receiver has gone.
     Left,
@@ -324,7 +324,7 @@ fn read_one(
     blob: &Blob,
     tx: &mpsc::Sender<v1::BlobPart>,
     moving: &mut Moving,
-) -> io::Result<End> {
+) -> io::Result<UploadEnd> {
     let file = File::open(path)?;
     let mut at = blob.from;
     let mut first = true;
@@ -339,7 +339,7 @@ fn read_one(
         let whole = last && offset == 0;
         let wrong = || blake3::hash(&data).as_bytes().as_slice() != blob.hash;
         if at > blob.size || (!last && count == 0) || (whole && wrong()) {
-            return Ok(End::Damaged);
+            return Ok(UploadEnd::Damaged);
         }
         let part = v1::BlobPart {
             hash: if first { blob.hash.clone() } else { Vec::new() },
@@ -349,11 +349,11 @@ fn read_one(
         };
         first = false;
         if tx.blocking_send(part).is_err() {
-            return Ok(End::Left);
+            return Ok(UploadEnd::Left);
         }
         moving.add(count as u64, 0);
         if last {
-            return Ok(End::Sent);
+            return Ok(UploadEnd::Sent);
         }
     }
 }

@@ -15,7 +15,7 @@ use nero_wire::v1::{self, Remedy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-use crate::connect::{Connect, Heard, Link, Unconnected};
+use crate::connect::{Connect, Link, OnProgress, Unconnected};
 use crate::failure::Failure;
 
 /// Agents that are remembered: a few terminals and sessions.
@@ -218,7 +218,7 @@ impl RemoteAgent {
         root.map_err(|error| self.not_started(&error).failure)
     }
 
-    async fn link(&self, heard: Heard<'_>) -> Result<Link, Unconnected> {
+    async fn link(&self, heard: OnProgress<'_>) -> Result<Link, Unconnected> {
         let say = |what: &str| {
             heard(v1::Progress {
                 what: what.to_owned(),
@@ -309,7 +309,7 @@ impl RemoteAgent {
 }
 
 impl Connect for RemoteAgent {
-    fn connect<'a>(&'a self, heard: Heard<'a>) -> BoxFuture<'a, Result<Link, Unconnected>> {
+    fn connect<'a>(&'a self, heard: OnProgress<'a>) -> BoxFuture<'a, Result<Link, Unconnected>> {
         self.link(heard).boxed()
     }
 

@@ -13,7 +13,7 @@ use super::folder::Folder;
 use super::known::Known;
 use super::receive::{self, Received};
 use super::trouble::Trouble;
-use super::wanted::{self, Ask, Choice, Made, Notes, Stays, Wanted, Whose};
+use super::wanted::{self, Ask, Choice, FileToFetch, Made, Notes, Stays, Whose};
 use crate::failure::Failure;
 use crate::transfer::{Hearer, Moving};
 
@@ -67,12 +67,12 @@ pub(crate) struct Outcome {
 }
 
 /// The folder and the records, locked while files come.
-struct Held {
+struct LockedFolder {
     folder: Folder,
     known: Known,
 }
 
-impl Held {
+impl LockedFolder {
     fn forget(self) {
         let Self { mut folder, known } = self;
         for name in known.halves() {
@@ -197,10 +197,10 @@ pub(super) async fn list(way: &Way, ask: &Ask) -> Result<Option<v1::ListFilesRep
     }
 }
 
-async fn hold(folder: &Path, known: &Path) -> Result<Held, Trouble> {
+async fn hold(folder: &Path, known: &Path) -> Result<LockedFolder, Trouble> {
     let (folder, known) = (folder.to_path_buf(), known.to_path_buf());
     blocking(move || {
-        Ok(Held {
+        Ok(LockedFolder {
             folder: Folder::open(&folder).map_err(|error| Trouble::unwritten(&folder, &error))?,
             known: Known::open(&known).map_err(|error| Trouble::unwritten(&known, &error))?,
         })
@@ -209,11 +209,11 @@ async fn hold(folder: &Path, known: &Path) -> Result<Held, Trouble> {
 }
 
 async fn choose(
-    mut held: Held,
+    mut held: LockedFolder,
     list: v1::ListFilesReply,
     ask: &Ask,
     way: &Way,
-) -> Result<(Held, Choice), Trouble> {
+) -> Result<(LockedFolder, Choice), Trouble> {
     let (ask, whose) = (ask.clone(), way.whose.clone());
     let min_free = way.min_free;
     blocking(move || {
@@ -226,11 +226,11 @@ async fn choose(
 
 /// Fetches the chosen files; returns those that changed meanwhile.
 async fn take(
-    mut held: Held,
+    mut held: LockedFolder,
     way: &Way,
     choice: Choice,
     outcome: &mut Outcome,
-) -> Result<(Held, Notes, Vec<String>), Trouble> {
+) -> Result<(LockedFolder, Notes, Vec<String>), Trouble> {
     let mut notes = choice.notes;
     let mut changed = Vec::new();
     let mut wanted = choice.wanted;
@@ -274,7 +274,7 @@ async fn take(
 }
 
 /// As many files as one request may name.
-fn one_stream(wanted: &[Wanted]) -> Vec<Wanted> {
+fn one_stream(wanted: &[FileToFetch]) -> Vec<FileToFetch> {
     let mut bytes = 0;
     wanted
         .iter()
@@ -292,11 +292,11 @@ type Came = (Received, Result<(), Trouble>);
 
 /// Fetches the files of one request. Files that came before a failure stay.
 async fn stream(
-    held: Held,
+    held: LockedFolder,
     moving: Moving,
     way: &Way,
-    asked: Vec<Wanted>,
-) -> Result<(Held, Moving, Came), Trouble> {
+    asked: Vec<FileToFetch>,
+) -> Result<(LockedFolder, Moving, Came), Trouble> {
     let request = v1::ReadFilesRequest {
         run: Some(way.run.clone()),
         incarnation: 0,

@@ -32,7 +32,7 @@ pub(super) struct Folder {
 
 /// A file that does not have its name yet.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct PartialFile {
     pub(super) file: File,
     /// Bytes from an earlier try.
     pub(super) there: u64,
@@ -85,7 +85,7 @@ impl Folder {
     }
 
     /// Begins a file under a private name, or continues it.
-    pub(super) fn begin(&mut self, path: &Path, go_on: bool) -> io::Result<Part> {
+    pub(super) fn begin(&mut self, path: &Path, go_on: bool) -> io::Result<PartialFile> {
         let parent = self.parent(path, true)?;
         let name = part_name(path);
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -98,7 +98,7 @@ impl Folder {
                 ));
             }
             let there = file.seek(SeekFrom::End(0))?;
-            return Ok(Part { file, there });
+            return Ok(PartialFile { file, there });
         }
         match unlinkat(parent, &name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
@@ -106,7 +106,7 @@ impl Folder {
         }
         let flags = flags | OFlags::CREATE | OFlags::EXCL;
         let file = File::from(openat(parent, &name, flags, Mode::from(0o600))?);
-        Ok(Part { file, there: 0 })
+        Ok(PartialFile { file, there: 0 })
     }
 
     /// Gives a file its name, and the time of the original.

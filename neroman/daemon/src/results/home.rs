@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::fetch::{self, Way, blocking};
 use super::folder::{Folder, distinct, earlier_path, safe_path};
-use super::logs::Log;
+use super::logs::LogToFetch;
 use super::trouble::Trouble;
 use super::wanted::{Ask, Stays, unlisted};
 
@@ -48,7 +48,11 @@ struct Compared {
 }
 
 /// Compares a run's files and logs on its node with what is here.
-pub(super) async fn not_home(way: &Way, ask: &Ask, logs: Vec<Log>) -> Result<NotHome, Trouble> {
+pub(super) async fn not_home(
+    way: &Way,
+    ask: &Ask,
+    logs: Vec<LogToFetch>,
+) -> Result<NotHome, Trouble> {
     let list = match fetch::list(way, ask).await {
         Ok(list) => list,
         // The work folder is gone; its files are lost.
@@ -96,7 +100,7 @@ pub(super) async fn not_home(way: &Way, ask: &Ask, logs: Vec<Log>) -> Result<Not
     Ok(not_home)
 }
 
-fn log(log: Log) -> Compared {
+fn log(log: LogToFetch) -> Compared {
     Compared {
         want: v1::read_files_request::Want {
             path: log.name().to_owned(),

@@ -12,14 +12,14 @@ use tonic::transport::Channel;
 
 use super::fetch::{self, Outcome, Way};
 use super::home::{self, NotHome};
-use super::logs::{self, LOG_BYTES, Log};
+use super::logs::{self, LOG_BYTES, LogToFetch};
 use super::queue::Pace;
 use super::trouble::{MAKE_ROOM, Trouble};
 use super::wanted::{Ask, Glob, Made, Stays, Whose};
-use super::{Kind, missed, place};
+use super::{FetchKind, missed, place};
 use crate::failure::Failure;
 use crate::ledger::{Late, Ledger};
-use crate::outside::Wanted;
+use crate::outside::FolderToFreeze;
 use crate::transfer::Hearer;
 use nero_life::input::Input;
 use nero_life::run::{Results, Run};
@@ -53,14 +53,14 @@ impl Places {
 
 /// A person's request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedFiles {
     /// Globs; if empty, all files that are to come home, whatever their size,
     /// and the whole logs.
     pub include: Vec<String>,
 }
 
 /// A run whose files can be fetched.
-pub(crate) struct Job {
+pub(crate) struct FetchJob {
     id: RunId,
     way: Way,
     ended: bool,
@@ -74,7 +74,7 @@ pub(crate) struct Job {
     logs: [Option<u64>; 2],
 }
 
-impl Job {
+impl FetchJob {
     /// Prepares the job; `None` if there is no such run. Makes and records the
     /// folder, unless the caller only looks.
     pub(crate) async fn prepare(
@@ -158,7 +158,7 @@ impl Job {
     /// Fetches the files of a live run that exist so far.
     pub(super) async fn live(&self, ledger: &Ledger) -> Result<(), Trouble> {
         let ask = Ask {
-            globs: self.globs(Kind::Live),
+            globs: self.globs(FetchKind::Live),
             live: true,
             ..Ask::default()
         };
@@ -173,7 +173,7 @@ impl Job {
         let refused = self.bring_logs(false, &mut outcome).await?;
         let mut warnings = self.cut_logs();
         let ask = Ask {
-            globs: self.globs(Kind::End),
+            globs: self.globs(FetchKind::End),
             made: self.made(self.results_max),
             ..Ask::default()
         };
@@ -291,7 +291,11 @@ impl Job {
     }
 
     /// Fetches what a person asked for, now.
-    pub(crate) async fn asked(&self, ledger: &Ledger, asked: &Asked) -> Result<Outcome, Trouble> {
+    pub(crate) async fn asked(
+        &self,
+        ledger: &Ledger,
+        asked: &RequestedFiles,
+    ) -> Result<Outcome, Trouble> {
         let mut outcome = Outcome::default();
         let mut refused = None;
         if asked.include.is_empty() {
@@ -320,7 +324,7 @@ impl Job {
     }
 
     /// The result that `asked` would have, without fetching.
-    pub(crate) async fn would(&self, asked: &Asked) -> Result<Outcome, Trouble> {
+    pub(crate) async fn would(&self, asked: &RequestedFiles) -> Result<Outcome, Trouble> {
         let mut outcome = Outcome::default();
         if asked.include.is_empty() {
             for log in self.wanted_logs(true) {
@@ -339,14 +343,14 @@ impl Job {
     /// The files of the run that are not here byte for byte.
     pub(crate) async fn not_home(&self) -> Result<NotHome, Trouble> {
         let ask = Ask {
-            globs: self.globs(Kind::End),
+            globs: self.globs(FetchKind::End),
             made: Made::Told,
             ..Ask::default()
         };
         home::not_home(&self.way, &ask, self.wanted_logs(true)).await
     }
 
-    fn ask(&self, asked: &Asked) -> Ask {
+    fn ask(&self, asked: &RequestedFiles) -> Ask {
         let any = |path: &String| Glob {
             path: path.clone(),
             is_output: false,
@@ -355,7 +359,7 @@ impl Job {
         let globs = match asked.include.as_slice() {
             [] => {
                 let most = u64::MAX;
-                let files = self.globs(Kind::End).into_iter();
+                let files = self.globs(FetchKind::End).into_iter();
                 files.map(|glob| Glob { most, ..glob }).collect()
             }
             include => include.iter().map(any).collect(),
@@ -371,11 +375,11 @@ impl Job {
         }
     }
 
-    fn globs(&self, kind: Kind) -> Vec<Glob> {
+    fn globs(&self, kind: FetchKind) -> Vec<Glob> {
         let files = self
             .outputs
             .iter()
-            .filter(|output| !is_log(output) && (kind == Kind::End || is_live(output)));
+            .filter(|output| !is_log(output) && (kind == FetchKind::End || is_live(output)));
         let mut globs: Vec<Glob> = files
             .map(|output| Glob {
                 path: output.path.clone(),
@@ -386,7 +390,7 @@ impl Job {
                 },
             })
             .collect();
-        if kind == Kind::End {
+        if kind == FetchKind::End {
             globs.extend(self.checkpoint.iter().map(|path| Glob {
                 path: path.clone(),
                 is_output: false,
@@ -397,14 +401,14 @@ impl Job {
     }
 
     /// The logs to fetch; with `all`, whole, whatever their length.
-    fn wanted_logs(&self, all: bool) -> Vec<Log> {
+    fn wanted_logs(&self, all: bool) -> Vec<LogToFetch> {
         [false, true]
             .into_iter()
             .zip(self.logs)
             .filter_map(|(stderr, bytes)| {
                 let stream = if stderr { "stderr" } else { "stdout" };
                 let named = self.outputs.iter().find(|output| output.path == stream);
-                let log = Log {
+                let log = LogToFetch {
                     stderr,
                     bytes,
                     most: match named {
@@ -472,7 +476,7 @@ impl Job {
             let Ok(stderr) = missed::tail(&log) else {
                 return Vec::new();
             };
-            missed::hints(&stderr, id, &Wanted::of(&definition))
+            missed::hints(&stderr, id, &FolderToFreeze::of(&definition))
         })
         .await
     }

@@ -41,7 +41,7 @@ impl Stamp {
 /// One line. Lines of later builds that this one cannot read are passed over.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Line {
+enum RecordLine {
     Begun {
         path: String,
         #[serde(flatten)]
@@ -103,9 +103,9 @@ impl Known {
         Ok(known)
     }
 
-    fn take(&mut self, line: Line) {
+    fn take(&mut self, line: RecordLine) {
         match line {
-            Line::Begun { path, stamp, boot } => {
+            RecordLine::Begun { path, stamp, boot } => {
                 if boot == self.boot {
                     self.begun.insert(path, stamp);
                 } else {
@@ -113,11 +113,11 @@ impl Known {
                     self.begun.insert(path, Stamp::default());
                 }
             }
-            Line::Kept { path, stamp } => {
+            RecordLine::Kept { path, stamp } => {
                 self.begun.remove(&path);
                 self.kept.insert(path, stamp);
             }
-            Line::Dropped { path } => {
+            RecordLine::Dropped { path } => {
                 self.begun.remove(&path);
             }
         }
@@ -126,12 +126,12 @@ impl Known {
     fn begin_anew(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.seek(SeekFrom::Start(0))?;
-        let begun = self.begun.iter().map(|(path, stamp)| Line::Begun {
+        let begun = self.begun.iter().map(|(path, stamp)| RecordLine::Begun {
             path: path.clone(),
             stamp: *stamp,
             boot: self.boot.clone(),
         });
-        let kept = self.kept.iter().map(|(path, stamp)| Line::Kept {
+        let kept = self.kept.iter().map(|(path, stamp)| RecordLine::Kept {
             path: path.clone(),
             stamp: *stamp,
         });
@@ -160,7 +160,7 @@ impl Known {
     /// Records that a file's transfer begins.
     pub(super) fn begin(&mut self, path: &str, stamp: Stamp) -> io::Result<()> {
         let boot = self.boot.clone();
-        self.add(Line::Begun {
+        self.add(RecordLine::Begun {
             path: path.to_owned(),
             stamp,
             boot,
@@ -169,7 +169,7 @@ impl Known {
 
     /// Records that a file is complete.
     pub(super) fn keep(&mut self, path: &str, stamp: Stamp) -> io::Result<()> {
-        self.add(Line::Kept {
+        self.add(RecordLine::Kept {
             path: path.to_owned(),
             stamp,
         })
@@ -177,12 +177,12 @@ impl Known {
 
     /// Records that the partial copy of a file is gone.
     pub(super) fn drop_half(&mut self, path: &str) -> io::Result<()> {
-        self.add(Line::Dropped {
+        self.add(RecordLine::Dropped {
             path: path.to_owned(),
         })
     }
 
-    fn add(&mut self, line: Line) -> io::Result<()> {
+    fn add(&mut self, line: RecordLine) -> io::Result<()> {
         self.file.write_all(&written(&line))?;
         self.take(line);
         Ok(())
@@ -202,7 +202,7 @@ impl Known {
     }
 }
 
-fn written(line: &Line) -> Vec<u8> {
+fn written(line: &RecordLine) -> Vec<u8> {
     let mut text = serde_json::to_vec(line).expect("lines hold text and whole numbers only");
     text.push(b'\n');
     text

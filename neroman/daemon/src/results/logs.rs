@@ -23,7 +23,7 @@ const PARTS_WAITING: usize = 32;
 
 /// One log to fetch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Log {
+pub(super) struct LogToFetch {
     pub(super) stderr: bool,
     /// Its size, if known.
     pub(super) bytes: Option<u64>,
@@ -33,7 +33,7 @@ pub(super) struct Log {
     pub(super) ended: bool,
 }
 
-impl Log {
+impl LogToFetch {
     /// Whether the whole log comes.
     pub(super) fn is_whole(self) -> bool {
         match self.bytes {
@@ -70,7 +70,7 @@ pub(super) fn place(key: &str) -> Option<PathBuf> {
 
 /// Whether the whole log is home, of an ended run whose files came home: the log
 /// does not grow, and its size was recorded at the end.
-pub(super) async fn is_home(way: &Way, log: Log) -> Result<bool, Trouble> {
+pub(super) async fn is_home(way: &Way, log: LogToFetch) -> Result<bool, Trouble> {
     let path = way.folder.join(log.name());
     blocking(move || {
         std::fs::symlink_metadata(&path)
@@ -80,7 +80,7 @@ pub(super) async fn is_home(way: &Way, log: Log) -> Result<bool, Trouble> {
 }
 
 /// Brings a log home. Returns how many bytes travelled.
-pub(super) async fn fetch(way: &Way, log: Log) -> Result<u64, Trouble> {
+pub(super) async fn fetch(way: &Way, log: LogToFetch) -> Result<u64, Trouble> {
     if log.is_whole() {
         whole(way, log).await
     } else {
@@ -89,7 +89,7 @@ pub(super) async fn fetch(way: &Way, log: Log) -> Result<u64, Trouble> {
 }
 
 /// The end of a log, which fits into memory.
-async fn tail(way: &Way, log: Log) -> Result<u64, Trouble> {
+async fn tail(way: &Way, log: LogToFetch) -> Result<u64, Trouble> {
     let most = log.tail_bytes();
     let request = v1::ReadLogRequest {
         run: Some(way.run.clone()),
@@ -146,7 +146,7 @@ fn has_more(folder: &mut Folder, path: &Path, came: u64) -> bool {
 
 /// Refuses a log that is shorter than at the end of its run; no more than `most`
 /// bytes were requested.
-fn all_of(log: Log, came: u64, most: u64) -> Result<(), Trouble> {
+fn all_of(log: LogToFetch, came: u64, most: u64) -> Result<(), Trouble> {
     let Some(bytes) = log.bytes.filter(|_| log.ended) else {
         return Ok(());
     };
@@ -160,7 +160,7 @@ fn all_of(log: Log, came: u64, most: u64) -> Result<(), Trouble> {
 }
 
 /// Fetches the whole log, through the disk.
-async fn whole(way: &Way, log: Log) -> Result<u64, Trouble> {
+async fn whole(way: &Way, log: LogToFetch) -> Result<u64, Trouble> {
     let stamp = Stamp {
         size: log.bytes.unwrap_or(0),
         ..Stamp::default()
@@ -249,7 +249,7 @@ async fn whole(way: &Way, log: Log) -> Result<u64, Trouble> {
 struct Writing {
     folder: Folder,
     known: Known,
-    log: Log,
+    log: LogToFetch,
     stamp: Stamp,
     from: u64,
     moving: Moving,
@@ -257,7 +257,7 @@ struct Writing {
 }
 
 /// Most bytes that may come of a whole log: the size at its end.
-fn limit(log: Log) -> u64 {
+fn limit(log: LogToFetch) -> u64 {
     match log.bytes.filter(|_| log.ended) {
         Some(bytes) => bytes.min(log.most),
         None => log.most,
@@ -326,7 +326,7 @@ impl Writing {
 
 type Parts = tonic::Streaming<v1::LogPart>;
 
-async fn open(way: &Way, log: Log, request: v1::ReadLogRequest) -> Result<Parts, Trouble> {
+async fn open(way: &Way, log: LogToFetch, request: v1::ReadLogRequest) -> Result<Parts, Trouble> {
     let mut client = way.client.clone();
     tokio::time::timeout(SILENCE, client.read_log(request))
         .await
@@ -335,13 +335,13 @@ async fn open(way: &Way, log: Log, request: v1::ReadLogRequest) -> Result<Parts,
         .map_err(|status| failed(log, &status))
 }
 
-async fn next(parts: &mut Parts, log: Log) -> Result<Option<v1::LogPart>, Trouble> {
+async fn next(parts: &mut Parts, log: LogToFetch) -> Result<Option<v1::LogPart>, Trouble> {
     tokio::time::timeout(SILENCE, parts.message())
         .await
         .map_err(|_| silent())?
         .map_err(|status| failed(log, &status))
 }
 
-fn failed(log: Log, status: &tonic::Status) -> Trouble {
+fn failed(log: LogToFetch, status: &tonic::Status) -> Trouble {
     Trouble::status(format!("cannot fetch {}", log.name()), status)
 }

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use nero_model::RunId;
 
-use crate::outside::Wanted;
+use crate::outside::FolderToFreeze;
 use crate::snapshot::{self, LeftOut};
 
 /// How much of the end of standard error is looked at.
@@ -39,7 +39,7 @@ pub(super) fn tail(log: &Path) -> io::Result<Vec<u8>> {
 
 /// Hints for a failed run. Looks at the folder only if the end of standard
 /// error names a missing file. Blocks.
-pub(super) fn hints(stderr: &[u8], id: RunId, wanted: &Wanted) -> Vec<String> {
+pub(super) fn hints(stderr: &[u8], id: RunId, wanted: &FolderToFreeze) -> Vec<String> {
     let folder = &wanted.folder;
     let named = named(&String::from_utf8_lossy(stderr), id);
     if named.is_empty() {
@@ -166,9 +166,9 @@ mod tests {
             fs::write(base.path().join(file), "x").unwrap();
         }
         fs::write(folder.join(".gitignore"), "data2/\n*.pt\n").unwrap();
-        let wanted = Wanted {
+        let wanted = FolderToFreeze {
             folder: folder.clone(),
-            what: snapshot::Wanted::default(),
+            what: snapshot::FileSelection::default(),
         };
         let hints = |stderr: &str| hints(stderr.as_bytes(), ID, &wanted);
         let ignored = "`data2/y.csv` lies in the folder and was left out by .gitignore; `required_files: ['data2']` takes it along";

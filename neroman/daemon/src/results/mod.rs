@@ -36,12 +36,12 @@ use nero_life::input::Input;
 use nero_life::needs;
 
 pub(crate) use home::NotHome;
-pub(crate) use job::{Asked, Job, Places};
+pub(crate) use job::{FetchJob, Places, RequestedFiles};
 #[cfg(test)]
 pub(crate) use queue::Pace;
 pub(crate) use trouble::Trouble;
 
-use queue::{Kind, Queue};
+use queue::{FetchKind, Queue};
 
 /// Tries before a run's results are given up; `neroman fetch` begins anew.
 const TRIES: u32 = 3;
@@ -64,7 +64,7 @@ pub(crate) struct Fetcher {
 /// The result of a turn.
 struct Turn {
     run: RunId,
-    kind: Kind,
+    kind: FetchKind,
     took: Duration,
     result: Result<Came, Trouble>,
 }
@@ -135,8 +135,8 @@ impl Fetcher {
                     // A run that ended while its files were fetched does not
                     // wait.
                     match (again, self.wanted(turn.run)) {
-                        (_, Some(Kind::End)) if turn.kind == Kind::Live => {
-                            queue.add(turn.run, Kind::End, Instant::now());
+                        (_, Some(FetchKind::End)) if turn.kind == FetchKind::Live => {
+                            queue.add(turn.run, FetchKind::End, Instant::now());
                         }
                         (Some(pause), Some(kind)) => {
                             queue.later(turn.run, kind, Instant::now() + pause);
@@ -152,12 +152,12 @@ impl Fetcher {
     }
 
     /// The kind of fetch that a run needs now.
-    fn wanted(&self, run: RunId) -> Option<Kind> {
+    fn wanted(&self, run: RunId) -> Option<FetchKind> {
         let state = self.ledger.state();
         let needs = needs::of(state.run(run)?);
         match (needs.results, needs.live_results) {
-            (true, _) => Some(Kind::End),
-            (false, true) => Some(Kind::Live),
+            (true, _) => Some(FetchKind::End),
+            (false, true) => Some(FetchKind::Live),
             (false, false) => None,
         }
     }
@@ -185,8 +185,8 @@ impl Fetcher {
                 self.note(run, Input::ResultsWait { why }).await;
                 Some(pace.again)
             }
-            (Trouble::Refused(_), Kind::Live) => Some(pace.longest),
-            (Trouble::Refused(_), Kind::End) => {
+            (Trouble::Refused(_), FetchKind::Live) => Some(pace.longest),
+            (Trouble::Refused(_), FetchKind::End) => {
                 *tries += 1;
                 if *tries < TRIES {
                     return Some(BETWEEN_TRIES.min(pace.again));
@@ -233,18 +233,18 @@ async fn turn(
     client: MumClient<Channel>,
     hearer: Hearer,
     run: RunId,
-    kind: Kind,
+    kind: FetchKind,
 ) -> Turn {
     let began = Instant::now();
     let result: Result<Came, Trouble> = async {
-        if kind == Kind::Live && !job::has_live(&ledger, run).await? {
+        if kind == FetchKind::Live && !job::has_live(&ledger, run).await? {
             return Ok(Came::Nothing);
         }
-        let job = Job::prepare(&places, &ledger, client, hearer, run, false).await?;
+        let job = FetchJob::prepare(&places, &ledger, client, hearer, run, false).await?;
         match (job, kind) {
             (None, _) => Ok(Came::Nothing),
-            (Some(job), Kind::Live) => job.live(&ledger).await.map(|()| Came::Something),
-            (Some(job), Kind::End) => job.end(&ledger).await.map(|()| Came::Something),
+            (Some(job), FetchKind::Live) => job.live(&ledger).await.map(|()| Came::Something),
+            (Some(job), FetchKind::End) => job.end(&ledger).await.map(|()| Came::Something),
         }
     }
     .await;

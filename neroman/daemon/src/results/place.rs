@@ -17,13 +17,13 @@ use nero_life::run::Run;
 
 /// Parent folders, best first, and the name below.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct FolderChoices {
     parents: Vec<PathBuf>,
     name: String,
 }
 
 /// The folders that may take the results of a run.
-pub(super) fn plan(experiment: &Experiment, run: &Run, fallback: &Path) -> Plan {
+pub(super) fn plan(experiment: &Experiment, run: &Run, fallback: &Path) -> FolderChoices {
     let definition = &experiment.definition;
     let beside = definition.results_dir.as_deref().unwrap_or("results");
     let at_ms = run.started_ms().unwrap_or(run.made.created_ms);
@@ -35,7 +35,7 @@ pub(super) fn plan(experiment: &Experiment, run: &Run, fallback: &Path) -> Plan 
                 .to_string()
         },
     );
-    Plan {
+    FolderChoices {
         parents: vec![
             definition.folder.join(beside),
             fallback.join(run.made.id.experiment.to_string()),
@@ -48,7 +48,7 @@ pub(super) fn plan(experiment: &Experiment, run: &Run, fallback: &Path) -> Plan 
 ///
 /// # Errors
 /// When no parent takes it; a full disk may take it later.
-pub(super) fn make(plan: &Plan) -> Result<PathBuf, Trouble> {
+pub(super) fn make(plan: &FolderChoices) -> Result<PathBuf, Trouble> {
     let mut refused = None;
     for parent in &plan.parents {
         let folder = parent.join(&plan.name);
@@ -116,7 +116,7 @@ mod tests {
         let blocked = base.path().join("blocked");
         fs::write(&blocked, "a file").unwrap();
         let good = base.path().join("good");
-        let plan = |name: &str| Plan {
+        let plan = |name: &str| FolderChoices {
             parents: vec![blocked.clone(), good.clone()],
             name: name.to_owned(),
         };
@@ -134,7 +134,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let blocked = base.path().join("blocked");
         fs::write(&blocked, "a file").unwrap();
-        let plan = Plan {
+        let plan = FolderChoices {
             parents: vec![blocked],
             name: "a-1.1".to_owned(),
         };

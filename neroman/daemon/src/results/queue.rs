@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// The kind of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FetchKind {
     /// The files of a live run so far.
     Live,
     /// All files of an ended run.
@@ -50,8 +50,8 @@ impl Pace {
 
 /// A run's place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Due(Instant, Kind),
+enum QueueState {
+    Due(Instant, FetchKind),
     Ready,
     Working,
 }
@@ -62,40 +62,40 @@ const ENDED_AT_ONCE: usize = 3;
 /// The order in which runs get their turn.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    runs: HashMap<RunId, Standing>,
+    runs: HashMap<RunId, QueueState>,
     due: BTreeSet<(Instant, RunId)>,
     ended: VecDeque<RunId>,
     live: VecDeque<RunId>,
-    working: HashMap<RunId, Kind>,
+    working: HashMap<RunId, FetchKind>,
 }
 
 impl Queue {
     /// Adds a run that has files to fetch; a live one has its turn no earlier
     /// than `at`.
-    pub(super) fn add(&mut self, run: RunId, kind: Kind, at: Instant) {
+    pub(super) fn add(&mut self, run: RunId, kind: FetchKind, at: Instant) {
         match (self.runs.get(&run).copied(), kind) {
-            (None, Kind::End) => self.ready(run, Kind::End),
+            (None, FetchKind::End) => self.ready(run, FetchKind::End),
             // The run ended: its turn need not wait.
-            (Some(Standing::Due(due, Kind::Live)), Kind::End) => {
+            (Some(QueueState::Due(due, FetchKind::Live)), FetchKind::End) => {
                 self.due.remove(&(due, run));
-                self.ready(run, Kind::End);
+                self.ready(run, FetchKind::End);
             }
-            (None, Kind::Live) => self.later(run, Kind::Live, at),
-            (Some(Standing::Due(..) | Standing::Ready | Standing::Working), _) => {}
+            (None, FetchKind::Live) => self.later(run, FetchKind::Live, at),
+            (Some(QueueState::Due(..) | QueueState::Ready | QueueState::Working), _) => {}
         }
     }
 
     /// Gives the run another turn at this time.
-    pub(super) fn later(&mut self, run: RunId, kind: Kind, at: Instant) {
-        self.runs.insert(run, Standing::Due(at, kind));
+    pub(super) fn later(&mut self, run: RunId, kind: FetchKind, at: Instant) {
+        self.runs.insert(run, QueueState::Due(at, kind));
         self.due.insert((at, run));
     }
 
-    fn ready(&mut self, run: RunId, kind: Kind) {
-        self.runs.insert(run, Standing::Ready);
+    fn ready(&mut self, run: RunId, kind: FetchKind) {
+        self.runs.insert(run, QueueState::Ready);
         match kind {
-            Kind::Live => self.live.push_back(run),
-            Kind::End => self.ended.push_back(run),
+            FetchKind::Live => self.live.push_back(run),
+            FetchKind::End => self.ended.push_back(run),
         }
     }
 
@@ -108,7 +108,7 @@ impl Queue {
     pub(super) fn wake(&mut self, now: Instant) {
         while let Some((at, run)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, run));
-            if let Some(Standing::Due(_, kind)) = self.runs.get(&run).copied() {
+            if let Some(QueueState::Due(_, kind)) = self.runs.get(&run).copied() {
                 self.ready(run, kind);
             }
         }
@@ -116,18 +116,18 @@ impl Queue {
 
     /// The next run, if one may begin now. Ended runs come first; beside them
     /// one live run at a time has its turn.
-    pub(super) fn begin(&mut self) -> Option<(RunId, Kind)> {
+    pub(super) fn begin(&mut self) -> Option<(RunId, FetchKind)> {
         let count = |kind| self.working.values().filter(|one| **one == kind).count();
-        let (ended, live) = (count(Kind::End), count(Kind::Live));
+        let (ended, live) = (count(FetchKind::End), count(FetchKind::Live));
         let turn = if ended < ENDED_AT_ONCE && !self.ended.is_empty() {
-            self.ended.pop_front().map(|run| (run, Kind::End))
+            self.ended.pop_front().map(|run| (run, FetchKind::End))
         } else if live == 0 {
-            self.live.pop_front().map(|run| (run, Kind::Live))
+            self.live.pop_front().map(|run| (run, FetchKind::Live))
         } else {
             None
         };
         if let Some((run, kind)) = turn {
-            self.runs.insert(run, Standing::Working);
+            self.runs.insert(run, QueueState::Working);
             self.working.insert(run, kind);
         }
         turn
@@ -154,14 +154,14 @@ mod tests {
         let later = now + Duration::from_secs(30);
         let mut queue = Queue::default();
         for number in 1..=2 {
-            queue.add(run(number), Kind::Live, later);
+            queue.add(run(number), FetchKind::Live, later);
         }
         assert_eq!((queue.begin(), queue.next_due()), (None, Some(later)));
         for number in 3..=6 {
-            queue.add(run(number), Kind::End, later);
+            queue.add(run(number), FetchKind::End, later);
         }
         // Added again while it waits or works: it has one turn.
-        queue.add(run(3), Kind::End, later);
+        queue.add(run(3), FetchKind::End, later);
         queue.wake(later);
         let mut turns = Vec::new();
         while let Some(turn) = queue.begin() {
@@ -170,16 +170,16 @@ mod tests {
         assert_eq!(
             turns,
             [
-                (run(3), Kind::End),
-                (run(4), Kind::End),
-                (run(5), Kind::End),
-                (run(1), Kind::Live)
+                (run(3), FetchKind::End),
+                (run(4), FetchKind::End),
+                (run(5), FetchKind::End),
+                (run(1), FetchKind::Live)
             ]
         );
         queue.done(run(1));
         queue.done(run(4));
-        assert_eq!(queue.begin(), Some((run(6), Kind::End)));
-        assert_eq!(queue.begin(), Some((run(2), Kind::Live)));
+        assert_eq!(queue.begin(), Some((run(6), FetchKind::End)));
+        assert_eq!(queue.begin(), Some((run(2), FetchKind::Live)));
         assert_eq!((queue.begin(), queue.next_due()), (None, None));
     }
 
@@ -187,16 +187,16 @@ mod tests {
     fn a_live_run_that_ends_waits_no_longer() {
         let now = Instant::now();
         let mut queue = Queue::default();
-        queue.add(run(1), Kind::Live, now + Duration::from_secs(30));
-        queue.add(run(1), Kind::End, now);
-        assert_eq!(queue.begin(), Some((run(1), Kind::End)));
+        queue.add(run(1), FetchKind::Live, now + Duration::from_secs(30));
+        queue.add(run(1), FetchKind::End, now);
+        assert_eq!(queue.begin(), Some((run(1), FetchKind::End)));
         assert_eq!(queue.next_due(), None);
         queue.done(run(1));
-        queue.later(run(1), Kind::End, now);
-        queue.add(run(1), Kind::End, now);
+        queue.later(run(1), FetchKind::End, now);
+        queue.add(run(1), FetchKind::End, now);
         assert_eq!(queue.begin(), None, "its pause is kept");
         queue.wake(now);
-        assert_eq!(queue.begin(), Some((run(1), Kind::End)));
+        assert_eq!(queue.begin(), Some((run(1), FetchKind::End)));
     }
 
     #[test]

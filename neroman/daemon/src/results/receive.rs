@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use super::folder::Folder;
 use super::known::{Known, Stamp};
 use super::trouble::{MAKE_ROOM, Trouble};
-use super::wanted::{Notes, Wanted};
+use super::wanted::{FileToFetch, Notes};
 use crate::failure::Failure;
 use crate::transfer::Moving;
 
@@ -48,7 +48,7 @@ struct Taking {
 pub(super) fn receive(
     folder: &mut Folder,
     known: &mut Known,
-    wanted: &[Wanted],
+    wanted: &[FileToFetch],
     parts: impl Iterator<Item = v1::FilePart>,
     moving: &mut Moving,
     min_free: u64,
@@ -76,7 +76,7 @@ pub(super) fn receive(
 struct Receiver<'a> {
     folder: &'a mut Folder,
     known: &'a mut Known,
-    wanted: &'a [Wanted],
+    wanted: &'a [FileToFetch],
     moving: &'a mut Moving,
     /// Bytes that stay free on the disk.
     min_free: u64,
@@ -144,7 +144,7 @@ impl Receiver<'_> {
         Ok(self.received.next < self.wanted.len())
     }
 
-    fn begin(&mut self, want: &Wanted, offset: u64) -> Result<Taking, Trouble> {
+    fn begin(&mut self, want: &FileToFetch, offset: u64) -> Result<Taking, Trouble> {
         let go_on = want.from > 0 && offset == want.from;
         let failed = |folder: &Folder, error| unwritten(folder, want, &error);
         if !go_on {
@@ -168,7 +168,7 @@ impl Receiver<'_> {
 
     fn finish(
         &mut self,
-        want: &Wanted,
+        want: &FileToFetch,
         taking: Taking,
         part: &v1::FilePart,
     ) -> Result<(), Trouble> {
@@ -203,7 +203,7 @@ impl Receiver<'_> {
     }
 
     /// The node cannot read the file.
-    fn unread(&mut self, want: &Wanted, why: &str) {
+    fn unread(&mut self, want: &FileToFetch, why: &str) {
         self.taking = None;
         self.folder.discard(&want.path);
         let why = plain(why);
@@ -214,14 +214,14 @@ impl Receiver<'_> {
         self.received.next += 1;
     }
 
-    fn drop_half(&mut self, want: &Wanted) -> Result<(), Trouble> {
+    fn drop_half(&mut self, want: &FileToFetch) -> Result<(), Trouble> {
         self.folder.discard(&want.path);
         self.note_known(want, |known| known.drop_half(&want.name))
     }
 
     fn note_known(
         &mut self,
-        want: &Wanted,
+        want: &FileToFetch,
         note: impl FnOnce(&mut Known) -> std::io::Result<()>,
     ) -> Result<(), Trouble> {
         note(self.known).map_err(|error| unwritten(self.folder, want, &error))
@@ -273,7 +273,7 @@ fn refused(why: impl Into<String>) -> Trouble {
     Trouble::Refused(Failure::node_errs("answers with something else").because(why))
 }
 
-fn unwritten(folder: &Folder, want: &Wanted, error: &std::io::Error) -> Trouble {
+fn unwritten(folder: &Folder, want: &FileToFetch, error: &std::io::Error) -> Trouble {
     let path: PathBuf = folder.path().join(&want.path);
     Trouble::unwritten(&path, error)
 }

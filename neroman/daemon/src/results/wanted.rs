@@ -84,7 +84,7 @@ pub(super) struct Glob {
 
 /// A file to fetch.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct FileToFetch {
     /// The node's name for it.
     pub(super) name: String,
     /// Its path below the results.
@@ -108,7 +108,7 @@ pub(crate) struct Stays {
 /// The files of a list, by what happens to them.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
-    pub(super) wanted: Vec<Wanted>,
+    pub(super) wanted: Vec<FileToFetch>,
     /// Bytes to fetch.
     pub(super) bytes: u64,
     /// Files whose copy here is up to date.
@@ -240,7 +240,7 @@ pub(super) fn choose(
             continue;
         }
         let from = half(&entry.path, &path, stamp, folder, known);
-        choice.wanted.push(Wanted {
+        choice.wanted.push(FileToFetch {
             name: entry.path.clone(),
             path,
             stamp,
@@ -316,7 +316,7 @@ impl Choice {
     /// Drops the largest files until the rest fits.
     fn fit_into(&mut self, room: u64) {
         let mut order: Vec<usize> = (0..self.wanted.len()).collect();
-        let travels = |want: &Wanted| want.stamp.size - want.from;
+        let travels = |want: &FileToFetch| want.stamp.size - want.from;
         order.sort_by_key(|at| travels(&self.wanted[*at]));
         let mut out: HashSet<usize> = HashSet::new();
         for at in order {

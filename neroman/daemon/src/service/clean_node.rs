@@ -20,7 +20,7 @@ use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::{Late, Ledger};
 use crate::node::BYTES_MAX;
-use crate::results::{Job, NotHome, Places, Trouble};
+use crate::results::{FetchJob, NotHome, Places, Trouble};
 use nero_life::input::Input;
 use nero_life::needs;
 use nero_life::state::State;
@@ -310,7 +310,7 @@ impl Man {
         let places = Places::of(&self.home);
         let deaf = Arc::new(|_| ());
         let compared = async {
-            match Job::prepare(&places, &self.ledger, client, deaf, run.id, true).await? {
+            match FetchJob::prepare(&places, &self.ledger, client, deaf, run.id, true).await? {
                 Some(job) => job.not_home().await,
                 None => Ok(NotHome::default()),
             }

@@ -8,7 +8,7 @@ use nero_format::Definition;
 use nero_model::ExperimentId;
 use nero_wire::v1;
 
-use crate::outside::{Freezer, Wanted};
+use crate::outside::{FolderToFreeze, Freezer};
 use crate::snapshot::{self, Survey};
 use nero_life::add;
 use nero_life::experiment::Experiment;
@@ -18,12 +18,14 @@ use nero_life::state::State;
 /// per folder: files with an unchanged `stat` are not read. A folder that cannot
 /// be read does not count. Blocks.
 pub(super) fn changed(state: &State, freezer: &Freezer) -> HashSet<ExperimentId> {
-    let mut of_files: HashMap<Wanted, Vec<(ExperimentId, &str)>> = HashMap::new();
+    let mut of_files: HashMap<FolderToFreeze, Vec<(ExperimentId, &str)>> = HashMap::new();
     let present = |one: &&std::sync::Arc<Experiment>| one.hidden_ms.is_none() && !one.is_gone();
     for one in state.experiments.iter().filter(present) {
         let tree = one.newest().map_or("", |run| run.made.tree.as_str());
         if !tree.is_empty() && !one.changed() {
-            let those = of_files.entry(Wanted::of(&one.definition)).or_default();
+            let those = of_files
+                .entry(FolderToFreeze::of(&one.definition))
+                .or_default();
             those.push((one.id, tree));
         }
     }
@@ -68,10 +70,10 @@ pub(super) fn changes(
 pub(super) fn survey<'a>(
     definitions: impl Iterator<Item = &'a Definition>,
 ) -> Vec<v1::FolderTaken> {
-    let mut seen: HashSet<Wanted> = HashSet::new();
+    let mut seen: HashSet<FolderToFreeze> = HashSet::new();
     let mut folders = Vec::new();
     for definition in definitions {
-        let wanted = Wanted::of(definition);
+        let wanted = FolderToFreeze::of(definition);
         if seen.contains(&wanted) {
             continue;
         }
@@ -84,7 +86,7 @@ pub(super) fn survey<'a>(
 }
 
 /// The survey of a folder as clients get it.
-pub(super) fn taken(wanted: &Wanted, survey: &Survey) -> v1::FolderTaken {
+pub(super) fn taken(wanted: &FolderToFreeze, survey: &Survey) -> v1::FolderTaken {
     v1::FolderTaken {
         folder: wanted.folder.display().to_string(),
         files: survey.files,

@@ -14,7 +14,7 @@ use tonic::transport::Channel;
 use super::select::{self, Chosen};
 use super::{Man, Sink, blocking};
 use crate::failure::Failure;
-use crate::results::{Asked, Job, Places, Trouble};
+use crate::results::{FetchJob, Places, RequestedFiles, Trouble};
 use crate::transfer::Hearer;
 use nero_life::run::Run;
 use nero_life::state::State;
@@ -76,7 +76,7 @@ impl Man {
         for one in picked.over {
             say(&sink, Event::Done(one)).await;
         }
-        let asked = Asked {
+        let asked = RequestedFiles {
             include: request.include,
         };
         let nodes = picked
@@ -98,7 +98,7 @@ impl Man {
         &self,
         node: String,
         runs: Vec<RunId>,
-        asked: &Asked,
+        asked: &RequestedFiles,
         dry_run: bool,
         sink: &Sink<v1::FetchEvent>,
     ) -> Went {
@@ -155,11 +155,11 @@ impl Man {
         client: MumClient<Channel>,
         hearer: Hearer,
         run: RunId,
-        asked: &Asked,
+        asked: &RequestedFiles,
         dry_run: bool,
     ) -> Result<One, Trouble> {
         let places = Places::of(&self.home);
-        let job = Job::prepare(&places, &self.ledger, client, hearer, run, dry_run).await?;
+        let job = FetchJob::prepare(&places, &self.ledger, client, hearer, run, dry_run).await?;
         let Some(job) = job else {
             return Err(Failure::failed(format!("there is no run {run}")).into());
         };

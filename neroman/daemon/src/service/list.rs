@@ -14,7 +14,7 @@ use super::{Man, Sink, blocking};
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::ledger::NoRoom;
-use crate::node::{Known, NodeNow};
+use crate::node::{NodeNow, NodeStates};
 use nero_life::run::Run;
 use nero_life::scope;
 use nero_life::state::State;
@@ -29,7 +29,7 @@ const PART_EXPERIMENTS: usize = 500;
 struct Listing {
     state: Arc<State>,
     chosen: Vec<Chosen>,
-    nodes: Known,
+    nodes: NodeStates,
     zone: jiff::tz::TimeZone,
     clock: Clock,
     notes: Vec<String>,
@@ -168,7 +168,7 @@ pub(super) fn no_room(full: &NoRoom, sight: &Sight<'_>) -> String {
 }
 
 /// A node out of reach is not waited for, nor one that does not know the run.
-fn all_settled(state: &State, known: &Known, chosen: &[Chosen]) -> bool {
+fn all_settled(state: &State, known: &NodeStates, chosen: &[Chosen]) -> bool {
     let away = |run: &Run| {
         let node = run.node().and_then(|node| known.of(node));
         node.is_none_or(NodeNow::out_of_reach)

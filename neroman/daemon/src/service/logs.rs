@@ -27,7 +27,7 @@ const BETWEEN: Duration = Duration::from_millis(300);
 const CHUNK: usize = 128 * 1024;
 
 /// A reader's position.
-struct Place {
+struct LogCursor {
     request: v1::ReadLogRequest,
     told: bool,
 }
@@ -134,7 +134,7 @@ impl Man {
             experiment: id.experiment.0,
             number: id.number,
         };
-        let mut place = Place {
+        let mut place = LogCursor {
             request: v1::ReadLogRequest {
                 run: Some(run_ref),
                 incarnation: 0,
@@ -232,7 +232,7 @@ impl Man {
     async fn home_copy(
         &self,
         id: RunId,
-        place: &Place,
+        place: &LogCursor,
         lost: Failure,
         sink: &Sink<v1::LogChunk>,
     ) -> Result<(), Failure> {
@@ -327,7 +327,7 @@ fn lost(status: &tonic::Status) -> Read {
 
 async fn from_node(
     mut client: MumClient<tonic::transport::Channel>,
-    place: &mut Place,
+    place: &mut LogCursor,
     sink: &Sink<v1::LogChunk>,
 ) -> Read {
     let mut parts = match client.read_log(place.request.clone()).await {

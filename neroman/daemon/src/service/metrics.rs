@@ -142,14 +142,14 @@ fn unreadable(error: &nero_store::StoreError) -> Failure {
 }
 
 /// The number of points of each run, whatever their names.
-type Held = Vec<(RunId, u64)>;
+type PointCounts = Vec<(RunId, u64)>;
 
 /// The series, and the number of points of each run.
 fn read(
     reader: &SeriesReader,
     runs: &[(RunId, RunKey, u64)],
     names: &[String],
-) -> Result<(Vec<Series>, Held), Failure> {
+) -> Result<(Vec<Series>, PointCounts), Failure> {
     let mut found = Vec::new();
     let mut held = Vec::new();
     let mut count = 0;

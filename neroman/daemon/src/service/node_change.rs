@@ -9,7 +9,7 @@ use nero_wire::v1;
 use super::{Man, counted};
 use crate::failure::Failure;
 use crate::ledger::Decided;
-use crate::node::Node;
+use crate::node::NodeHandle;
 use nero_life::gone;
 
 /// How long a node that a person calls gone may take to answer.
@@ -142,7 +142,7 @@ impl Man {
 
 /// Whether a node answers. A silent node may count as connected for a while, and
 /// a node that was out of reach, or not tried yet, may be back.
-async fn is_there(node: &Node) -> bool {
+async fn is_there(node: &NodeHandle) -> bool {
     if !node.now().connected() {
         // The reason for a failure does not matter here.
         let _ = node.channel(ANSWER).await;

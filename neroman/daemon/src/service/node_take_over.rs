@@ -37,7 +37,7 @@ const NOTES_MAX: usize = 20;
 
 /// A deployment that has runs on the node.
 #[derive(Debug, Default)]
-struct Found {
+struct FoundDeployment {
     /// The name of its folder.
     short: String,
     /// Names that this deployment used for nodes.
@@ -49,7 +49,7 @@ struct Found {
 
 /// The deployments that a take-over can mean: the named one; ours, if it is
 /// there and no other can be taken; else all others.
-fn meant<'a>(wanted: &'a str, own: &str, holds: bool, all: &'a [Found]) -> Vec<&'a str> {
+fn meant<'a>(wanted: &'a str, own: &str, holds: bool, all: &'a [FoundDeployment]) -> Vec<&'a str> {
     if !wanted.is_empty() {
         return vec![wanted];
     }
@@ -165,7 +165,12 @@ impl Man {
             .hint("take over into an empty one: NERONET_HOME=DIR neroman node add …, then node take-over"))
     }
 
-    fn choose(&self, name: &str, wanted: &str, all: Vec<Found>) -> Result<Found, Failure> {
+    fn choose(
+        &self,
+        name: &str,
+        wanted: &str,
+        all: Vec<FoundDeployment>,
+    ) -> Result<FoundDeployment, Failure> {
         let list = || {
             let words = all.iter().map(|one| {
                 let runs = counted(one.runs, "run");
@@ -348,7 +353,7 @@ async fn list(channel: Channel, sink: &Sink<v1::NodeEvent>) -> Result<Vec<v1::Ru
 }
 
 /// The deployments that have runs below a root.
-async fn find(host: &Host, root: &str) -> Result<Vec<Found>, Failure> {
+async fn find(host: &Host, root: &str) -> Result<Vec<FoundDeployment>, Failure> {
     // Files travel as hexadecimal digits: they are not text. A large spec is
     // passed over; any other has the same content.
     const SCRIPT: &str = r#"
@@ -382,16 +387,16 @@ exit 0
     Ok(read(&String::from_utf8_lossy(&said.out)))
 }
 
-fn read(text: &str) -> Vec<Found> {
-    let mut all: Vec<Found> = Vec::new();
+fn read(text: &str) -> Vec<FoundDeployment> {
+    let mut all: Vec<FoundDeployment> = Vec::new();
     for line in text.lines() {
         let Some((kind, rest)) = line.split_once(' ') else {
             continue;
         };
         if kind == "D" {
-            all.push(Found {
+            all.push(FoundDeployment {
                 short: rest.to_owned(),
-                ..Found::default()
+                ..FoundDeployment::default()
             });
             continue;
         }
@@ -433,9 +438,9 @@ mod tests {
 
     #[test]
     fn the_deployment_is_named_or_the_only_one() {
-        let found = |short: &str| Found {
+        let found = |short: &str| FoundDeployment {
             short: short.to_owned(),
-            ..Found::default()
+            ..FoundDeployment::default()
         };
         let (mine, other) = (found("mine"), found("other"));
         let both = [mine, other];

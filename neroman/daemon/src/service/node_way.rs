@@ -16,7 +16,7 @@ use super::select;
 use super::{Man, Sink};
 use crate::connect::Link;
 use crate::failure::Failure;
-use crate::node::{Kick, Node, NodeNow, not_configured};
+use crate::node::{Kick, NodeHandle, NodeNow, not_configured};
 use crate::outside::by_ssh;
 use nero_life::run::Run;
 use nero_life::state::State;
@@ -74,7 +74,7 @@ fn unlocated(config: &Config, state: &State, what: &str, failure: Failure) -> Fa
 /// # Errors
 /// Why it cannot be connected.
 pub(super) async fn until_known(
-    node: &Node,
+    node: &NodeHandle,
     patience: Duration,
     sink: &Sink<v1::NodeEvent>,
 ) -> Result<(), Failure> {
@@ -97,7 +97,7 @@ pub(super) async fn until_known(
 
 impl Man {
     /// A configured node.
-    pub(super) fn configured(&self, name: &str) -> Result<Node, Failure> {
+    pub(super) fn configured(&self, name: &str) -> Result<NodeHandle, Failure> {
         let config = self.nodes.config()?;
         match self.nodes.node(name) {
             Some(node) => Ok(node),

@@ -21,7 +21,7 @@ use super::unschedulable::Asking;
 use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
-use crate::outside::{Freezer, Frozen, Wanted as WantedFiles};
+use crate::outside::{FolderToFreeze, Freezer, Frozen};
 use crate::spec;
 use nero_life::abort;
 use nero_life::add::{self, Read};
@@ -45,13 +45,13 @@ struct Prepared {
     /// mean the same as long as it stands.
     highest: u64,
     picked: Vec<ExperimentId>,
-    frozen: HashMap<WantedFiles, Frozen>,
+    frozen: HashMap<FolderToFreeze, Frozen>,
     folders: Vec<v1::FolderTaken>,
     notes: Vec<String>,
 }
 
 /// A person's request.
-struct Asked {
+struct RequestedStart {
     selection: Option<Selection>,
     paths: Vec<PathBuf>,
     wanted: Wanted,
@@ -92,7 +92,7 @@ impl Man {
             Some(given) if given.text.trim().is_empty() && !request.paths.is_empty() => None,
             given => Some(select::read(given.clone(), "", self.now())?),
         };
-        let asked = Arc::new(Asked {
+        let asked = Arc::new(RequestedStart {
             selection,
             paths: canonical(&request.paths)?,
             wanted: Wanted {
@@ -140,7 +140,11 @@ impl Man {
         Ok(self.with_outlook(outcome?).await)
     }
 
-    async fn prepared(&self, asked: &Arc<Asked>, freeze: bool) -> Result<Prepared, Failure> {
+    async fn prepared(
+        &self,
+        asked: &Arc<RequestedStart>,
+        freeze: bool,
+    ) -> Result<Prepared, Failure> {
         let state = self.ledger.state();
         let (asked, freezer) = (Arc::clone(asked), self.freezer.clone());
         blocking(move || prepare(&state, &asked, &freezer, freeze)).await?
@@ -228,7 +232,7 @@ fn takes(definition: &Definition) -> Takes {
 /// Reads sources, picks, and freezes. Blocks.
 fn prepare(
     state: &State,
-    asked: &Asked,
+    asked: &RequestedStart,
     freezer: &Freezer,
     freeze: bool,
 ) -> Result<Prepared, Failure> {
@@ -298,7 +302,7 @@ fn prepare(
             let Some(experiment) = prospect.experiment(id.experiment) else {
                 continue;
             };
-            let wanted = WantedFiles::of(&experiment.definition);
+            let wanted = FolderToFreeze::of(&experiment.definition);
             if let Entry::Vacant(place) = frozen.entry(wanted) {
                 let one = freezer.freeze(place.key(), asked.big)?;
                 notes.extend(one.notes.iter().cloned());
@@ -347,7 +351,7 @@ fn of_paths(state: &State, paths: &[PathBuf]) -> Vec<ExperimentId> {
 fn dry(
     state: &State,
     prepared: &Prepared,
-    asked: &Asked,
+    asked: &RequestedStart,
 ) -> Result<(v1::StartReply, Vec<Asking>), Failure> {
     let merged = add::merge(state, &prepared.reads, &prepared.missing, &asked.at);
     let mut prospect = state.clone();
@@ -387,7 +391,7 @@ fn dry(
 fn decide(
     state: &State,
     prepared: &Prepared,
-    asked: &Asked,
+    asked: &RequestedStart,
     shell: &[v1::EnvVar],
     deployment: &[u8],
     now_ms: i64,
@@ -420,7 +424,7 @@ fn decide(
         };
         let frozen = prepared
             .frozen
-            .get(&WantedFiles::of(&experiment.definition))
+            .get(&FolderToFreeze::of(&experiment.definition))
             .ok_or_else(Failure::moved)?;
         if after.is_some() {
             for change in abort::for_restart(&experiment, "restart", now_ms) {

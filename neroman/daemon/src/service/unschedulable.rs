@@ -11,7 +11,7 @@ use nero_wire::v1;
 
 use super::Man;
 use super::unseen::quiet_ms;
-use crate::node::Known;
+use crate::node::NodeStates;
 use nero_life::add::ranges;
 use nero_life::place::{self, Figures};
 use nero_life::reason::{Kind, NoNode, Obstacle, Why};
@@ -233,7 +233,7 @@ impl Outlook {
 
     /// `Ok` if every node that may take it is out of reach; else the time after
     /// which that may be so, in milliseconds, if any.
-    fn away(&self, known: &Known, boot_ms: i64) -> Result<(), Option<u64>> {
+    fn away(&self, known: &NodeStates, boot_ms: i64) -> Result<(), Option<u64>> {
         let mut left_ms = 0;
         for name in self.may.iter().chain(&self.unknown) {
             let node = known.of(name).ok_or(None)?;
@@ -250,7 +250,7 @@ impl Outlook {
 pub(super) struct Nodes<'a> {
     pub config: &'a Config,
     pub figures: &'a HashMap<String, Figures>,
-    pub known: &'a Known,
+    pub known: &'a NodeStates,
     pub boot_ms: i64,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nero_wire::v1;
 
-use crate::node::{Known, NodeNow};
+use crate::node::{NodeNow, NodeStates};
 
 /// A shorter silence is not reported.
 const QUIET: Duration = Duration::from_secs(3);
@@ -23,7 +23,7 @@ impl Unseen {
     pub(super) fn news(
         &mut self,
         carried: &BTreeMap<&str, u32>,
-        known: &Known,
+        known: &NodeStates,
         boot_ms: i64,
     ) -> (Vec<v1::NodeNotice>, Option<Duration>) {
         let mut notices = self.back(carried, known);
@@ -57,7 +57,7 @@ impl Unseen {
 
     /// The nodes that are back. A node without awaited runs is forgotten.
     /// forgotten.
-    fn back(&mut self, carried: &BTreeMap<&str, u32>, known: &Known) -> Vec<v1::NodeNotice> {
+    fn back(&mut self, carried: &BTreeMap<&str, u32>, known: &NodeStates) -> Vec<v1::NodeNotice> {
         let mut notices = Vec::new();
         self.told.retain(|name, since_ms| {
             let runs = carried.get(name.as_str()).copied();

@@ -7,7 +7,7 @@ use nero_model::safe::Safe;
 use nero_wire::v1;
 
 use crate::clock::Clock;
-use crate::node::{Known, NodeNow};
+use crate::node::{NodeNow, NodeStates};
 use crate::spec;
 use nero_life::experiment::Experiment;
 use nero_life::journal::Journal;
@@ -21,12 +21,12 @@ pub(super) struct Sight<'a> {
     /// The same on our boot clock.
     pub here: Tick,
     pub zone: TimeZone,
-    pub nodes: Known,
+    pub nodes: NodeStates,
     pub state: &'a State,
 }
 
 impl<'a> Sight<'a> {
-    pub(super) fn new(state: &'a State, nodes: Known, zone: TimeZone, clock: Clock) -> Self {
+    pub(super) fn new(state: &'a State, nodes: NodeStates, zone: TimeZone, clock: Clock) -> Self {
         Self {
             now: nodes.now(clock),
             here: clock.tick(),

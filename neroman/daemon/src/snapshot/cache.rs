@@ -18,13 +18,13 @@ const TOO_NEW: Duration = Duration::from_secs(2);
 /// Remembers the hashes of files, and the output of git.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    files: HashMap<PathBuf, Seen>,
-    git: HashMap<PathBuf, Said>,
+    files: HashMap<PathBuf, FrozenFile>,
+    git: HashMap<PathBuf, CachedGitState>,
 }
 
 /// A file at its last freeze.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct FrozenFile {
     stamp: Stamp,
     hash: [u8; 32],
     /// Whether a change of the file would change its stamp.
@@ -33,7 +33,7 @@ struct Seen {
 
 /// The output of git for a folder, and the marks for which it holds.
 #[derive(Debug)]
-struct Said {
+struct CachedGitState {
     marks: git::Marks,
     tree: [u8; 32],
     text: Option<String>,
@@ -58,7 +58,7 @@ impl Cache {
         if self.files.len() >= FILES_MAX {
             self.files.clear();
         }
-        let seen = Seen {
+        let seen = FrozenFile {
             stamp,
             hash,
             is_settled: is_settled(&stamp, began),
@@ -84,7 +84,7 @@ impl Cache {
         let text = ask(folder);
         self.git.insert(
             folder.to_path_buf(),
-            Said {
+            CachedGitState {
                 marks,
                 tree: *tree,
                 text: text.clone(),
@@ -101,7 +101,7 @@ impl Cache {
     /// Remembers a file, however new it is.
     #[cfg(test)]
     pub(super) fn believe(&mut self, path: &Path, stamp: Stamp, hash: [u8; 32]) {
-        let seen = Seen {
+        let seen = FrozenFile {
             stamp,
             hash,
             is_settled: true,

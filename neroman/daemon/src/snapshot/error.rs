@@ -98,8 +98,8 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-impl From<nero_blobs::Refused> for SnapshotError {
-    fn from(nero_blobs::Refused { path, source }: nero_blobs::Refused) -> Self {
+impl From<nero_blobs::WriteRefused> for SnapshotError {
+    fn from(nero_blobs::WriteRefused { path, source }: nero_blobs::WriteRefused) -> Self {
         Self::Store {
             what: "write",
             path,

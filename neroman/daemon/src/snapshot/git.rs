@@ -19,7 +19,7 @@ const DIFF_BYTES_MAX: u64 = 10 * 1024 * 1024;
 
 /// The output of git.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct GitState {
     /// Of `HEAD`, in hexadecimal.
     pub(super) commit: String,
     /// The diff from the commit, if any.
@@ -58,7 +58,7 @@ pub(super) fn marks(folder: &Path) -> Option<Marks> {
 }
 
 /// Runs git.
-pub(super) fn look(folder: &Path) -> Option<Said> {
+pub(super) fn look(folder: &Path) -> Option<GitState> {
     let until = Instant::now() + PATIENCE;
     let commit = ask(folder, &["rev-parse", "--verify", "HEAD"], 1000, until)?;
     let commit = String::from_utf8(commit).ok()?.trim().to_owned();
@@ -73,7 +73,7 @@ pub(super) fn look(folder: &Path) -> Option<Said> {
         "--",
         ".",
     ];
-    plain.then(|| Said {
+    plain.then(|| GitState {
         commit,
         diff: ask(folder, &arguments, DIFF_BYTES_MAX, until).filter(|diff| !diff.is_empty()),
     })

@@ -36,7 +36,7 @@ const SYNCED_ALONE: usize = 64;
 
 /// A file in the store.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
+pub(super) struct StoredFile {
     pub(super) hash: [u8; 32],
     pub(super) size: u64,
     pub(super) executable: bool,
@@ -69,7 +69,11 @@ impl<'a> Keeper<'a> {
     }
 
     /// Puts a file into the store, unless it is there.
-    pub(super) fn keep(&mut self, path: &Path, cache: &mut Cache) -> Result<Kept, SnapshotError> {
+    pub(super) fn keep(
+        &mut self,
+        path: &Path,
+        cache: &mut Cache,
+    ) -> Result<StoredFile, SnapshotError> {
         let unreadable = |source| SnapshotError::Read {
             path: path.to_path_buf(),
             source,
@@ -78,7 +82,7 @@ impl<'a> Keeper<'a> {
             let began = SystemTime::now();
             let found = path.symlink_metadata().map_err(unreadable)?;
             let stamp = Stamp::of(&found);
-            let kept = |hash| Kept {
+            let kept = |hash| StoredFile {
                 hash,
                 size: stamp.size,
                 executable: found.mode() & 0o111 != 0,
@@ -351,7 +355,7 @@ fn hash_to(file: &File, reached: impl Iterator<Item = u64>) -> io::Result<[u8; 3
 }
 
 /// The result of keeping a file, without keeping it.
-pub(super) fn look(path: &Path, cache: &mut Cache) -> Result<Kept, SnapshotError> {
+pub(super) fn look(path: &Path, cache: &mut Cache) -> Result<StoredFile, SnapshotError> {
     let unreadable = |source| SnapshotError::Read {
         path: path.to_path_buf(),
         source,
@@ -360,7 +364,7 @@ pub(super) fn look(path: &Path, cache: &mut Cache) -> Result<Kept, SnapshotError
         let began = SystemTime::now();
         let found = path.symlink_metadata().map_err(unreadable)?;
         let stamp = Stamp::of(&found);
-        let kept = |hash| Kept {
+        let kept = |hash| StoredFile {
             hash,
             size: stamp.size,
             executable: found.mode() & 0o111 != 0,

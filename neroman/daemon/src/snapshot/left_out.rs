@@ -8,7 +8,7 @@ use std::path::Path;
 use ignore::WalkBuilder;
 use ignore::gitignore::GitignoreBuilder;
 
-use super::Wanted;
+use super::FileSelection;
 use super::walk::{Everything, NEVER, left_out};
 
 /// Most entries that are listed.
@@ -29,7 +29,7 @@ pub(crate) struct LeftOut {
 
 /// Lists the entries; unreadable ones are passed over, since the freeze reports
 /// them.
-pub(super) fn find(folder: &Path, wanted: &Wanted, found: &Everything) -> Vec<LeftOut> {
+pub(super) fn find(folder: &Path, wanted: &FileSelection, found: &Everything) -> Vec<LeftOut> {
     let mut parents: BTreeSet<&str> = BTreeSet::new();
     for path in found.files.keys() {
         let mut above = path.as_str();
@@ -104,7 +104,7 @@ fn is_empty(folder: &Path) -> bool {
 
 /// The file or field that excludes a path: the nearest ignore file that names
 /// it.
-fn by(folder: &Path, wanted: &Wanted, path: &Path, is_folder: bool) -> String {
+fn by(folder: &Path, wanted: &FileSelection, path: &Path, is_folder: bool) -> String {
     for above in path
         .ancestors()
         .skip(1)
@@ -187,7 +187,7 @@ mod tests {
         fs::create_dir(folder.join("empty")).unwrap();
         fs::write(folder.join(".gitignore"), "data2/\n*.pt\n__pycache__\n").unwrap();
         fs::write(folder.join(".neroignore"), "secret.txt\n").unwrap();
-        let survey = super::super::survey(folder, &Wanted::default()).unwrap();
+        let survey = super::super::survey(folder, &FileSelection::default()).unwrap();
         assert_eq!((survey.files, survey.bytes), (4, 2 + 24 + 11));
         assert_eq!(
             in_words(&survey.left_out),
@@ -197,9 +197,9 @@ mod tests {
                 "secret.txt (.neroignore)"
             ]
         );
-        let wanted = Wanted {
+        let wanted = FileSelection {
             files: Some(vec!["*.py".to_owned()]),
-            ..Wanted::default()
+            ..FileSelection::default()
         };
         let survey = super::super::survey(folder, &wanted).unwrap();
         assert_eq!(survey.files, 2);

@@ -9,14 +9,14 @@ use prost::Message as _;
 
 use super::*;
 
-struct Place {
+struct SourceFolder {
     _temp: tempfile::TempDir,
     folder: PathBuf,
     store: PathBuf,
     cache: Cache,
 }
 
-impl Place {
+impl SourceFolder {
     fn new(files: &[(&str, &str)]) -> Self {
         let temp = tempfile::tempdir().unwrap();
         let place = Self {
@@ -38,15 +38,15 @@ impl Place {
         fs::write(&path, content).unwrap();
     }
 
-    fn freeze(&mut self, wanted: &Wanted) -> Frozen {
+    fn freeze(&mut self, wanted: &FileSelection) -> Frozen {
         self.try_freeze(wanted, false).unwrap()
     }
 
-    fn try_freeze(&mut self, wanted: &Wanted, big: bool) -> Result<Frozen, SnapshotError> {
+    fn try_freeze(&mut self, wanted: &FileSelection, big: bool) -> Result<Frozen, SnapshotError> {
         freeze(&self.folder, wanted, &self.store, &mut self.cache, big)
     }
 
-    fn paths(&mut self, wanted: &Wanted) -> Vec<String> {
+    fn paths(&mut self, wanted: &FileSelection) -> Vec<String> {
         paths(&self.freeze(wanted))
     }
 
@@ -76,16 +76,16 @@ fn paths(frozen: &Frozen) -> Vec<String> {
         .collect()
 }
 
-fn globs(files: &[&str]) -> Wanted {
-    Wanted {
+fn globs(files: &[&str]) -> FileSelection {
+    FileSelection {
         files: Some(files.iter().map(|glob| (*glob).to_owned()).collect()),
-        ..Wanted::default()
+        ..FileSelection::default()
     }
 }
 
 #[test]
 fn content_lies_in_the_store_and_the_tree_beside_it() {
-    let mut place = Place::new(&[
+    let mut place = SourceFolder::new(&[
         ("train.py", "print(1)"),
         ("lib/a.py", "a"),
         (".hidden", "h"),
@@ -95,7 +95,7 @@ fn content_lies_in_the_store_and_the_tree_beside_it() {
         fs::Permissions::from_mode(0o755),
     )
     .unwrap();
-    let frozen = place.freeze(&Wanted::default());
+    let frozen = place.freeze(&FileSelection::default());
     assert_eq!(paths(&frozen), [".hidden", "lib/a.py", "train.py"]);
     assert_eq!((frozen.files, frozen.bytes), (3, 10));
     assert!(frozen.tree.entries[2].executable && !frozen.tree.entries[1].executable);
@@ -121,18 +121,18 @@ fn content_lies_in_the_store_and_the_tree_beside_it() {
 
 #[test]
 fn the_same_content_is_the_same_tree_and_a_change_another() {
-    let mut place = Place::new(&[("a", "1"), ("b", "1")]);
-    let first = place.freeze(&Wanted::default());
-    assert_eq!(place.freeze(&Wanted::default()), first);
+    let mut place = SourceFolder::new(&[("a", "1"), ("b", "1")]);
+    let first = place.freeze(&FileSelection::default());
+    assert_eq!(place.freeze(&FileSelection::default()), first);
     place.write("a", "2");
-    let second = place.freeze(&Wanted::default());
+    let second = place.freeze(&FileSelection::default());
     assert_ne!(second.tree_hash, first.tree_hash);
     assert_eq!(second.tree.entries[1], first.tree.entries[1]);
 }
 
 #[test]
 fn ignored_files_stay_behind() {
-    let mut place = Place::new(&[
+    let mut place = SourceFolder::new(&[
         (".gitignore", "*.log\n/build/\n"),
         (".neroignore", "big/\n"),
         ("a.py", ""),
@@ -147,9 +147,9 @@ fn ignored_files_stay_behind() {
         ("sub/.neronet/x", ""),
         ("deep/results/kept", ""),
     ]);
-    let wanted = Wanted {
+    let wanted = FileSelection {
         left_out: vec![PathBuf::from("elsewhere")],
-        ..Wanted::default()
+        ..FileSelection::default()
     };
     assert_eq!(
         place.paths(&wanted),
@@ -163,7 +163,7 @@ fn ignored_files_stay_behind() {
         ]
     );
     // Named files travel, ignored or not.
-    let wanted = Wanted {
+    let wanted = FileSelection {
         required: vec!["big".to_owned(), "./x.log".to_owned()],
         main: Some("build/out".to_owned()),
         ..globs(&["*.py"])
@@ -172,9 +172,9 @@ fn ignored_files_stay_behind() {
         place.paths(&wanted),
         ["a.py", "big/data", "build/out", "x.log"]
     );
-    let missing = Wanted {
+    let missing = FileSelection {
         required: vec!["nowhere".to_owned()],
-        ..Wanted::default()
+        ..FileSelection::default()
     };
     let error = place.try_freeze(&missing, false).unwrap_err();
     assert!(matches!(error, SnapshotError::Missing { .. }), "{error}");
@@ -182,14 +182,14 @@ fn ignored_files_stay_behind() {
 
 #[test]
 fn ignore_files_above_a_folder_without_git_say_nothing() {
-    let mut place = Place::new(&[("a.py", "")]);
+    let mut place = SourceFolder::new(&[("a.py", "")]);
     fs::write(place.folder.parent().unwrap().join(".gitignore"), "*\n").unwrap();
-    assert_eq!(place.paths(&Wanted::default()), ["a.py"]);
+    assert_eq!(place.paths(&FileSelection::default()), ["a.py"]);
 }
 
 #[test]
 fn globs_pick_what_is_not_ignored() {
-    let mut place = Place::new(&[
+    let mut place = SourceFolder::new(&[
         (".gitignore", "venv/\ndata/\n"),
         ("a.py", ""),
         ("lib/b.py", ""),
@@ -207,7 +207,7 @@ fn globs_pick_what_is_not_ignored() {
 
 #[test]
 fn links_stay_links_and_special_files_stay_behind() {
-    let mut place = Place::new(&[("lib/a.py", "")]);
+    let mut place = SourceFolder::new(&[("lib/a.py", "")]);
     let folder = place.folder.clone();
     symlink("/etc/passwd", folder.join("out")).unwrap();
     symlink("lib/a.py", folder.join("in")).unwrap();
@@ -222,7 +222,7 @@ fn links_stay_links_and_special_files_stay_behind() {
     )
     .unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(folder.join("sock")).unwrap();
-    let frozen = place.freeze(&Wanted::default());
+    let frozen = place.freeze(&FileSelection::default());
     let links: Vec<_> = frozen
         .tree
         .entries
@@ -244,24 +244,29 @@ fn links_stay_links_and_special_files_stay_behind() {
 
 #[test]
 fn too_much_is_refused_with_the_line_to_add() {
-    let mut place = Place::new(&[("train.py", "x"), ("data/small", "y")]);
+    let mut place = SourceFolder::new(&[("train.py", "x"), ("data/small", "y")]);
     let large = fs::File::create(place.folder.join("data/large.bin")).unwrap();
     large.set_len(BYTES_MAX + 1).unwrap();
-    let error = place.try_freeze(&Wanted::default(), false).unwrap_err();
+    let error = place
+        .try_freeze(&FileSelection::default(), false)
+        .unwrap_err();
     let text = error.to_string();
     assert!(text.contains("data/ (200 MB in 2 files)"), "{text}");
     assert!(error.hint().unwrap().contains("`/data/`"));
     place.write(".neroignore", "/data/\n");
-    assert_eq!(place.paths(&Wanted::default()), [".neroignore", "train.py"]);
+    assert_eq!(
+        place.paths(&FileSelection::default()),
+        [".neroignore", "train.py"]
+    );
     fs::remove_file(place.folder.join(".neroignore")).unwrap();
-    let big = place.try_freeze(&Wanted::default(), true).unwrap();
+    let big = place.try_freeze(&FileSelection::default(), true).unwrap();
     assert_eq!(big.bytes, BYTES_MAX + 3);
 }
 
 #[test]
 fn unchanged_files_are_not_read_again() {
-    let mut place = Place::new(&[("a", "1"), ("b", "2")]);
-    place.freeze(&Wanted::default());
+    let mut place = SourceFolder::new(&[("a", "1"), ("b", "2")]);
+    place.freeze(&FileSelection::default());
     // A file this new could change with the same stamp.
     let stamp = nero_blobs::Stamp::of(&place.folder.join("a").metadata().unwrap());
     assert_eq!(place.cache.hash(&place.folder.join("a"), &stamp), None);
@@ -272,50 +277,50 @@ fn unchanged_files_are_not_read_again() {
     let wrong = place.blob(&[5; 32]);
     fs::create_dir_all(wrong.parent().unwrap()).unwrap();
     fs::write(&wrong, "1").unwrap();
-    let frozen = place.freeze(&Wanted::default());
+    let frozen = place.freeze(&FileSelection::default());
     assert_eq!(frozen.tree.entries[0].hash, [5; 32], "it was read");
     // A file that is gone from the store is read again.
     fs::remove_file(&wrong).unwrap();
-    let frozen = place.freeze(&Wanted::default());
+    let frozen = place.freeze(&FileSelection::default());
     assert_eq!(frozen.tree.entries[0].hash, blake3::hash(b"1").as_bytes());
 }
 
 /// The time when the store's own folder last got or lost a name.
-fn store_changed(place: &Place) -> SystemTime {
+fn store_changed(place: &SourceFolder) -> SystemTime {
     place.store.metadata().unwrap().modified().unwrap()
 }
 
 #[test]
 fn a_long_file_that_is_only_newer_is_not_copied_again() {
-    let mut place = Place::new(&[]);
+    let mut place = SourceFolder::new(&[]);
     let path = place.folder.join("long");
     fs::write(&path, vec![7; 3 << 20]).unwrap();
-    let first = place.freeze(&Wanted::default());
+    let first = place.freeze(&FileSelection::default());
     let before = store_changed(&place);
     // Frozen when it was new, and touched since.
     fs::File::open(&path)
         .unwrap()
         .set_modified(SystemTime::now() - Duration::from_secs(60))
         .unwrap();
-    let again = place.freeze(&Wanted::default());
+    let again = place.freeze(&FileSelection::default());
     assert_eq!(again.tree_hash, first.tree_hash);
     assert_eq!(store_changed(&place), before, "it was copied");
     // A file with other content of the same size is copied.
     fs::write(&path, vec![8; 3 << 20]).unwrap();
-    let other = place.freeze(&Wanted::default());
+    let other = place.freeze(&FileSelection::default());
     let hash = blake3::hash(&vec![8; 3 << 20]);
     assert_eq!(other.tree.entries[0].hash, hash.as_bytes());
     assert!(place.blob(hash.as_bytes()).is_file());
 }
 
-fn many(place: &Place, count: usize, word: &str) {
+fn many(place: &SourceFolder, count: usize, word: &str) {
     for number in 0..count {
         place.write(&format!("d/f{number}"), &format!("{word} {number}"));
     }
 }
 
 /// Contents of packs, and files of their own.
-fn kept(place: &Place) -> (usize, usize) {
+fn kept(place: &SourceFolder) -> (usize, usize) {
     let packs = nero_blobs::Packs::open(&place.store).unwrap();
     let packed = packs.iter().flat_map(nero_blobs::Pack::hashes).count();
     let folders = fs::read_dir(&place.store).unwrap().flatten();
@@ -326,10 +331,10 @@ fn kept(place: &Place) -> (usize, usize) {
 
 #[test]
 fn many_small_files_are_kept_in_one() {
-    let mut place = Place::new(&[]);
+    let mut place = SourceFolder::new(&[]);
     many(&place, 200, "first");
     place.write("large", &"x".repeat(100_000));
-    let frozen = place.freeze(&Wanted::default());
+    let frozen = place.freeze(&FileSelection::default());
     // The large file and the tree lie beside it.
     assert_eq!(kept(&place), (200, 2));
     let packs = nero_blobs::Packs::open(&place.store).unwrap();
@@ -341,9 +346,9 @@ fn many_small_files_are_kept_in_one() {
         }
     }
     // Unchanged, it adds nothing; a few changes are files of their own.
-    assert_eq!(place.freeze(&Wanted::default()), frozen);
+    assert_eq!(place.freeze(&FileSelection::default()), frozen);
     place.write("d/f7", "changed");
-    place.freeze(&Wanted::default());
+    place.freeze(&FileSelection::default());
     assert_eq!(kept(&place), (200, 4));
     let left = fs::read_dir(&place.store).unwrap().flatten();
     let private = left.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"."));
@@ -352,9 +357,9 @@ fn many_small_files_are_kept_in_one() {
 
 #[test]
 fn a_pack_is_swept_when_nothing_of_it_has_been_named_for_long() {
-    let mut place = Place::new(&[]);
+    let mut place = SourceFolder::new(&[]);
     many(&place, 100, "first");
-    let frozen = place.freeze(&Wanted::default());
+    let frozen = place.freeze(&FileSelection::default());
     let packs = place.store.join(nero_blobs::FOLDER);
     let [pack] = fs::read_dir(&packs)
         .unwrap()
@@ -381,7 +386,7 @@ fn a_pack_is_swept_when_nothing_of_it_has_been_named_for_long() {
     // A pack of which any content is kept again is new.
     fs::remove_dir_all(&place.folder).unwrap();
     many(&place, 1, "first");
-    place.freeze(&Wanted::default());
+    place.freeze(&FileSelection::default());
     sweep(&place.store, &nothing, false);
     assert!(pack.exists(), "it was taken again");
     age(&pack);
@@ -391,14 +396,14 @@ fn a_pack_is_swept_when_nothing_of_it_has_been_named_for_long() {
     assert!(!pack.exists());
     // Contents that are gone are kept anew.
     many(&place, 100, "first");
-    assert_eq!(place.freeze(&Wanted::default()).tree, frozen.tree);
+    assert_eq!(place.freeze(&FileSelection::default()).tree, frozen.tree);
     assert_eq!(kept(&place).0, 100);
 }
 
 #[test]
 fn a_list_of_files_that_cannot_be_read_is_not_taken_for_an_empty_one() {
-    let mut place = Place::new(&[("a", "first")]);
-    let frozen = place.freeze(&Wanted::default());
+    let mut place = SourceFolder::new(&[("a", "first")]);
+    let frozen = place.freeze(&FileSelection::default());
     let tree = nero_model::ids::hex(&frozen.tree_hash);
     let names = || super::named(&place.store, [tree.clone()].into_iter());
     assert_eq!(names().unwrap().len(), 2, "the tree and its file");
@@ -418,9 +423,9 @@ fn a_list_of_files_that_cannot_be_read_is_not_taken_for_an_empty_one() {
 
 #[test]
 fn of_an_old_pack_goes_what_no_run_names() {
-    let mut place = Place::new(&[]);
+    let mut place = SourceFolder::new(&[]);
     many(&place, 100, "first");
-    let frozen = place.freeze(&Wanted::default());
+    let frozen = place.freeze(&FileSelection::default());
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(30 * 24 * 3600);
     let packs = nero_blobs::Packs::open(&place.store).unwrap();
     let path = packs.iter().next().unwrap().path();
@@ -448,7 +453,7 @@ fn of_an_old_pack_goes_what_no_run_names() {
 
 #[test]
 fn freezes_of_many_changes_do_not_leave_ever_more_packs() {
-    let mut place = Place::new(&[]);
+    let mut place = SourceFolder::new(&[]);
     for turn in 0..40 {
         many(&place, nero_blobs::CONTENTS_MIN, &format!("turn {turn}"));
         place.freeze(&globs(&["d/*"]));
@@ -461,7 +466,7 @@ fn freezes_of_many_changes_do_not_leave_ever_more_packs() {
 
 #[test]
 fn a_file_that_changes_while_it_is_read_is_read_again() {
-    let mut place = Place::new(&[]);
+    let mut place = SourceFolder::new(&[]);
     let path = place.folder.join("growing");
     fs::write(&path, vec![b'a'; 4 << 20]).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
@@ -491,31 +496,34 @@ fn a_file_that_changes_while_it_is_read_is_read_again() {
 
 #[test]
 fn git_tells_the_commit_and_what_differs() {
-    let mut place = Place::new(&[("a.py", "one\n")]);
+    let mut place = SourceFolder::new(&[("a.py", "one\n")]);
     place.git(&["init", "-q"]);
-    assert_eq!(place.freeze(&Wanted::default()).git, None);
+    assert_eq!(place.freeze(&FileSelection::default()).git, None);
     place.git(&["add", "a.py"]);
     place.git(&["commit", "-qm", "first"]);
     let commit = place.git(&["rev-parse", "HEAD"]);
-    assert_eq!(place.freeze(&Wanted::default()).git, Some(commit.clone()));
+    assert_eq!(
+        place.freeze(&FileSelection::default()).git,
+        Some(commit.clone())
+    );
     place.write("a.py", "two\n");
-    let git = place.freeze(&Wanted::default()).git.unwrap();
+    let git = place.freeze(&FileSelection::default()).git.unwrap();
     let (found, diff) = git.split_once('+').unwrap();
     assert_eq!(found, commit);
     let diff = fs::read_to_string(place.store.join(&diff[..2]).join(diff)).unwrap();
     assert!(diff.contains("-one\n+two\n"), "{diff}");
     place.git(&["commit", "-qam", "second"]);
     let second = place.git(&["rev-parse", "HEAD"]);
-    assert_eq!(place.freeze(&Wanted::default()).git, Some(second));
+    assert_eq!(place.freeze(&FileSelection::default()).git, Some(second));
 }
 
 #[test]
 fn only_files_with_mode_link_are_shared_among_runs() {
-    let mut place = Place::new(&[("train.py", "print(1)"), ("data/big.bin", "b")]);
-    let wanted = Wanted {
+    let mut place = SourceFolder::new(&[("train.py", "print(1)"), ("data/big.bin", "b")]);
+    let wanted = FileSelection {
         files: Some(vec!["*.py".to_owned(), "data/".to_owned()]),
         linked: vec!["data/".to_owned()],
-        ..Wanted::default()
+        ..FileSelection::default()
     };
     let frozen = place.freeze(&wanted);
     let shared = frozen

@@ -14,7 +14,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::{DirEntry, WalkBuilder};
 
 use super::error::{SnapshotError, size};
-use super::{BYTES_MAX, FILES_MAX, Wanted};
+use super::{BYTES_MAX, FILES_MAX, FileSelection};
 
 /// Names that never travel, at any depth.
 pub(super) const NEVER: [&str; 2] = [".git", ".neronet"];
@@ -25,7 +25,7 @@ const BIGGEST: usize = 5;
 
 /// A file or link that travels.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum TravellingFile {
     File {
         size: u64,
     },
@@ -36,14 +36,14 @@ pub(super) enum Found {
 /// Everything that travels, by path relative to the folder.
 #[derive(Debug, Default)]
 pub(super) struct Everything {
-    pub(super) files: BTreeMap<String, Found>,
+    pub(super) files: BTreeMap<String, TravellingFile>,
     pub(super) notes: Vec<String>,
     special: Vec<String>,
     outward: Vec<String>,
 }
 
 /// Finds the files that travel; looks at names and sizes only.
-pub(super) fn walk(folder: &Path, wanted: &Wanted) -> Result<Everything, SnapshotError> {
+pub(super) fn walk(folder: &Path, wanted: &FileSelection) -> Result<Everything, SnapshotError> {
     let walk = Walk {
         folder,
         left_out: left_out(folder, wanted),
@@ -76,7 +76,9 @@ pub(super) fn check_size(folder: &Path, found: &Everything) -> Result<(), Snapsh
     let (mut bytes, mut files) = (0, 0);
     let mut parts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for (path, file) in &found.files {
-        let Found::File { size } = file else { continue };
+        let TravellingFile::File { size } = file else {
+            continue;
+        };
         bytes += size;
         files += 1;
         let name = match path.split_once('/') {
@@ -115,7 +117,7 @@ pub(super) fn check_size(folder: &Path, found: &Everything) -> Result<(), Snapsh
 }
 
 /// Absolute paths that are never entered.
-pub(super) fn left_out(folder: &Path, wanted: &Wanted) -> Vec<PathBuf> {
+pub(super) fn left_out(folder: &Path, wanted: &FileSelection) -> Vec<PathBuf> {
     let named = wanted.left_out.iter().map(|path| folder.join(path));
     // A results folder that is the folder itself, or around it, would leave out everything.
     named
@@ -268,11 +270,11 @@ impl Walk<'_> {
             if leads_out {
                 everything.outward.push(format!("{path} → {target}"));
             }
-            everything.files.insert(path, Found::Link(target));
+            everything.files.insert(path, TravellingFile::Link(target));
         } else if found.is_file() {
             everything
                 .files
-                .insert(path, Found::File { size: found.size() });
+                .insert(path, TravellingFile::File { size: found.size() });
         } else {
             everything.special.push(path);
         }

@@ -20,7 +20,7 @@ use tonic::Status;
 use tonic::transport::Server;
 
 use super::files::Files;
-use crate::connect::{Connect, Heard, Link, Unconnected};
+use crate::connect::{Connect, Link, OnProgress, Unconnected};
 use crate::failure::Failure;
 
 /// What is known of a run, and everything said of it so far.
@@ -119,7 +119,7 @@ struct Service {
 }
 
 impl Connect for FakeMum {
-    fn connect<'a>(&'a self, _: Heard<'a>) -> BoxFuture<'a, Result<Link, Unconnected>> {
+    fn connect<'a>(&'a self, _: OnProgress<'a>) -> BoxFuture<'a, Result<Link, Unconnected>> {
         async move {
             self.until("stopped stalling", |inner| !inner.stalls).await;
             {

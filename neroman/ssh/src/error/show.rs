@@ -51,9 +51,9 @@ impl fmt::Display for Key<'_> {
 }
 
 /// `; the known one is in FILE:LINE`.
-pub(super) struct Place<'a>(pub(super) &'a Option<String>);
+pub(super) struct KnownAt<'a>(pub(super) &'a Option<String>);
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for KnownAt<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(place) => write!(f, "; the known one is in {}", Safe::line(place)),

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use nero_ssh::Fault;
 
-use crate::rig::{Node, exec};
+use crate::rig::{SshNode, exec};
 
 /// Shells that read our line in different ways; the last one refuses `/` in
 /// names of commands, `exec` and redirections.
@@ -22,7 +22,7 @@ const NASTY: &str = "a'b\"c!d\\e$HOME`id`%s%d;#&|<>(){}[]*?~^ ü\t\\n !!";
 
 #[tokio::test]
 async fn a_script_arrives_whole_under_every_login_shell() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     for shell in SHELLS {
         assert!(
@@ -47,7 +47,7 @@ async fn a_script_arrives_whole_under_every_login_shell() {
 
 #[tokio::test]
 async fn a_command_is_fed_under_every_login_shell() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     for shell in SHELLS {
         node.login_shell(shell);
@@ -70,7 +70,7 @@ async fn a_command_is_fed_under_every_login_shell() {
 
 #[tokio::test]
 async fn a_command_that_wants_no_more_ends_the_feeding() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     let endless = tokio::io::repeat(b'x');
     let said = host
@@ -86,7 +86,7 @@ async fn a_command_that_wants_no_more_ends_the_feeding() {
 
 #[tokio::test]
 async fn the_output_of_login_files_is_cut_away() {
-    let node = Node::new();
+    let node = SshNode::new();
     let noise =
         "echo Welcome; echo; echo 'mail: 3 new' >&2; printf 'no end'; printf 'no end' >&2\n";
     fs::write(node.home().join(".bashrc"), noise).expect("a file");
@@ -105,7 +105,7 @@ async fn the_output_of_login_files_is_cut_away() {
 
 #[tokio::test]
 async fn a_login_file_that_ends_or_floods_is_told_with_its_words() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     let file = node.home().join(".bashrc");
     let ends = "echo 'project \u{1b}]0;x\u{7} expired'; exit 1\n";
@@ -154,7 +154,7 @@ async fn a_login_file_that_ends_or_floods_is_told_with_its_words() {
 
 #[tokio::test]
 async fn a_script_that_prints_for_ever_is_ended() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     let error = host.script("yes").await.expect_err("too much");
     assert_eq!(error.fault(), Fault::Other);
@@ -163,7 +163,7 @@ async fn a_script_that_prints_for_ever_is_ended() {
 
 #[tokio::test]
 async fn a_script_may_leave_something_running() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     let said = host
         .script("sleep 100 & echo $!")
@@ -176,7 +176,7 @@ async fn a_script_may_leave_something_running() {
 
 #[tokio::test]
 async fn statuses_come_as_sh_tells_them() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     for (script, status) in [
         ("true", 0),
@@ -200,7 +200,7 @@ async fn statuses_come_as_sh_tells_them() {
 
 #[tokio::test]
 async fn settings_for_other_uses_are_not_in_the_way() {
-    let node = Node::new();
+    let node = SshNode::new();
     let spoiled = node.path("spoiled");
     let lines = format!(
         "RemoteCommand echo wrong\nRequestTTY force\nStdinNull yes\n\

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nero_ssh::{Asks, Fault, Ssh, SshError};
 
-use crate::rig::{Node, closed_port, fingerprint, make_key, write_program};
+use crate::rig::{SshNode, closed_port, fingerprint, make_key, write_program};
 
 /// The text that the user reads: the sentences and the hint.
 fn shown(error: &SshError) -> String {
@@ -37,7 +37,7 @@ fn holds(error: &SshError, parts: &[&str]) {
 
 #[tokio::test]
 async fn an_unknown_host_key_is_shown() {
-    let node = Node::new();
+    let node = SshNode::new();
     fs::write(node.path("known_hosts"), "").expect("a file");
     let error = node.try_connect().await.expect_err("unknown");
     assert_eq!(error.fault(), Fault::HostKeyUnknown);
@@ -62,7 +62,7 @@ async fn an_unknown_host_key_is_shown() {
 
 #[tokio::test]
 async fn a_changed_host_key_stops_everything() {
-    let node = Node::new();
+    let node = SshNode::new();
     node.new_host_key();
     let error = node.try_connect().await.expect_err("changed");
     assert_eq!(error.fault(), Fault::HostKeyChanged);
@@ -78,7 +78,7 @@ async fn a_changed_host_key_stops_everything() {
 
 #[tokio::test]
 async fn a_refused_key_names_what_was_tried_and_what_is_offered() {
-    let node = Node::new();
+    let node = SshNode::new();
     fs::write(node.path("authorized"), "").expect("a file");
     let error = node.try_connect().await.expect_err("refused");
     assert_eq!(error.fault(), Fault::Refused);
@@ -97,7 +97,7 @@ async fn a_refused_key_names_what_was_tried_and_what_is_offered() {
 
 #[tokio::test]
 async fn no_key_at_all_is_told() {
-    let node = Node::new();
+    let node = SshNode::new();
     fs::remove_file(node.path("id")).expect("a file");
     fs::remove_file(node.path("id.pub")).expect("a file");
     let error = node.try_connect().await.expect_err("refused");
@@ -107,7 +107,7 @@ async fn no_key_at_all_is_told() {
 
 #[tokio::test]
 async fn too_many_keys_are_told() {
-    let node = Node::with("MaxAuthTries 1");
+    let node = SshNode::with("MaxAuthTries 1");
     make_key(&node.path("wrong"), "");
     let wrong = node.path("wrong");
     node.configure("node", &format!("IdentityFile {}", wrong.display()));
@@ -126,7 +126,7 @@ async fn too_many_keys_are_told() {
 #[tokio::test]
 async fn a_second_factor_needs_a_person() {
     // Our options come first in the file, and the first one counts.
-    let node = Node::with(
+    let node = SshNode::with(
         "AuthenticationMethods publickey,keyboard-interactive\nKbdInteractiveAuthentication yes",
     );
     let error = node.try_connect().await.expect_err("nobody types");
@@ -144,7 +144,7 @@ async fn a_second_factor_needs_a_person() {
 
 #[tokio::test]
 async fn a_password_needs_a_person() {
-    let node = Node::with("PasswordAuthentication yes");
+    let node = SshNode::with("PasswordAuthentication yes");
     fs::write(node.path("authorized"), "").expect("a file");
     let error = node.try_connect().await.expect_err("nobody types");
     assert_eq!(error.fault(), Fault::NeedsPerson);
@@ -153,7 +153,7 @@ async fn a_password_needs_a_person() {
 
 #[tokio::test]
 async fn hosts_that_are_not_there_are_told_apart() {
-    let node = Node::new();
+    let node = SshNode::new();
     let ssh = node.ssh();
     // Too long for any name service to be asked.
     let name = "x".repeat(70);
@@ -175,7 +175,7 @@ async fn hosts_that_are_not_there_are_told_apart() {
 
 #[tokio::test]
 async fn a_host_that_says_nothing_is_not_waited_for() {
-    let node = Node::new();
+    let node = SshNode::new();
     node.configure("node", "ConnectTimeout 2");
     node.freeze();
     let error = node.try_connect().await.expect_err("silent");
@@ -186,8 +186,8 @@ async fn a_host_that_says_nothing_is_not_waited_for() {
 
 #[tokio::test]
 async fn jump_hosts_are_named() {
-    let (node, gate) = (Node::new(), Node::new());
-    let through = |node: &Node, gate: &Node| {
+    let (node, gate) = (SshNode::new(), SshNode::new());
+    let through = |node: &SshNode, gate: &SshNode| {
         let text = format!(
             "Host gate\nHostName 127.0.0.1\nPort {}\nUserKnownHostsFile {}\nIdentityFile {}\nHostKeyAlias node\nIdentitiesOnly yes\nHost node\nProxyJump gate\n{}",
             gate.port(),
@@ -233,8 +233,8 @@ async fn jump_hosts_are_named() {
 
 #[tokio::test]
 async fn a_jump_host_asks_nothing_in_a_terminal() {
-    let node = Node::new();
-    let gate = Node::with("PasswordAuthentication yes");
+    let node = SshNode::new();
+    let gate = SshNode::with("PasswordAuthentication yes");
     fs::write(gate.path("authorized"), "").expect("a file");
     let text = format!(
         "Host gate\nHostName 127.0.0.1\nPort {}\nUserKnownHostsFile {}\nHostKeyAlias node\n\
@@ -270,7 +270,7 @@ async fn a_jump_host_asks_nothing_in_a_terminal() {
 
 #[tokio::test]
 async fn a_failure_behind_a_jump_host_is_not_its_fault() {
-    let gate = Node::new();
+    let gate = SshNode::new();
     let (_held, port) = closed_port();
     let text = fs::read_to_string(gate.config()).expect("text");
     let text = format!("Host behind\nProxyJump node\nHostName 127.0.0.1\nPort {port}\n{text}");
@@ -286,7 +286,7 @@ async fn a_failure_behind_a_jump_host_is_not_its_fault() {
 
 #[tokio::test]
 async fn the_program_and_its_configuration_can_be_at_fault() {
-    let node = Node::new();
+    let node = SshNode::new();
     let ssh = Ssh::new(vec!["/nowhere/ssh".to_owned()], &node.sockets());
     let error = ssh
         .connect("n", "node", None)

@@ -4,11 +4,11 @@ use nero_ssh::Fault;
 use rustix::process::{Signal, kill_process};
 use tokio::time::timeout;
 
-use crate::rig::{DEADLINE, Node, open, says, users_master};
+use crate::rig::{DEADLINE, SshNode, open, says, users_master};
 
 #[tokio::test]
 async fn a_frozen_node_ends_every_call() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     let mut pipe = open(&host, "printf '\\nM4RK\\n'; cat")
         .await
@@ -39,7 +39,7 @@ async fn a_frozen_node_ends_every_call() {
 
 #[tokio::test]
 async fn a_frozen_connection_of_the_users_is_passed_by() {
-    let node = Node::new();
+    let node = SshNode::new();
     // This master would not notice for a quarter of an hour.
     users_master(&node, "ServerAliveInterval 0");
     let host = node.connect().await;
@@ -56,7 +56,7 @@ async fn a_frozen_connection_of_the_users_is_passed_by() {
 
 #[tokio::test]
 async fn a_stopped_connection_of_ours_is_passed_by() {
-    let node = Node::new();
+    let node = SshNode::new();
     node.connect().await;
     let socket = node.control_sockets().remove(0);
     let process = node.process(&socket);

@@ -10,12 +10,12 @@ use nero_ssh::{Fault, Host, Pipe, Ssh, SshError};
 use tokio::time::timeout;
 
 use crate::rig::{
-    Agent, DEADLINE, Node, exec, make_key, open, says, until, users_master, write_program,
+    Agent, DEADLINE, SshNode, exec, make_key, open, says, until, users_master, write_program,
 };
 
 #[tokio::test]
 async fn the_users_own_master_is_used_and_never_ended() {
-    let node = Node::new();
+    let node = SshNode::new();
     let path = users_master(&node, "");
     let host = node.connect().await;
     assert_eq!(says(&host, "echo hi").await, "hi");
@@ -41,7 +41,7 @@ async fn the_users_own_master_is_used_and_never_ended() {
 
 #[tokio::test]
 async fn a_users_master_that_takes_no_session_is_left_alone() {
-    let node = Node::with("MaxSessions 0");
+    let node = SshNode::with("MaxSessions 0");
     users_master(&node, "");
     let error = node
         .connect()
@@ -69,7 +69,7 @@ async fn ciphers_are_the_quickest_unless_the_user_orders_them() {
     let quick = if has_aes { "aes128-gcm@" } else { "chacha20-" };
     let chosen = "aes256-ctr,aes128-gcm@openssh.com";
     for (line, expected) in [("", quick), (&*format!("Ciphers {chosen}"), "aes256-ctr")] {
-        let node = Node::with("LogLevel DEBUG1");
+        let node = SshNode::with("LogLevel DEBUG1");
         node.configure("node", line);
         assert_eq!(says(&node.connect().await, "echo hi").await, "hi");
         let log = node.log();
@@ -88,7 +88,7 @@ async fn ciphers_are_the_quickest_unless_the_user_orders_them() {
 
 #[tokio::test]
 async fn a_command_that_ends_in_ssh_gets_nothing_but_its_own_words() {
-    let node = Node::new();
+    let node = SshNode::new();
     let (ran, wrapper) = (node.path("ran"), node.path("with"));
     let lines = format!(
         "#!/bin/bash\necho \"$*\" >> {}\nexec \"$@\"\n",
@@ -108,7 +108,7 @@ async fn a_command_that_ends_in_ssh_gets_nothing_but_its_own_words() {
 
 #[tokio::test]
 async fn connections_to_removed_nodes_are_ended() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     assert_eq!(says(&host, "echo hi").await, "hi");
     // The `Ssh` that made it is gone, and another configuration is read.
@@ -127,7 +127,7 @@ async fn connections_to_removed_nodes_are_ended() {
 
 #[tokio::test]
 async fn ours_outlives_its_maker_and_is_found_by_the_next() {
-    let node = Node::new();
+    let node = SshNode::new();
     assert_eq!(says(&node.connect().await, "echo hi").await, "hi");
     let sockets = node.control_sockets();
     assert_eq!(sockets.len(), 1);
@@ -180,7 +180,7 @@ fn stat_of(process: &str) -> Option<Stat> {
 
 #[tokio::test]
 async fn a_single_connection_is_made_however_many_ask_at_once() {
-    let node = Node::new();
+    let node = SshNode::new();
     let ssh = node.ssh();
     let connect = || ssh.connect("node", "node", None);
     let (a, b, c) = tokio::join!(connect(), connect(), connect());
@@ -192,7 +192,7 @@ async fn a_single_connection_is_made_however_many_ask_at_once() {
 
 #[tokio::test]
 async fn a_killed_connection_is_told_and_its_socket_cleared() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     let gone = tokio::spawn({
         let host = host.clone();
@@ -220,9 +220,9 @@ async fn a_killed_connection_is_told_and_its_socket_cleared() {
 
 #[tokio::test]
 async fn an_address_that_leads_elsewhere_gets_a_new_connection() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
-    let (port, other) = (node.port(), Node::new());
+    let (port, other) = (node.port(), SshNode::new());
     fs::copy(other.config(), node.config()).expect("the user changes it");
     let there = node.connect().await;
     assert_eq!(
@@ -238,7 +238,7 @@ async fn an_address_that_leads_elsewhere_gets_a_new_connection() {
 
 #[tokio::test]
 async fn no_agent_reaches_the_node() {
-    let node = Node::with("AllowAgentForwarding yes");
+    let node = SshNode::with("AllowAgentForwarding yes");
     node.configure("node", "ForwardAgent yes\nForwardX11 yes");
     let agent = Agent::new(&node).await;
     let socket = agent.socket.clone();
@@ -305,7 +305,7 @@ async fn no_agent(host: &Host, ask: &str) {
 
 #[tokio::test]
 async fn a_key_of_the_callers_agent_opens_a_connection() {
-    let node = Node::new();
+    let node = SshNode::new();
     let agent = Agent::new(&node).await;
     agent.add(&node.path("id"));
     fs::remove_file(node.path("id")).expect("its own");
@@ -349,7 +349,7 @@ async fn fill(host: &Host, held: &mut Vec<Pipe>, places: usize) -> SshError {
 
 #[tokio::test]
 async fn with_few_sessions_a_connection_more_is_made() {
-    let node = Node::with(&format!("MaxSessions {PLACES}"));
+    let node = SshNode::with(&format!("MaxSessions {PLACES}"));
     let host = node.connect().await;
     let mut held = hold(&host, PLACES).await;
     assert_eq!(node.connections(), 1);
@@ -370,7 +370,7 @@ async fn with_few_sessions_a_connection_more_is_made() {
 
 #[tokio::test]
 async fn a_connection_more_is_found_by_the_next() {
-    let node = Node::with(&format!("MaxSessions {PLACES}"));
+    let node = SshNode::with(&format!("MaxSessions {PLACES}"));
     let host = node.connect().await;
     let full = node.control_sockets().remove(0);
     let mut held = hold(&host, PLACES).await;
@@ -400,7 +400,7 @@ async fn a_connection_more_is_found_by_the_next() {
 
 #[tokio::test]
 async fn our_folder_is_private_or_refused() {
-    let node = Node::new();
+    let node = SshNode::new();
     fs::remove_dir(node.sockets()).expect("it is empty");
     let host = node.connect().await;
     let mode = fs::metadata(node.sockets())
@@ -423,7 +423,7 @@ async fn our_folder_is_private_or_refused() {
 
 #[tokio::test]
 async fn a_long_folder_and_a_percent_sign_are_no_hindrance() {
-    let node = Node::new();
+    let node = SshNode::new();
     let config = node.config().display().to_string();
     for name in ["x".repeat(120), "50%h".to_owned()] {
         let folder = node.path(&name);

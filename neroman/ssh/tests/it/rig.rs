@@ -24,7 +24,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A node with an ssh server, and how its user gets there: as `node`.
-pub struct Node {
+pub struct SshNode {
     folder: tempfile::TempDir,
     port: u16,
     shared: Arc<Shared>,
@@ -41,7 +41,7 @@ struct Shared {
     silent: Mutex<Vec<TcpStream>>,
 }
 
-impl Node {
+impl SshNode {
     /// A node with default options.
     pub fn new() -> Self {
         Self::with("")
@@ -274,7 +274,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for SshNode {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::SeqCst);
         // Wakes the thread that accepts.
@@ -296,7 +296,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    pub async fn new(node: &Node) -> Self {
+    pub async fn new(node: &SshNode) -> Self {
         let socket = node.path("agent");
         let process = Command::new("ssh-agent")
             .arg("-D")
@@ -401,7 +401,7 @@ pub fn run(words: &[OsString]) -> Output {
 }
 
 /// Opens the user's own master and returns its control path.
-pub fn users_master(node: &Node, more: &str) -> PathBuf {
+pub fn users_master(node: &SshNode, more: &str) -> PathBuf {
     let path = node.path("own master");
     let lines = format!("ControlPath \"{}\"\n{more}", path.display());
     node.configure("node", &lines);

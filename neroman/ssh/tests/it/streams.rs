@@ -7,13 +7,13 @@ use nero_ssh::{Fault, Pipe, Trouble};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::rig::{DEADLINE, Node, open, until};
+use crate::rig::{DEADLINE, SshNode, open, until};
 
 const SAY_MARK: &str = "printf '\\nM4RK\\n'; ";
 
 #[tokio::test]
 async fn bytes_go_both_ways_under_every_login_shell() {
-    let node = Node::new();
+    let node = SshNode::new();
     fs::write(node.home().join(".bashrc"), "echo M4RK?; echo Welcome\n").expect("a file");
     let host = node.connect().await;
     for shell in ["/bin/bash", "/usr/bin/tcsh", "/usr/bin/fish", "/bin/rbash"] {
@@ -36,7 +36,7 @@ async fn bytes_go_both_ways_under_every_login_shell() {
 
 #[tokio::test]
 async fn bytes_that_come_with_the_mark_are_not_lost() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     let command = "printf '\\nM4RK\\n\\nM4RK\\nfirst'; cat";
     let mut pipe = open(&host, command).await.expect("a stream");
@@ -48,7 +48,7 @@ async fn bytes_that_come_with_the_mark_are_not_lost() {
 
 #[tokio::test]
 async fn dropping_it_ends_the_command() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     let command = format!("{SAY_MARK}cat >/dev/null; echo done >\"$HOME/ended\"");
     let pipe = open(&host, &command).await.expect("a stream");
@@ -59,7 +59,7 @@ async fn dropping_it_ends_the_command() {
 
 #[tokio::test]
 async fn an_early_end_says_what_the_command_said_last() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     let command = format!("{SAY_MARK}echo 'no room \u{1b}[31m left' >&2; exit 9");
     let mut pipe = open(&host, &command).await.expect("a stream");
@@ -90,7 +90,7 @@ async fn read_fault(pipe: &mut Pipe) -> String {
 
 #[tokio::test]
 async fn the_end_of_the_connection_is_told_apart_from_the_end_of_the_command() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     let command = format!("{SAY_MARK}cat");
     let mut pipe = open(&host, &command).await.expect("a stream");
@@ -106,7 +106,7 @@ async fn the_end_of_the_connection_is_told_apart_from_the_end_of_the_command() {
 
 #[tokio::test]
 async fn a_login_shell_that_comes_to_no_command_is_told() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     let file = node.home().join(".bashrc");
     fs::write(&file, "head -c 100000 /dev/zero | tr '\\0' y\n").expect("a file");
@@ -122,7 +122,7 @@ async fn a_login_shell_that_comes_to_no_command_is_told() {
 
 #[tokio::test]
 async fn a_command_that_does_not_answer_is_told_with_its_words() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     let patience = Duration::from_secs(1);
     let error = host

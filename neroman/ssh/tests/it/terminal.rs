@@ -5,11 +5,11 @@ use std::process::{Command, Stdio};
 
 use nero_ssh::Fault;
 
-use crate::rig::{Node, exec, make_key, run, says, write_program};
+use crate::rig::{SshNode, exec, make_key, run, says, write_program};
 
 #[tokio::test]
 async fn words_of_the_terminal_use_this_very_connection_or_fail() {
-    let node = Node::new();
+    let node = SshNode::new();
     let host = node.connect().await;
     let nasty = "a'b\"c!d\\e$HOME`id`%s #;&|<>(){}[]*?~^ ü\t!!\nx".to_owned();
     for shell in ["/bin/bash", "/usr/bin/tcsh", "/usr/bin/fish"] {
@@ -47,7 +47,7 @@ async fn words_of_the_terminal_use_this_very_connection_or_fail() {
 
 #[tokio::test]
 async fn a_person_opens_the_connection_in_the_terminal() {
-    let node = Node::new();
+    let node = SshNode::new();
     make_key(&node.path("locked"), "open sesame");
     fs::copy(node.path("locked.pub"), node.path("authorized")).expect("a file");
     fs::rename(node.path("locked"), node.path("id")).expect("a file");

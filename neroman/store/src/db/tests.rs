@@ -1,19 +1,20 @@
 use super::*;
-use crate::migrate::{STATE, Step};
+use crate::migrate::{Migration, STATE};
 use crate::state;
 
-const FIRST: Kind = Kind {
+const FIRST: Schema = Schema {
     steps: STATE.steps.split_at(1).0,
     ..STATE
 };
-const NEXT: Kind = Kind {
+const NEXT: Schema = Schema {
     application: STATE.application,
     steps: &[STATE.steps[0], |conn| {
         conn.execute_batch("CREATE TABLE more (id INTEGER PRIMARY KEY)")
     }],
 };
-const FAILS: Step = |conn| conn.execute_batch("CREATE TABLE more (id INTEGER); SELECT nothing");
-const BAD: Kind = Kind {
+const FAILS: Migration =
+    |conn| conn.execute_batch("CREATE TABLE more (id INTEGER); SELECT nothing");
+const BAD: Schema = Schema {
     application: STATE.application,
     steps: &[STATE.steps[0], FAILS],
 };

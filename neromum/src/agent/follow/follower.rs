@@ -43,14 +43,14 @@ pub(super) struct Follower {
 /// A follower's position in one run.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    pub(super) segments: Vec<Position>,
+    pub(super) segments: Vec<SegmentOffset>,
     /// The entry's version whose state was sent; `None` before the first.
     pub(super) version: Option<u32>,
     pub(super) ended: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Position {
+pub(super) struct SegmentOffset {
     pub(super) incarnation: u32,
     pub(super) id: [u8; 8],
     pub(super) offset: u64,
@@ -78,7 +78,7 @@ impl Follower {
     /// Notes the follower's position in a known run.
     pub(super) fn stands(&mut self, token: RunToken, position: RunPosition) {
         let segments = position.segments.into_iter().filter_map(|segment| {
-            Some(Position {
+            Some(SegmentOffset {
                 incarnation: segment.incarnation,
                 id: segment.segment.try_into().ok()?,
                 offset: segment.offset,
@@ -199,7 +199,7 @@ impl Follower {
             .iter()
             .position(|position| position.id == seg.id && position.incarnation == seg.incarnation);
         let place = place.unwrap_or_else(|| {
-            told.segments.push(Position {
+            told.segments.push(SegmentOffset {
                 incarnation: seg.incarnation,
                 id: seg.id,
                 offset: 0,
@@ -258,7 +258,7 @@ impl Follower {
 }
 
 /// Decides what follows from a segment that cannot be read.
-fn unread(position: &mut Position, path: &std::path::Path, error: &std::io::Error) -> Sent {
+fn unread(position: &mut SegmentOffset, path: &std::path::Path, error: &std::io::Error) -> Sent {
     if error.kind() == std::io::ErrorKind::NotFound || is_shut(path, error) {
         // The file was removed, or its mode keeps everybody from reading it: the
         // rest of the run does not wait for it.
@@ -359,7 +359,7 @@ mod tests {
         };
         let mut entry = Entry::new(id);
         let mut facts = Facts::default();
-        let place = segments::Place {
+        let place = segments::StartFolder {
             run_dir,
             token,
             incarnation: 1,
@@ -407,7 +407,7 @@ mod tests {
             .append(RecordKind::TreeGone, Clocks::now(), &gone)
             .unwrap();
         let (mut segs, mut facts) = (Vec::new(), Facts::default());
-        let place = segments::Place {
+        let place = segments::StartFolder {
             run_dir: folder.path(),
             token: RunToken::from_bytes(token),
             incarnation: 1,

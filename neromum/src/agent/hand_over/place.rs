@@ -62,7 +62,7 @@ impl Placed {
 
 /// Facts that are found once for all runs of a request.
 #[derive(Default)]
-struct Found {
+struct RequestFacts {
     trees: HashMap<Vec<u8>, Result<(), Flaw>>,
     programs: Programs,
     experiment_made: Option<u64>,
@@ -103,7 +103,7 @@ impl Placer {
     pub fn place(&self, store: &Store, runs: Vec<RunSpec>, sent_again: &[Vec<u8>]) -> Placing {
         let mut placing = Placing::default();
         let sent_again: HashSet<&[u8]> = sent_again.iter().map(Vec::as_slice).collect();
-        let mut found = Found::default();
+        let mut found = RequestFacts::default();
         for spec in runs {
             let token = spec.token.clone();
             let sent_again = sent_again.contains(&*token);
@@ -120,7 +120,7 @@ impl Placer {
         spec: RunSpec,
         sent_again: bool,
         store: &Store,
-        found: &mut Found,
+        found: &mut RequestFacts,
     ) -> Result<Placed, No> {
         let (token, id) = check(&spec, self.deployment)?;
         if self.was_cleaned(token, id)? {
@@ -152,7 +152,7 @@ impl Placer {
         (token, id): (RunToken, RunId),
         sent_again: bool,
         store: &Store,
-        found: &mut Found,
+        found: &mut RequestFacts,
     ) -> Result<Placed, No> {
         let resources = spec.resources.unwrap_or_default();
         let needs = Needs::of(resources.cpus, resources.memory_bytes);

@@ -8,7 +8,7 @@ use nero_model::RunId;
 use nero_wire::v1::RunSpec;
 
 use super::No;
-use crate::staging::environment::{self, Base, Place};
+use crate::staging::environment::{self, Base, JobContext};
 use crate::staging::program::{self, HEAD_BYTES};
 use crate::staging::store::Store;
 use crate::staging::{self, data::Lying, tree, work_folder};
@@ -32,7 +32,7 @@ impl Programs {
         store: &Store,
     ) -> Result<(), No> {
         let work = work_folder(run_dir, 1);
-        let place = Place {
+        let place = JobContext {
             id,
             node: &spec.node,
             work: &work,

@@ -7,17 +7,17 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 const NODE: &str = "login";
 
-struct Place {
+struct TempAuthority {
     _folder: tempfile::TempDir,
     authority: Authority,
     deployment: DeploymentId,
 }
 
-fn place() -> Place {
+fn place() -> TempAuthority {
     let folder = tempfile::tempdir().unwrap();
     let deployment = DeploymentId::random();
     let authority = Authority::open(&folder.path().join("ca"), deployment).unwrap();
-    Place {
+    TempAuthority {
         _folder: folder,
         authority,
         deployment,
@@ -54,7 +54,7 @@ async fn meet(
     }
 }
 
-fn client_with(place: &Place, own: CertifiedKey) -> (ClientConfig, ServerName<'static>) {
+fn client_with(place: &TempAuthority, own: CertifiedKey) -> (ClientConfig, ServerName<'static>) {
     let config = place
         .authority
         .client_with(Arc::new(Single(Arc::new(own))))

@@ -13,8 +13,8 @@ fn claim(folder: &Path) -> Segment {
     segment
 }
 
-fn place(run_dir: &Path) -> Place<'_> {
-    Place {
+fn place(run_dir: &Path) -> StartFolder<'_> {
+    StartFolder {
         run_dir,
         token: RunToken::from_bytes([1; 16]),
         incarnation: 1,

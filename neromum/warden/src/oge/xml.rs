@@ -7,12 +7,12 @@ use std::collections::HashMap;
 /// An element with the texts of its leaves, by the leaf's attribute `name`, else by
 /// its tag.
 #[derive(Debug, Default)]
-pub struct Record<'a> {
+pub struct Element<'a> {
     /// Its leaves; of several with one name the last counts.
     pub leaves: HashMap<&'a str, Cow<'a, str>>,
 }
 
-impl Record<'_> {
+impl Element<'_> {
     /// Text of a leaf, without space around it.
     pub fn leaf(&self, name: &str) -> Option<&str> {
         self.leaves.get(name).map(|text| text.trim())
@@ -21,9 +21,9 @@ impl Record<'_> {
 
 /// Every element `tag` of the text, in order. An element that never closes (a text
 /// that was cut) is left out.
-pub fn records<'a>(text: &'a str, tag: &str) -> Vec<Record<'a>> {
+pub fn records<'a>(text: &'a str, tag: &str) -> Vec<Element<'a>> {
     let mut found = Vec::new();
-    let mut open: Option<Record<'a>> = None;
+    let mut open: Option<Element<'a>> = None;
     let mut leaf: Option<(&'a str, &'a str, usize)> = None;
     let mut at = 0;
     while let Some(begin) = text[at..].find('<').map(|offset| at + offset) {
@@ -47,7 +47,7 @@ pub fn records<'a>(text: &'a str, tag: &str) -> Vec<Record<'a>> {
         }
         let name = inside.split_whitespace().next().unwrap_or_default();
         if name == tag {
-            open = Some(Record::default());
+            open = Some(Element::default());
             leaf = None;
         } else {
             leaf = Some((name, attribute(inside, "name").unwrap_or(name), at));

@@ -1,6 +1,6 @@
 //! Operators and their sides made into nodes, with the refusals that need both.
 
-use super::{Level, Parser, Part};
+use super::{Level, Operand, Parser};
 use crate::ast::{ArithOp, CompareOp, Node};
 use crate::error::{ExprError, Span};
 use crate::fact::{Fact, FactKind, signal_number};
@@ -10,7 +10,7 @@ use crate::state::State;
 
 impl Parser<'_> {
     /// `a < b < c`, with what it should have been when that is plain to see.
-    pub(super) fn chain_error(&self, left: &Part, sign: Span) -> ExprError {
+    pub(super) fn chain_error(&self, left: &Operand, sign: Span) -> ExprError {
         let error = self.syntax(sign, "comparisons do not chain");
         let middle = match &left.node {
             Node::Compare(_, _) => left.span.of(self.text).rsplit(['<', '>', '=']).next(),
@@ -29,11 +29,11 @@ impl Parser<'_> {
 
     pub(super) fn join(
         &self,
-        left: Part,
-        right: Part,
+        left: Operand,
+        right: Operand,
         level: Level,
         joined: bool,
-    ) -> Result<Part, ExprError> {
+    ) -> Result<Operand, ExprError> {
         self.check_operand(&right)?;
         let span = left.span.to(right.span);
         let mut height = left.height.max(right.height + 1);
@@ -59,11 +59,16 @@ impl Parser<'_> {
         self.part(node, span, height)
     }
 
-    pub(super) fn check_operand(&self, part: &Part) -> Result<(), ExprError> {
+    pub(super) fn check_operand(&self, part: &Operand) -> Result<(), ExprError> {
         check_condition(&part.node, part.span, &self.names, self.text)
     }
 
-    pub(super) fn arith(&self, left: Part, tok: &Tok, right: Part) -> Result<Part, ExprError> {
+    pub(super) fn arith(
+        &self,
+        left: Operand,
+        tok: &Tok,
+        right: Operand,
+    ) -> Result<Operand, ExprError> {
         let op = match tok {
             Tok::Plus => ArithOp::Add,
             Tok::Minus => ArithOp::Sub,
@@ -78,10 +83,10 @@ impl Parser<'_> {
 
     pub(super) fn compare(
         &self,
-        left: Part,
+        left: Operand,
         op: CompareOp,
-        right: Part,
-    ) -> Result<Part, ExprError> {
+        right: Operand,
+    ) -> Result<Operand, ExprError> {
         let (l, r) = ((&left.node, left.span), (&right.node, right.span));
         check_compare(op, l, r, &self.names, self.text)?;
         if let (Node::Fact(Fact::State), Node::Text(word)) = (l.0, r.0)
@@ -94,7 +99,7 @@ impl Parser<'_> {
 
     /// Right of `==` and `!=` a bare word beside a text fact is text, and beside
     /// `signal` the name of a signal; `param.x` is not bare.
-    pub(super) fn bare_word(&mut self, left: &Node, op: CompareOp) -> Option<Part> {
+    pub(super) fn bare_word(&mut self, left: &Node, op: CompareOp) -> Option<Operand> {
         let (fact, kind) = match left {
             Node::Fact(fact) => (Some(*fact), fact.kind()),
             Node::Place(fact) => (None, fact.kind()),
@@ -117,14 +122,19 @@ impl Parser<'_> {
             }
         };
         self.next += 1;
-        Some(Part {
+        Some(Operand {
             node,
             span,
             height: 1,
         })
     }
 
-    pub(super) fn pattern(&mut self, left: Part, tok: Tok, sign: Span) -> Result<Part, ExprError> {
+    pub(super) fn pattern(
+        &mut self,
+        left: Operand,
+        tok: Tok,
+        sign: Span,
+    ) -> Result<Operand, ExprError> {
         let l = (&left.node, left.span);
         let span = left.span.to(sign);
         let height = left.height + 1;
@@ -154,7 +164,7 @@ impl Parser<'_> {
     }
 
     /// `x for 10m` and `x after 2h`: read to the end, then refused.
-    pub(super) fn held(&mut self, left: Part, sign: Span) -> Result<Part, ExprError> {
+    pub(super) fn held(&mut self, left: Operand, sign: Span) -> Result<Operand, ExprError> {
         let word = sign.of(self.text);
         self.check_operand(&left)?;
         let span = self.here();
@@ -171,7 +181,7 @@ impl Parser<'_> {
     }
 
     /// `!` binds tightest, so `!x > 3` is a mistake that looks right.
-    pub(super) fn check_negated(&self, inner: &Part) -> Result<(), ExprError> {
+    pub(super) fn check_negated(&self, inner: &Operand) -> Result<(), ExprError> {
         let compared = self.operator() == Some(Level::Compare);
         self.check_operand(inner).map_err(|error| {
             if compared {
@@ -184,10 +194,10 @@ impl Parser<'_> {
 
     pub(super) fn pair(
         &self,
-        left: Part,
-        right: Part,
+        left: Operand,
+        right: Operand,
         node: impl FnOnce(Box<[Node; 2]>) -> Node,
-    ) -> Result<Part, ExprError> {
+    ) -> Result<Operand, ExprError> {
         let span = left.span.to(right.span);
         let height = left.height.max(right.height) + 1;
         self.part(node(Box::new([left.node, right.node])), span, height)

@@ -4,7 +4,7 @@ use jiff::civil::Time;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::{Parser, Part};
+use super::{Operand, Parser};
 use crate::ast::{Asked, NameRef, Node, Pick, PickRef};
 use crate::error::{ErrorKind, ExprError, Span};
 use crate::fact::{Fact, NOT_BUILT};
@@ -27,7 +27,7 @@ pub(super) fn is_window_function(word: &str) -> bool {
 }
 
 impl Parser<'_> {
-    pub(super) fn primary(&mut self) -> Result<Part, ExprError> {
+    pub(super) fn primary(&mut self) -> Result<Operand, ExprError> {
         let place = self.next;
         let span = self.here();
         let Some(token) = self.take() else {
@@ -71,7 +71,7 @@ impl Parser<'_> {
                 return Err(self.syntax(span, format!("a value is missing before `{written}`")));
             }
         };
-        self.at_step(Part {
+        self.at_step(Operand {
             node,
             span,
             height: 1,
@@ -102,7 +102,7 @@ impl Parser<'_> {
             || before.is_none_or(Tok::opens_operand) && behind.is_none_or(Tok::closes_operand)
     }
 
-    pub(super) fn word(&mut self, place: usize, span: Span) -> Result<Part, ExprError> {
+    pub(super) fn word(&mut self, place: usize, span: Span) -> Result<Operand, ExprError> {
         let text = self.text;
         let word = span.of(text);
         if matches!(self.peek(), Some(Tok::Open)) {
@@ -143,7 +143,7 @@ impl Parser<'_> {
                 None => self.plain_name(word, span)?,
             },
         };
-        self.at_step(Part {
+        self.at_step(Operand {
             node,
             span,
             height: 1,
@@ -156,7 +156,7 @@ impl Parser<'_> {
         ExprError::new(ErrorKind::Name, span, message).hint(hint)
     }
 
-    pub(super) fn state_word(&self, word: &str, span: Span) -> Result<Part, ExprError> {
+    pub(super) fn state_word(&self, word: &str, span: Span) -> Result<Operand, ExprError> {
         let Some(state) = State::from_word(word) else {
             return Err(self.syntax(span, format!("there is no state `{word}`")));
         };
@@ -165,7 +165,7 @@ impl Parser<'_> {
             return Err(ExprError::new(ErrorKind::Kind, span, message));
         }
         self.check_seen_by_rules(state, span)?;
-        Ok(Part {
+        Ok(Operand {
             node: Node::Is(state),
             span,
             height: 1,
@@ -247,7 +247,7 @@ impl Parser<'_> {
     }
 
     /// Reads `param('…')`, `metric('…')`, and planned functions.
-    pub(super) fn function(&mut self, word: &str, span: Span) -> Result<Part, ExprError> {
+    pub(super) fn function(&mut self, word: &str, span: Span) -> Result<Operand, ExprError> {
         let open = self.here();
         self.next += 1;
         let asked = match word {
@@ -283,7 +283,7 @@ impl Parser<'_> {
         let close = self.close(open)?;
         let span = span.to(close);
         let node = self.name(asked, &name, span)?;
-        self.at_step(Part {
+        self.at_step(Operand {
             node,
             span,
             height: 1,
@@ -297,7 +297,7 @@ impl Parser<'_> {
         span: Span,
         open: Span,
         height: usize,
-    ) -> Result<Part, ExprError> {
+    ) -> Result<Operand, ExprError> {
         let text = self.text;
         let word = span.of(text);
         if matches!(self.peek(), Some(Tok::Comma)) {
@@ -313,7 +313,7 @@ impl Parser<'_> {
         self.note_not_built(span, &format!("`{word}(…)`"));
         // A name stands for the call until it is refused at the end.
         let node = self.name(Asked::Metric, word, span)?;
-        Ok(Part {
+        Ok(Operand {
             node,
             span,
             height: height + 1,
@@ -321,7 +321,7 @@ impl Parser<'_> {
     }
 
     /// `loss@10`: read, then refused.
-    pub(super) fn at_step(&mut self, part: Part) -> Result<Part, ExprError> {
+    pub(super) fn at_step(&mut self, part: Operand) -> Result<Operand, ExprError> {
         if !matches!(self.peek(), Some(Tok::At)) {
             return Ok(part);
         }

@@ -10,7 +10,7 @@ fn found(line: &str) -> String {
     show(finder.find(line.as_bytes()))
 }
 
-fn show(found: &nero_metrics::found::Found) -> String {
+fn show(found: &nero_metrics::found::LinePairs) -> String {
     let pairs: Vec<String> = found
         .pairs()
         .map(|(name, value)| format!("{name}={value}"))

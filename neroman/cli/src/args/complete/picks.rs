@@ -14,7 +14,7 @@ use nero_wire::v1::{
     ExperimentView, ListReply, ListRequest, RemoveReply, RemoveRequest, Selection,
 };
 
-use super::{Word, fitting};
+use super::{Explained, fitting};
 use crate::connect::{Client, Program};
 use crate::session::request;
 
@@ -51,11 +51,11 @@ pub fn picked_or_path() -> ArgValueCompleter {
 
 /// Completes the last of the elements that commas join; `others` are words
 /// that stand alone.
-pub fn last_element(begun: &OsStr, others: Vec<Word>) -> Vec<CompletionCandidate> {
+pub fn last_element(begun: &OsStr, others: Vec<Explained>) -> Vec<CompletionCandidate> {
     last_of(begun, others, false)
 }
 
-fn last_of(begun: &OsStr, others: Vec<Word>, removed: bool) -> Vec<CompletionCandidate> {
+fn last_of(begun: &OsStr, others: Vec<Explained>, removed: bool) -> Vec<CompletionCandidate> {
     let Some(text) = begun.to_str() else {
         return Vec::new();
     };
@@ -68,7 +68,7 @@ fn last_of(begun: &OsStr, others: Vec<Word>, removed: bool) -> Vec<CompletionCan
         .filter(|word| *word != "paused")
         .chain(["all", "last"])
         .map(|word| (word.to_owned(), String::new()));
-    let words: Vec<Word> = alone
+    let words: Vec<Explained> = alone
         .chain(states)
         .chain(experiments(last, removed))
         .collect();
@@ -82,7 +82,7 @@ fn last_of(begun: &OsStr, others: Vec<Word>, removed: bool) -> Vec<CompletionCan
 
 /// Numbers, names and collections of the experiments that this may begin; of removed
 /// ones with `removed`.
-fn experiments(begun: &str, removed: bool) -> Vec<Word> {
+fn experiments(begun: &str, removed: bool) -> Vec<Explained> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -156,7 +156,7 @@ async fn ask_removed(client: &mut Client) -> Option<Vec<ExperimentView>> {
     Some(removed.collect())
 }
 
-fn words(begun: &str, views: &[ExperimentView]) -> Vec<Word> {
+fn words(begun: &str, views: &[ExperimentView]) -> Vec<Explained> {
     let mut words = Vec::new();
     let mut seen = BTreeSet::new();
     let mut say = |word: String, about: String| {

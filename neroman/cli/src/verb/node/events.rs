@@ -36,7 +36,7 @@ impl How {
 
 /// The events so far, for `--json`.
 #[derive(Default)]
-struct Heard {
+struct NodeEvents {
     lines: Vec<String>,
     findings: Vec<Finding>,
     node: Option<NodeView>,
@@ -58,7 +58,7 @@ pub async fn follow<Q: Clone>(
             screen: session.out.screen,
         };
         let mut meter = Meter::new();
-        let mut heard = Heard::default();
+        let mut heard = NodeEvents::default();
         let client = session.client().await?;
         let mut events = client.call(CHANGE_DEADLINE, asked.clone(), &send).await?;
         loop {
@@ -83,7 +83,7 @@ fn take(
     out: &Out,
     how: How,
     meter: &mut Meter,
-    heard: &mut Heard,
+    heard: &mut NodeEvents,
     event: Event,
 ) -> Result<(), Stop> {
     match event {
@@ -164,7 +164,7 @@ fn ready(node: &NodeView, has_bad: bool) -> String {
     format!("{name} {state}: {}", has.join(", "))
 }
 
-fn document(heard: &Heard) -> Value {
+fn document(heard: &NodeEvents) -> Value {
     let finding = |one: &Finding| {
         json!({
             "level": word(one.level()),

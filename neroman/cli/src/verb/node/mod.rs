@@ -9,7 +9,7 @@ mod take_over;
 use nero_wire::v1::node_event::Event;
 use nero_wire::v1::{NodeAddRequest, NodeDoctorRequest, NodeEvent, Remedy};
 
-use crate::args::{Node, NodeAdd, Warden, YesNo};
+use crate::args::{NodeAdd, NodeVerb, Warden, YesNo};
 use crate::connect::{CHANGE_DEADLINE, Client, Next};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request};
@@ -19,12 +19,12 @@ pub use list::{as_text as nodes_as_text, show as list};
 use events::How;
 
 /// Runs the verb.
-pub async fn run(session: &mut Session, args: &Node) -> Result<u8, Stop> {
+pub async fn run(session: &mut Session, args: &NodeVerb) -> Result<u8, Stop> {
     session.goes_by_ssh();
     match args {
-        Node::Add(args) => add(session, args).await,
-        Node::List(json) => list(session, json.json).await,
-        Node::Doctor { name, json } => {
+        NodeVerb::Add(args) => add(session, args).await,
+        NodeVerb::List(json) => list(session, json.json).await,
+        NodeVerb::Doctor { name, json } => {
             let asked = NodeDoctorRequest { name: name.clone() };
             events::follow(
                 session,
@@ -34,22 +34,22 @@ pub async fn run(session: &mut Session, args: &Node) -> Result<u8, Stop> {
             )
             .await
         }
-        Node::Connect { name, json } => {
+        NodeVerb::Connect { name, json } => {
             connect::run(session, How::Troubles.or_json(json.json), name).await
         }
-        Node::Rm {
+        NodeVerb::Rm {
             name,
             yes,
             dry_run,
             json,
         } => forget::remove(session, name, *yes, *dry_run, json.json).await,
-        Node::Gone {
+        NodeVerb::Gone {
             name,
             yes,
             dry_run,
             json,
         } => forget::gone(session, name, *yes, *dry_run, json.json).await,
-        Node::TakeOver {
+        NodeVerb::TakeOver {
             name,
             deployment,
             dry_run,

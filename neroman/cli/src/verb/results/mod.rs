@@ -15,7 +15,7 @@ use crate::session::{Session, selection};
 
 /// Files that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FileFormat {
     Csv,
     Json,
     Md,
@@ -62,9 +62,9 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     match file {
         Some((file, kind)) => {
             let text = match kind {
-                Kind::Csv => rows.csv(),
-                Kind::Json => rows.json().into_bytes(),
-                Kind::Md => write::md(&rows).into_bytes(),
+                FileFormat::Csv => rows.csv(),
+                FileFormat::Json => rows.json().into_bytes(),
+                FileFormat::Md => write::md(&rows).into_bytes(),
             };
             save(Path::new(file), &text)?;
             session.out.note(&format!("wrote {file}"));
@@ -80,16 +80,16 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     })
 }
 
-fn kind_of(file: &str) -> Result<Kind, Fault> {
+fn kind_of(file: &str) -> Result<FileFormat, Fault> {
     let ending = Path::new(file)
         .extension()
         .and_then(|ending| ending.to_str())
         .unwrap_or_default()
         .to_ascii_lowercase();
     match ending.as_str() {
-        "csv" => Ok(Kind::Csv),
-        "json" => Ok(Kind::Json),
-        "md" => Ok(Kind::Md),
+        "csv" => Ok(FileFormat::Csv),
+        "json" => Ok(FileFormat::Json),
+        "md" => Ok(FileFormat::Md),
         other if NOT_BUILT.contains(&other) => {
             Err(Fault::not_built(format!("writing .{other}")).hint("csv, json and md are there"))
         }
@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn the_ending_says_what_to_write() {
-        assert_eq!(kind_of("a.csv"), Ok(Kind::Csv));
-        assert_eq!(kind_of("x/b.JSON"), Ok(Kind::Json));
+        assert_eq!(kind_of("a.csv"), Ok(FileFormat::Csv));
+        assert_eq!(kind_of("x/b.JSON"), Ok(FileFormat::Json));
         for (file, part) in [("a.xlsx", "not built yet"), ("a", "no extension")] {
             let fault = kind_of(file).expect_err(file);
             assert_eq!(fault.exit_code, 2);

@@ -5,7 +5,7 @@ use nero_wire::v1;
 use prost::Message as _;
 
 use super::super::resume::{self, Carry};
-use super::{BYTES_MAX, HandOver, Held, RUN_BYTES_MAX, RUNS_MAX, rule_set};
+use super::{BYTES_MAX, HandOver, HeldBack, RUN_BYTES_MAX, RUNS_MAX, rule_set};
 use crate::failure::Failure;
 use crate::spec;
 use nero_life::refusal;
@@ -18,7 +18,7 @@ impl HandOver {
         &self,
         state: &State,
         runs: &[RunId],
-    ) -> Result<(Vec<v1::RunSpec>, Vec<Held>, usize), Failure> {
+    ) -> Result<(Vec<v1::RunSpec>, Vec<HeldBack>, usize), Failure> {
         let mut held = Vec::new();
         let mut batch: Vec<v1::RunSpec> = Vec::new();
         let mut bytes = 0;

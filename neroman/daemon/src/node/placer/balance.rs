@@ -85,7 +85,7 @@ impl Placer {
             return Vec::new();
         }
         self.recalled.retain(|_, at| at.elapsed() < STAYS);
-        let known = Known::of(state, &self.nodes.known().now(self.nodes.clock()));
+        let known = CollectionHistory::of(state, &self.nodes.known().now(self.nodes.clock()));
         let members = self.members(state, config, &candidates, &known, now);
         let may = |id: RunId, to: &str| {
             !known.refused.contains(&(collections(state, id), to))
@@ -131,7 +131,7 @@ impl Placer {
         state: &State,
         config: &Config,
         candidates: &BTreeMap<String, Candidate>,
-        known: &Known<'_>,
+        known: &CollectionHistory<'_>,
         now: &Tick,
     ) -> Vec<Member> {
         let usual = known.usual_ms();
@@ -221,7 +221,7 @@ const ENOUGH: usize = 200;
 
 /// What earlier runs show of their collections.
 #[derive(Default)]
-struct Known<'a> {
+struct CollectionHistory<'a> {
     /// Run times of finished runs, in milliseconds.
     took_ms: HashMap<&'a [String], Vec<u64>>,
     /// The nodes on which runs began.
@@ -232,7 +232,7 @@ struct Known<'a> {
     refused: HashSet<(&'a [String], &'a str)>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> CollectionHistory<'a> {
     fn of(state: &'a State, now: &Now) -> Self {
         let mut known = Self::default();
         for experiment in state.experiments.iter() {

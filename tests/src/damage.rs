@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use change::{Change, Kind};
+use change::{Change, FilePurpose};
 use look::Seen;
 use stage::Stage;
 
@@ -92,7 +92,7 @@ pub fn run(options: Options) -> std::io::Result<Outcome> {
         });
     }
     let mut random = Random::new(options.seed);
-    let mut counts: BTreeMap<(Kind, Verdict), usize> = BTreeMap::new();
+    let mut counts: BTreeMap<(FilePurpose, Verdict), usize> = BTreeMap::new();
     let mut broken = Vec::new();
     let mut number = 0;
     while began.elapsed() < options.duration {
@@ -141,8 +141,8 @@ fn judge(stage: &Stage, truth: &Seen, seen: &Seen, change: &Change) -> Verdict {
     }
 }
 
-fn table(counts: &BTreeMap<(Kind, Verdict), usize>) -> String {
-    let mut rows: BTreeMap<Kind, Vec<String>> = BTreeMap::new();
+fn table(counts: &BTreeMap<(FilePurpose, Verdict), usize>) -> String {
+    let mut rows: BTreeMap<FilePurpose, Vec<String>> = BTreeMap::new();
     for ((kind, verdict), count) in counts {
         let row = rows.entry(*kind).or_default();
         row.push(format!("{count} {}", verdict.text()));

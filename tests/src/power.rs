@@ -57,7 +57,7 @@ pub fn trace(command: &Command, into: &Path) -> Child {
 #[derive(Clone, Debug)]
 pub struct Disk {
     root: PathBuf,
-    nodes: Vec<Node>,
+    nodes: Vec<Inode>,
     names: BTreeMap<PathBuf, usize>,
     /// Files that may be open, by their removed name.
     lost_names: BTreeMap<PathBuf, usize>,
@@ -65,13 +65,13 @@ pub struct Disk {
 }
 
 #[derive(Clone, Debug)]
-struct Node {
-    kind: Kind,
+struct Inode {
+    kind: InodeKind,
     mode: u32,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum InodeKind {
     Folder,
     Link(PathBuf),
     File {
@@ -90,7 +90,7 @@ impl Disk {
             lost_names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
         };
-        disk.name(root, Kind::Folder, 0o700);
+        disk.name(root, InodeKind::Folder, 0o700);
         disk
     }
 
@@ -108,7 +108,7 @@ impl Disk {
                 if self.holds(path) {
                     if !self.names.contains_key(path) {
                         let empty = Arc::new(Vec::new());
-                        let file = Kind::File {
+                        let file = InodeKind::File {
                             content: empty.clone(),
                             durable: empty,
                         };
@@ -128,7 +128,7 @@ impl Disk {
             }
             Change::Copied { from, to, bytes } => {
                 let source = match self.node(from).map(|node| &node.kind) {
-                    Some(Kind::File { content, .. }) => content.to_vec(),
+                    Some(InodeKind::File { content, .. }) => content.to_vec(),
                     _ => fs::read(from).unwrap_or_default(),
                 };
                 if let Some(content) = self.content(to) {
@@ -150,8 +150,10 @@ impl Disk {
                     self.nodes[number].mode = *mode;
                 }
             }
-            Change::Folder { path, mode } => self.name(path, Kind::Folder, *mode),
-            Change::Link { path, target } => self.name(path, Kind::Link(target.clone()), 0o777),
+            Change::Folder { path, mode } => self.name(path, InodeKind::Folder, *mode),
+            Change::Link { path, target } => {
+                self.name(path, InodeKind::Link(target.clone()), 0o777)
+            }
             Change::Linked { from, to } => {
                 if let Some(number) = self.names.get(from).copied()
                     && self.holds(to)
@@ -163,7 +165,7 @@ impl Disk {
             Change::Removed { path } => self.lose(path),
             Change::Synced { path } => {
                 if let Some(number) = self.number(path)
-                    && let Kind::File { content, durable } = &mut self.nodes[number].kind
+                    && let InodeKind::File { content, durable } = &mut self.nodes[number].kind
                 {
                     *durable = content.clone();
                 }
@@ -176,10 +178,10 @@ impl Disk {
         path.starts_with(&self.root)
     }
 
-    fn name(&mut self, path: &Path, kind: Kind, mode: u32) {
+    fn name(&mut self, path: &Path, kind: InodeKind, mode: u32) {
         if self.holds(path) {
             self.names.insert(path.to_path_buf(), self.nodes.len());
-            self.nodes.push(Node { kind, mode });
+            self.nodes.push(Inode { kind, mode });
         }
     }
 
@@ -194,15 +196,15 @@ impl Disk {
         }
     }
 
-    fn node(&self, path: &Path) -> Option<&Node> {
+    fn node(&self, path: &Path) -> Option<&Inode> {
         Some(&self.nodes[self.number(path)?])
     }
 
     fn content(&mut self, path: &Path) -> Option<&mut Vec<u8>> {
         let number = self.number(path)?;
         match &mut self.nodes[number].kind {
-            Kind::File { content, .. } => Some(Arc::make_mut(content)),
-            Kind::Folder | Kind::Link(_) => None,
+            InodeKind::File { content, .. } => Some(Arc::make_mut(content)),
+            InodeKind::Folder | InodeKind::Link(_) => None,
         }
     }
 
@@ -235,8 +237,8 @@ impl Disk {
     /// Content of a file before the cut.
     pub fn read(&self, path: &Path) -> Option<&[u8]> {
         match &self.node(path)?.kind {
-            Kind::File { content, .. } => Some(content),
-            Kind::Folder | Kind::Link(_) => None,
+            InodeKind::File { content, .. } => Some(content),
+            InodeKind::Folder | InodeKind::Link(_) => None,
         }
     }
 
@@ -246,7 +248,7 @@ impl Disk {
         let below = |path: &Path| path.starts_with(folder);
         let mut found = Vec::new();
         for (path, number) in self.names.iter().filter(|(path, _)| below(path)) {
-            let Kind::File { content, .. } = &self.nodes[*number].kind else {
+            let InodeKind::File { content, .. } = &self.nodes[*number].kind else {
                 continue;
             };
             if path.to_string_lossy().ends_with("-shm") {
@@ -293,11 +295,11 @@ impl Disk {
             }
             let node = &self.nodes[*number];
             match &node.kind {
-                Kind::Folder => fs::create_dir(path)?,
-                Kind::Link(target) => symlink(target, path)?,
-                Kind::File { durable, .. } => fs::write(path, &**durable)?,
+                InodeKind::Folder => fs::create_dir(path)?,
+                InodeKind::Link(target) => symlink(target, path)?,
+                InodeKind::File { durable, .. } => fs::write(path, &**durable)?,
             }
-            if !matches!(node.kind, Kind::Link(_)) {
+            if !matches!(node.kind, InodeKind::Link(_)) {
                 fs::set_permissions(path, fs::Permissions::from_mode(node.mode))?;
             }
         }

@@ -14,7 +14,7 @@ const FIXED: Chaos = Chaos {
     seed: 1,
     seconds: 60,
     hosts: 2,
-    kind: Kind::Plain,
+    kind: FaultKind::Plain,
 };
 
 /// A chaos.
@@ -27,12 +27,12 @@ pub struct Chaos {
     /// Number of hosts that are nodes beside `local`.
     pub hosts: u64,
     /// Kind of the faults.
-    pub kind: Kind,
+    pub kind: FaultKind,
 }
 
 /// Kind of the faults in a chaos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FaultKind {
     /// Processes die and stand still, disks are full, hosts crash, networks are cut.
     Plain,
     /// Clocks are set, system calls held, shims stopped, supervisors killed together and inodes taken, too.
@@ -70,7 +70,7 @@ pub fn all(steps: &mut Steps) -> Result<(), String> {
         ..FIXED
     };
     let of_kind = |kind| Chaos { kind, ..new };
-    let mut seeds = vec![FIXED, of_kind(Kind::Harsh), of_kind(Kind::Damage)];
+    let mut seeds = vec![FIXED, of_kind(FaultKind::Harsh), of_kind(FaultKind::Damage)];
     for line in list
         .lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())
@@ -96,8 +96,8 @@ fn listed(line: &str) -> Option<Chaos> {
         seconds: number()?,
         hosts: number()?,
         kind: match words.next() {
-            None => Kind::Plain,
-            Some("harsh") => Kind::Harsh,
+            None => FaultKind::Plain,
+            Some("harsh") => FaultKind::Harsh,
             Some(_) => return None,
         },
     })
@@ -130,9 +130,9 @@ fn command(steps: &Steps, release: bool, chaos: Chaos) -> Command {
         command.arg(name).arg(value.to_string());
     }
     match chaos.kind {
-        Kind::Plain => {}
-        Kind::Harsh => drop(command.arg("--harsh")),
-        Kind::Damage => drop(command.arg("--damage")),
+        FaultKind::Plain => {}
+        FaultKind::Harsh => drop(command.arg("--harsh")),
+        FaultKind::Damage => drop(command.arg("--damage")),
     }
     command
 }

@@ -10,7 +10,7 @@ use crate::steps::{Steps, execute};
 pub fn run(steps: &mut Steps) -> Result<(), String> {
     execute(steps.build(&[]))?;
     let target = steps.target();
-    let stage = Stage {
+    let stage = DemoHome {
         home: target.join("demo/home"),
         neroman: target.join("debug/neroman"),
     };
@@ -36,7 +36,7 @@ pub fn run(steps: &mut Steps) -> Result<(), String> {
     Ok(())
 }
 
-fn story(stage: &Stage, examples: &Path) -> Result<(), String> {
+fn story(stage: &DemoHome, examples: &Path) -> Result<(), String> {
     let penguins = examples.join("penguins").display().to_string();
     let sums = examples.join("sums").display().to_string();
     stage.must(&["add", &penguins, &sums])?;
@@ -58,12 +58,12 @@ fn story(stage: &Stage, examples: &Path) -> Result<(), String> {
 }
 
 /// A home and the program that uses it.
-struct Stage {
+struct DemoHome {
     home: PathBuf,
     neroman: PathBuf,
 }
 
-impl Stage {
+impl DemoHome {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.neroman);
         command.args(args).env("NERONET_HOME", &self.home);

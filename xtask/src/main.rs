@@ -129,9 +129,9 @@ fn main() -> ExitCode {
                     seconds,
                     hosts,
                     kind: match (harsh, damage) {
-                        (_, true) => chaos::Kind::Damage,
-                        (true, false) => chaos::Kind::Harsh,
-                        (false, false) => chaos::Kind::Plain,
+                        (_, true) => chaos::FaultKind::Damage,
+                        (true, false) => chaos::FaultKind::Harsh,
+                        (false, false) => chaos::FaultKind::Plain,
                     },
                 },
             )

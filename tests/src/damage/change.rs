@@ -11,7 +11,7 @@ use crate::chaos::random::Random;
 
 /// Purpose of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum FilePurpose {
     /// The facts: `state.db`.
     Facts,
     /// The write-ahead log of the facts.
@@ -38,7 +38,7 @@ pub(super) enum Kind {
     HomeStore,
 }
 
-impl Kind {
+impl FilePurpose {
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Facts => "state.db",
@@ -124,7 +124,7 @@ enum How {
 pub(super) struct Change {
     /// Path below the home.
     path: PathBuf,
-    kind: Kind,
+    kind: FilePurpose,
     how: How,
 }
 
@@ -133,7 +133,7 @@ impl Change {
     pub(super) fn draw(stage: &Stage, random: &mut Random) -> Option<Self> {
         let base = stage.home.base();
         let all = files(&base);
-        let mut kinds: Vec<Kind> = all.iter().map(|(kind, _)| *kind).collect();
+        let mut kinds: Vec<FilePurpose> = all.iter().map(|(kind, _)| *kind).collect();
         kinds.sort();
         kinds.dedup();
         // Draws the kind first: a home has a hundred segments and one database.
@@ -152,7 +152,7 @@ impl Change {
         let count = random.between(1, 600);
         let roll = random.between(1, 100);
         let how = match roll {
-            1..=3 if kind == Kind::Facts => How::Older,
+            1..=3 if kind == FilePurpose::Facts => How::Older,
             67..=81 if kind.is_in_a_run() => How::Shut,
             82..=86 => How::Cut { at },
             87..=90 => How::Zero { at, count },
@@ -169,7 +169,7 @@ impl Change {
     }
 
     /// Kind of the changed file.
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> FilePurpose {
         self.kind
     }
 
@@ -256,7 +256,7 @@ impl fmt::Display for Change {
 }
 
 /// Every file of a known kind, by path below the home, in a fixed order.
-fn files(base: &Path) -> Vec<(Kind, PathBuf)> {
+fn files(base: &Path) -> Vec<(FilePurpose, PathBuf)> {
     let mut found = Vec::new();
     let mut folders = vec![base.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -266,7 +266,7 @@ fn files(base: &Path) -> Vec<(Kind, PathBuf)> {
                 Ok(kind) if kind.is_dir() => folders.push(path),
                 Ok(kind) if kind.is_file() => {
                     let below = path.strip_prefix(base).unwrap_or(&path);
-                    found.extend(Kind::of(below).map(|kind| (kind, below.to_owned())));
+                    found.extend(FilePurpose::of(below).map(|kind| (kind, below.to_owned())));
                 }
                 _ => {}
             }

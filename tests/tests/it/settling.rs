@@ -20,7 +20,7 @@ use crate::ssh::{Lab, release};
 const TRIES: usize = 5;
 
 /// The node with the full disk.
-trait Node {
+trait FullNode {
     fn name(&self) -> &str;
     /// Root of the node, as this machine sees it.
     fn root(&self) -> PathBuf;
@@ -32,7 +32,7 @@ trait Node {
 
 struct There<'a>(&'a Lab);
 
-impl Node for There<'_> {
+impl FullNode for There<'_> {
     fn name(&self) -> &str {
         "h1"
     }
@@ -80,7 +80,7 @@ impl Here<'_> {
     }
 }
 
-impl Node for Here<'_> {
+impl FullNode for Here<'_> {
     fn name(&self) -> &str {
         "local"
     }
@@ -132,7 +132,7 @@ fn tried(folder: &Path, times: usize) {
     });
 }
 
-fn ends_without_room(lab: &Lab, node: &dyn Node) {
+fn ends_without_room(lab: &Lab, node: &dyn FullNode) {
     let pipe = lab.add_held("a");
     lab.start_held(node.name());
     node.fill(true);

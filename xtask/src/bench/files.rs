@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::host::Host;
 use super::programs::Programs;
 use super::ssh::on_host;
-use super::stage::Stage;
+use super::stage::BenchHome;
 use super::{Row, median, monotonic};
 
 /// Number of files of the tree of small ones, and the bytes of each.
@@ -26,7 +26,7 @@ const IN_HAND_MAX: usize = 9 << 30;
 const ROUNDS_MAX: usize = 5;
 
 /// A kind of files, with the names of its rows.
-struct Kind {
+struct FileSet {
     name: &'static str,
     /// One large file, or many small ones.
     is_large: bool,
@@ -38,8 +38,8 @@ struct Kind {
     home: &'static str,
 }
 
-const KINDS: [Kind; 2] = [
-    Kind {
+const KINDS: [FileSet; 2] = [
+    FileSet {
         name: "small",
         is_large: false,
         first: "ssh: 10 000 small files frozen and on the node",
@@ -48,7 +48,7 @@ const KINDS: [Kind; 2] = [
         run: Some("… a work folder of them made, run over"),
         home: "… 10 000 small results home after the job's end",
     },
-    Kind {
+    FileSet {
         name: "large",
         is_large: true,
         first: "ssh: one 1 GB file frozen and on the node, run over",
@@ -114,7 +114,7 @@ fn alone(what: &'static str, times: Vec<f64>) -> Row {
 /// costs nothing, we only wait for the end of its run.
 fn measure(
     programs: &Programs,
-    kind: &Kind,
+    kind: &FileSet,
     round: usize,
     times: &mut Times,
 ) -> Result<(), String> {
@@ -212,7 +212,7 @@ fn in_turn<A, B>(
 
 /// Gives either side the same memory: a virtual machine gives back memory that
 /// is unused for some seconds, and the next writer waits for it.
-fn level(kind: &Kind) {
+fn level(kind: &FileSet) {
     if kind.is_large {
         // Flushed, so that neither side writes for the other. Without this the
         // times are worse.
@@ -233,7 +233,7 @@ fn available() -> usize {
 }
 
 /// Waits until an experiment is in one of these states.
-fn until(stage: &Stage, what: &str, states: &[&str]) -> Result<(), String> {
+fn until(stage: &BenchHome, what: &str, states: &[&str]) -> Result<(), String> {
     looked_at(stage, &["status", what, "--json"], |said| {
         let state = said["experiments"][0]["state"].as_str();
         state.is_some_and(|state| states.contains(&state))
@@ -242,7 +242,7 @@ fn until(stage: &Stage, what: &str, states: &[&str]) -> Result<(), String> {
 }
 
 /// Waits until the results of one experiment are home.
-fn home(stage: &Stage, what: &str) -> Result<(), String> {
+fn home(stage: &BenchHome, what: &str) -> Result<(), String> {
     looked_at(stage, &["path", what, "--json"], |said| {
         let one = &said["paths"][0];
         one["path"].is_string() && one["note"].is_null()
@@ -252,7 +252,11 @@ fn home(stage: &Stage, what: &str) -> Result<(), String> {
 
 /// Asks until the reply fits. Each question takes time from the measurement, so
 /// a long wait asks rarely.
-fn looked_at(stage: &Stage, words: &[&str], is_so: impl Fn(&Value) -> bool) -> Result<(), String> {
+fn looked_at(
+    stage: &BenchHome,
+    words: &[&str],
+    is_so: impl Fn(&Value) -> bool,
+) -> Result<(), String> {
     let began = Instant::now();
     loop {
         // `path` exits with 1 while there is nothing at home.
@@ -271,7 +275,7 @@ fn looked_at(stage: &Stage, words: &[&str], is_so: impl Fn(&Value) -> bool) -> R
     }
 }
 
-fn make(folder: &Path, kind: &Kind) -> Result<(), String> {
+fn make(folder: &Path, kind: &FileSet) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(failed)?;
     // Bytes that do not compress, the same in every round.

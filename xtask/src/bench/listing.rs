@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use super::programs::Programs;
-use super::stage::Stage;
+use super::stage::BenchHome;
 use super::{Row, median};
 
 /// How many experiments are listed.
@@ -13,7 +13,7 @@ const EXPERIMENTS: usize = 100_000;
 
 /// `status --json` of them: time, and the most memory of the command.
 pub fn listing(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, String> {
-    let stage = Stage::new(programs, "listing")?;
+    let stage = BenchHome::new(programs, "listing")?;
     let yaml = format!(
         "collection: c\n+t:\n  command: /bin/true\n  parameters: {{i: {{range: [0, {EXPERIMENTS}, 1]}}}}\n"
     );

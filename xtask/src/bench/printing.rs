@@ -6,12 +6,12 @@ use std::path::Path;
 use super::host::Host;
 use super::programs::Programs;
 use super::ssh::on_host;
-use super::stage::Stage;
+use super::stage::BenchHome;
 use super::{Row, median, monotonic, quantile};
 
 /// From a job on this machine.
 pub fn here(programs: &Programs, _: usize, _: usize) -> Result<Vec<Row>, String> {
-    let stage = Stage::new(programs, "print")?;
+    let stage = BenchHome::new(programs, "print")?;
     add(&stage, "local", &programs.path("floor"))?;
     stage.warm()?;
     followed(&stage, "printed line until `logs -f` has it")
@@ -26,7 +26,7 @@ pub fn over_ssh(programs: &Programs, _: usize, _: usize) -> Result<Vec<Row>, Str
 }
 
 /// An experiment `c/p` that prints the time 300 times, 10 ms apart.
-fn add(stage: &Stage, node: &str, floor: &Path) -> Result<(), String> {
+fn add(stage: &BenchHome, node: &str, floor: &Path) -> Result<(), String> {
     let yaml = format!(
         "collection: c\nnode: {node}\n+p:\n  command: {} lines 300 10\n",
         floor.display()
@@ -37,7 +37,7 @@ fn add(stage: &Stage, node: &str, floor: &Path) -> Result<(), String> {
 }
 
 /// Starts `c/p` and follows what it prints.
-fn followed(stage: &Stage, what: &'static str) -> Result<Vec<Row>, String> {
+fn followed(stage: &BenchHome, what: &'static str) -> Result<Vec<Row>, String> {
     stage.ok(&["start", "c/p"])?;
     let mut client = stage.spawn(&["logs", "c/p", "-f"])?;
     let out = client.stdout.take().ok_or("no pipe")?;

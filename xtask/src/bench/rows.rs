@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::hyperqueue::HyperQueue;
 use super::programs::Programs;
-use super::stage::{Stage, private_kib, switches};
+use super::stage::{BenchHome, private_kib, switches};
 use super::{Row, files, listing, median, monotonic, printing, ssh};
 
 type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
@@ -108,7 +108,7 @@ impl Costs {
 
 /// Runs of `/bin/true` on a fresh home.
 fn tiny_jobs(programs: &Programs, round: usize, runs: usize) -> Result<(f64, f64), String> {
-    let stage = Stage::new(programs, &format!("overhead{round}"))?;
+    let stage = BenchHome::new(programs, &format!("overhead{round}"))?;
     let yaml = format!(
         "collection: c\n+t:\n  command: /bin/true\n  parameters: {{i: {{range: [0, {runs}, 1]}}}}\n"
     );
@@ -137,7 +137,7 @@ fn floor(programs: &Programs, runs: usize) -> Result<(f64, f64), String> {
 }
 
 fn latency(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, String> {
-    let stage = Stage::new(programs, "latency")?;
+    let stage = BenchHome::new(programs, "latency")?;
     let stamp = stage.folder().join("stamp");
     let yaml = format!(
         "collection: c\n+s:\n  command: {} stamp {} 50\n",
@@ -198,7 +198,7 @@ fn spawn_cost() -> Result<f64, String> {
 fn at_rest(programs: &Programs, _: usize, _: usize) -> Result<Vec<Row>, String> {
     const JOBS: usize = 20;
     const SECONDS: u64 = 10;
-    let stage = Stage::new(programs, "rest")?;
+    let stage = BenchHome::new(programs, "rest")?;
     let config = stage.folder().join("h");
     fs::create_dir_all(&config)
         .and_then(|()| fs::write(config.join("config.yaml"), "nodes: {local: {cpus: 64}}\n"))
@@ -263,7 +263,7 @@ fn at_rest(programs: &Programs, _: usize, _: usize) -> Result<Vec<Row>, String> 
 }
 
 fn restart(programs: &Programs, rounds: usize, runs: usize) -> Result<Vec<Row>, String> {
-    let stage = Stage::new(programs, "restart")?;
+    let stage = BenchHome::new(programs, "restart")?;
     let yaml = format!(
         "collection: c\n+t:\n  command: /bin/true\n  parameters: {{i: {{range: [0, {runs}, 1]}}}}\n"
     );
@@ -298,7 +298,7 @@ fn restart(programs: &Programs, rounds: usize, runs: usize) -> Result<Vec<Row>, 
     Ok(rows)
 }
 
-fn kill(stage: &Stage, kind: &str) -> Result<(), String> {
+fn kill(stage: &BenchHome, kind: &str) -> Result<(), String> {
     for (pid, found) in stage.processes() {
         if found != kind {
             continue;

@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use super::host::Host;
 use super::programs::Programs;
-use super::stage::Stage;
+use super::stage::BenchHome;
 use super::{Row, median, monotonic};
 
 /// A home with this host as its node `h1`.
-pub fn on_host(programs: &Programs, host: &Host, name: &str) -> Result<Stage, String> {
-    let stage = Stage::new(programs, name)?.with("NERONET_SSH", &host.ssh());
+pub fn on_host(programs: &Programs, host: &Host, name: &str) -> Result<BenchHome, String> {
+    let stage = BenchHome::new(programs, name)?.with("NERONET_SSH", &host.ssh());
     stage.ok(&["node", "add", "h1", "h1"])?;
     Ok(stage)
 }
@@ -21,7 +21,8 @@ pub fn starting(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>
     let mut bytes = String::new();
     for round in 0..rounds {
         let host = Host::up(programs.root())?;
-        let stage = Stage::new(programs, &format!("cold{round}"))?.with("NERONET_SSH", &host.ssh());
+        let stage =
+            BenchHome::new(programs, &format!("cold{round}"))?.with("NERONET_SSH", &host.ssh());
         let folder = stage.experiment("e", "collection: c\n+t:\n  command: /bin/true\n")?;
         stage.ok(&["add", &folder.display().to_string()])?;
         let began = Instant::now();

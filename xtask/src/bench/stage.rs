@@ -12,13 +12,13 @@ use super::programs::Programs;
 const TICKS: f64 = 100.0;
 
 /// A home; dropping it ends its processes.
-pub struct Stage {
+pub struct BenchHome {
     folder: PathBuf,
     neroman: PathBuf,
     environment: Vec<(String, String)>,
 }
 
-impl Stage {
+impl BenchHome {
     /// Starts one run, so that daemon, neromum and launcher run.
     pub fn warm(&self) -> Result<(), String> {
         let folder = self.experiment("warm", "collection: warm\n+w:\n  command: /bin/true\n")?;
@@ -145,7 +145,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for BenchHome {
     fn drop(&mut self) {
         let _ = self.command(&["daemon", "stop"]).output();
         for pid in self.processes().keys() {

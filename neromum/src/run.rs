@@ -23,6 +23,7 @@ use crate::service::{Greeting, Service};
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
 use crate::warden::bare::Launcher;
+use crate::warden::front::Front;
 use crate::warden::orders::{Orders, Watcher};
 use crate::{build_id, config, watch};
 
@@ -219,7 +220,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         paths,
         deployment: options.deployment,
         capacity,
-        base: orders.base,
+        base: orders.base.clone(),
         boot_id,
     };
     let held = seat.held.clone();
@@ -235,7 +236,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
                 options.min_free,
                 &options.warden.words(),
             ),
-            warden: options.warden.clone(),
+            front: Front::new(&options.warden, orders.base.clone()).map(Arc::new),
         },
         options.memory,
         held.clone(),

@@ -1,6 +1,7 @@
 //! Programs of the node: running one for a line of output with a time limit,
 //! interpreters that experiments name, GPUs.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -65,14 +66,24 @@ fn end(group: Option<u32>) {
 
 /// Path of a program, found as runs find it.
 pub fn find(base: &Base, name: &str) -> Option<PathBuf> {
-    let is_program = |path: &PathBuf| access(path, Access::EXEC_OK).is_ok() && path.is_file();
     if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(|path| path.is_absolute() && is_program(path));
+        let is_absolute = |path: &PathBuf| path.is_absolute() && is_program(path);
+        return Some(PathBuf::from(name)).filter(is_absolute);
     }
     let path = base.value(b"PATH").unwrap_or_default();
-    path.split(|byte| *byte == b':')
-        .map(|folder| PathBuf::from(std::ffi::OsStr::from_bytes(folder)).join(name))
-        .find(is_program)
+    find_in(OsStr::from_bytes(path), name)
+}
+
+/// Path of a program in the first of these folders that has it.
+pub fn find_in(path: &OsStr, name: &str) -> Option<PathBuf> {
+    let folders = path.as_bytes().split(|byte| *byte == b':');
+    let folders = folders.map(|folder| PathBuf::from(OsStr::from_bytes(folder)));
+    let absolute = folders.filter(|folder| folder.is_absolute());
+    absolute.map(|folder| folder.join(name)).find(is_program)
+}
+
+fn is_program(path: &PathBuf) -> bool {
+    access(path, Access::EXEC_OK).is_ok() && path.is_file()
 }
 
 pub async fn look(base: &Base, names: &[String]) -> Findings {

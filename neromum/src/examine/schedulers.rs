@@ -12,8 +12,9 @@ use nero_warden::slurm::Slurm;
 use nero_warden::{Accounting, Partition, Site, Warden};
 
 use super::Findings;
-use super::programs::{ask, find};
+use super::programs::ask;
 use crate::staging::environment::Base;
+use crate::warden::login::Login;
 use crate::warden::runner::Runner;
 
 const HINT: &str = "small things only: a login node is not for computing, and its administrators \
@@ -25,16 +26,21 @@ const PARTITIONS_MAX: usize = 24;
 
 pub async fn look(base: &Base) -> Findings {
     let mut findings = Findings::default();
-    let there = |program: &str| find(base, program).map(|path| path.display().to_string());
+    let login = &Login::ask(base).await;
+    let there = |program: &str| {
+        login
+            .find(program)
+            .map(|found| found.path.display().to_string())
+    };
     let mut others = Vec::new();
     if let Some(sbatch) = there("sbatch") {
         let said = ask(&sbatch, &["--version"]).await;
-        guarded(&mut findings, base, said, &Slurm::default()).await;
+        guarded(&mut findings, login, said, &Slurm::default()).await;
     }
     if let Some(qstat) = there("qstat") {
         let (name, said) = grid(&qstat, there("qconf").is_some()).await;
         match name == Oge.name() {
-            true => guarded(&mut findings, base, said, &Oge).await,
+            true => guarded(&mut findings, login, said, &Oge).await,
             false => is_here(&mut findings, name, said, ""),
         }
     }
@@ -47,7 +53,39 @@ pub async fn look(base: &Base) -> Findings {
     for (name, said) in others {
         is_here(&mut findings, name, said, "");
     }
+    if let Some(why) = &login.silent {
+        findings.warning(
+            "login shell",
+            format!(
+                "{}: a scheduler that only it knows is not found",
+                Safe::line(why)
+            ),
+            "look at what your login files there do without a terminal, e.g. \
+             `ssh NODE 'bash -lc true'`",
+        );
+    }
     findings
+}
+
+/// Where the programs lie and which variables name the cluster, as in
+/// "/opt/slurm/bin (by your login shell), SLURM_CONF=/etc/slurm.conf".
+fn programs(login: &Login, program: &str) -> String {
+    let by = |by_login| {
+        if by_login {
+            " (by your login shell)"
+        } else {
+            ""
+        }
+    };
+    let found = login.find(program);
+    let folder = found.as_ref().and_then(|found| found.path.parent());
+    let folder = folder.map_or(String::new(), |folder| folder.display().to_string());
+    let mut each = vec![folder + by(found.is_some_and(|found| found.by_login))];
+    each.extend(login.vars().iter().map(|var| {
+        let value = var.value.to_string_lossy();
+        format!("{}={}{}", var.name, Safe::line(&*value), by(var.by_login))
+    }));
+    each.join(", ")
 }
 
 fn is_here(findings: &mut Findings, name: &str, version: Option<String>, with: &str) {
@@ -78,14 +116,18 @@ async fn grid(qstat: &str, has_qconf: bool) -> (&'static str, Option<String>) {
 /// Asks the scheduler for its limits and partitions.
 async fn guarded(
     findings: &mut Findings,
-    base: &Base,
+    login: &Login,
     version: Option<String>,
     warden: &dyn Warden,
 ) {
     let name = warden.name();
-    let Some(runner) = Runner::find(base, warden.program(), PATIENCE) else {
+    let Some(runner) = Runner::find(login, warden.program(), PATIENCE) else {
         return is_here(findings, name, version, "");
     };
+    findings.good(
+        &format!("{name}'s programs"),
+        programs(login, warden.program()),
+    );
     let begun = Instant::now();
     let calls = warden.site_calls();
     let said = join_all(calls.iter().map(|call| runner.run(call))).await;

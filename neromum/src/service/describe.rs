@@ -1,13 +1,13 @@
 //! Description of the node: its properties and its present load.
 
-use nero_wire::v1::{Gpu, NodeDescription};
+use nero_wire::v1::{Gpu, NodeDescription, Site};
 
 use super::Inner;
 use crate::agent::Busy;
 use crate::examine::{kernel, libc};
 
 /// Describes everything at once; a fact that cannot be found out stays 0.
-pub fn describe(inner: &Inner, busy: Busy, gpus: Vec<Gpu>) -> NodeDescription {
+pub fn describe(inner: &Inner, busy: Busy, gpus: Vec<Gpu>, site: Option<Site>) -> NodeDescription {
     let paths = &inner.placer.paths;
     let memory = Memory::now();
     let (disk_free_bytes, disk_total_bytes) = rustix::fs::statvfs(paths.deployment())
@@ -46,7 +46,7 @@ pub fn describe(inner: &Inner, busy: Busy, gpus: Vec<Gpu>) -> NodeDescription {
         arch: std::env::consts::ARCH.to_owned(),
         kernel: kernel(),
         libc: libc().to_owned(),
-        site: None,
+        site,
     }
 }
 

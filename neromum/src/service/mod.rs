@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_model::{DeploymentId, MESSAGE_BYTES_MAX, RunId, RunToken};
-use nero_warden::Settings;
 use nero_wire::hello::HelloError;
 use nero_wire::listen::OwnerOnly;
 use nero_wire::v1::kids_server::KidsServer;
@@ -37,6 +36,7 @@ use crate::clean::Janitor;
 use crate::config;
 use crate::lease::Held;
 use crate::staging::store::Store;
+use crate::warden::front::Front;
 pub use describe::memory_bytes;
 use link::{Link, LinkInfo};
 
@@ -54,7 +54,7 @@ struct Inner {
     build: String,
     /// The share of the node given to runs, as greetings report it.
     gives: String,
-    warden: Settings,
+    front: Option<Arc<Front>>,
     deployment: DeploymentId,
     memory_bytes: Option<u64>,
     cpus: f64,
@@ -79,7 +79,7 @@ pub struct Greeting {
     /// The share of the node that it gives to runs.
     pub gives: String,
     /// The node's scheduler.
-    pub warden: Settings,
+    pub front: Option<Arc<Front>>,
 }
 
 impl Service {
@@ -103,7 +103,7 @@ impl Service {
             placer,
             build: greeting.build,
             gives: greeting.gives,
-            warden: greeting.warden,
+            front: greeting.front,
             memory_bytes,
             gpus: gpus::Gpus::default(),
             threads: Arc::new(Semaphore::new(FILE_WORK_MAX)),

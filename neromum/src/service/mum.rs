@@ -60,10 +60,14 @@ impl Mum for Service {
         self.greeted(&request)?;
         let busy = self.inner.answer(self.inner.agent.busy()).await?;
         let gpus = self.inner.gpus.look().await;
+        let site = match &self.inner.front {
+            Some(front) => Some(front.describe().await),
+            None => None,
+        };
         let inner = self.inner.clone();
         let described = self
             .inner
-            .file_work(move || super::describe::describe(&inner, busy, gpus))
+            .file_work(move || super::describe::describe(&inner, busy, gpus, site))
             .await?;
         Ok(Response::new(described))
     }

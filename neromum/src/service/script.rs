@@ -22,17 +22,18 @@ pub(super) fn script(inner: &Inner, request: &ScriptRequest) -> ScriptReply {
 
 /// The script, and the command whose standard input it is.
 fn written(inner: &Inner, request: &ScriptRequest) -> Result<(String, String), String> {
-    let warden = inner.warden.warden();
-    let warden = warden.ok_or("it has no scheduler: runs are started there without a script")?;
+    let front = inner.front.as_ref();
+    let front = front.ok_or("it has no scheduler: runs are started there without a script")?;
+    let warden = front.warden();
     let none = RunSpec::default();
     let spec = request.run.as_ref().unwrap_or(&none);
-    let asked = Asked::of(spec, &*warden).map_err(|error| error.to_string())?;
+    let asked = Asked::of(spec, &**warden).map_err(|error| error.to_string())?;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let name = example();
     let folder = inner.placer.paths.mum().join("submissions").join(name.id());
     let tasks = Some(request.tasks).filter(|tasks| *tasks > 0);
     let mut order = asked.order(name, tasks, &program, &folder);
-    order.at_once = inner.warden.max_running.filter(|_| tasks.is_some());
+    order.at_once = front.settings().max_running.filter(|_| tasks.is_some());
     let script = warden.script(&order).map_err(|error| error.to_string())?;
     let call = warden.submit_call(&order, &script);
     let mut command = call.program.to_owned();

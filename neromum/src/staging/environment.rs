@@ -1,6 +1,7 @@
 //! The environment of a job: clean, then the run's own variables in their
 //! order, then ours. `$NAME` is expanded here and never by a shell.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -38,6 +39,21 @@ impl Base {
         };
         let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
         Self::new(own, &passwd, rustix::process::geteuid().as_raw())
+    }
+
+    /// All variables, as an environment.
+    pub fn each(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        let os = |bytes| OsStr::from_bytes(bytes);
+        self.vars
+            .iter()
+            .map(move |(name, value)| (os(name), os(value)))
+    }
+
+    /// A base with these variables.
+    #[cfg(test)]
+    pub fn of<const N: usize>(vars: [(&str, &str); N]) -> Self {
+        let vars = vars.map(|(name, value)| (name.into(), value.into()));
+        Self { vars: vars.into() }
     }
 
     /// One variable that every job begins with.

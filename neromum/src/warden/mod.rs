@@ -3,5 +3,7 @@
 
 pub mod asked;
 pub mod bare;
+pub mod front;
+pub mod login;
 pub mod orders;
 pub mod runner;

@@ -14,18 +14,8 @@ use rustix::fs::{Access, access};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-use crate::staging::environment::Base;
+use super::login::Login;
 
-/// Variables that name the cluster, passed on where they are set.
-const CLUSTER: [&str; 7] = [
-    "SLURM_CONF",
-    "SGE_ROOT",
-    "SGE_CELL",
-    "SGE_ARCH",
-    "SGE_CLUSTER_NAME",
-    "SGE_QMASTER_PORT",
-    "SGE_EXECD_PORT",
-];
 /// Variables of the person that some of the programs need.
 const PERSON: [&str; 3] = ["HOME", "USER", "LOGNAME"];
 /// Largest standard output: the queue of a large site has about 3 kB a job.
@@ -44,21 +34,21 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Programs of the folder in which `program` is found, as runs find it. `None`
-    /// when it is not there.
-    pub fn find(base: &Base, program: &str, patience: Duration) -> Option<Self> {
-        let found = crate::examine::find(base, program)?;
-        Some(Self::at(found.parent()?.to_path_buf(), patience))
+    /// Programs of the folder in which `program` is found, as runs find it or as the
+    /// person's login shell does. `None` when it is not there.
+    pub fn find(login: &Login, program: &str, patience: Duration) -> Option<Self> {
+        let found = login.find(program)?;
+        let programs = found.path.parent()?.to_path_buf();
+        let cluster = login.vars().iter();
+        let cluster = cluster.map(|var| (OsString::from(var.name), var.value.clone()));
+        Some(Self::at(programs, cluster.collect(), patience))
     }
 
-    /// Programs of this folder.
-    fn at(programs: PathBuf, patience: Duration) -> Self {
-        let own = |name: &str| Some((OsString::from(name), std::env::var_os(name)?));
-        let mut env: Vec<_> = CLUSTER
-            .iter()
-            .chain(&PERSON)
-            .filter_map(|name| own(name))
-            .collect();
+    /// Programs of this folder, with these variables that name the cluster.
+    fn at(programs: PathBuf, cluster: Vec<(OsString, OsString)>, patience: Duration) -> Self {
+        let own = |name: &&str| Some((OsString::from(name), std::env::var_os(name)?));
+        let mut env: Vec<_> = PERSON.iter().filter_map(own).collect();
+        env.extend(cluster);
         // Everything else that a login sets could act: `SBATCH_PARTITION` is an
         // option, `SLURM_TIME_FORMAT` and the language change answers.
         let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.display());
@@ -207,16 +197,16 @@ async fn beginning(mut from: impl AsyncRead + Unpin, into: &mut Vec<u8>) -> Resu
 }
 
 /// The process group of a command. Dropping it ends every process in it.
-struct ProcessGroup(Option<rustix::process::Pid>);
+pub(super) struct ProcessGroup(Option<rustix::process::Pid>);
 
 impl ProcessGroup {
-    fn of(child: &Child) -> Self {
+    pub(super) fn of(child: &Child) -> Self {
         let leader = child.id().and_then(|id| i32::try_from(id).ok());
         Self(leader.and_then(rustix::process::Pid::from_raw))
     }
 
-    /// Leaves the group alone: its leader was reaped.
-    fn leave(&mut self) {
+    /// Leaves the group alone: its leader was reaped, or its processes may go on.
+    pub(super) fn leave(&mut self) {
         self.0 = None;
     }
 }
@@ -242,7 +232,9 @@ mod tests {
         let program = folder.path().join("ask");
         std::fs::write(&program, format!("#!/bin/sh\n{body}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
-        let runner = Runner::at(folder.path().to_path_buf(), Duration::from_millis(700));
+        let cluster = vec![("SGE_CELL".into(), "default".into())];
+        let programs = folder.path().to_path_buf();
+        let runner = Runner::at(programs, cluster, Duration::from_millis(700));
         (folder, runner)
     }
 
@@ -258,9 +250,8 @@ mod tests {
         assert!(input.bytes().all(|byte| byte == b'x'));
         assert!(rest.starts_with("/\n"), "{rest}");
         let allowed = [
-            &CLUSTER[..],
-            &PERSON,
-            &["PATH", "LANG", "TZ", "PWD", "_", "/"],
+            &PERSON[..],
+            &["SGE_CELL", "PATH", "LANG", "TZ", "PWD", "_", "/"],
         ]
         .concat();
         for name in rest.lines() {

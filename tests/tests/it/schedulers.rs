@@ -72,3 +72,25 @@ fn a_controller_that_does_not_answer_is_quoted() {
     let ran = home.run(&["node", "doctor", "local"]);
     tells(&ran.out, &["SLURM's answer: scontrol "]);
 }
+
+#[test]
+fn a_cluster_that_only_the_login_shell_knows_is_found_and_its_source_is_named() {
+    for (scheduler, variable) in [
+        (Scheduler::Slurm, "SLURM_CONF"),
+        (Scheduler::GridEngine, "SGE_ROOT"),
+    ] {
+        let cluster = Cluster::shared(scheduler);
+        let mut home = Home::new();
+        home.set_env("SHELL", "/bin/bash");
+        let exports = cluster.env().into_iter();
+        let exports = exports.map(|(name, value)| format!("export {name}='{value}'\n"));
+        let lines = format!("echo welcome\n{}", exports.collect::<String>());
+        std::fs::write(home.path().join(".bash_profile"), lines).unwrap();
+        let ran = home.run(&["node", "doctor", "local"]);
+        let found = format!("{variable}=");
+        tells(
+            &ran.out,
+            &[&found, " (by your login shell)", " commands in "],
+        );
+    }
+}

@@ -55,9 +55,7 @@ pub(crate) fn taken(dispatch: &mut Dispatch, node: &str) {
 
 /// Records that the run leaves the node, to which it may come back.
 pub(crate) fn left(dispatch: &mut Dispatch, node: &str, why: &str, now: &Moment) {
-    if dispatch.deferred_by(node).is_none() {
-        said(dispatch, node, why, now);
-    }
+    said(dispatch, node, why, now);
     if let Some(deferred) = dispatch.deferred_by(node) {
         deferred.left_ms = Some(now.ms);
         deferred.left = Some(now.tick.clone());
@@ -105,11 +103,12 @@ mod tests {
             !passed_over(&dispatch, "a", &at(0, "b", 6000).tick),
             "still there"
         );
-        left(&mut dispatch, "a", "disk full", &at(0, "b", 7000));
+        left(&mut dispatch, "a", "b has room", &at(0, "b", 7000));
         let passed = |node, tick_ms| passed_over(&dispatch, node, &at(0, "b", tick_ms).tick);
         assert!(passed("a", 7000) && !passed("b", 7000));
         assert!(passed("a", 7000 + PASSED_OVER_MS - 1));
         assert!(!passed("a", 7000 + PASSED_OVER_MS));
+        assert_eq!(dispatch.deferred[0].why, "b has room");
         // After a new hand-over the deferral begins anew.
         said(&mut dispatch, "a", "disk full", &at(9, "b", 9000));
         assert_eq!(dispatch.deferred.len(), 1);

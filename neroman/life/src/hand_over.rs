@@ -25,6 +25,11 @@ pub fn is_sent_again(run: &Run) -> bool {
     run.dispatch.send_spec
 }
 
+/// Whether the node is asked if it has a run that can never be sent.
+pub fn is_asked_for(run: &Run, node: &str) -> bool {
+    is_due(run, node) && !run.movable() && !is_sent_again(run)
+}
+
 /// The result of sending a run's files, before its node is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sending {
@@ -35,7 +40,8 @@ pub enum Sending {
     /// It is sent later because the node cannot take it now, or it goes to another
     /// node.
     Deferred(String),
-    /// It can never be sent, with the reason.
+    /// It can never be sent, with the reason. That ends a run which its node surely
+    /// does not have; for any other the node's answer decides.
     Never(String),
 }
 
@@ -57,10 +63,9 @@ pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) ->
             deferred::said(dispatch, node, &why, now);
             dispatch.why = why.into();
         }
-        Sending::Never(why) => {
-            let why = bounded(why);
-            dispatch.never_starts(why, now.ms);
-        }
+        Sending::Never(why) if run.movable() => dispatch.never_starts(bounded(why), now.ms),
+        // Its node may have it and go on with it: the node is asked.
+        Sending::Never(why) => dispatch.why = bounded(why).into(),
     });
     Ok(change.into_iter().collect())
 }
@@ -109,16 +114,14 @@ pub enum Answer {
         hint: String,
         only_here: bool,
     },
-    /// Only its spec was sent again, and the node does not know the run.
+    /// The node does not know the run, and does not take it with this generation.
     Unknown,
+    /// The same for a run that can never be sent, with the reason.
+    NotThere { why: String },
 }
 
-/// The changes from a node's answer. If the run was placed elsewhere meanwhile,
-/// the answer of the earlier node does not count.
+/// The changes from a node's answer.
 pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> Stepped {
-    if run.node() != Some(node) {
-        return Err(Late);
-    }
     let change = match answer {
         Answer::Accepted { rules_version } => dispatch_changed(run, |dispatch| {
             dispatch.stage.advance(Handing::Submitted);
@@ -131,7 +134,14 @@ pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> 
             dispatch.why = bounded(&refusal::with_hint(why, hint)).into();
             deferred::said(dispatch, node, &bounded(lacks.as_ref().unwrap_or(why)), now);
         }),
-        Answer::Unknown => return report::reported(run, node, &Report::unknown(), now.ms),
+        Answer::NotThere { why } if run.dispatch.stage.is_not_accepted() => {
+            dispatch_changed(run, |dispatch| {
+                dispatch.never_starts(bounded(why), now.ms);
+            })
+        }
+        Answer::Unknown | Answer::NotThere { .. } => {
+            return report::reported(run, node, &Report::unknown(), now.ms);
+        }
         // Its node has the run, and reports itself what the run needs to go on.
         Answer::Refused { .. } if run.dispatch.send_spec => {
             dispatch_changed(run, |dispatch| dispatch.send_spec = false)

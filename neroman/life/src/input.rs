@@ -5,11 +5,19 @@ use std::sync::Arc;
 use super::now::Tick;
 use super::place::Choice;
 use super::report::Report;
-use super::run::{Cancel, Results};
+use super::run::{Cancel, Results, Run};
 use super::{abort, hand_over, recall};
 
+/// A hand-over of a run: its node and its generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    pub node: String,
+    pub generation: u32,
+}
+
 /// What happens to a run. A node's name says from where it comes: of a run that is
-/// elsewhere meanwhile, nothing changes.
+/// elsewhere meanwhile, nothing changes. What belongs to one hand-over changes nothing
+/// after the next one began, also on the same node.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// The placer chose a node, found none now, or knows that none will do.
@@ -27,7 +35,7 @@ pub enum Input {
     Offer { node: String },
     /// Its node's answer to the hand-over.
     HandOver {
-        node: String,
+        at: Placement,
         answer: hand_over::Answer,
         tick: Tick,
     },
@@ -50,6 +58,7 @@ pub enum Input {
     Cancel(Cancel),
     /// Its node's answer to the cancel that was asked at `asked_ms`.
     CancelAnswered {
+        at: Placement,
         answer: abort::Answer,
         asked_ms: Option<i64>,
     },
@@ -62,16 +71,15 @@ pub enum Input {
         tick: Tick,
     },
     /// Its node may have been asked to give it back: synced.
-    RecallAsked { node: String },
-    /// Its node's answer to the recall of this generation.
+    RecallAsked { at: Placement },
+    /// Its node's answer to the recall.
     RecallAnswered {
-        node: String,
-        generation: u32,
+        at: Placement,
         said: recall::Said,
         tick: Tick,
     },
     /// Its node cannot give runs back.
-    RecallUnsupported { node: String },
+    RecallUnsupported { at: Placement },
     /// The ids of its rules from now on.
     Rules { ids: Arc<[u64]> },
     /// Its node has the rules that were sent as `version`, and keeps them as `kept`:
@@ -100,6 +108,42 @@ pub enum Input {
 }
 
 impl Input {
+    /// Whether it belongs to the run's present hand-over, or to none.
+    pub(crate) fn is_of(&self, run: &Run) -> bool {
+        let at = match self {
+            Self::HandOver { at, .. }
+            | Self::CancelAnswered { at, .. }
+            | Self::RecallAsked { at }
+            | Self::RecallAnswered { at, .. }
+            | Self::RecallUnsupported { at } => at,
+            Self::Reported { report, .. } => return !report.is_older_than(run.generation()),
+            Self::Choice(_)
+            | Self::NodeAway { .. }
+            | Self::Sending { .. }
+            | Self::Offer { .. }
+            | Self::Stray { .. }
+            | Self::EndedThere { .. }
+            | Self::NodeGone { .. }
+            | Self::Released
+            | Self::Cancel(_)
+            | Self::RecallDeferred { .. }
+            | Self::Balance { .. }
+            | Self::Rules { .. }
+            | Self::RulesDelivered { .. }
+            | Self::ResultsBegun { .. }
+            | Self::ResultsWait { .. }
+            | Self::ResultsDone { .. }
+            | Self::ResultsGivenUp { .. }
+            | Self::ResultsForgone
+            | Self::ResultsMoved { .. }
+            | Self::Cleaned
+            | Self::Checkpoints { .. }
+            | Self::MayForget
+            | Self::PointsHeld { .. } => return true,
+        };
+        run.node() == Some(at.node.as_str()) && run.generation() == at.generation
+    }
+
     /// The input, as a message names it after "takes no".
     pub(crate) fn word(&self) -> &'static str {
         match self {

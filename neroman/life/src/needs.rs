@@ -116,6 +116,7 @@ pub fn changed(before: Option<&Run>, after: Option<&Run>) -> bool {
     let Some(before) = before else { return true };
     now != of(before)
         || before.node() != after.node()
+        || before.generation() != after.generation()
         || before.dispatch.cancel != after.dispatch.cancel
         || before.rules_version() != after.rules_version()
         || begun(before) != begun(after)

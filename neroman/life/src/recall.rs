@@ -130,8 +130,8 @@ pub fn is_leaving(run: &Run, node: &str) -> bool {
 }
 
 /// Records that the node may have been asked for its promise.
-pub(crate) fn asked(run: &Run, node: &str) -> Stepped {
-    if !is_leaving(run, node) {
+pub(crate) fn asked(run: &Run) -> Stepped {
+    if !run.dispatch.leaves() {
         return Err(Late);
     }
     let change = dispatch_changed(run, |dispatch| {
@@ -142,18 +142,8 @@ pub(crate) fn asked(run: &Run, node: &str) -> Stepped {
     Ok(change.into_iter().collect())
 }
 
-/// The changes from the node's answer. An answer for an earlier generation is late: the
-/// run was handed to a node since.
-pub(crate) fn answered(
-    run: &Run,
-    node: &str,
-    generation: u32,
-    said: Said,
-    now: &Moment,
-) -> Stepped {
-    if run.node() != Some(node) || run.dispatch.generation() != generation {
-        return Err(Late);
-    }
+/// The changes from the node's answer.
+pub(crate) fn answered(run: &Run, said: Said, now: &Moment) -> Stepped {
     let recall = run.dispatch.recall().ok_or(Late)?;
     if said == Said::Begun {
         return Ok(stays(run, String::new()));
@@ -174,10 +164,9 @@ pub(crate) fn answered(
 
 /// Keeps the run on a node that cannot give its promise; a run that it refused
 /// ends.
-pub(crate) fn cannot(run: &Run, node: &str) -> Stepped {
-    let Some(recall) = run.dispatch.recall().filter(|_| is_leaving(run, node)) else {
-        return Err(Late);
-    };
+pub(crate) fn cannot(run: &Run) -> Stepped {
+    let leaves = run.dispatch.leaves();
+    let recall = run.dispatch.recall().filter(|_| leaves).ok_or(Late)?;
     let why = recall.refusal.why.clone();
     match recall.cause() {
         Cause::NoRoomNow => return Ok(stays(run, why)),

@@ -62,6 +62,9 @@ pub struct Report {
     pub send_spec: bool,
     /// The files of the run that the node cannot use.
     pub unreadable: Vec<Unreadable>,
+    /// Of an unknown run: the last generation that the node does not know; 0: not
+    /// stated.
+    pub generation: u32,
 }
 
 impl Report {
@@ -75,7 +78,13 @@ impl Report {
             made_nothing: false,
             send_spec: false,
             unreadable: Vec::new(),
+            generation: 0,
         }
+    }
+
+    /// Whether a later generation than it concerns has begun.
+    pub(crate) fn is_older_than(&self, generation: u32) -> bool {
+        (1..generation).contains(&self.generation)
     }
 }
 
@@ -151,7 +160,8 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
                     deferred::taken(dispatch, &node);
                     let sending = false;
                     dispatch.stage = Stage::Chosen { node, sending };
-                    dispatch.rules_delivered = 0;
+                    // An earlier hand-over that is still on its way is refused there.
+                    dispatch.begin_generation();
                     dispatch.why = report.why.clone().into();
                 }
             }

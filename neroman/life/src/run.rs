@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::Change;
 use super::deferred::Deferral;
+use super::input::Placement;
 use super::journal::{Exit, Journal};
 use super::now::{Now, Tick};
 use super::outcome::{self, Outcome};
@@ -411,9 +412,14 @@ impl Dispatch {
     /// It waits for the placer again, with the next generation.
     pub(crate) fn leave_node(&mut self) {
         self.stage = Stage::Unplaced;
+        self.begin_generation();
+        self.why = Why::Unknown;
+    }
+
+    /// Its node has nothing of it: no hand-over until now counts there any more.
+    pub(crate) fn begin_generation(&mut self) {
         self.came_back = self.came_back.saturating_add(1);
         self.rules_delivered = 0;
-        self.why = Why::Unknown;
     }
 
     /// The person who cancelled it.
@@ -548,6 +554,14 @@ impl Run {
     /// Whether an end was seen that stays.
     pub fn has_ended(&self) -> bool {
         self.phase().is_end() && self.phase() != Phase::Lost
+    }
+
+    /// Its present hand-over; `None` while it waits for a node.
+    pub fn placement(&self) -> Option<Placement> {
+        Some(Placement {
+            node: self.node()?.to_owned(),
+            generation: self.dispatch.generation(),
+        })
     }
 
     /// Its node, or the word that was asked for while it has none.

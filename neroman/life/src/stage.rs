@@ -143,6 +143,19 @@ impl Stage {
         self.handing() >= Handing::Submitted
     }
 
+    /// Whether it has a node, which has not accepted it.
+    pub fn is_not_accepted(&self) -> bool {
+        match self {
+            Self::Chosen { .. } | Self::Offered { .. } => true,
+            Self::Behind { .. }
+            | Self::Unplaced
+            | Self::Accepted { .. }
+            | Self::Recalled { .. }
+            | Self::Begun { .. }
+            | Self::Over { .. } => false,
+        }
+    }
+
     /// Whether its node may have it.
     pub fn may_be_there(&self) -> bool {
         match self {

@@ -55,6 +55,9 @@ fn stepped(run: &Run, input: &Input, now_ms: i64) -> Stepped {
         tick: tick.clone(),
     };
     let one = |change: Option<Change>| Ok(change.into_iter().collect());
+    if !input.is_of(run) {
+        return Err(Late);
+    }
     match input {
         Input::Choice(choice) => placed::decided(run, choice, now_ms),
         Input::NodeAway { node, why } => placed::unplaced(run, node, why, now_ms),
@@ -64,26 +67,25 @@ fn stepped(run: &Run, input: &Input, now_ms: i64) -> Stepped {
             tick,
         } => hand_over::sending(run, node, sending, &at(tick)),
         Input::Offer { node } => hand_over::offered(run, node),
-        Input::HandOver { node, answer, tick } => hand_over::answered(run, node, answer, &at(tick)),
+        Input::HandOver {
+            at: to,
+            answer,
+            tick,
+        } => hand_over::answered(run, &to.node, answer, &at(tick)),
         Input::Reported { node, report } => report::reported(run, node, report, now_ms),
         Input::Stray { node } => one(gone::left_behind(run, node)),
         Input::EndedThere { node } => one(gone::ended_there(run, node)),
         Input::NodeGone { node, who, others } => gone::gone(run, node, who, *others, now_ms),
         Input::Released => placed::released(run),
         Input::Cancel(cancel) => abort::cancel(run, cancel),
-        Input::CancelAnswered { answer, asked_ms } => {
-            one(abort::answered(run, *answer, *asked_ms, now_ms))
-        }
+        Input::CancelAnswered {
+            answer, asked_ms, ..
+        } => one(abort::answered(run, *answer, *asked_ms, now_ms)),
         Input::SendOn { tick } => recall::deferred(run, &at(tick)),
         Input::Balance { from, to, tick } => balance::recalled(run, from, to, &at(tick)),
-        Input::RecallAsked { node } => recall::asked(run, node),
-        Input::RecallAnswered {
-            node,
-            generation,
-            said,
-            tick,
-        } => recall::answered(run, node, *generation, *said, &at(tick)),
-        Input::RecallUnsupported { node } => recall::cannot(run, node),
+        Input::RecallAsked { .. } => recall::asked(run),
+        Input::RecallAnswered { said, tick, .. } => recall::answered(run, *said, &at(tick)),
+        Input::RecallUnsupported { .. } => recall::cannot(run),
         Input::Rules { ids } => Ok(vec![rules::changed(run, ids)]),
         Input::RulesDelivered { version, kept } => one(rules::delivered(run, *version, *kept)),
         Input::ResultsBegun { folder } => one(homecoming::begun(run, folder)),

@@ -19,7 +19,7 @@ use super::{Agent, AgentHandle, Done, Message, Setup};
 use crate::config;
 use crate::ledger::Kept;
 use crate::runs::control::newest_cancel;
-use crate::runs::{gone, spec};
+use crate::runs::{gone, segments, spec};
 use follower::{Follower, Sent};
 use stream::Flow;
 pub use stream::FollowStream;
@@ -52,10 +52,10 @@ pub enum Adopted {
 }
 
 impl Followers {
-    /// Tells every follower that a run is not here any more.
-    pub(super) fn unknown(&self, token: RunToken, why: &str) {
+    /// Tells every follower that this generation of a run is not here any more.
+    pub(super) fn unknown(&self, token: RunToken, generation: u32, why: &str) {
         for follower in &self.list {
-            follower.send_unknown(token, why);
+            follower.send_unknown(token, generation, why);
         }
     }
 
@@ -214,7 +214,7 @@ impl Agent {
         }
         follower.waiting.remove(&token);
         if !self.entries.contains_key(&token) {
-            follower.send_unknown(token, "");
+            follower.send_unknown(token, position.generation, "");
             return;
         }
         follower.stands(token, position);
@@ -271,8 +271,12 @@ impl Agent {
             return Adopted::Unknown;
         }
         match spec::read(&self.setup.paths, id, token) {
-            // The folder of this turn was undone, or is about to be.
-            Ok(spec) if self.admission.was_recalled(&token, spec.generation) => {
+            // The folder of this generation was undone, or is about to be. A claim there
+            // is older: the folder was away while neroman asked for the run.
+            Ok(spec)
+                if self.admission.was_recalled(&token, spec.generation)
+                    && segments::claimed_by(&self.setup.paths.run(id)).is_none() =>
+            {
                 return Adopted::Unknown;
             }
             Ok(_) => {}
@@ -285,8 +289,10 @@ impl Agent {
         if newest_cancel(&self.setup.paths.run(id)) == 0
             && self.left_by_a_cut(token, id) == Left::Nothing
         {
-            self.give_back_at_start(token, id);
-            return Adopted::Unknown;
+            return match self.give_back_at_start(token, id) {
+                Ok(()) => Adopted::Unknown,
+                Err(error) => Adopted::NotNow(in_full(&error)),
+            };
         }
         let order = self.admission.next_order();
         if let Err(error) = self.ledger.accepted(token, id, order) {

@@ -20,7 +20,7 @@ use super::Agent;
 use super::follow::Adopted;
 use crate::config;
 use crate::runs::control::cancel_never;
-use crate::runs::spec::{may_pass, unmake};
+use crate::runs::spec::{self, may_pass, unmake};
 use crate::runs::{gone, segments};
 use check::still_live;
 use place::Placed;
@@ -137,8 +137,12 @@ impl Admission {
         }
     }
 
-    /// Refuses the run from now on, up to this turn.
+    /// Refuses the run from now on, up to this generation. An earlier neroman, which
+    /// counts none (0), hands a run over again as it was.
     pub fn recall(&mut self, token: RunToken, generation: u32) {
+        if generation == 0 {
+            return;
+        }
         if let Some(known) = self.recalled.get_mut(&token) {
             *known = generation.max(*known);
             return;
@@ -157,6 +161,11 @@ impl Admission {
     pub fn was_recalled(&self, token: &RunToken, generation: u32) -> bool {
         let up_to = self.recalled.get(token);
         up_to.is_some_and(|up_to| generation <= *up_to)
+    }
+
+    /// Whether this node may get the run with a later generation.
+    fn comes_again(&self, token: &RunToken) -> bool {
+        self.recalled.get(token) != Some(&NEVER_AGAIN)
     }
 
     /// Keeps runs out while their folders are removed.
@@ -256,6 +265,15 @@ impl Agent {
             }
             reply.refused.push(refusal);
         }
+        for (token, generation) in placing.unknown {
+            if self.has(&token) {
+                reply.accepted.push(token.to_vec());
+                continue;
+            }
+            // A hand-over of an earlier connection may come in late.
+            self.admission.recall(token, generation);
+            reply.refused.push(unknown().about(token.to_vec()));
+        }
         for placed in placing.placed {
             let (token, id, fresh) = (placed.token, placed.id, placed.fresh);
             match self.accept(placed) {
@@ -308,14 +326,19 @@ impl Agent {
         if cancelled || entry.cancels > 0 || may_have_begun {
             return false;
         }
-        if let Err(error) = unmake(&run_dir) {
-            tracing::error!(run = %entry.id, %error, "the spec of a run cannot be removed");
+        let Ok(spec) = spec::read(&self.setup.paths, entry.id, token) else {
+            return false;
+        };
+        let id = entry.id;
+        if let Err(error) = self.undo_accepted(token, id, spec.generation) {
+            tracing::error!(run = %id, ?error, "the ledger does not take that a run is given back");
             return false;
         }
-        tracing::info!(run = %entry.id, why, "given back: neroman hands it over again");
+        tracing::info!(run = %id, why, "given back: neroman hands it over again");
         self.core.not_prepared(token, why, false);
-        self.forget(&[token]);
-        self.followers.unknown(token, why);
+        self.core.closed(token);
+        self.drop_entry(token);
+        self.followers.unknown(token, spec.generation, why);
         true
     }
 
@@ -345,7 +368,14 @@ impl Agent {
             return Ok(());
         }
         if self.admission.was_recalled(&token, generation) {
-            return Err(no("this node refused it before", "start it again").here());
+            let no = no("this node refused it before", "start it again").here();
+            return Err(match self.admission.comes_again(&token) {
+                true => No {
+                    unknown: true,
+                    ..no
+                },
+                false => no,
+            });
         }
         let cleaned = || matches!(gone::read(&self.setup.paths, id, token), Ok(Some(_)));
         if self.admission.is_cleaning(&token) || (fresh && cleaned()) {
@@ -369,6 +399,7 @@ impl Agent {
         }
         // A folder of its name lies here, without anything of it.
         if sent_again {
+            self.admission.recall(token, generation);
             return Err(unknown());
         }
         if let Some(earlier) = earlier {

@@ -4,6 +4,7 @@
 
 use std::io;
 
+use nero_journal::WriteError;
 use nero_journal::v1::{LedgerExited, Lost, RecordKind, lost};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
@@ -27,8 +28,10 @@ impl Agent {
         for (token, kept) in runs {
             let began = kept.exited.is_some() || kept.taken_away.is_some() || kept.cancel > 0;
             if !began && self.left_by_a_cut(token, kept.id) == Left::Nothing {
-                self.give_back_at_start(token, kept.id);
-                continue;
+                match self.give_back_at_start(token, kept.id) {
+                    Ok(()) => continue,
+                    Err(error) => tracing::error!(run = %kept.id, ?error, "it waits here again"),
+                }
             }
             self.restore_run(token, kept);
         }
@@ -216,15 +219,40 @@ impl Agent {
 
     /// Leaves it to neroman whether the run is started: neroman knows whether it
     /// showed the run as begun.
-    pub(super) fn give_back_at_start(&mut self, token: RunToken, id: RunId) {
+    ///
+    /// # Errors
+    /// When the ledger does not take it. Then the run is as before.
+    pub(super) fn give_back_at_start(
+        &mut self,
+        token: RunToken,
+        id: RunId,
+    ) -> Result<(), WriteError> {
+        let spec = spec::read(&self.setup.paths, id, token);
+        self.undo_accepted(token, id, spec.map_or(0, |spec| spec.generation))?;
         tracing::info!(run = %id, "taken over before the machine was started anew: given back");
+        Ok(())
+    }
+
+    /// Makes the node accept no hand-over of the run until this generation, and removes
+    /// its folder.
+    ///
+    /// The ledger forgets the run first. In the other order a neromum that is killed in
+    /// between would find a run of its ledger without a folder, and call it lost.
+    ///
+    /// # Errors
+    /// When the ledger does not take it. Then the run is as before.
+    pub(super) fn undo_accepted(
+        &mut self,
+        token: RunToken,
+        id: RunId,
+        generation: u32,
+    ) -> Result<(), WriteError> {
+        self.ledger.closed(&[token])?;
+        self.admission.recall(token, generation);
         if let Err(error) = unmake(&self.run_dir(id)) {
             tracing::error!(run = %id, %error, "the spec of a run cannot be removed");
         }
-        // If this fails, the run is given back again at the next start.
-        if let Err(error) = self.ledger.closed(&[token]) {
-            tracing::error!(?error, "the ledger does not take that a run is given back");
-        }
+        Ok(())
     }
 
     /// Reads the spec of a run that had no usable one; true when it has one by

@@ -380,3 +380,35 @@ async fn a_run_that_comes_when_everything_is_taken_is_told_what_it_waits_for() {
     std::fs::write(node.run_dir(&first).join("go"), "").unwrap();
     follower.settled(&[&first, &second]).await;
 }
+
+#[tokio::test]
+async fn neroman_asks_for_a_run_that_it_cannot_send_and_a_late_hand_over_brings_it_no_more() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let first = |spec: RunSpec| RunSpec {
+        generation: 1,
+        ..spec
+    };
+    let (has, lacks) = (first(node.sh(1, "true")), first(node.sh(2, "true")));
+    mum.accept(&[&has]).await;
+    let question = |spec: &RunSpec| RunSpec {
+        token: spec.token.clone(),
+        experiment: spec.experiment,
+        number: spec.number,
+        generation: spec.generation,
+        ..RunSpec::default()
+    };
+    let reply = mum.send_again(&question(&has)).await;
+    assert_eq!(reply.accepted, std::slice::from_ref(&has.token));
+    let reply = mum.send_again(&question(&lacks)).await;
+    assert!(reply.refused[0].unknown_run, "{reply:?}");
+    // Its first hand-over was on its way all the time.
+    let reply = mum.hand_over(vec![lacks.clone()]).await;
+    assert!(reply.refused[0].unknown_run, "{reply:?}");
+    assert!(!node.run_dir(&lacks).exists());
+    // No other request brings in a run without a command.
+    let reply = mum.hand_over(vec![question(&lacks)]).await;
+    assert!(reply.accepted.is_empty(), "{reply:?}");
+    let mut follower = mum.follow(Known::default()).await;
+    follower.settled(&[&has]).await;
+}

@@ -382,6 +382,7 @@ impl Mum {
                     experiment: run.experiment,
                     number: 1,
                 }),
+                generation: 0,
                 segments: run
                     .segments
                     .iter()

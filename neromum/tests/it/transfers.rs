@@ -360,6 +360,49 @@ async fn a_blob_that_a_power_cut_emptied_is_asked_for_again() {
     mum.accept(&[&spec]).await;
 }
 
+#[tokio::test]
+async fn a_run_that_was_given_back_comes_in_by_a_later_generation_alone() {
+    let mut node = Node::with(&["--cpus", "1"]);
+    let mut mum = node.start().await;
+    let first = node.sh(1, "while [ ! -e ../go ]; do sleep 0.01; done");
+    let content = b"whole".to_vec();
+    let tree = Tree {
+        entries: vec![TreeEntry {
+            path: "a".to_owned(),
+            hash: hash(&content),
+            size: 5,
+            ..TreeEntry::default()
+        }],
+    }
+    .encode_to_vec();
+    let all = [parts(&content, 0, 100), parts(&tree, 0, 1000)].concat();
+    put(&mut mum, all).await.unwrap();
+    let spec = RunSpec {
+        tree: hash(&tree),
+        generation: 1,
+        ..node.sh(2, "cat a")
+    };
+    mum.accept(&[&first, &spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&spec, Stage::Waiting).await;
+    std::fs::remove_file(blob(&node, &hash(&content))).unwrap();
+    std::fs::write(node.run_dir(&first).join("go"), "").unwrap();
+    follower.stage(&spec, Stage::UnknownRun).await;
+    put(&mut mum, parts(&content, 0, 100)).await.unwrap();
+    // A hand-over of an earlier connection, which comes in late: another node may
+    // have the run by now.
+    let reply = mum.hand_over(vec![spec.clone()]).await;
+    assert!(reply.accepted.is_empty(), "{reply:?}");
+    assert!(reply.refused[0].unknown_run, "{reply:?}");
+    assert!(!node.run_dir(&spec).exists());
+    let again = RunSpec {
+        generation: 2,
+        ..spec.clone()
+    };
+    mum.accept(&[&again]).await;
+    follower.settled(&[&again]).await;
+}
+
 async fn ended(mum: &mut Mum, spec: &RunSpec) {
     mum.accept(&[spec]).await;
     let mut follower = mum.follow(Known::default()).await;

@@ -25,7 +25,7 @@ use crate::ledger::{Late, Ledger};
 use crate::spec::run_ref;
 use nero_life::abort::Answer;
 use nero_life::change::Change;
-use nero_life::input::Input;
+use nero_life::input::{Input, Placement};
 use nero_life::needs::{self, Needs};
 use nero_life::state::State;
 
@@ -209,14 +209,15 @@ impl Deliver {
     async fn cancel(&mut self, state: &State, runs: &[RunId]) -> Result<(), Failure> {
         // Runs with the same cancel parameters share a message.
         type Alike = (u32, i32, String);
-        let mut alike: BTreeMap<Alike, Vec<(RunId, i64, v1::RunRef)>> = BTreeMap::new();
+        let mut alike: BTreeMap<Alike, Vec<(RunId, CancelSent, v1::RunRef)>> = BTreeMap::new();
         for id in runs {
             let Some(run) = state.run(*id) else { continue };
             let Some(cancel) = run.cancel() else { continue };
+            let Some(at) = run.placement() else { continue };
             alike
                 .entry((cancel.grace_ms, cancel.signal, cancel.author.clone()))
                 .or_default()
-                .push((*id, cancel.asked_ms, run_ref(run)));
+                .push((*id, (at, cancel.asked_ms), run_ref(run)));
         }
         // A run is either handed over before this, and ended there, or not
         // handed over at all, which is known here by then.
@@ -240,8 +241,8 @@ impl Deliver {
                     continue;
                 }
             };
-            let asked: BTreeMap<RunId, i64> =
-                runs.into_iter().map(|(id, at, _)| (id, at)).collect();
+            let asked = runs.into_iter().map(|(id, asked, _)| (id, asked));
+            let asked: BTreeMap<RunId, CancelSent> = asked.collect();
             let note = move |state: &State, now_ms| cancelled(state, &reply, &asked, now_ms);
             if self.ledger.no_room().is_none() {
                 self.ledger.note(false, note).await?;
@@ -327,20 +328,27 @@ fn ended_meanwhile(status: &tonic::Status) -> bool {
     )
 }
 
+/// The hand-over of a run that a cancel request went to, and the time of the request.
+type CancelSent = (Placement, i64);
+
 fn cancelled(
     state: &State,
     reply: &v1::CancelReply,
-    asked: &BTreeMap<RunId, i64>,
+    asked: &BTreeMap<RunId, CancelSent>,
     now_ms: i64,
 ) -> Vec<Change> {
     let inputs = reply.runs.iter().filter_map(|one| {
         let id = state.by_token(&RunToken::from_slice(&one.token)?)?;
-        let asked_ms = asked.get(&id).copied();
-        let answer = answer(one);
-        Some((id, Input::CancelAnswered { answer, asked_ms }))
+        let (at, asked_ms) = asked.get(&id)?.clone();
+        let answered = Input::CancelAnswered {
+            at,
+            answer: answer(one),
+            asked_ms: Some(asked_ms),
+        };
+        Some((id, answered))
     });
     let inputs: Vec<(RunId, Input)> = inputs.collect();
-    Late::Never.steps(state, &inputs, now_ms)
+    Late::Passes("it left its node meanwhile").steps(state, &inputs, now_ms)
 }
 
 fn answer(one: &v1::cancel_reply::One) -> Answer {

@@ -245,6 +245,7 @@ async fn positions(settings: &Settings, ledger: &Ledger) -> Result<Vec<v1::RunPo
             let run = state.run(id)?;
             Some(v1::RunPosition {
                 run: Some(run_ref(run)),
+                generation: run.generation(),
                 segments: stands
                     .into_iter()
                     .map(|stand| v1::SegmentPosition {
@@ -391,6 +392,7 @@ fn reported(word: &v1::RunState) -> Report {
         made_nothing: word.made_nothing,
         send_spec: word.unreadable.iter().any(|file| file.send_spec),
         unreadable: files.map(unreadable).collect(),
+        generation: word.generation,
     }
 }
 

@@ -204,7 +204,7 @@ impl HandOver {
                     self.look_again(CHECKPOINTS);
                     self.mark(vec![token], Sending::Waits(why)).await?;
                 }
-                Carry::Never(why) => self.mark(vec![token], Sending::Never(why)).await?,
+                Carry::Never(why) => self.never(vec![token], why).await?,
             }
         }
         Ok(())
@@ -238,8 +238,7 @@ impl HandOver {
                 }
                 Err(StageError::Own(failure)) => {
                     tracing::warn!(%failure, "runs not sent");
-                    self.mark(tokens, Sending::Never(failure.to_string()))
-                        .await?;
+                    self.never(tokens, failure.to_string()).await?;
                     batch.retain(|spec| !named(&spec));
                 }
             }
@@ -280,6 +279,27 @@ impl HandOver {
                 let _ = beside.send(id);
             }
         }
+    }
+
+    /// Records that runs can never be sent. The node is asked for the runs that it may
+    /// have: an answer may have been lost, and it needs nothing from here for them.
+    async fn never(&mut self, tokens: Vec<RunToken>, why: String) -> Result<(), Failure> {
+        self.mark(tokens.clone(), Sending::Never(why.clone()))
+            .await?;
+        let gate = self.gate.clone();
+        let _held = gate.lock().await;
+        let state = self.ledger.state();
+        let runs = tokens
+            .iter()
+            .filter_map(|token| state.run(state.by_token(token)?));
+        let asked = runs.filter(|run| hand_over::is_asked_for(run, &self.settings.name));
+        let asked: Vec<v1::RunSpec> = asked.map(send::question).collect();
+        if asked.is_empty() {
+            return Ok(());
+        }
+        // A node that cannot tell now is asked again.
+        self.look_again(AGAIN);
+        self.ask(asked, why).await
     }
 
     /// Records the outcome of sending.

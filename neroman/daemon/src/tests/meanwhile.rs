@@ -76,6 +76,34 @@ async fn a_damaged_spec_ends_its_own_run_and_no_other() {
 }
 
 #[tokio::test]
+async fn a_run_that_its_node_took_is_not_ended_because_it_cannot_be_sent_again() {
+    for word in ["alpha", "both"] {
+        let rig = both((4.0, 1.0));
+        let alpha = rig.node("alpha");
+        alpha.swallow(true);
+        rig.add().await;
+        start_on(&rig, "1", word).await.unwrap();
+        let token = alpha.token(1, 1).await;
+        let state = rig.home.state_db();
+        let (base, fakes) = rig.stop().await;
+        let damaged = rusqlite::Connection::open(state)
+            .unwrap()
+            .execute("UPDATE run_spec SET spec = x'00'", []);
+        assert_eq!(damaged.unwrap(), 1);
+        let alpha = fakes.mum("alpha");
+        // Its first report comes later than its other answers.
+        alpha.keep_quiet(&token);
+        alpha.swallow(false);
+        alpha.cut(false);
+        let rig = Rig::over(base, fakes);
+        rig.state(1, "submitted").await;
+        rig.node("alpha").begin(&token);
+        rig.state(1, "running").await;
+        rig.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn an_aborted_run_stays_aborted_when_its_files_cannot_be_sent() {
     let rig = both((4.0, 1.0));
     rig.node("alpha").ponder(true);

@@ -20,8 +20,8 @@ use std::hash::{Hash as _, Hasher as _};
 use crate::needs;
 use crate::run::Run;
 use node::{Node, There};
-use shown::{effects, shown};
-use world::{Asked, NODES, Step, World};
+use shown::effects;
+use world::{Asked, NODES, Step, StoredRuns, World};
 
 /// More worlds than there are kinds of them. The search ends by itself, and must not be
 /// cut: a start on two nodes may need many returns.
@@ -35,8 +35,7 @@ type Table = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 fn key(world: &World) -> u64 {
     let mut hasher = DefaultHasher::new();
     let run = world.run();
-    shown(run).hash(&mut hasher);
-    world.next().map(shown).hash(&mut hasher);
+    world.printed.hash(&mut hasher);
     for (node, name) in world.nodes.iter().zip(NODES) {
         let dispatch = &run.dispatch;
         let here = run.node() == Some(name);
@@ -54,8 +53,12 @@ fn key(world: &World) -> u64 {
             .hash(&mut hasher);
         (node.there, node.records.last(), node.ran(), node.cancelled).hash(&mut hasher);
         let request = node.request;
-        let comes = request.map(|one| (one.asker, one.generation > node.fence, one.again));
-        (comes, node.fence >= dispatch.generation()).hash(&mut hasher);
+        let comes = request.map(|one| (one.generation > node.fence, one.again, one.question));
+        let late = node.late.map(|late| late > node.generation);
+        let counts = |generation| generation >= dispatch.generation();
+        (comes, late, node.gave_back.map(counts)).hash(&mut hasher);
+        let fences = |generation| node.fence >= generation;
+        (fences(dispatch.generation()), fences(node.generation)).hash(&mut hasher);
     }
     let ahead = |here: usize| world.nodes[here].records.len() > world.known;
     let behind = world.here().map(ahead);
@@ -69,30 +72,39 @@ fn note(table: &mut Table, from: &World, step: &Step) {
         return;
     }
     let label = &step.label;
-    let line = |before, after| {
+    let line = |before, after, printed: &str| {
         let effects = effects(before, after);
         match effects.is_empty() {
-            true => shown(after),
-            false => format!("{}  ({})", shown(after), effects.join(", ")),
+            true => printed.to_owned(),
+            false => format!("{printed}  ({})", effects.join(", ")),
         }
     };
-    let mut put = |before: String, label: &str, after: String| {
-        let inputs = table.entry(before).or_default();
-        inputs.entry(label.to_owned()).or_default().insert(after);
+    let mut put = |before: &str, label: &str, after: String| {
+        if !table.contains_key(before) {
+            table.insert(before.to_owned(), BTreeMap::new());
+        }
+        let inputs = table.get_mut(before).unwrap();
+        if !inputs.contains_key(label) {
+            inputs.insert(label.to_owned(), BTreeSet::new());
+        }
+        inputs.get_mut(label).unwrap().insert(after);
     };
     let (before, after) = (from.run(), step.to.run());
-    put(shown(before), label, line(before, after));
-    let Some(after) = step.to.next() else { return };
-    match from.next() {
-        None => put("not made".to_owned(), label, shown(after)),
-        Some(before) if before.dispatch != after.dispatch => {
+    let (printed, next) = &*step.to.printed;
+    put(&from.printed.0, label, line(before, after, printed));
+    let (Some(after), Some(next)) = (step.to.next(), next) else {
+        return;
+    };
+    match (from.next(), &from.printed.1) {
+        (Some(before), Some(was)) if before.dispatch != after.dispatch => {
             let label = match after.dispatch.stage.verdict() {
                 Some(_) => label,
                 None => "the earlier run ended",
             };
-            put(shown(before), label, line(before, after));
+            put(was, label, line(before, after, next));
         }
-        Some(_) => {}
+        (Some(_), _) => {}
+        (None, _) => put("not made", label, next.clone()),
     }
 }
 
@@ -123,6 +135,9 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
             .any(|name| name == NODES[here]);
         left || !from.nodes[here].may_run()
     });
+    let held = from
+        .here()
+        .is_some_and(|here| from.nodes[here].there != There::Nothing);
     let promises = [
         (
             "one node at most may start a run",
@@ -159,12 +174,12 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
         (
             "a run that its node has is not ended by what is here",
             !step.label.starts_with("its files are not here")
-                || !before.reached_its_node()
+                || !(before.reached_its_node() || held)
                 || before.phase() == after.phase(),
         ),
         (
             "a run that is to end waits for a word of its node that comes",
-            !step.label.ends_with("it is unknown")
+            !(step.label.ends_with("it is unknown") || step.label.ends_with("it is given back"))
                 || !live
                 || after
                     .dispatch
@@ -196,8 +211,9 @@ fn explore(asked: Asked) -> Table {
     let mut came: Vec<(usize, String)> = vec![(0, "it is made".to_owned())];
     let mut faults: BTreeMap<String, String> = BTreeMap::new();
     let mut open = VecDeque::from([(0, first)]);
+    let mut stored = StoredRuns::default();
     while let Some((number, from)) = open.pop_front() {
-        for step in from.steps(asked) {
+        for step in from.steps(asked, &mut stored) {
             let how = || {
                 let mut lines = vec![step.label.clone()];
                 let mut at = number;
@@ -228,6 +244,7 @@ fn explore(asked: Asked) -> Table {
         faults.is_empty(),
         "promises that do not hold, with the way there: {faults:#?}"
     );
+    println!("{} worlds", came.len());
     table
 }
 

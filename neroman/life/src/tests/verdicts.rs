@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::hand_over::{Answer, Sending};
+use crate::input::Placement;
 use crate::kept::Kept;
 use crate::reason::Why;
 use crate::run::Run;
@@ -81,8 +82,8 @@ fn refuses(run: &mut Run) {
         hint: String::new(),
         only_here: false,
     };
-    let (node, tick) = (NODE.to_owned(), moment(1000).tick);
-    happens(run, &Input::HandOver { node, answer, tick });
+    let (at, tick) = (run.placement().unwrap(), moment(1000).tick);
+    happens(run, &Input::HandOver { at, answer, tick });
 }
 
 /// The run after a restart of the daemon.
@@ -140,7 +141,7 @@ fn a_cancelled_run_stays_aborted_whatever_its_node_reports_and_after_a_restart()
 }
 
 #[test]
-fn a_run_whose_hand_over_was_not_answered_is_ended_on_a_node_that_comes_back() {
+fn a_run_that_was_refused_after_a_lost_hand_over_is_ended_on_a_node_that_comes_back() {
     let mut run = offered();
     let (node, tick) = (NODE.to_owned(), moment(1000).tick);
     let sending = Sending::Never("its files are gone".to_owned());
@@ -150,6 +151,8 @@ fn a_run_whose_hand_over_was_not_answered_is_ended_on_a_node_that_comes_back() {
         tick,
     };
     happens(&mut run, &input);
+    assert_eq!(run.phase(), Phase::Queued, "its node may have it");
+    refuses(&mut run);
     assert_eq!(run.phase(), Phase::Crashed);
     for mut run in [restarted(&run), run] {
         let input = Input::NodeGone {
@@ -252,27 +255,77 @@ fn a_watcher_that_takes_garbage_for_the_highest_version_keeps_no_rules_out() {
 fn an_input_that_comes_too_late_is_refused_with_both_sides_named() {
     let mut run = offered();
     folds(&mut run, [running()]);
-    let node = NODE.to_owned();
-    let late = crate::step(&run, &Input::RecallAsked { node }, 1000).unwrap_err();
+    let at = run.placement().unwrap();
+    let late = crate::step(&run, &Input::RecallAsked { at }, 1000).unwrap_err();
     assert_eq!(
         late.to_string(),
         "run 1.1 is begun, so it takes no question for its recall"
     );
-    // An answer of the node that the run has left, and one for an earlier generation.
-    let answer = |node: &str, generation| Input::RecallAnswered {
-        node: node.to_owned(),
-        generation,
-        said: crate::recall::Said::Never,
-        tick: moment(1000).tick,
+}
+
+#[test]
+fn what_belongs_to_another_hand_over_of_a_run_changes_nothing() {
+    let tick = || moment(1000).tick;
+    let of = |at: Placement| {
+        let at = || at.clone();
+        let (asked_ms, said) = (Some(7), crate::recall::Said::Never);
+        let cancelled = |answer| Input::CancelAnswered {
+            at: at(),
+            answer,
+            asked_ms,
+        };
+        [
+            Input::HandOver {
+                at: at(),
+                answer: Answer::Accepted { rules_version: 1 },
+                tick: tick(),
+            },
+            cancelled(abort::Answer::NeverStarted),
+            cancelled(abort::Answer::Unknown),
+            Input::RecallAsked { at: at() },
+            Input::RecallAnswered {
+                at: at(),
+                said,
+                tick: tick(),
+            },
+            Input::RecallUnsupported { at: at() },
+        ]
     };
     let mut run = offered();
-    let tick = moment(1000).tick;
-    let (from, to) = (NODE.to_owned(), "b".to_owned());
+    let (from, to, tick) = (NODE.to_owned(), "b".to_owned(), tick());
     happens(&mut run, &Input::Balance { from, to, tick });
-    for late in [answer("b", 1), answer(NODE, 0), answer(NODE, 2)] {
-        assert!(crate::step(&run, &late, 1000).is_err(), "{late:?}");
+    for (node, generation) in [("b", 1), (NODE, 0), (NODE, 2)] {
+        let node = node.to_owned();
+        for late in of(Placement { node, generation }) {
+            assert!(crate::step(&run, &late, 1000).is_err(), "{late:?}");
+        }
     }
-    assert!(crate::step(&run, &answer(NODE, 1), 1000).is_ok());
+    for fits in of(run.placement().unwrap()) {
+        assert!(crate::step(&run, &fits, 1000).is_ok(), "{fits:?}");
+    }
+}
+
+#[test]
+fn a_late_report_that_a_run_was_given_back_counts_for_no_later_hand_over() {
+    let unknown = |generation| Input::Reported {
+        node: NODE.to_owned(),
+        report: Report {
+            generation,
+            ..Report::unknown()
+        },
+    };
+    // An earlier neromum names no generation.
+    for first in [1, 0] {
+        let mut run = offered();
+        happens(&mut run, &unknown(first));
+        assert_eq!(
+            run.generation(),
+            2,
+            "handed over again, with the next number"
+        );
+        assert!(crate::step(&run, &unknown(1), 1000).is_err());
+        assert!(crate::step(&run, &unknown(2), 1000).is_ok());
+    }
 }
 
 #[test]
@@ -280,8 +333,9 @@ fn two_answers_about_one_run_count_one_after_the_other() {
     let mut lab = Lab::default();
     lab.add("/lab", vec![definition("a", "1")]);
     lab.start(&[1], Wanted::default());
+    let at = lab.state.run(run(1, 1)).unwrap().placement().unwrap();
     let answer = |answer| Input::HandOver {
-        node: "local".to_owned(),
+        at: at.clone(),
         answer,
         tick: moment(1000).tick,
     };

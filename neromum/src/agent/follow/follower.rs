@@ -108,13 +108,14 @@ impl Follower {
         true
     }
 
-    /// Tells the follower that nothing of the run is here; `why` when there was
-    /// something before.
-    pub(super) fn send_unknown(&self, token: RunToken, why: &str) {
+    /// Tells the follower that nothing of the run is here, up to this generation;
+    /// `why` when there was something before.
+    pub(super) fn send_unknown(&self, token: RunToken, generation: u32, why: &str) {
         self.send(Event::State(RunState {
             token: token.to_vec(),
             stage: WireStage::UnknownRun.into(),
             why: why.to_owned(),
+            generation,
             ..RunState::default()
         }));
     }
@@ -151,6 +152,7 @@ impl Follower {
             host: elsewhere.unwrap_or_default(),
             made_nothing: ended && entry.made_nothing,
             unreadable,
+            generation: 0,
         }));
     }
 

@@ -16,21 +16,13 @@ use crate::staging::data::{DataError, Lying};
 use crate::staging::store::Store;
 use crate::staging::tree::{self, TreeError};
 
-/// Token and id of the run, when its description has no fault.
-pub(super) fn check(spec: &RunSpec, deployment: DeploymentId) -> Result<(RunToken, RunId), No> {
-    const OURS: &str = "this is a mistake in neroman; please report it";
-    let token =
-        RunToken::from_slice(&spec.token).ok_or_else(|| no("its token is not 16 bytes", OURS))?;
+const OURS: &str = "this is a mistake in neroman; please report it";
+
+/// Finds a fault in the description of the run.
+pub(super) fn check(spec: &RunSpec, deployment: DeploymentId) -> Result<(), No> {
     if spec.deployment != deployment.as_bytes() {
         return Err(no("it belongs to another deployment", OURS));
     }
-    if spec.experiment == 0 || spec.number == 0 {
-        return Err(no("experiments and runs count from 1", OURS));
-    }
-    let id = RunId {
-        experiment: ExperimentId(spec.experiment),
-        number: spec.number,
-    };
     check_command(spec)?;
     let cpus = spec.resources.map_or(0.0, |resources| resources.cpus);
     if !(0.0..=1e6).contains(&cpus) {
@@ -45,7 +37,7 @@ pub(super) fn check(spec: &RunSpec, deployment: DeploymentId) -> Result<(RunToke
             "put large texts into files",
         ));
     }
-    Ok((token, id))
+    Ok(())
 }
 
 /// The run whose checkpoints are to be carried over, when it is here and
@@ -133,6 +125,20 @@ impl Flaw {
             )
         }
     }
+}
+
+/// The token and the number of the run.
+pub(super) fn identify(spec: &RunSpec) -> Result<(RunToken, RunId), No> {
+    let token =
+        RunToken::from_slice(&spec.token).ok_or_else(|| no("its token is not 16 bytes", OURS))?;
+    if spec.experiment == 0 || spec.number == 0 {
+        return Err(no("experiments and runs count from 1", OURS));
+    }
+    let id = RunId {
+        experiment: ExperimentId(spec.experiment),
+        number: spec.number,
+    };
+    Ok((token, id))
 }
 
 /// Finds the run's data, and writes its paths into the spec.

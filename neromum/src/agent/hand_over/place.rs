@@ -10,9 +10,9 @@ use nero_model::{DeploymentId, RunId, RunToken};
 use nero_wire::v1::RunSpec;
 use nero_wire::v1::hand_over_reply::Refusal;
 
-use super::check::{Flaw, check, check_tree, earlier, find_data};
+use super::check::{Flaw, check, check_tree, earlier, find_data, identify};
 use super::program::Programs;
-use super::{No, disk, no, recalled, unknown};
+use super::{DISK, No, disk, no, recalled, unknown};
 use crate::core::capacity::{Capacity, Needs};
 use crate::runs::gone;
 use crate::runs::segments::{self, claimed_by};
@@ -24,6 +24,8 @@ use crate::staging::store::Store;
 pub struct Placing {
     pub(super) placed: Vec<Placed>,
     pub(super) refused: Vec<Refusal>,
+    /// Runs that are not here, and are not to come in until this generation.
+    pub(super) unknown: Vec<(RunToken, u32)>,
 }
 
 /// A run with folder and spec.
@@ -105,10 +107,16 @@ impl Placer {
         let sent_again: HashSet<&[u8]> = sent_again.iter().map(Vec::as_slice).collect();
         let mut found = RequestFacts::default();
         for spec in runs {
-            let token = spec.token.clone();
+            let (token, generation) = (spec.token.clone(), spec.generation);
             let sent_again = sent_again.contains(&*token);
             match self.place_one(spec, sent_again, store, &mut found) {
                 Ok(placed) => placing.placed.push(placed),
+                Err(no) if no.unknown => {
+                    let token = RunToken::from_slice(&token);
+                    placing
+                        .unknown
+                        .extend(token.map(|token| (token, generation)));
+                }
                 Err(no) => placing.refused.push(no.about(token)),
             }
         }
@@ -122,7 +130,12 @@ impl Placer {
         store: &Store,
         found: &mut RequestFacts,
     ) -> Result<Placed, No> {
-        let (token, id) = check(&spec, self.deployment)?;
+        let (token, id) = identify(&spec)?;
+        // Without a command it only asks whether the run is here.
+        let question = sent_again && spec.argv.is_empty();
+        if !question {
+            check(&spec, self.deployment)?;
+        }
         if self.was_cleaned(token, id)? {
             return Ok(Placed::known(token, id, spec.generation));
         }
@@ -130,6 +143,16 @@ impl Placer {
             Lies::Here => Ok(Placed::known(token, id, spec.generation)),
             Lies::Recalled => Err(recalled(&self.paths.run(id))),
             Lies::Nowhere if sent_again && !is_there(&self.paths.run(id)) => Err(unknown()),
+            Lies::Nowhere if question && !has_claim_of(&self.paths.run(id), &spec.token) => {
+                Err(unknown())
+            }
+            Lies::Nowhere | Lies::Unclear if question => {
+                let path = self.paths.run(id).join(names::SPEC);
+                Err(No {
+                    later: true,
+                    ..no(format!("{} is missing or damaged", path.display()), DISK)
+                })
+            }
             Lies::Nowhere => self.take(spec, (token, id), sent_again, store, found),
             // The run may live, so it must not be refused for good.
             Lies::Unread(error) => {

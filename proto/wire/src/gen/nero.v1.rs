@@ -676,7 +676,8 @@ pub struct HandOverRequest {
     pub runs: ::prost::alloc::vec::Vec<RunSpec>,
     /// Tokens of those of the runs that the node has and wants the spec of: see
     /// Unreadable.send_spec. If it has lost such a run meanwhile, it makes nothing
-    /// and answers unknown_run: the run may have begun there.
+    /// and answers unknown_run: the run may have begun there. A run without a
+    /// command is only asked for: neroman cannot send it.
     #[prost(bytes = "vec", repeated, tag = "3")]
     pub sent_again: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
 }
@@ -704,7 +705,8 @@ pub mod hand_over_reply {
         /// the run was started here nor will be, whatever else was sent of it.
         #[prost(bool, tag = "5")]
         pub only_here: bool,
-        /// sent again, and unknown: see STAGE_UNKNOWN_RUN
+        /// The node has nothing of the run and takes it with a later generation alone:
+        /// see STAGE_UNKNOWN_RUN.
         #[prost(bool, tag = "6")]
         pub unknown_run: bool,
         /// `why` without the node's name, where it begins with that
@@ -836,6 +838,9 @@ pub struct RunPosition {
     pub run: ::core::option::Option<RunRef>,
     #[prost(message, repeated, tag = "2")]
     pub segments: ::prost::alloc::vec::Vec<SegmentPosition>,
+    /// that the node accepted; 0: not stated
+    #[prost(uint32, tag = "3")]
+    pub generation: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FollowRequest {
@@ -907,6 +912,10 @@ pub struct RunState {
     pub made_nothing: bool,
     #[prost(message, repeated, tag = "8")]
     pub unreadable: ::prost::alloc::vec::Vec<Unreadable>,
+    /// With STAGE_UNKNOWN_RUN: the last generation of which nothing is here; 0: not
+    /// stated. The report concerns no later one.
+    #[prost(uint32, tag = "9")]
+    pub generation: u32,
 }
 /// Nested message and enum types in `RunState`.
 pub mod run_state {

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::ledger::Late;
 use crate::spec::run_ref;
 use nero_life::change::Change;
-use nero_life::input::Input;
+use nero_life::input::{Input, Placement};
 use nero_life::now::Tick;
 use nero_life::recall::{self, Said};
 use nero_life::run::Run;
@@ -33,7 +33,7 @@ impl Deliver {
         // more.
         let gate = self.gate.clone();
         let _held = gate.lock().await;
-        let asked = |node| Input::RecallAsked { node };
+        let asked = |at| Input::RecallAsked { at };
         let late = Late::Passes("it was cancelled or started meanwhile");
         let inputs = self.each(runs, asked);
         self.ledger.happened(true, inputs, late).await?;
@@ -90,16 +90,18 @@ impl Deliver {
 
     /// Keeps these runs on the node.
     async fn keep(&self, runs: &[RunId]) -> Result<(), Failure> {
-        let cannot = |node| Input::RecallUnsupported { node };
+        let cannot = |at| Input::RecallUnsupported { at };
         let late = Late::Passes("it was cancelled or started meanwhile");
         let inputs = self.each(runs, cannot);
         self.ledger.happened(false, inputs, late).await
     }
 
-    /// The input for each of these runs, made of the node's name.
-    fn each(&self, runs: &[RunId], input: impl Fn(String) -> Input) -> Vec<(RunId, Input)> {
-        let name = &self.settings.name;
-        runs.iter().map(|id| (*id, input(name.clone()))).collect()
+    /// The input for the present hand-over of each of these runs that are to leave.
+    fn each(&self, runs: &[RunId], input: impl Fn(Placement) -> Input) -> Vec<(RunId, Input)> {
+        let state = self.ledger.state();
+        let leaving = |id: &RunId| leaving(&state, &self.settings.name, *id)?.placement();
+        let runs = runs.iter().filter_map(|id| Some((*id, leaving(id)?)));
+        runs.map(|(id, at)| (id, input(at))).collect()
     }
 }
 
@@ -120,8 +122,10 @@ fn answered(
         let said = said(one)?;
         let id = state.by_token(&RunToken::from_slice(&one.token)?)?;
         let answered = Input::RecallAnswered {
-            node: node.to_owned(),
-            generation,
+            at: Placement {
+                node: node.to_owned(),
+                generation,
+            },
             said,
             tick: tick.clone(),
         };

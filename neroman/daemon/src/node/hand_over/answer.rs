@@ -9,31 +9,83 @@ use nero_wire::v1::hand_over_reply::Refusal as Said;
 use crate::ledger::Late;
 use nero_life::change::Change;
 use nero_life::hand_over::Answer;
-use nero_life::input::Input;
+use nero_life::input::{Input, Placement};
 use nero_life::now::Tick;
 use nero_life::state::State;
+
+/// What was sent of each run, by its token.
+pub(super) type Sent = BTreeMap<Vec<u8>, SentRun>;
+
+/// The versions of what was sent of one run.
+pub(super) struct SentRun {
+    generation: u32,
+    rules_version: u64,
+}
+
+/// What was sent of these runs.
+pub(super) fn sent(specs: &[v1::RunSpec]) -> Sent {
+    let one = |spec: &v1::RunSpec| SentRun {
+        generation: spec.generation,
+        rules_version: spec.rules.as_ref().map_or(0, |rules| rules.version),
+    };
+    let sent = specs.iter().map(|spec| (spec.token.clone(), one(spec)));
+    sent.collect()
+}
 
 /// The changes from a node's reply.
 pub(super) fn answered(
     state: &State,
     node: &str,
     reply: &v1::HandOverReply,
-    versions: &BTreeMap<Vec<u8>, u64>,
+    sent: &Sent,
     tick: &Tick,
     now_ms: i64,
 ) -> Vec<Change> {
     let accepted = reply.accepted.iter().map(|token| {
-        let rules_version = versions.get(token).copied().unwrap_or(0);
+        let rules_version = sent.get(token).map_or(0, |spec| spec.rules_version);
         (token, Answer::Accepted { rules_version })
     });
     let (later, refused): (Vec<_>, Vec<_>) = reply.refused.iter().partition(|no| no.later);
     let refused = later.into_iter().chain(refused);
-    let inputs: Vec<(RunId, Input)> = accepted
-        .chain(refused.map(|no| (&no.token, said(no))))
+    let answers = accepted.chain(refused.map(|no| (&no.token, said(no))));
+    changes(state, (node, sent), answers, tick, now_ms)
+}
+
+/// The changes from a node's reply to the question which runs it has. `why`: the reason
+/// why they can never be sent.
+pub(super) fn told(
+    state: &State,
+    node: &str,
+    reply: &v1::HandOverReply,
+    (sent, why): (&Sent, &str),
+    tick: &Tick,
+    now_ms: i64,
+) -> Vec<Change> {
+    let (rules_version, why) = (0, why.to_owned());
+    let has = reply.accepted.iter();
+    let has = has.map(|token| (token, Answer::Accepted { rules_version }));
+    // Any other node cannot tell now, or is an earlier neromum: it is asked again.
+    let lacks = |no: &&Said| no.unknown_run || no.only_here;
+    let lacks = reply.refused.iter().filter(lacks);
+    let lacks = lacks.map(|no| (&no.token, Answer::NotThere { why: why.clone() }));
+    changes(state, (node, sent), has.chain(lacks), tick, now_ms)
+}
+
+fn changes<'a>(
+    state: &State,
+    (node, sent): (&str, &Sent),
+    answers: impl Iterator<Item = (&'a Vec<u8>, Answer)>,
+    tick: &Tick,
+    now_ms: i64,
+) -> Vec<Change> {
+    let inputs: Vec<(RunId, Input)> = answers
         .filter_map(|(token, answer)| {
             let id = state.by_token(&RunToken::from_slice(token)?)?;
             let answered = Input::HandOver {
-                node: node.to_owned(),
+                at: Placement {
+                    node: node.to_owned(),
+                    generation: sent.get(token)?.generation,
+                },
                 answer,
                 tick: tick.clone(),
             };

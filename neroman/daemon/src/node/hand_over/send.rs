@@ -1,7 +1,7 @@
 //! Sends runs. A batch that a node refuses is sent in halves, so that one
 //! unacceptable run holds back no other.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use nero_model::RunToken;
 use nero_wire::v1;
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::{AGAIN, HandOver, PATIENCE, SOON, answer, tokens};
 use crate::failure::{Failure, cannot_now};
 use nero_life::hand_over::{self, Sending};
+use nero_life::run::Run;
 
 /// Calls that a node may refuse in one turn before the rest waits: enough to find
 /// six refused runs among a thousand, few for a node that takes none.
@@ -25,7 +26,8 @@ impl HandOver {
             if part.is_empty() {
                 continue;
             }
-            let status = match self.send_once(&part).await {
+            let sent_again = self.sent_again(&part);
+            let status = match self.send_once(&part, &sent_again).await {
                 Ok(reply) => {
                     self.heard(reply, &part).await?;
                     continue;
@@ -58,24 +60,58 @@ impl HandOver {
         Ok(())
     }
 
+    /// The runs of these that their node has and wants the spec of.
+    fn sent_again(&self, runs: &[v1::RunSpec]) -> Vec<RunToken> {
+        let state = self.ledger.state();
+        let mut tokens = tokens(runs.iter());
+        tokens.retain(|token| {
+            let run = state.by_token(token).and_then(|id| state.run(id));
+            run.is_some_and(hand_over::is_sent_again)
+        });
+        tokens
+    }
+
     async fn send_once(
         &mut self,
         runs: &[v1::RunSpec],
+        sent_again: &[RunToken],
     ) -> Result<v1::HandOverReply, tonic::Status> {
-        let state = self.ledger.state();
-        let is_sent_again = |token: &RunToken| {
-            let run = state.by_token(token).and_then(|id| state.run(id));
-            run.is_some_and(hand_over::is_sent_again)
-        };
-        let sent_again = tokens(runs.iter()).into_iter().filter(is_sent_again);
         let mut request = tonic::Request::new(v1::HandOverRequest {
             request: nero_model::RequestId::random().to_vec(),
             runs: runs.to_vec(),
-            sent_again: sent_again.map(|token| token.to_vec()).collect(),
+            sent_again: sent_again.iter().map(|token| token.to_vec()).collect(),
         });
         request.set_timeout(PATIENCE);
         let reply = self.client.hand_over(request).await?;
         Ok(reply.into_inner())
+    }
+
+    /// Asks whether the node has runs that can never be sent, and records the answers.
+    pub(super) async fn ask(
+        &mut self,
+        questions: Vec<v1::RunSpec>,
+        why: String,
+    ) -> Result<(), Failure> {
+        let tokens = tokens(questions.iter());
+        let reply = match self.send_once(&questions, &tokens).await {
+            Ok(reply) => reply,
+            Err(status) => {
+                let failure = Failure::node("the node does not tell its runs").status(&status);
+                if !cannot_now(&status) {
+                    return Err(failure);
+                }
+                tracing::warn!(node = self.settings.name, %failure, "asked again later");
+                return Ok(());
+            }
+        };
+        let sent = answer::sent(&questions);
+        let node = self.settings.name.clone();
+        let tick = self.settings.clock.moment().tick;
+        self.ledger
+            .note(false, move |state, now_ms| {
+                answer::told(state, &node, &reply, (&sent, &why), &tick, now_ms)
+            })
+            .await
     }
 
     /// Records the node's reply about runs.
@@ -84,11 +120,6 @@ impl HandOver {
         reply: v1::HandOverReply,
         sent: &[v1::RunSpec],
     ) -> Result<(), Failure> {
-        let version = |spec: &v1::RunSpec| spec.rules.as_ref().map_or(0, |rules| rules.version);
-        let versions: BTreeMap<Vec<u8>, u64> = sent
-            .iter()
-            .map(|spec| (spec.token.clone(), version(spec)))
-            .collect();
         let later = reply.refused.iter().filter(|refusal| refusal.later);
         let later: HashSet<&[u8]> = later.map(|no| &*no.token).collect();
         if !later.is_empty() {
@@ -99,12 +130,25 @@ impl HandOver {
             self.stager.forget(&spec.tree);
             self.stager.forget(&spec.overlay);
         }
+        let sent = answer::sent(sent);
         let node = self.settings.name.clone();
         let tick = self.settings.clock.moment().tick;
         self.ledger
             .note(false, move |state, now_ms| {
-                answer::answered(state, &node, &reply, &versions, &tick, now_ms)
+                answer::answered(state, &node, &reply, &sent, &tick, now_ms)
             })
             .await
+    }
+}
+
+/// The question whether a node has a run: a spec without a command, which no node
+/// takes as a run.
+pub(super) fn question(run: &Run) -> v1::RunSpec {
+    v1::RunSpec {
+        token: run.made.token.to_vec(),
+        experiment: run.made.id.experiment.0,
+        number: run.made.id.number,
+        generation: run.generation(),
+        ..v1::RunSpec::default()
     }
 }

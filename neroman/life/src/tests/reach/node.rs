@@ -4,6 +4,9 @@
 use crate::journal::{Exit, Gone, Incarnation, Journal, Key, Lost, NotStarted, Stop};
 use nero_journal::v1::{StopCause, job_not_started, lost};
 
+/// The fence of a node that gets the run with no generation any more.
+pub(super) const NEVER_AGAIN: u32 = u32::MAX;
+
 /// The state of the run on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum There {
@@ -76,25 +79,31 @@ impl Rec {
     }
 }
 
-/// A hand-over that is on its way.
+/// A hand-over that is on its way, and whose answer the daemon waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Request {
     pub generation: u32,
-    /// Whether the daemon waits for the answer; else the connection was lost.
-    pub asker: bool,
     /// Whether it only brings the spec of a run that the node has.
     pub again: bool,
+    /// Whether it only asks for a run that can never be sent.
+    pub question: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Node {
     pub there: There,
+    /// The generation of the run that lies there.
+    pub generation: u32,
     pub records: Vec<Rec>,
     /// Whether it was told to end the run.
     pub cancelled: bool,
     /// No run of this generation or an earlier one is accepted any more.
     pub fence: u32,
     pub request: Option<Request>,
+    /// The generation of a hand-over that lost its connection and may still come in.
+    pub late: Option<u32>,
+    /// The generation that it gave back; its report is on its way.
+    pub gave_back: Option<u32>,
 }
 
 impl Node {
@@ -105,9 +114,11 @@ impl Node {
 
     /// Whether the run waits or goes on here, or may come to do so.
     pub(super) fn may_run(&self) -> bool {
-        let comes = self
+        let request = self
             .request
-            .is_some_and(|request| request.generation > self.fence && !request.again);
+            .filter(|request| !request.again && !request.question);
+        let comes = request.map(|request| request.generation).max(self.late);
+        let comes = comes.is_some_and(|generation| generation > self.fence);
         let lies = match self.there {
             There::Waiting | There::Started => true,
             There::Nothing => comes,
@@ -116,6 +127,32 @@ impl Node {
             }
         };
         lies && !self.cancelled
+    }
+
+    /// The connection is lost: the hand-over on its way may come in late, a report
+    /// never.
+    pub(super) fn hang_up(&mut self) {
+        self.gave_back = None;
+        let request = self
+            .request
+            .take()
+            .filter(|request| !request.again && !request.question);
+        let late = request.map(|request| request.generation).max(self.late);
+        self.late = late.filter(|generation| *generation > self.fence);
+    }
+
+    /// Takes the run in.
+    pub(super) fn accept(&mut self, generation: u32) {
+        if self.there == There::Nothing {
+            self.there = There::Waiting;
+            self.generation = generation;
+        }
+    }
+
+    /// Accepts no hand-over until this generation any more.
+    pub(super) fn raise_fence(&mut self, generation: u32) {
+        self.fence = self.fence.max(generation);
+        self.late = self.late.filter(|late| *late > self.fence);
     }
 
     /// The states that the node may reach by itself.
@@ -128,6 +165,12 @@ impl Node {
         match self.there {
             There::Waiting => {
                 moves.push(becomes(There::Refused));
+                // Its files are damaged there: they are needed once more.
+                let mut gives_back = becomes(There::Nothing);
+                gives_back.raise_fence(self.generation);
+                gives_back.gave_back = Some(self.generation);
+                gives_back.generation = 0;
+                moves.push(gives_back);
                 moves.push(Self {
                     records: vec![Rec::Claimed],
                     ..becomes(There::Started)

@@ -1,15 +1,17 @@
 //! One experiment, two nodes and every input that may come next: each step calls the
 //! decision that the daemon would call, under the daemon's condition.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use nero_model::RunToken;
 
-use super::node::{Node, Rec, Request, There, journal};
+use super::node::{NEVER_AGAIN, Node, Rec, Request, There, journal};
+use super::shown::shown;
 use crate::abort::{self, Answer as Cancelled};
 use crate::change::{Change, NewRun};
 use crate::hand_over::{self, Answer, Sending};
-use crate::input::Input;
+use crate::input::{Input, Placement};
 use crate::kept::Kept;
 use crate::now::Tick;
 use crate::place::Choice;
@@ -66,6 +68,8 @@ pub(super) struct World {
     pub deceived: bool,
     /// Whether the further steps are explored elsewhere.
     pub explored: bool,
+    /// The run and the run that waits for its end, as the table prints them.
+    pub printed: Arc<(String, Option<String>)>,
 }
 
 /// One input.
@@ -89,6 +93,7 @@ impl World {
             known: 0,
             deceived: false,
             explored: false,
+            printed: Arc::default(),
         };
         world.make(1, None, asked);
         world
@@ -151,14 +156,21 @@ impl World {
             changes.iter().for_each(|change| self.state.apply(change));
             self.explored = true;
         }
+        self.is_new();
+    }
+
+    /// Prints runs that changed.
+    fn is_new(&mut self) {
         self.state.check_invariants();
+        self.printed = Arc::new((shown(self.run()), self.next().map(shown)));
     }
 
     /// Every input that may come next.
-    pub(super) fn steps(&self, asked: Asked) -> Vec<Step> {
+    pub(super) fn steps(&self, asked: Asked, stored: &mut StoredRuns) -> Vec<Step> {
         let mut steps = Steps {
             from: self,
             asked,
+            stored,
             steps: Vec::new(),
         };
         steps.people();
@@ -185,9 +197,35 @@ fn defined() -> State {
     lab.state
 }
 
+/// Reads runs as they were stored; the same run once.
+#[derive(Default)]
+pub(super) struct StoredRuns {
+    known: HashMap<(u32, u32, String), Vec<(Run, Run)>>,
+}
+
+impl StoredRuns {
+    fn read(&mut self, run: &Run) -> Run {
+        let key = (run.made.id.number, run.dispatch.came_back, shown(run));
+        let known = self.known.entry(key).or_default();
+        let same =
+            |(one, _): &&(Run, Run)| one.dispatch == run.dispatch && one.journal == run.journal;
+        if let Some((_, read)) = known.iter().find(same) {
+            return read.clone();
+        }
+        let dispatch = serde_json::to_vec(&Kept::of(run)).unwrap();
+        let facts = serde_json::to_vec(&*run.journal).unwrap();
+        let kept: Kept = serde_json::from_slice(&dispatch).unwrap();
+        let journal = Arc::new(serde_json::from_slice(&facts).unwrap());
+        let read = kept.run((*run.made).clone(), journal, Arc::clone(&run.rules));
+        known.push((run.clone(), read.clone()));
+        read
+    }
+}
+
 struct Steps<'a> {
     from: &'a World,
     asked: Asked,
+    stored: &'a mut StoredRuns,
     steps: Vec<Step>,
 }
 
@@ -242,8 +280,13 @@ impl Steps<'_> {
                 happens(run, Input::Cancel(cancel.clone())),
             );
         }
+        // For a group the first hand-over shows all of it.
+        let calm = |node: &Node| node.fence == 0 && node.late.is_none() && node.gave_back.is_none();
+        let quiet = run.dispatch.came_back == 0 && self.from.nodes.iter().all(calm);
         match self.from.next() {
-            None if self.asked == Asked::OneNode => self.start_again(run.phase().is_live()),
+            None if self.asked == Asked::OneNode || quiet => {
+                self.start_again(run.phase().is_live());
+            }
             None => {}
             Some(next) if next.phase().is_live() => {
                 let changes = happens(next, Input::Cancel(cancel));
@@ -259,9 +302,7 @@ impl Steps<'_> {
                 let (_, changes) = gone::decide(&self.from.state, name, "me", NOW, &elsewhere);
                 self.with("a person says: node gone", true, changes, |to| {
                     to.deceived = true;
-                    if let Some(request) = &mut to.nodes[index].request {
-                        request.asker = false;
-                    }
+                    to.nodes[index].hang_up();
                 });
             }
         }
@@ -330,22 +371,14 @@ impl Steps<'_> {
         let mut to = self.from.clone();
         let mut state = self.from.base.clone();
         for experiment in self.from.state.experiments.iter() {
-            for run in &experiment.runs {
-                let dispatch = serde_json::to_vec(&Kept::of(run)).unwrap();
-                let facts = serde_json::to_vec(&*run.journal).unwrap();
-                let kept: Kept = serde_json::from_slice(&dispatch).unwrap();
-                let journal = Arc::new(serde_json::from_slice(&facts).unwrap());
-                let read = kept.run((*run.made).clone(), journal, Arc::clone(&run.rules));
-                state.put_run(read);
-            }
+            experiment
+                .runs
+                .iter()
+                .for_each(|run| state.put_run(self.stored.read(run)));
         }
-        state.check_invariants();
         to.state = state;
-        for node in &mut to.nodes {
-            if let Some(request) = &mut node.request {
-                request.asker = false;
-            }
-        }
+        to.is_new();
+        to.nodes.iter_mut().for_each(Node::hang_up);
         self.steps.push(Step {
             label: "the daemon restarts".to_owned(),
             heard: true,
@@ -356,7 +389,9 @@ impl Steps<'_> {
 
     fn sending(&mut self, index: usize) {
         let (run, name, node) = (self.from.run(), NODES[index], &self.from.nodes[index]);
-        if !hand_over::is_due(run, name) || node.request.is_some() {
+        // The nodes are alike: one of them shows what a late hand-over does beside another.
+        let late = index > 0 && node.late.is_some();
+        if !hand_over::is_due(run, name) || node.request.is_some() || late {
             return;
         }
         let why = || "why".to_owned();
@@ -386,27 +421,33 @@ impl Steps<'_> {
         if hand_over::may_send(run, name, generation) {
             let request = Request {
                 generation,
-                asker: true,
                 again: hand_over::is_sent_again(run),
+                question: false,
             };
             self.unheard("it is sent", |to| to.nodes[index].request = Some(request));
+        }
+        if hand_over::is_asked_for(run, name) {
+            let request = Request {
+                generation,
+                again: false,
+                question: true,
+            };
+            let label = "its files are not here, the node is asked for it";
+            self.unheard(label, |to| to.nodes[index].request = Some(request));
         }
     }
 
     /// Adds the arrival of a hand-over, with or without its answer.
     fn arrival(&mut self, index: usize) {
         let node = &self.from.nodes[index];
-        let Some(request) = node.request else { return };
-        if request.asker {
-            self.unheard("the connection is lost", |to| {
-                to.nodes[index].request = Some(Request {
-                    asker: false,
-                    ..request
-                });
+        if let Some(generation) = node.late {
+            self.unheard("a late hand-over arrives", |to| {
+                to.nodes[index].late = None;
+                to.nodes[index].accept(generation);
             });
-        } else {
-            self.unheard("a hand-over gets lost", |to| to.nodes[index].request = None);
         }
+        let Some(request) = node.request else { return };
+        self.unheard("the connection is lost", |to| to.nodes[index].hang_up());
         let (why, hint) = ("why".to_owned(), String::new());
         let accepted = Answer::Accepted { rules_version: 1 };
         let deferred = Answer::Later {
@@ -422,7 +463,11 @@ impl Steps<'_> {
         };
         let answers = match node.there {
             There::Nothing if request.again => vec![Answer::Unknown],
-            There::Nothing if request.generation <= node.fence => vec![refused(true)],
+            There::Nothing | There::Recalled if request.question => {
+                vec![Answer::NotThere { why: why.clone() }]
+            }
+            There::Nothing if node.fence == NEVER_AGAIN => vec![refused(true)],
+            There::Nothing if request.generation <= node.fence => vec![Answer::Unknown],
             There::Nothing => vec![accepted, deferred, refused(true), refused(false)],
             There::Recalled => vec![refused(true)],
             There::Waiting
@@ -434,21 +479,27 @@ impl Steps<'_> {
         };
         for answer in answers {
             let comes_in = matches!(answer, Answer::Accepted { .. });
+            // It refuses what is still on its way of such a run, too.
+            let fence = match answer {
+                Answer::Refused {
+                    only_here: true, ..
+                } => NEVER_AGAIN,
+                Answer::Unknown | Answer::NotThere { .. } => request.generation,
+                Answer::Accepted { .. } | Answer::Later { .. } | Answer::Refused { .. } => 0,
+            };
             let world = |to: &mut World| {
                 let node = &mut to.nodes[index];
                 node.request = None;
-                if comes_in && node.there == There::Nothing {
-                    node.there = There::Waiting;
+                node.raise_fence(fence);
+                if comes_in {
+                    node.accept(request.generation);
                 }
             };
-            if !request.asker {
-                self.unheard("a late hand-over arrives", world);
-                continue;
-            }
             let label = match &answer {
                 Answer::Accepted { .. } => "the node accepts it",
                 Answer::Later { .. } => "the node cannot take it now",
-                Answer::Unknown => "the node lost it and does not take it",
+                Answer::NotThere { .. } => "the node does not have it, its files are not here",
+                Answer::Unknown => "the node does not have it and does not take it",
                 Answer::Refused {
                     only_here: true, ..
                 } => "the node refuses it: only here",
@@ -456,8 +507,13 @@ impl Steps<'_> {
                     only_here: false, ..
                 } => "the node refuses it: everywhere",
             };
-            let (node, tick) = (NODES[index].to_owned(), tick());
-            let input = Input::HandOver { node, answer, tick };
+            let node = NODES[index].to_owned();
+            let generation = request.generation;
+            let input = Input::HandOver {
+                at: Placement { node, generation },
+                answer,
+                tick: tick(),
+            };
             let changes = happens(self.from.run(), input);
             self.with(label, true, changes, world);
         }
@@ -466,9 +522,16 @@ impl Steps<'_> {
     fn reports(&mut self, index: usize) {
         let (run, node) = (self.from.run(), &self.from.nodes[index]);
         let here = self.from.here() == Some(index);
-        let asker = node.request.is_some_and(|request| request.asker);
+        let asker = node.request.is_some();
         // Records are sent before the report that they were.
         let sent = !here || self.from.known == node.records.len() || !run.takes_records();
+        if let Some(generation) = node.gave_back {
+            // The answer to a hand-over is recorded before, any other report after it.
+            if !asker {
+                self.report_given_back(index, generation);
+            }
+            return;
+        }
         let standing = match node.there {
             There::Nothing if asker || !here => return,
             There::Nothing if !run.reached_its_node() => return,
@@ -490,6 +553,27 @@ impl Steps<'_> {
         if holds && here && self.asked == Asked::OneNode {
             self.report_of(index, standing, true);
         }
+    }
+
+    /// Adds the report of a run that the node gave back, which may have come in again.
+    fn report_given_back(&mut self, index: usize, generation: u32) {
+        let (run, node) = (self.from.run(), NODES[index].to_owned());
+        let here = self.from.here() == Some(index);
+        let why = "why".to_owned();
+        let report = Report {
+            why,
+            generation,
+            ..Report::unknown()
+        };
+        let changes = may_happen(run, Input::Reported { node, report });
+        let whose = if here { "its node" } else { "another node" };
+        let what = match changes {
+            Some(_) => "it is given back",
+            None => "it was given back before",
+        };
+        let label = format!("{whose} reports: {what}");
+        let changes = changes.unwrap_or_default();
+        self.with(&label, here, changes, |to| to.nodes[index].gave_back = None);
     }
 
     fn report(&mut self, index: usize, standing: Standing) {
@@ -545,7 +629,7 @@ impl Steps<'_> {
 
     fn cancel(&mut self, index: usize) {
         let (run, name, node) = (self.from.run(), NODES[index], &self.from.nodes[index]);
-        if node.request.is_some_and(|request| request.asker) {
+        if node.request.is_some() {
             return;
         }
         let over = node.records.last().is_some_and(|last| last.is_last());
@@ -573,7 +657,13 @@ impl Steps<'_> {
                 Cancelled::Unclear | Cancelled::GoesOn => unreachable!(),
             };
             let asked_ms = Some(NOW);
-            let changes = happens(run, Input::CancelAnswered { answer, asked_ms });
+            let at = run.placement().unwrap();
+            let input = Input::CancelAnswered {
+                at,
+                answer,
+                asked_ms,
+            };
+            let changes = happens(run, input);
             self.with(
                 &format!("the node is told to end it: {what}"),
                 true,
@@ -592,30 +682,16 @@ impl Steps<'_> {
 
     fn recall(&mut self, index: usize) {
         let (run, name, node) = (self.from.run(), NODES[index], &self.from.nodes[index]);
-        let asker = node.request.is_some_and(|request| request.asker);
-        if asker || !recall::is_leaving(run, name) || !needs::of(run).recall {
+        if node.request.is_some() || !recall::is_leaving(run, name) || !needs::of(run).recall {
             return;
         }
         let asked = matches!(&run.dispatch.stage, Stage::Recalled { recall, .. } if recall.asked);
         if !asked {
-            self.push(
-                "the node is about to be asked",
-                happens(
-                    run,
-                    Input::RecallAsked {
-                        node: name.to_owned(),
-                    },
-                ),
-            );
-            self.push(
-                "the node knows no recall",
-                happens(
-                    run,
-                    Input::RecallUnsupported {
-                        node: name.to_owned(),
-                    },
-                ),
-            );
+            let at = run.placement().unwrap();
+            let asked = happens(run, Input::RecallAsked { at: at.clone() });
+            self.push("the node is about to be asked", asked);
+            let unsupported = happens(run, Input::RecallUnsupported { at });
+            self.push("the node knows no recall", unsupported);
             return;
         }
         let generation = run.dispatch.generation();
@@ -640,7 +716,7 @@ impl Steps<'_> {
     fn recall_answered(&mut self, index: usize, said: Option<Said>, there: There, fence: u32) {
         let told = move |to: &mut World| {
             to.nodes[index].there = there;
-            to.nodes[index].fence = fence;
+            to.nodes[index].raise_fence(fence);
         };
         self.unheard("the node is asked, its answer is lost", told);
         let Some(said) = said else { return };
@@ -651,8 +727,7 @@ impl Steps<'_> {
         };
         let run = self.from.run();
         let input = Input::RecallAnswered {
-            node: NODES[index].to_owned(),
-            generation: run.dispatch.generation(),
+            at: run.placement().unwrap(),
             said,
             tick: tick(),
         };
@@ -742,13 +817,17 @@ impl Steps<'_> {
         if elsewhere {
             return;
         }
-        if node.fence > 0 || node.request.is_some() {
+        if node.fence > 0 || node.request.is_some() || node.late.is_some() {
             self.unheard("its neromum is killed", |to| {
                 let node = &mut to.nodes[index];
-                (node.fence, node.request) = (0, None);
+                (node.fence, node.request, node.late) = (0, None, None);
+                // It reports an unknown run only if neroman asks for its records.
+                node.gave_back = None;
             });
         }
-        for moved in node.moves().into_iter().filter(|_| !ahead) {
+        // The nodes are alike: one of them gives runs back.
+        let moves = node.moves().into_iter().filter(|_| !ahead);
+        for moved in moves.filter(|moved| index == 0 || moved.gave_back.is_none()) {
             self.unheard("the node goes on", |to| to.nodes[index] = moved);
         }
         // A node that forgot a started run is the same for a group or one node.

@@ -78,7 +78,7 @@ pub const ANSWERS_MAX: usize = 10_000;
 
 /// Limit of remembered refused runs: far more than requests can be at work
 /// with.
-pub const TURNED_AWAY_MAX: usize = 100_000;
+pub const RECALLED_MAX: usize = 100_000;
 
 /// Space reserved for the ledger, so that ends can be kept on a full disk.
 pub const LEDGER_RESERVE_BYTES: u64 = 1024 * 1024;

@@ -109,7 +109,7 @@ fn strays_have_ten_seconds_then_the_ladder() {
 }
 
 #[test]
-fn strays_may_go_on_unless_somebody_cancels_the_end_of_all() {
+fn strays_may_go_on_unless_the_run_is_cancelled() {
     let leaving = LaunchSettings {
         strays: Strays::Leave,
         ..PLAN

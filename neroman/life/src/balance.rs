@@ -291,7 +291,7 @@ pub(crate) fn recalled(run: &Run, node: &str, to: &str, now: &Moment) -> Stepped
         at_ms: now.ms,
     };
     if run.movable() {
-        return Ok(refusal::turn_back(run, refusal, &Leaves::ForNow(now)));
+        return Ok(refusal::leave_node(run, refusal, &Leaves::ForNow(now)));
     }
     let mut dispatch = run.dispatch.clone();
     dispatch.why = Why::GoesTo {

@@ -63,7 +63,7 @@ pub enum Input {
         asked_ms: Option<i64>,
     },
     /// Another node has room, and its own cannot take it for now.
-    SendOn { tick: Tick },
+    RecallDeferred { tick: Tick },
     /// Another node can start it now, and its own cannot.
     Balance {
         from: String,
@@ -159,7 +159,7 @@ impl Input {
             Self::Released => "release",
             Self::Cancel(_) => "cancel request",
             Self::CancelAnswered { .. } => "answer to its cancel request",
-            Self::SendOn { .. } => "recall from a node without room",
+            Self::RecallDeferred { .. } => "recall from a node without room",
             Self::Balance { .. } => "recall for a node with room",
             Self::RecallAsked { .. } => "question for its recall",
             Self::RecallAnswered { .. } => "answer to its recall",

@@ -77,7 +77,7 @@ pub(crate) fn unplaced(run: &Run, node: &str, why: &str, now_ms: i64) -> Stepped
         experiment: id.experiment,
         run: Some(id.number),
         at_ms: now_ms,
-        text: format!("{id}: taken back from {node}: {why}"),
+        text: format!("{id}: recalled from {node}: {why}"),
     };
     Ok(change.into_iter().chain([event]).collect())
 }

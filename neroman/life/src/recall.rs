@@ -102,7 +102,7 @@ pub(crate) fn deferred(run: &Run, now: &Moment) -> Stepped {
         at_ms: now.ms,
     };
     if run.movable() {
-        return Ok(refusal::turn_back(run, refusal, &Leaves::ForNow(now)));
+        return Ok(refusal::leave_node(run, refusal, &Leaves::ForNow(now)));
     }
     let mut dispatch = run.dispatch.clone();
     dispatch.stage = Stage::Recalled {
@@ -159,7 +159,7 @@ pub(crate) fn answered(run: &Run, said: Said, now: &Moment) -> Stepped {
         Cause::RoomElsewhere if comes_back => Leaves::ForNow(now),
         Cause::RoomElsewhere => Leaves::ForGood(now),
     };
-    Ok(refusal::turn_back(run, refusal, &how))
+    Ok(refusal::leave_node(run, refusal, &how))
 }
 
 /// Keeps the run on a node that cannot give its promise; a run that it refused

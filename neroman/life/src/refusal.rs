@@ -45,7 +45,7 @@ pub(crate) fn refused(
     if only_here && may_move(run) {
         // With several nodes each is named beside its words anyway.
         refusal.why = lacks.map_or(refusal.why, bounded);
-        return turn_back(run, refusal, &Leaves::Refused);
+        return leave_node(run, refusal, &Leaves::Refused);
     }
     // A refusal that comes late does not end a run that has begun.
     if !run.dispatch.stage.is_before_start() {
@@ -58,11 +58,11 @@ pub(crate) fn refused(
 }
 
 /// Takes a run back from a node that will not start it.
-pub(super) fn turn_back(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Vec<Change> {
+pub(super) fn leave_node(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Vec<Change> {
     let id = run.made.id;
     let how = match leaves {
         Leaves::Refused => "refused by",
-        Leaves::ForNow(_) | Leaves::ForGood(_) => "taken back from",
+        Leaves::ForNow(_) | Leaves::ForGood(_) => "recalled from",
     };
     let event = Change::Event {
         experiment: id.experiment,
@@ -70,7 +70,7 @@ pub(super) fn turn_back(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Vec
         at_ms: refusal.at_ms,
         text: format!("{id}: {how} {}: {}", refusal.node, refusal.why),
     };
-    vec![become_so(run, turned_back(run, refusal, leaves)), event]
+    vec![become_so(run, without_node(run, refusal, leaves)), event]
 }
 
 /// The run's change to this dispatch.
@@ -87,7 +87,7 @@ fn may_move(run: &Run) -> bool {
     run.of_several() && !run.dispatch.stage.is_accepted() && run.dispatch.stage.is_before_start()
 }
 
-fn turned_back(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Dispatch {
+fn without_node(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Dispatch {
     let mut dispatch = run.dispatch.clone();
     if dispatch.cancel.is_some() {
         dispatch.never_starts(refusal.why, refusal.at_ms);

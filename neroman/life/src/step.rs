@@ -81,7 +81,7 @@ fn stepped(run: &Run, input: &Input, now_ms: i64) -> Stepped {
         Input::CancelAnswered {
             answer, asked_ms, ..
         } => one(abort::answered(run, *answer, *asked_ms, now_ms)),
-        Input::SendOn { tick } => recall::deferred(run, &at(tick)),
+        Input::RecallDeferred { tick } => recall::deferred(run, &at(tick)),
         Input::Balance { from, to, tick } => balance::recalled(run, from, to, &at(tick)),
         Input::RecallAsked { .. } => recall::asked(run),
         Input::RecallAnswered { said, tick, .. } => recall::answered(run, *said, &at(tick)),

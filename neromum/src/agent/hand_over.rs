@@ -94,7 +94,7 @@ fn unknown() -> No {
 /// not find one after a new hand-over.
 fn recalled(run_dir: &Path) -> No {
     let why = format!(
-        "{} is of a run that was given back from here",
+        "{} is of a run that was recalled from here",
         run_dir.display()
     );
     no(why, "start it on another node, or once more").here()
@@ -106,9 +106,9 @@ pub(super) struct Admission {
     next_order: u64,
     /// Runs whose folders are being removed right now.
     cleaning: HashSet<RunToken>,
-    /// Runs that neroman may have given to another node since, with the turn up
-    /// to which that holds. A request that lost its caller and is still at work
-    /// must not bring in one of them after that.
+    /// Runs that neroman may have given to another node since, with the generation
+    /// up to which that holds. A request that lost its caller and is still at work
+    /// must not bring in any of them after that.
     recalled: HashMap<RunToken, u32>,
     oldest_recalled: VecDeque<RunToken>,
 }
@@ -149,7 +149,7 @@ impl Admission {
         }
         self.recalled.insert(token, generation);
         self.oldest_recalled.push_back(token);
-        if self.oldest_recalled.len() > config::TURNED_AWAY_MAX
+        if self.oldest_recalled.len() > config::RECALLED_MAX
             && let Some(oldest) = self.oldest_recalled.pop_front()
         {
             self.recalled.remove(&oldest);
@@ -221,7 +221,7 @@ fn passes(error: &io::Error) -> bool {
     )
 }
 
-/// The turn with which a run is refused for good.
+/// The generation with which a run is refused for good.
 pub(super) const NEVER_AGAIN: u32 = u32::MAX;
 
 /// The hint for an error of the disk.
@@ -280,7 +280,7 @@ impl Agent {
                 Ok(()) => reply.accepted.push(token.to_vec()),
                 Err(no) => {
                     if fresh {
-                        self.take_back(token, id);
+                        self.undo(token, id);
                     }
                     reply.refused.push(no.about(token.to_vec()));
                 }
@@ -296,7 +296,7 @@ impl Agent {
         entry.is_some_and(|entry| !entry.recalled)
     }
 
-    fn take_back(&self, token: RunToken, id: RunId) {
+    fn undo(&self, token: RunToken, id: RunId) {
         if self.has(&token) {
             return;
         }

@@ -31,7 +31,7 @@ fn request(specs: &[&RunSpec], generation: u32) -> CancelRequest {
     }
 }
 
-/// Checks that the run is not accepted again, by any turn, and that neroman
+/// Checks that the run is not accepted again, by any generation, and that neroman
 /// learns that another node may have it.
 async fn comes_in_no_more(mum: &mut Mum, spec: &RunSpec) {
     for generation in [1, 2] {
@@ -349,12 +349,12 @@ async fn a_waiting_run_of_an_earlier_neromum_leaves_for_good() {
 }
 
 #[tokio::test]
-async fn a_run_that_never_got_here_comes_in_by_a_later_turn_alone() {
+async fn a_run_that_never_got_here_comes_in_by_a_later_generation_alone() {
     let mut node = Node::new();
     let mut mum = node.start().await;
     let spec = of_generation(1, &node.sh(1, "true"));
     assert_eq!(recall(&mut mum, &spec, 1).await, Outcome::UnknownRun);
-    // A request of that turn that was on its way.
+    // A request of that generation that was on its way.
     let reply = mum.hand_over(vec![spec.clone()]).await;
     assert!(reply.accepted.is_empty(), "{reply:?}");
     assert!(!node.run_dir(&spec).exists());
@@ -366,7 +366,7 @@ async fn a_run_that_never_got_here_comes_in_by_a_later_turn_alone() {
 }
 
 #[tokio::test]
-async fn a_later_turn_does_not_wait_for_what_an_earlier_one_left() {
+async fn a_later_generation_does_not_wait_for_what_an_earlier_one_left() {
     let mut node = Node::new();
     let mut mum = node.start().await;
     let left = |spec: &RunSpec| {
@@ -374,12 +374,12 @@ async fn a_later_turn_does_not_wait_for_what_an_earlier_one_left() {
         fs::create_dir_all(run_dir.join("control")).unwrap();
         frame::create(FrameKind::Spec, &run_dir.join("spec"), spec).unwrap();
     };
-    // A folder of that turn whose request died before it removed the folder.
+    // A folder of that generation whose request died before it removed the folder.
     let first = of_generation(1, &node.sh(1, "true"));
     assert_eq!(recall(&mut mum, &first, 1).await, Outcome::UnknownRun);
     left(&first);
     comes_in_no_more(&mut mum, &first).await;
-    // A folder of this very turn, from a request that lost its asker.
+    // A folder of this very generation, from a request that lost its asker.
     let second = of_generation(1, &node.sh(2, "true"));
     assert_eq!(recall(&mut mum, &second, 1).await, Outcome::UnknownRun);
     let second = of_generation(2, &second);

@@ -100,7 +100,7 @@ fn runs_that_wait_on_one_node_go_to_another_with_room_and_each_runs_once() {
     let moved: Vec<usize> = (0..NAMES.len()).filter(|one| on_h2(&seen[*one])).collect();
     let id = moved[0] + 1;
     let shown = lab.home.ok(&["show", &id.to_string()]);
-    for line in ["taken back from h1: h2 has room", "placed on h2"] {
+    for line in ["recalled from h1: h2 has room", "placed on h2"] {
         assert!(shown.contains(&format!("{id}.1: {line}")), "{shown}");
     }
     // h2 becomes free, while the daemon dies.

@@ -139,6 +139,6 @@ fn a_run_whose_node_has_no_room_for_its_files_goes_to_one_that_has() {
     lab.ran_once_and_crashed_with_7("a");
     on_host(&lab, "h1", "test ! -e ~/.neronet/*/runs/1/1/1");
     let shown = lab.home.ok(&["show", "1"]);
-    assert!(shown.contains("1.1: taken back from h1: "), "{shown}");
+    assert!(shown.contains("1.1: recalled from h1: "), "{shown}");
     assert!(shown.contains("1.1: placed on h2"), "{shown}");
 }

@@ -44,7 +44,7 @@ const CLOSE_EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Peer {
     pub(super) client: MumClient<Channel>,
     /// Whether it supports recalls of runs.
-    pub(super) gives_back: bool,
+    pub(super) supports_recall: bool,
 }
 
 /// Delivers decisions over one connection.

@@ -348,7 +348,7 @@ impl Driver {
             self.ledger.clone(),
             Peer {
                 client: client.clone(),
-                gives_back: self.tell.now().gives_back(),
+                supports_recall: self.tell.now().supports_recall(),
             },
             hand_over.queue(),
             fetcher.queue(),

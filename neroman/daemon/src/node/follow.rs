@@ -142,7 +142,7 @@ impl Follow {
             let batch = batch.of(&self.settings.name, &state);
             // A node may give a run back at once: record first that the node
             // accepted it.
-            let held = match batch.gives_back() {
+            let held = match batch.has_unknown_runs() {
                 true => Some(self.gate.lock().await),
                 false => None,
             };
@@ -297,7 +297,7 @@ impl Gathered {
     }
 
     /// Whether the node gives back runs, which it may have accepted just now.
-    fn gives_back(&self) -> bool {
+    fn has_unknown_runs(&self) -> bool {
         let mut states = self.states.iter();
         states.any(|word| word.stage() == Stage::UnknownRun)
     }

@@ -152,14 +152,14 @@ impl HandOver {
 
     async fn work(mut self) -> Failure {
         loop {
-            if let Err(failure) = self.turn().await {
+            if let Err(failure) = self.hand_over_waiting().await {
                 return failure;
             }
         }
     }
 
     /// Hands over all runs that wait.
-    async fn turn(&mut self) -> Result<(), Failure> {
+    async fn hand_over_waiting(&mut self) -> Result<(), Failure> {
         let mut runs = Vec::new();
         let pause = self.again.unwrap_or_else(Instant::now);
         tokio::select! {
@@ -323,7 +323,7 @@ impl HandOver {
 
     /// Records, synced, that runs may reach this node, where another node could
     /// get them. A run that was placed elsewhere meanwhile is left out, also if
-    /// it is back: it has another turn.
+    /// it is back: it has another generation.
     async fn offer(&self, mut batch: Vec<v1::RunSpec>) -> Result<Vec<v1::RunSpec>, Failure> {
         let node = self.settings.name.clone();
         let offer = Input::Offer { node };

@@ -109,7 +109,7 @@ impl NodeNow {
     }
 
     /// Whether its agent can promise that it never starts a run.
-    pub(super) fn gives_back(&self) -> bool {
+    pub(super) fn supports_recall(&self) -> bool {
         let said = self.hello.iter().flat_map(|hello| &hello.capabilities);
         said.into_iter().any(|word| word == RECALL)
     }

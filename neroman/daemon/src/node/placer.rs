@@ -2,7 +2,7 @@
 //! never got, and moves runs to nodes with room.
 
 mod balance;
-mod send_on;
+mod deferred;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -103,7 +103,7 @@ impl Placer {
         let state = self.nodes.ledger().state();
         let now = self.nodes.clock().tick();
         let due = self.leave(&state, now.ms).await;
-        let later = self.send_on(&state, &now).await;
+        let later = self.recall_deferred(&state, &now).await;
         let due = due.into_iter().chain(later).min();
         if state.unplaced == 0 {
             let room = self.balance(&state, &now).await;
@@ -286,7 +286,7 @@ impl Placer {
         let ledger = self.nodes.ledger();
         let written = ledger.happened(false, taken, late).await;
         if let Err(failure) = written {
-            tracing::warn!(%failure, "runs not taken back");
+            tracing::warn!(%failure, "runs not recalled");
             return Some(EVERY);
         }
         due

@@ -26,7 +26,7 @@ async fn a_run_that_its_node_cannot_take_for_long_goes_to_one_that_can() {
     let history = rig.history("1").await;
     let order = [
         "1.1: placed on alpha",
-        "1.1: taken back from alpha: no room on alpha",
+        "1.1: recalled from alpha: no room on alpha",
         "1.1: placed on beta",
     ];
     let at: Vec<_> = order.iter().map(|line| history.find(line)).collect();

@@ -219,7 +219,7 @@ async fn a_run_that_its_node_never_got_goes_to_another_one() {
     rig.state(1, "running").await;
     let history = rig.history("1").await;
     assert!(
-        history.contains("1.1: taken back from alpha: no contact since"),
+        history.contains("1.1: recalled from alpha: no contact since"),
         "{history}"
     );
     assert!(history.contains("1.1: placed on beta"), "{history}");

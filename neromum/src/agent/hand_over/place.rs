@@ -75,7 +75,7 @@ struct RequestFacts {
 enum Lies {
     /// It was accepted: whatever is missing now, it is not refused any more.
     Here,
-    /// It was given back, or the leftovers of an earlier turn were not removed.
+    /// It was recalled, or the leftovers of an earlier generation were not removed.
     Recalled,
     Nowhere,
     /// Its spec is damaged.
@@ -320,7 +320,7 @@ fn lies(run_dir: &Path, token: RunToken, generation: u32) -> Lies {
     match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::SPEC)) {
         Ok(found) if found.token == token.as_bytes() => {
             let claim = segments::folder(run_dir, 1).join(names::CLAIM);
-            // An earlier neroman counted no turns.
+            // An earlier neroman counted no generations.
             match found.generation.max(1) < generation && !is_there(&claim) {
                 true => Lies::Recalled,
                 false => Lies::Here,

@@ -26,7 +26,7 @@ impl Deliver {
     /// Recalls runs from the node; a node that does not know recalls
     /// keeps them.
     pub(super) async fn recall(&mut self, runs: &[RunId]) -> Result<(), Failure> {
-        if !self.peer.gives_back {
+        if !self.peer.supports_recall {
             return self.keep(runs).await;
         }
         // A run that is being handed over arrives before, or is not sent any

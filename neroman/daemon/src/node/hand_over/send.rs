@@ -12,7 +12,7 @@ use crate::failure::{Failure, cannot_now};
 use nero_life::hand_over::{self, Sending};
 use nero_life::run::Run;
 
-/// Calls that a node may refuse in one turn before the rest waits: enough to find
+/// Calls that a node may refuse at a time before the rest waits: enough to find
 /// six refused runs among a thousand, few for a node that takes none.
 const REFUSED_MAX: usize = 64;
 

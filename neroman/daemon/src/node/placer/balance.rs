@@ -135,12 +135,15 @@ impl Placer {
         now: &Tick,
     ) -> Vec<Member> {
         let usual = known.usual_ms();
-        let gives_back = |name: &&String| {
+        let supports_recall = |name: &&String| {
             let node = self.nodes.node(name);
-            node.is_some_and(|node| node.now().gives_back())
+            node.is_some_and(|node| node.now().supports_recall())
         };
-        let give_back = candidates.keys().filter(gives_back).map(String::as_str);
-        let give_back: BTreeSet<&str> = give_back.collect();
+        let supporting = candidates
+            .keys()
+            .filter(supports_recall)
+            .map(String::as_str);
+        let supporting: BTreeSet<&str> = supporting.collect();
         let mut jobs: BTreeMap<&str, Vec<(i64, Job)>> = BTreeMap::new();
         for experiment in state.experiments.iter() {
             for run in experiment.live() {
@@ -150,7 +153,7 @@ impl Placer {
                 let usual_ms = usual.get(&*experiment.definition.collections).copied();
                 let mut job = Job::of(run, usual_ms, now);
                 let goes = config.balances(&run.made.node, node)
-                    && give_back.contains(node)
+                    && supporting.contains(node)
                     && !self.recalled.contains_key(&run.made.id);
                 if !goes {
                     job.stays();

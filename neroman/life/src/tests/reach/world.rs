@@ -354,7 +354,7 @@ impl Steps<'_> {
             }
         }
         if run.deferred().is_some() {
-            let changes = happens(run, Input::SendOn { tick: tick() });
+            let changes = happens(run, Input::RecallDeferred { tick: tick() });
             self.push("another node has room", changes);
         }
         let other = self.from.here().map(|here| NODES[1 - here]);

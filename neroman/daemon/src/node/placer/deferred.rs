@@ -18,7 +18,7 @@ use nero_life::state::State;
 impl Placer {
     /// Moves runs that their node could not take for as long as a node may be
     /// out of reach. Returns how soon there may be more.
-    pub(super) async fn send_on(&mut self, state: &State, now: &Tick) -> Option<Duration> {
+    pub(super) async fn recall_deferred(&mut self, state: &State, now: &Tick) -> Option<Duration> {
         if state.deferred == 0 {
             self.looked_for_later = None;
             return None;
@@ -83,8 +83,8 @@ impl Placer {
             "sent on from nodes that cannot take them"
         );
         let tick = self.nodes.clock().moment().tick;
-        let send_on = Input::SendOn { tick };
-        let inputs = leave.into_iter().map(|id| (id, send_on.clone())).collect();
+        let recall = Input::RecallDeferred { tick };
+        let inputs = leave.into_iter().map(|id| (id, recall.clone())).collect();
         let late = Late::Passes("its node took or refused it meanwhile");
         let ledger = self.nodes.ledger();
         let written = ledger.happened(false, inputs, late).await;

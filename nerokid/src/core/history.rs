@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use nero_journal::Record;
 use nero_journal::v1::{self, RecordKind, Stream};
 
-use super::intake::Position;
+use super::intake::{Position, TableAt};
 use super::log::Log;
 use super::series::{AllSeries, SeriesId};
 
@@ -88,6 +88,8 @@ impl History {
                     let position = &mut self.positions[log.index()];
                     position.part = truncated.part;
                     position.offset = 0;
+                    position.step = None;
+                    position.table = None;
                 }
             }
             RecordKind::RulesApplied => {
@@ -168,6 +170,11 @@ impl History {
                     part: position.part,
                     offset: position.offset,
                     lines: position.lines,
+                    step: position.step,
+                    table: position.header.map(|header| TableAt {
+                        header,
+                        columns: (position.columns > 0).then_some(position.columns),
+                    }),
                 };
             }
         }

@@ -13,14 +13,15 @@ use super::fold::{Fold, WINDOW_MS};
 use super::log::Log;
 use super::record::Record;
 use super::series::{AllSeries, LineEnd, SeriesId};
-use nero_metrics::finder::Finder;
+use nero_metrics::finder::{Context, Finder};
 use nero_metrics::lines::Lines;
+use nero_metrics::table::Stage;
 
 /// Points of names above the limit between two notices about them.
 const REFUSED_NOTICE_STEP: u64 = 1_000_000;
 
 /// Position up to which a log has been evaluated: always the end of a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Position {
     /// Number of times that the job truncated the file.
     pub part: u32,
@@ -28,6 +29,47 @@ pub struct Position {
     pub offset: u64,
     /// Lines in all parts.
     pub lines: u64,
+    /// Step of an earlier line, for lines without one.
+    pub step: Option<f64>,
+    /// The table whose rows may follow.
+    pub table: Option<TableAt>,
+}
+
+/// Where a table's line of names begins, in bytes of the present part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableAt {
+    /// Byte of the line of names.
+    pub header: u64,
+    /// Columns of its rows; `None` before the first row.
+    pub columns: Option<u32>,
+}
+
+impl Position {
+    /// What the lines before mean for the next one. `header` is the table's line of
+    /// names, read anew; without it there is no table.
+    pub fn context(&self, header: Option<&[u8]>) -> Context {
+        let stage = |table: TableAt| table.columns.map_or(Stage::Named, Stage::Rows);
+        let table = header.zip(self.table.map(stage));
+        Context::resumed(self.step, table)
+    }
+
+    /// Notes what a line that began at `start` left for the next one.
+    fn note(&mut self, context: &Context, start: u64) {
+        self.step = context.step();
+        let columns = match context.stage() {
+            Stage::None => {
+                self.table = None;
+                return;
+            }
+            Stage::Named => None,
+            Stage::Rows(columns) => Some(columns),
+        };
+        let header = match self.table {
+            Some(table) if !context.is_header() => table.header,
+            Some(_) | None => start,
+        };
+        self.table = Some(TableAt { header, columns });
+    }
 }
 
 /// State from which a watcher begins.
@@ -41,12 +83,15 @@ pub struct Begin {
     pub kept: u64,
     /// Bytes in both logs that a former watcher read.
     pub sizes: [u64; 2],
+    /// What the lines before the positions mean for the next ones.
+    pub contexts: [Context; 2],
 }
 
 /// The two logs on their way to records.
 #[derive(Debug)]
 pub struct Intake {
     finder: Finder,
+    contexts: [Context; 2],
     series: AllSeries,
     lines: [Lines; 2],
     /// Ends of the last whole lines that were evaluated.
@@ -69,6 +114,7 @@ impl Intake {
     pub fn new(begin: Begin, finder: Finder, age_ms: u64, now_ms: u64) -> Self {
         Self {
             finder,
+            contexts: begin.contexts,
             series: begin.series,
             lines: Default::default(),
             positions: begin.positions,
@@ -111,6 +157,7 @@ impl Intake {
             let offset = start + end as u64;
             self.line(log, line, offset, now_ms, out);
             let position = &mut self.positions[log.index()];
+            position.note(&self.contexts[log.index()], position.offset);
             position.offset = offset;
             position.lines += 1;
             if !self.touched.is_empty() {
@@ -137,6 +184,7 @@ impl Intake {
         let offset = self.position(log).offset + bytes;
         lines.finish(|line| self.line(log, line, offset, now_ms, out));
         let position = &mut self.positions[log.index()];
+        position.note(&self.contexts[log.index()], position.offset);
         position.offset = offset;
         position.lines += u64::from(bytes > 0);
         if !self.touched.is_empty() {
@@ -158,6 +206,9 @@ impl Intake {
         let lost_from = position.offset;
         position.part += 1;
         position.offset = 0;
+        position.step = None;
+        position.table = None;
+        self.contexts[log.index()] = Context::default();
         self.said[log.index()] = *position;
         out.push(Record::Truncated(LogTruncated {
             stream: log.stream().into(),
@@ -226,6 +277,9 @@ impl Intake {
                     part: position.part,
                     offset: position.offset,
                     lines: position.lines,
+                    step: position.step,
+                    header: position.table.map(|table| table.header),
+                    columns: position.table.and_then(|table| table.columns).unwrap_or(0),
                 }
             })
             .collect()
@@ -233,7 +287,7 @@ impl Intake {
 
     /// Takes a line that ends at this offset of its log.
     fn line(&mut self, log: Log, line: &[u8], offset: u64, now_ms: u64, out: &mut Vec<Record>) {
-        let found = self.finder.find(line);
+        let found = self.finder.find(line, &mut self.contexts[log.index()]);
         if found.is_empty() {
             return;
         }
@@ -257,7 +311,7 @@ impl Intake {
             let Some(series) = self.series.of(name) else {
                 continue;
             };
-            let point = self.series.add(series, found.step, value, mono_ms, line);
+            let point = self.series.add(series, found, value, mono_ms, line);
             self.touched.push(series);
             if folds {
                 self.fold.add(point, now_ms);

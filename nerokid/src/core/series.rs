@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use nero_metrics::found::LinePairs;
+
 use super::log::Log;
 
 /// Limit of metric names in one run; points of further names are dropped.
@@ -126,21 +128,19 @@ impl AllSeries {
         self.refused
     }
 
-    /// Adds a point. Without a step the series counts on from its last one
-    /// (1 for the first); a step below the last begins a new generation.
+    /// Adds a point of a line. A step of the line below the last one begins a new
+    /// generation.
     pub fn add(
         &mut self,
         series: SeriesId,
-        step: Option<f64>,
+        found: &LinePairs,
         value: f64,
         mono_ms: u64,
         line: LineEnd,
     ) -> Point {
         let one = &mut self.all[series as usize];
-        let step = step.unwrap_or(one.step + 1.0);
-        if one.latest.is_some() && step < one.step {
-            one.generation += 1;
-        }
+        let (step, is_back) = found.step_after(one.latest.map(|_| one.step));
+        one.generation += u32::from(is_back);
         one.step = step;
         one.latest = Some(value);
         Point {
@@ -169,7 +169,9 @@ mod tests {
         let mut all = AllSeries::default();
         let loss = all.of("loss").unwrap();
         let mut add = |step| {
-            let point = all.add(loss, step, 0.5, 0, LINE);
+            let mut found = LinePairs::default();
+            found.step = step;
+            let point = all.add(loss, &found, 0.5, 0, LINE);
             (point.step, point.generation)
         };
         assert_eq!(add(None), (1.0, 0));
@@ -186,7 +188,9 @@ mod tests {
     fn a_first_step_below_zero_is_no_fall() {
         let mut all = AllSeries::default();
         let loss = all.of("loss").unwrap();
-        assert_eq!(all.add(loss, Some(-5.0), 1.0, 0, LINE).generation, 0);
+        let mut found = LinePairs::default();
+        found.give_step(-5.0, false);
+        assert_eq!(all.add(loss, &found, 1.0, 0, LINE).generation, 0);
     }
 
     #[test]

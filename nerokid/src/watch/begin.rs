@@ -2,6 +2,7 @@
 //! rules.
 
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use nero_journal::v1::WatchStarted;
@@ -13,7 +14,7 @@ use super::{Watch, WatchError, Watched, now};
 use crate::alarm::Alarm;
 use crate::core::facts::{Moment, Param, RunFacts};
 use crate::core::history::History;
-use crate::core::intake::{Begin, Intake};
+use crate::core::intake::{Begin, Intake, Position};
 use crate::core::log::Log;
 use crate::core::record::Record;
 use crate::core::rules::Rules;
@@ -26,7 +27,8 @@ use crate::sample::{Procfs, Sampler};
 use crate::tail::Tail;
 use crate::wake::Waker;
 use crate::{host, segments};
-use nero_metrics::finder::Finder;
+use nero_metrics::finder::{Context, Finder, Reading};
+use nero_metrics::lines::LINE_BYTES_MAX;
 
 /// Bytes read from a log at once.
 pub(super) const BLOCK_BYTES: usize = 64 * 1024;
@@ -64,7 +66,7 @@ impl Watch {
                 source,
             })?;
         let now = now();
-        let (finder, pattern_errors) = Finder::new(&place.spec.metric_patterns);
+        let (finder, pattern_errors) = Finder::new(&reading(&place.spec));
         let mut out = vec![Record::Started(WatchStarted {
             watcher: ProcessId::own().ok().map(Into::into),
             build: nero_model::VERSION.to_owned(),
@@ -83,6 +85,7 @@ impl Watch {
             series: history.series,
             kept: history.kept,
             sizes: [size(&tails[0]), size(&tails[1])],
+            contexts: [0, 1].map(|log| context(&history.positions[log], tails[log].path())),
         };
         let mut watch = Self {
             facts: facts(&place.spec),
@@ -135,6 +138,34 @@ impl Watch {
             })
         });
     }
+}
+
+/// How the run's output is read.
+fn reading(spec: &RunSpec) -> Reading {
+    let more = spec.metric_reading.clone().unwrap_or_default();
+    Reading {
+        patterns: spec.metric_patterns.clone(),
+        only: more.only,
+        skip: more.skip,
+        decimal_comma: more.decimal_comma,
+        no_tables: more.no_tables,
+    }
+}
+
+/// What the lines before a position mean for the next one. The line of names of a
+/// table is read once more; where that fails, its further rows give nothing.
+fn context(position: &Position, log: &Path) -> Context {
+    let header = position.table.and_then(|table| {
+        let file = std::fs::File::open(log).ok()?;
+        let mut block = vec![0; LINE_BYTES_MAX];
+        let length = file.read_at(&mut block, table.header).ok()?;
+        let end = block[..length]
+            .iter()
+            .position(|byte| matches!(byte, b'\n' | b'\r'))?;
+        block.truncate(end);
+        Some(block)
+    });
+    position.context(header.as_deref())
 }
 
 /// The facts of the run in its spec.

@@ -2,7 +2,7 @@
 //! watcher goes on exactly where the records end, and too much is folded.
 
 use nero_journal::v1::Metrics;
-use nero_metrics::finder::Finder;
+use nero_metrics::finder::{Finder, Reading};
 use nerokid::core::fold::WINDOW_MS;
 use nerokid::core::history::History;
 use nerokid::core::intake::{Begin, Intake, Position};
@@ -23,8 +23,9 @@ fn with_credit(points: u64) -> Intake {
         series: AllSeries::default(),
         kept: 1_000_000 - points,
         sizes: [0; 2],
+        contexts: Default::default(),
     };
-    Intake::new(begin, Finder::new(&[]).0, 0, 0)
+    Intake::new(begin, Finder::new(&Reading::default()).0, 0, 0)
 }
 
 fn feed(intake: &mut Intake, log: Log, bytes: &[u8], now_ms: u64, out: &mut Vec<Record>) {
@@ -80,6 +81,14 @@ fn line() -> impl Strategy<Value = String> {
         (0..20u32, any::<f32>()).prop_map(|(step, value)| format!("epoch {step}: loss = {value}")),
         any::<f32>().prop_map(|value| format!("acc {value}")),
         (0..9u32).prop_map(|value| format!("{{\"a\": {{\"b\": {value}}}, \"n\": {value}}}")),
+        Just("step energy temp".to_owned()),
+        Just("  Temperature Pressure (bar)".to_owned()),
+        Just("a,b".to_owned()),
+        (0..20u32, 0..9u32).prop_map(|(a, b)| format!("{a} {b} -1.5")),
+        (0..20u32).prop_map(|a| format!("{a:>13}{a:>15}")),
+        (0..20u32, 0..9u32).prop_map(|(a, b)| format!("{a},{b}")),
+        (0..5u32).prop_map(|epoch| format!("Epoch {epoch}/5")),
+        Just(String::new()),
         "[ -~]{0,40}",
     ]
 }
@@ -156,8 +165,17 @@ fn live(segments: &[Vec<Record>], bytes: &[u8], reads: usize) -> Vec<Record> {
         series: history.series,
         kept: history.kept,
         sizes: [bytes.len() as u64, 0],
+        contexts: history.positions.map(|position| {
+            // As the watcher does: the line of names is read from the log once more.
+            let header = position.table.map(|table| {
+                let text = &bytes[table.header as usize..];
+                let end = text.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+                &text[..end.unwrap()]
+            });
+            position.context(header)
+        }),
     };
-    let mut intake = Intake::new(begin, Finder::new(&[]).0, 0, 0);
+    let mut intake = Intake::new(begin, Finder::new(&Reading::default()).0, 0, 0);
     let mut records = Vec::new();
     let until = (from + reads).min(bytes.len());
     for piece in bytes[from..until].chunks(7) {

@@ -80,7 +80,7 @@ impl Bench {
     /// A point arrives; what fired.
     fn point(&mut self, name: &str, value: f64) -> Vec<String> {
         let series = self.series.of(name).unwrap();
-        self.series.add(series, None, value, 0, LINE);
+        self.series.add(series, &Default::default(), value, 0, LINE);
         let sight = Sight {
             facts: &self.facts,
             series: &self.series,
@@ -305,7 +305,7 @@ fn a_rule_aborts_nothing_after_the_end_of_the_run() {
 fn the_records_of_an_earlier_watcher_count() {
     let mut first = Bench::new(&[("abort", "loss > 5"), ("warn", "loss > 5")]);
     let series = first.series.of("loss").unwrap();
-    first.series.add(series, None, 7.0, 0, LINE);
+    first.series.add(series, &Default::default(), 7.0, 0, LINE);
     let sight = Sight {
         facts: &first.facts,
         series: &first.series,

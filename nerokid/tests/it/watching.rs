@@ -121,6 +121,26 @@ fn every_point_is_there_once_though_watchers_are_killed_all_the_time() {
 }
 
 #[test]
+fn a_table_and_a_step_go_on_in_the_watcher_after_a_killed_one() {
+    let mut rig = Rig::new(RunSpec::default());
+    let mut watcher = rig.watcher(None);
+    rig.print("Epoch 2/3\nsome text\nx,loss\n1,0.5\n");
+    rig.points_are(3);
+    watcher.kill();
+    let mut watcher = rig.watcher(None);
+    rig.print("2,0.25\nacc: 0.9\n");
+    let points: Vec<_> = rig
+        .points_are(6)
+        .into_iter()
+        .map(|(name, step, segment, value)| (format!("{name}={value}"), step, segment))
+        .collect();
+    let want = ["Epoch=2", "x=1", "loss=0.5", "x=2", "loss=0.25", "acc=0.9"];
+    assert_eq!(points, want.map(|pair| (pair.to_owned(), 2.0, 0)));
+    rig.end();
+    assert!(watcher.ended().success());
+}
+
+#[test]
 fn a_second_watcher_leaves_quietly() {
     let mut rig = Rig::new(RunSpec::default());
     rig.print("loss=1\n");

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use nero_metrics::finder::Finder;
+use nero_metrics::finder::{Context, Finder, Reading};
 use nero_metrics::lines::Lines;
 
 /// Bytes of each kind of log.
@@ -38,13 +38,14 @@ fn measure(what: &str, head: &str, line: impl Fn(usize) -> String) {
     let mut best = f64::MAX;
     let mut points = 0;
     for _ in 0..5 {
-        let mut finder = Finder::new(&[]).0;
+        let mut finder = Finder::new(&Reading::default()).0;
+        let mut context = Context::default();
         let mut lines = Lines::default();
         points = 0;
         let start = Instant::now();
         for block in log.as_bytes().chunks(64 * 1024) {
             lines.feed(block, |line, _| {
-                points += finder.find(black_box(line)).len()
+                points += finder.find(black_box(line), &mut context).len()
             });
         }
         best = best.min(start.elapsed().as_secs_f64());

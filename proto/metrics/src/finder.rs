@@ -1,42 +1,107 @@
-//! Finds the numbers of a line: by the spec's patterns, as JSON, or as text.
+//! Finds the numbers of a line: by the spec's patterns, as JSON, as a row of a table,
+//! or as text.
+
+use regex::bytes::Regex;
 
 use crate::found::LinePairs;
-use crate::pattern::{Pattern, PatternError};
+use crate::heading;
+use crate::pattern::{self, Pattern, PatternError};
+use crate::table::{Stage, Table};
 use crate::{json, pairs, step};
+
+/// What an experiment says of how its output is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Patterns with named groups.
+    pub patterns: Vec<String>,
+    /// Lines that none of these match are not looked at, unless there is none.
+    pub only: Vec<String>,
+    /// Lines that one of these matches are not looked at.
+    pub skip: Vec<String>,
+    /// Whether a comma between digits is the decimal point.
+    pub decimal_comma: bool,
+    /// Whether tables are not read.
+    pub no_tables: bool,
+}
+
+/// What earlier lines of a log mean for its next line.
+#[derive(Debug, Default)]
+pub struct Context {
+    step: Option<f64>,
+    table: Table,
+    /// Whether the last line may hold the names of a table.
+    is_header: bool,
+}
+
+impl Context {
+    /// A context as a former reader left it: the step that it carried, and the line
+    /// of names of its table.
+    pub fn resumed(step: Option<f64>, table: Option<(&[u8], Stage)>) -> Self {
+        Self {
+            step,
+            table: table.map_or_else(Table::default, |(header, stage)| {
+                Table::resumed(header, stage)
+            }),
+            is_header: false,
+        }
+    }
+
+    /// The step that lines without one have.
+    pub fn step(&self) -> Option<f64> {
+        self.step
+    }
+
+    /// How far the table has come.
+    pub fn stage(&self) -> Stage {
+        self.table.stage()
+    }
+
+    /// Whether the last line may hold the names of a table.
+    pub fn is_header(&self) -> bool {
+        self.is_header
+    }
+}
 
 /// Finds numbers; keeps its buffers from line to line.
 #[derive(Debug, Default)]
 pub struct Finder {
     patterns: Vec<Pattern>,
+    only: Vec<Regex>,
+    skip: Vec<Regex>,
+    decimal_comma: bool,
+    no_tables: bool,
     found: LinePairs,
     plain: Vec<u8>,
+    pointed: Vec<u8>,
 }
 
 impl Finder {
-    /// With the patterns of a spec. Returns the errors of patterns that cannot
-    /// be used.
-    pub fn new(patterns: &[String]) -> (Self, Vec<PatternError>) {
-        let mut finder = Self::default();
+    /// Reads as the spec says. Returns the errors of patterns that cannot be used.
+    pub fn new(reading: &Reading) -> (Self, Vec<PatternError>) {
         let mut errors = Vec::new();
-        for pattern in patterns {
-            match Pattern::new(pattern) {
-                Ok(pattern) => finder.patterns.push(pattern),
-                Err(error) => errors.push(error),
-            }
-        }
+        let patterns = usable(&reading.patterns, Pattern::new, &mut errors);
+        let finder = Self {
+            patterns,
+            only: usable(&reading.only, pattern::compile, &mut errors),
+            skip: usable(&reading.skip, pattern::compile, &mut errors),
+            decimal_comma: reading.decimal_comma,
+            no_tables: reading.no_tables,
+            ..Self::default()
+        };
         (finder, errors)
     }
 
-    /// The pairs and the step of one line.
-    pub fn find(&mut self, line: &[u8]) -> &LinePairs {
+    /// The pairs and the step of the next line of a log.
+    pub fn find(&mut self, line: &[u8], context: &mut Context) -> &LinePairs {
         self.found.clear();
+        context.is_header = false;
         if memchr::memchr(0x1b, line).is_some() {
-            without_escapes(line, &mut self.plain);
-            let plain = std::mem::take(&mut self.plain);
-            self.find_plain(&plain);
+            let mut plain = std::mem::take(&mut self.plain);
+            without_escapes(line, &mut plain);
+            self.find_plain(&plain, context);
             self.plain = plain;
         } else {
-            self.find_plain(line);
+            self.find_plain(line, context);
         }
         &self.found
     }
@@ -46,20 +111,102 @@ impl Finder {
         &self.found
     }
 
-    fn find_plain(&mut self, line: &[u8]) {
-        let line = line.trim_ascii();
-        let found = &mut self.found;
-        let mut matched = false;
-        for pattern in &mut self.patterns {
-            matched |= pattern.find(line, found);
-        }
-        if matched || line.is_empty() {
+    fn find_plain(&mut self, line: &[u8], context: &mut Context) {
+        let text = line.trim_ascii();
+        if text.is_empty() || !self.is_looked_at(text) {
             return;
         }
-        if json::find(line, found) {
-            step::by_pairs(found);
+        if self.decimal_comma && memchr::memchr(b',', line).is_some() {
+            let mut pointed = std::mem::take(&mut self.pointed);
+            with_points(line, &mut pointed);
+            self.find_ranked(&pointed, context);
+            self.pointed = pointed;
         } else {
-            pairs::find(line, found);
+            self.find_ranked(line, context);
+        }
+    }
+
+    fn is_looked_at(&self, text: &[u8]) -> bool {
+        let matches = |patterns: &[Regex]| patterns.iter().any(|one| one.is_match(text));
+        (self.only.is_empty() || matches(&self.only)) && !matches(&self.skip)
+    }
+
+    /// Lines of other ranks than 0 have no context, so that ranks do not mix.
+    fn find_ranked(&mut self, line: &[u8], context: &mut Context) {
+        let text = line.trim_ascii_start();
+        match heading::rank(text) {
+            Some((rank, prefix)) => {
+                let text = &text[prefix..];
+                if rank == 0 {
+                    self.find_in_context(text, context);
+                } else {
+                    self.find_in_context(text, &mut Context::default());
+                    self.found.of_rank(rank);
+                }
+            }
+            None => self.find_in_context(line, context),
+        }
+    }
+
+    fn find_in_context(&mut self, line: &[u8], context: &mut Context) {
+        self.find_alone(line, context);
+        let found = &mut self.found;
+        match found.step {
+            Some(step) if found.is_heading => context.step = Some(step),
+            Some(_) => {}
+            None => found.carried = context.step,
+        }
+    }
+
+    fn find_alone(&mut self, line: &[u8], context: &mut Context) {
+        let found = &mut self.found;
+        let text = line.trim_ascii();
+        let mut matched = false;
+        for pattern in &mut self.patterns {
+            matched |= pattern.find(text, found);
+        }
+        if matched {
+            return;
+        }
+        if json::find(text, found) {
+            step::by_pairs(found);
+            return;
+        }
+        if !self.no_tables && context.table.row(line, found) {
+            return;
+        }
+        pairs::find(text, found);
+        if !found.is_empty() {
+            context.table.interrupted();
+        } else if !self.no_tables {
+            context.is_header = context.table.other(line);
+        }
+    }
+}
+
+fn usable<T>(
+    patterns: &[String],
+    compile: impl Fn(&str) -> Result<T, PatternError>,
+    errors: &mut Vec<PatternError>,
+) -> Vec<T> {
+    let mut usable = Vec::new();
+    for pattern in patterns {
+        match compile(pattern) {
+            Ok(one) => usable.push(one),
+            Err(error) => errors.push(error),
+        }
+    }
+    usable
+}
+
+/// Copies a line with a point for each comma between digits.
+fn with_points(line: &[u8], pointed: &mut Vec<u8>) {
+    pointed.clear();
+    pointed.extend_from_slice(line);
+    let is_digit = |at: usize| line.get(at).is_some_and(u8::is_ascii_digit);
+    for comma in memchr::memchr_iter(b',', line) {
+        if comma > 0 && is_digit(comma - 1) && is_digit(comma + 1) {
+            pointed[comma] = b'.';
         }
     }
 }

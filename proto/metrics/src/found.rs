@@ -13,6 +13,11 @@ pub struct LinePairs {
     pairs: Vec<Pair>,
     /// The step that the line gives, if any.
     pub step: Option<f64>,
+    /// Whether the step stands before all values of the line, so that it also holds
+    /// for following lines that give none.
+    pub is_heading: bool,
+    /// The step of an earlier line, where this one gives none.
+    pub carried: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +33,38 @@ impl LinePairs {
         self.names.clear();
         self.pairs.clear();
         self.step = None;
+        self.is_heading = false;
+        self.carried = None;
+    }
+
+    /// Sets the step of the line.
+    pub fn give_step(&mut self, step: f64, is_heading: bool) {
+        self.step = Some(step);
+        self.is_heading = is_heading;
+    }
+
+    /// The step of a point of the line in a series whose last point has the step
+    /// `last`, and whether it begins a new segment: only a step of the line itself
+    /// does. Without any step the series counts on, from 1.
+    pub fn step_after(&self, last: Option<f64>) -> (f64, bool) {
+        let is_ahead = |step: &f64| last.is_none_or(|last| *step >= last);
+        match (self.step, self.carried.filter(is_ahead)) {
+            (Some(step), _) => (step, !is_ahead(&step)),
+            (None, Some(carried)) => (carried, false),
+            (None, None) => (last.unwrap_or(0.0) + 1.0, false),
+        }
+    }
+
+    /// Makes the pairs those of another rank than 0: `loss` becomes `loss[1]`.
+    pub fn of_rank(&mut self, rank: u32) {
+        let names = std::mem::take(&mut self.names);
+        for pair in &mut self.pairs {
+            let name = &names[pair.name_from as usize..pair.name_to as usize];
+            pair.name_from = self.names.len() as u32;
+            self.names.push_str(name);
+            self.names.push_str(&format!("[{rank}]"));
+            pair.name_to = self.names.len() as u32;
+        }
     }
 
     /// Adds a pair, unless its name cannot be one: empty, too long, not
@@ -38,7 +75,7 @@ impl LinePairs {
         };
         let sound = !name.is_empty()
             && name.len() <= NAME_BYTES_MAX
-            && !name.chars().any(char::is_control)
+            && !has_control(name)
             && self.pairs.len() < PAIRS_MAX;
         if sound {
             let from = self.names.len();
@@ -81,5 +118,12 @@ impl LinePairs {
             self.names.truncate(pair.name_from as usize);
             self.pairs.truncate(count);
         }
+    }
+}
+
+fn has_control(name: &str) -> bool {
+    match name.is_ascii() {
+        true => name.bytes().any(|byte| byte.is_ascii_control()),
+        false => name.chars().any(char::is_control),
     }
 }

@@ -6,7 +6,10 @@ pub mod finder;
 pub mod found;
 pub mod lines;
 pub mod pattern;
+pub mod survey;
+pub mod table;
 
+mod heading;
 mod json;
 mod number;
 mod pairs;

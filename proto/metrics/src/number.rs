@@ -20,8 +20,10 @@ pub struct Number {
     pub value: f64,
     /// Bytes it took.
     pub length: usize,
-    /// Whether it was written without point and exponent.
+    /// Whether it was written without point, exponent and unit.
     pub whole: bool,
+    /// Whether its unit is one of time.
+    pub is_time: bool,
 }
 
 /// Length from which numbers with Fortran's exponent or `%` are not read exactly.
@@ -55,6 +57,7 @@ pub fn prefix(text: &[u8]) -> Option<Number> {
         value: if negative { -value } else { value },
         length: signed + length + usize::from(is_percent),
         whole: whole && !is_percent,
+        is_time: false,
     })
 }
 
@@ -94,26 +97,54 @@ pub fn measured(text: &[u8]) -> Option<f64> {
         _ => text,
     };
     let number = prefix(text)?;
-    match &text[number.length..] {
-        [] => Some(number.value),
-        b" %" => Some(signed_percent(&text[..number.length], number.value)),
-        unit => with_unit(number.value, unit),
-    }
+    let number = with_unit(text, number).unwrap_or(number);
+    (number.length == text.len()).then_some(number.value)
 }
 
-/// A value in seconds or bytes. A letter alone other than `s` is no unit: `2.35G`
-/// may be many things.
-fn with_unit(value: f64, unit: &[u8]) -> Option<f64> {
+/// The number at the start of `text` in seconds, bytes or as a fraction, where a
+/// unit touches it or stands one blank behind it. A letter alone but `s` and `B`
+/// is no unit: `2.35G` may be many things.
+pub fn with_unit(text: &[u8], number: Number) -> Option<Number> {
     const KB: f64 = 1024.0;
-    Some(match unit {
-        b"ns" => value / 1e9,
-        b"us" | b"\xc2\xb5s" => value / 1e6,
-        b"ms" => value / 1e3,
-        b"s" => value,
-        b"KB" | b"KiB" => value * KB,
-        b"MB" | b"MiB" => value * KB * KB,
-        b"GB" | b"GiB" => value * KB * KB * KB,
+    let behind = &text[number.length..];
+    let blank = usize::from(behind.first() == Some(&b' '));
+    let behind = &behind[blank..];
+    if blank == 1 && behind.first() == Some(&b'%') {
+        let is_percent = !behind.get(1).is_some_and(u8::is_ascii_alphanumeric);
+        return is_percent.then(|| Number {
+            value: signed_percent(&text[..number.length], number.value),
+            length: number.length + 2,
+            whole: false,
+            ..number
+        });
+    }
+    let letters = behind
+        .iter()
+        .take(4)
+        .take_while(|b| b.is_ascii_alphabetic() || **b >= 0x80)
+        .count();
+    let (scale, is_time) = match &behind[..letters] {
+        b"ns" => (1e-9, true),
+        b"us" | b"\xc2\xb5s" | b"\xce\xbcs" => (1e-6, true),
+        b"ms" => (1e-3, true),
+        b"s" => (1.0, true),
+        b"B" => (1.0, false),
+        b"KB" | b"KiB" | b"kB" => (KB, false),
+        b"MB" | b"MiB" => (KB * KB, false),
+        b"GB" | b"GiB" => (KB * KB * KB, false),
+        b"TB" | b"TiB" => (KB * KB * KB * KB, false),
         _ => return None,
+    };
+    // Division keeps 142.54 ms at exactly 0.14254.
+    let value = match scale {
+        small if small < 1.0 => number.value / (1.0 / small).round(),
+        large => number.value * large,
+    };
+    Some(Number {
+        value,
+        length: number.length + blank + letters,
+        whole: false,
+        is_time,
     })
 }
 
@@ -135,6 +166,7 @@ fn decimal(rest: &[u8]) -> Option<(f64, usize, bool)> {
     let whole = rest[..length].iter().all(u8::is_ascii_digit);
     match rest.get(length) {
         Some(b'd' | b'D') => fortran(rest, length),
+        Some(b'_') if whole => grouped(rest),
         _ => Some((value, length, whole)),
     }
 }
@@ -147,6 +179,25 @@ fn fortran(rest: &[u8], mantissa: usize) -> Option<(f64, usize, bool)> {
     *copy.get_mut(mantissa)? = b'e';
     let (value, taken) = fast_float2::parse_partial::<f64, _>(&copy[..length]).ok()?;
     (taken > mantissa + 1).then_some((value, taken, false))
+}
+
+/// `1_234_567`, as Python and Rust write it.
+fn grouped(rest: &[u8]) -> Option<(f64, usize, bool)> {
+    let mut digits = [0; COPIED_BYTES_MAX];
+    let mut count = 0;
+    let mut length = 0;
+    while let Some(byte) = rest.get(length) {
+        let is_between = *byte == b'_' && rest.get(length + 1).is_some_and(u8::is_ascii_digit);
+        if byte.is_ascii_digit() {
+            *digits.get_mut(count)? = *byte;
+            count += 1;
+        } else if !is_between {
+            break;
+        }
+        length += 1;
+    }
+    let value = fast_float2::parse(&digits[..count]).ok()?;
+    Some((value, length, true))
 }
 
 fn word(rest: &[u8]) -> Option<(f64, usize, bool)> {
@@ -197,20 +248,23 @@ pub fn value(text: &[u8]) -> Option<Number> {
 fn plain(text: &[u8]) -> Option<Number> {
     let number = prefix(text)?;
     let rest = &text[number.length..];
-    if !ends(rest) {
-        return None;
+    let may_have_unit = match rest {
+        [b' ', next, ..] => *next == b'%' || next.is_ascii_alphabetic() || *next >= 0x80,
+        [next, ..] => next.is_ascii_alphabetic() || *next >= 0x80,
+        [] => false,
+    };
+    if may_have_unit
+        && let Some(measured) = with_unit(text, number)
+        && ends(&text[measured.length..])
+    {
+        return Some(measured);
     }
-    match rest {
-        [b' ', b'%', after @ ..] if !after.first().is_some_and(u8::is_ascii_alphanumeric) => {
-            Some(Number {
-                value: signed_percent(&text[..number.length], number.value),
-                length: number.length + 2,
-                whole: false,
-            })
-        }
-        [b' ', b'd' | b'h' | b'm' | b'w', ..] if begins_with_time_word(&rest[1..]) => None,
-        _ => Some(number),
-    }
+    let is_part_of_time = || begins_with_time_word(&rest[1..]);
+    let is_value = match rest {
+        [b' ', b'd' | b'h' | b'm' | b'w', ..] => !is_part_of_time(),
+        _ => ends(rest),
+    };
+    is_value.then_some(number)
 }
 
 fn signed_percent(text: &[u8], value: f64) -> f64 {
@@ -266,6 +320,7 @@ mod tests {
             ("45.8%", 0.458),
             ("-45.8%", -0.458),
             ("0000012", 12.0),
+            ("1_234_567", 1_234_567.0),
         ] {
             assert_eq!(all(text.as_bytes()), Some(want), "{text}");
         }
@@ -290,7 +345,8 @@ mod tests {
             "0x1p3",
             "0x10",
             "1.2.3",
-            "1_000",
+            "1_000_",
+            "_1",
             "1,234.5",
             "--1",
             "+-1",
@@ -335,7 +391,15 @@ mod tests {
             ("1,234", None),
             ("10:30", None),
             ("3/4", None),
-            ("3.2s", None),
+            ("3.2s", Some(3.2)),
+            ("142.54ms, x", Some(0.14254)),
+            ("142.54 ms", Some(0.14254)),
+            ("12GB", Some(12.0 * 1024.0 * 1024.0 * 1024.0)),
+            ("5 µs", Some(5e-6)),
+            ("2.35G", None),
+            ("30ms/step", None),
+            ("3 ms/step", Some(3.0)),
+            ("5 sheep", Some(5.0)),
             ("1.2.3", None),
             ("'0.3", None),
             ("2024-01-01", None),

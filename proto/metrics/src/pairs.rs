@@ -8,8 +8,10 @@
 //!   `_` or a character beyond ASCII. It begins behind the value before, a
 //!   comma, bracket, bar, tab, two blanks, a word in capitals such as `INFO`,
 //!   or any word that cannot be part of it (`12:30:45`, `-`, `3`).
-//! * **without**, when the whole line (behind a heading such as `epoch 8:`) is
-//!   names of one word and numbers by turns: `loss 0.3`, `loss 0.3, acc 0.9`.
+//! * **without**, when the whole line (behind a heading such as `epoch 8:`, a time
+//!   stamp, a level) is names of one word and numbers by turns (`loss 0.3 acc 0.9`),
+//!   or names of a few words and numbers, cut at commas, bars, tabs, ` - ` and two
+//!   blanks: `train loss 0.3, time 12 ms`.
 //!
 //! Not taken: a number that more bare numbers follow, which is a row; times and
 //! dates, addresses and URLs, paths with line numbers, options (`--lr=0.1`),
@@ -18,6 +20,7 @@
 //! `Namespace(lr=0.1)` and `total 48` do give pairs.
 
 use crate::found::LinePairs;
+use crate::heading;
 use crate::number::{self, Number};
 use crate::step;
 
@@ -26,7 +29,7 @@ pub const WORDS_MAX: usize = 5;
 /// Longest line that is read as names and numbers by turns.
 const TURNS_BYTES_MAX: usize = 4096;
 /// Words before a message that are no part of a metric's name.
-const LEVELS: [&[u8]; 9] = [
+pub const LEVELS: [&[u8]; 9] = [
     b"INFO",
     b"WARN",
     b"WARNING",
@@ -41,12 +44,18 @@ const LEVELS: [&[u8]; 9] = [
 /// Finds the pairs of a trimmed line and its step.
 pub fn find(line: &[u8], found: &mut LinePairs) {
     signed(line, found);
-    if found.is_empty() {
-        headed(line, found);
+    if found.is_empty() && may_hold_a_number(line) {
+        unsigned(line, found);
     }
     if !found.is_empty() {
         step::by_line(line, found);
     }
+}
+
+/// Whether there is a digit, or the last word may be `nan` or `inf`.
+fn may_hold_a_number(line: &[u8]) -> bool {
+    line.iter().any(u8::is_ascii_digit)
+        || matches!(line.last(), Some(b'n' | b'N' | b'f' | b'F' | b'y'))
 }
 
 /// `name = value` and `name: value`.
@@ -69,7 +78,7 @@ fn signed(line: &[u8], found: &mut LinePairs) {
             continue;
         }
         done = value.from + value.number.length;
-        if is_row(&line[done..]) {
+        if is_row(&line[done..]) || is_left_out(name.text, &value.number) {
             continue;
         }
         match field {
@@ -225,105 +234,149 @@ fn may_precede(byte: u8) -> bool {
     )
 }
 
-/// Reads a line without signs: names and numbers by turns, perhaps behind a
-/// heading.
-fn headed(line: &[u8], found: &mut LinePairs) {
-    if turns(line, found) {
+/// Reads a line without signs behind its heading: names and numbers by turns, or
+/// pieces of a few words and a number.
+fn unsigned(line: &[u8], found: &mut LinePairs) {
+    let line = &line[heading::length(line)..];
+    if line.len() > TURNS_BYTES_MAX || turns(line, found) {
         return;
     }
-    let mut behind = if let Some(phrase) = step::phrase(line) {
+    let mut behind = 0;
+    if let Some(phrase) = step::phrase(line) {
         found.push(&line[..phrase.name], phrase.step);
-        phrase.length
-    } else if line.first() == Some(&b'[') {
-        match step::bracket(line) {
-            Some((_, length)) => length,
-            None => return,
-        }
-    } else {
-        return;
-    };
+        behind = phrase.length;
+    } else if step::bracket_at_start(line) {
+        behind = step::bracket(line).map_or(0, |(_, length)| length);
+    }
     // `Epoch: [0][  10/5005]`: skip the second bracket, the progress within the
     // epoch.
-    if let Some((_, length)) = line[behind..]
-        .first()
-        .filter(|b| **b == b'[')
-        .and_then(|_| step::bracket(&line[behind..]))
-    {
-        behind += length;
+    if behind > 0 && step::bracket_at_start(&line[behind..]) {
+        behind += step::bracket(&line[behind..]).map_or(0, |(_, length)| length);
     }
     let rest = &line[behind..];
     let skip = rest
         .iter()
         .take_while(|b| matches!(b, b' ' | b'\t' | b':' | b',' | b'-' | b'|'))
         .count();
-    if !turns(&rest[skip..], found) {
-        pieces(&rest[skip..], found);
+    let rest = &rest[skip..];
+    if !turns(rest, found) {
+        pieces(rest, found);
     }
 }
 
-/// Reads the text behind a heading, cut at commas, bars and tabs, when every
+/// Reads a text that is cut at commas, bars, tabs, ` - ` and two blanks, when every
 /// piece is a name of a few words and a number: `loss 9.8, time 142.54ms, mfu
 /// 38.11%`, `Loss 6.91 (6.95)`. A piece with an unknown word behind its number
 /// is left out; the others are kept.
 fn pieces(line: &[u8], found: &mut LinePairs) {
     // `0,25` would be cut in two.
     let comma_in_number = |two: &[u8]| two[0] == b',' && two[1].is_ascii_digit();
-    if line.len() > TURNS_BYTES_MAX || line.windows(2).any(comma_in_number) {
+    if line.windows(2).any(comma_in_number) {
         return;
     }
     let mark = found.len();
-    for piece in line.split(|byte| matches!(byte, b',' | b'|' | b'\t')) {
-        match piece_pair(piece.trim_ascii()) {
-            Piece::Pair(name, value) => found.push(name, value),
-            Piece::LeftOut => {}
-            Piece::Text => {
-                found.truncate(mark);
-                return;
-            }
+    let mut rest = line;
+    loop {
+        rest = &rest[separators(rest)..];
+        if rest.is_empty() {
+            return;
         }
+        let Some(piece) = piece(rest) else {
+            found.truncate(mark);
+            return;
+        };
+        if let Some(value) = piece.value {
+            found.push(&rest[..piece.name], value);
+        }
+        rest = &rest[piece.length..];
     }
 }
 
-/// Kind of a piece of a line.
-enum Piece<'a> {
-    Pair(&'a [u8], f64),
-    /// Empty, or a number with a text behind it that is no unit.
-    LeftOut,
-    /// No number where one belongs: the line is no list of values.
-    Text,
+/// Bytes between two pieces.
+fn separators(text: &[u8]) -> usize {
+    let mut at = 0;
+    loop {
+        at += match &text[at..] {
+            [b' ' | b',' | b'|' | b'\t' | b';', ..] => 1,
+            [b'-', b' ', ..] => 2,
+            _ => return at,
+        };
+    }
 }
 
-fn piece_pair(piece: &[u8]) -> Piece<'_> {
-    if piece.is_empty() {
-        return Piece::LeftOut;
-    }
-    let mut end = 0;
+/// Whether a piece may end before `rest`.
+fn ends_piece(rest: &[u8]) -> bool {
+    matches!(
+        rest,
+        [] | [b' ', b' ', ..]
+            | [b' ', b'-' | b'|' | b'\t', b' ', ..]
+            | [b' ', b'|', ..]
+            | [b',' | b'|' | b'\t' | b';', ..]
+    )
+}
+
+/// A name of a few words and its number.
+struct Piece {
+    name: usize,
+    /// `None` where a text that is no unit stands behind the number.
+    value: Option<f64>,
+    length: usize,
+}
+
+/// The piece at the start of `text`; `None` when there is no number where one
+/// belongs: the line is no list of values.
+fn piece(text: &[u8]) -> Option<Piece> {
+    let mut name = 0;
+    let mut at = 0;
     let mut words = 0;
-    for word in piece.split(|byte| *byte == b' ') {
-        let from = end;
-        end += word.len() + 1;
-        if word.is_empty() {
-            continue;
-        }
-        if words > 0 && matches!(word[0], b'0'..=b'9' | b'-' | b'+' | b'.') {
-            let name = piece[..from].trim_ascii();
-            return match number::measured(&piece[from..]) {
-                Some(value) => Piece::Pair(name, value),
-                None => Piece::LeftOut,
-            };
+    loop {
+        let word = text[at..].iter().take_while(|b| is_name_byte(**b)).count();
+        let begin = text.get(at)?;
+        if words > 0 && matches!(begin, b'0'..=b'9' | b'-' | b'+' | b'.') {
+            break;
         }
         words += 1;
-        let plain = is_word(word) && word.iter().all(|byte| is_name_byte(*byte));
-        if !plain || words > WORDS_MAX {
-            return Piece::Text;
+        // Two blanks end a piece, but for those before its number.
+        let is_apart = words > 1 && at > name + 1;
+        if is_apart || !is_word(&text[at..at + word]) || words > WORDS_MAX {
+            return None;
         }
+        name = at + word;
+        let blanks = text[name..].iter().take_while(|b| **b == b' ').count();
+        if blanks == 0 {
+            return None;
+        }
+        at = name + blanks;
     }
-    Piece::Text
+    let number = number::prefix(&text[at..])?;
+    let number = number::with_unit(&text[at..], number).unwrap_or(number);
+    let mut end = at + number.length;
+    // `6.91 (6.95)`: the mean so far.
+    let open = end + usize::from(text.get(end) == Some(&b' '));
+    if text.get(open) == Some(&b'(') {
+        let close = text[open..].iter().position(|b| *b == b')')?;
+        end = open + close + 1;
+    }
+    let is_whole = ends_piece(&text[end..]) && !is_left_out(&text[..name], &number);
+    while !ends_piece(&text[end..]) {
+        end += 1;
+    }
+    Some(Piece {
+        name,
+        value: is_whole.then_some(number.value),
+        length: end,
+    })
+}
+
+/// What a progress bar says of time: how long it took or will take.
+fn is_left_out(name: &[u8], number: &Number) -> bool {
+    let is = |word: &[u8]| name.eq_ignore_ascii_case(word);
+    number.is_time && (is(b"eta") || is(b"remaining") || is(b"elapsed"))
 }
 
 /// Names and numbers by turns, to the end of the line.
 fn turns(line: &[u8], found: &mut LinePairs) -> bool {
-    if line.len() > TURNS_BYTES_MAX || line.first().is_none_or(u8::is_ascii_digit) {
+    if line.first().is_none_or(u8::is_ascii_digit) {
         return false;
     }
     let mark = found.len();

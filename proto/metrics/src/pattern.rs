@@ -1,6 +1,7 @@
 //! The spec's own patterns for metrics: regular expressions with named groups.
 //!
-//! Each named group is a metric, the group `step` gives the step. Where there are
+//! Each named group is a metric, the group `step` gives the step; a pattern with that
+//! group alone gives it to the following lines. Where there are
 //! groups `name` and `value`, what `name` matched is the metric's name. Patterns are
 //! over bytes (`\w`, `\d` and `.` mean ASCII), and may match several times in a
 //! line. A line that any pattern matches is read by the patterns alone.
@@ -13,6 +14,22 @@ use crate::number;
 /// Memory for one compiled pattern; larger ones are refused.
 const PATTERN_BYTES_MAX: usize = 256 * 1024;
 
+/// Compiles a pattern over bytes, without Unicode classes.
+///
+/// # Errors
+/// When it is no regular expression, or too large.
+pub fn compile(pattern: &str) -> Result<Regex, PatternError> {
+    RegexBuilder::new(pattern)
+        .unicode(false)
+        .size_limit(PATTERN_BYTES_MAX)
+        .dfa_size_limit(PATTERN_BYTES_MAX)
+        .build()
+        .map_err(|source| PatternError::Syntax {
+            pattern: pattern.to_owned(),
+            source: Box::new(source),
+        })
+}
+
 /// Reason why a pattern cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PatternError {
@@ -24,8 +41,8 @@ pub enum PatternError {
         /// Fault of the regular expression.
         source: Box<regex::Error>,
     },
-    /// The pattern has no group that names a metric.
-    #[error("the metric pattern `{pattern}` is not used: it has no named group but `step`")]
+    /// The pattern has no group that names a metric or the step.
+    #[error("the metric pattern `{pattern}` is not used: it has no named group")]
     NoName {
         /// As written.
         pattern: String,
@@ -49,15 +66,7 @@ impl Pattern {
     /// # Errors
     /// See [`PatternError`].
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
-        let regex = RegexBuilder::new(pattern)
-            .unicode(false)
-            .size_limit(PATTERN_BYTES_MAX)
-            .dfa_size_limit(PATTERN_BYTES_MAX)
-            .build()
-            .map_err(|source| PatternError::Syntax {
-                pattern: pattern.to_owned(),
-                source: Box::new(source),
-            })?;
+        let regex = compile(pattern)?;
         let named = || {
             let groups = regex.capture_names().enumerate();
             groups.filter_map(|(group, name)| Some((group, name?.to_owned())))
@@ -72,7 +81,7 @@ impl Pattern {
             step == Some(at) || pair.is_some_and(|(name, value)| at == name || at == value)
         };
         let names: Vec<_> = named().filter(|(at, _)| !has_meaning(*at)).collect();
-        if names.is_empty() && pair.is_none() {
+        if names.is_empty() && pair.is_none() && step.is_none() {
             return Err(PatternError::NoName {
                 pattern: pattern.to_owned(),
             });
@@ -109,7 +118,10 @@ impl Pattern {
                 found.push(name.trim_ascii(), value);
             }
             let step = self.step.and_then(text).and_then(lenient);
-            found.step = step.filter(|step| step.is_finite()).or(found.step);
+            if let Some(step) = step.filter(|step| step.is_finite()) {
+                // A pattern of the step alone is for headings.
+                found.give_step(step, self.names.is_empty() && self.pair.is_none());
+            }
         }
         matched
     }

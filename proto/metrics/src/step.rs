@@ -3,11 +3,14 @@
 //! The first of these in the line: `step`, `global_step`, `iteration`, `iter`,
 //! `epoch` (in any case; `global step` too), as a pair like any other or as a
 //! phrase (`epoch 8:`, `Epoch 8/50`, `iter [5/100]`); then a bare `[8/50]`;
-//! then `[8]` or `8:` at the head of the line, before a tab. A line without any
-//! of them has no step, and the series counts. Only the line itself counts: a
-//! heading does not reach to later lines.
+//! then `[8]` or `8:` at the head of the line, before a tab. `Time = 0.01` alone on
+//! its line is one, too.
+//!
+//! A line that begins with its step (`Epoch 2/3`, `iter 10: loss 9.8`) gives it to
+//! the lines after it that have none. Without any step the series counts.
 
 use crate::found::LinePairs;
+use crate::heading;
 use crate::number;
 
 /// The rank of a name that gives the step, 0 for the best.
@@ -33,12 +36,14 @@ pub fn by_pairs(found: &mut LinePairs) {
 /// a pair, too, unless one ends with it (`Train Epoch: 1`).
 pub fn by_line(line: &[u8], found: &mut LinePairs) {
     let mut at = 0;
+    let mut begins_with_phrase = false;
     let mut best_phrase: Option<(u8, f64)> = None;
     while let Some(start) = next_word(line, at) {
         let Some(phrase) = phrase(&line[start..]) else {
             at = start + word_length(&line[start..]);
             continue;
         };
+        begins_with_phrase |= start == 0;
         let name = &line[start..start + phrase.name];
         let known =
             |(other, value): (&str, f64)| other.as_bytes().ends_with(name) && value == phrase.step;
@@ -57,10 +62,40 @@ pub fn by_line(line: &[u8], found: &mut LinePairs) {
         .into_iter()
         .flatten()
         .min_by_key(|(rank, _)| *rank);
-    found.step = best
+    let step = best
         .map(|(_, step)| step)
         .or_else(|| bracket(line).map(|(step, _)| step))
-        .or_else(|| head(line));
+        .or_else(|| head(line))
+        .or_else(|| time_alone(line));
+    if let Some(step) = step {
+        found.give_step(step, begins_with_phrase || begins(line));
+    }
+}
+
+/// Whether a line begins with its step, behind a heading and perhaps one word:
+/// `Train Epoch: 1`.
+fn begins(line: &[u8]) -> bool {
+    let text = &line[heading::length(line)..];
+    let second = word_length(text) + 1;
+    phrase(text).is_some()
+        || (text.get(second - 1) == Some(&b' ') && phrase(&text[second..]).is_some())
+        || bracket_at_start(text)
+        || head(text).is_some()
+        || time_alone(text).is_some()
+}
+
+/// `[8/50]` at the start of a text.
+pub fn bracket_at_start(text: &[u8]) -> bool {
+    text.first() == Some(&b'[')
+        && text
+            .iter()
+            .position(|byte| *byte == b']')
+            .is_some_and(|close| bracket(&text[..=close]).is_some())
+}
+
+/// `Time = 0.005`, with which OpenFOAM begins a step of time.
+fn time_alone(line: &[u8]) -> Option<f64> {
+    number::all(line.strip_prefix(b"Time = ")?).filter(|time| time.is_finite())
 }
 
 fn best_pair(found: &LinePairs) -> Option<(u8, f64)> {
@@ -188,11 +223,15 @@ fn word_length(text: &[u8]) -> usize {
 /// Start of the next word that could be a step's, from `at` on.
 fn next_word(line: &[u8], at: usize) -> Option<usize> {
     let part_of_name =
-        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/' | b'.');
-    (at..line.len()).find(|&start| {
-        matches!(line[start] | 0x20, b's' | b'g' | b'i' | b'e')
-            && !line[..start].last().is_some_and(part_of_name)
-    })
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/' | b'.');
+    let mut before = line[..at].last().copied().unwrap_or(b' ');
+    for (offset, byte) in line[at..].iter().enumerate() {
+        if matches!(byte | 0x20, b's' | b'g' | b'i' | b'e') && !part_of_name(before) {
+            return Some(at + offset);
+        }
+        before = *byte;
+    }
+    None
 }
 
 #[cfg(test)]

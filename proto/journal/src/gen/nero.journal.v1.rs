@@ -201,7 +201,7 @@ pub struct TakenOver {
     pub is_parent: bool,
 }
 /// How far a log has been read. `part` counts truncations of the file by its job.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct LogPosition {
     #[prost(enumeration = "Stream", tag = "1")]
     pub stream: i32,
@@ -212,6 +212,16 @@ pub struct LogPosition {
     /// Lines that a watcher has evaluated, so that counts used as steps go on.
     #[prost(uint64, tag = "4")]
     pub lines: u64,
+    /// The step of an earlier line, for lines that give none.
+    #[prost(double, optional, tag = "5")]
+    pub step: ::core::option::Option<f64>,
+    /// Where the line of names of the present table begins, in bytes of this part;
+    /// unset: there is no table.
+    #[prost(uint64, optional, tag = "6")]
+    pub header: ::core::option::Option<u64>,
+    /// of the table's rows; 0: none was read yet
+    #[prost(uint32, tag = "7")]
+    pub columns: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchStarted {

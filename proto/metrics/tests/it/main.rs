@@ -1,3 +1,4 @@
 //! What printed lines give, from outside of the crate.
 
 mod finding;
+mod logs;

@@ -195,6 +195,21 @@ pub struct Tree {
     #[prost(message, repeated, tag = "1")]
     pub entries: ::prost::alloc::vec::Vec<TreeEntry>,
 }
+/// How a job's output is read for metrics, beside `metric_patterns`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MetricReading {
+    /// patterns: other lines are not looked at
+    #[prost(string, repeated, tag = "1")]
+    pub only: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// patterns: these lines are not looked at
+    #[prost(string, repeated, tag = "2")]
+    pub skip: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// `0,25` is a number
+    #[prost(bool, tag = "3")]
+    pub decimal_comma: bool,
+    #[prost(bool, tag = "4")]
+    pub no_tables: bool,
+}
 /// A run as it is handed to a node. Written to the run folder as `spec`.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RunSpec {
@@ -276,6 +291,8 @@ pub struct RunSpec {
     /// For a node with a scheduler; a bare node leaves it alone.
     #[prost(message, optional, tag = "29")]
     pub scheduler: ::core::option::Option<SchedulerRequest>,
+    #[prost(message, optional, tag = "40")]
+    pub metric_reading: ::core::option::Option<MetricReading>,
 }
 /// A place on a node, named by the experiment.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

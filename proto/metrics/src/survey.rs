@@ -1,0 +1,154 @@
+//! What a whole log would give: for people who want to know it before a run.
+
+use std::collections::HashMap;
+
+use crate::finder::{Context, Finder};
+use crate::lines::Lines;
+
+/// Limit of the names in a survey, as of the series of a run.
+const NAMES_MAX: usize = 4096;
+/// Lines without a find that are kept to be shown.
+const MISSED_MAX: usize = 5;
+/// Bytes of a line that is kept to be shown.
+const SHOWN_BYTES: usize = 160;
+
+/// One metric of a log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// Its name.
+    pub name: String,
+    /// How many points it has.
+    pub points: u64,
+    /// Steps of the first and the last point.
+    pub steps: (f64, f64),
+    /// Values of the first and the last point.
+    pub values: (f64, f64),
+    /// Number of the line with the first point, from 1.
+    pub line: u64,
+    /// The beginning of that line.
+    pub text: String,
+}
+
+/// A line that holds a digit and gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// Its number, from 1.
+    pub line: u64,
+    /// Its beginning.
+    pub text: String,
+}
+
+/// The metrics of one log.
+#[derive(Debug)]
+pub struct Survey {
+    finder: Finder,
+    context: Context,
+    lines: Lines,
+    line: u64,
+    found: Finds,
+}
+
+/// What has been found so far.
+#[derive(Debug, Default)]
+struct Finds {
+    by_name: HashMap<String, usize>,
+    seen: Vec<Seen>,
+    missed: Vec<Missed>,
+    missed_lines: u64,
+}
+
+impl Survey {
+    /// Reads with this finder.
+    pub fn new(finder: Finder) -> Self {
+        Self {
+            finder,
+            context: Context::default(),
+            lines: Lines::default(),
+            line: 0,
+            found: Finds::default(),
+        }
+    }
+
+    /// Takes the next bytes of the log.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.feed(bytes, |line, _| self.line(line));
+        self.lines = lines;
+    }
+
+    /// Takes the end of the log: its last line may have no end.
+    pub fn finish(&mut self) {
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.finish(|line| self.line(line));
+    }
+
+    /// The metrics, in the order of their first points.
+    pub fn seen(&self) -> &[Seen] {
+        &self.found.seen
+    }
+
+    /// The first lines that hold a digit and gave nothing.
+    pub fn missed(&self) -> &[Missed] {
+        &self.found.missed
+    }
+
+    /// How many such lines there are.
+    pub fn missed_lines(&self) -> u64 {
+        self.found.missed_lines
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        self.line += 1;
+        let found = self.finder.find(line, &mut self.context);
+        if found.is_empty() && found.step.is_none() {
+            let is_missed = !self.context.is_header() && line.iter().any(u8::is_ascii_digit);
+            if is_missed {
+                self.found.miss(self.line, line);
+            }
+            return;
+        }
+        for (name, value) in found.pairs() {
+            let last = self.found.last_step(name);
+            let (step, _) = found.step_after(last);
+            self.found.add(name, step, value, self.line, line);
+        }
+    }
+}
+
+impl Finds {
+    fn last_step(&self, name: &str) -> Option<f64> {
+        self.by_name.get(name).map(|at| self.seen[*at].steps.1)
+    }
+
+    fn add(&mut self, name: &str, step: f64, value: f64, line: u64, text: &[u8]) {
+        if let Some(at) = self.by_name.get(name) {
+            let seen = &mut self.seen[*at];
+            seen.points += 1;
+            seen.steps.1 = step;
+            seen.values.1 = value;
+        } else if self.seen.len() < NAMES_MAX {
+            self.by_name.insert(name.to_owned(), self.seen.len());
+            self.seen.push(Seen {
+                name: name.to_owned(),
+                points: 1,
+                steps: (step, step),
+                values: (value, value),
+                line,
+                text: shown(text),
+            });
+        }
+    }
+
+    fn miss(&mut self, line: u64, text: &[u8]) {
+        self.missed_lines += 1;
+        if self.missed.len() < MISSED_MAX {
+            let text = shown(text);
+            self.missed.push(Missed { line, text });
+        }
+    }
+}
+
+fn shown(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]);
+    text.trim().to_owned()
+}

@@ -116,7 +116,10 @@ impl Life {
             | RecordKind::LedgerCancelAsked
             | RecordKind::LedgerExited
             | RecordKind::LedgerClosed
-            | RecordKind::LedgerAnswered => {}
+            | RecordKind::LedgerAnswered
+            | RecordKind::LedgerSubmission
+            | RecordKind::LedgerSubmitted
+            | RecordKind::TaskOver => {}
         }
     }
 

@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, MIN_FREE_BYTES};
-use nero_warden::Settings;
+use nero_warden::{Kind, Settings};
 
 use crate::config;
 use crate::lease::Terms;
@@ -96,6 +97,15 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether a lease decides who leads this node: several hosts share the root of
+    /// a cluster.
+    ///
+    /// # Errors
+    /// When the type of the root's file system cannot be read.
+    pub fn by_lease(&self, paths: &NodePaths) -> std::io::Result<bool> {
+        Ok(self.warden.kind != Kind::None || self.terms.by_lease(paths)?)
+    }
+
     /// The same, for a `serve` in a session of its own.
     pub fn for_serve(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> = vec!["--own-session".into()];

@@ -87,7 +87,7 @@ pub fn dial(options: &Options) -> Result<(), DialError> {
         .map_err(failed("begin"))?;
     let joined = runtime.block_on(async {
         let paths = NodePaths::new(&options.root, &options.deployment, &options.node);
-        let by_lease = options.terms.by_lease(&paths);
+        let by_lease = options.by_lease(&paths);
         let stream = if by_lease.map_err(failed("see what file system the root lies on"))? {
             shared::reach(options, &paths).await?
         } else {

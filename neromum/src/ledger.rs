@@ -11,14 +11,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nero_journal::v1::{
-    LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerClosed, LedgerExited, LedgerTakenAway,
-    RecordKind,
+    LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerClosed, LedgerExited,
+    LedgerSubmission, LedgerSubmitted, LedgerTakenAway, RecordKind,
 };
 use nero_journal::{Clocks, HeaderError, Segment, WriteError, Writer};
-use nero_model::{DeploymentId, RunId, RunToken};
+use nero_model::{DeploymentId, RunId, RunToken, SubmissionId};
 
 use crate::config;
-pub use state::{Kept, LedgerState};
+pub use state::{Answer, Intent, Kept, LedgerState};
 
 /// Reason why the ledger cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -143,6 +143,7 @@ impl Ledger {
                 replayed => replayed?,
             }
         }
+        state.forget_submissions();
         if alone {
             give_back(&segments);
         }
@@ -301,6 +302,43 @@ impl Ledger {
         self.append(RecordKind::LedgerAnswered, &record)
     }
 
+    /// Records that a submission is about to be made; synced before the scheduler
+    /// is called.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn submission(&mut self, intent: &Intent) -> Result<(), WriteError> {
+        let record = LedgerSubmission {
+            submission: intent.submission.to_vec(),
+            tokens: intent.tokens.iter().map(|token| token.to_vec()).collect(),
+            made_ms: intent.made_ms,
+        };
+        self.append(RecordKind::LedgerSubmission, &record)
+    }
+
+    /// Records what the scheduler answered to a submission. Without the record the
+    /// submission is in doubt, and listings tell.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn submitted(
+        &mut self,
+        submission: SubmissionId,
+        answer: &Answer,
+    ) -> Result<(), WriteError> {
+        let (job, refused) = match answer {
+            Answer::InDoubt => (0, String::new()),
+            Answer::Job(job) => (*job, String::new()),
+            Answer::Refused(why) => (0, why.clone()),
+        };
+        let record = LedgerSubmitted {
+            submission: submission.to_vec(),
+            job,
+            refused,
+        };
+        self.append(RecordKind::LedgerSubmitted, &record)
+    }
+
     fn append(
         &mut self,
         kind: RecordKind,
@@ -352,6 +390,11 @@ impl Ledger {
         let path = self.path.clone();
         for (token, kept) in &state.runs {
             self.write_run(*token, kept).map_err(write_error(&path))?;
+        }
+        for intent in &state.submissions {
+            self.submission(intent).map_err(write_error(&path))?;
+            self.submitted(intent.submission, &intent.answer)
+                .map_err(write_error(&path))?;
         }
         for (request, answer) in &state.answers {
             self.answered(request, answer).map_err(write_error(&path))?;

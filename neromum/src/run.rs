@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nero_model::paths::{NodePaths, make_private, make_socket_folder};
+use nero_warden::Kind;
 use nero_wire::hello;
 use nero_wire::listen::{OwnerOnly, Rebind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::agent::{Agent, AgentHandle, End, Mailboxes, Placer, Setup};
+use crate::agent::{Agent, AgentHandle, End, Mailboxes, Placer, Scheduler, Setup};
 use crate::args::Options;
 use crate::core::capacity::Capacity;
 use crate::lease::{self, Held};
@@ -87,7 +88,7 @@ pub fn serve(options: &Options) -> Result<(), RunError> {
         .thread_keep_alive(std::time::Duration::from_secs(2))
         .build()
         .map_err(at(Path::new("the runtime")))?;
-    let by_lease = options.terms.by_lease(&paths).map_err(at(paths.root()))?;
+    let by_lease = options.by_lease(&paths).map_err(at(paths.root()))?;
     let served = runtime.block_on(async {
         if by_lease {
             serve_by_lease(options, paths).await
@@ -199,13 +200,23 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     // All of the machine, unless less is configured: runs hold what they ask
     // for.
     let memory = options.memory.or_else(crate::service::memory_bytes);
-    let capacity = Capacity::new(options.cpus.unwrap_or_else(cpus), memory);
+    let capacity = match options.warden.kind {
+        Kind::None => Capacity::new(options.cpus.unwrap_or_else(cpus), memory),
+        // Its scheduler says what runs get; this host gives them nothing.
+        Kind::Slurm | Kind::Oge => Capacity::UNBOUNDED,
+    };
     for error in &state.damaged {
         let (path, why) = error.file();
         tracing::error!(path = %path.display(), why, "a part of the ledger cannot be used: run folders tell the rest");
     }
     let mut setup = setup(options, &paths, &programs, &seat)?;
     setup.orders.store.sweep();
+    let front = Front::new(&options.warden, setup.orders.base.clone()).map(Arc::new);
+    setup.scheduler = front.clone().map(|front| Scheduler {
+        front,
+        node: options.node.clone(),
+        program: programs.own.clone(),
+    });
     // This host's ledger does not show which other hosts started runs.
     setup.first_since_boot =
         alone && state.damaged.is_empty() && !state.boot_ids.contains(&setup.boot_id);
@@ -220,7 +231,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         paths,
         deployment: options.deployment,
         capacity,
-        base: orders.base.clone(),
+        base: orders.base,
         boot_id,
     };
     let held = seat.held.clone();
@@ -236,7 +247,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
                 options.min_free,
                 &options.warden.words(),
             ),
-            front: Front::new(&options.warden, orders.base.clone()).map(Arc::new),
+            front,
         },
         options.memory,
         held.clone(),
@@ -374,6 +385,8 @@ pub struct Programs {
     pub shim: PathBuf,
     /// The watcher.
     pub watcher: PathBuf,
+    /// This program.
+    own: PathBuf,
     launcher_build: String,
 }
 
@@ -393,6 +406,7 @@ impl Programs {
             launcher_build: build_id::content(&shim).unwrap_or_else(|_| "none".to_owned()),
             watcher: folder.join("nerokid"),
             shim,
+            own,
         })
     }
 }
@@ -427,6 +441,7 @@ fn setup(
         },
         first_since_boot: false,
         lease: seat.held.clone(),
+        scheduler: None,
     })
 }
 

@@ -56,10 +56,6 @@ impl Files {
     ///
     /// # Errors
     /// When the disk refuses.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "called by the leader's side, which follows")
-    )]
     pub fn make(&self, plan: &Plan, script: &str) -> io::Result<()> {
         make_private(&self.starts())?;
         let path = self.folder.join("script");

@@ -127,7 +127,10 @@ impl History {
             | RecordKind::LedgerCancelAsked
             | RecordKind::LedgerExited
             | RecordKind::LedgerClosed
-            | RecordKind::LedgerAnswered => {}
+            | RecordKind::LedgerAnswered
+            | RecordKind::LedgerSubmission
+            | RecordKind::LedgerSubmitted
+            | RecordKind::TaskOver => {}
         }
     }
 

@@ -91,6 +91,8 @@ impl AgentSetup<'_> {
     /// leader.
     fn is_shared(&self) -> Result<bool, AgentError> {
         match self.options.shared {
+            // Several hosts share the root of a cluster.
+            _ if !self.options.warden.is_empty() => Ok(true),
             Some(said) => Ok(said),
             None => self
                 .paths

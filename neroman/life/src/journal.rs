@@ -101,6 +101,9 @@ pub struct Incarnation {
     pub gone: Option<Gone>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<Lost>,
+    /// How its scheduler ended its task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_over: Option<TaskOver>,
     /// How often a launcher took over.
     pub taken_over: u32,
 }
@@ -179,6 +182,16 @@ pub struct Gone {
 pub struct Stray {
     pub pid: i32,
     pub name: String,
+}
+
+/// How a scheduler ended the task of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskOver {
+    pub key: Key,
+    /// `nero.journal.v1.TaskOver.How`, perhaps a value that this build does not know.
+    pub how: i32,
+    /// "SLURM".
+    pub scheduler: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

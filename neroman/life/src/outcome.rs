@@ -1,8 +1,8 @@
 //! Derives a run's phase and the reason of its end from its facts.
 
-use nero_journal::v1::{StopCause, job_not_started, lost};
+use nero_journal::v1::{StopCause, job_not_started, lost, task_over};
 use nero_model::safe::quoted;
-use nero_model::{EndReason, Phase};
+use nero_model::{EndReason, Phase, TaskEnd};
 
 use super::journal::{Incarnation, Journal, RuleFacts};
 use super::run::{Dispatch, TAKE_OVER};
@@ -169,7 +169,8 @@ fn ended(dispatch: &Dispatch, journal: &Journal, one: &Incarnation) -> Option<Ou
                 let reason = rule.map_or_else(by_person, |rule| by_rule(journal, rule));
                 (Phase::Aborted, reason)
             }
-            StopCause::Person | StopCause::Warden => (
+            StopCause::Warden => by_scheduler(one, Phase::Aborted),
+            StopCause::Person => (
                 Phase::Aborted,
                 EndReason::ByPerson {
                     who: dispatch.who(),
@@ -217,13 +218,21 @@ fn ended(dispatch: &Dispatch, journal: &Journal, one: &Incarnation) -> Option<Ou
 /// night later: the time of the end is the last sign of the run.
 fn lost_end(journal: &Journal, one: &Incarnation) -> Option<Outcome> {
     let lost = one.lost.as_ref()?;
+    if lost::Reason::try_from(lost.reason) == Ok(lost::Reason::TaskOver) {
+        let (phase, reason) = by_scheduler(one, Phase::Lost);
+        return Some(Outcome {
+            phase,
+            reason: Some(reason),
+            ended_ms: Some(journal.last_sign_ms(lost.at_ms)),
+        });
+    }
     let reason = match lost::Reason::try_from(lost.reason) {
         Ok(lost::Reason::Rebooted) => EndReason::Rebooted,
         Ok(lost::Reason::CodeUnknown) => EndReason::CodeUnknown,
         Ok(lost::Reason::FolderGone) => EndReason::Other {
             text: "its folder on the node is gone".to_owned(),
         },
-        Ok(lost::Reason::Unspecified) | Err(_) => EndReason::Other {
+        Ok(lost::Reason::Unspecified | lost::Reason::TaskOver) | Err(_) => EndReason::Other {
             text: format!("lost: {}", lost.detail),
         },
     };
@@ -232,6 +241,24 @@ fn lost_end(journal: &Journal, one: &Incarnation) -> Option<Outcome> {
         reason: Some(reason),
         ended_ms: Some(journal.last_sign_ms(lost.at_ms)),
     })
+}
+
+/// The end that a scheduler wanted; `otherwise` when it does not say how.
+fn by_scheduler(one: &Incarnation, otherwise: Phase) -> (Phase, EndReason) {
+    use task_over::How;
+    let told = one.task_over.as_ref();
+    let how = told.and_then(|over| How::try_from(over.how).ok());
+    let (phase, how) = match how.unwrap_or(How::Unspecified) {
+        How::TimeLimit => (Phase::Timeout, TaskEnd::TimeLimit),
+        How::OutOfMemory => (Phase::Crashed, TaskEnd::OutOfMemory),
+        How::HostFailure => (Phase::Lost, TaskEnd::HostFailure),
+        How::Preempted => (Phase::Aborted, TaskEnd::Preempted),
+        How::Cancelled => (Phase::Aborted, TaskEnd::Cancelled),
+        How::Failed => (otherwise, TaskEnd::Failed),
+        How::Unspecified => (otherwise, TaskEnd::Untold),
+    };
+    let scheduler = told.map_or_else(String::new, |over| over.scheduler.clone());
+    (phase, EndReason::ByScheduler { scheduler, how })
 }
 
 /// The rule that stopped the run, by its watcher's record.

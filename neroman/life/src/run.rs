@@ -612,7 +612,12 @@ impl Run {
     pub fn in_doubt(&self) -> bool {
         let over = matches!(
             self.outcome.reason,
-            Some(EndReason::CodeUnknown | EndReason::Rebooted | EndReason::NodeGone { .. })
+            Some(
+                EndReason::CodeUnknown
+                    | EndReason::Rebooted
+                    | EndReason::NodeGone { .. }
+                    | EndReason::ByScheduler { .. }
+            )
         );
         self.outcome.phase == Phase::Lost && !over
     }

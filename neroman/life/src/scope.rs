@@ -3,7 +3,7 @@
 
 use nero_expr::{Fact, NameKind, Scope, Value};
 use nero_format as format;
-use nero_model::EndReason;
+use nero_model::{EndReason, TaskEnd};
 
 use super::experiment::Experiment;
 use super::now::Now;
@@ -125,6 +125,15 @@ fn reason_word(reason: &EndReason) -> &'static str {
         EndReason::ByPerson { .. } => "person",
         EndReason::ByRule { .. } => "rule",
         EndReason::TimeLimit { .. } => "time limit",
+        EndReason::ByScheduler { how, .. } => match how {
+            TaskEnd::TimeLimit => "time limit",
+            TaskEnd::OutOfMemory => "out of memory",
+            TaskEnd::HostFailure
+            | TaskEnd::Preempted
+            | TaskEnd::Cancelled
+            | TaskEnd::Failed
+            | TaskEnd::Untold => "scheduler",
+        },
         EndReason::TakenAway { .. } => "taken away",
         EndReason::CodeUnknown => "exit code unknown",
         EndReason::Rebooted => "node was restarted",

@@ -185,6 +185,7 @@ impl Agent {
             }
             Stage::Waiting
             | Stage::Starting { .. }
+            | Stage::Submitted { .. }
             | Stage::Running { .. }
             | Stage::Held { .. }
             | Stage::TakenAway
@@ -214,7 +215,7 @@ impl Agent {
         !self.sync.is_busy()
             && self.core.runs().all(|(_, run)| match run.stage {
                 Stage::Waiting => self.ending,
-                Stage::Starting { .. } | Stage::Ended { .. } => false,
+                Stage::Starting { .. } | Stage::Submitted { .. } | Stage::Ended { .. } => false,
                 Stage::Running { elsewhere, .. } => elsewhere,
                 Stage::Held { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => {
                     true
@@ -235,7 +236,7 @@ impl Agent {
         let last = runs.into_iter().filter_map(|(token, run)| {
             let entry = self.entries.get(token)?;
             let how = match run.stage {
-                Stage::Waiting | Stage::Starting { .. } => How::Waiting,
+                Stage::Waiting | Stage::Starting { .. } | Stage::Submitted { .. } => How::Waiting,
                 Stage::Running { .. } => How::Elsewhere,
                 Stage::Held { .. } => How::Undecided,
                 Stage::Ended { .. } | Stage::Settled { .. } => {

@@ -77,7 +77,10 @@ impl Agent {
 
     /// A waiting run that needs the files of this one.
     fn begins_with(&self, token: &RunToken) -> Option<RunId> {
-        let not_started = |stage: &Stage| matches!(stage, Stage::Waiting | Stage::Starting { .. });
+        let not_started = |stage: &Stage| {
+            let (waiting, submitted) = (Stage::Waiting, Stage::Submitted { incarnation: 0 });
+            matches!(stage, Stage::Starting { .. }) || *stage == waiting || *stage == submitted
+        };
         let needs = self.entries.iter().find(|(next, entry)| {
             entry.earlier == Some(*token)
                 && self
@@ -109,7 +112,7 @@ impl Agent {
             Stage::Held { .. } => {
                 Some("a file of it cannot be used; see `neroman show`".to_owned())
             }
-            Stage::Starting { .. } | Stage::Running { .. } => {
+            Stage::Starting { .. } | Stage::Submitted { .. } | Stage::Running { .. } => {
                 Some("it is live; abort it first".to_owned())
             }
             Stage::Ended { .. } | Stage::Settled { .. } => {

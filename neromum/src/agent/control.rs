@@ -270,6 +270,10 @@ impl Agent {
     /// Rings the run's supervisor on this host, so that it looks for cancel
     /// requests. On another host the run's watcher does.
     pub(super) fn ring(&mut self, token: RunToken) {
+        if let Some(cluster) = self.cluster.as_mut().filter(|cluster| cluster.has(&token)) {
+            cluster.ring_at_scheduler(token);
+            return;
+        }
         let Some(entry) = self.entries.get(&token) else {
             return;
         };

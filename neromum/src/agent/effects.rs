@@ -19,7 +19,8 @@ impl Agent {
     /// Starts runs that fit, unless the reserve of free disk is touched. Runs
     /// that do not fit get the reason why they wait.
     pub(super) fn start_what_fits(&mut self) {
-        if self.ending || !self.launchers.ready() || self.core.held().is_some() {
+        let is_guarded = self.cluster.is_some();
+        if is_guarded || self.ending || !self.launchers.ready() || self.core.held().is_some() {
             return;
         }
         if self.core.wants_to_start()
@@ -33,7 +34,7 @@ impl Agent {
     }
 
     /// Reason why nothing may start now, and the pause until the next look.
-    fn must_wait(&self) -> Option<(String, std::time::Duration)> {
+    pub(super) fn must_wait(&self) -> Option<(String, std::time::Duration)> {
         if let Some(why) = self.disk_full() {
             return Some((why, config::HOLD_RETRY));
         }
@@ -117,10 +118,12 @@ impl Agent {
                 self.report(token);
             }
             Effect::HoldStarts { why } => self.hold_starts(&why),
+            Effect::Vanished { token } => self.vanished(token),
+            Effect::SayTaskOver { token, incarnation } => self.say_task_over(token, incarnation),
         }
     }
 
-    fn hold_starts(&mut self, why: &str) {
+    pub(super) fn hold_starts(&mut self, why: &str) {
         let pause = self
             .timers
             .vain_pause

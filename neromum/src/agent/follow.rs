@@ -342,6 +342,7 @@ impl Agent {
                 gone.push(token);
             }
         }
+        self.forget_submissions();
         for tokens in gone.chunks(config::HAND_OVER_MAX) {
             // If this fails, neroman closes the run again when it is told of it.
             if let Err(error) = self.ledger.closed(tokens) {

@@ -67,7 +67,10 @@ pub enum Until {
 impl Until {
     pub(super) fn is_reached(self, stage: &Stage) -> bool {
         match stage {
-            Stage::Waiting | Stage::Starting { .. } | Stage::Held { .. } => false,
+            Stage::Waiting
+            | Stage::Starting { .. }
+            | Stage::Submitted { .. }
+            | Stage::Held { .. } => false,
             Stage::Running { .. } => self == Self::Started,
             Stage::Ended { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => true,
         }
@@ -89,6 +92,12 @@ pub(super) enum Done {
     Settled(PathBuf, super::settle::SettleAnswer),
     /// The settling process is gone.
     SettlerGone,
+    /// Folders of submissions.
+    Made(Box<super::cluster::Made>),
+    /// The news of submissions.
+    News(super::cluster::Looked),
+    /// The scheduler's answers.
+    Asked(Box<super::cluster::Answered>),
     /// The claim of a start in an allocation was synced.
     ClaimSynced(std::io::Result<()>),
     /// The runs whose files can be read again.

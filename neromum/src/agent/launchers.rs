@@ -239,6 +239,7 @@ impl Agent {
                 Stage::Running { .. } | Stage::Held { .. } => true,
                 Stage::Starting { launched, .. } => launched,
                 Stage::Waiting
+                | Stage::Submitted { .. }
                 | Stage::Ended { .. }
                 | Stage::Settled { .. }
                 | Stage::TakenAway

@@ -67,7 +67,7 @@ impl Agent {
         let Some(entry) = self.entries.get(&token) else {
             return;
         };
-        let (origin, host) = self.origin(entry);
+        let (origin, host) = self.origin(&token, entry);
         let host = host.filter(|_| entry.facts.claimed);
         let decision = decide(&entry.facts, lives, tracking, origin);
         let taken_over = entry.facts.taken_over == Some(false);
@@ -77,10 +77,11 @@ impl Agent {
         let incarnation = entry.incarnation.max(1);
         // Without launchers, only proofs on disk count; the rest is decided when
         // the launchers have answered.
-        let proven = matches!(
-            decision,
-            Decision::Ended | Decision::SayRebooted | Decision::Elsewhere
-        );
+        let proven = matches!(origin, decide::Origin::Task(_))
+            || matches!(
+                decision,
+                Decision::Ended | Decision::SayRebooted | Decision::Elsewhere
+            );
         if tracking == Tracking::Nobody && !self.launchers.ready() && !proven {
             return;
         }
@@ -95,6 +96,9 @@ impl Agent {
         if given_up {
             self.note_given_up(token, incarnation);
         }
+        if decision == Decision::Ended && origin == decide::Origin::Task(decide::TaskWord::Over) {
+            self.note_how_it_ended(token, incarnation);
+        }
         self.core.found(token, incarnation, decision);
         if taken_over {
             self.core.set_unsupervised(token, true);
@@ -102,8 +106,15 @@ impl Agent {
     }
 
     /// Machine on which the claim was made, with its host when that is another.
-    pub(super) fn origin(&self, entry: &Entry) -> (decide::Origin, Option<String>) {
+    pub(super) fn origin(
+        &self,
+        token: &RunToken,
+        entry: &Entry,
+    ) -> (decide::Origin, Option<String>) {
         let facts = &entry.facts;
+        if let Some((word, host)) = self.stands_at_scheduler(token) {
+            return (decide::Origin::Task(word), host);
+        }
         if let Some(allocation) = &self.allocation {
             let incarnation = entry.incarnation.max(1);
             let origin = allocation.origin(entry.id, incarnation, facts);
@@ -233,7 +244,7 @@ impl Agent {
                 self.left_by_a_cut(token, entry.id) == super::recover::Left::Something
             }
             _ => {
-                let is_over = self.origin(entry).0 == decide::Origin::Over;
+                let is_over = self.origin(&token, entry).0 == decide::Origin::Over;
                 (self.setup.first_since_boot || is_over)
                     && stops.is_some_and(Unreadable::is_cut_off)
             }
@@ -292,10 +303,13 @@ impl Agent {
     }
 
     fn looked(&mut self, token: RunToken, look: segments::Look) {
+        let is_submitted = self.is_submitted(&token);
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
         };
-        let main_process_only = !look.ends.is_empty() && !entry.facts.ended();
+        // An end that the scheduler wanted is told when its task is over.
+        let held_back = is_submitted && entry.facts.may_go_on();
+        let main_process_only = !look.ends.is_empty() && !entry.facts.ended() && !held_back;
         if !look.ends.is_empty() {
             entry.unsynced = !entry.kept;
             entry.ends.extend(look.ends);
@@ -319,6 +333,8 @@ impl Agent {
             .core
             .runs()
             .filter(|(_, run)| matches!(run.stage, Stage::Running { .. }))
+            // Those are looked at when there are news of them.
+            .filter(|(token, _)| !self.is_submitted(token))
             .map(|(token, run)| (*token, run.stage.incarnation()))
             .collect();
         for (token, incarnation) in &live {

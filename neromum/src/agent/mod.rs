@@ -23,6 +23,7 @@
 
 mod allocation;
 mod clean;
+mod cluster;
 mod control;
 mod effects;
 mod entry;
@@ -59,6 +60,7 @@ use crate::warden::orders::Orders;
 
 pub use allocation::{Allocation, How, LastRun};
 pub use clean::{Candidate, Verdict};
+pub use cluster::Scheduler;
 pub use control::{Cancel, Ending, Outcome, Target};
 use entry::Entry;
 pub use follow::FollowStream;
@@ -87,6 +89,8 @@ pub struct Setup {
     pub first_since_boot: bool,
     /// Our epoch, where several hosts share the root.
     pub lease: Option<Arc<crate::lease::Held>>,
+    /// The scheduler that starts the runs of this node; `None`: neromum does.
+    pub scheduler: Option<Scheduler>,
 }
 
 /// The task.
@@ -113,6 +117,10 @@ pub struct Agent {
     damaged_ledger: Vec<Unreadable>,
     /// What is known of the allocation, in a scheduler's.
     allocation: Option<Allocation>,
+    /// Submissions to the node's scheduler.
+    cluster: Option<cluster::Cluster>,
+    /// The submitted run that was read last, of those that are read in turn.
+    read_next: Option<RunToken>,
     /// Whether the allocation ends: nothing is started any more.
     ending: bool,
     /// Why it leaves after this turn.
@@ -183,6 +191,7 @@ impl Agent {
             reason = "one message for each piece of work that the agent began"
         )]
         let (done, done_inbox) = mpsc::unbounded_channel();
+        let cluster = setup.scheduler.clone().map(cluster::Cluster::new);
         let agent = Self {
             setup: Arc::new(setup),
             core: Core::new(capacity),
@@ -200,6 +209,8 @@ impl Agent {
             connections: 0,
             damaged_ledger: Vec::new(),
             allocation: None,
+            cluster,
+            read_next: None,
             ending: false,
             leaving: None,
         };
@@ -214,7 +225,9 @@ impl Agent {
     pub async fn run(mut self, handle: AgentHandle, mut boxes: Mailboxes) -> Ended {
         self.launchers.handle = Some(handle.clone());
         self.followers.handle = Some(handle);
-        self.open_launchers();
+        if self.cluster.is_none() || self.core.live() > 0 {
+            self.open_launchers();
+        }
         self.turn_end();
         let mut batch = Vec::with_capacity(config::BATCH);
         while self.leaving.is_none() {
@@ -298,6 +311,9 @@ impl Agent {
             Done::Settled(run_dir, answer) => self.settled_one(&run_dir, answer),
             Done::SettlerGone => self.settler_gone(),
             Done::Looked(found) => self.looked_again(&found),
+            Done::Made(made) => self.made(*made),
+            Done::News(looked) => self.looked_at_news(looked),
+            Done::Asked(answered) => self.answered(*answered),
             Done::ClaimSynced(Ok(())) => {}
             Done::ClaimSynced(Err(error)) => tracing::error!(%error, "a claim cannot be synced"),
         }
@@ -306,6 +322,8 @@ impl Agent {
     /// Does the work that is done once for all messages of a turn.
     fn turn_end(&mut self) {
         self.start_what_fits();
+        self.carry_out();
+        self.see_to_cluster();
         self.carry_out();
         self.launchers.flush();
         self.start_sync();

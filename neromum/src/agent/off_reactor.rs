@@ -26,7 +26,7 @@ impl Report {
         let _ = self.done.send(Message::Done(done));
     }
 
-    fn end(mut self, done: Done) {
+    pub fn end(mut self, done: Done) {
         self.lost = None;
         self.tell(done);
     }

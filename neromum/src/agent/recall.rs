@@ -50,7 +50,13 @@ impl Agent {
             }
         }
         match self.core.run(&token).map(|run| &run.stage) {
-            Some(Stage::Starting { .. } | Stage::Running { .. } | Stage::Held { .. }) | None => {
+            Some(
+                Stage::Starting { .. }
+                | Stage::Submitted { .. }
+                | Stage::Running { .. }
+                | Stage::Held { .. },
+            )
+            | None => {
                 return Ok(Outcome::GoesOn);
             }
             Some(Stage::Ended { .. } | Stage::Settled { .. }) => return Ok(Outcome::Ended),

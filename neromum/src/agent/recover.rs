@@ -21,13 +21,15 @@ use crate::staging;
 impl Agent {
     /// Takes in every open run of the ledger, in order.
     pub(super) fn recover(&mut self, state: LedgerState) {
+        self.restore_submissions(&state);
         self.answers.restore(state.answers);
         let mut runs: Vec<_> = state.runs.into_iter().collect();
         runs.sort_by_key(|(_, kept)| kept.order);
         let count = runs.len();
         for (token, kept) in runs {
             let began = kept.exited.is_some() || kept.taken_away.is_some() || kept.cancel > 0;
-            if !began && self.left_by_a_cut(token, kept.id) == Left::Nothing {
+            let submitted = self.is_submitted(&token);
+            if !began && !submitted && self.left_by_a_cut(token, kept.id) == Left::Nothing {
                 match self.give_back_at_start(token, kept.id) {
                     Ok(()) => continue,
                     Err(error) => tracing::error!(run = %kept.id, ?error, "it waits here again"),
@@ -102,6 +104,10 @@ impl Agent {
         let has_no_spec = spec_error.is_some() && !may_pass;
         let started = newest > 1 || facts.claimed || may_pass || !has_folder || !read;
         let incarnation = if started { newest.max(1) } else { 0 };
+        if self.is_submitted(&token) {
+            self.restore_submitted(token, &kept, needs, newest);
+            return;
+        }
         if kept.cancel > 0 && incarnation == 0 {
             // A shim that may still be on its way finds the cancel request.
             self.core.restore_taken_away(token, kept.id, kept.order);
@@ -135,7 +141,12 @@ impl Agent {
 
     /// Takes over the ledger's copy of an end. It is as good as the folder's,
     /// and outlives a power cut that the folder may not have survived.
-    fn restore_end(&mut self, token: RunToken, exited: Option<LedgerExited>, incarnation: u32) {
+    pub(super) fn restore_end(
+        &mut self,
+        token: RunToken,
+        exited: Option<LedgerExited>,
+        incarnation: u32,
+    ) {
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
         };
@@ -154,7 +165,7 @@ impl Agent {
         let Some(exited) = ended else {
             if entry.facts.ended() {
                 let entry = &self.entries[&token];
-                let origin = self.origin(entry).0;
+                let origin = self.origin(&token, entry).0;
                 let decision = decide(&entry.facts, Lives::UNKNOWN, Tracking::Nobody, origin);
                 // Another start is made once the launchers have answered.
                 if decision == Decision::Ended {
@@ -197,7 +208,7 @@ impl Agent {
             Some(_) => {
                 let mut entry = Entry::new(id);
                 entry.facts.boot_id = taken_over_at;
-                self.origin(&entry).0 == Origin::Over
+                self.origin(&token, &entry).0 == Origin::Over
             }
             // Written anew beside a start that has no claim.
             None => self.setup.first_since_boot,

@@ -3,7 +3,7 @@
 //! burst, after a pause too short to be noticed.
 
 use nero_journal::v1::LedgerExited;
-use nero_model::RunToken;
+use nero_model::{RunToken, SubmissionId};
 
 use super::control::OutcomesTo;
 use super::{Agent, Done, Entry, Outcome};
@@ -28,11 +28,13 @@ pub struct Syncs {
 struct Batch {
     ends: Vec<RunToken>,
     cancels: Vec<(OutcomesTo, Vec<Outcome>)>,
+    /// Submissions whose scheduler is called next.
+    intents: Vec<SubmissionId>,
 }
 
 impl Batch {
     fn is_empty(&self) -> bool {
-        self.ends.is_empty() && self.cancels.is_empty()
+        self.ends.is_empty() && self.cancels.is_empty() && self.intents.is_empty()
     }
 }
 
@@ -81,6 +83,11 @@ impl Agent {
         self.sync.next.cancels.push((answer, reply));
     }
 
+    /// The scheduler is called once the ledger's record is durable.
+    pub(super) fn sync_intent(&mut self, submission: SubmissionId) {
+        self.sync.next.intents.push(submission);
+    }
+
     pub(super) fn start_sync(&mut self) {
         if self.sync.in_flight || self.sync.next.is_empty() {
             return;
@@ -89,6 +96,7 @@ impl Agent {
         let next = self.sync.burst.map(|burst| burst + config::SYNC_GROUP);
         if let Some(next) = next.filter(|next| *next > now)
             && self.sync.next.cancels.is_empty()
+            && self.sync.next.intents.is_empty()
         {
             self.timers.sync = Some(next);
             return;
@@ -128,6 +136,7 @@ impl Agent {
         for token in group.ends {
             self.show_end(token);
         }
+        self.intended(&group.intents);
         for (answer, reply) in group.cancels {
             // A caller that has left asks again with the same request.
             let _ = answer.send(Ok(reply));
@@ -159,6 +168,9 @@ impl Agent {
         let mut state = LedgerState::of(runs);
         for (request, answer) in self.answers.iter() {
             state.remember(request.to_vec(), answer.clone());
+        }
+        if let Some(cluster) = &self.cluster {
+            state.submissions = cluster.intents();
         }
         match self.ledger.compact(&state) {
             Ok(()) => tracing::info!(runs = state.runs.len(), "ledger compacted"),

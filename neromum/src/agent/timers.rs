@@ -29,6 +29,8 @@ pub struct Timers {
     pub reports: Option<Instant>,
     /// Time for leaving.
     pub leave: Option<Instant>,
+    /// Time for the scheduler, or for the news of submissions.
+    pub cluster: Option<Instant>,
     /// Time for writing the ledger again.
     pub ledger: Option<Instant>,
     /// Runs to start again after their shims died, with times.
@@ -69,6 +71,7 @@ impl Agent {
             self.timers.launcher,
             self.timers.leave,
             self.timers.ledger,
+            self.timers.cluster,
             self.timers.sync,
             self.timers.reports,
             self.settling.next_deadline(),
@@ -101,6 +104,7 @@ impl Agent {
         // The turn that this wakes syncs and reports at its end.
         due(&mut self.timers.sync);
         due(&mut self.timers.reports);
+        due(&mut self.timers.cluster);
         if due(&mut self.timers.ledger) {
             self.keep_pending_ends();
         }

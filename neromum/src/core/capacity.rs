@@ -83,6 +83,12 @@ impl Needs {
 }
 
 impl Capacity {
+    /// As much as can be asked for: not this host gives it.
+    pub const UNBOUNDED: Self = Self {
+        micro_cpus: u64::MAX / 2,
+        memory_bytes: None,
+    };
+
     /// From the figures of the command line.
     pub fn new(cpus: f64, memory_bytes: Option<u64>) -> Self {
         Self {

@@ -47,6 +47,19 @@ pub enum Origin {
     Elsewhere,
     /// An earlier start of the same task of a scheduler, which is proven over.
     Earlier,
+    /// A host of the cluster: this neromum submitted the run to a scheduler, in
+    /// a task that stands so.
+    Task(TaskWord),
+}
+
+/// Where a task of a scheduler stands, by the scheduler's word and the beats on
+/// the disk together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskWord {
+    /// It may begin, go on, or be begun once more.
+    Open,
+    /// The scheduler does not have it any more, and no start of it is alive.
+    Over,
 }
 
 /// The next step.
@@ -76,14 +89,25 @@ pub enum Decision {
     CannotSee,
     /// The run was claimed on another host: follow its records on disk.
     Elsewhere,
+    /// Its scheduler has it and may start it (again): wait.
+    AtScheduler,
+    /// Its task is over and began no user code.
+    Vanished,
+    /// Its task is over, and no record contains the run's end: record that.
+    SayTaskOver,
 }
 
 /// Decides; see the table in `docs/design/runs.md`, "Who dies, what happens".
 pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, origin: Origin) -> Decision {
+    if let Origin::Task(word) = origin {
+        return of_a_task(facts, word);
+    }
     if facts.ended() {
         return match origin {
             Origin::Earlier if facts.may_go_on() => Decision::LaunchNext,
-            Origin::Earlier | Origin::Here | Origin::Over | Origin::Elsewhere => Decision::Ended,
+            Origin::Earlier | Origin::Here | Origin::Over | Origin::Elsewhere | Origin::Task(_) => {
+                Decision::Ended
+            }
         };
     }
     if !facts.claimed {
@@ -139,6 +163,22 @@ fn after_an_earlier_start(facts: &Facts, lives: Lives) -> Decision {
             None | Some(Life::Zombie | Life::Dead | Life::Rebooted | Life::Elsewhere),
             None | Some(Life::Dead | Life::Rebooted | Life::Elsewhere),
         ) => Decision::LaunchNext,
+    }
+}
+
+/// Decides about a run that this neromum submitted. Its processes are out of
+/// sight: the records on the disk decide, and the scheduler's word only about what
+/// they leave open. An end that the scheduler wanted is held back while the task
+/// may be begun once more.
+fn of_a_task(facts: &Facts, word: TaskWord) -> Decision {
+    let goes_on = facts.ended() && facts.may_go_on();
+    match word {
+        _ if facts.ended() && !goes_on => Decision::Ended,
+        TaskWord::Open if facts.claimed && !facts.gate_closed && !goes_on => Decision::Elsewhere,
+        TaskWord::Open => Decision::AtScheduler,
+        TaskWord::Over if goes_on => Decision::Ended,
+        TaskWord::Over if facts.claimed && !facts.gate_closed => Decision::SayTaskOver,
+        TaskWord::Over => Decision::Vanished,
     }
 }
 
@@ -279,6 +319,29 @@ mod tests {
                     Decision::CannotSee,
                 ];
                 assert!(!guess.contains(&decision), "{facts:?} {lives:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn of_a_run_at_a_scheduler_the_records_decide_and_its_word_only_what_they_leave_open() {
+        every_case(|facts, lives, tracking, _, _| {
+            for stopped_by_scheduler in [false, true] {
+                let facts = Facts {
+                    stopped_by_scheduler,
+                    ..facts
+                };
+                let of = |word| decide(&facts, lives, tracking, Origin::Task(word));
+                let (open, over) = (of(TaskWord::Open), of(TaskWord::Over));
+                if facts.ended() && !facts.may_go_on() {
+                    assert_eq!((open, over), (Decision::Ended, Decision::Ended));
+                } else if facts.ended() {
+                    assert_eq!((open, over), (Decision::AtScheduler, Decision::Ended));
+                } else if facts.claimed && !facts.gate_closed {
+                    assert_eq!((open, over), (Decision::Elsewhere, Decision::SayTaskOver));
+                } else {
+                    assert_eq!((open, over), (Decision::AtScheduler, Decision::Vanished));
+                }
             }
         });
     }

@@ -7,6 +7,7 @@ pub mod decide;
 pub mod facts;
 mod run;
 mod start;
+mod submit;
 #[cfg(test)]
 mod tests;
 
@@ -143,7 +144,14 @@ impl Core {
         self.insert(token, id, order, Needs::default(), Stage::TakenAway);
     }
 
-    fn insert(&mut self, token: RunToken, id: RunId, order: u64, needs: Needs, stage: Stage) {
+    pub(super) fn insert(
+        &mut self,
+        token: RunToken,
+        id: RunId,
+        order: u64,
+        needs: Needs,
+        stage: Stage,
+    ) {
         if stage.holds_slot() {
             self.used = self.used.plus(needs);
             self.live += 1;
@@ -210,6 +218,17 @@ impl Core {
             Decision::SayGateClosed => {
                 self.effects
                     .push(Effect::SayGateClosed { token, incarnation });
+            }
+            Decision::AtScheduler | Decision::Vanished | Decision::SayTaskOver if refused => {}
+            Decision::AtScheduler => self.at_scheduler(token, incarnation),
+            Decision::Vanished if run.cancelled => self.take_away(token),
+            Decision::Vanished => {
+                self.at_scheduler(token, incarnation);
+                self.effects.push(Effect::Vanished { token });
+            }
+            Decision::SayTaskOver => {
+                self.effects
+                    .push(Effect::SayTaskOver { token, incarnation });
             }
             // `schedule` starts a waiting run; a refused run is not started.
             Decision::Launch if waiting => {}
@@ -312,7 +331,10 @@ impl Core {
                 launched: false,
                 incarnation: 1,
             } => Cancelled::NeverStarts,
-            Stage::Starting { .. } | Stage::Running { .. } | Stage::Held { .. } => Cancelled::Ask,
+            Stage::Starting { .. }
+            | Stage::Submitted { .. }
+            | Stage::Running { .. }
+            | Stage::Held { .. } => Cancelled::Ask,
             Stage::TakenAway => Cancelled::NeverStarts,
             Stage::Ended { .. } | Stage::Settled { .. } => Cancelled::Ended,
         })
@@ -354,13 +376,13 @@ impl Core {
         self.runs.remove(&token);
     }
 
-    fn take_away(&mut self, token: RunToken) {
+    pub(super) fn take_away(&mut self, token: RunToken) {
         self.leave_queue(token);
         self.set_stage(token, Stage::TakenAway);
         self.effects.push(Effect::TakeAway { token });
     }
 
-    fn refuse(&mut self, token: RunToken, why: &str) {
+    pub(super) fn refuse(&mut self, token: RunToken, why: &str) {
         self.leave_queue(token);
         if let Some(run) = self.runs.get_mut(&token) {
             why.clone_into(&mut run.why);
@@ -370,20 +392,20 @@ impl Core {
 
     /// Puts a waiting run into the queue; it waits for the reason that holds all
     /// starts.
-    fn enqueue(&mut self, order: u64, token: RunToken) {
+    pub(super) fn enqueue(&mut self, order: u64, token: RunToken) {
         self.queue.insert(order, token);
         if let Some(why) = self.hold.clone() {
             self.set_why(token, &why);
         }
     }
 
-    fn leave_queue(&mut self, token: RunToken) {
+    pub(super) fn leave_queue(&mut self, token: RunToken) {
         if let Some(run) = self.runs.get(&token) {
             self.queue.remove(&run.order);
         }
     }
 
-    fn set_why(&mut self, token: RunToken, why: &str) {
+    pub(super) fn set_why(&mut self, token: RunToken, why: &str) {
         let Some(run) = self.runs.get_mut(&token) else {
             return;
         };
@@ -393,7 +415,7 @@ impl Core {
         }
     }
 
-    fn set_stage(&mut self, token: RunToken, stage: Stage) {
+    pub(super) fn set_stage(&mut self, token: RunToken, stage: Stage) {
         let Some(run) = self.runs.get_mut(&token) else {
             return;
         };

@@ -17,6 +17,12 @@ pub enum Stage {
         /// shows the state.
         launched: bool,
     },
+    /// A scheduler has it, or had it last: it neither waits nor can be started
+    /// here. `incarnation`: the newest start of it; 0 when there was none.
+    Submitted {
+        /// Number of the start.
+        incarnation: u32,
+    },
     /// Its claim exists.
     Running {
         /// Number of the start.
@@ -66,6 +72,7 @@ impl Stage {
             // One bad file stops its run, not the node: a held run takes a slot
             // only when a process of it is seen to live, and is running then.
             Self::Waiting
+            | Self::Submitted { .. }
             | Self::Held { .. }
             | Self::Ended { .. }
             | Self::Settled { .. }
@@ -89,6 +96,7 @@ impl Stage {
             Self::Settled { .. } | Self::TakenAway | Self::Refused => true,
             Self::Waiting
             | Self::Starting { .. }
+            | Self::Submitted { .. }
             | Self::Running { .. }
             | Self::Held { .. }
             | Self::Ended { .. } => false,
@@ -110,6 +118,7 @@ impl Stage {
     pub fn incarnation(&self) -> u32 {
         match self {
             Self::Starting { incarnation, .. }
+            | Self::Submitted { incarnation }
             | Self::Running { incarnation, .. }
             | Self::Held { incarnation }
             | Self::Ended { incarnation }
@@ -175,6 +184,10 @@ pub enum Effect {
     Report { token: RunToken },
     /// Starts fail one after the other: stop starting for a while.
     HoldStarts { why: String },
+    /// Its task is over and began no user code: see what became of it.
+    Vanished { token: RunToken },
+    /// Append how its scheduler ended its task, and `Lost`.
+    SayTaskOver { token: RunToken, incarnation: u32 },
 }
 
 /// Result of a cancel.

@@ -235,3 +235,56 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_submitted_run_neither_waits_nor_starts_here_until_its_task_is_over() {
+    let mut core = core(1.0);
+    accept(&mut core, 1, 1.0);
+    accept(&mut core, 2, 1.0);
+    assert!(!core.submit(token(1)), "it starts already");
+    assert!(core.submit(token(2)));
+    assert!(!core.submit(token(2)), "once is enough");
+    core.found(token(1), 1, Decision::Ended);
+    core.schedule();
+    core.check_invariants();
+    assert!(!prepared(&core.take_effects()).contains(&token(2)));
+    // A host of the cluster has it, then the scheduler puts it back.
+    core.found(token(2), 1, Decision::Elsewhere);
+    assert_eq!(core.far(), 1);
+    core.found(token(2), 1, Decision::AtScheduler);
+    core.check_invariants();
+    assert_eq!(core.far(), 0);
+    assert_eq!(core.cancel(token(2)), Some(Cancelled::Ask));
+    core.found(token(2), 1, Decision::Vanished);
+    assert_eq!(core.run(&token(2)).unwrap().stage, Stage::TakenAway);
+    core.check_invariants();
+}
+
+#[test]
+fn a_run_that_its_scheduler_lost_or_refused_is_submitted_again_or_refused() {
+    let mut core = core(0.5);
+    for number in [1, 2] {
+        core.restore_submitted(
+            token(number),
+            id(number.into()),
+            number.into(),
+            Needs::of(9.0, 0),
+        );
+    }
+    core.found(token(1), 1, Decision::Vanished);
+    let vanished = Effect::Vanished { token: token(1) };
+    assert!(core.take_effects().contains(&vanished));
+    core.submit_again(token(1));
+    core.check_invariants();
+    assert_eq!(core.queue().collect::<Vec<_>>(), [token(1)]);
+    core.turn_down(token(2), "no such partition");
+    let refused = core.run(&token(2)).unwrap();
+    assert_eq!(
+        (&refused.stage, &*refused.why),
+        (&Stage::Refused, "no such partition")
+    );
+    // A start that comes late counts more than the refusal.
+    core.found(token(2), 1, Decision::Elsewhere);
+    assert!(core.run(&token(2)).unwrap().stage.is_elsewhere());
+    core.check_invariants();
+}

@@ -315,6 +315,7 @@ fn setup(
         },
         first_since_boot: false,
         lease: None,
+        scheduler: None,
     })
 }
 

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 
 use nero_journal::v1::{
-    LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerClosed, LedgerExited, LedgerTakenAway,
-    RecordKind,
+    LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerClosed, LedgerExited,
+    LedgerSubmission, LedgerSubmitted, LedgerTakenAway, RecordKind,
 };
 use nero_journal::{HeaderError, Record, Stop, scan};
-use nero_model::{DeploymentId, ExperimentId, RunId, RunToken};
+use nero_model::{DeploymentId, ExperimentId, RunId, RunToken, SubmissionId};
 
 use super::LedgerError;
 use crate::config;
@@ -28,11 +28,38 @@ pub struct Kept {
     pub exited: Option<LedgerExited>,
 }
 
+/// A submission whose runs are not all closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intent {
+    /// Names it, its folder, and its job at the scheduler.
+    pub submission: SubmissionId,
+    /// Its runs.
+    pub tokens: Vec<RunToken>,
+    /// When it was made, by this host's clock.
+    pub made_ms: i64,
+    /// What the scheduler answered.
+    pub answer: Answer,
+}
+
+/// What a scheduler answered to a submission.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing that was recorded: it may have the submission.
+    #[default]
+    InDoubt,
+    /// It has it as this job.
+    Job(u64),
+    /// It refused, with these words.
+    Refused(String),
+}
+
 /// The whole state in the ledger.
 #[derive(Debug, Default)]
 pub struct LedgerState {
     /// Runs not closed.
     pub runs: HashMap<RunToken, Kept>,
+    /// Submissions, the oldest first.
+    pub submissions: Vec<Intent>,
     /// Place of the next run in the queue.
     pub next_order: u64,
     /// Answers to mutating calls, oldest first.
@@ -142,6 +169,32 @@ impl LedgerState {
                     }
                 }
             }
+            Ok(RecordKind::LedgerSubmission) => {
+                let made: LedgerSubmission = record.decode()?;
+                let tokens = made.tokens.iter();
+                if let Some(submission) = SubmissionId::from_slice(&made.submission)
+                    && self.submission(&made.submission).is_none()
+                {
+                    self.submissions.push(Intent {
+                        submission,
+                        tokens: tokens
+                            .filter_map(|token| RunToken::from_slice(token))
+                            .collect(),
+                        made_ms: made.made_ms,
+                        answer: Answer::InDoubt,
+                    });
+                }
+            }
+            Ok(RecordKind::LedgerSubmitted) => {
+                let answered: LedgerSubmitted = record.decode()?;
+                if let Some(intent) = self.submission(&answered.submission) {
+                    intent.answer = match (answered.job, answered.refused) {
+                        (0, refused) if refused.is_empty() => Answer::InDoubt,
+                        (0, refused) => Answer::Refused(refused),
+                        (job, _) => Answer::Job(job),
+                    };
+                }
+            }
             Ok(RecordKind::LedgerAnswered) => {
                 let answered: LedgerAnswered = record.decode()?;
                 self.remember(answered.request, answered.answer);
@@ -168,12 +221,25 @@ impl LedgerState {
                 | RecordKind::MetricsFolded
                 | RecordKind::Notice
                 | RecordKind::WatchEnded
-                | RecordKind::Lost,
+                | RecordKind::Lost
+                | RecordKind::TaskOver,
             ) => {}
             // A record of a newer build: kept on disk, skipped here.
             Err(_) => {}
         }
         Ok(())
+    }
+
+    fn submission(&mut self, id: &[u8]) -> Option<&mut Intent> {
+        let mut intents = self.submissions.iter_mut();
+        intents.find(|intent| *intent.submission.as_bytes() == *id)
+    }
+
+    /// Forgets submissions of which every run is closed.
+    pub(super) fn forget_submissions(&mut self) {
+        let runs = &self.runs;
+        self.submissions
+            .retain(|intent| intent.tokens.iter().any(|token| runs.contains_key(token)));
     }
 
     fn kept(&mut self, token: &[u8]) -> Option<&mut Kept> {
@@ -189,7 +255,7 @@ impl LedgerState {
     }
 
     pub(super) fn worth_compacting(&self) -> bool {
-        let live = self.runs.len() * 3 + self.answers.len();
+        let live = self.runs.len() * 3 + self.answers.len() + self.submissions.len() * 2;
         self.bytes > config::LEDGER_COMPACT_BYTES && self.records > 2 * live
     }
 }

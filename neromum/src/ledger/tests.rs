@@ -168,3 +168,50 @@ fn a_compaction_that_cannot_remove_the_old_goes_on_in_the_new() {
     let (_, state) = open(folder.path(), deployment).unwrap();
     assert_eq!(state.runs.len(), 1);
 }
+
+fn intent(number: u8, tokens: &[u32], answer: Answer) -> Intent {
+    Intent {
+        submission: SubmissionId::from_bytes([number; 16]),
+        tokens: tokens.iter().map(|number| token(*number)).collect(),
+        made_ms: 1_700_000_000_000 + i64::from(number),
+        answer,
+    }
+}
+
+#[test]
+fn a_submission_is_known_until_its_last_run_is_closed_and_in_doubt_without_an_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = DeploymentId::random();
+    let (mut ledger, _) = open(folder.path(), deployment).unwrap();
+    for number in 1..=6 {
+        ledger
+            .accepted(token(number), id(number), number.into())
+            .unwrap();
+    }
+    let doubt = intent(1, &[1, 2], Answer::InDoubt);
+    let taken = intent(2, &[3], Answer::Job(77));
+    let refused = intent(3, &[4], Answer::Refused("no such partition".to_owned()));
+    let over = intent(4, &[5, 6], Answer::Job(78));
+    for intent in [&doubt, &taken, &refused, &over] {
+        ledger.submission(intent).unwrap();
+        if intent.answer != Answer::InDoubt {
+            ledger.submitted(intent.submission, &intent.answer).unwrap();
+        }
+    }
+    ledger.closed(&[token(1), token(5)]).unwrap();
+    drop(ledger);
+    let (mut ledger, state) = open(folder.path(), deployment).unwrap();
+    assert_eq!(
+        state.submissions,
+        [doubt.clone(), taken.clone(), refused.clone(), over]
+    );
+    ledger.closed(&[token(6)]).unwrap();
+    drop(ledger);
+    let (mut ledger, state) = open(folder.path(), deployment).unwrap();
+    assert_eq!(state.submissions, [doubt, taken, refused]);
+    // A new ledger contains the same.
+    ledger.compact(&state).unwrap();
+    drop(ledger);
+    let (_, compacted) = open(folder.path(), deployment).unwrap();
+    assert_eq!(compacted.submissions, state.submissions);
+}

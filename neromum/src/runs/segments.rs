@@ -465,9 +465,11 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
     }
     let ends = match kind {
         // Without the reason of its stop, an aborted job would count as crashed.
-        RecordKind::StopAsked | RecordKind::JobExited | RecordKind::TreeGone | RecordKind::Lost => {
-            true
-        }
+        RecordKind::StopAsked
+        | RecordKind::JobExited
+        | RecordKind::TreeGone
+        | RecordKind::Lost
+        | RecordKind::TaskOver => true,
         RecordKind::JobNotStarted => facts.not_started,
         RecordKind::Unspecified
         | RecordKind::Claimed
@@ -490,7 +492,9 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
         | RecordKind::LedgerCancelAsked
         | RecordKind::LedgerExited
         | RecordKind::LedgerClosed
-        | RecordKind::LedgerAnswered => false,
+        | RecordKind::LedgerAnswered
+        | RecordKind::LedgerSubmission
+        | RecordKind::LedgerSubmitted => false,
     };
     if ends {
         look.ends.push(ledger_exited::Copy {
@@ -571,7 +575,10 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
         | RecordKind::LedgerCancelAsked
         | RecordKind::LedgerExited
         | RecordKind::LedgerClosed
-        | RecordKind::LedgerAnswered => return None,
+        | RecordKind::LedgerAnswered
+        | RecordKind::LedgerSubmission
+        | RecordKind::LedgerSubmitted
+        | RecordKind::TaskOver => return None,
     })
 }
 

@@ -38,7 +38,7 @@ pub fn describe(inner: &Inner, busy: Busy, gpus: Vec<Gpu>, site: Option<Site>) -
         boot_id: nero_model::process::boot_id()
             .map(|id| nero_model::ids::hex(&id))
             .unwrap_or_default(),
-        cpus_free: busy.cpus_free,
+        cpus_free: busy.cpus_free.min(inner.cpus),
         hold: busy.hold,
         unreadable: busy.unreadable,
         gpus,

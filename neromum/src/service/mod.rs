@@ -98,7 +98,11 @@ impl Service {
             owners: owner::Owners::new(&placer.paths),
             store,
             deployment: placer.deployment,
-            cpus: crate::core::capacity::cpus(placer.capacity.micro_cpus),
+            cpus: match greeting.front {
+                // The scheduler gives CPUs of other hosts.
+                Some(_) => crate::run::cpus(),
+                None => crate::core::capacity::cpus(placer.capacity.micro_cpus),
+            },
             agent,
             placer,
             build: greeting.build,

@@ -83,4 +83,9 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     /// Cancels a job, or the task `task` of an array, whose row a listing has just
     /// shown. Its answer proves nothing.
     fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call;
+
+    /// Tells the batch tasks of these running jobs, whose rows a listing has just
+    /// shown, that something lies on the disk for them. `None`: the scheduler cannot
+    /// do that without harm, and they look themselves.
+    fn ring_call(&self, seen: &[(&Listed, Option<u32>)]) -> Option<Call>;
 }

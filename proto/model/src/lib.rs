@@ -22,7 +22,7 @@ pub use holder::Holder;
 pub use home::Home;
 pub use ids::{DeploymentId, ExperimentId, RequestId, RunId, RunToken, SubmissionId};
 pub use process::ProcessId;
-pub use state::{EndReason, Phase, StateWord};
+pub use state::{EndReason, Phase, StateWord, TaskEnd};
 
 /// Lowest protocol number that this build still speaks.
 pub const PROTOCOL_LOWEST: u32 = 1;

@@ -177,6 +177,12 @@ pub enum EndReason {
     },
     /// A time limit ran out.
     TimeLimit { limit_ms: u64 },
+    /// Its scheduler ended its task.
+    ByScheduler {
+        /// "SLURM"; empty: not told.
+        scheduler: String,
+        how: TaskEnd,
+    },
     /// It was taken away before it was started.
     TakenAway { who: String },
     /// It ended and nothing could see its code.
@@ -187,6 +193,26 @@ pub enum EndReason {
     NodeGone { who: String },
     /// A reason that a node sent and this build does not know.
     Other { text: String },
+}
+
+/// How a scheduler ended the task of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskEnd {
+    /// Its time was up.
+    TimeLimit,
+    /// It used more memory than it was given.
+    OutOfMemory,
+    /// Its host failed.
+    HostFailure,
+    /// Other jobs took its place.
+    Preempted,
+    /// A person or an administrator cancelled it there.
+    Cancelled,
+    /// Its batch task died.
+    Failed,
+    /// It did not say.
+    Untold,
 }
 
 impl fmt::Display for EndReason {
@@ -225,6 +251,28 @@ impl fmt::Display for EndReason {
             Self::ByRule { text, values, .. } => write!(f, "rule `{text}` ({values})"),
             Self::TimeLimit { limit_ms } => {
                 write!(f, "time limit of {} s reached", *limit_ms as f64 / 1000.0)
+            }
+            Self::ByScheduler { scheduler, how } => {
+                let who = match &**scheduler {
+                    "" => "the scheduler",
+                    name => name,
+                };
+                match how {
+                    TaskEnd::TimeLimit => write!(f, "time limit of {who} reached"),
+                    TaskEnd::OutOfMemory => {
+                        write!(
+                            f,
+                            "out of memory: {who} ended it, which used more than it asked for"
+                        )
+                    }
+                    TaskEnd::HostFailure => write!(f, "its host failed, by {who}'s word"),
+                    TaskEnd::Preempted => write!(f, "{who} gave its place to other jobs"),
+                    TaskEnd::Cancelled => write!(f, "cancelled at {who}"),
+                    TaskEnd::Failed => {
+                        write!(f, "{who} says that its job failed; exit code unknown")
+                    }
+                    TaskEnd::Untold => write!(f, "ended by {who}"),
+                }
             }
             Self::TakenAway { .. } => f.write_str("taken away before it was started"),
             Self::CodeUnknown => f.write_str("ended, exit code unknown"),

@@ -5,7 +5,7 @@ use nero_journal::v1::{self, RecordKind};
 
 use super::super::journal::{
     Claimed, Exit, Gone, Host, Incarnation, Journal, Key, Lost, Metric, NotStarted, Remark,
-    RuleFacts, RuleOff, Sample, Segment, Stop, Stray,
+    RuleFacts, RuleOff, Sample, Segment, Stop, Stray, TaskOver,
 };
 use super::super::now::Tick;
 use super::told::{self, Told};
@@ -60,7 +60,8 @@ pub(super) fn apply(
         | RecordKind::JobExited
         | RecordKind::TreeGone
         | RecordKind::TakenOver
-        | RecordKind::Lost => {
+        | RecordKind::Lost
+        | RecordKind::TaskOver => {
             let incarnation = journal.incarnations.entry(number).or_default();
             if kind == RecordKind::JobStarted {
                 incarnation.started = tick(segment, record);
@@ -128,7 +129,9 @@ pub(super) fn apply(
         | RecordKind::LedgerCancelAsked
         | RecordKind::LedgerExited
         | RecordKind::LedgerClosed
-        | RecordKind::LedgerAnswered => Ok(()),
+        | RecordKind::LedgerAnswered
+        | RecordKind::LedgerSubmission
+        | RecordKind::LedgerSubmitted => Ok(()),
     };
     if applied.is_err() {
         journal.damaged_records += 1;
@@ -165,7 +168,10 @@ fn is_sign(kind: RecordKind) -> bool {
         | Kind::LedgerCancelAsked
         | Kind::LedgerExited
         | Kind::LedgerClosed
-        | Kind::LedgerAnswered => false,
+        | Kind::LedgerAnswered
+        | Kind::LedgerSubmission
+        | Kind::LedgerSubmitted
+        | Kind::TaskOver => false,
     }
 }
 
@@ -270,6 +276,16 @@ fn life(
                 });
             }
         }
+        RecordKind::TaskOver => {
+            let over: v1::TaskOver = record.decode()?;
+            if one.task_over.as_ref().is_none_or(|old| key < old.key) {
+                one.task_over = Some(TaskOver {
+                    key,
+                    how: over.how,
+                    scheduler: text(over.scheduler),
+                });
+            }
+        }
         // The signal changes nothing; the others are not passed here.
         RecordKind::Unspecified
         | RecordKind::SignalSent
@@ -289,7 +305,9 @@ fn life(
         | RecordKind::LedgerCancelAsked
         | RecordKind::LedgerExited
         | RecordKind::LedgerClosed
-        | RecordKind::LedgerAnswered => {}
+        | RecordKind::LedgerAnswered
+        | RecordKind::LedgerSubmission
+        | RecordKind::LedgerSubmitted => {}
     }
     Ok(())
 }
@@ -445,7 +463,10 @@ fn rule(
         | RecordKind::LedgerCancelAsked
         | RecordKind::LedgerExited
         | RecordKind::LedgerClosed
-        | RecordKind::LedgerAnswered => {}
+        | RecordKind::LedgerAnswered
+        | RecordKind::LedgerSubmission
+        | RecordKind::LedgerSubmitted
+        | RecordKind::TaskOver => {}
     }
     Ok(())
 }

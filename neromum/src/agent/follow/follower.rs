@@ -322,7 +322,7 @@ fn position_holds(
 fn wire_stage(stage: &Stage) -> WireStage {
     match stage {
         Stage::Waiting => WireStage::Waiting,
-        Stage::Starting { .. } => WireStage::Starting,
+        Stage::Starting { .. } | Stage::Submitted { .. } => WireStage::Starting,
         Stage::Running { .. } => WireStage::Running,
         Stage::Held { .. } => WireStage::Unspecified,
         Stage::Ended { .. } => WireStage::Ended,

@@ -75,4 +75,8 @@ impl Warden for Oge {
     fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call {
         submit::cancel(seen, task)
     }
+
+    fn ring_call(&self, _: &[(&Listed, Option<u32>)]) -> Option<Call> {
+        None
+    }
 }

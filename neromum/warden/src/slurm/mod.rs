@@ -82,4 +82,8 @@ impl Warden for Slurm {
     fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call {
         submit::cancel(seen, task)
     }
+
+    fn ring_call(&self, seen: &[(&Listed, Option<u32>)]) -> Option<Call> {
+        (!seen.is_empty()).then(|| submit::ring(seen))
+    }
 }

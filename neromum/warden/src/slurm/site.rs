@@ -61,6 +61,8 @@ fn read_config(site: &mut Site, text: &str) -> Result<(), Unreadable> {
     site.array_index_end = number("MaxArraySize");
     site.jobs_max = number("MaxJobCount");
     site.ended_kept_s = number("MinJobAge");
+    // Printed in UTC, as all times to our commands.
+    site.started_s = config.get("BOOT_TIME").and_then(|text| time::moment(text));
     site.accounting = match config.get("AccountingStorageType") {
         None => Accounting::Unknown,
         // The first is of versions to 20.11, the second of later ones.

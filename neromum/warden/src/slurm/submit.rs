@@ -295,3 +295,16 @@ pub(super) fn cancel(seen: &Listed, task: Option<u32>) -> Call {
     });
     call
 }
+
+/// Signals the batch tasks alone: `neromum job`, which looks into the control folders
+/// of its runs.
+pub(super) fn ring(seen: &[(&Listed, Option<u32>)]) -> Call {
+    let mut call = Call::new("scancel", ["--batch", "--signal=USR1"]);
+    for (row, task) in seen {
+        call.words.push(match task {
+            Some(task) => format!("{}_{task}", row.job).into(),
+            None => row.job.to_string().into(),
+        });
+    }
+    call
+}

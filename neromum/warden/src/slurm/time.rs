@@ -1,4 +1,4 @@
-//! Lengths of time as SLURM prints them.
+//! Times as SLURM prints them.
 
 /// Seconds of `minutes`, `minutes:seconds`, `hours:minutes:seconds` or
 /// `days-hours[:minutes[:seconds]]`; `None` for anything else, also for words
@@ -20,6 +20,32 @@ pub fn seconds(text: &str) -> Option<u64> {
     Some(((days.unwrap_or(0) * 24 + hours) * 60 + minutes) * 60 + seconds)
 }
 
+/// Seconds since 1970 of `2026-11-23T15:10:57`, in UTC.
+pub fn moment(text: &str) -> Option<i64> {
+    let (date, time) = text.split_once('T')?;
+    let parts = |text: &str, by: char| -> Option<Vec<i64>> {
+        let parts = text.split(by).map(|part| number(part)?.try_into().ok());
+        parts.collect()
+    };
+    let [year, month, day] = parts(date, '-')?[..] else {
+        return None;
+    };
+    let [hours, minutes, seconds] = parts(time, ':')?[..] else {
+        return None;
+    };
+    if !(1..=12).contains(&month) || !(1970..=9999).contains(&year) {
+        return None;
+    }
+    // Years that begin with March end with the leap day.
+    let (year, month) = match month {
+        1 | 2 => (year - 1, month + 9),
+        _ => (year, month - 3),
+    };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    let days = year * 365 + leap_days + (month * 153 + 2) / 5 + day - 719_469;
+    Some(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+}
+
 fn number(text: &str) -> Option<u64> {
     let digits = (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
@@ -27,7 +53,20 @@ fn number(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::seconds;
+    use super::{moment, seconds};
+
+    #[test]
+    fn moments_are_read_as_seconds_since_1970() {
+        for (text, expected) in [
+            ("1970-01-01T00:00:00", Some(0)),
+            ("2000-02-29T12:00:01", Some(951_825_601)),
+            ("2026-11-23T15:10:57", Some(1_795_446_657)),
+            ("Unknown", None),
+            ("2026-13-01T00:00:00", None),
+        ] {
+            assert_eq!(moment(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn lengths_of_time_are_read_in_every_documented_form() {

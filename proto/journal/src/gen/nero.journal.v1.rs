@@ -429,6 +429,8 @@ pub mod lost {
         /// the boot id changed
         Rebooted = 2,
         FolderGone = 3,
+        /// its scheduler ended its task, see TaskOver
+        TaskOver = 4,
     }
     impl Reason {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -441,6 +443,7 @@ pub mod lost {
                 Self::CodeUnknown => "REASON_CODE_UNKNOWN",
                 Self::Rebooted => "REASON_REBOOTED",
                 Self::FolderGone => "REASON_FOLDER_GONE",
+                Self::TaskOver => "REASON_TASK_OVER",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -450,6 +453,74 @@ pub mod lost {
                 "REASON_CODE_UNKNOWN" => Some(Self::CodeUnknown),
                 "REASON_REBOOTED" => Some(Self::Rebooted),
                 "REASON_FOLDER_GONE" => Some(Self::FolderGone),
+                "REASON_TASK_OVER" => Some(Self::TaskOver),
+                _ => None,
+            }
+        }
+    }
+}
+/// How the scheduler ended the task of a run, which its records cannot tell.
+/// Written by the leading neromum, before the run's end is told.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskOver {
+    #[prost(enumeration = "task_over::How", tag = "1")]
+    pub how: i32,
+    /// "SLURM"
+    #[prost(string, tag = "2")]
+    pub scheduler: ::prost::alloc::string::String,
+}
+/// Nested message and enum types in `TaskOver`.
+pub mod task_over {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum How {
+        /// it does not say
+        Unspecified = 0,
+        TimeLimit = 1,
+        OutOfMemory = 2,
+        HostFailure = 3,
+        Preempted = 4,
+        /// by a person there, or an administrator
+        Cancelled = 5,
+        /// its batch task failed or died of a signal
+        Failed = 6,
+    }
+    impl How {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "HOW_UNSPECIFIED",
+                Self::TimeLimit => "HOW_TIME_LIMIT",
+                Self::OutOfMemory => "HOW_OUT_OF_MEMORY",
+                Self::HostFailure => "HOW_HOST_FAILURE",
+                Self::Preempted => "HOW_PREEMPTED",
+                Self::Cancelled => "HOW_CANCELLED",
+                Self::Failed => "HOW_FAILED",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "HOW_UNSPECIFIED" => Some(Self::Unspecified),
+                "HOW_TIME_LIMIT" => Some(Self::TimeLimit),
+                "HOW_OUT_OF_MEMORY" => Some(Self::OutOfMemory),
+                "HOW_HOST_FAILURE" => Some(Self::HostFailure),
+                "HOW_PREEMPTED" => Some(Self::Preempted),
+                "HOW_CANCELLED" => Some(Self::Cancelled),
+                "HOW_FAILED" => Some(Self::Failed),
                 _ => None,
             }
         }
@@ -527,6 +598,32 @@ pub struct LedgerAnswered {
     /// an encoded reply of that call
     #[prost(bytes = "vec", tag = "2")]
     pub answer: ::prost::alloc::vec::Vec<u8>,
+}
+/// The plan and the script of a submission lie synced in its folder; its scheduler
+/// is called next. The runs stay in the submission until they are closed, or are
+/// in a later one.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerSubmission {
+    /// 16 bytes; the folder's name, printed
+    #[prost(bytes = "vec", tag = "1")]
+    pub submission: ::prost::alloc::vec::Vec<u8>,
+    /// of its runs
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    pub tokens: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    #[prost(int64, tag = "3")]
+    pub made_ms: i64,
+}
+/// What the scheduler answered; without an answer the submission is in doubt.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerSubmitted {
+    #[prost(bytes = "vec", tag = "1")]
+    pub submission: ::prost::alloc::vec::Vec<u8>,
+    /// the scheduler's number; 0: none
+    #[prost(uint64, tag = "2")]
+    pub job: u64,
+    /// why it refused; empty: it did not
+    #[prost(string, tag = "3")]
+    pub refused: ::prost::alloc::string::String,
 }
 /// Content of `lease/epoch.<n>`: who leads a node's runs in a shared home.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -645,6 +742,7 @@ pub enum RecordKind {
     WatchEnded = 30,
     /// Written by neromum, when no process beside the job could.
     Lost = 40,
+    TaskOver = 41,
     /// Written by neromum into its own ledger.
     LedgerAccepted = 60,
     LedgerTakenAway = 61,
@@ -652,6 +750,8 @@ pub enum RecordKind {
     LedgerExited = 63,
     LedgerClosed = 64,
     LedgerAnswered = 65,
+    LedgerSubmission = 66,
+    LedgerSubmitted = 67,
 }
 impl RecordKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -681,12 +781,15 @@ impl RecordKind {
             Self::Notice => "RECORD_KIND_NOTICE",
             Self::WatchEnded => "RECORD_KIND_WATCH_ENDED",
             Self::Lost => "RECORD_KIND_LOST",
+            Self::TaskOver => "RECORD_KIND_TASK_OVER",
             Self::LedgerAccepted => "RECORD_KIND_LEDGER_ACCEPTED",
             Self::LedgerTakenAway => "RECORD_KIND_LEDGER_TAKEN_AWAY",
             Self::LedgerCancelAsked => "RECORD_KIND_LEDGER_CANCEL_ASKED",
             Self::LedgerExited => "RECORD_KIND_LEDGER_EXITED",
             Self::LedgerClosed => "RECORD_KIND_LEDGER_CLOSED",
             Self::LedgerAnswered => "RECORD_KIND_LEDGER_ANSWERED",
+            Self::LedgerSubmission => "RECORD_KIND_LEDGER_SUBMISSION",
+            Self::LedgerSubmitted => "RECORD_KIND_LEDGER_SUBMITTED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -713,12 +816,15 @@ impl RecordKind {
             "RECORD_KIND_NOTICE" => Some(Self::Notice),
             "RECORD_KIND_WATCH_ENDED" => Some(Self::WatchEnded),
             "RECORD_KIND_LOST" => Some(Self::Lost),
+            "RECORD_KIND_TASK_OVER" => Some(Self::TaskOver),
             "RECORD_KIND_LEDGER_ACCEPTED" => Some(Self::LedgerAccepted),
             "RECORD_KIND_LEDGER_TAKEN_AWAY" => Some(Self::LedgerTakenAway),
             "RECORD_KIND_LEDGER_CANCEL_ASKED" => Some(Self::LedgerCancelAsked),
             "RECORD_KIND_LEDGER_EXITED" => Some(Self::LedgerExited),
             "RECORD_KIND_LEDGER_CLOSED" => Some(Self::LedgerClosed),
             "RECORD_KIND_LEDGER_ANSWERED" => Some(Self::LedgerAnswered),
+            "RECORD_KIND_LEDGER_SUBMISSION" => Some(Self::LedgerSubmission),
+            "RECORD_KIND_LEDGER_SUBMITTED" => Some(Self::LedgerSubmitted),
             _ => None,
         }
     }

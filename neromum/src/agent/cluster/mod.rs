@@ -1,0 +1,475 @@
+//! The runs of a node that a scheduler guards: they are submitted, watched and
+//! ended from here, and start nowhere on this host. The records on the disk
+//! decide; the scheduler's word is asked for in few commands for all runs
+//! together, one at a time. See `docs/design/schedulers.md`.
+
+mod control;
+mod submit;
+mod task;
+mod watch;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nero_model::{RunToken, SubmissionId};
+use nero_warden::standing::{Ms, Standing, Step};
+use nero_warden::{Call, End, JobId, JobName, Listed, Order, Said, Site, Warden};
+use tokio::time::Instant;
+
+use super::off_reactor::Report;
+use super::{Agent, Done};
+use crate::core::Stage;
+use crate::core::decide::TaskWord;
+use crate::ledger::{Answer, Intent};
+use crate::submission::{Files, News};
+use crate::warden::front::Front;
+pub(super) use submit::Made;
+use task::{Seen, Task};
+pub(super) use watch::Looked;
+
+/// First and longest pause between two listings while nothing changes.
+const LIST_EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(60));
+/// Least time between two listings, whatever asks for them.
+const LIST_APART: Duration = Duration::from_secs(1);
+/// First and longest pause between two looks at the news.
+const LOOK_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+/// First and longest pause after a command that failed.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(120));
+/// Age of a listing up to which its count of jobs serves a submission.
+const COUNT_FRESH: Duration = Duration::from_secs(30);
+/// Time after which the site is described anew.
+const SITE_FRESH: Duration = Duration::from_secs(3600);
+
+/// What a node with a scheduler is set up with.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    /// Which one, and how it is asked.
+    pub front: Arc<Front>,
+    /// Name of the node.
+    pub node: String,
+    /// The neromum that compute nodes execute.
+    pub program: PathBuf,
+}
+
+/// Submissions, and what is known of them.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    warden: Arc<dyn Warden>,
+    setup: Scheduler,
+    site: Option<(Instant, Arc<Site>)>,
+    submissions: BTreeMap<SubmissionId, Submission>,
+    /// The submission and task of a run, the newest.
+    of_run: HashMap<RunToken, (SubmissionId, u32)>,
+    /// Whether a command is being executed.
+    is_asking: bool,
+    /// Whether submissions are being made.
+    is_making: bool,
+    /// Whether the news are being read.
+    is_looking: bool,
+    /// Live runs whose tasks are to look for cancel requests.
+    rings: HashSet<RunToken>,
+    /// Zero of the times of listings.
+    began: Instant,
+    /// When the last whole listing was asked for, and the number of jobs in it
+    /// together with those that were submitted since.
+    counted: Option<(Instant, u64)>,
+    list_at: Option<Instant>,
+    list_pause: Duration,
+    look_at: Option<Instant>,
+    look_pause: Duration,
+    /// Until then nothing is asked for, since a command failed.
+    paused: Option<Instant>,
+    pause: Duration,
+}
+
+/// One submission.
+#[derive(Debug)]
+pub(super) struct Submission {
+    id: SubmissionId,
+    name: JobName,
+    files: Files,
+    tasks: Vec<Task>,
+    standing: Standing,
+    /// Whether the intent is synced.
+    is_synced: bool,
+    made_ms: i64,
+    /// What is submitted, until the scheduler has it.
+    order: Option<Box<(Order, String)>>,
+    news: HashSet<News>,
+    /// Copies of it, which the scheduler has too.
+    twins: Vec<JobId>,
+    /// Whether a task of it vanished, and the start of the controller tells what is to
+    /// be done.
+    has_vanished: bool,
+    /// When the accounting was asked for it last.
+    accounted: Option<Instant>,
+    rows: Vec<Listed>,
+}
+
+/// What a command is asked for.
+#[derive(Clone, Debug)]
+pub(super) enum Ask {
+    /// The site.
+    Site,
+    /// To take a submission.
+    Submit(SubmissionId),
+    /// The queue, at this time.
+    List(Instant),
+    /// The ends of these submissions.
+    Ends(Vec<SubmissionId>),
+    /// When the controller was started, since tasks of these vanished.
+    Start(Vec<SubmissionId>),
+    /// To cancel or to ring: the answer says nothing.
+    Tell,
+}
+
+/// Answers to the commands of one question.
+#[derive(Debug)]
+pub(super) struct Answered {
+    ask: Ask,
+    said: Vec<Said>,
+    site: Option<Result<Arc<Site>, String>>,
+}
+
+impl Cluster {
+    pub fn new(setup: Scheduler) -> Self {
+        Self {
+            warden: setup.front.warden().clone(),
+            setup,
+            site: None,
+            submissions: BTreeMap::new(),
+            of_run: HashMap::new(),
+            is_asking: false,
+            is_making: false,
+            is_looking: false,
+            rings: HashSet::new(),
+            began: Instant::now(),
+            counted: None,
+            list_at: None,
+            list_pause: LIST_EVERY.0,
+            look_at: None,
+            look_pause: LOOK_EVERY.0,
+            paused: None,
+            pause: PAUSES.0,
+        }
+    }
+
+    /// Whether a run is in a submission.
+    pub fn has(&self, token: &RunToken) -> bool {
+        self.of_run.contains_key(token)
+    }
+
+    /// Where the task of a run stands, and the host of its newest start; `None`:
+    /// the run is in no submission.
+    pub fn stands(&self, token: &RunToken) -> Option<(TaskWord, Option<String>)> {
+        let (submission, task) = self.task(token)?;
+        let host = submission.row(task).and_then(|row| row.host.as_ref());
+        Some((task.word(), host.map(ToString::to_string)))
+    }
+
+    fn task(&self, token: &RunToken) -> Option<(&Submission, &Task)> {
+        let (id, index) = self.of_run.get(token)?;
+        let submission = self.submissions.get(id)?;
+        let task = submission.tasks.iter().find(|task| task.index == *index)?;
+        Some((submission, task))
+    }
+
+    /// Something changed: the scheduler and the news are looked at soon.
+    fn hurry(&mut self) {
+        let now = Instant::now();
+        self.list_pause = LIST_EVERY.0;
+        self.list_soon(now + LIST_EVERY.0);
+        self.look_pause = LOOK_EVERY.0;
+        self.look_at = Some(self.look_at.unwrap_or(now).min(now + LOOK_EVERY.0));
+    }
+
+    fn list_soon(&mut self, at: Instant) {
+        self.list_at = Some(self.list_at.map_or(at, |known| known.min(at)));
+    }
+
+    fn ms(&self, at: Instant) -> Ms {
+        at.saturating_duration_since(self.began).as_millis() as Ms
+    }
+
+    fn names(&self) -> Vec<JobName> {
+        let all = self.submissions.values();
+        let asked = all.filter(|one| !matches!(one.standing, Standing::Refused(_)));
+        asked.map(|one| one.name.clone()).collect()
+    }
+
+    /// The intents, for a new ledger.
+    pub fn intents(&self) -> Vec<Intent> {
+        let mut all: Vec<&Submission> = self.submissions.values().collect();
+        all.sort_by_key(|one| one.made_ms);
+        all.into_iter().map(Submission::intent).collect()
+    }
+}
+
+impl Submission {
+    fn intent(&self) -> Intent {
+        let runs = self.tasks.iter().flat_map(|task| &task.runs);
+        Intent {
+            submission: self.id,
+            tokens: runs.map(|run| run.token).collect(),
+            made_ms: self.made_ms,
+            answer: match &self.standing {
+                Standing::Intended | Standing::InDoubt { .. } => Answer::InDoubt,
+                Standing::Accepted(job) => Answer::Job(job.0),
+                Standing::Refused(why) => Answer::Refused(why.clone()),
+            },
+        }
+    }
+
+    fn job(&self) -> Option<JobId> {
+        match self.standing {
+            Standing::Accepted(job) => Some(job),
+            Standing::Intended | Standing::InDoubt { .. } | Standing::Refused(_) => None,
+        }
+    }
+
+    fn row(&self, task: &Task) -> Option<&Listed> {
+        let rows: Vec<&Listed> = self.rows.iter().collect();
+        task.row(&rows, self.job()?)
+    }
+}
+
+impl Agent {
+    /// Whether this node has a scheduler, and the run is in a submission to it.
+    pub(super) fn is_submitted(&self, token: &RunToken) -> bool {
+        let cluster = self.cluster.as_ref();
+        cluster.is_some_and(|cluster| cluster.has(token))
+    }
+
+    /// Where the task of a run stands, with the host of its start; `None`: it is in no
+    /// submission.
+    pub(super) fn stands_at_scheduler(
+        &self,
+        token: &RunToken,
+    ) -> Option<(TaskWord, Option<String>)> {
+        self.cluster.as_ref()?.stands(token)
+    }
+
+    /// Does what is to be done next about the scheduler; called at the end of each
+    /// turn.
+    pub(super) fn see_to_cluster(&mut self) {
+        let now = Instant::now();
+        self.look_at_news(now);
+        self.make_submissions(now);
+        let Some(cluster) = &self.cluster else { return };
+        let is_paused = cluster.paused.is_some_and(|until| until > now);
+        if !cluster.is_asking && !is_paused && self.leaving.is_none() {
+            if let Some((ask, calls)) = self.next_ask(now) {
+                self.ask(ask, calls);
+            }
+        }
+        let waits = self.core.waiting() > 0;
+        if let Some(cluster) = &self.cluster {
+            let is_open = waits || !cluster.submissions.is_empty();
+            let mut due = [
+                cluster.list_at.filter(|_| is_open && !cluster.is_asking),
+                cluster.look_at.filter(|_| is_open && !cluster.is_looking),
+            ];
+            if is_paused {
+                due[0] = cluster.paused;
+            }
+            self.timers.cluster = due.into_iter().flatten().min();
+        }
+    }
+
+    /// The next command, in the order in which things must not wait.
+    fn next_ask(&mut self, now: Instant) -> Option<(Ask, Vec<Call>)> {
+        let waits = self.core.waiting() > 0;
+        let to_cancel = self.tasks_to_cancel(now);
+        let cluster = self.cluster.as_mut()?;
+        let open = || cluster.submissions.values();
+        let intended = open().find(|one| one.is_synced && one.standing.next() == Step::Submit);
+        if let Some(id) = intended.map(|one| one.id) {
+            return cluster.submit(id);
+        }
+        let is_old = |at: &Instant| now.duration_since(*at) >= SITE_FRESH;
+        if waits && cluster.site.as_ref().is_none_or(|(at, _)| is_old(at)) {
+            return Some((Ask::Site, Vec::new()));
+        }
+        let listed = cluster.counted.map(|(at, _)| at);
+        let may_list = listed.is_none_or(|at| now.duration_since(at) >= LIST_APART);
+        if !to_cancel.is_empty() {
+            if let Some(calls) = cluster.cancel(&to_cancel, now) {
+                cluster.list_soon(now + LIST_APART);
+                return Some((Ask::Tell, calls));
+            }
+            cluster.list_soon(listed.map_or(now, |at| at + LIST_APART));
+        }
+        if !cluster.rings.is_empty() {
+            if let Some(calls) = cluster.ring(now) {
+                if let Some(call) = calls {
+                    return Some((Ask::Tell, vec![call]));
+                }
+            } else {
+                cluster.list_soon(listed.map_or(now, |at| at + LIST_APART));
+            }
+        }
+        let open = cluster.submissions.values();
+        let vanished: Vec<SubmissionId> = open
+            .filter(|one| one.has_vanished)
+            .map(|one| one.id)
+            .collect();
+        if !vanished.is_empty() {
+            return Some((Ask::Start(vanished), cluster.warden.site_calls()));
+        }
+        let is_due = cluster.list_at.is_some_and(|at| at <= now);
+        let has_open = waits || !cluster.submissions.is_empty();
+        let count = waits && !cluster.is_counted(now) && !cluster.is_making;
+        if may_list && (count || is_due && has_open) {
+            let names = cluster.names();
+            let names: Vec<&JobName> = names.iter().collect();
+            return Some((Ask::List(now), cluster.warden.queue_calls(&names)));
+        }
+        self.ends_to_ask()
+    }
+
+    fn ask(&mut self, ask: Ask, calls: Vec<Call>) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        cluster.is_asking = true;
+        let front = cluster.setup.front.clone();
+        let lost = Done::Asked(Box::new(Answered {
+            ask: ask.clone(),
+            said: Vec::new(),
+            site: None,
+        }));
+        let report = Report::new(self.done.clone(), lost);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the drop of `report` tells the agent its end, whatever ended it"
+        )]
+        tokio::spawn(async move {
+            let mut said = Vec::with_capacity(calls.len());
+            let mut site = None;
+            if matches!(ask, Ask::Site) {
+                site = Some(front.site().await);
+            }
+            for call in &calls {
+                said.push(match front.runner().await {
+                    Ok(runner) => runner.run(call).await,
+                    Err(why) => Said {
+                        end: End::NotExecuted(why),
+                        out: Vec::new(),
+                        err: Vec::new(),
+                    },
+                });
+            }
+            report.end(Done::Asked(Box::new(Answered { ask, said, site })));
+        });
+    }
+
+    pub(super) fn answered(&mut self, answered: Answered) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        cluster.is_asking = false;
+        let Answered { ask, said, site } = answered;
+        let heard = match ask {
+            Ask::Site => match site {
+                Some(Ok(site)) => {
+                    cluster.site = Some((Instant::now(), site));
+                    Ok(())
+                }
+                Some(Err(why)) => Err(why),
+                None => Err("its task panicked".to_owned()),
+            },
+            Ask::Submit(id) => {
+                self.submit_answered(id, said.first());
+                return;
+            }
+            Ask::List(at) => {
+                let names = cluster.names();
+                let names: Vec<&JobName> = names.iter().collect();
+                let queue = cluster.warden.read_queue(&said, &names);
+                let heard = queue.map(|queue| self.listed(at, &queue));
+                heard.map_err(|error| error.to_string())
+            }
+            Ask::Ends(ids) => {
+                self.ends_answered(&ids, &said);
+                return;
+            }
+            Ask::Start(ids) => {
+                let site = cluster.warden.read_site(&said);
+                let heard = site.map(|site| self.controller_started(&ids, site.started_s));
+                heard.map_err(|error| error.to_string())
+            }
+            Ask::Tell => return,
+        };
+        match heard {
+            Ok(()) => self.scheduler_answers(),
+            Err(why) => self.scheduler_fails(&why),
+        }
+    }
+
+    fn scheduler_answers(&mut self) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        cluster.pause = PAUSES.0;
+        if cluster.paused.take().is_some() {
+            self.core.release();
+        }
+    }
+
+    /// Pauses the whole cluster: a scheduler that does not answer is no fault of
+    /// any run.
+    fn scheduler_fails(&mut self, why: &str) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        tracing::warn!(why, "the scheduler does not answer");
+        cluster.paused = Some(Instant::now() + cluster.pause);
+        cluster.pause = (cluster.pause * 2).min(PAUSES.1);
+        let why = format!("{} does not answer: {why}", cluster.warden.name());
+        self.core.hold(&why);
+    }
+
+    /// Forgets submissions of which every run is closed, and removes their folders:
+    /// what starts late finds no plan, and begins nothing.
+    pub(super) fn forget_submissions(&mut self) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let entries = &self.entries;
+        cluster
+            .of_run
+            .retain(|token, _| entries.contains_key(token));
+        let mut gone = Vec::new();
+        cluster.submissions.retain(|id, submission| {
+            let mut runs = submission.tasks.iter().flat_map(|task| &task.runs);
+            let of_run = &cluster.of_run;
+            let is_open = runs.any(|run| of_run.get(&run.token).is_some_and(|(of, _)| of == id))
+                || !submission
+                    .tasks
+                    .iter()
+                    .all(|task| submission.is_finished(task));
+            if !is_open {
+                gone.push(submission.files.folder().to_path_buf());
+            }
+            is_open
+        });
+        if !gone.is_empty() {
+            tokio::task::spawn_blocking(move || {
+                for folder in gone {
+                    if let Err(error) = std::fs::remove_dir_all(&folder) {
+                        tracing::warn!(folder = %folder.display(), %error, "the folder of a submission stays");
+                    }
+                }
+            });
+        }
+    }
+
+    /// Whether nothing of a run can come any more at its scheduler.
+    fn is_done(&self, token: &RunToken) -> bool {
+        self.core
+            .run(token)
+            .is_none_or(|run| run.stage.is_final() || matches!(run.stage, Stage::Ended { .. }))
+    }
+}

@@ -1,0 +1,167 @@
+//! What is known of one task of a submission. Pure: no clock, file or command.
+
+use nero_warden::{Ended, JobId, Listed, State};
+
+use crate::core::decide::TaskWord;
+use crate::submission::Planned;
+
+/// Time between two listings, of which both have to miss a task, in milliseconds.
+const MISSED_MS: u64 = nero_warden::standing::APART_MS;
+
+/// The scheduler's word about a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It was listed so last, or no listing was asked for yet.
+    Listed(State),
+    /// Whole listings have not shown it since then.
+    Missing { since_ms: u64 },
+    /// It is over; the way, where the scheduler told it.
+    Gone(Option<Ended>),
+}
+
+/// One task of a submission.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The scheduler's index; 0 for a job without an array.
+    pub index: u32,
+    /// Its runs.
+    pub runs: Vec<Planned>,
+    /// The scheduler's word about it.
+    pub seen: Seen,
+    /// Whether it is over, and no start of it is alive.
+    pub over: bool,
+    /// When it was cancelled last.
+    pub cancelled: Option<tokio::time::Instant>,
+    /// Number of times that the accounting was asked for it.
+    pub asked: u8,
+}
+
+impl Task {
+    /// A task that was submitted, or is about to be.
+    pub fn new(index: u32, runs: Vec<Planned>) -> Self {
+        Self {
+            index,
+            runs,
+            seen: Seen::Listed(State::Waiting(nero_warden::Reason::default())),
+            over: false,
+            cancelled: None,
+            asked: 0,
+        }
+    }
+
+    /// Where it stands, for a decision about its runs.
+    pub fn word(&self) -> TaskWord {
+        match self.over {
+            true => TaskWord::Over,
+            false => TaskWord::Open,
+        }
+    }
+
+    /// Its row in a listing: of several, that of the known job and of what has not
+    /// ended.
+    pub fn row<'a>(&self, rows: &[&'a Listed], job: JobId) -> Option<&'a Listed> {
+        let is_it = |row: &&&Listed| match &row.tasks {
+            None => self.index == 0,
+            Some(tasks) => tasks.contains(self.index),
+        };
+        let rows = rows.iter().filter(is_it);
+        rows.max_by_key(|row| (row.job == job, !matches!(row.state, State::Ended(_))))
+            .copied()
+    }
+
+    /// Takes in a whole listing that was asked for at `asked_ms`.
+    pub fn listed(&mut self, row: Option<&Listed>, asked_ms: u64) {
+        self.seen = match (row.map(|row| &row.state), &self.seen) {
+            (Some(State::Ended(Ended::Requeued)), _) => Seen::Listed(State::Ending),
+            (Some(State::Ended(how)), _) => Seen::Gone(Some(*how)),
+            (Some(state), _) => Seen::Listed(state.clone()),
+            (None, Seen::Listed(_)) => Seen::Missing { since_ms: asked_ms },
+            (None, Seen::Missing { since_ms }) if asked_ms >= since_ms + MISSED_MS => {
+                Seen::Gone(None)
+            }
+            (None, seen) => seen.clone(),
+        };
+        self.over &= matches!(self.seen, Seen::Gone(_));
+    }
+
+    /// Takes in the accounting's newest record of it.
+    pub fn accounted(&mut self, state: &State) {
+        if matches!(self.seen, Seen::Listed(_)) {
+            // The queue is newer than the accounting.
+            return;
+        }
+        if let State::Ended(how) = state
+            && *how != Ended::Requeued
+        {
+            self.seen = Seen::Gone(Some(*how));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nero_warden::{JobName, Reason, Tasks};
+
+    use super::*;
+
+    fn row(job: u64, tasks: Option<&str>, state: State) -> Listed {
+        Listed {
+            name: JobName::of("abcdefghijklmnopqrstuvwxyz").unwrap(),
+            job: JobId(job),
+            tasks: tasks.map(|tasks| Tasks::read(tasks).unwrap()),
+            state,
+            host: None,
+            start_s: None,
+        }
+    }
+
+    #[test]
+    fn a_task_is_gone_when_the_scheduler_says_so_or_two_listings_far_apart_miss_it() {
+        let mut task = Task::new(0, Vec::new());
+        task.listed(None, 1000);
+        task.listed(None, 1000 + MISSED_MS - 1);
+        assert_eq!(task.seen, Seen::Missing { since_ms: 1000 });
+        task.listed(Some(&row(7, None, State::Running)), 1000 + MISSED_MS);
+        assert_eq!(task.seen, Seen::Listed(State::Running));
+        task.listed(None, 99_000);
+        task.listed(None, 99_000 + MISSED_MS);
+        assert_eq!(task.seen, Seen::Gone(None));
+        task.accounted(&State::Ended(Ended::TimeLimit));
+        assert_eq!(task.seen, Seen::Gone(Some(Ended::TimeLimit)));
+        // A record of an earlier start, of a job that is in the queue again.
+        task.listed(
+            Some(&row(7, None, State::Waiting(Reason::default()))),
+            200_000,
+        );
+        task.accounted(&State::Ended(Ended::HostFailure));
+        assert!(
+            matches!(task.seen, Seen::Listed(State::Waiting(_))),
+            "{task:?}"
+        );
+    }
+
+    #[test]
+    fn a_requeued_start_is_no_end_of_its_task() {
+        let mut task = Task::new(3, Vec::new());
+        task.listed(Some(&row(7, Some("3"), State::Ended(Ended::Requeued))), 0);
+        assert!(matches!(task.seen, Seen::Listed(_)));
+        task.listed(None, 1);
+        task.accounted(&State::Ended(Ended::Requeued));
+        assert!(matches!(task.seen, Seen::Missing { .. }));
+    }
+
+    #[test]
+    fn of_several_rows_that_of_the_known_job_counts() {
+        let task = Task::new(3, Vec::new());
+        let rows = [
+            row(9, Some("0-5"), State::Running),
+            row(7, Some("3"), State::Ended(Ended::Failed)),
+            row(7, Some("3"), State::Running),
+            row(7, Some("1-2"), State::Suspended),
+        ];
+        let rows: Vec<&Listed> = rows.iter().collect();
+        let found = task.row(&rows, JobId(7)).unwrap();
+        assert_eq!((found.job, &found.state), (JobId(7), &State::Running));
+        assert_eq!(Task::new(6, Vec::new()).row(&rows, JobId(7)), None);
+    }
+}

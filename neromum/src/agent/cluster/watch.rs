@@ -1,0 +1,541 @@
+//! Watching submissions: the news in their folders, which are names; the queue, in
+//! one question for all; the accounting of what left the queue.
+
+use std::io;
+
+use nero_journal::v1::{Lost, RecordKind, TaskOver, lost, task_over};
+use nero_model::{RunToken, SubmissionId};
+use nero_warden::standing::{Standing, Step};
+use nero_warden::{Accounting, Call, Ended, JobName, Listed, Queue, Said, State};
+use tokio::time::Instant;
+
+use super::{Agent, Ask, Done, LIST_EVERY, LOOK_EVERY, Seen, Submission, Task};
+use crate::core::Stage;
+use crate::lease::BEAT;
+use crate::lease::decide::OLD_BEATS;
+use crate::lease::files::{modified, server_time, since};
+use crate::runs::own;
+use crate::submission::{Files, News, StartId};
+
+/// Number of times that the accounting is asked for a task that left the queue.
+const ACCOUNTED_MAX: u8 = 4;
+/// Live runs whose folders are read at one look at the news.
+const READ_MAX: usize = 64;
+
+/// The news of each submission.
+pub(in crate::agent) type Looked = Vec<(SubmissionId, io::Result<Vec<News>>)>;
+
+impl Agent {
+    /// Reads the names in each submission's folder when that is due.
+    pub(super) fn look_at_news(&mut self, now: Instant) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let is_due = cluster.look_at.is_some_and(|at| at <= now);
+        if !is_due || cluster.is_looking || cluster.submissions.is_empty() {
+            return;
+        }
+        cluster.is_looking = true;
+        let all = cluster.submissions.values();
+        let all: Vec<(SubmissionId, Files)> = all.map(|one| (one.id, one.files.clone())).collect();
+        self.off_reactor(Done::News(Vec::new()), move || {
+            Done::News(
+                all.into_iter()
+                    .map(|(id, files)| (id, files.news()))
+                    .collect(),
+            )
+        });
+    }
+
+    pub(in crate::agent) fn looked_at_news(&mut self, looked: Looked) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        cluster.is_looking = false;
+        let mut fresh = Vec::new();
+        for (id, news) in looked {
+            let Some(submission) = cluster.submissions.get_mut(&id) else {
+                continue;
+            };
+            match news {
+                Ok(news) => {
+                    let new = news.into_iter().filter(|one| submission.news.insert(*one));
+                    fresh.extend(new.map(|news| (id, news)));
+                }
+                Err(error) => tracing::warn!(submission = %id, %error, "its news cannot be read"),
+            }
+        }
+        let now = Instant::now();
+        cluster.look_pause = match fresh.is_empty() {
+            true => (cluster.look_pause * 2).min(LOOK_EVERY.1),
+            false => LOOK_EVERY.0,
+        };
+        cluster.look_at = Some(now + cluster.look_pause);
+        for (id, news) in &fresh {
+            self.heard(*id, *news);
+        }
+        self.read_live(!fresh.is_empty());
+        self.see_what_is_over();
+    }
+
+    fn heard(&mut self, id: SubmissionId, news: News) {
+        let (run, incarnation) = match news {
+            News::Launches(run, incarnation, _)
+            | News::Ended(run, incarnation)
+            | News::Settled(run, incarnation) => (run, incarnation),
+            News::Left(_) => {
+                if let Some(cluster) = &mut self.cluster {
+                    cluster.list_pause = LIST_EVERY.0;
+                    cluster.list_soon(Instant::now() + super::LIST_APART);
+                }
+                return;
+            }
+            News::Began(_) | News::Leave(_) => return,
+        };
+        let token = self.cluster.as_ref().and_then(|cluster| {
+            let tasks = &cluster.submissions.get(&id)?.tasks;
+            let mut runs = tasks.iter().flat_map(|task| &task.runs);
+            Some(runs.find(|one| one.id == run)?.token)
+        });
+        let Some(token) = token else { return };
+        self.look_and_decide(token, incarnation);
+        if matches!(news, News::Settled(..)) {
+            self.see_to_output(token);
+        }
+    }
+
+    /// Reads on in the folders of some live runs, in turn, while a follower wants to
+    /// know.
+    fn read_live(&mut self, all: bool) {
+        if self.followers.is_empty() {
+            return;
+        }
+        let submitted = |token: &RunToken| self.is_submitted(token);
+        let live = self.core.runs().filter(|(token, run)| {
+            matches!(
+                run.stage,
+                Stage::Running {
+                    elsewhere: true,
+                    ..
+                }
+            ) && submitted(token)
+        });
+        let mut live: Vec<(RunToken, u32)> = live
+            .map(|(token, run)| (*token, run.stage.incarnation()))
+            .collect();
+        live.sort_unstable();
+        let from = match self.read_next {
+            _ if all && live.len() <= READ_MAX => 0,
+            next => live.partition_point(|(token, _)| Some(*token) <= next),
+        };
+        let from = if from >= live.len() { 0 } else { from };
+        for (token, incarnation) in live.into_iter().skip(from).take(READ_MAX) {
+            self.read_next = Some(token);
+            self.look_and_decide(token, incarnation);
+        }
+    }
+
+    /// Takes in the scheduler's queue.
+    pub(super) fn listed(&mut self, at: Instant, queue: &Queue) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let asked_ms = cluster.ms(at);
+        cluster.counted = Some((at, queue.not_ended()));
+        let (mut stands, mut texts, mut changed) = (Vec::new(), Vec::new(), false);
+        let name = cluster.warden.name();
+        for submission in cluster.submissions.values_mut() {
+            let before = submission.standing.clone();
+            let step = submission
+                .standing
+                .listed(asked_ms, queue, &submission.name);
+            if let Step::CancelTwins(twins) = step {
+                submission.twins = twins;
+            }
+            if submission.standing != before {
+                stands.push(submission.id);
+            }
+            let rows = queue.of(&submission.name).cloned().collect();
+            changed |= submission.rows != rows;
+            submission.rows = rows;
+            let Some(job) = submission.job() else {
+                continue;
+            };
+            let rows: Vec<&Listed> = submission.rows.iter().collect();
+            for task in &mut submission.tasks {
+                let row = task.row(&rows, job);
+                if row.is_some() || queue.unreadable == 0 {
+                    task.listed(row, asked_ms);
+                }
+                let why = shown(name, task, row);
+                texts.extend(task.runs.iter().map(|run| (run.token, why.clone())));
+            }
+        }
+        cluster.list_pause = match changed {
+            true => LIST_EVERY.0,
+            false => (cluster.list_pause * 3 / 2).min(LIST_EVERY.1),
+        };
+        let pause = jittered(cluster.list_pause);
+        cluster.list_at = Some(Instant::now() + pause);
+        if cluster.submissions.values().any(Submission::is_in_doubt) {
+            cluster.list_soon(Instant::now() + LIST_EVERY.0);
+        }
+        for id in stands {
+            self.note_standing(id);
+        }
+        for (token, why) in texts {
+            if !why.is_empty() {
+                self.core.waits_for(token, &why);
+            }
+        }
+        self.see_what_is_over();
+    }
+
+    /// Asks the accounting for tasks that left the queue while runs of them are
+    /// open.
+    pub(super) fn ends_to_ask(&mut self) -> Option<(Ask, Vec<Call>)> {
+        let open = |task: &Task| task.runs.iter().any(|run| !self.is_done(&run.token));
+        let cluster = self.cluster.as_ref()?;
+        let site = cluster.site.as_ref().map(|(_, site)| site.accounting);
+        if site == Some(Accounting::Absent) {
+            return None;
+        }
+        let (listed, _) = cluster.counted?;
+        let wants = |submission: &&Submission| {
+            let left = |task: &Task| matches!(task.seen, Seen::Missing { .. } | Seen::Gone(None));
+            let mut tasks = submission.tasks.iter();
+            tasks.any(|task| left(task) && task.asked < ACCOUNTED_MAX && open(task))
+                // Once for each listing, since records come late.
+                && submission.accounted.is_none_or(|at| at < listed)
+        };
+        let ids: Vec<SubmissionId> = cluster
+            .submissions
+            .values()
+            .filter(wants)
+            .take(100)
+            .map(|submission| submission.id)
+            .collect();
+        let cluster = self.cluster.as_mut()?;
+        let now_ms = nero_journal::Clocks::now().wall_ns / 1_000_000;
+        let (mut names, mut oldest) = (Vec::new(), now_ms);
+        for id in &ids {
+            let submission = cluster.submissions.get_mut(id)?;
+            submission.accounted = Some(Instant::now());
+            for task in &mut submission.tasks {
+                task.asked +=
+                    u8::from(matches!(task.seen, Seen::Missing { .. } | Seen::Gone(None)));
+            }
+            names.push(submission.name.clone());
+            oldest = oldest.min(submission.made_ms);
+        }
+        if names.is_empty() {
+            return None;
+        }
+        // A day more, since clocks of hosts differ.
+        let since_s = u64::try_from((now_ms - oldest) / 1000).unwrap_or(0) + 24 * 3600;
+        let names: Vec<&JobName> = names.iter().collect();
+        Some((Ask::Ends(ids), cluster.warden.ends_calls(&names, since_s)))
+    }
+
+    pub(super) fn ends_answered(&mut self, ids: &[SubmissionId], said: &[Said]) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let of = |id: &SubmissionId| Some(cluster.submissions.get(id)?.name.clone());
+        let names: Vec<JobName> = ids.iter().filter_map(of).collect();
+        let names: Vec<&JobName> = names.iter().collect();
+        let records = match cluster.warden.read_ends(said, &names) {
+            Ok(records) => records,
+            Err(error) => {
+                // The queue decides without it, later.
+                tracing::info!(%error, "the accounting does not answer");
+                return;
+            }
+        };
+        for submission in cluster.submissions.values_mut() {
+            let Some(job) = submission.job() else {
+                continue;
+            };
+            for task in &mut submission.tasks {
+                let of_it = records.iter().filter(|record| {
+                    let tasks = record.task.as_ref();
+                    record.name == submission.name
+                        && record.job == job
+                        && tasks.map_or(task.index == 0, |tasks| tasks.contains(task.index))
+                });
+                // Earlier starts come first.
+                if let Some(record) = of_it.last() {
+                    task.accounted(&record.state);
+                }
+            }
+        }
+        self.see_what_is_over();
+    }
+
+    /// Finds tasks that are over by the scheduler's word, and of which no start is
+    /// alive; then decides about their runs.
+    fn see_what_is_over(&mut self) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let mut over = Vec::new();
+        let mut again = false;
+        for submission in cluster.submissions.values_mut() {
+            for task in &mut submission.tasks {
+                if task.over || !matches!(task.seen, Seen::Gone(_)) {
+                    continue;
+                }
+                let starts = living(&submission.files, &submission.news, task.index);
+                task.over = starts.is_empty();
+                again |= !task.over;
+                if task.over {
+                    over.extend(task.runs.iter().map(|run| run.token));
+                }
+            }
+        }
+        if again {
+            // Their beats have to stand still first, or they leave.
+            cluster.look_pause = LOOK_EVERY.0.max(cluster.look_pause);
+        }
+        for token in over {
+            if self.is_done(&token) {
+                continue;
+            }
+            let incarnation = self
+                .entries
+                .get(&token)
+                .map_or(1, |entry| entry.incarnation);
+            self.look_and_decide(token, incarnation.max(1));
+        }
+    }
+
+    /// The task of a run is over, and began no user code.
+    pub(in crate::agent) fn vanished(&mut self, token: RunToken) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let Some((submission, task)) = cluster.task(&token) else {
+            return;
+        };
+        let name = cluster.warden.name();
+        let job = submission
+            .job()
+            .map(|job| job.to_string())
+            .unwrap_or_default();
+        let Seen::Gone(how) = &task.seen else { return };
+        let said = said(&submission.files, task.index);
+        let why = match how {
+            Some(Ended::Cancelled) => {
+                tracing::info!(%token, job, "cancelled at the scheduler before it began");
+                self.core.cancelled_elsewhere(token);
+                return;
+            }
+            Some(how) => format!(
+                "{name}'s job {job} {} before the run began{said}",
+                words(*how)
+            ),
+            None => {
+                let id = submission.id;
+                if let Some(submission) = cluster.submissions.get_mut(&id) {
+                    submission.has_vanished = true;
+                }
+                return;
+            }
+        };
+        self.core.turn_down(token, &why);
+    }
+
+    /// Decides about tasks that vanished without a trace. A controller that was
+    /// started since may have lost them; one that was not has had them cancelled, and
+    /// only a person knows why.
+    pub(super) fn controller_started(&mut self, ids: &[SubmissionId], started_s: Option<i64>) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let name = cluster.warden.name();
+        let (mut again, mut held) = (Vec::new(), Vec::new());
+        for id in ids {
+            let Some(submission) = cluster.submissions.get_mut(id) else {
+                continue;
+            };
+            submission.has_vanished = false;
+            let since = started_s.is_some_and(|at| at.saturating_mul(1000) > submission.made_ms);
+            let job = submission.job();
+            let job = job.map(|job| job.to_string()).unwrap_or_default();
+            let gone = |task: &&Task| task.over && task.seen == Seen::Gone(None);
+            for task in submission.tasks.iter().filter(gone) {
+                let runs = task.runs.iter().map(|run| run.token);
+                match since {
+                    true => again.extend(runs),
+                    false => held.extend(runs.map(|token| (token, job.clone()))),
+                }
+            }
+        }
+        let begun = |token: &RunToken| self.entries.get(token).is_none_or(|one| one.facts.claimed);
+        again.retain(|token| !begun(token));
+        for token in again {
+            tracing::warn!(%token, "the scheduler was started anew and has lost the run: submitted again");
+            // A start that comes late finds another claim, or its own is found.
+            cluster.of_run.remove(&token);
+            self.core.submit_again(token);
+        }
+        for (token, job) in held {
+            let why = format!(
+                "{name}'s job {job} is gone and began nothing; it may have been cancelled there: \
+                 abort the run, then start it again if you want it"
+            );
+            self.core.waits_for(token, &why);
+        }
+    }
+
+    /// Records how the scheduler ended the task of a run, and that the run's records
+    /// say no end.
+    pub(in crate::agent) fn say_task_over(&mut self, token: RunToken, incarnation: u32) {
+        let record = Lost {
+            reason: lost::Reason::TaskOver.into(),
+            detail: String::new(),
+        };
+        self.note_how_it_ended(token, incarnation);
+        self.say(token, incarnation, RecordKind::Lost, &record);
+    }
+
+    /// Records how the scheduler ended a task, before an end that it caused is told.
+    pub(in crate::agent) fn note_how_it_ended(&mut self, token: RunToken, incarnation: u32) {
+        let Some(cluster) = &self.cluster else { return };
+        let (Some((_, task)), Some(entry)) = (cluster.task(&token), self.entries.get(&token))
+        else {
+            return;
+        };
+        let how = match &task.seen {
+            Seen::Gone(Some(how)) => of_ended(*how),
+            Seen::Gone(None) | Seen::Listed(_) | Seen::Missing { .. } => {
+                task_over::How::Unspecified
+            }
+        };
+        let record = TaskOver {
+            how: how.into(),
+            scheduler: cluster.warden.name().to_owned(),
+        };
+        let run_dir = self.run_dir(entry.id);
+        let kind = RecordKind::TaskOver;
+        if let Err(error) = own::write(&run_dir, token, incarnation, kind, &record) {
+            // The end is told without it.
+            tracing::error!(run = %entry.id, %error, "cannot record how a task ended");
+        }
+        self.look(token, incarnation);
+    }
+}
+
+impl Submission {
+    fn is_in_doubt(&self) -> bool {
+        matches!(self.standing, Standing::InDoubt { .. })
+    }
+
+    /// Whether nothing of a task can come any more.
+    pub(super) fn is_finished(&self, task: &Task) -> bool {
+        let of_task = |start: &StartId| start.task == task.index;
+        let mut began = self.news.iter().filter_map(|news| match news {
+            News::Began(start) => Some(*start).filter(of_task),
+            _ => None,
+        });
+        let has_left = |start| self.news.contains(&News::Left(start));
+        task.over
+            || matches!(self.standing, Standing::Refused(_))
+            || began.clone().next().is_some() && began.all(has_left)
+    }
+}
+
+/// Starts of a task that may be alive: they did not leave, and their beats do not
+/// stand still for long.
+fn living(files: &Files, news: &std::collections::HashSet<News>, task: u32) -> Vec<StartId> {
+    let began = news.iter().filter_map(|news| match news {
+        News::Began(start) if start.task == task => Some(*start),
+        _ => None,
+    });
+    let stands_still = |start: &StartId| {
+        let age = modified(&files.path(News::Began(*start)))
+            .and_then(|then| Ok(since(then, server_time(&files.starts())?)));
+        age.is_ok_and(|age| age >= BEAT * OLD_BEATS)
+    };
+    let left = |start: &StartId| {
+        news.contains(&News::Left(*start)) || files.path(News::Left(*start)).exists()
+    };
+    began
+        .filter(|start| !left(start) && !stands_still(start))
+        .collect()
+}
+
+/// The last words about a task in its files, as " (…)"; empty: none.
+fn said(files: &Files, task: u32) -> String {
+    let remarks = files.folder().join(format!("{task}.scheduler"));
+    let last = |path: &std::path::Path| {
+        let bytes = std::fs::read(path).ok()?;
+        let tail = &bytes[bytes.len().saturating_sub(4096)..];
+        let text = String::from_utf8_lossy(tail);
+        let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+        Some(line.trim().chars().take(300).collect::<String>())
+    };
+    last(&remarks).map_or(String::new(), |line| format!(" (it said: {line})"))
+}
+
+/// Why a run waits at its scheduler; empty: nothing new.
+fn shown(name: &str, task: &Task, row: Option<&Listed>) -> String {
+    let Some(row) = row else {
+        return String::new();
+    };
+    let job = match row.tasks {
+        Some(_) => format!("{}_{}", row.job, task.index),
+        None => row.job.to_string(),
+    };
+    match &row.state {
+        State::Waiting(reason) | State::Held(reason) => {
+            let held = matches!(row.state, State::Held(_));
+            let held = if held { ", held" } else { "" };
+            let word = match &*reason.word {
+                "" => String::new(),
+                word => format!(": {word}"),
+            };
+            let never = match reason.never_passes {
+                true => "; this does not pass by waiting: change what the run asks for",
+                false => "",
+            };
+            format!("in {name}'s queue as job {job}{held}{word}{never}")
+        }
+        State::Starting | State::Running => format!("{name} starts its job {job}"),
+        State::Suspended => format!("{name} stopped its job {job} for a while"),
+        State::Ending => format!("{name} cleans up after its job {job}"),
+        State::Ended(_) => String::new(),
+        State::Unknown(word) => format!("{name} calls its job {job} {word}"),
+    }
+}
+
+fn words(how: Ended) -> &'static str {
+    match how {
+        Ended::Completed => "ended",
+        Ended::Failed => "failed",
+        Ended::Cancelled => "was cancelled",
+        Ended::TimeLimit => "reached its time limit",
+        Ended::OutOfMemory => "ran out of memory",
+        Ended::HostFailure => "could not be started on its host",
+        Ended::Preempted => "made room for other jobs",
+        Ended::Requeued => "was put back into the queue",
+    }
+}
+
+fn of_ended(how: Ended) -> task_over::How {
+    match how {
+        Ended::Completed | Ended::Requeued => task_over::How::Unspecified,
+        Ended::Failed => task_over::How::Failed,
+        Ended::Cancelled => task_over::How::Cancelled,
+        Ended::TimeLimit => task_over::How::TimeLimit,
+        Ended::OutOfMemory => task_over::How::OutOfMemory,
+        Ended::HostFailure => task_over::How::HostFailure,
+        Ended::Preempted => task_over::How::Preempted,
+    }
+}
+
+/// A pause that differs by up to a fifth, so that many neromums do not ask at once.
+fn jittered(pause: std::time::Duration) -> std::time::Duration {
+    let random = u32::from(nero_model::RunToken::random().as_bytes()[0]);
+    pause * (410 + random * 204 / 255) / 512
+}

@@ -1,0 +1,87 @@
+//! Runs of a node with a scheduler: they wait here until they are submitted, and
+//! then there.
+
+use nero_model::{RunId, RunToken};
+
+use super::capacity::Needs;
+use super::{Core, Stage};
+
+impl Core {
+    /// The runs that wait, first come, first served.
+    pub fn queue(&self) -> impl Iterator<Item = RunToken> {
+        self.queue.values().copied()
+    }
+
+    /// Submits a run: false, and nothing is changed, unless it waits.
+    pub fn submit(&mut self, token: RunToken) -> bool {
+        let waits = |run: &super::Run| run.stage == Stage::Waiting && !run.cancelled;
+        let waits = self.runs.get(&token).is_some_and(waits);
+        if waits {
+            self.at_scheduler(token, 0);
+        }
+        waits
+    }
+
+    /// Nothing of the run is at the scheduler, and nothing of it can come there:
+    /// it waits again, to be submitted once more.
+    pub fn submit_again(&mut self, token: RunToken) {
+        let Some(run) = self.runs.get(&token) else {
+            return;
+        };
+        if !matches!(run.stage, Stage::Submitted { .. }) {
+            return;
+        }
+        let order = run.order;
+        if run.cancelled {
+            self.take_away(token);
+            return;
+        }
+        self.set_stage(token, Stage::Waiting);
+        self.enqueue(order, token);
+    }
+
+    /// Takes in a run that was submitted before the restart.
+    pub fn restore_submitted(&mut self, token: RunToken, id: RunId, order: u64, needs: Needs) {
+        self.insert(token, id, order, needs, Stage::Submitted { incarnation: 0 });
+    }
+
+    /// The scheduler cannot have the run, or it refused it, or it ended the run's
+    /// task before the run began.
+    pub fn turn_down(&mut self, token: RunToken, why: &str) {
+        let waits = |stage: &Stage| matches!(stage, Stage::Waiting | Stage::Submitted { .. });
+        let Some(run) = self.runs.get(&token).filter(|run| waits(&run.stage)) else {
+            return;
+        };
+        match run.cancelled {
+            true => self.take_away(token),
+            false => self.refuse(token, why),
+        }
+    }
+
+    /// A person ended the run at its scheduler, before it began.
+    pub fn cancelled_elsewhere(&mut self, token: RunToken) {
+        let run = self.runs.get(&token);
+        if run.is_some_and(|run| matches!(run.stage, Stage::Submitted { .. })) {
+            self.take_away(token);
+        }
+    }
+
+    /// Notes why a run waits, here or at the scheduler.
+    pub fn waits_for(&mut self, token: RunToken, why: &str) {
+        let Some(run) = self.runs.get(&token) else {
+            return;
+        };
+        if matches!(run.stage, Stage::Waiting | Stage::Submitted { .. }) {
+            self.set_why(token, why);
+        }
+    }
+
+    pub(super) fn at_scheduler(&mut self, token: RunToken, incarnation: u32) {
+        self.leave_queue(token);
+        if let Some(run) = self.runs.get(&token)
+            && !matches!(run.stage, Stage::Submitted { .. })
+        {
+            self.set_stage(token, Stage::Submitted { incarnation });
+        }
+    }
+}

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nero_format::{
-    Buffering, Definition, Fetch, Monitor, Output, Param, Place, Resources, Source, SourceKind,
-    Strays, Stream, Value,
+    Buffering, Definition, Fetch, MetricReading, Monitor, Output, Param, Place, Resources, Source,
+    SourceKind, Strays, Stream, Value,
 };
 use nero_model::ids::hex;
 use nero_model::safe::Safe;
@@ -359,6 +359,15 @@ fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         checkpoint: spec.checkpoint.clone(),
         rules: Vec::new(),
         metric_patterns: spec.metric_patterns.clone(),
+        metric_reading: spec.metric_reading.as_ref().map_or_else(
+            MetricReading::default,
+            |reading| MetricReading {
+                only: reading.only.clone(),
+                skip: reading.skip.clone(),
+                decimal_comma: reading.decimal_comma,
+                no_tables: reading.no_tables,
+            },
+        ),
         monitor: Monitor {
             interval_ms: monitor.interval_ms,
             grace_ms: monitor.grace_ms,

@@ -1,6 +1,6 @@
 //! Builds the spec of a run from a definition.
 
-use nero_format::{Buffering, Definition, Fetch, Strays, Stream, Value};
+use nero_format::{Buffering, Definition, Fetch, MetricReading, Strays, Stream, Value};
 use nero_wire::v1;
 use serde_json::json;
 
@@ -36,6 +36,7 @@ pub(crate) fn build(
         tree: tree.to_vec(),
         outputs: outputs(definition),
         metric_patterns: definition.metric_patterns.clone(),
+        metric_reading: metric_reading(&definition.metric_reading),
         rules: None,
         monitor: Some(v1::Monitor {
             interval_ms: definition.monitor.interval_ms,
@@ -53,6 +54,16 @@ pub(crate) fn build(
         results_max_bytes,
         ..v1::RunSpec::default()
     }
+}
+
+/// How output is read; `None` where nothing is said of it.
+fn metric_reading(reading: &MetricReading) -> Option<v1::MetricReading> {
+    (*reading != MetricReading::default()).then(|| v1::MetricReading {
+        only: reading.only.clone(),
+        skip: reading.skip.clone(),
+        decimal_comma: reading.decimal_comma,
+        no_tables: reading.no_tables,
+    })
 }
 
 /// The paths of a run's data on a node.

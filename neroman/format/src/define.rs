@@ -29,7 +29,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     later(reader, scope, &mut not_built);
     command::report_unused(reader, scope, &command, &axes, name);
     let rules = rules::read(reader, scope, &mut not_built);
-    let metric_patterns = settings::metrics(reader, scope, &mut not_built);
+    let (metric_patterns, metric_reading) = settings::metrics(reader, scope, &mut not_built);
     let files = scope
         .get(Field::Files)
         .map(|given| outputs::files(reader, &given.value));
@@ -71,6 +71,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         requires: placing::requires(reader, scope, &mut not_built),
         rules,
         metric_patterns,
+        metric_reading,
         monitor: match scope.get(Field::Monitor) {
             Some(given) => settings::monitor(reader, &given.value),
             None => Monitor::default(),

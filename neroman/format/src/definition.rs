@@ -108,6 +108,9 @@ pub struct Definition {
     /// Patterns over lines of output, with named groups; they compile as
     /// `regex::bytes` without Unicode classes.
     pub metric_patterns: Vec<String>,
+    /// What else is said of how the output is read.
+    #[serde(default, skip_serializing_if = "MetricReading::is_default")]
+    pub metric_reading: MetricReading,
     /// How the run is watched.
     pub monitor: Monitor,
     /// How output reaches the log.
@@ -344,6 +347,25 @@ pub enum RuleAction {
     Warn,
     /// Tells the user.
     Notify,
+}
+
+/// Which lines of a job's output are read for metrics, and how.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricReading {
+    /// Patterns: lines that none of them matches are not looked at.
+    pub only: Vec<String>,
+    /// Patterns: lines that one of them matches are not looked at.
+    pub skip: Vec<String>,
+    /// Whether `0,25` is a number.
+    pub decimal_comma: bool,
+    /// Whether tables are left alone.
+    pub no_tables: bool,
+}
+
+impl MetricReading {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// How a run is watched.

@@ -39,8 +39,9 @@ mod walk;
 mod words;
 
 pub use definition::{
-    Buffering, DataDef, DataPath, Definition, Fetch, Monitor, NotBuilt, Note, Output, Param, Place,
-    Placed, Resources, RuleAction, RuleDef, Source, SourceKind, Strays, Stream, Value,
+    Buffering, DataDef, DataPath, Definition, Fetch, MetricReading, Monitor, NotBuilt, Note,
+    Output, Param, Place, Placed, Resources, RuleAction, RuleDef, Source, SourceKind, Strays,
+    Stream, Value,
 };
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use outputs::glob_mistake;

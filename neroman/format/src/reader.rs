@@ -26,7 +26,7 @@ pub(crate) struct Reader<'a> {
     /// Names that are taken: (collection, name) to where.
     pub(crate) names: HashMap<(String, String), Mark>,
     /// Patterns that were compiled, with what is wrong with them.
-    pub(crate) patterns: HashMap<String, Option<String>>,
+    pub(crate) patterns: HashMap<(String, bool), Option<String>>,
     /// Globs that were compiled, likewise.
     pub(crate) globs: HashMap<String, Option<String>>,
     /// Bytes of all definitions so far.

@@ -1,10 +1,11 @@
 //! Small maps of settings: `resources`, `monitor`, `metrics`.
 
 use crate::block::Scope;
-use crate::definition::{Monitor, NotBuilt, Resources, Strays};
+use crate::definition::{MetricReading, Monitor, NotBuilt, Resources, Strays};
 use crate::fields::{Field, RESOURCES, RESOURCES_LATER};
 use crate::problem::printable;
 use crate::reader::Reader;
+use nero_metrics::recipe::{self, RECIPES};
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node, Zero};
 
@@ -79,53 +80,110 @@ pub(crate) fn monitor(reader: &mut Reader<'_>, node: &Node) -> Monitor {
     monitor
 }
 
-/// The patterns of `metrics`; other sources are kept.
+/// The patterns of `metrics` and how lines are read; other sources are kept.
 pub(crate) fn metrics(
     reader: &mut Reader<'_>,
     scope: &Scope,
     not_built: &mut Vec<NotBuilt>,
-) -> Vec<String> {
+) -> (Vec<String>, MetricReading) {
+    let mut patterns = Vec::new();
+    let mut reading = MetricReading::default();
     let Some(given) = scope.get(Field::Metrics) else {
-        return Vec::new();
+        return (patterns, reading);
     };
     let items = match &given.value.kind {
         Kind::List(items) => items.iter().map(|item| &**item).collect(),
         Kind::Map(_) | Kind::Scalar { .. } => vec![&*given.value],
     };
-    let mut patterns = Vec::new();
     for item in items {
+        if let Kind::Scalar { text, .. } = &item.kind {
+            patterns.extend(recipe(reader, text, item));
+            continue;
+        }
         let example = r"- match: 'loss = (?<loss>\S+)'";
         for entry in reader.map("metrics", item, example) {
             let (key, value) = (&entry.key, &entry.value);
             match key.as_str() {
                 "match" => {
                     if let Some(pattern) = reader.single("match", value)
-                        && compiles(reader, pattern, value)
+                        && compiles(reader, pattern, value, Groups::Named)
                     {
                         patterns.push(pattern.to_owned());
+                    }
+                }
+                "only" | "skip" => {
+                    if let Some(pattern) = reader.single(key, value)
+                        && compiles(reader, pattern, value, Groups::Any)
+                    {
+                        let lines = match key.as_str() {
+                            "only" => &mut reading.only,
+                            _ => &mut reading.skip,
+                        };
+                        lines.push(pattern.to_owned());
+                    }
+                }
+                "decimal" => match reader.single("decimal", value) {
+                    Some(",") => reading.decimal_comma = true,
+                    Some(".") => reading.decimal_comma = false,
+                    Some(_) => reader.wrong(
+                        value.mark,
+                        "`decimal` is a comma or a point".to_owned(),
+                        "decimal: ','",
+                    ),
+                    None => {}
+                },
+                "table" => {
+                    if let Some(is_read) = reader.boolean("table", value) {
+                        reading.no_tables = !is_read;
                     }
                 }
                 "file" | "command" => {
                     reader.not_built(not_built, &format!("metrics.{key}"), entry.key_mark);
                 }
                 _ => {
-                    let known = &["match", "file", "command"];
+                    let known = &[
+                        "match", "only", "skip", "decimal", "table", "file", "command",
+                    ];
                     reader.unknown(entry, "is no source of metrics", known, &[]);
                 }
             }
         }
     }
-    patterns
+    (patterns, reading)
 }
 
-/// Whether a pattern compiles and names what it finds. The same inherited pattern is
+/// The patterns that the name of a program stands for.
+fn recipe(reader: &mut Reader<'_>, name: &str, node: &Node) -> Vec<String> {
+    let Some(patterns) = recipe::patterns(name) else {
+        let names: Vec<&str> = RECIPES.iter().map(|recipe| recipe.name).collect();
+        let hint = nero_model::names::word_hint(name, &names, &[]);
+        reader.wrong(
+            node.mark,
+            format!("{} is no recipe for metrics", quoted(name)),
+            hint,
+        );
+        return Vec::new();
+    };
+    patterns.iter().map(|one| (*one).to_owned()).collect()
+}
+
+/// What groups a pattern must have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Groups {
+    Any,
+    /// Those that name what it finds.
+    Named,
+}
+
+/// Whether a pattern compiles and has the groups. The same inherited pattern is
 /// compiled once for all blocks.
-fn compiles(reader: &mut Reader<'_>, pattern: &str, node: &Node) -> bool {
-    let wrong = match reader.patterns.get(pattern) {
+fn compiles(reader: &mut Reader<'_>, pattern: &str, node: &Node, groups: Groups) -> bool {
+    let key = (pattern.to_owned(), groups == Groups::Named);
+    let wrong = match reader.patterns.get(&key) {
         Some(known) => known.clone(),
         None => {
-            let wrong = pattern_problem(pattern);
-            reader.patterns.insert(pattern.to_owned(), wrong.clone());
+            let wrong = pattern_problem(pattern, groups);
+            reader.patterns.insert(key, wrong.clone());
             wrong
         }
     };
@@ -140,11 +198,12 @@ fn compiles(reader: &mut Reader<'_>, pattern: &str, node: &Node) -> bool {
     false
 }
 
-fn pattern_problem(pattern: &str) -> Option<String> {
+fn pattern_problem(pattern: &str, groups: Groups) -> Option<String> {
     let built = regex::bytes::RegexBuilder::new(pattern)
         .unicode(false)
         .build();
     match built {
+        Ok(_) if groups == Groups::Any => None,
         Ok(regex) if regex.capture_names().flatten().next().is_some() => None,
         Ok(_) => Some("it has no named group".to_owned()),
         Err(regex::Error::CompiledTooBig(_)) => Some("it is too big".to_owned()),

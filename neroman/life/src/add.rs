@@ -522,7 +522,7 @@ fn differences(old: &Definition, new: &Definition) -> Vec<String> {
     };
     say(rules(old) != rules(new), "rules changed");
     say(
-        old.metric_patterns != new.metric_patterns,
+        old.metric_patterns != new.metric_patterns || old.metric_reading != new.metric_reading,
         "metrics changed",
     );
     say(old.monitor != new.monitor, "monitor changed");

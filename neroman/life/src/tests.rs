@@ -63,6 +63,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         checkpoint: Vec::new(),
         rules: Vec::new(),
         metric_patterns: Vec::new(),
+        metric_reading: Default::default(),
         monitor: Monitor::default(),
         buffering: Buffering::default(),
         results_dir: None,

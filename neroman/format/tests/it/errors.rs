@@ -319,6 +319,10 @@ fn other_fields() {
                 "metrics",
                 &field("metrics: [{match: '(?<a>'}, {match: 'loss (\\d+)'}, {regex: x}, text]"),
             ),
+            (
+                "recipes",
+                &field("metrics: [wasp, {only: '('}, {decimal: ';'}, {table: 3}]"),
+            ),
             ("env", &field("env: {X: [1, 2], 'A=B': 1}")),
             ("flags", &field("line_buffered: maybe")),
             (

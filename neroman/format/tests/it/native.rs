@@ -1,7 +1,9 @@
 //! The native fields.
 
 use crate::{Folder, commands, load, named, names, texts};
-use nero_format::{Buffering, Definition, Fetch, Monitor, RuleAction, Strays, Stream};
+use nero_format::{
+    Buffering, Definition, Fetch, MetricReading, Monitor, RuleAction, Strays, Stream,
+};
 
 #[test]
 fn a_command_is_split_and_then_filled() {
@@ -511,5 +513,37 @@ fn the_manual_s_example_can_be_added() {
             "metrics.command",
             "retry",
         ]
+    );
+}
+
+#[test]
+fn a_recipe_stands_for_its_patterns_and_lines_are_chosen() {
+    let loaded = load(
+        "+a:
+  command: prog
+  metrics: [vasp, {match: 'a (?<a>.)'}, {only: '^R', skip: old}, {decimal: ','}, {table: false}]
++b: {command: prog, metrics: openfoam}
++c: {command: prog, metrics: [{table: true}]}
+",
+    );
+    let [a, b, c] = &loaded.definitions[..] else {
+        panic!("three experiments");
+    };
+    let vasp = nero_metrics::recipe::patterns("vasp").unwrap();
+    assert_eq!(a.metric_patterns[..vasp.len()], *vasp);
+    assert_eq!(a.metric_patterns[vasp.len()..], ["a (?<a>.)"]);
+    let want = MetricReading {
+        only: vec!["^R".to_owned()],
+        skip: vec!["old".to_owned()],
+        decimal_comma: true,
+        no_tables: true,
+    };
+    assert_eq!(a.metric_reading, want);
+    assert!(b.metric_patterns.len() > 1);
+    assert_eq!(c.metric_reading, MetricReading::default());
+    let stored = serde_json::to_value(c).unwrap();
+    assert!(
+        stored.get("metric_reading").is_none(),
+        "as before it was known"
     );
 }

@@ -6,11 +6,12 @@ use std::path::Path;
 
 use nero_metrics::finder::{Context, Finder, Reading};
 use nero_metrics::found::LinePairs;
+use nero_metrics::recipe;
 use nero_metrics::survey::Survey;
 
 /// One line per metric of each log: points, first to last step and value; then what
 /// was missed.
-fn surveys(folder: &str) -> String {
+fn surveys(folder: &str, reading: impl Fn(&str) -> Reading) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join(folder);
@@ -22,8 +23,11 @@ fn surveys(folder: &str) -> String {
     assert!(paths.len() > 5);
     let mut text = String::new();
     for path in paths {
-        writeln!(text, "{}", path.file_stem().unwrap().to_string_lossy()).unwrap();
-        let mut survey = Survey::new(Finder::new(&Reading::default()).0);
+        let name = path.file_stem().unwrap().to_string_lossy();
+        writeln!(text, "{name}").unwrap();
+        let (finder, wrong) = Finder::new(&reading(&name));
+        assert!(wrong.is_empty(), "{wrong:?}");
+        let mut survey = Survey::new(finder);
         survey.feed(&std::fs::read(path).unwrap());
         survey.finish();
         for seen in survey.seen() {
@@ -44,12 +48,25 @@ fn surveys(folder: &str) -> String {
 
 #[test]
 fn logs_give_their_metrics() {
-    insta::assert_snapshot!(surveys("logs"));
+    insta::assert_snapshot!(surveys("logs", |_| Reading::default()));
+}
+
+#[test]
+fn recipes_read_what_no_default_reads() {
+    let by_recipe = |name: &str| Reading {
+        patterns: recipe::patterns(name)
+            .unwrap()
+            .iter()
+            .map(|pattern| (*pattern).to_owned())
+            .collect(),
+        ..Reading::default()
+    };
+    insta::assert_snapshot!(surveys("recipes", by_recipe));
 }
 
 #[test]
 fn outputs_without_metrics_give_little() {
-    insta::assert_snapshot!(surveys("outputs"));
+    insta::assert_snapshot!(surveys("outputs", |_| Reading::default()));
 }
 
 /// The points of a log, line by line: `name=value@step`.

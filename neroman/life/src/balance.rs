@@ -8,13 +8,15 @@
 use nero_model::RunId;
 
 use super::deferred;
+use super::late::{Late, Stepped};
+use super::leaving::Recall;
+use super::leaving::Refusal;
+use super::made::Takes;
 use super::now::{Moment, Tick};
 use super::reason::Why;
-use super::recall::Recall;
-use super::refusal::{self, Leaves, Refusal, become_so};
-use super::run::{Run, Takes};
+use super::refusal::{self, Leaves, become_so};
+use super::run::Run;
 use super::stage::Stage;
-use super::step::{Late, Stepped};
 
 /// How long a run that was moved stays where it is, in milliseconds.
 pub const STAYS_MS: i64 = deferred::PASSED_OVER_MS;

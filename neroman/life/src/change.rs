@@ -7,10 +7,12 @@ use std::sync::Arc;
 use nero_format::Definition;
 use nero_model::{DeploymentId, ExperimentId, RunId};
 
+use super::dispatch::Dispatch;
 use super::experiment::{Experiment, Origin};
 use super::journal::Journal;
+use super::made::Made;
 use super::now::Tick;
-use super::run::{Dispatch, Made, Run};
+use super::run::Run;
 
 /// One change of the state.
 #[derive(Clone, Debug)]
@@ -52,6 +54,30 @@ impl Change {
     /// Whether it asks the run's node to end it, and nothing else is to be done.
     pub fn is_cancel(&self) -> bool {
         matches!(self, Self::Dispatch { dispatch, .. } if dispatch.cancel.is_some() && dispatch.stage.verdict().is_none())
+    }
+}
+
+impl Run {
+    /// Applies a change of this run.
+    pub(crate) fn take(&mut self, change: &Change) {
+        match change {
+            Change::Dispatch {
+                dispatch, rules, ..
+            } => {
+                if let Some(rules) = rules {
+                    self.rules = Arc::clone(rules);
+                }
+                self.update(Some((**dispatch).clone()), None);
+            }
+            Change::Journal { journal, .. } => self.update(None, Some(Arc::clone(journal))),
+            Change::Origin(_)
+            | Change::Experiment(_)
+            | Change::Rule(_)
+            | Change::Run(_)
+            | Change::Event { .. }
+            | Change::Adopted { .. }
+            | Change::Last(_) => {}
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 //! that it must not have, or had lately.
 
 use super::judge;
+use super::leaving::Refusal;
 use super::now::Tick;
 use super::place::{self, Candidate, Choice, Standing};
-use super::refusal::Refusal;
 use super::run::Run;
 
 /// Chooses a node for one run. A node that the run left lately because it could

@@ -1,34 +1,14 @@
 //! Nodes that cannot take a run for now. After some time, the run goes to
 //! another node that can have it, and does not come back for a while.
 
-use serde::{Deserialize, Serialize};
-
+use super::dispatch::Dispatch;
+pub use super::leaving::Deferral;
 use super::now::{Moment, Tick};
-use super::run::Dispatch;
 
 /// How long a run's node is passed over after the run left it for another node,
 /// in milliseconds: a full disk seldom empties within minutes, and each try
 /// sends files.
 pub const PASSED_OVER_MS: i64 = 10 * 60 * 1000;
-
-/// A node's statement that it cannot take a run for now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deferral {
-    pub node: String,
-    /// The node's words, bounded.
-    pub why: String,
-    /// Time of the first such statement.
-    pub since_ms: i64,
-    /// The same moment on our boot clock; `None` in data of an earlier build.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<Tick>,
-    /// Time at which the run left the node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left_ms: Option<i64>,
-    /// The same moment on our boot clock.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left: Option<Tick>,
-}
 
 /// Records that a node cannot take the run for now.
 pub(crate) fn said(dispatch: &mut Dispatch, node: &str, why: &str, now: &Moment) {

@@ -4,14 +4,15 @@
 
 use super::change::dispatch_changed;
 use super::deferred;
+use super::late::{Late, Stepped};
+use super::leaving::Refusal;
 use super::needs;
 use super::now::Moment;
 use super::reason::Why;
-use super::refusal::{self, Refusal};
+use super::refusal;
 use super::report::{self, Report};
 use super::run::Run;
 use super::stage::{Handing, Stage};
-use super::step::{Late, Stepped};
 use super::text::bounded;
 
 /// Whether this node is to get a run that it has not accepted.

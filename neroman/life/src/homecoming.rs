@@ -3,10 +3,11 @@
 
 use super::change::{Change, dispatch_changed};
 use super::clean;
+use super::late::{Late, Stepped};
 use super::needs;
-use super::run::{Results, Run};
+use super::results::Results;
+use super::run::Run;
 use super::stage::Stage;
-use super::step::{Late, Stepped};
 
 /// Records that results are fetched into this folder. After a crash they go on
 /// in the same folder.

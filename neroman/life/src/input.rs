@@ -2,18 +2,14 @@
 
 use std::sync::Arc;
 
+use super::dispatch::Cancel;
 use super::now::Tick;
 use super::place::Choice;
 use super::report::Report;
-use super::run::{Cancel, Results, Run};
-use super::{abort, hand_over, recall};
-
-/// A hand-over of a run: its node and its generation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placement {
-    pub node: String,
-    pub generation: u32,
-}
+use super::results::Results;
+pub use super::run::Placement;
+use super::run::Run;
+use super::{cancel, hand_over, recall};
 
 /// What happens to a run. A node's name says from where it comes: of a run that is
 /// elsewhere meanwhile, nothing changes. What belongs to one hand-over changes nothing
@@ -59,7 +55,7 @@ pub enum Input {
     /// Its node's answer to the cancel that was asked at `asked_ms`.
     CancelAnswered {
         at: Placement,
-        answer: abort::Answer,
+        answer: cancel::Answer,
         asked_ms: Option<i64>,
     },
     /// Another node has room, and its own cannot take it for now.

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::dispatch::{Dispatch, Sent};
 use super::journal::Journal;
+use super::leaving::Recall;
+use super::made::Made;
 use super::reason::Why;
-use super::recall::Recall;
-use super::run::{Dispatch, Made, Run, Sent, TAKE_OVER, UNREAD};
+use super::run::{Run, UNREAD};
+use super::stage::TAKE_OVER;
 use super::stage::{Handing, Stage, Verdict};
 
 /// All of a run that changes, apart from its journal and its rules.

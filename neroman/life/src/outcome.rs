@@ -4,8 +4,9 @@ use nero_journal::v1::{StopCause, job_not_started, lost, task_over};
 use nero_model::safe::quoted;
 use nero_model::{EndReason, Phase, TaskEnd};
 
+use super::dispatch::Dispatch;
 use super::journal::{Incarnation, Journal, RuleFacts};
-use super::run::{Dispatch, TAKE_OVER};
+use super::stage::TAKE_OVER;
 use super::stage::{Stage, Verdict};
 
 /// The judgement of a run's evidence.

@@ -2,58 +2,9 @@
 //! and takes the least loaded of the nodes that fit.
 
 use super::judge;
+pub use super::judge::{Facts, Figures, GpuFacts};
+use super::made::Takes;
 use super::reason::{Misfit, NoNode, Obstacle};
-use super::run::Takes;
-
-/// A node's own figures, and the resources that our runs take there.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Figures {
-    /// Processors that runs may use.
-    pub cpus: f64,
-    /// Memory that runs may use.
-    pub memory_bytes: u64,
-    /// Free bytes below the node's root.
-    pub disk_free_bytes: u64,
-    /// Average number of busy threads, all users together.
-    pub load: f64,
-    /// Processors that our live runs there take, waiting ones as well.
-    pub cores: f64,
-    /// The other facts that expressions use.
-    pub facts: Facts,
-}
-
-/// The facts of a node for `requires`, besides the other figures.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Facts {
-    /// The node's name in the configuration.
-    pub name: String,
-    /// The node's groups, with blanks between.
-    pub groups: String,
-    pub host: String,
-    pub os: String,
-    pub arch: String,
-    pub kernel: String,
-    /// Version of glibc; empty if it has another library.
-    pub glibc: String,
-    pub cpus_free: f64,
-    pub memory_free_bytes: u64,
-    /// Average over fifteen minutes.
-    pub load_15: f64,
-    pub disk_bytes: u64,
-    pub gpus: Vec<GpuFacts>,
-    pub live: u32,
-    pub waiting: u32,
-}
-
-/// One GPU.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GpuFacts {
-    pub name: String,
-    pub memory_bytes: u64,
-    pub memory_free_bytes: u64,
-    /// Share of the time in which it was busy.
-    pub used: f64,
-}
 
 /// Availability of a node.
 #[derive(Clone, Debug, PartialEq)]

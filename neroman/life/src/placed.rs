@@ -2,12 +2,12 @@
 
 use super::change::{Change, dispatch_changed};
 use super::deferred;
+use super::late::{Late, Stepped};
 use super::place::Choice;
 use super::reason::Why;
 use super::refusal;
 use super::run::Run;
 use super::stage::Stage;
-use super::step::{Late, Stepped};
 use super::text::bounded;
 
 /// The change of a run whose earlier run is over.

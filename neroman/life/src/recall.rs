@@ -3,53 +3,18 @@
 //! starts the run. If neroman or neromum dies in between, the node is asked again
 //! and answers the same.
 
-use serde::{Deserialize, Serialize};
-
 use super::change::{Change, dispatch_changed};
 use super::deferred;
+use super::dispatch::Dispatch;
+use super::late::{Late, Stepped};
+pub(crate) use super::leaving::Cause;
+pub use super::leaving::Recall;
+use super::leaving::Refusal;
 use super::now::Moment;
 use super::reason::Why;
-use super::refusal::{self, Leaves, Refusal, become_so};
-use super::run::{Dispatch, Run};
+use super::refusal::{self, Leaves, become_so};
+use super::run::Run;
 use super::stage::{Handing, Stage};
-use super::step::{Late, Stepped};
-
-/// The reason of a recall, and its progress.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recall {
-    pub refusal: Refusal,
-    /// Whether it may come back if the node has nothing of it: the node could not
-    /// take it for now.
-    #[serde(default)]
-    pub passes: bool,
-    /// The node that has room for it; empty if its own node cannot have it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub to: String,
-    /// Whether the node may have been asked: this is synced.
-    #[serde(default)]
-    pub asked: bool,
-}
-
-/// Why a run leaves its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// The node cannot start it.
-    CannotStart,
-    /// The node cannot take it for now.
-    NoRoomNow,
-    /// Another node can start it now.
-    RoomElsewhere,
-}
-
-impl Recall {
-    pub(crate) fn cause(&self) -> Cause {
-        match (self.passes, self.to.is_empty()) {
-            (_, false) => Cause::RoomElsewhere,
-            (true, true) => Cause::NoRoomNow,
-            (false, true) => Cause::CannotStart,
-        }
-    }
-}
 
 /// The node's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,25 +1,13 @@
 //! A node that cannot have a run which other nodes may have: the run goes back to
 //! the placer, and never to that node again.
 
-use serde::{Deserialize, Serialize};
-
 use super::change::{Change, dispatch_changed};
 use super::deferred;
+use super::dispatch::Dispatch;
+pub use super::leaving::Refusal;
 use super::now::Moment;
-use super::run::{Dispatch, Run};
+use super::run::Run;
 use super::text::bounded;
-
-/// A node's statement that it cannot have a run that was not started there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
-    pub node: String,
-    /// The node's words, bounded.
-    pub why: String,
-    /// The step that a person can take.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub hint: String,
-    pub at_ms: i64,
-}
 
 /// How a run leaves a node that never starts it.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +72,9 @@ pub(super) fn become_so(run: &Run, dispatch: Dispatch) -> Change {
 
 /// Whether another node may have the run after its own refused it.
 fn may_move(run: &Run) -> bool {
-    run.of_several() && !run.dispatch.stage.is_accepted() && run.dispatch.stage.is_before_start()
+    let stage = &run.dispatch.stage;
+    let waits = stage.is_before_start() && !stage.is_accepted();
+    run.of_several() && waits
 }
 
 fn without_node(run: &Run, refusal: Refusal, leaves: &Leaves<'_>) -> Dispatch {

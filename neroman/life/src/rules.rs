@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use nero_expr::{Asked, Expr, ExprError, ParseContext};
 use nero_model::ExperimentId;
-use nero_model::paths::run::RULES_VERSION_MAX;
 
-use super::change::{Change, Described, Rule, dispatch_changed};
+use super::change::{Change, Described, Rule};
 use super::experiment::Experiment;
 use super::input::Input;
 use super::now::Now;
@@ -136,19 +135,6 @@ pub fn remove(experiment: &Experiment, id: u64, now_ms: i64) -> (Removed, Vec<Ch
     (removed, changes)
 }
 
-/// Records that the rules which were sent as `version` lie on the run's node as `kept`.
-/// Rules that were changed since then get a version above that one.
-pub(crate) fn delivered(run: &Run, version: u64, kept: u64) -> Option<Change> {
-    let changed = run.rules_version() > version;
-    dispatch_changed(run, |dispatch| {
-        dispatch.rules_delivered = dispatch.rules_delivered.max(version);
-        if (version + 1..RULES_VERSION_MAX).contains(&kept) {
-            dispatch.rules_version = dispatch.rules_version.max(kept + u64::from(changed));
-            dispatch.rules_delivered = kept;
-        }
-    })
-}
-
 fn live(experiment: &Experiment) -> Option<&Run> {
     experiment.live().next()
 }
@@ -163,17 +149,6 @@ fn without(ids: &[u64], id: u64) -> Arc<[u64]> {
 
 fn in_force(run: &Run, ids: Arc<[u64]>, now_ms: i64) -> Vec<Change> {
     fits(step(run, &Input::Rules { ids }, now_ms))
-}
-
-/// Puts these rules in force, with the next version.
-pub(crate) fn changed(run: &Run, ids: &Arc<[u64]>) -> Change {
-    let mut dispatch = run.dispatch.clone();
-    dispatch.rules_version = run.rules_version().saturating_add(1);
-    Change::Dispatch {
-        run: run.made.id,
-        dispatch: Box::new(dispatch),
-        rules: Some(Arc::clone(ids)),
-    }
 }
 
 fn extra(experiment: &Experiment, extra_rules: Arc<[u64]>) -> Change {

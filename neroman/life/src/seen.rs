@@ -2,11 +2,13 @@
 //! crate alone.
 
 use super::deferred;
+use super::dispatch::{Cancel, Unreadable};
+use super::leaving::Refusal;
 use super::now::Tick;
 use super::outcome::judge;
 use super::reason::Why;
-use super::refusal::Refusal;
-use super::run::{Cancel, Results, Run, Unreadable};
+use super::results::Results;
+use super::run::Run;
 use super::stage::Stage;
 use crate::journal::Journal;
 

@@ -7,8 +7,8 @@
 use nero_model::Phase;
 use serde::{Deserialize, Serialize};
 
-use super::recall::Recall;
-use super::run::Made;
+use super::leaving::Recall;
+use super::made::Made;
 
 /// Where a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +90,9 @@ pub(crate) enum Verdict {
     #[serde(skip)]
     Reserved { at_ms: i64 },
 }
+
+/// Author of the stored entry that the node of a reserved run is gone.
+pub(crate) const TAKE_OVER: &str = "node take-over";
 
 impl Stage {
     /// The node of its placement; `None`: no node was chosen.

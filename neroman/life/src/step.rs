@@ -1,41 +1,17 @@
 //! One step of a run: what happens to it, and what that changes.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use nero_model::RunId;
 
 use super::change::{Change, dispatch_changed};
 use super::input::Input;
+pub use super::late::OutOfOrder;
+use super::late::{Late, Stepped};
 use super::now::{Moment, Tick};
 use super::run::Run;
 use super::state::State;
-use super::{abort, balance, gone, hand_over, homecoming, placed, recall, report, rules};
-
-/// An input that does not fit where a run stands: it came too late. Nothing changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OutOfOrder {
-    pub run: RunId,
-    /// The stage of the run.
-    pub stage: &'static str,
-    pub input: &'static str,
-}
-
-impl fmt::Display for OutOfOrder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { run, stage, input } = self;
-        write!(f, "run {run} is {stage}, so it takes no {input}")
-    }
-}
-
-impl std::error::Error for OutOfOrder {}
-
-/// An input came too late; [`step`] adds the run and both names.
-#[derive(Debug)]
-pub(crate) struct Late;
-
-/// The changes of a step.
-pub(crate) type Stepped = Result<Vec<Change>, Late>;
+use super::{balance, cancel, hand_over, homecoming, in_force, lost, placed, recall, report};
 
 /// What happens to a run changes so much of it.
 ///
@@ -73,21 +49,21 @@ fn stepped(run: &Run, input: &Input, now_ms: i64) -> Stepped {
             tick,
         } => hand_over::answered(run, &to.node, answer, &at(tick)),
         Input::Reported { node, report } => report::reported(run, node, report, now_ms),
-        Input::Stray { node } => one(gone::left_behind(run, node)),
-        Input::EndedThere { node } => one(gone::ended_there(run, node)),
-        Input::NodeGone { node, who, others } => gone::gone(run, node, who, *others, now_ms),
+        Input::Stray { node } => one(lost::left_behind(run, node)),
+        Input::EndedThere { node } => one(lost::ended_there(run, node)),
+        Input::NodeGone { node, who, others } => lost::gone(run, node, who, *others, now_ms),
         Input::Released => placed::released(run),
-        Input::Cancel(cancel) => abort::cancel(run, cancel),
+        Input::Cancel(asked) => cancel::cancel(run, asked),
         Input::CancelAnswered {
             answer, asked_ms, ..
-        } => one(abort::answered(run, *answer, *asked_ms, now_ms)),
+        } => one(cancel::answered(run, *answer, *asked_ms, now_ms)),
         Input::RecallDeferred { tick } => recall::deferred(run, &at(tick)),
         Input::Balance { from, to, tick } => balance::recalled(run, from, to, &at(tick)),
         Input::RecallAsked { .. } => recall::asked(run),
         Input::RecallAnswered { said, tick, .. } => recall::answered(run, *said, &at(tick)),
         Input::RecallUnsupported { .. } => recall::cannot(run),
-        Input::Rules { ids } => Ok(vec![rules::changed(run, ids)]),
-        Input::RulesDelivered { version, kept } => one(rules::delivered(run, *version, *kept)),
+        Input::Rules { ids } => Ok(vec![in_force::changed(run, ids)]),
+        Input::RulesDelivered { version, kept } => one(in_force::delivered(run, *version, *kept)),
         Input::ResultsBegun { folder } => one(homecoming::begun(run, folder)),
         Input::ResultsWait { why } => homecoming::waits(run, why),
         Input::ResultsDone { done, hints } => one(homecoming::done(run, done, hints)),
@@ -98,7 +74,7 @@ fn stepped(run: &Run, input: &Input, now_ms: i64) -> Stepped {
         })),
         Input::Cleaned => one(homecoming::cleaned(run, now_ms)),
         Input::Checkpoints { overlay } => one(homecoming::checkpoints(run, overlay)),
-        Input::MayForget => gone::closed(run),
+        Input::MayForget => lost::closed(run),
         Input::PointsHeld { held } => one(homecoming::counted(run, *held)),
     }
 }

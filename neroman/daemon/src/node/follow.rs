@@ -30,6 +30,7 @@ use crate::spec::run_ref;
 use nero_life::change::Change;
 use nero_life::input::Input;
 use nero_life::report::{self, Contradiction, Report, Standing, Stray};
+use nero_life::reports;
 use nero_life::run::{Run, Unreadable};
 use nero_life::state::State;
 use nero_life::text::bounded;
@@ -365,7 +366,7 @@ fn said(state: &State, node: &str, states: &[v1::RunState], now_ms: i64) -> Vec<
     };
     let late = Late::Passes("the run is elsewhere or closed, which its node is told");
     let reports = states.iter().filter_map(report);
-    report::said(state, node, reports, now_ms, |error| late.log(&error))
+    reports::said(state, node, reports, now_ms, |error| late.log(&error))
 }
 
 /// How many unusable files of a run are kept.

@@ -2,9 +2,10 @@
 //! follow. Names, times and numbers are left out, so that another representation
 //! of a run can print the same.
 
+use crate::dispatch::Sent;
 use crate::needs::{self, Needs};
 use crate::recall::Cause;
-use crate::run::{Results, Run, Sent};
+use crate::run::{Results, Run};
 use crate::stage::{Stage, Verdict};
 
 /// The stage and the marks of a run, and the requests to its node.

@@ -1,0 +1,283 @@
+//! What neroman did about a run: stage, cancel request, deferrals, results.
+
+use serde::{Deserialize, Serialize};
+
+use super::journal::Journal;
+use super::leaving::{Deferral, Recall, Refusal};
+use super::made::Made;
+use super::reason::Why;
+use super::results::Results;
+use super::stage::{Stage, Verdict};
+
+/// A cancel request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancel {
+    pub asked_ms: i64,
+    pub author: String,
+    pub grace_ms: u32,
+    pub signal: i32,
+    /// Whether the node has it.
+    #[serde(default)]
+    pub delivered: bool,
+}
+
+/// A file of a run that its node cannot use, as the node reports it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreadable {
+    pub path: String,
+    /// The reason, as a continuation of the path.
+    pub why: String,
+    /// The step that a person can take.
+    pub hint: String,
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}; {}", self.path, self.why, self.hint)
+    }
+}
+
+/// How many of a run's records its node has sent, as the node reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// More may come.
+    #[default]
+    Some,
+    /// Every record except a watcher's. `made_nothing`: its job made no file and
+    /// changed none.
+    AllButWatchers { made_nothing: bool },
+    /// Every record. `missing`: records that are gone, in neromum's words; empty for
+    /// none.
+    All { made_nothing: bool, missing: String },
+}
+
+impl Sent {
+    /// The node reported that it ended.
+    pub fn ended(&mut self, nothing: bool) {
+        match self {
+            Self::Some | Self::AllButWatchers { .. } => {
+                *self = Self::AllButWatchers {
+                    made_nothing: nothing,
+                };
+            }
+            Self::All { made_nothing, .. } => *made_nothing = nothing,
+        }
+    }
+
+    /// Whether every record was sent.
+    pub fn is_all(&self) -> bool {
+        matches!(self, Self::All { .. })
+    }
+
+    /// Whether its job ended and made files.
+    pub fn made_files(&self) -> bool {
+        match self {
+            Self::Some => false,
+            Self::AllButWatchers { made_nothing } | Self::All { made_nothing, .. } => !made_nothing,
+        }
+    }
+
+    /// The records that are gone; empty for none.
+    pub fn missing(&self) -> &str {
+        match self {
+            Self::Some | Self::AllButWatchers { .. } => "",
+            Self::All { missing, .. } => missing,
+        }
+    }
+}
+
+/// What neroman did about a run: its place, its cancel request, how far its results
+/// came.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Dispatch {
+    /// Where it stands; stored in the form of [`Kept`](crate::kept::Kept).
+    #[serde(skip)]
+    pub(crate) stage: Stage,
+    /// Why it waits, in neromum's words or ours.
+    #[serde(skip_serializing_if = "Why::is_unknown")]
+    pub(crate) why: Why,
+    #[serde(rename = "wish", skip_serializing_if = "Option::is_none")]
+    pub(crate) cancel: Option<Cancel>,
+    /// How many of its records its node has sent; stored as the stage is.
+    #[serde(skip)]
+    pub(crate) sent: Sent,
+    /// The files of the run that its node cannot use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unreadable: Vec<Unreadable>,
+    /// Whether its node lacks a usable spec: it is sent again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) send_spec: bool,
+    /// Whether the database of series lacks points of it, which its node is then
+    /// asked for again. Computed at each start, and so never stored.
+    #[serde(skip)]
+    pub(crate) points_again: bool,
+    /// Whether its job goes on without a parent of ours.
+    pub(crate) unsupervised: bool,
+    /// The host on which it goes on, if that is not its neromum's host; it is
+    /// then followed by disk.
+    #[serde(default)]
+    pub(crate) far_host: String,
+    /// Version of the rules in force, 0: none.
+    pub(crate) rules_version: u64,
+    /// Version of the rules that the node has.
+    pub(crate) rules_delivered: u64,
+    pub(crate) results: Results,
+    /// Possible causes of its end: files that the job missed and that do not
+    /// travel.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hints: Vec<String>,
+    /// Tree of the checkpoints that it begins with, in hexadecimal, if they come
+    /// from here; empty if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) overlay: Option<String>,
+    /// The time at which its folder on the node was removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cleaned_ms: Option<i64>,
+    /// Nodes that were given up and may still have it: a node that answers again
+    /// is told to end it.
+    #[serde(rename = "abandoned", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left_behind: Vec<String>,
+    /// Nodes that had it once and were given up, or refused it: it never goes
+    /// there again.
+    #[serde(rename = "avoid", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) excluded: Vec<String>,
+    /// The refusals of nodes, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) refused: Vec<Refusal>,
+    /// Nodes that could not take it for now.
+    #[serde(rename = "later", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) deferred: Vec<Deferral>,
+    /// How often it was handed to a node and came back.
+    #[serde(rename = "turns")]
+    pub(crate) came_back: u32,
+}
+
+impl Dispatch {
+    /// A run that is to go to this node, or where the placer sends it, at once or
+    /// after the end of an earlier run.
+    pub fn planned(node: Option<String>, after: Option<u32>) -> Self {
+        Self {
+            stage: match (after, node) {
+                (Some(run), node) => Stage::Behind { run, node },
+                (None, None) => Stage::Unplaced,
+                (None, Some(node)) => Stage::Chosen {
+                    node,
+                    sending: false,
+                },
+            },
+            rules_version: 1,
+            ..Self::default()
+        }
+    }
+
+    /// A run that lies on this node with rules of this version.
+    pub fn taken_over(node: &str, rules_version: u64) -> Self {
+        Self {
+            stage: Stage::Accepted {
+                node: node.to_owned(),
+                queued: false,
+            },
+            rules_version: rules_version.max(1),
+            rules_delivered: rules_version.max(1),
+            ..Self::default()
+        }
+    }
+
+    /// A number that is kept for a run which no node has shown yet.
+    pub fn reserved(now_ms: i64) -> Self {
+        Self {
+            stage: Stage::Over {
+                node: None,
+                verdict: Verdict::Reserved { at_ms: now_ms },
+                accepted: false,
+                offered: false,
+                closed: true,
+            },
+            ..Self::default()
+        }
+    }
+
+    /// What follows from the run's journal. A start ends what the run waited for.
+    pub(crate) fn follow_journal(&mut self, made: &Made, journal: &Journal) {
+        let waited = self.stage.is_before_start();
+        let begun = !journal.incarnations.is_empty();
+        self.stage.follow_journal(made, begun);
+        if waited && !self.stage.is_before_start() {
+            self.why = Why::Unknown;
+        }
+    }
+
+    /// Its recall, while its node has not answered.
+    pub(crate) fn recall(&self) -> Option<&Recall> {
+        match &self.stage {
+            Stage::Recalled { recall, .. } => Some(recall),
+            Stage::Behind { .. }
+            | Stage::Unplaced
+            | Stage::Chosen { .. }
+            | Stage::Offered { .. }
+            | Stage::Accepted { .. }
+            | Stage::Begun { .. }
+            | Stage::Over { .. } => None,
+        }
+    }
+
+    /// Whether its node is asked to promise that it never starts the run.
+    pub(crate) fn leaves(&self) -> bool {
+        matches!(self.stage, Stage::Recalled { .. }) && self.cancel.is_none()
+    }
+
+    /// The first unusable file that hides its end. A watcher's segment does not.
+    pub(crate) fn hides_its_end(&self) -> Option<&Unreadable> {
+        let is_watchers = |file: &&Unreadable| file.path.contains("/watch-");
+        let mut files = self.unreadable.iter();
+        files.find(|file| !is_watchers(file))
+    }
+
+    /// The deferral by this node.
+    pub(crate) fn deferred_by(&mut self, node: &str) -> Option<&mut Deferral> {
+        let mut said = self.deferred.iter_mut();
+        said.find(|one| one.node == node && one.left_ms.is_none())
+    }
+
+    /// The number of its hand-overs, the present one included.
+    pub(crate) fn generation(&self) -> u32 {
+        self.came_back.saturating_add(1)
+    }
+
+    /// It is over: it was being cancelled, and was never started.
+    pub(crate) fn take_away(&mut self, at_ms: i64) {
+        let who = self.who();
+        self.stage.end(Verdict::TakenAway { who, at_ms });
+    }
+
+    /// It is over: it will never start. A run that is being cancelled ends by the
+    /// cancel, any other by the reason.
+    pub(crate) fn never_starts(&mut self, why: String, at_ms: i64) {
+        match self.cancel {
+            Some(_) => self.take_away(at_ms),
+            None => self.stage.end(Verdict::Refused { why, at_ms }),
+        }
+    }
+
+    /// It waits for the placer again, with the next generation.
+    pub(crate) fn leave_node(&mut self) {
+        self.stage = Stage::Unplaced;
+        self.begin_generation();
+        self.why = Why::Unknown;
+    }
+
+    /// Its node has nothing of it: no hand-over until now counts there any more.
+    pub(crate) fn begin_generation(&mut self) {
+        self.came_back = self.came_back.saturating_add(1);
+        self.rules_delivered = 0;
+    }
+
+    /// The person who cancelled it.
+    pub(crate) fn who(&self) -> String {
+        self.cancel
+            .as_ref()
+            .map(|cancel| cancel.author.clone())
+            .unwrap_or_default()
+    }
+}

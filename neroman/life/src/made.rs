@@ -1,0 +1,82 @@
+//! The facts of a run that never change, and its demands on its node.
+
+use nero_format::DataDef;
+use nero_model::{RunId, RunToken};
+use serde::{Deserialize, Serialize};
+
+use super::now::Tick;
+
+/// The facts of a run that never change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Made {
+    pub token: RunToken,
+    pub id: RunId,
+    /// The word that was asked for: a node, a group, `any`. For a run made before
+    /// nodes were chosen, its node.
+    pub node: String,
+    /// Whether the placer chooses its node, or did so at the start.
+    #[serde(default)]
+    pub placing: bool,
+    pub created_ms: i64,
+    /// The same moment on the boot clock of this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<Tick>,
+    /// BLAKE3 of the frozen tree in hexadecimal; empty: no files.
+    #[serde(default)]
+    pub tree: String,
+    /// Commit of the folder, when it is a checkout.
+    #[serde(default)]
+    pub git: String,
+    /// Fingerprint of its definition; empty if it was taken over, and so unknown.
+    #[serde(default)]
+    pub fingerprint: String,
+    /// Time limit, to compute the time left.
+    #[serde(default)]
+    pub time_ms: u64,
+    /// Whether files are to come home.
+    #[serde(default)]
+    pub outputs: bool,
+    /// Whether no outputs are named: then all files that its job makes come home.
+    #[serde(default)]
+    pub all_made: bool,
+    /// The demands on its node.
+    #[serde(default)]
+    pub takes: Takes,
+    /// The earlier run of the experiment whose checkpoints it begins with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<u32>,
+}
+
+/// The resources that a run takes of its node, and its requirements.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Takes {
+    /// Processors; 0 means 1.
+    pub cpus: f64,
+    /// Memory; 0 if not stated.
+    pub memory_bytes: u64,
+    /// Free space below the node's root; 0: not stated.
+    pub disk_bytes: u64,
+    /// The canonical expression of `requires`; empty for none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub requires: String,
+    /// The node that is preferred if it fits; empty for none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub prefer: String,
+    /// The data on the nodes, with their paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub data: Vec<DataDef>,
+}
+
+impl Takes {
+    /// Processors that it keeps busy.
+    pub fn cores(&self) -> f64 {
+        if self.cpus > 0.0 { self.cpus } else { 1.0 }
+    }
+
+    /// Whether it waits here until a node fits. Runs wait for processors and
+    /// memory on the node itself, which refuses what it can never provide.
+    pub fn asks(&self) -> bool {
+        self.disk_bytes > 0 || !self.requires.is_empty()
+    }
+}

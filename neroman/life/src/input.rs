@@ -66,7 +66,7 @@ pub enum Input {
         to: String,
         tick: Tick,
     },
-    /// Its node may have been asked to give it back: synced.
+    /// Its node may have been asked for the promise of its recall: synced.
     RecallAsked { at: Placement },
     /// Its node's answer to the recall.
     RecallAnswered {
@@ -74,7 +74,7 @@ pub enum Input {
         said: recall::Said,
         tick: Tick,
     },
-    /// Its node cannot give runs back.
+    /// Its node knows no recall.
     RecallUnsupported { at: Placement },
     /// The ids of its rules from now on.
     Rules { ids: Arc<[u64]> },

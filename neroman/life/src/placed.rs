@@ -63,7 +63,7 @@ pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Stepped {
     Ok(change.into_iter().chain(event).collect())
 }
 
-/// The changes from taking a run back, if its node still never got it.
+/// The changes of a run that waits for the placer again, if its node still never got it.
 pub(crate) fn unplaced(run: &Run, node: &str, why: &str, now_ms: i64) -> Stepped {
     if run.node() != Some(node) || !run.movable() {
         return Err(Late);

@@ -255,7 +255,7 @@ impl Stage {
         }
     }
 
-    /// Its node goes on with it, or cannot be asked to give it back.
+    /// Its node goes on with it, or knows no recall.
     pub fn keep(&mut self) {
         if let Self::Recalled { from, .. } = self {
             let (from, node) = (*from, self.name());

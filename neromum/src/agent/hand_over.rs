@@ -89,7 +89,7 @@ fn unknown() -> No {
     }
 }
 
-/// The refusal of a run that this node had and gave back. It never gets such a
+/// The refusal of a run that was recalled from this node. It never gets such a
 /// run again: a leftover of its start there must find the cancel request, and would
 /// not find one after a new hand-over.
 fn recalled(run_dir: &Path) -> No {
@@ -290,7 +290,7 @@ impl Agent {
         let _ = answer.send(reply);
     }
 
-    /// Whether the run was accepted, and not given back.
+    /// Whether the run was accepted, and not recalled.
     fn has(&self, token: &RunToken) -> bool {
         let entry = self.entries.get(token);
         entry.is_some_and(|entry| !entry.recalled)

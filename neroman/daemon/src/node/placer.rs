@@ -1,5 +1,5 @@
-//! Chooses nodes for runs that wait for one, takes back runs that a node out of reach
-//! never got, and moves runs to nodes with room.
+//! Chooses nodes for runs that wait for one, places runs anew whose node is out of reach
+//! and never got them, and moves runs to nodes with room.
 
 mod balance;
 mod deferred;

@@ -60,7 +60,7 @@ async fn a_run_that_a_node_may_have_stays_there_until_proof() {
     })
     .await;
     let rig = rig.restart().await;
-    // Long after a run that it never got would have been taken back.
+    // Long after a run that it never got would have been placed anew.
     start_on(&rig, "2", "both").await.unwrap();
     rig.node("beta").token(2, 1).await;
     was_told(&rig, 2).await;

@@ -43,7 +43,7 @@ struct Inner {
     /// Runs whose spec alone was sent again.
     sent_again: Vec<Vec<u8>>,
     cancelled: Vec<Vec<u8>>,
-    /// Runs that it was asked to give back.
+    /// Runs that were recalled from it.
     recalled: Vec<Vec<u8>>,
     rules: Vec<v1::RuleSet>,
     closed: Vec<Vec<u8>>,

@@ -7,7 +7,7 @@ use super::Rig;
 use super::nodes::{connect, start_on};
 use super::refused::both;
 
-/// A run of the group that alpha has, refuses, and cannot give back for now.
+/// A run of the group that alpha has, refuses, and gives no promise about for now.
 async fn kept_by_alpha(rig: &Rig) -> Vec<u8> {
     start_on(rig, "1", "both").await.unwrap();
     let alpha = rig.node("alpha");

@@ -235,7 +235,7 @@ impl FakeMum {
         self.inner.lock().unwrap().is_old = true;
     }
 
-    /// How often it was asked to give a run back.
+    /// How many runs were recalled from it.
     pub(in crate::tests) fn recalls(&self) -> usize {
         self.inner.lock().unwrap().recalled.len()
     }
@@ -250,7 +250,7 @@ impl FakeMum {
         self.inner.lock().unwrap().chokes = experiment;
     }
 
-    /// Whether it takes runs and answers only when this is taken back.
+    /// Whether it takes runs and answers only when this is false again.
     pub(in crate::tests) fn answer_late(&self, late: bool) {
         self.inner.lock().unwrap().answers_late = late;
         self.bell.0.send_modify(|count| *count += 1);
@@ -436,10 +436,10 @@ impl FakeMum {
             .tell(Event::State(state(token, stage)));
     }
 
-    /// Waits until it was asked to give a run back.
+    /// Waits until the run was recalled from it.
     pub(in crate::tests) async fn recalled(&self, token: &[u8]) {
         let so = |inner: &Inner| inner.recalled.iter().any(|one| one == token);
-        self.until("was asked to give it back", so).await;
+        self.until("was asked for its promise", so).await;
     }
 
     /// Waits until a run has come so far.

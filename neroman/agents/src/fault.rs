@@ -3,7 +3,7 @@
 use nero_model::safe::Safe;
 
 use crate::elf::Glibc;
-use crate::facts::Libc;
+use crate::libc::Libc;
 
 /// A fault of a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -19,6 +19,8 @@ mod facts;
 mod fault;
 mod greet;
 mod install;
+mod libc;
+
 mod probe;
 mod push;
 mod remote;
@@ -35,8 +37,9 @@ use tonic::transport::Channel;
 
 pub use elf::Glibc;
 pub use error::AgentError;
-pub use facts::{Facts, Libc, clock_offset_ms};
+pub use facts::{Facts, clock_offset_ms};
 pub use fault::NodeFault;
+pub use libc::Libc;
 pub use remote::{
     Prospect, Remote, RemoteCancel, prospect, prospect_from, root_of, start_remote,
     start_remote_from,

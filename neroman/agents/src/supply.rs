@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use nero_model::builds::{self, PROGRAMS};
 
 use crate::elf::{self, Glibc};
-use crate::facts::{Facts, Libc};
+use crate::facts::Facts;
 use crate::fault::NodeFault;
 use crate::install::refused;
+use crate::libc::Libc;
 use crate::{AGENTS, AgentError};
 
 /// Folders of agents that were built for sending.

@@ -17,7 +17,6 @@ use nero_wire::v1::{Finding, Gpu};
 
 use crate::staging::environment::Base;
 pub use kernel::{kernel, libc};
-pub use programs::find_in;
 
 /// Longest text of one finding, in characters.
 const TEXT_CHARS: usize = 2000;

@@ -1,9 +1,6 @@
 //! Programs of the node: running one for a line of output with a time limit,
 //! interpreters that experiments name, GPUs.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,7 +8,6 @@ use futures_util::future::join_all;
 use nero_model::safe::Safe;
 use nero_model::units::short_bytes as shown;
 use nero_wire::v1::Gpu;
-use rustix::fs::{Access, access};
 use tokio::process::Command;
 
 use super::Findings;
@@ -64,31 +60,9 @@ fn end(group: Option<u32>) {
     }
 }
 
-/// Path of a program, found as runs find it.
-pub fn find(base: &Base, name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        let is_absolute = |path: &PathBuf| path.is_absolute() && is_program(path);
-        return Some(PathBuf::from(name)).filter(is_absolute);
-    }
-    let path = base.value(b"PATH").unwrap_or_default();
-    find_in(OsStr::from_bytes(path), name)
-}
-
-/// Path of a program in the first of these folders that has it.
-pub fn find_in(path: &OsStr, name: &str) -> Option<PathBuf> {
-    let folders = path.as_bytes().split(|byte| *byte == b':');
-    let folders = folders.map(|folder| PathBuf::from(OsStr::from_bytes(folder)));
-    let absolute = folders.filter(|folder| folder.is_absolute());
-    absolute.map(|folder| folder.join(name)).find(is_program)
-}
-
-fn is_program(path: &PathBuf) -> bool {
-    access(path, Access::EXEC_OK).is_ok() && path.is_file()
-}
-
 pub async fn look(base: &Base, names: &[String]) -> Findings {
     let each = names.iter().map(|name| async move {
-        let found = find(base, name);
+        let found = base.find(name);
         let version = match &found {
             Some(path) if is_interpreter(name) => {
                 let word = match name.as_str() {

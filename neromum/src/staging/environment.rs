@@ -3,10 +3,11 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nero_model::RunId;
 use nero_wire::v1::RunSpec;
+use rustix::fs::{Access, access};
 
 /// Names that a job gets from the node.
 const FROM_NODE: [&str; 7] = ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR"];
@@ -61,6 +62,16 @@ impl Base {
         value(&self.vars, name)
     }
 
+    /// Path of a program, found as jobs find it.
+    pub fn find(&self, name: &str) -> Option<PathBuf> {
+        if name.contains('/') {
+            let is_absolute = |path: &PathBuf| path.is_absolute() && is_program(path);
+            return Some(PathBuf::from(name)).filter(is_absolute);
+        }
+        let path = self.value(b"PATH").unwrap_or_default();
+        find_in(OsStr::from_bytes(path), name)
+    }
+
     fn new(own: impl Fn(&str) -> Option<Vec<u8>>, passwd: &[u8], uid: u32) -> Self {
         let entry = passwd_entry(passwd, uid);
         let fallback = |name: &str| match name {
@@ -81,6 +92,18 @@ impl Base {
             .collect();
         Self { vars }
     }
+}
+
+/// Path of a program in the first of these folders that has it.
+pub fn find_in(path: &OsStr, name: &str) -> Option<PathBuf> {
+    let folders = path.as_bytes().split(|byte| *byte == b':');
+    let folders = folders.map(|folder| PathBuf::from(OsStr::from_bytes(folder)));
+    let absolute = folders.filter(|folder| folder.is_absolute());
+    absolute.map(|folder| folder.join(name)).find(is_program)
+}
+
+fn is_program(path: &PathBuf) -> bool {
+    access(path, Access::EXEC_OK).is_ok() && path.is_file()
 }
 
 #[derive(Clone, Copy)]

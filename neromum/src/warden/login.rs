@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
 use super::runner::ProcessGroup;
-use crate::staging::environment::Base;
+use crate::staging::environment::{Base, find_in};
 
 /// Variables that name the cluster.
 pub const CLUSTER: [&str; 13] = [
@@ -116,9 +116,9 @@ impl Login {
     /// A program, as runs find it, else as the login shell does.
     pub fn find(&self, name: &str) -> Option<Program> {
         let program = |path, by_login| Program { path, by_login };
-        let own = crate::examine::find_in(&self.path, name).map(|path| program(path, false));
+        let own = find_in(&self.path, name).map(|path| program(path, false));
         own.or_else(|| {
-            let path = crate::examine::find_in(&self.login_path, name)?;
+            let path = find_in(&self.login_path, name)?;
             Some(program(path, true))
         })
     }

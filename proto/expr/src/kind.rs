@@ -10,7 +10,7 @@ use nero_model::names::suggest;
 
 /// The kind of a node's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     Number,
     Text,
     Time,
@@ -22,33 +22,34 @@ pub(crate) enum Kind {
     Any,
 }
 
-impl Kind {
+impl ValueKind {
     fn noun(self) -> &'static str {
         match self {
-            Kind::Number => "a number",
-            Kind::Text => "text",
-            Kind::Time => "a time",
-            Kind::Version => "a version",
-            Kind::Condition => "a condition",
-            Kind::Any => "a name",
+            ValueKind::Number => "a number",
+            ValueKind::Text => "text",
+            ValueKind::Time => "a time",
+            ValueKind::Version => "a version",
+            ValueKind::Condition => "a condition",
+            ValueKind::Any => "a name",
         }
     }
 }
 
 /// The kind of `node`; `names` is the table of its expression.
-pub(crate) fn kind_of(node: &Node, names: &[NameRef]) -> Kind {
+pub(crate) fn kind_of(node: &Node, names: &[NameRef]) -> ValueKind {
     match node {
-        Node::Number(..) | Node::Neg(_) => Kind::Number,
-        Node::Text(_) => Kind::Text,
-        Node::Time(_) | Node::Now => Kind::Time,
+        Node::Number(..) | Node::Neg(_) => ValueKind::Number,
+        Node::Text(_) => ValueKind::Text,
+        Node::Time(_) | Node::Now => ValueKind::Time,
         Node::Fact(fact) => of_fact(fact.kind()),
         Node::Place(fact) => of_fact(fact.kind()),
         Node::Name(slot) => match names.get(usize::from(*slot)).map(|name| name.asked) {
-            Some(Asked::Metric) => Kind::Number,
-            Some(Asked::Any | Asked::Quoted | Asked::Param) | None => Kind::Any,
+            Some(Asked::Metric) => ValueKind::Number,
+            Some(Asked::Any | Asked::Quoted | Asked::Param) | None => ValueKind::Any,
         },
         Node::Arith(op, pair) => {
-            arith_kind(*op, kind_of(&pair[0], names), kind_of(&pair[1], names)).unwrap_or(Kind::Any)
+            arith_kind(*op, kind_of(&pair[0], names), kind_of(&pair[1], names))
+                .unwrap_or(ValueKind::Any)
         }
         Node::Bool(_)
         | Node::Is(_)
@@ -58,33 +59,35 @@ pub(crate) fn kind_of(node: &Node, names: &[NameRef]) -> Kind {
         | Node::Glob(..)
         | Node::Match(..)
         | Node::And(_)
-        | Node::Or(_) => Kind::Condition,
+        | Node::Or(_) => ValueKind::Condition,
     }
 }
 
-fn of_fact(kind: FactKind) -> Kind {
+fn of_fact(kind: FactKind) -> ValueKind {
     match kind {
-        FactKind::Number | FactKind::Seconds | FactKind::Bytes => Kind::Number,
-        FactKind::Text | FactKind::Words => Kind::Text,
-        FactKind::Time => Kind::Time,
-        FactKind::Version => Kind::Version,
+        FactKind::Number | FactKind::Seconds | FactKind::Bytes => ValueKind::Number,
+        FactKind::Text | FactKind::Words => ValueKind::Text,
+        FactKind::Time => ValueKind::Time,
+        FactKind::Version => ValueKind::Version,
     }
 }
 
 /// The kind of `left op right`; `None` if the operation is impossible.
-fn arith_kind(op: ArithOp, left: Kind, right: Kind) -> Option<Kind> {
+fn arith_kind(op: ArithOp, left: ValueKind, right: ValueKind) -> Option<ValueKind> {
     let adds = matches!(op, ArithOp::Add | ArithOp::Sub);
     match (left, right) {
-        (Kind::Text | Kind::Version | Kind::Condition, _)
-        | (_, Kind::Text | Kind::Version | Kind::Condition) => None,
-        (Kind::Time, Kind::Time) => (op == ArithOp::Sub).then_some(Kind::Number),
-        (Kind::Time, Kind::Number) => adds.then_some(Kind::Time),
-        (Kind::Number, Kind::Time) => (op == ArithOp::Add).then_some(Kind::Time),
-        (Kind::Time | Kind::Any, Kind::Any) | (Kind::Any, Kind::Time) => {
-            (adds || left != Kind::Time && right != Kind::Time).then_some(Kind::Any)
+        (ValueKind::Text | ValueKind::Version | ValueKind::Condition, _)
+        | (_, ValueKind::Text | ValueKind::Version | ValueKind::Condition) => None,
+        (ValueKind::Time, ValueKind::Time) => (op == ArithOp::Sub).then_some(ValueKind::Number),
+        (ValueKind::Time, ValueKind::Number) => adds.then_some(ValueKind::Time),
+        (ValueKind::Number, ValueKind::Time) => (op == ArithOp::Add).then_some(ValueKind::Time),
+        (ValueKind::Time | ValueKind::Any, ValueKind::Any) | (ValueKind::Any, ValueKind::Time) => {
+            (adds || left != ValueKind::Time && right != ValueKind::Time).then_some(ValueKind::Any)
         }
-        (Kind::Number, Kind::Number) => Some(Kind::Number),
-        (Kind::Number, Kind::Any) | (Kind::Any, Kind::Number) => Some(Kind::Any),
+        (ValueKind::Number, ValueKind::Number) => Some(ValueKind::Number),
+        (ValueKind::Number, ValueKind::Any) | (ValueKind::Any, ValueKind::Number) => {
+            Some(ValueKind::Any)
+        }
     }
 }
 
@@ -102,10 +105,14 @@ pub(crate) fn check_condition(
     let kind = kind_of(node, names);
     let is_name = matches!(node, Node::Name(_));
     match kind {
-        Kind::Condition => Ok(()),
-        Kind::Any if is_name => Ok(()),
-        Kind::Any | Kind::Number | Kind::Text | Kind::Time | Kind::Version => {
-            let noun = if kind == Kind::Any {
+        ValueKind::Condition => Ok(()),
+        ValueKind::Any if is_name => Ok(()),
+        ValueKind::Any
+        | ValueKind::Number
+        | ValueKind::Text
+        | ValueKind::Time
+        | ValueKind::Version => {
+            let noun = if kind == ValueKind::Any {
                 "a number"
             } else {
                 kind.noun()
@@ -141,7 +148,10 @@ pub(crate) fn check_arith(
         return Ok(());
     }
     for (kind, span) in [(left_kind, left.1), (right_kind, right.1)] {
-        if matches!(kind, Kind::Text | Kind::Version | Kind::Condition) {
+        if matches!(
+            kind,
+            ValueKind::Text | ValueKind::Version | ValueKind::Condition
+        ) {
             let what = format!("`{}` is {}, not a number", span.of(text), kind.noun());
             return Err(mismatch(span, what));
         }
@@ -163,8 +173,8 @@ pub(crate) fn check_sign(
     text: &str,
 ) -> Result<(), ExprError> {
     match kind_of(node, names) {
-        Kind::Number | Kind::Any => Ok(()),
-        kind @ (Kind::Text | Kind::Time | Kind::Version | Kind::Condition) => {
+        ValueKind::Number | ValueKind::Any => Ok(()),
+        kind @ (ValueKind::Text | ValueKind::Time | ValueKind::Version | ValueKind::Condition) => {
             let what = format!("`{}` is {}, not a number", span.of(text), kind.noun());
             Err(mismatch(span, what))
         }
@@ -183,9 +193,9 @@ pub(crate) fn check_compare(
     check_state_text(left, right)?;
     let whole = left.1.to(right.1);
     match kinds {
-        (Kind::Any, _) | (_, Kind::Any) if op.is_equality() => Ok(()),
-        (Kind::Condition, _) | (_, Kind::Condition) if !op.is_equality() => {
-            let span = if kinds.0 == Kind::Condition {
+        (ValueKind::Any, _) | (_, ValueKind::Any) if op.is_equality() => Ok(()),
+        (ValueKind::Condition, _) | (_, ValueKind::Condition) if !op.is_equality() => {
+            let span = if kinds.0 == ValueKind::Condition {
                 left.1
             } else {
                 right.1
@@ -194,21 +204,26 @@ pub(crate) fn check_compare(
             let hint = "write `!(…)` to deny a comparison, `&&` to join two";
             Err(mismatch(span, what).hint(hint))
         }
-        (Kind::Text, Kind::Time) | (Kind::Time, Kind::Text) => Err(mismatch(
+        (ValueKind::Text, ValueKind::Time) | (ValueKind::Time, ValueKind::Text) => Err(mismatch(
             whole,
             "a time is not compared with text".to_owned(),
         )
         .hint("dates stand without quotes, and texts that look like dates within")),
-        (Kind::Version, Kind::Time) | (Kind::Time, Kind::Version) => {
+        (ValueKind::Version, ValueKind::Time) | (ValueKind::Time, ValueKind::Version) => {
             Err(mismatch(whole, "a version is no time".to_owned()).hint("such as `glibc >= 2.28`"))
         }
-        (Kind::Condition, other) | (other, Kind::Condition)
-            if matches!(other, Kind::Number | Kind::Time | Kind::Version) =>
+        (ValueKind::Condition, other) | (other, ValueKind::Condition)
+            if matches!(
+                other,
+                ValueKind::Number | ValueKind::Time | ValueKind::Version
+            ) =>
         {
             let what = format!("{} is not true or false", other.noun());
             Err(mismatch(whole, what))
         }
-        (Kind::Text, Kind::Number) | (Kind::Number, Kind::Text) if !op.is_equality() => {
+        (ValueKind::Text, ValueKind::Number) | (ValueKind::Number, ValueKind::Text)
+            if !op.is_equality() =>
+        {
             let what = "text and a number have no order".to_owned();
             Err(mismatch(whole, what))
         }
@@ -253,15 +268,15 @@ pub(crate) fn check_pattern(
     text: &str,
 ) -> Result<(), ExprError> {
     match kind_of(left.0, names) {
-        kind @ (Kind::Time | Kind::Condition) => {
+        kind @ (ValueKind::Time | ValueKind::Condition) => {
             let what = format!("`{}` is {} and has no text", left.1.of(text), kind.noun());
             let error = mismatch(left.1, what);
             return Err(match kind {
-                Kind::Time => error.hint("times are compared with `<` and `>`"),
+                ValueKind::Time => error.hint("times are compared with `<` and `>`"),
                 _ => error,
             });
         }
-        Kind::Number | Kind::Text | Kind::Version | Kind::Any => {}
+        ValueKind::Number | ValueKind::Text | ValueKind::Version | ValueKind::Any => {}
     }
     let Some((glob, span)) = glob.filter(|(glob, _)| !glob.has_wildcard()) else {
         return Ok(());

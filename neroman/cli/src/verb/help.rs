@@ -1,11 +1,9 @@
-//! `help`, `version` and `completions`: answered without a daemon.
+//! `help` and `version`: answered without a daemon.
 
 use nero_model::VERSION;
 use nero_views::json;
 use serde_json::json;
 
-use crate::args::Shell;
-use crate::completion;
 use crate::fault::{Fault, Stop, code};
 use crate::line;
 use crate::names;
@@ -107,14 +105,6 @@ pub fn version(out: &Out, as_json: bool) -> Result<u8, Stop> {
     } else {
         out.line(&format!("neroman {VERSION}"))?;
     }
-    Ok(code::OK)
-}
-
-/// `completions SHELL`.
-pub fn completions(out: &Out, shell: Shell) -> Result<u8, Stop> {
-    let script = completion::script(shell)
-        .map_err(|error| Fault::new(code::BUG, "cannot write the script").because(&error))?;
-    out.bytes(&script)?;
     Ok(code::OK)
 }
 

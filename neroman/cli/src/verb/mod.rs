@@ -3,6 +3,7 @@
 mod abort;
 mod add;
 mod clean;
+mod completions;
 mod config;
 pub mod daemon;
 mod du;
@@ -67,7 +68,7 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Rule(args) => rule::run(session, args).await,
         Verb::Config(args) => config::run(&session.out, args),
         Verb::Daemon(args) => daemon::run(session, args).await,
-        Verb::Completions { shell } => help::completions(&session.out, *shell),
+        Verb::Completions { shell } => completions::run(&session.out, *shell),
         Verb::Help { topic } => help::run(&session.out, topic.as_deref()),
         Verb::Version(json) => help::version(&session.out, json.json),
     }

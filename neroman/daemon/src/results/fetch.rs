@@ -1,7 +1,7 @@
 //! Brings one run's files home over one connection: lists them, compares them
 //! with the files here, and fetches the rest in streams.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use nero_wire::v1;
@@ -13,14 +13,13 @@ use super::folder::Folder;
 use super::known::Known;
 use super::receive::{self, Received};
 use super::trouble::Trouble;
-use super::wanted::{self, Ask, Choice, FileToFetch, Made, Notes, Stays, Whose};
+use super::wanted::{self, Ask, Choice, FileToFetch, Made, Notes, Stays};
+use super::way::{SILENCE, Way, blocking, ended_early, silent};
 use crate::failure::Failure;
-use crate::transfer::{Hearer, Moving};
+use crate::transfer::Moving;
 
 /// How long a list of files may take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a stream may stay silent.
-pub(super) const SILENCE: Duration = Duration::from_secs(120);
 /// Files of one stream, and bytes of their names: the request fits a message.
 pub(super) const STREAM_FILES_MAX: usize = 20_000;
 /// See [`STREAM_FILES_MAX`].
@@ -29,20 +28,6 @@ const STREAM_NAMES_MAX: usize = 2 * 1024 * 1024;
 const PARTS_WAITING: usize = 32;
 /// How often files that change while they are read are fetched again.
 const ROUNDS: usize = 3;
-
-/// The source and the destination of one run's files.
-#[derive(Clone)]
-pub(super) struct Way {
-    pub(super) client: MumClient<Channel>,
-    pub(super) run: v1::RunRef,
-    pub(super) whose: Whose,
-    pub(super) folder: PathBuf,
-    /// The file that records what came already.
-    pub(super) known: PathBuf,
-    pub(super) hearer: Hearer,
-    /// Bytes that stay free on the disk of the results.
-    pub(super) min_free: u64,
-}
 
 /// The files that came home, and those that did not.
 #[derive(Clone, Debug, Default)]
@@ -366,19 +351,4 @@ pub(super) async fn pump(
             return Ok(());
         }
     }
-}
-
-/// The failure of a node that is silent although its connection exists.
-pub(super) fn silent() -> Trouble {
-    Trouble::Node(Failure::node_does("sends nothing more"))
-}
-
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Trouble> {
-    tokio::task::spawn_blocking(work).await.map_err(ended_early)
-}
-
-pub(super) fn ended_early(error: tokio::task::JoinError) -> Trouble {
-    Trouble::Refused(Failure::bug("writing results ended early").caused_by(&error))
 }

@@ -11,11 +11,12 @@ use nero_model::safe::Safe;
 use nero_wire::v1;
 use tokio::sync::mpsc;
 
-use super::fetch::{self, Way, blocking};
+use super::fetch;
 use super::folder::{Folder, distinct, earlier_path, safe_path};
 use super::logs::LogToFetch;
 use super::trouble::Trouble;
 use super::wanted::{Ask, Stays, unlisted};
+use super::way::{Way, blocking, ended_early};
 
 /// The files of a run that are not home.
 #[derive(Clone, Debug, Default)]
@@ -207,7 +208,7 @@ async fn by_hash(way: &Way, compared: &[Compared]) -> Result<Vec<Stays>, Trouble
         differ
     });
     let pumped = fetch::pump(way.client.clone(), request, tx).await;
-    let differ = comparing.await.map_err(fetch::ended_early)?;
+    let differ = comparing.await.map_err(ended_early)?;
     pumped?;
     Ok(differ)
 }

@@ -10,12 +10,13 @@ use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
-use super::fetch::{self, Outcome, Way};
+use super::fetch::{self, Outcome};
 use super::home::{self, NotHome};
 use super::logs::{self, LOG_BYTES, LogToFetch};
 use super::queue::Pace;
 use super::trouble::{MAKE_ROOM, Trouble};
 use super::wanted::{Ask, Glob, Made, Stays, Whose};
+use super::way::{self, Way};
 use super::{FetchKind, missed, place};
 use crate::failure::Failure;
 use crate::ledger::{Late, Ledger};
@@ -96,7 +97,7 @@ impl FetchJob {
             known if only_look => PathBuf::from(known),
             "" => {
                 let plan = place::plan(experiment, run, &places.fallback);
-                let folder = fetch::blocking(move || place::make(&plan)).await??;
+                let folder = way::blocking(move || place::make(&plan)).await??;
                 begun(ledger, id, folder.clone()).await?;
                 folder
             }
@@ -104,7 +105,7 @@ impl FetchJob {
                 let folder = PathBuf::from(known);
                 // A person may have moved the folder away meanwhile.
                 let made = folder.clone();
-                fetch::blocking(move || {
+                way::blocking(move || {
                     std::fs::create_dir_all(&made)
                         .map_err(|error| Trouble::unwritten(&made, &error))
                 })
@@ -118,7 +119,7 @@ impl FetchJob {
             results_max,
         } = spec(ledger, id).await?;
         let config = places.config.clone();
-        let min_free = fetch::blocking(move || min_free(&config)).await?;
+        let min_free = way::blocking(move || min_free(&config)).await?;
         let gone = run.journal.newest().and_then(|(_, one)| one.gone.as_ref());
         Ok(Some(Self {
             id,
@@ -436,7 +437,7 @@ impl FetchJob {
             return Ok(());
         }
         let folder = self.way.folder.clone();
-        fetch::blocking(move || place::latest(&folder)).await
+        way::blocking(move || place::latest(&folder)).await
     }
 
     async fn done(
@@ -471,7 +472,7 @@ impl FetchJob {
         };
         let definition = Arc::clone(&experiment.definition);
         let (log, id) = (self.way.folder.join(STDERR), self.id);
-        fetch::blocking(move || {
+        way::blocking(move || {
             // A run without output has no log.
             let Ok(stderr) = missed::tail(&log) else {
                 return Vec::new();

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use nero_model::paths::run::{STDERR, STDOUT};
 use nero_wire::v1;
 
-use super::fetch::{SILENCE, Way, blocking, silent};
 use super::folder::Folder;
 use super::known::{Known, Stamp};
 use super::receive;
 use super::trouble::Trouble;
+use super::way::{SILENCE, Way, blocking, silent};
 use crate::failure::Failure;
 use crate::transfer::Moving;
 

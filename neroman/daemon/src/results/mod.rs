@@ -18,6 +18,7 @@ mod queue;
 mod receive;
 mod trouble;
 mod wanted;
+mod way;
 
 use std::collections::HashMap;
 use std::time::Duration;

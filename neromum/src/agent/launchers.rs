@@ -27,6 +27,8 @@ pub struct Launchers {
     /// Number of connections being made: until they are, it is unknown which
     /// launcher tracks which run.
     opening: usize,
+    /// Time at which the own launcher was last opened.
+    own_opened: Option<Instant>,
     /// Fault of the own launcher.
     trouble: String,
 }
@@ -88,6 +90,17 @@ impl Launchers {
         }
     }
 
+    /// Time of the next try to open the own launcher. A launcher that served for a while is
+    /// opened again at once. One that dies as soon as it answers is not: that would go
+    /// round without a pause.
+    fn next_try(&self, now: Instant, was_up: bool) -> Instant {
+        let pause_from = match was_up {
+            true => self.own_opened,
+            false => Some(now),
+        };
+        pause_from.map_or(now, |from| now.max(from + config::LAUNCHER_RETRY))
+    }
+
     fn open(&mut self, launcher: bare::Launcher) {
         let Some(handle) = self.handle.clone() else {
             return;
@@ -142,6 +155,7 @@ impl Agent {
     }
 
     pub(super) fn open_own_launcher(&mut self) {
+        self.launchers.own_opened = Some(Instant::now());
         self.launchers.open(self.setup.launcher.clone());
     }
 
@@ -210,12 +224,8 @@ impl Agent {
             tracing::warn!(why, was_up, "the launcher's link ended");
             self.launchers.own = None;
             self.launchers.trouble = format!("the launcher does not answer: {why}");
-            let again = if was_up {
-                Instant::now()
-            } else {
-                Instant::now() + config::LAUNCHER_RETRY
-            };
-            self.timers.launcher = Some(again);
+            let next = self.launchers.next_try(Instant::now(), was_up);
+            self.timers.launcher = Some(next);
             if !was_up {
                 let trouble = self.launchers.trouble.clone();
                 self.core.hold(&trouble);
@@ -333,5 +343,30 @@ impl Agent {
         } else {
             self.core.not_launched(token, &why);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launcher_that_dies_as_soon_as_it_answers_is_started_at_most_twice_a_second() {
+        let opened = Instant::now();
+        let launchers = Launchers {
+            own_opened: Some(opened),
+            ..Launchers::default()
+        };
+        let soon = opened + config::LAUNCHER_RETRY / 100;
+        let late = opened + config::LAUNCHER_RETRY * 2;
+        assert_eq!(
+            launchers.next_try(soon, true) - opened,
+            config::LAUNCHER_RETRY
+        );
+        assert_eq!(launchers.next_try(late, true), late, "it served a while");
+        assert_eq!(
+            launchers.next_try(late, false) - late,
+            config::LAUNCHER_RETRY
+        );
     }
 }

@@ -71,27 +71,38 @@ impl Trash {
         let thread = std::thread::Builder::new()
             .name("trash".to_owned())
             .stack_size(STACK_BYTES)
-            .spawn(move || trash.work());
+            .spawn(move || trash.work(empty));
         if let Err(error) = thread {
             self.busy.store(false, Ordering::SeqCst);
             tracing::warn!(%error, "the trash is not emptied now");
         }
     }
 
-    fn work(&self) {
+    fn work(&self, empty: fn(&Path) -> io::Result<()>) {
         loop {
+            let working = Working(&self.busy);
             while self.more.swap(false, Ordering::SeqCst) {
                 if let Err(error) = empty(&self.folder) {
                     tracing::warn!(%error, "something stays in the trash");
                 }
             }
-            self.busy.store(false, Ordering::SeqCst);
+            drop(working);
             // Added between the last look and the line before: ours again,
             // unless its adder has begun another thread.
             if !self.more.load(Ordering::SeqCst) || self.busy.swap(true, Ordering::SeqCst) {
                 return;
             }
         }
+    }
+}
+
+/// The trash's thread is at work until this is dropped. A panic of the thread drops it, too:
+/// else no later thread would begin.
+struct Working<'a>(&'a AtomicBool);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
     }
 }
 
@@ -270,6 +281,30 @@ mod tests {
         assert_eq!(fs::read_dir(trash.folder()).unwrap().count(), 0);
         assert_eq!(fs::read(precious.join("sub/file")).unwrap(), b"keep");
         empty(&place.path().join("not there")).unwrap();
+    }
+
+    #[test]
+    fn the_trash_is_emptied_after_its_thread_has_panicked() {
+        let place = tempfile::tempdir().unwrap();
+        let trash = Arc::new(Trash::new(place.path().join("trash")));
+        fs::write(place.path().join("file"), "").unwrap();
+        trash.take(&place.path().join("file")).unwrap();
+        trash.more.store(true, Ordering::SeqCst);
+        trash.busy.store(true, Ordering::SeqCst);
+        let failing = trash.clone();
+        let thread = std::thread::spawn(move || {
+            failing.work(|_| panic!("this panic belongs to the test"));
+        });
+        assert!(thread.join().is_err());
+        trash.empty_behind();
+        let began = std::time::Instant::now();
+        while fs::read_dir(trash.folder()).unwrap().next().is_some() {
+            assert!(
+                began.elapsed().as_secs() < 60,
+                "nothing is deleted any more"
+            );
+            std::thread::yield_now();
+        }
     }
 
     #[test]

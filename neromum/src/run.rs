@@ -174,17 +174,13 @@ async fn serve_by_lease(options: &Options, paths: NodePaths) -> Result<(), RunEr
         begin_log(&paths)?;
         let relay = begun.door.addresses();
         tracing::info!(epoch = held.epoch(), why = begun.why, ?relay, "leads");
-        let mut accepting = begun.door.serve(keeper)?;
-        let deaf = async {
-            while let Some(ended) = accepting.join_next().await {
-                tracing::error!(?ended, "other hosts are not heard at one address");
-            }
-            std::future::pending().await
-        };
-        tokio::select! {
+        let mut serving = begun.door.serve(keeper)?;
+        let served = tokio::select! {
             served = serve_from(options, paths, seat) => served,
-            served = deaf => served,
-        }
+            never = serving.watch() => match never {},
+        };
+        serving.close().await;
+        served
     };
     let served = served.await;
     held.leave();

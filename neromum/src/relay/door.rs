@@ -1,6 +1,7 @@
 //! The leader's side: listens, and accepts peers that show a certificate.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use nero_model::DeploymentId;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -26,6 +27,8 @@ const CONNECTIONS_MAX: usize = 64;
 const GREETINGS_MAX: usize = 64;
 /// Time for one direction of a connection to go on when the other has ended.
 const LEFT_TO_SAY: Duration = Duration::from_secs(5);
+/// Time for diallers to take the leader's last answers when it leaves.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Time without a sign of life from a dialler's machine.
 const SILENT_MAX: Duration = Duration::from_secs(45);
 /// Pause when the system has no descriptor for a new connection.
@@ -59,21 +62,51 @@ impl Door {
         self.listeners.iter().filter_map(of).collect()
     }
 
-    /// Accepts connections until the result is dropped, a task for each socket.
+    /// Accepts connections until the result is closed or dropped, a task for each socket.
     ///
     /// # Errors
     /// When the first certificate cannot be made.
-    pub fn serve(self, keeper: Keeper) -> Result<JoinSet<()>, AuthorityError> {
+    pub fn serve(self, keeper: Keeper) -> Result<Serving, AuthorityError> {
         let mut accepting = JoinSet::new();
-        if self.listeners.is_empty() {
-            return Ok(accepting);
+        let (close, closed) = watch::channel(());
+        if !self.listeners.is_empty() {
+            let keeper = Arc::new(keeper);
+            keeper.acceptor()?;
+            for listener in self.listeners {
+                accepting.spawn(accept(listener, keeper.clone(), closed.clone()));
+            }
         }
-        let keeper = Arc::new(keeper);
-        keeper.acceptor()?;
-        for listener in self.listeners {
-            accepting.spawn(accept(listener, keeper.clone()));
+        Ok(Serving { accepting, close })
+    }
+}
+
+/// A door that answers.
+#[derive(Debug)]
+pub struct Serving {
+    accepting: JoinSet<()>,
+    /// Dropped when the door closes.
+    close: watch::Sender<()>,
+}
+
+impl Serving {
+    /// Reports every address that is not served any more, which takes a bug of ours.
+    pub async fn watch(&mut self) -> Infallible {
+        while let Some(ended) = self.accepting.join_next().await {
+            tracing::error!(?ended, "other hosts are not heard at one address");
         }
-        Ok(accepting)
+        std::future::pending().await
+    }
+
+    /// Accepts nothing more. What the leader has sent still reaches the diallers, if they
+    /// take it within [`LAST_WORDS`].
+    pub async fn close(self) {
+        let Self {
+            mut accepting,
+            close,
+        } = self;
+        drop(close);
+        let all = async { while accepting.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(LAST_WORDS, all).await;
     }
 }
 
@@ -210,15 +243,22 @@ fn notice_death(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-async fn accept(listener: TcpListener, keeper: Arc<Keeper>) {
+/// The next connection. Its pauses are part of the wait, so that a loop that waits for
+/// other things, too, goes on with these meanwhile.
+async fn next<T, F: Future<Output = io::Result<T>>>(accept: impl Fn() -> F) -> T {
+    loop {
+        match accept().await {
+            Ok(connection) => return connection,
+            Err(_) => tokio::time::sleep(PAUSE_WHEN_EXHAUSTED).await,
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, keeper: Arc<Keeper>, mut closed: watch::Receiver<()>) {
     let (mut greetings, mut joined) = (JoinSet::new(), JoinSet::new());
     loop {
         let ended = tokio::select! {
-            accepted = listener.accept() => {
-                let Ok((stream, from)) = accepted else {
-                    tokio::time::sleep(PAUSE_WHEN_EXHAUSTED).await;
-                    continue;
-                };
+            (stream, from) = next(|| listener.accept()) => {
                 let keeper_of_it = keeper.clone();
                 let greet = async move { (from, keeper_of_it.greet(stream).await) };
                 keeper.begun(greetings.spawn(greet));
@@ -234,6 +274,7 @@ async fn accept(listener: TcpListener, keeper: Arc<Keeper>) {
                 Err(error) => Err(error),
             },
             Some(ended) = joined.join_next() => ended,
+            _ = closed.changed() => break,
         };
         match ended {
             Ok((from, Err(error))) => keeper.refuse(from, &error),
@@ -242,12 +283,59 @@ async fn accept(listener: TcpListener, keeper: Arc<Keeper>) {
             Ok((_, Ok(()))) | Err(_) => {}
         }
     }
+    // Each ends once the leader has closed its side.
+    while joined.join_next().await.is_some() {}
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::relay::call::call;
+    use std::sync::atomic::AtomicBool;
+    use tokio::io::AsyncReadExt;
+
+    #[tokio::test]
+    async fn the_last_answer_of_a_leader_that_leaves_reaches_the_dialler() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ca, socket) = (folder.path().join("ca"), folder.path().join("socket"));
+        let deployment = DeploymentId::random();
+        let leader = tokio::net::UnixListener::bind(&socket).unwrap();
+        let door = Door::open(&[IpAddr::from([127, 0, 0, 1])]).await;
+        let addresses = door.addresses();
+        let keeper = Keeper::new(ca.clone(), deployment, "login", 3, &socket);
+        let serving = door.serve(keeper).unwrap();
+        let authority = Authority::open(&ca, deployment).unwrap();
+        let mut dialler = call(&authority, &addresses, "login", 3).await.unwrap();
+        let (mut inside, _) = leader.accept().await.unwrap();
+        let answer = vec![7; 100_000];
+        inside.write_all(&answer).await.unwrap();
+        drop(inside);
+        let hearing = async {
+            let mut heard = Vec::new();
+            dialler.read_to_end(&mut heard).await.map(|_| heard)
+        };
+        let (heard, ()) = tokio::join!(hearing, serving.close());
+        assert_eq!(heard.unwrap().len(), answer.len());
+    }
+
+    #[tokio::test]
+    async fn a_lack_of_descriptors_delays_nothing_but_the_next_connection() {
+        let exhausted = AtomicBool::new(true);
+        let accept = || {
+            std::future::ready(match exhausted.load(Ordering::SeqCst) {
+                true => Err(io::Error::from(rustix::io::Errno::MFILE)),
+                false => Ok(()),
+            })
+        };
+        let mut waiting = std::pin::pin!(next(accept));
+        tokio::select! {
+            biased;
+            () = &mut waiting => panic!("nothing can be accepted yet"),
+            () = std::future::ready(()) => {}
+        }
+        exhausted.store(false, Ordering::SeqCst);
+        waiting.await;
+    }
 
     #[tokio::test]
     async fn a_dialler_that_neither_reads_nor_leaves_holds_no_place() {

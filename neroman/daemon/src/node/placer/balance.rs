@@ -25,10 +25,13 @@ const STAYS: Duration = Duration::from_millis(balance::STAYS_MS.unsigned_abs());
 
 /// A look goes through every run: so many times as long as it took no other one follows.
 const REST: u32 = 50;
+/// Longest pause between two looks. One look that took long, on a machine that stood still,
+/// would put off the next one for hours.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// The pause from a look to the next one.
 fn pause_after(took: Duration) -> Duration {
-    LOOK_EVERY.max(took * REST)
+    took.saturating_mul(REST).clamp(LOOK_EVERY, PAUSE_MAX)
 }
 
 impl Placer {
@@ -300,5 +303,16 @@ mod tests {
         assert_eq!(pause_after(Duration::from_millis(3)), LOOK_EVERY);
         let long = Duration::from_millis(300);
         assert_eq!(pause_after(long), long * 50);
+    }
+
+    #[test]
+    fn one_look_that_took_long_puts_the_next_off_for_a_minute_at_most() {
+        for took in [
+            Duration::from_secs(3),
+            Duration::from_secs(3600),
+            Duration::MAX,
+        ] {
+            assert_eq!(pause_after(took), PAUSE_MAX);
+        }
     }
 }

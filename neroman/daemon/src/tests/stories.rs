@@ -458,3 +458,33 @@ async fn a_long_list_in_parts_is_the_whole_one() {
     }
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn every_mistake_of_every_folder_is_reported_at_once_and_nothing_is_added() {
+    let rig = added(TWO).await;
+    let folder = |name: &str, yaml: &str| {
+        let folder = rig.base.path().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("neronet.yaml"), yaml).unwrap();
+        folder.display().to_string()
+    };
+    let fine = folder("fine", "collection: fine\ncommand: echo\n");
+    let odd = folder(
+        "odd",
+        "comand: echo\ncollection: odd\nresources: {cpu: 2}\n",
+    );
+    let wrong = folder("wrong", "collection: [\n");
+    let request = v1::AddRequest {
+        paths: vec![fine, odd.clone(), wrong.clone()],
+        ..v1::AddRequest::default()
+    };
+    let refused = rig.man.add(request).await.unwrap_err();
+    let what = refused.to_string();
+    assert!(what.ends_with("mistakes in what is to be read"), "{what}");
+    let report = refused.place();
+    for part in ["comand", "`command`", "`cpus`", &odd, &wrong] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    assert_eq!(rig.man.ledger.state().experiments.len(), 2);
+    rig.stop().await;
+}

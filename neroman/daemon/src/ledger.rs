@@ -564,3 +564,55 @@ pub(crate) fn last(ids: impl IntoIterator<Item = ExperimentId>) -> Change {
     ids.dedup();
     Change::Last(ids.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use nero_model::Home;
+
+    use super::*;
+
+    /// A ledger whose messages the test gets in the writer's place.
+    fn unwritten(home: &Home) -> (Ledger, mpsc::Receiver<Message>, watch::Sender<Arc<State>>) {
+        let (tx, rx) = mpsc::channel(MAILBOX);
+        let (states, state) = watch::channel(Arc::default());
+        let ledger = Ledger {
+            tx,
+            state,
+            full: watch::channel(None).1,
+            again: watch::channel(()).1,
+            durable: Durable::new(home),
+        };
+        (ledger, rx, states)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn logs_are_emptied_a_second_after_a_burst_and_after_30_seconds_of_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ledger, mut messages, states) = unwritten(&Home::below(folder.path()));
+        let emptying = ledger.empty_logs();
+        let story = async {
+            let mut next = async || {
+                assert!(matches!(messages.recv().await, Some(Message::EmptyLogs)));
+                Instant::now()
+            };
+            let began = Instant::now();
+            assert_eq!(next().await - began, QUIET, "of an earlier daemon");
+            let began = Instant::now();
+            let busy = async {
+                loop {
+                    states.send_replace(Arc::default());
+                    tokio::time::sleep(QUIET / 2).await;
+                }
+            };
+            let emptied = tokio::select! {
+                emptied = next() => emptied,
+                () = busy => began,
+            };
+            assert_eq!(emptied - began, BURST_MAX);
+        };
+        tokio::select! {
+            () = emptying => panic!("the logs are not emptied any more"),
+            () = story => {}
+        }
+    }
+}

@@ -7,13 +7,14 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nero_blobs::{CONTENT_BYTES_MAX, PackEntry, Packs};
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use prost::Message as _;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 

@@ -11,6 +11,7 @@ mod mum;
 mod node_add;
 mod nodes;
 mod one_node;
+mod patience;
 mod recalled;
 mod refused;
 mod restored;

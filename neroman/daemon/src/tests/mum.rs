@@ -94,6 +94,12 @@ struct Inner {
     ponders: bool,
     /// How often it was asked for them.
     asked_for_files: usize,
+    /// The call that it never answers.
+    silent: Option<&'static str>,
+    /// How many such calls wait for an answer.
+    unanswered: usize,
+    /// How many of them their caller has given up.
+    given_up: usize,
     about: v1::NodeDescription,
 }
 
@@ -262,7 +268,34 @@ impl Inner {
     }
 }
 
+/// A call without an answer. Dropped when its caller gives it up.
+struct Unanswered<'a>(&'a Service);
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        self.0.inner(|inner| {
+            inner.unanswered -= 1;
+            inner.given_up += 1;
+        });
+    }
+}
+
 impl Service {
+    /// Waits while the node is silent about such calls.
+    async fn speaks(&self, call: &'static str) {
+        let mut bell = self.bell.0.subscribe();
+        let is_silent = || self.inner.lock().unwrap().silent == Some(call);
+        if is_silent() {
+            self.inner(|inner| inner.unanswered += 1);
+            let waiting = Unanswered(self);
+            while is_silent() {
+                bell.changed().await.unwrap();
+            }
+            self.inner(|inner| inner.unanswered -= 1);
+            std::mem::forget(waiting);
+        }
+    }
+
     fn inner<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
         let done = change(&mut self.inner.lock().unwrap());
         self.bell.0.send_modify(|count| *count += 1);

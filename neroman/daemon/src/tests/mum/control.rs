@@ -212,6 +212,34 @@ impl FakeMum {
         self.inner.lock().unwrap().swallows = swallows;
     }
 
+    /// Answers no such call from now on, or all.
+    pub(in crate::tests) fn silence(&self, call: Option<&'static str>) {
+        self.inner.lock().unwrap().silent = call;
+        self.bell.0.send_modify(|count| *count += 1);
+    }
+
+    /// Waits until a call waits for its answer.
+    pub(in crate::tests) async fn until_unanswered(&self) {
+        self.until("got the call", |inner| inner.unanswered > 0)
+            .await;
+    }
+
+    /// Waits until so many calls without an answer were given up.
+    pub(in crate::tests) async fn until_given_up(&self, count: usize) {
+        self.until("was given up", |inner| inner.given_up >= count)
+            .await;
+    }
+
+    /// How many calls without an answer were given up.
+    pub(in crate::tests) fn given_up(&self) -> usize {
+        self.inner.lock().unwrap().given_up
+    }
+
+    /// How often it was asked which files it lacks.
+    pub(in crate::tests) fn count_asked_for_files(&self) -> usize {
+        self.inner.lock().unwrap().asked_for_files
+    }
+
     /// Refuses the next runs, as only this node does; empty: takes them.
     pub(in crate::tests) fn refuse(&self, why: &str) {
         self.inner.lock().unwrap().refuses = why.to_owned();

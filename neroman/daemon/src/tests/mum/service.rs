@@ -71,6 +71,7 @@ impl Mum for Service {
         &self,
         request: Request<v1::BlobList>,
     ) -> Result<Response<v1::BlobList>, Status> {
+        self.speaks("missing_blobs").await;
         let asked = request.into_inner().hashes;
         let mut bell = self.bell.0.subscribe();
         self.inner(|inner| inner.asked_for_files += 1);
@@ -145,6 +146,7 @@ impl Mum for Service {
         &self,
         request: Request<v1::HandOverRequest>,
     ) -> Result<Response<v1::HandOverReply>, Status> {
+        self.speaks("hand_over").await;
         let mut reply = v1::HandOverReply::default();
         let v1::HandOverRequest {
             runs, sent_again, ..
@@ -213,6 +215,7 @@ impl Mum for Service {
         &self,
         request: Request<v1::CancelRequest>,
     ) -> Result<Response<v1::CancelReply>, Status> {
+        self.speaks("cancel").await;
         use v1::cancel_reply::{One, Outcome};
         // A call that was on its way when the node went away fails, too.
         if self.inner(|inner| inner.away) {
@@ -267,6 +270,7 @@ impl Mum for Service {
         &self,
         request: Request<v1::SetRulesRequest>,
     ) -> Result<Response<v1::SetRulesReply>, Status> {
+        self.speaks("set_rules").await;
         let rules = request.into_inner().rules.unwrap_or_default();
         let version = rules.version;
         let refuses = self.inner(|inner| {
@@ -331,6 +335,7 @@ impl Mum for Service {
         &self,
         request: Request<v1::ReadLogRequest>,
     ) -> Result<Response<Self::ReadLogStream>, Status> {
+        self.speaks("read_log").await;
         let request = request.into_inner();
         let token = request.run.unwrap_or_default().token;
         let log = self.inner(|inner| inner.runs.get(&token).map(|held| held.log.clone()));
@@ -364,6 +369,7 @@ impl Mum for Service {
         &self,
         request: Request<v1::ListFilesRequest>,
     ) -> Result<Response<v1::ListFilesReply>, Status> {
+        self.speaks("list_files").await;
         let globs = request.into_inner().globs;
         let list = self.inner(|inner| inner.files.list(&globs));
         Ok(Response::new(list))
@@ -410,6 +416,7 @@ impl Mum for Service {
         &self,
         request: tonic::Request<v1::ReadFilesRequest>,
     ) -> Result<tonic::Response<Self::ReadFilesStream>, tonic::Status> {
+        self.speaks("read_files").await;
         let request = request.into_inner();
         let token = request.run.unwrap_or_default().token;
         let answer = self.inner(|inner| {
@@ -423,6 +430,7 @@ impl Mum for Service {
         &self,
         _: tonic::Request<v1::DiskUsageRequest>,
     ) -> Result<tonic::Response<v1::DiskUsageReply>, tonic::Status> {
+        self.speaks("disk_usage").await;
         let runs = self.inner(|inner| {
             let run = |held: &Held| v1::disk_usage_reply::Run {
                 run: Some(v1::RunRef {
@@ -446,6 +454,7 @@ impl Mum for Service {
         &self,
         request: tonic::Request<v1::CleanRequest>,
     ) -> Result<tonic::Response<v1::CleanReply>, tonic::Status> {
+        self.speaks("clean").await;
         let reply = self.inner(|inner| {
             let live = |held: &&Held| held.stage != Stage::Settled;
             let keep: Vec<Vec<u8>> = inner

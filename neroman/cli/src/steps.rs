@@ -426,6 +426,8 @@ mod tests {
             ("add . --node", "neroman start SEL --node NODE"),
             ("--add . --node=zz", "neroman start SEL --node NODE"),
             ("wait 1 --node zz", "it is one of `start`,"),
+            ("completions bahs", "did you mean `bash`?"),
+            ("node add box box --shared yess", "did you mean `yes`?"),
         ];
         for (text, hint) in table {
             let fault = line(text)

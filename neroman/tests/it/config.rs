@@ -111,6 +111,14 @@ fn a_value_that_is_not_valid_changes_nothing() {
             "did you mean `box`?",
         ),
         (
+            &["config", "set", "nodes.box.listen", "nevr"],
+            "`nodes.box.listen` takes auto or never, not `nevr`",
+        ),
+        (
+            &["config", "set", "nodes.box.listen", "nevr"],
+            "did you mean `never`?",
+        ),
+        (
             &["config", "set", "mail", "x"],
             "`mail` is nothing that can be set",
         ),
@@ -130,6 +138,30 @@ fn a_value_that_is_not_valid_changes_nothing() {
     assert_eq!(ran.code, Some(2), "{ran:#?}");
     for said in ["has 2 mistakes", "config.yaml:1:1", "config.yaml:2:1"] {
         assert!(ran.err.contains(said), "{said}: {}", ran.err);
+    }
+}
+
+#[test]
+fn several_mistakes_of_the_file_are_reported_at_once_each_with_its_place_and_hint() {
+    let fake = lab();
+    let wrong = "nodes:\n  box: {address: me@box, cpu: 2, listen: nevr}\ndefault_nod: box\n";
+    fs::write(fake.path().join("home/config.yaml"), wrong).expect("a file");
+    let ran = fake.run(&["config", "show"]);
+    assert_eq!(ran.code, Some(2), "{ran:#?}");
+    let mut lines = ran.err.lines().skip(1);
+    for parts in [
+        ["config.yaml has 3 mistakes", "", ""],
+        ["`cpu`", "config.yaml:2:", "did you mean `cpus`?"],
+        ["nevr", "config.yaml:2:", "did you mean `never`?"],
+        [
+            "default_nod",
+            "config.yaml:3:1",
+            "did you mean `default_node`?",
+        ],
+    ] {
+        let line = lines.next().unwrap_or_default();
+        let is_there = parts.iter().all(|part| line.contains(part));
+        assert!(is_there, "{parts:?}: {}", ran.err);
     }
 }
 

@@ -2,9 +2,12 @@
 //! tables, faults; and starts and stops of the real daemon. The tests of the
 //! rig run real daemons.
 
+mod changing;
+mod completing;
 mod config;
 mod fake;
 mod faults;
+mod files;
 mod json;
 mod nodes;
 mod pty;

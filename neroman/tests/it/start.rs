@@ -102,7 +102,7 @@ fn completing_a_word_starts_no_daemon() {
     let place = TempHome::new();
     let complete = |words: &[&str]| {
         let asking = place.command(&[&["--"], words].concat());
-        crate::nodes::completed(asking, words)
+        crate::completing::completed(asking, words)
     };
     assert_eq!(
         complete(&["neroman", "restart", "crashed,ti"]),

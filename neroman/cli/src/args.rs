@@ -84,7 +84,7 @@ pub enum Verb {
     Logs(Logs),
     /// Values of metrics over time
     #[command(
-        after_help = "Examples:\n  neroman metrics 144 loss\n  neroman metrics 'lr_*' loss 'val loss' --csv"
+        after_help = "Examples:\n  neroman metrics 144 loss\n  neroman metrics 'lr_*' loss 'val loss' --csv\n  neroman metrics --try train.log --match 'acc is (?<acc>\\S+)'"
     )]
     Metrics(Metrics),
     /// One row per run, or per group with mean and deviation
@@ -341,11 +341,17 @@ pub struct Logs {
 #[derive(Debug, Args)]
 pub struct Metrics {
     /// Experiments, as `neroman help selectors` explains
-    #[arg(value_name = "SEL", add = picked())]
-    pub picked: String,
+    #[arg(value_name = "SEL", add = picked(), required_unless_present = "attempt")]
+    pub picked: Option<String>,
     /// Names of metrics; all unless given
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
+    /// Show what would be found in a file (`-` is standard input) or in the logs of a run
+    #[arg(long = "try", value_name = "FILE|RUN", conflicts_with_all = ["picked", "csv"])]
+    pub attempt: Option<String>,
+    /// With --try: read by this pattern or recipe too, as `metrics:` of a file has it
+    #[arg(long = "match", value_name = "PATTERN", requires = "attempt")]
+    pub patterns: Vec<String>,
     #[command(flatten)]
     pub json: Json,
     /// Print CSV

@@ -57,7 +57,7 @@ pub(crate) fn build(
 }
 
 /// How output is read; `None` where nothing is said of it.
-fn metric_reading(reading: &MetricReading) -> Option<v1::MetricReading> {
+pub(crate) fn metric_reading(reading: &MetricReading) -> Option<v1::MetricReading> {
     (*reading != MetricReading::default()).then(|| v1::MetricReading {
         only: reading.only.clone(),
         skip: reading.skip.clone(),

@@ -13,5 +13,6 @@ mod nodes;
 mod pty;
 mod samples;
 mod start;
+mod survey;
 mod tables;
 mod told;

@@ -204,6 +204,8 @@ pub fn show() -> ShowReply {
         work: "/home/ada/.neronet/abc/runs/146/2/work".into(),
         notes: Vec::new(),
         missing: String::new(),
+        metric_patterns: Vec::new(),
+        metric_reading: None,
         user_cpu_s: 0.2,
         system_cpu_s: 0.05,
         peak_rss_bytes: 512 << 20,

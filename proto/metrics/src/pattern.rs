@@ -49,6 +49,29 @@ pub enum PatternError {
     },
 }
 
+impl PatternError {
+    /// The pattern.
+    pub fn pattern(&self) -> &str {
+        match self {
+            Self::Syntax { pattern, .. } | Self::NoName { pattern } => pattern,
+        }
+    }
+
+    /// What is wrong with it, in a few words.
+    pub fn reason(&self) -> String {
+        match self {
+            // The library draws the pattern over several lines; its last one holds
+            // the reason.
+            Self::Syntax { source, .. } => {
+                let text = source.to_string();
+                let last = text.lines().last().unwrap_or("").trim();
+                last.strip_prefix("error: ").unwrap_or(last).to_owned()
+            }
+            Self::NoName { .. } => "it has no named group".to_owned(),
+        }
+    }
+}
+
 /// One compiled pattern.
 #[derive(Debug)]
 pub struct Pattern {

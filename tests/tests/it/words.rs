@@ -179,7 +179,7 @@ const FIELDS: &str = r#"collection: f
 +files: {command: ls, files: [a.txt, 'c*']}
 +outputs: {command: "sh -c 'echo kept > kept.txt'", outputs: [stdout, 'kept*']}
 +results: {command: echo here, results_dir: elsewhere}
-+metrics: {command: echo at 3 is 4.5, metrics: [{match: 'at (?<step>\d+) is (?<found>\S+)'}]}
++metrics: {command: 'echo at 3 is 4,5', metrics: [{match: 'at (?<step>\d+) is (?<found>\S+)'}, {decimal: ','}]}
 +rules: {command: "sh -c 'echo loss 3; sleep 600'", rules: [{abort: loss > 2}]}
 +conditions:
   command: sh -c 'echo loss 3; sleep 600'
@@ -444,6 +444,11 @@ fn each_field_of_the_format_has_its_effect_in_a_real_run() {
     let metrics = &named("metrics")["metrics"];
     assert_eq!(metrics["found"]["last"], 4.5, "{metrics:#}");
     assert_eq!(metrics["found"]["step"], 3.0, "{metrics:#}");
+    let tried = home.ok(&["metrics", "--try", &named("metrics")["id"].to_string()]);
+    assert!(
+        tried.contains("found") && tried.contains("stdout"),
+        "{tried}"
+    );
     let requires = named("requires");
     let waits = requires["waiting_for"].as_str().unwrap_or_default();
     assert!(waits.contains("100000"), "{requires:#}");

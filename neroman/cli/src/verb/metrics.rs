@@ -5,6 +5,7 @@ use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{MetricsReply, MetricsRequest};
 use serde_json::{Value, json};
 
+use super::survey;
 use crate::args::Metrics;
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Stop, code};
@@ -14,8 +15,11 @@ use crate::session::{Session, selection};
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
+    if let Some(what) = &args.attempt {
+        return survey::run(session, args, what).await;
+    }
     let asked = MetricsRequest {
-        selection: Some(selection(std::slice::from_ref(&args.picked))),
+        selection: Some(selection(args.picked.as_slice())),
         names: args.names.clone(),
     };
     let client = session.client().await?;

@@ -23,6 +23,7 @@ mod rule;
 mod show;
 mod start;
 mod status;
+mod survey;
 mod wait;
 mod watch;
 

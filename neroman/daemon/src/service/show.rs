@@ -51,6 +51,8 @@ impl Man {
                 time_ms: definition.resources.time_ms.unwrap_or(0),
             }),
             rules: super::rules::states(&state, experiment, run),
+            metric_patterns: definition.metric_patterns.clone(),
+            metric_reading: spec::metric_reading(&definition.metric_reading),
             notes: definition.notes.clone(),
             ..v1::ShowReply::default()
         };
@@ -78,6 +80,8 @@ impl Man {
                 reply.argv = spec::shown(&spec.argv);
                 reply.env = spec::masked(&spec.env);
                 reply.resources = spec.resources;
+                reply.metric_patterns = spec.metric_patterns;
+                reply.metric_reading = spec.metric_reading;
                 reply.outputs = spec.outputs;
             }
             Err(unread) => reply.notes.push(unread.to_string()),

@@ -3586,6 +3586,11 @@ pub struct ShowReply {
     /// what is gone of the run's records; empty: nothing
     #[prost(string, tag = "21")]
     pub missing: ::prost::alloc::string::String,
+    /// of the run, else of the experiment
+    #[prost(string, repeated, tag = "22")]
+    pub metric_patterns: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "23")]
+    pub metric_reading: ::core::option::Option<MetricReading>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartRequest {

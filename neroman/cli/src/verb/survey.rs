@@ -1,0 +1,251 @@
+//! `metrics --try FILE|RUN`: what the watcher would find there, by the same code.
+
+use std::io::Read;
+
+use nero_metrics::finder::{Finder, Reading};
+use nero_metrics::recipe;
+use nero_metrics::survey::Survey;
+use nero_model::safe::Safe;
+use nero_views::{json, text};
+use nero_wire::v1::{LogsRequest, ShowRequest};
+use serde_json::{Value, json};
+
+use crate::args::Metrics;
+use crate::connect::{Next, READ_DEADLINE};
+use crate::fault::{Fault, Stop, code};
+use crate::say::Screen;
+use crate::say::table::{self, Cell};
+use crate::session::Session;
+
+/// Bytes that are read of a file at once.
+const BLOCK_BYTES: usize = 256 * 1024;
+
+/// What was found in one log.
+struct Surveyed {
+    /// `stdout` and `stderr` of a run; empty for a file.
+    log: &'static str,
+    survey: Survey,
+}
+
+/// Runs the verb for `what`: a file, `-`, an experiment's number or a run.
+pub async fn run(session: &mut Session, args: &Metrics, what: &str) -> Result<u8, Stop> {
+    let is_run = what.starts_with(|c: char| c.is_ascii_digit())
+        && what
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let is_file = what == "-" || std::path::Path::new(what).exists();
+    let surveyed = match (is_file, is_run) {
+        (true, _) => vec![Surveyed {
+            log: "",
+            survey: of_file(what, finder(Reading::default(), args)?)?,
+        }],
+        (false, true) => of_run(session, args, what).await?,
+        (false, false) => {
+            let fault = Fault::usage(format!("`{what}` is no file and no run"));
+            return Err(fault
+                .hint("for example neroman metrics --try train.log, or --try 144.2")
+                .into());
+        }
+    };
+    if args.json.json {
+        session.out.json(&as_json(&surveyed))?;
+    } else {
+        session.out.text(&as_text(&session.out.screen, &surveyed))?;
+    }
+    let is_empty = surveyed.iter().all(|one| one.survey.seen().is_empty());
+    Ok(if is_empty { code::FAILED } else { code::OK })
+}
+
+/// A finder that also reads by the patterns and recipes of `--match`.
+fn finder(mut reading: Reading, args: &Metrics) -> Result<Finder, Stop> {
+    for pattern in &args.patterns {
+        match recipe::patterns(pattern) {
+            Some(patterns) => {
+                let patterns = patterns.iter().map(|one| (*one).to_owned());
+                reading.patterns.extend(patterns);
+            }
+            None => reading.patterns.push(pattern.clone()),
+        }
+    }
+    let (finder, wrong) = Finder::new(&reading);
+    match wrong.first() {
+        None => Ok(finder),
+        Some(error) => {
+            let pattern = Safe::line(error.pattern());
+            let fault = Fault::usage(format!("the pattern `{pattern}`: {}", error.reason()));
+            let names: Vec<&str> = recipe::RECIPES.iter().map(|one| one.name).collect();
+            Err(fault
+                .hint(format!(
+                    "groups name the metrics: 'loss is (?<loss>\\S+)'; recipes are {}",
+                    names.join(", ")
+                ))
+                .into())
+        }
+    }
+}
+
+fn of_file(path: &str, finder: Finder) -> Result<Survey, Stop> {
+    let cannot = |error: std::io::Error| {
+        Stop::from(Fault::new(code::FAILED, format!("cannot read {path}")).because(&error))
+    };
+    let mut file: Box<dyn Read> = match path {
+        "-" => Box::new(std::io::stdin().lock()),
+        path => Box::new(std::fs::File::open(path).map_err(cannot)?),
+    };
+    let mut survey = Survey::new(finder);
+    let mut block = vec![0; BLOCK_BYTES];
+    loop {
+        match file.read(&mut block).map_err(cannot)? {
+            0 => break,
+            length => survey.feed(&block[..length]),
+        }
+    }
+    survey.finish();
+    Ok(survey)
+}
+
+/// Both logs of a run, as they are now, read as its experiment says.
+async fn of_run(session: &mut Session, args: &Metrics, what: &str) -> Result<Vec<Surveyed>, Stop> {
+    let asked = ShowRequest {
+        what: what.to_owned(),
+        ..ShowRequest::default()
+    };
+    let client = session.client().await?;
+    let shown = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.show(request).await
+        })
+        .await?;
+    let more = shown.metric_reading.unwrap_or_default();
+    let reading = Reading {
+        patterns: shown.metric_patterns,
+        only: more.only,
+        skip: more.skip,
+        decimal_comma: more.decimal_comma,
+        no_tables: more.no_tables,
+    };
+    let mut surveyed = Vec::new();
+    for (log, stderr) in [("stdout", false), ("stderr", true)] {
+        let mut survey = Survey::new(finder(reading.clone(), args)?);
+        read_log(session, what, stderr, &mut survey).await?;
+        surveyed.push(Surveyed { log, survey });
+    }
+    Ok(surveyed)
+}
+
+async fn read_log(
+    session: &mut Session,
+    what: &str,
+    stderr: bool,
+    survey: &mut Survey,
+) -> Result<(), Stop> {
+    let asked = LogsRequest {
+        what: what.to_owned(),
+        stderr,
+        ..LogsRequest::default()
+    };
+    let client = session.client().await?;
+    let mut chunks = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.logs(request).await
+        })
+        .await?;
+    loop {
+        match client.next(&mut chunks).await? {
+            Next::Message(chunk) => {
+                survey.feed(&chunk.data);
+                if chunk.end {
+                    break;
+                }
+            }
+            Next::End => break,
+            Next::Lost => {
+                let fault = Fault::no_daemon(format!("the log of {what} ended early"));
+                return Err(fault.hint("ask again").into());
+            }
+        }
+    }
+    survey.finish();
+    Ok(())
+}
+
+fn as_text(screen: &Screen, surveyed: &[Surveyed]) -> String {
+    let is_run = surveyed.len() > 1;
+    let mut header = vec!["metric", "points", "steps", "first", "last", "line"];
+    if is_run {
+        header.push("log");
+    }
+    let header: Vec<String> = header.into_iter().map(str::to_owned).collect();
+    let mut rows = Vec::new();
+    for one in surveyed {
+        for seen in one.survey.seen() {
+            let steps = match seen.steps {
+                (first, last) if first == last => text::number(first),
+                (first, last) => format!("{} … {}", text::number(first), text::number(last)),
+            };
+            let mut row = vec![
+                Cell::text(&seen.name),
+                Cell::right(&seen.points.to_string()),
+                Cell::right(&steps),
+                Cell::right(&text::number(seen.values.0)),
+                Cell::right(&text::number(seen.values.1)),
+                Cell::right(&seen.line.to_string()),
+            ];
+            if is_run {
+                row.push(Cell::text(one.log));
+            }
+            rows.push(row);
+        }
+    }
+    let mut page = match rows.is_empty() {
+        true => "no metrics\n".to_owned(),
+        false => table::print(screen, &header, &rows).0,
+    };
+    for one in surveyed {
+        let lines = one.survey.missed_lines();
+        if lines == 0 {
+            continue;
+        }
+        let lines = usize::try_from(lines).unwrap_or(usize::MAX);
+        let of = match one.log {
+            "" => String::new(),
+            log => format!(" of {log}"),
+        };
+        let lines = text::plural(lines, "line");
+        page.push_str(&format!("\n{lines}{of} with digits gave nothing:\n"));
+        for missed in one.survey.missed() {
+            let text = Safe::line(&missed.text);
+            page.push_str(&format!("  {}: {text}\n", missed.line));
+        }
+    }
+    page
+}
+
+fn as_json(surveyed: &[Surveyed]) -> Value {
+    let log = |one: &Surveyed| (!one.log.is_empty()).then_some(one.log);
+    let metrics = surveyed.iter().flat_map(|one| {
+        one.survey.seen().iter().map(move |seen| {
+            json!({
+                "log": log(one),
+                "name": seen.name,
+                "points": seen.points,
+                "steps": [json::number(seen.steps.0), json::number(seen.steps.1)],
+                "values": [json::number(seen.values.0), json::number(seen.values.1)],
+                "line": seen.line,
+                "text": seen.text,
+            })
+        })
+    });
+    let missed = surveyed.iter().flat_map(|one| {
+        one.survey
+            .missed()
+            .iter()
+            .map(move |missed| json!({ "log": log(one), "line": missed.line, "text": missed.text }))
+    });
+    let lines: u64 = surveyed.iter().map(|one| one.survey.missed_lines()).sum();
+    json::document(json!({
+        "metrics": metrics.collect::<Vec<_>>(),
+        "missed": missed.collect::<Vec<_>>(),
+        "missed_lines": lines,
+    }))
+}

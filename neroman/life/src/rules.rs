@@ -49,13 +49,14 @@ pub fn add(
 #[derive(Debug, Default)]
 pub struct Off {
     parsed: BTreeMap<u64, Result<Expr, ExprError>>,
-    /// By text and reason.
-    found: BTreeMap<(String, String), Vec<ExperimentId>>,
+    /// By text, place in a file, and reason.
+    found: BTreeMap<(String, String, String), Vec<ExperimentId>>,
 }
 
 impl Off {
-    /// Checks one rule of one experiment.
-    pub fn look(&mut self, rule: u64, text: &str, experiment: &Experiment) {
+    /// Checks one rule of one experiment. `place` is where it was written, empty for
+    /// one that is just being typed.
+    pub fn look(&mut self, rule: u64, text: &str, place: &str, experiment: &Experiment) {
         let parsed = self
             .parsed
             .entry(rule)
@@ -77,7 +78,7 @@ impl Off {
             Err(error) => Some(error.clone()),
         };
         if let Some(problem) = problem {
-            let key = (text.to_owned(), problem.to_string());
+            let key = (text.to_owned(), place.to_owned(), problem.to_string());
             self.found.entry(key).or_default().push(experiment.id);
         }
     }
@@ -86,7 +87,7 @@ impl Off {
     pub fn notes(&self) -> Vec<String> {
         let found = self.found.iter();
         found
-            .map(|((text, why), ids)| {
+            .map(|((text, place, why), ids)| {
                 let named: Vec<String> = ids
                     .iter()
                     .take(NAMED_MAX)
@@ -97,7 +98,11 @@ impl Off {
                     0 => String::new(),
                     more => format!(" and {more} more"),
                 };
-                format!("rule `{text}` is off in {named}{more}: {why}; its other rules stand")
+                let at = match place.as_str() {
+                    "" => String::new(),
+                    place => format!(" ({place})"),
+                };
+                format!("rule `{text}` is off in {named}{more}: {why}; its other rules stand{at}")
             })
             .collect()
     }

@@ -128,6 +128,10 @@ command: sh -c 'echo loss 3; sleep 600'
     assert_eq!(told.code, Some(0), "{told:#?}");
     let off = "rule `param.lr > 1` is off in 1: no parameter is called `lr`";
     assert!(told.err.contains(off), "{told:#?}");
+    assert!(
+        told.err.contains(":2:29)"),
+        "its place in the file: {told:#?}"
+    );
     for id in [1, 2] {
         let seen = home.until_state(id, "aborted");
         let reason = seen["reason"].as_str().unwrap();

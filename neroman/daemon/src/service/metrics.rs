@@ -58,7 +58,11 @@ impl Man {
         }));
         notes.extend(unknown);
         if series.is_empty() && notes.is_empty() {
-            notes.push("no metric was printed".to_owned());
+            let try_it = match ids.first() {
+                Some(id) => format!("; neroman metrics --try {id} shows what its logs give"),
+                None => String::new(),
+            };
+            notes.push(format!("no metric was printed{try_it}"));
         }
         Ok(v1::MetricsReply { series, notes })
     }

@@ -87,7 +87,7 @@ impl Man {
                 let (rule, changes) = rules::add(state, &ids, &action, &text, &author, now_ms);
                 let mut off = rules::Off::default();
                 for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
-                    off.look(rule, &text, experiment);
+                    off.look(rule, &text, "", experiment);
                 }
                 let mut notes = picked.notes.clone();
                 notes.extend(off.notes());

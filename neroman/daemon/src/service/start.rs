@@ -437,7 +437,7 @@ fn decide(
             take(&mut work, Change::Rule(Arc::new(rule)));
         }
         for rule in rules.iter().filter_map(|id| work.rules.get(id)) {
-            off.look(rule.id, &rule.text, &experiment);
+            off.look(rule.id, &rule.text, &rule.origin, &experiment);
         }
         let mut placed = asked.places.of(&experiment)?;
         if asked.wanted.resume
@@ -492,7 +492,7 @@ fn look_at_rules(state: &State, experiment: &Experiment, off: &mut rules::Off) {
     for id in start::rules(state, experiment, &mut fresh) {
         let known = state.rules.get(&id).map(|rule| &**rule);
         if let Some(rule) = known.or_else(|| fresh.iter().find(|rule| rule.id == id)) {
-            off.look(id, &rule.text, experiment);
+            off.look(id, &rule.text, &rule.origin, experiment);
         }
     }
 }

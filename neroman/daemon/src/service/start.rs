@@ -236,17 +236,7 @@ fn prepare(
     freezer: &Freezer,
     freeze: bool,
 ) -> Result<Prepared, Failure> {
-    let mut reads = sources::read_paths(&asked.paths)?;
-    if let (Some(selection), false) = (&asked.selection, asked.as_added) {
-        let origins = if selection.asks_sources() {
-            let missing = sources::missing(state);
-            let there = |origin: &&Arc<Origin>| !missing.contains(&origin.id);
-            state.origins.values().filter(there).cloned().collect()
-        } else {
-            sources::origins_of(state, &selection.experiments(state)?.0)
-        };
-        reads.extend(sources::read_changed(&origins)?);
-    }
+    let reads = read_sources(state, asked)?;
     let missing = if reads.is_empty() {
         HashSet::new()
     } else {
@@ -258,19 +248,75 @@ fn prepare(
         prospect.apply(change);
     }
     let mut notes = merged.lines();
+    let picked = pick(&prospect, asked, freezer, &mut notes)?;
+    let plans = start::plan(&prospect, &picked, asked.wanted);
+    let going = plans.iter().filter_map(|plan| match plan {
+        Plan::Run { id, .. } => prospect.experiment(id.experiment),
+        Plan::Skip { .. } => None,
+    });
+    let mut frozen = HashMap::new();
+    let mut folders = Vec::new();
+    if freeze {
+        for experiment in going {
+            let wanted = FolderToFreeze::of(&experiment.definition);
+            if let Entry::Vacant(place) = frozen.entry(wanted) {
+                let one = freezer.freeze(place.key(), asked.big)?;
+                notes.extend(one.notes.iter().cloned());
+                folders.push(code::taken(place.key(), &one.survey));
+                place.insert(one);
+            }
+        }
+    } else {
+        folders = code::survey(going.map(|one| &*one.definition));
+    }
+    Ok(Prepared {
+        highest: state.highest,
+        reads,
+        missing,
+        picked,
+        frozen,
+        folders,
+        notes,
+    })
+}
+
+/// The sources that the command names, and those that may have changed.
+fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Failure> {
+    let mut reads = sources::read_paths(&asked.paths)?;
+    if let (Some(selection), false) = (&asked.selection, asked.as_added) {
+        let origins = if selection.asks_sources() {
+            let missing = sources::missing(state);
+            let there = |origin: &&Arc<Origin>| !missing.contains(&origin.id);
+            state.origins.values().filter(there).cloned().collect()
+        } else {
+            sources::origins_of(state, &selection.experiments(state)?.0)
+        };
+        reads.extend(sources::read_changed(&origins)?);
+    }
+    Ok(reads)
+}
+
+/// The experiments to start. An experiment that has left its source is picked by its number
+/// alone, which a note reports.
+fn pick(
+    state: &State,
+    asked: &RequestedStart,
+    freezer: &Freezer,
+    notes: &mut Vec<String>,
+) -> Result<Vec<ExperimentId>, Failure> {
     let mut picked = Vec::new();
     if !asked.paths.is_empty() {
-        picked.extend(of_paths(&prospect, &asked.paths));
+        picked.extend(of_paths(state, &asked.paths));
     }
     if let Some(selection) = &asked.selection {
         let other_code = match selection.asks_changed() {
-            true => code::changed(&prospect, freezer),
+            true => code::changed(state, freezer),
             false => HashSet::new(),
         };
-        let (ids, found) = selection.with_code(&other_code).experiments(&prospect)?;
-        notes.extend(code::changes(&prospect, &ids, &other_code));
+        let (ids, found) = selection.with_code(&other_code).experiments(state)?;
+        notes.extend(code::changes(state, &ids, &other_code));
         let is_gone = |id: &ExperimentId| {
-            let experiment = prospect.experiment(*id);
+            let experiment = state.experiment(*id);
             experiment.is_some_and(|experiment| experiment.is_gone())
         };
         let by_number = |id: &ExperimentId| found.gone.contains(&id.0);
@@ -294,39 +340,7 @@ fn prepare(
     }
     picked.sort_unstable();
     picked.dedup();
-    let mut frozen = HashMap::new();
-    let mut folders = Vec::new();
-    if freeze {
-        for plan in start::plan(&prospect, &picked, asked.wanted) {
-            let Plan::Run { id, .. } = plan else { continue };
-            let Some(experiment) = prospect.experiment(id.experiment) else {
-                continue;
-            };
-            let wanted = FolderToFreeze::of(&experiment.definition);
-            if let Entry::Vacant(place) = frozen.entry(wanted) {
-                let one = freezer.freeze(place.key(), asked.big)?;
-                notes.extend(one.notes.iter().cloned());
-                folders.push(code::taken(place.key(), &one.survey));
-                place.insert(one);
-            }
-        }
-    } else {
-        let plans = start::plan(&prospect, &picked, asked.wanted);
-        let going = plans.iter().filter_map(|plan| match plan {
-            Plan::Run { id, .. } => prospect.experiment(id.experiment),
-            Plan::Skip { .. } => None,
-        });
-        folders = code::survey(going.map(|one| &*one.definition));
-    }
-    Ok(Prepared {
-        highest: state.highest,
-        reads,
-        missing,
-        picked,
-        frozen,
-        folders,
-        notes,
-    })
+    Ok(picked)
 }
 
 /// The experiments that are in the sources of these paths now.
@@ -439,26 +453,14 @@ fn decide(
         for rule in rules.iter().filter_map(|id| work.rules.get(id)) {
             off.look(rule.id, &rule.text, &rule.origin, &experiment);
         }
-        let mut placed = asked.places.of(&experiment)?;
-        if asked.wanted.resume
-            && let Some(earlier) = start::earlier(&experiment)
-        {
-            placed.resume = Some(earlier.made.id.number);
-            earlier.node_word().clone_into(&mut placed.takes.prefer);
-        }
-        let node = placed.node.clone();
-        let results_max_bytes = asked.places.results_max_bytes(&experiment);
-        let made = Made {
-            created: Some(asked.at.tick.clone()),
-            ..made(&experiment, *id, frozen, placed, now_ms, results_max_bytes)
-        };
+        let (made, node) = placed_run(asked, &experiment, *id, frozen, now_ms)?;
         let encoded = spec::build(
             &experiment.definition,
             &made,
             &frozen.tree,
             deployment,
             shell,
-            results_max_bytes,
+            asked.places.results_max_bytes(&experiment),
         )
         .encode_to_vec();
         let after = after.filter(|number| still_live(&work, *id, *number));
@@ -484,6 +486,31 @@ fn decide(
         },
         changes,
     })
+}
+
+/// The constant part of a run, and its node if that is decided. A run that resumes prefers the node
+/// of the run before it.
+fn placed_run(
+    asked: &RequestedStart,
+    experiment: &Experiment,
+    id: RunId,
+    frozen: &Frozen,
+    now_ms: i64,
+) -> Result<(Made, Option<String>), Failure> {
+    let mut placed = asked.places.of(experiment)?;
+    if asked.wanted.resume
+        && let Some(earlier) = start::earlier(experiment)
+    {
+        placed.resume = Some(earlier.made.id.number);
+        earlier.node_word().clone_into(&mut placed.takes.prefer);
+    }
+    let node = placed.node.clone();
+    let results_max_bytes = asked.places.results_max_bytes(experiment);
+    let made = Made {
+        created: Some(asked.at.tick.clone()),
+        ..made(experiment, id, frozen, placed, now_ms, results_max_bytes)
+    };
+    Ok((made, node))
 }
 
 /// Collects the rules that could not apply to the experiment's next run.

@@ -15,7 +15,7 @@ use super::record::Record;
 use super::series::{AllSeries, LineEnd, SeriesId};
 use nero_metrics::finder::{Context, Finder};
 use nero_metrics::lines::Lines;
-use nero_metrics::table::Stage;
+use nero_metrics::table::TableStage;
 
 /// Points of names above the limit between two notices about them.
 const REFUSED_NOTICE_STEP: u64 = 1_000_000;
@@ -48,7 +48,7 @@ impl Position {
     /// What the lines before mean for the next one. `header` is the table's line of
     /// names, read anew; without it there is no table.
     pub fn context(&self, header: Option<&[u8]>) -> Context {
-        let stage = |table: TableAt| table.columns.map_or(Stage::Named, Stage::Rows);
+        let stage = |table: TableAt| table.columns.map_or(TableStage::Named, TableStage::Rows);
         let table = header.zip(self.table.map(stage));
         Context::resumed(self.step, table)
     }
@@ -57,12 +57,12 @@ impl Position {
     fn note(&mut self, context: &Context, start: u64) {
         self.step = context.step();
         let columns = match context.stage() {
-            Stage::None => {
+            TableStage::None => {
                 self.table = None;
                 return;
             }
-            Stage::Named => None,
-            Stage::Rows(columns) => Some(columns),
+            TableStage::Named => None,
+            TableStage::Rows(columns) => Some(columns),
         };
         let header = match self.table {
             Some(table) if !context.is_header() => table.header,

@@ -91,7 +91,7 @@ pub struct Groups {
     /// The metric that was asked to be best.
     pub best: Option<Best>,
     /// The groups.
-    pub rows: Vec<Group>,
+    pub rows: Vec<ResultGroup>,
 }
 
 impl Groups {
@@ -106,7 +106,7 @@ impl Groups {
 
 /// One group.
 #[derive(Debug)]
-pub struct Group {
+pub struct ResultGroup {
     /// Its parameters; `None` where its runs have no such parameter.
     pub params: Vec<Option<Param>>,
     /// Its runs.
@@ -285,9 +285,9 @@ fn groups(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Resul
             None => parts.push((key, vec![view])),
         }
     }
-    let mut rows: Vec<Group> = parts
+    let mut rows: Vec<ResultGroup> = parts
         .into_iter()
-        .map(|(params, those)| Group {
+        .map(|(params, those)| ResultGroup {
             params,
             ids: those.iter().map(|view| view.id).collect(),
             finished: those.iter().filter(|view| view.state == "finished").count(),

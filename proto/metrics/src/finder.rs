@@ -6,7 +6,7 @@ use regex::bytes::Regex;
 use crate::found::LinePairs;
 use crate::heading;
 use crate::pattern::{self, Pattern, PatternError};
-use crate::table::{Stage, Table};
+use crate::table::{Table, TableStage};
 use crate::{json, pairs, step};
 
 /// What an experiment says of how its output is read.
@@ -36,7 +36,7 @@ pub struct Context {
 impl Context {
     /// A context as a former reader left it: the step that it carried, and the line
     /// of names of its table.
-    pub fn resumed(step: Option<f64>, table: Option<(&[u8], Stage)>) -> Self {
+    pub fn resumed(step: Option<f64>, table: Option<(&[u8], TableStage)>) -> Self {
         Self {
             step,
             table: table.map_or_else(Table::default, |(header, stage)| {
@@ -52,7 +52,7 @@ impl Context {
     }
 
     /// How far the table has come.
-    pub fn stage(&self) -> Stage {
+    pub fn stage(&self) -> TableStage {
         self.table.stage()
     }
 

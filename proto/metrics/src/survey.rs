@@ -14,7 +14,7 @@ const SHOWN_BYTES: usize = 160;
 
 /// One metric of a log.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct SurveyedMetric {
     /// Its name.
     pub name: String,
     /// How many points it has.
@@ -52,7 +52,7 @@ pub struct Survey {
 #[derive(Debug, Default)]
 struct Finds {
     by_name: HashMap<String, usize>,
-    seen: Vec<Seen>,
+    seen: Vec<SurveyedMetric>,
     missed: Vec<Missed>,
     missed_lines: u64,
 }
@@ -83,7 +83,7 @@ impl Survey {
     }
 
     /// The metrics, in the order of their first points.
-    pub fn seen(&self) -> &[Seen] {
+    pub fn seen(&self) -> &[SurveyedMetric] {
         &self.found.seen
     }
 
@@ -128,7 +128,7 @@ impl Finds {
             seen.values.1 = value;
         } else if self.seen.len() < NAMES_MAX {
             self.by_name.insert(name.to_owned(), self.seen.len());
-            self.seen.push(Seen {
+            self.seen.push(SurveyedMetric {
                 name: name.to_owned(),
                 points: 1,
                 steps: (step, step),

@@ -16,7 +16,7 @@ const HEADER_BYTES_MAX: usize = 4096;
 const COLUMNS_MAX: usize = 512;
 /// What a byte is in a line of names.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ByteKind {
     Letter,
     Other,
     Sign,
@@ -24,17 +24,17 @@ enum Kind {
     Foreign,
 }
 
-const KINDS: [Kind; 256] = {
-    let mut kinds = [Kind::Foreign; 256];
+const KINDS: [ByteKind; 256] = {
+    let mut kinds = [ByteKind::Foreign; 256];
     let mut byte = 0;
     while byte < 256 {
         kinds[byte] = match byte as u8 {
-            b'a'..=b'z' | b'A'..=b'Z' => Kind::Letter,
-            b'0'..=b'9' | b' ' | b'"' | b'_' | b'-' | b'.' | b'/' | b'@' | b'%' => Kind::Other,
-            b'(' | b')' | b'[' | b']' | b'#' | b'^' | b'*' | b'+' => Kind::Other,
-            b'<' | b'>' | b'~' | b'\'' | 0x80.. => Kind::Other,
-            b',' | b';' | b'\t' | b'|' => Kind::Sign,
-            _ => Kind::Foreign,
+            b'a'..=b'z' | b'A'..=b'Z' => ByteKind::Letter,
+            b'0'..=b'9' | b' ' | b'"' | b'_' | b'-' | b'.' | b'/' | b'@' | b'%' => ByteKind::Other,
+            b'(' | b')' | b'[' | b']' | b'#' | b'^' | b'*' | b'+' => ByteKind::Other,
+            b'<' | b'>' | b'~' | b'\'' | 0x80.. => ByteKind::Other,
+            b',' | b';' | b'\t' | b'|' => ByteKind::Sign,
+            _ => ByteKind::Foreign,
         };
         byte += 1;
     }
@@ -53,7 +53,7 @@ enum Cut {
 
 /// How far a table has come, for a reader that goes on with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stage {
+pub enum TableStage {
     /// There is none.
     #[default]
     None,
@@ -66,7 +66,7 @@ pub enum Stage {
 /// A table that is being read.
 #[derive(Debug, Default)]
 pub struct Table {
-    stage: Stage,
+    stage: TableStage,
     header: Vec<u8>,
     cut: Cut,
     /// The names, once a row has decided how they are cut.
@@ -78,7 +78,7 @@ pub struct Table {
 
 impl Table {
     /// A table as a former reader left it: its line of names and its stage.
-    pub fn resumed(header: &[u8], stage: Stage) -> Self {
+    pub fn resumed(header: &[u8], stage: TableStage) -> Self {
         let mut table = Self::default();
         if let Some(cut) = cut_of_header(header) {
             table.header.extend_from_slice(header);
@@ -89,17 +89,17 @@ impl Table {
     }
 
     /// How far it has come.
-    pub fn stage(&self) -> Stage {
+    pub fn stage(&self) -> TableStage {
         self.stage
     }
 
     /// Reads a line as a row; returns whether it is one.
     pub fn row(&mut self, line: &[u8], found: &mut LinePairs) -> bool {
-        if self.stage == Stage::None || !begins_like_a_row(line) || !self.read_cells(line) {
+        if self.stage == TableStage::None || !begins_like_a_row(line) || !self.read_cells(line) {
             return false;
         }
         let columns = self.cells.len();
-        if let Stage::Rows(known) = self.stage
+        if let TableStage::Rows(known) = self.stage
             && known as usize != columns
         {
             return false;
@@ -107,7 +107,7 @@ impl Table {
         if self.names.is_empty() && !self.name_columns() {
             return false;
         }
-        self.stage = Stage::Rows(columns as u32);
+        self.stage = TableStage::Rows(columns as u32);
         for (name, (value, _)) in self.names.iter().zip(&self.cells) {
             if let Some(value) = value {
                 found.push(name.as_bytes(), *value);
@@ -130,7 +130,7 @@ impl Table {
             self.header.extend_from_slice(line);
             self.cut = cut;
             self.names.clear();
-            self.stage = Stage::Named;
+            self.stage = TableStage::Named;
             return true;
         }
         if !is_rule(line) {
@@ -142,11 +142,11 @@ impl Table {
     /// A line that is no row came between.
     pub fn interrupted(&mut self) {
         match self.stage {
-            Stage::None => {}
-            Stage::Named => self.stage = Stage::None,
-            Stage::Rows(columns) => {
+            TableStage::None => {}
+            TableStage::Named => self.stage = TableStage::None,
+            TableStage::Rows(columns) => {
                 if columns == 2 && self.cut == Cut::Blanks {
-                    self.stage = Stage::None;
+                    self.stage = TableStage::None;
                 }
             }
         }
@@ -155,7 +155,7 @@ impl Table {
     /// Whether a line of words is a remark between rows: it lacks the sign that
     /// separates the columns.
     fn is_remark(&self, cut: Cut) -> bool {
-        matches!(self.stage, Stage::Rows(_)) && cut == Cut::Blanks && self.cut != Cut::Blanks
+        matches!(self.stage, TableStage::Rows(_)) && cut == Cut::Blanks && self.cut != Cut::Blanks
     }
 
     /// Fills `cells`; returns whether all of them are numbers, or empty between
@@ -335,9 +335,9 @@ fn cut_of_header(line: &[u8]) -> Option<Cut> {
     let mut has_letters = false;
     for byte in text {
         match KINDS[usize::from(*byte)] {
-            Kind::Letter => has_letters = true,
-            Kind::Other => {}
-            Kind::Sign => {
+            ByteKind::Letter => has_letters = true,
+            ByteKind::Other => {}
+            ByteKind::Sign => {
                 // Of several signs the one that is rarer within names separates.
                 let order = |cut: Cut| match cut {
                     Cut::Blanks => 0,
@@ -347,7 +347,7 @@ fn cut_of_header(line: &[u8]) -> Option<Cut> {
                     cut = Cut::At(*byte);
                 }
             }
-            Kind::Foreign => return None,
+            ByteKind::Foreign => return None,
         }
     }
     if !has_letters {

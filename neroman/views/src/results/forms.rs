@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Best, Group, Groups, Rows, Runs};
+use super::{Best, Groups, ResultGroup, Rows, Runs};
 use crate::columns::{Column, sheet};
 use crate::{Fact, Value as Known, csv, json};
 
@@ -90,7 +90,7 @@ fn all_columns(runs: &Runs) -> Vec<Column> {
         .collect()
 }
 
-fn csv_group(group: &Group) -> Vec<csv::Cell> {
+fn csv_group(group: &ResultGroup) -> Vec<csv::Cell> {
     let mut row: Vec<csv::Cell> = group
         .params
         .iter()
@@ -109,7 +109,7 @@ fn csv_group(group: &Group) -> Vec<csv::Cell> {
     row
 }
 
-fn json_group(groups: &Groups, group: &Group) -> Value {
+fn json_group(groups: &Groups, group: &ResultGroup) -> Value {
     let params = groups.by.iter().zip(&group.params).map(|(name, param)| {
         let value = param.as_ref().map_or(Value::Null, json::parameter);
         (name.clone(), value)

@@ -29,7 +29,7 @@ pub fn plain_calls(names: &[&JobName]) -> Vec<Call> {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct JobList {
     jobs: Vec<Row>,
 }
 
@@ -130,7 +130,7 @@ impl Words {
 /// When SLURM did not answer, or not in JSON.
 pub fn read(said: &Said) -> Result<Queue, Unreadable> {
     let text = said.text(&call())?;
-    let answer: Answer = serde_json::from_str(&text)
+    let answer: JobList = serde_json::from_str(&text)
         .map_err(|error| Unreadable::odd("squeue", error.to_string()))?;
     let mut queue = Queue::default();
     for row in answer.jobs {

@@ -15,6 +15,8 @@ use nero_wire::v1::{self, CancelReply, RuleSet, WatcherCommand};
 use prost::Message as _;
 use tokio::sync::oneshot;
 
+use super::follow::Adopted;
+use super::hand_over::NEVER_AGAIN;
 use super::{Agent, Refused};
 use crate::config;
 use crate::core::{Cancelled, Stage};
@@ -194,18 +196,11 @@ impl Agent {
     }
 
     fn cancel_one(&mut self, target: Target, cancel: &Cancel) -> io::Result<Outcome> {
-        let Target { token, id } = target;
-        if self.core.run(&token).is_none() {
-            // A run that neroman has closed may still have its folder here.
-            return match spec::read(&self.setup.paths, id, token) {
-                Ok(_) => Ok(Outcome::Ended),
-                Err(error) if error.may_pass => Err(io::Error::other(error.file.to_string())),
-                Err(_) => match gone::read(&self.setup.paths, id, token) {
-                    Ok(Some(_)) => Ok(Outcome::Ended),
-                    Err(error) if may_pass(&error) => Err(io::Error::other(error)),
-                    Ok(None) | Err(_) => Ok(Outcome::UnknownRun),
-                },
-            };
+        let token = target.token;
+        if self.core.run(&token).is_none()
+            && let Some(outcome) = self.take_up_to_end(target)?
+        {
+            return Ok(outcome);
         }
         if self.refused_after_a_claim(&token) {
             return Ok(Outcome::Ended);
@@ -224,6 +219,32 @@ impl Agent {
                 Outcome::Asked
             }
         })
+    }
+
+    /// Takes up a run that is to end and is unknown. Its folder may have been left by a
+    /// hand-over that came no farther than the spec, or by a run that neroman has closed.
+    /// Returns the answer for a run that is not here: it never comes in any more, so that
+    /// a hand-over of an earlier connection starts no run that is over for neroman.
+    fn take_up_to_end(&mut self, Target { token, id }: Target) -> io::Result<Option<Outcome>> {
+        match spec::read(&self.setup.paths, id, token) {
+            Ok(_) => match self.adopt(token, id) {
+                Adopted::Known => return Ok(None),
+                Adopted::NotNow(why) => return Err(io::Error::other(why)),
+                Adopted::Unknown if self.admission.is_cleaning(&token) => {
+                    return Ok(Some(Outcome::Ended));
+                }
+                // It was given back, and nothing was started from its folder.
+                Adopted::Unknown => spec::unmake(&self.run_dir(id))?,
+            },
+            Err(error) if error.may_pass => return Err(io::Error::other(error.file.to_string())),
+            Err(_) => match gone::read(&self.setup.paths, id, token) {
+                Ok(Some(_)) => return Ok(Some(Outcome::Ended)),
+                Err(error) if may_pass(&error) => return Err(io::Error::other(error)),
+                Ok(None) | Err(_) => {}
+            },
+        }
+        self.admission.recall(token, NEVER_AGAIN);
+        Ok(Some(Outcome::UnknownRun))
     }
 
     /// Makes the cancel request of a run that was not started yet, before anything

@@ -4,8 +4,9 @@ use std::fs;
 
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::RecordKind;
+use nero_wire::v1::cancel_reply::Outcome;
 use nero_wire::v1::run_state::Stage;
-use nero_wire::v1::{CancelRequest, Rule, RuleSet, RunSpec, SetRulesRequest};
+use nero_wire::v1::{CancelReply, CancelRequest, Rule, RuleSet, RunSpec, SetRulesRequest};
 
 use crate::rig::{Follower, Known, Mum, Node, reference, wait_until_forgotten};
 
@@ -191,4 +192,44 @@ async fn an_aborted_run_whose_records_cannot_be_read_now_is_not_told_as_never_st
     assert!(!stages.contains(&Stage::TakenAway), "{stages:?}");
     assert_eq!(run.count(RecordKind::JobStarted), 1);
     assert!(!node.run_dir(&spec).join("2").exists());
+}
+
+fn outcome(reply: &CancelReply) -> Outcome {
+    reply.runs[0].outcome()
+}
+
+#[tokio::test]
+async fn a_cancel_ends_a_run_whose_hand_over_came_no_farther_than_its_spec() {
+    let mut node = Node::new();
+    let spec = node.sh(1, "echo x > ../starts");
+    let run_dir = node.run_dir(&spec);
+    fs::create_dir_all(run_dir.join("control")).unwrap();
+    frame::create(FrameKind::Spec, &run_dir.join("spec"), &spec).unwrap();
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    assert_eq!(outcome(&mum.cancel(&[&spec]).await), Outcome::NeverStarted);
+    follower.stage(&spec, Stage::TakenAway).await;
+    // The hand-over comes once more from a connection that was held up.
+    mum.hand_over(vec![spec.clone()]).await;
+    let other = node.sh(2, "true");
+    mum.accept(&[&other]).await;
+    follower.settled(&[&other]).await;
+    assert!(!run_dir.join("starts").exists() && !run_dir.join("1").exists());
+}
+
+#[tokio::test]
+async fn a_run_that_was_cancelled_before_it_came_in_comes_in_no_more() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = node.sh(1, "true");
+    assert_eq!(outcome(&mum.cancel(&[&spec]).await), Outcome::UnknownRun);
+    for generation in [0, 1, 2] {
+        let late = RunSpec {
+            generation,
+            ..spec.clone()
+        };
+        let reply = mum.hand_over(vec![late]).await;
+        assert!(reply.accepted.is_empty(), "{generation}: {reply:?}");
+        assert!(!node.run_dir(&spec).exists());
+    }
 }

@@ -359,10 +359,14 @@ fn cut_of_header(line: &[u8]) -> Option<Cut> {
         let is_name = match name {
             [] => cut != Cut::Blanks,
             [first, ..] => {
-                let may_be_number = matches!(first, b'+' | b'-' | b'.' | b'n' | b'N' | b'i' | b'I');
-                !first.is_ascii_digit()
-                    && !(may_be_number && number::measured(name).is_some())
-                    && name.len() <= NAME_BYTES_MAX
+                let is_number = match first {
+                    b'0'..=b'9' => true,
+                    b'+' | b'-' | b'.' | b'n' | b'N' | b'i' | b'I' => {
+                        number::measured(name).is_some()
+                    }
+                    _ => false,
+                };
+                !is_number && name.len() <= NAME_BYTES_MAX
             }
         };
         if !is_name {

@@ -229,6 +229,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         capacity,
         base: orders.base,
         boot_id,
+        warden: options.warden.warden(),
     };
     let held = seat.held.clone();
     let service = Service::new(

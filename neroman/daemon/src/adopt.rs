@@ -386,6 +386,7 @@ fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         results_max_bytes: (spec.results_max_bytes > 0).then_some(spec.results_max_bytes),
         custom_msg: None,
         sbatch_args: None,
+        scheduling: nero_format::Scheduling::default(),
         not_built: Vec::new(),
         notes: vec![NOTE.to_owned()],
     }

@@ -1,6 +1,8 @@
 //! Builds the spec of a run from a definition.
 
-use nero_format::{Buffering, Definition, Fetch, MetricReading, Strays, Stream, Value};
+use nero_format::{
+    Buffering, Definition, Fetch, MetricReading, OnNodes, Scheduling, Strays, Stream, Value,
+};
 use nero_wire::v1;
 use serde_json::json;
 
@@ -78,6 +80,30 @@ pub(crate) fn data(takes: &Takes, node: &str) -> Vec<v1::DataPath> {
             })
         })
         .collect()
+}
+
+/// What a run asks of a node's scheduler; `None`: nothing.
+pub(crate) fn scheduler(asks: &Scheduling, node: &str) -> Option<v1::SchedulerRequest> {
+    if asks.is_empty() {
+        return None;
+    }
+    let text = |value: &OnNodes<String>| value.on(node).cloned().unwrap_or_default();
+    let list = |value: &OnNodes<Vec<String>>| value.on(node).cloned().unwrap_or_default();
+    Some(v1::SchedulerRequest {
+        gpus: asks.gpus.on(node).copied().unwrap_or(0),
+        gpu_type: text(&asks.gpu_type),
+        nodes: 0,
+        exclusive: asks.exclusive.on(node).copied().unwrap_or(false),
+        partition: text(&asks.partition),
+        account: text(&asks.account),
+        qos: text(&asks.qos),
+        constraint: text(&asks.constraint),
+        queue: text(&asks.queue),
+        parallel_env: text(&asks.parallel_env),
+        sbatch_args: list(&asks.sbatch_args),
+        qsub_args: list(&asks.qsub_args),
+        setup: list(&asks.setup),
+    })
 }
 
 /// The shell's variables that are passed on, then those of the definition.

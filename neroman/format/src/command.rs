@@ -347,9 +347,10 @@ pub(crate) fn report_unused(
     axes: &[Axis],
     name: &str,
 ) {
-    let used_otherwise = ["script", "parameters_style", "render", "setup"]
+    let used_otherwise = ["script", "parameters_style", "render"]
         .into_iter()
-        .any(|word| scope.get(Field::Later(word)).is_some());
+        .any(|word| scope.get(Field::Later(word)).is_some())
+        || scope.get(Field::Setup).is_some();
     let words: Vec<&TemplateAt> = match command {
         Command::Missing => return,
         Command::Words(words) => words.iter().collect(),

@@ -7,7 +7,7 @@ use crate::definition::{Buffering, Definition, Monitor, NotBuilt, Resources};
 use crate::fields::{self, Field};
 use crate::params::{self, Axis};
 use crate::reader::{PathKind, Reader};
-use crate::{outputs, placing, rules, settings};
+use crate::{outputs, placing, rules, scheduling, settings};
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Mark, Zero};
 
@@ -33,6 +33,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     let files = scope
         .get(Field::Files)
         .map(|given| outputs::files(reader, &given.value));
+    let mut scheduling = scheduling::read(reader, scope);
     let mut common = Definition {
         name: String::new(),
         block: name.to_owned(),
@@ -50,7 +51,9 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         env: env(reader, scope),
         data: placing::data(reader, scope),
         resources: match scope.get(Field::Resources) {
-            Some(given) => settings::resources(reader, &given.value, &mut not_built),
+            Some(given) => {
+                settings::resources(reader, &given.value, &mut not_built, &mut scheduling)
+            }
             None => Resources::default(),
         },
         linked_files: files
@@ -82,7 +85,9 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
             .get(Field::ResultsMax)
             .and_then(|given| reader.size_bytes(&given.key, &given.value, Zero::Refused)),
         custom_msg: text(reader, scope, Field::CustomMsg),
-        sbatch_args: sbatch_args(reader, scope),
+        sbatch_args: (scope.get(Field::SbatchArgs))
+            .and_then(|given| given.value.scalar().map(str::to_owned)),
+        scheduling,
         not_built,
         notes: Vec::new(),
     };
@@ -92,16 +97,6 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         command,
         axes,
     }
-}
-
-/// Kept for clusters; a note tells that it has no effect where there is none.
-fn sbatch_args(reader: &mut Reader<'_>, scope: &Scope) -> Option<String> {
-    let given = scope.get(Field::SbatchArgs)?;
-    reader.note(
-        Some(given.key_mark),
-        "`sbatch_args` is kept; it does nothing on a node without SLURM",
-    );
-    text(reader, scope, Field::SbatchArgs)
 }
 
 fn text(reader: &mut Reader<'_>, scope: &Scope, field: Field) -> Option<String> {

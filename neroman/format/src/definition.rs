@@ -123,8 +123,12 @@ pub struct Definition {
     pub results_max_bytes: Option<u64>,
     /// A user's remark on the experiment.
     pub custom_msg: Option<String>,
-    /// One more `#SBATCH` line, for SLURM nodes only.
+    /// The original's `sbatch_args` as it was written; its options are in
+    /// `scheduling`.
     pub sbatch_args: Option<String>,
+    /// What it asks of a scheduler.
+    #[serde(default, skip_serializing_if = "Scheduling::is_empty")]
+    pub scheduling: Scheduling,
     /// Words that are understood and not built: `start` refuses with each.
     pub not_built: Vec<NotBuilt>,
     /// Remarks for the user on this experiment.
@@ -285,6 +289,92 @@ impl Default for Resources {
             time_ms: None,
             disk_bytes: None,
         }
+    }
+}
+
+/// What a run asks of a node's scheduler, beside its resources. Names have the
+/// alphabet of `nero_warden::Word`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Scheduling {
+    /// GPUs of the whole run.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub gpus: OnNodes<u32>,
+    /// Their type.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub gpu_type: OnNodes<String>,
+    /// No other job on the host.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub exclusive: OnNodes<bool>,
+    /// Partition (SLURM).
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub partition: OnNodes<String>,
+    /// Account (SLURM), project (Grid Engine).
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub account: OnNodes<String>,
+    /// Quality of service (SLURM).
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub qos: OnNodes<String>,
+    /// Features of the host (SLURM).
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub constraint: OnNodes<String>,
+    /// Queue (Grid Engine).
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub queue: OnNodes<String>,
+    /// Parallel environment (Grid Engine).
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub parallel_env: OnNodes<String>,
+    /// Lines of the shell before the run.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub setup: OnNodes<Vec<String>>,
+    /// The person's own options of `sbatch`, each one word.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub sbatch_args: OnNodes<Vec<String>>,
+    /// The same of `qsub`.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub qsub_args: OnNodes<Vec<String>>,
+}
+
+impl Scheduling {
+    /// Whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A value for all nodes, or one for each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnNodes<T>(pub Vec<OnNode<T>>);
+
+/// A value for one node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnNode<T> {
+    /// The node; `None`: every node that has no value of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The value.
+    pub value: T,
+}
+
+impl<T> Default for OnNodes<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> OnNodes<T> {
+    /// Whether no node has a value.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value for a node.
+    pub fn on(&self, node: &str) -> Option<&T> {
+        let of = |wanted: Option<&str>| {
+            let found = self.0.iter().find(|one| one.node.as_deref() == wanted);
+            found.map(|one| &one.value)
+        };
+        of(Some(node)).or_else(|| of(None))
     }
 }
 

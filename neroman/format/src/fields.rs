@@ -32,6 +32,14 @@ pub(crate) enum Field {
     ResultsMax,
     CustomMsg,
     SbatchArgs,
+    QsubArgs,
+    Partition,
+    Account,
+    Qos,
+    Constraint,
+    Queue,
+    ParallelEnv,
+    Setup,
     LogOutput,
     OutputLineProcessor,
     OutputFileProcessor,
@@ -69,6 +77,14 @@ const FIELDS: &[(&str, Field)] = &[
     ("results_max", Field::ResultsMax),
     ("custom_msg", Field::CustomMsg),
     ("sbatch_args", Field::SbatchArgs),
+    ("qsub_args", Field::QsubArgs),
+    ("partition", Field::Partition),
+    ("account", Field::Account),
+    ("qos", Field::Qos),
+    ("constraint", Field::Constraint),
+    ("queue", Field::Queue),
+    ("parallel_env", Field::ParallelEnv),
+    ("setup", Field::Setup),
     ("logoutput", Field::LogOutput),
     ("output_line_processor", Field::OutputLineProcessor),
     ("output_file_processor", Field::OutputFileProcessor),
@@ -81,7 +97,6 @@ const FIELDS: &[(&str, Field)] = &[
 
 /// Words of a block that are kept, and refused at the start.
 const LATER: &[&str] = &[
-    "setup",
     "script",
     "python",
     "progress",
@@ -92,12 +107,6 @@ const LATER: &[&str] = &[
     "repeat",
     "exclude",
     "zip",
-    "partition",
-    "account",
-    "qos",
-    "constraint",
-    "queue",
-    "parallel_env",
     "launcher",
     "table",
     "results",
@@ -105,9 +114,17 @@ const LATER: &[&str] = &[
 ];
 
 /// Words of `resources` that have an effect.
-pub(crate) const RESOURCES: &[&str] = &["cpus", "memory", "time", "disk"];
+pub(crate) const RESOURCES: &[&str] = &[
+    "cpus",
+    "memory",
+    "time",
+    "disk",
+    "gpus",
+    "gpu_type",
+    "exclusive",
+];
 /// Words of `resources` that are kept.
-pub(crate) const RESOURCES_LATER: &[&str] = &["gpus", "nodes", "gpu_type", "exclusive"];
+pub(crate) const RESOURCES_LATER: &[&str] = &["nodes"];
 /// Actions of rules.
 pub(crate) const ACTIONS: &[&str] = &["abort", "warn", "notify"];
 /// Words of rules that are kept.

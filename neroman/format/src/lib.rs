@@ -32,6 +32,7 @@ mod range;
 mod reader;
 mod rules;
 mod scalar;
+mod scheduling;
 mod settings;
 mod source;
 mod spec;
@@ -40,8 +41,8 @@ mod words;
 
 pub use definition::{
     Buffering, DataDef, DataPath, Definition, Fetch, MetricReading, Monitor, NotBuilt, Note,
-    Output, Param, Place, Placed, Resources, RuleAction, RuleDef, Source, SourceKind, Strays,
-    Stream, Value,
+    OnNode, OnNodes, Output, Param, Place, Placed, Resources, RuleAction, RuleDef, Scheduling,
+    Source, SourceKind, Strays, Stream, Value,
 };
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use outputs::glob_mistake;

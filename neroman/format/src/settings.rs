@@ -1,10 +1,11 @@
 //! Small maps of settings: `resources`, `monitor`, `metrics`.
 
 use crate::block::Scope;
-use crate::definition::{MetricReading, Monitor, NotBuilt, Resources, Strays};
+use crate::definition::{MetricReading, Monitor, NotBuilt, Resources, Scheduling, Strays};
 use crate::fields::{Field, RESOURCES, RESOURCES_LATER};
 use crate::problem::printable;
 use crate::reader::Reader;
+use crate::scheduling::{self, on_nodes};
 use nero_metrics::recipe::{self, RECIPES};
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node, Zero};
@@ -14,12 +15,14 @@ pub(crate) fn resources(
     reader: &mut Reader<'_>,
     node: &Node,
     not_built: &mut Vec<NotBuilt>,
+    scheduling: &mut Scheduling,
 ) -> Resources {
     let mut resources = Resources::default();
     for entry in reader.map("resources", node, "resources: {cpus: 2, memory: 4G}") {
         let (key, value) = (&entry.key, &entry.value);
         let known = RESOURCES.contains(&key.as_str());
-        let per_node = known && matches!(value.kind, Kind::Map(_));
+        let for_schedulers = ["gpus", "gpu_type", "exclusive"].contains(&key.as_str());
+        let per_node = known && !for_schedulers && matches!(value.kind, Kind::Map(_));
         if value.is_null() {
             if known || RESOURCES_LATER.contains(&key.as_str()) {
                 continue;
@@ -37,6 +40,13 @@ pub(crate) fn resources(
             "memory" => resources.memory_bytes = reader.size_bytes("memory", value, Zero::Refused),
             "time" => resources.time_ms = reader.duration_ms("time", value, Zero::Refused),
             "disk" => resources.disk_bytes = reader.size_bytes("disk", value, Zero::Refused),
+            "gpus" => scheduling.gpus = on_nodes(reader, key, value, scheduling::gpus),
+            "gpu_type" => scheduling.gpu_type = on_nodes(reader, key, value, scheduling::name),
+            "exclusive" => {
+                scheduling.exclusive = on_nodes(reader, key, value, |reader, key, value| {
+                    reader.boolean(key, value)
+                });
+            }
             later if RESOURCES_LATER.contains(&later) => {
                 reader.not_built(not_built, &format!("resources.{later}"), entry.key_mark);
             }

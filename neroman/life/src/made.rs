@@ -1,6 +1,6 @@
 //! The facts of a run that never change, and its demands on its node.
 
-use nero_format::DataDef;
+use nero_format::{DataDef, Scheduling};
 use nero_model::{RunId, RunToken};
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +66,9 @@ pub struct Takes {
     /// The data on the nodes, with their paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub data: Vec<DataDef>,
+    /// What it asks of a scheduler.
+    #[serde(skip_serializing_if = "Scheduling::is_empty")]
+    pub scheduling: Scheduling,
 }
 
 impl Takes {

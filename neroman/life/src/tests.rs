@@ -71,6 +71,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         results_max_bytes: None,
         custom_msg: None,
         sbatch_args: None,
+        scheduling: nero_format::Scheduling::default(),
         not_built: Vec::new(),
         notes: Vec::new(),
     }

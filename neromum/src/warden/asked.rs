@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use nero_warden::{Fields, Job, JobName, Order, OrderError, Resources, Warden, Word};
+use nero_warden::{Fields, Job, JobName, Kind, Order, OrderError, Resources, Warden, Word};
 use nero_wire::v1::{RunSpec, SchedulerRequest};
 
 use crate::config;
@@ -33,6 +33,9 @@ pub enum AskError {
         /// What a name is.
         why: nero_warden::word::NotAWord,
     },
+    /// The node has no scheduler.
+    #[error("`{0}` needs a scheduler, and this node has none")]
+    Bare(&'static str),
     /// Several hosts.
     #[error("`nodes: {0}`: runs over several hosts are not built yet")]
     Hosts(u32),
@@ -78,7 +81,11 @@ impl Asked {
                 constraint: Some(asks.constraint.clone()).filter(|text| !text.is_empty()),
                 queue: name("queue", &asks.queue)?,
                 parallel_env: name("parallel_env", &asks.parallel_env)?,
-                options: asks.options.clone(),
+                options: match warden.kind() {
+                    Kind::Slurm => asks.sbatch_args.clone(),
+                    Kind::Oge => asks.qsub_args.clone(),
+                    Kind::None => Vec::new(),
+                },
             },
             setup: asks.setup.clone(),
         };
@@ -106,6 +113,27 @@ impl Asked {
                 folder: folder.to_path_buf(),
             },
         }
+    }
+}
+
+/// Finds what only a scheduler can do for a run, on a node without one. Partitions,
+/// accounts and options mean nothing there; without its GPUs or its `setup` the run
+/// would be another one.
+///
+/// # Errors
+/// The first such field.
+pub fn bare(spec: &RunSpec) -> Result<(), AskError> {
+    let Some(asks) = &spec.scheduler else {
+        return Ok(());
+    };
+    let needed = [
+        ("gpus", asks.gpus > 0),
+        ("exclusive", asks.exclusive),
+        ("setup", !asks.setup.is_empty()),
+    ];
+    match needed.into_iter().find(|(_, needed)| *needed) {
+        Some((field, _)) => Err(AskError::Bare(field)),
+        None => Ok(()),
     }
 }
 
@@ -172,6 +200,32 @@ mod tests {
     }
 
     #[test]
+    fn a_node_without_a_scheduler_refuses_what_would_change_the_run_and_nothing_else() {
+        let of = |request| bare(&spec(request)).map_err(|error| error.to_string());
+        let none = SchedulerRequest {
+            partition: "gpu".to_owned(),
+            sbatch_args: vec!["--reservation=r".to_owned()],
+            ..SchedulerRequest::default()
+        };
+        assert_eq!(of(none.clone()), Ok(()));
+        let gpus = SchedulerRequest {
+            gpus: 1,
+            ..none.clone()
+        };
+        assert!(
+            of(gpus)
+                .unwrap_err()
+                .contains("`gpus` needs a scheduler, and this node has none")
+        );
+        let setup = SchedulerRequest {
+            setup: vec!["module load cuda".to_owned()],
+            ..none
+        };
+        assert!(of(setup).unwrap_err().contains("`setup`"));
+        assert_eq!(bare(&RunSpec::default()), Ok(()));
+    }
+
+    #[test]
     fn what_a_scheduler_does_not_have_is_refused() {
         let of = |request: SchedulerRequest, warden: &dyn Warden| {
             Asked::of(&spec(request), warden).unwrap_err().to_string()
@@ -188,7 +242,7 @@ mod tests {
         };
         assert!(of(partition, &Oge).contains("a field of SLURM"));
         let option = SchedulerRequest {
-            options: vec!["--array=1-9".to_owned()],
+            sbatch_args: vec!["--array=1-9".to_owned()],
             ..SchedulerRequest::default()
         };
         assert!(of(option, &Slurm::default()).contains("is set by Neronet"));

@@ -3,7 +3,9 @@
 
 use nero_model::data::place;
 use nero_wire::v1::run_state::Stage;
-use nero_wire::v1::{CleanRequest, DataPath, EnvVar, Param, RunSpec, Tree, TreeEntry};
+use nero_wire::v1::{
+    CleanRequest, DataPath, EnvVar, Param, RunSpec, SchedulerRequest, Tree, TreeEntry,
+};
 use prost::Message as _;
 
 use crate::rig::{Known, Mum, Node, reference, wait_until_forgotten};
@@ -411,4 +413,33 @@ async fn neroman_asks_for_a_run_that_it_cannot_send_and_a_late_hand_over_brings_
     assert!(reply.accepted.is_empty(), "{reply:?}");
     let mut follower = mum.follow(Known::default()).await;
     follower.settled(&[&has]).await;
+}
+
+#[tokio::test]
+async fn a_node_without_a_scheduler_refuses_runs_that_need_one_and_another_node_may_have_them() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let asks = |number: u64, request: SchedulerRequest| RunSpec {
+        scheduler: Some(request),
+        ..node.sh(number, "true")
+    };
+    let gpus = SchedulerRequest {
+        gpus: 1,
+        ..SchedulerRequest::default()
+    };
+    let partition = SchedulerRequest {
+        partition: "gpu".to_owned(),
+        ..SchedulerRequest::default()
+    };
+    let (needs, passes) = (asks(1, gpus), asks(2, partition));
+    let reply = mum.hand_over(vec![needs, passes.clone()]).await;
+    assert_eq!(reply.accepted, [passes.token]);
+    let [refusal] = &reply.refused[..] else {
+        panic!("{reply:?}");
+    };
+    assert!(refusal.only_here && !refusal.later, "{refusal:?}");
+    assert_eq!(
+        refusal.why,
+        "`gpus` needs a scheduler, and this node has none"
+    );
 }

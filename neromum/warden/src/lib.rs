@@ -21,6 +21,7 @@ pub mod word;
 
 pub use call::{Call, End, Said, Unreadable};
 pub use job::{Ended, JobId, JobName, Listed, Queue, Reason, Record, State, Tasks};
+pub use options::OptionError;
 pub use order::{Fields, Job, Order, OrderError, Resources};
 pub use settings::{Kind, Settings};
 pub use site::{Accounting, Gpus, Partition, Site};
@@ -29,6 +30,9 @@ pub use word::Word;
 
 /// A scheduler: how it is asked, and how its answers read.
 pub trait Warden: std::fmt::Debug + Send + Sync {
+    /// Which one it is.
+    fn kind(&self) -> Kind;
+
     /// Its name for people.
     fn name(&self) -> &'static str;
 

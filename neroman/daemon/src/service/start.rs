@@ -226,6 +226,7 @@ fn takes(definition: &Definition) -> Takes {
             .map_or_else(String::new, |requires| requires.text.clone()),
         prefer: String::new(),
         data: definition.data.clone(),
+        scheduling: definition.scheduling.clone(),
     }
 }
 

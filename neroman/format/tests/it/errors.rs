@@ -335,6 +335,18 @@ fn other_fields() {
                     "custom_msg: [a]\n  sbatch_args: {a: b}\n  results_dir: []\n  plot: {a: [b]}",
                 ),
             ),
+            (
+                "schedulers",
+                &field(
+                    "partition: 'a;b'\n  account: \"a\\nb\"\n  qos: $(id)\n  queue: {x: '-q'}\n  constraint: 'a b'\n  resources: {gpus: 0.5, gpu_type: 'a b', exclusive: maybe}",
+                ),
+            ),
+            (
+                "options of schedulers",
+                &field(
+                    "sbatch_args: [--array=1-9, --job-name=x, -o out, --export=ALL, --wrap=ls, '--x=$(id)', word]\n  qsub_args: {n: [-N x, -t 1-3, -v A]}",
+                ),
+            ),
             ("collection", &field("collection: ['', {a: b}]")),
         ],
     );

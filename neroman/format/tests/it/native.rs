@@ -326,7 +326,6 @@ fn shell_syntax_in_a_command_is_noted() {
 #[test]
 fn words_not_built_are_kept_with_their_place() {
     let table = [
-        ("setup: [module load cuda]", "setup"),
         ("python: conda:x", "python"),
         ("progress: epoch / 50", "progress"),
         ("parameters_style: flags", "parameters_style"),
@@ -336,21 +335,12 @@ fn words_not_built_are_kept_with_their_place() {
         ("repeat: 5", "repeat"),
         ("exclude: ['x > 1']", "exclude"),
         ("zip: {a: [1]}", "zip"),
-        ("partition: gpu", "partition"),
-        ("account: x", "account"),
-        ("qos: x", "qos"),
-        ("constraint: x", "constraint"),
-        ("queue: x", "queue"),
-        ("parallel_env: smp", "parallel_env"),
         ("launcher: srun", "launcher"),
         ("table: {number: nr}", "table"),
         ("results: {a: b}", "results"),
         ("parent: other", "parent"),
         ("logoutput: log.txt", "logoutput"),
-        ("resources: {gpus: 1}", "resources.gpus"),
         ("resources: {nodes: 2}", "resources.nodes"),
-        ("resources: {gpu_type: a100}", "resources.gpu_type"),
-        ("resources: {exclusive: true}", "resources.exclusive"),
         ("resources: {cpus: {triton: 4}}", "resources.cpus per node"),
         ("resources: {disk: {triton: 4G}}", "resources.disk per node"),
         ("requires: load < 4 for 10m", "requires: for 10m"),
@@ -505,9 +495,7 @@ fn the_manual_s_example_can_be_added() {
     assert_eq!(
         words,
         [
-            "setup",
             "python",
-            "resources.gpus",
             "progress",
             "metrics.file",
             "metrics.command",
@@ -545,5 +533,45 @@ fn a_recipe_stands_for_its_patterns_and_lines_are_chosen() {
     assert!(
         stored.get("metric_reading").is_none(),
         "as before it was known"
+    );
+}
+
+#[test]
+fn what_a_scheduler_is_asked_holds_for_all_nodes_or_for_each() {
+    let loaded = load(
+        "\
++a:
+  command: 'true'
+  resources: {gpus: {triton: 2, default: 1}, gpu_type: a100, exclusive: true}
+  partition: {triton: gpu-short, default: batch}
+  account: proj@lab
+  constraint: 'ib&avx2'
+  setup: {triton: [module load cuda/12.4, 'export A=\"b c\"'], box: []}
+  sbatch_args: [--reservation=r1, '--mail-type END', '-x n[1-3]']
+  qsub_args: {oge: '-l h_rss=1G -soft'}
+",
+    );
+    let asks = &loaded.definitions[0].scheduling;
+    assert_eq!(asks.gpus.on("triton"), Some(&2));
+    assert_eq!(asks.gpus.on("box"), Some(&1));
+    assert_eq!(asks.partition.on("triton").unwrap(), "gpu-short");
+    assert_eq!(asks.partition.on("other").unwrap(), "batch");
+    assert_eq!(asks.account.on("any").unwrap(), "proj@lab");
+    assert_eq!(asks.exclusive.on("any"), Some(&true));
+    assert_eq!(asks.qos.on("any"), None);
+    let lines = ["module load cuda/12.4", "export A=\"b c\""];
+    assert_eq!(asks.setup.on("triton").unwrap(), &lines);
+    assert!(asks.setup.on("box").unwrap().is_empty());
+    assert_eq!(asks.setup.on("other"), None);
+    let options = ["--reservation=r1", "--mail-type=END", "-xn[1-3]"];
+    assert_eq!(asks.sbatch_args.on("any").unwrap(), &options);
+    let options = ["-l=h_rss=1G", "-soft"];
+    assert_eq!(asks.qsub_args.on("oge").unwrap(), &options);
+    assert!(loaded.definitions[0].not_built.is_empty());
+    let note = "`partition` is for nodes with a scheduler; elsewhere it does nothing";
+    assert!(
+        loaded.notes.iter().any(|found| found.text == note),
+        "{:?}",
+        loaded.notes
     );
 }

@@ -3,10 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_model::paths::{make_private, run as names};
 use nero_model::{DeploymentId, RunId, RunToken};
+use nero_warden::Warden;
 use nero_wire::v1::RunSpec;
 use nero_wire::v1::hand_over_reply::Refusal;
 
@@ -18,6 +20,10 @@ use crate::runs::gone;
 use crate::runs::segments::{self, claimed_by};
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
+use crate::warden::asked::{self, Asked};
+
+/// The hint where a scheduler cannot honour a run, or is missing.
+const SCHEDULER: &str = "correct the field of the experiment, give it per node (`{NODE: VALUE}`), or choose another node";
 
 /// Result of making the folders of one request's runs.
 #[derive(Debug, Default)]
@@ -97,6 +103,8 @@ pub struct Placer {
     pub base: Base,
     /// Boot id of the machine.
     pub boot_id: [u8; 16],
+    /// The node's scheduler.
+    pub warden: Option<Arc<dyn Warden>>,
 }
 
 impl Placer {
@@ -182,6 +190,11 @@ impl Placer {
         self.capacity
             .could_ever(needs)
             .map_err(|never| no(never.to_string(), never.hint()).here())?;
+        let asks = match &self.warden {
+            Some(warden) => Asked::of(&spec, &**warden).map(drop),
+            None => asked::bare(&spec),
+        };
+        asks.map_err(|error| no(error.to_string(), SCHEDULER).here())?;
         let earlier = earlier(&self.paths, &spec)?;
         for hash in [&spec.tree, &spec.overlay] {
             if hash.is_empty() {

@@ -9,15 +9,20 @@ mod xml;
 
 use crate::job::{JobName, Listed, Queue, Record};
 use crate::order::{Order, OrderError};
-use crate::{Call, Said, Site, Submitted, Unreadable, Warden};
+use crate::{Call, Kind, Said, Site, Submitted, Unreadable, Warden};
 
 pub use state::state;
+pub use submit::check_options;
 
 /// Grid Engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Oge;
 
 impl Warden for Oge {
+    fn kind(&self) -> Kind {
+        Kind::Oge
+    }
+
     fn name(&self) -> &'static str {
         "Grid Engine"
     }

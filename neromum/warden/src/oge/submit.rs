@@ -2,7 +2,7 @@
 
 use super::Oge;
 use crate::job::Listed;
-use crate::options::{self, Refused};
+use crate::options::{self, OptionError, Refused};
 use crate::order::{Order, OrderError};
 use crate::submit::Submitted;
 use crate::{Call, End, JobId, Said, Warden};
@@ -76,7 +76,7 @@ pub(super) fn script(order: &Order) -> Result<String, OrderError> {
         return Err(OrderError::ParallelEnv(order.resources.cpus));
     }
     // `-l` is the one option whose value is a word of its own.
-    check(&fields.options)?;
+    check_options(&fields.options)?;
     let mut script = String::new();
     for option in &fields.options {
         script.push_str(&format!("#$ {}\n", option.replacen('=', " ", 1)));
@@ -91,15 +91,18 @@ pub(super) fn script(order: &Order) -> Result<String, OrderError> {
     Ok(script)
 }
 
-/// Options of Grid Engine have one dash and whole names: `-tc` is no `-t` with a
-/// value.
-fn check(given: &[String]) -> Result<(), options::OptionError> {
+/// Checks a person's own options of `qsub`, each one word. They have one dash and
+/// whole names: `-tc` is no `-t` with a value.
+///
+/// # Errors
+/// The first that is ours, with the field to use, or that is none.
+pub fn check_options(given: &[String]) -> Result<(), OptionError> {
     options::check(given, &[])?;
     for option in given {
         let name = option.split('=').next().unwrap_or_default();
         let refused = OURS.iter().find(|one| one.names.contains(&name));
         if let Some(refused) = refused {
-            return Err(options::OptionError::Ours {
+            return Err(OptionError::Ours {
                 option: name.to_owned(),
                 instead: refused.instead,
             });

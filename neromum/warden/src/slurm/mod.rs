@@ -9,9 +9,10 @@ pub mod time;
 
 use crate::job::{JobName, Listed, Queue, Record};
 use crate::order::{Order, OrderError};
-use crate::{Call, Said, Site, Submitted, Unreadable, Warden};
+use crate::{Call, Kind, Said, Site, Submitted, Unreadable, Warden};
 
 pub use state::state;
+pub use submit::check_options;
 
 /// SLURM.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,6 +22,10 @@ pub struct Slurm {
 }
 
 impl Warden for Slurm {
+    fn kind(&self) -> Kind {
+        Kind::Slurm
+    }
+
     fn name(&self) -> &'static str {
         "SLURM"
     }

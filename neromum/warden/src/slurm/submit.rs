@@ -1,7 +1,7 @@
 //! Submitting and cancelling.
 
 use super::Slurm;
-use crate::options::{self, Refused};
+use crate::options::{self, OptionError, Refused};
 use crate::order::{Order, OrderError};
 use crate::submit::Submitted;
 use crate::{Call, End, JobId, Listed, Said, Warden};
@@ -130,6 +130,14 @@ const OURS: &[Refused] = &[
     },
 ];
 
+/// Checks a person's own options of `sbatch`, each one word.
+///
+/// # Errors
+/// The first that is ours, with the field to use, or that is none.
+pub fn check_options(given: &[String]) -> Result<(), OptionError> {
+    options::check(given, OURS)
+}
+
 /// The script. `SLURM_EXPORT_ENV=NONE`, which our own `--export=NONE` sets, would
 /// make every `srun` of the user start with an empty environment.
 pub(super) fn script(order: &Order) -> Result<String, OrderError> {
@@ -150,7 +158,7 @@ pub(super) fn script(order: &Order) -> Result<String, OrderError> {
             return Err(OrderError::Constraint(constraint.clone()));
         }
     }
-    options::check(&order.fields.options, OURS)?;
+    check_options(&order.fields.options)?;
     // `module` is a function of login shells.
     let shell = match order.setup.is_empty() {
         true => "#!/bin/sh\n",

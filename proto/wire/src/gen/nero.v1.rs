@@ -87,12 +87,14 @@ pub struct SchedulerRequest {
     pub queue: ::prost::alloc::string::String,
     #[prost(string, tag = "10")]
     pub parallel_env: ::prost::alloc::string::String,
-    /// The person's own options of the scheduler, each one word: `--reservation=r`.
+    /// The person's own options of each scheduler, each one word: `--reservation=r`.
     #[prost(string, repeated, tag = "11")]
-    pub options: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    pub sbatch_args: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Lines of the shell before our program: the node's, then the experiment's.
     #[prost(string, repeated, tag = "12")]
     pub setup: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "13")]
+    pub qsub_args: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EnvVar {

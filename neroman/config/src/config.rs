@@ -63,6 +63,8 @@ pub struct Node {
     pub shared: Option<bool>,
     /// Whether the agent may listen inside of the cluster.
     pub listen: Listen,
+    /// The scheduler that starts its runs.
+    pub warden: Warden,
     /// The owner's remarks, as written.
     pub notes: Option<String>,
     /// Where the node's name stands; `None` when the file does not name it.
@@ -87,6 +89,29 @@ impl Listen {
         match self {
             Self::Auto => "auto",
             Self::Never => "never",
+        }
+    }
+}
+
+/// The scheduler of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Warden {
+    /// None: its agent starts runs.
+    #[default]
+    None,
+    /// SLURM.
+    Slurm,
+    /// Grid Engine.
+    Oge,
+}
+
+impl Warden {
+    /// The word in the file, and on the agent's command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Slurm => "slurm",
+            Self::Oge => "oge",
         }
     }
 }

@@ -17,7 +17,7 @@ mod owner;
 mod read;
 mod target;
 
-pub use config::{Config, Group, Listen, Node, Place, Size, Word};
+pub use config::{Config, Group, Listen, Node, Place, Size, Warden, Word};
 pub use edit::{Edit, EditError};
 pub use file::{ConfigFile, WriteError};
 pub use mistake::ConfigError;

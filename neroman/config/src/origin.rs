@@ -182,6 +182,7 @@ fn node_origins(name: &str, node: &Node, home: &Home) -> Vec<Origin> {
             "told by its file system",
         ),
         ("listen", Some(node.listen.as_str().to_owned()), ""),
+        ("warden", Some(node.warden.as_str().to_owned()), ""),
         ("notes", node.notes.clone(), ""),
     ];
     fields

@@ -9,7 +9,7 @@ use nero_model::names::word_hint;
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Fields, Kind, Limits, Mistakes, Zero};
 
-use crate::config::{Config, Group, Listen, Node, Size, Word};
+use crate::config::{Config, Group, Listen, Node, Size, Warden, Word};
 use crate::file::text_of;
 use crate::mistake::ConfigError;
 use crate::names::{ANY, LOCAL, check_name};
@@ -29,11 +29,10 @@ const WORDS: &[&str] = &[
 const WORDS_LATER: &[&str] = &["user", "mail", "notify", "defaults"];
 /// Words of a node, as in [`Node::fields`].
 const NODE_WORDS: &[&str] = &[
-    "address", "root", "cpus", "memory", "min_free", "shared", "listen", "notes",
+    "address", "root", "cpus", "memory", "min_free", "shared", "listen", "warden", "notes",
 ];
 /// Words of a node that are refused.
 const NODE_WORDS_LATER: &[&str] = &[
-    "warden",
     "setup",
     "slots",
     "gpus",
@@ -47,6 +46,12 @@ const NODE_WORDS_LATER: &[&str] = &[
 /// The words of a group.
 const GROUP_WORDS: &[&str] = &["nodes", "balance"];
 const BALANCE: &[(&str, bool)] = &[("on", true), ("off", false)];
+/// Words of `warden`.
+const WARDEN: &[(&str, Warden)] = &[
+    ("none", Warden::None),
+    ("slurm", Warden::Slurm),
+    ("oge", Warden::Oge),
+];
 /// Words of `listen`.
 const LISTEN: &[(&str, Listen)] = &[("auto", Listen::Auto), ("never", Listen::Never)];
 
@@ -195,6 +200,7 @@ impl ConfigReader<'_> {
                 "memory" => node.memory_bytes = self.size_bytes(&full, value, Zero::Allowed),
                 "min_free" => node.min_free_bytes = self.size_bytes(&full, value, Zero::Allowed),
                 "shared" => node.shared = self.boolean(&full, value),
+                "warden" => node.warden = self.choice(&full, value, WARDEN).unwrap_or_default(),
                 "listen" => node.listen = self.choice(&full, value, LISTEN).unwrap_or_default(),
                 _ => node.notes = Some(self.written(value)),
             }

@@ -110,6 +110,8 @@ impl Entry {
             self.incarnation = incarnation;
             self.facts = Facts::default();
             self.ends.clear();
+            // An end that was held back is none of the run.
+            self.unsynced = false;
         }
     }
 }

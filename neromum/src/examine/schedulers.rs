@@ -93,8 +93,8 @@ fn is_here(findings: &mut Findings, name: &str, version: Option<String>, with: &
     findings.warning(
         "scheduler",
         format!(
-            "{name}{version} is here{with}; wardens are not built yet: runs go to this machine itself, \
-             past the scheduler"
+            "{name}{version} is here{with}; without `warden:` in the configuration runs go to this \
+             machine itself, past the scheduler"
         ),
         HINT,
     );

@@ -20,14 +20,25 @@ pub fn describe(inner: &Inner, busy: Busy, gpus: Vec<Gpu>, site: Option<Site>) -
     let memory_bytes = inner.memory_bytes.unwrap_or(memory.total);
     let not_given = memory_bytes.saturating_sub(busy.memory_given);
     let clocks = nero_journal::Clocks::now();
+    // A run of a cluster gets no CPU of this host.
+    let guarded = site.as_ref().map(largest);
+    let (cpus, memory_bytes) = guarded.unwrap_or((inner.cpus, memory_bytes));
+    let cpus_free = match guarded {
+        Some(_) => cpus,
+        None => busy.cpus_free,
+    };
+    let memory_free_bytes = match guarded {
+        Some((_, memory)) => memory,
+        None => not_given.min(memory.available),
+    };
     NodeDescription {
         host: sysinfo::System::host_name().unwrap_or_default(),
-        cpus: inner.cpus,
+        cpus,
         memory_bytes,
         load_15: load.fifteen,
         load_1: load.one,
         memory_used_bytes: memory.total.saturating_sub(memory.available),
-        memory_free_bytes: not_given.min(memory.available),
+        memory_free_bytes,
         disk_free_bytes,
         disk_total_bytes,
         live: busy.live,
@@ -38,7 +49,7 @@ pub fn describe(inner: &Inner, busy: Busy, gpus: Vec<Gpu>, site: Option<Site>) -
         boot_id: nero_model::process::boot_id()
             .map(|id| nero_model::ids::hex(&id))
             .unwrap_or_default(),
-        cpus_free: busy.cpus_free.min(inner.cpus),
+        cpus_free,
         hold: busy.hold,
         unreadable: busy.unreadable,
         gpus,
@@ -48,6 +59,25 @@ pub fn describe(inner: &Inner, busy: Busy, gpus: Vec<Gpu>, site: Option<Site>) -
         libc: libc().to_owned(),
         site,
     }
+}
+
+/// CPUs and memory of a host that no site has more of.
+const MANY: (u64, u64) = (100_000, 1 << 50);
+
+/// The most that a run can have on one host of the cluster. What is not told is not
+/// limited: its scheduler refuses what it does not have.
+fn largest(site: &Site) -> (f64, u64) {
+    let open = || site.partitions.iter().filter(|partition| partition.is_open);
+    let most = |each: &dyn Fn(&nero_wire::v1::Partition) -> u64, many: u64| {
+        let each = open().map(|partition| match each(partition) {
+            0 => many,
+            told => told,
+        });
+        each.max().unwrap_or(many)
+    };
+    let cpus = most(&|partition| partition.cpus, MANY.0);
+    let memory = most(&|partition| partition.memory_bytes, MANY.1);
+    (cpus as f64, memory)
 }
 
 struct Memory {

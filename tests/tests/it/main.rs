@@ -35,6 +35,7 @@ mod ssh_faults;
 mod ssh_groups;
 mod ssh_recalled;
 mod story;
+mod submitted;
 mod take_over;
 mod told;
 mod wardens;

@@ -213,12 +213,12 @@ const CONFIG: &[(&str, &str)] = &[
     ("nodes.a.min_free", "nodes: {a: {address: h, min_free: 1G}}"),
     ("nodes.a.shared", "nodes: {a: {address: h, shared: true}}"),
     ("nodes.a.listen", "nodes: {a: {address: h, listen: never}}"),
+    ("nodes.a.warden", "nodes: {a: {address: h, warden: slurm}}"),
     ("nodes.a.notes", "nodes: {a: {address: h, notes: mine}}"),
 ];
 /// Words of `config.yaml` of later versions.
 const CONFIG_LATER: &[&str] = &["user", "mail", "notify", "defaults"];
 const CONFIG_NODE_LATER: &[&str] = &[
-    "warden",
     "setup",
     "slots",
     "gpus",

@@ -87,6 +87,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("min_free", "nothing new starts below this much free disk"),
     ("shared", "whether other machines use the same root"),
     ("listen", "auto or never"),
+    ("warden", "its scheduler: none, slurm or oge"),
     ("notes", "whatever you like"),
 ];
 

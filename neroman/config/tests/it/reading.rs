@@ -116,8 +116,8 @@ fn mistakes_have_their_place() {
             "not built yet: `nodes.local.root` (config.yaml:1:23)",
         ),
         (
-            "nodes: {box: {address: b, warden: slurm}}\n",
-            "not built yet: `nodes.box.warden`",
+            "nodes: {box: {address: b, warden: pbs}}\n",
+            "`nodes.box.warden`",
         ),
         (
             "nodes: {local: {address: me@here}}\n",

@@ -61,7 +61,7 @@ impl Man {
         let mut view = v1::NodeView {
             name: name.to_owned(),
             address: configured.address.unwrap_or_default(),
-            warden: "none".to_owned(),
+            warden: configured.warden.as_str().to_owned(),
             connected: now.connected(),
             why_not: now.why_not(),
             hint: now.hint().to_owned(),

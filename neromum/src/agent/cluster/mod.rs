@@ -78,6 +78,8 @@ pub(super) struct Cluster {
     list_at: Option<Instant>,
     list_pause: Duration,
     look_at: Option<Instant>,
+    /// When the last reading of the news began.
+    look_began: Option<Instant>,
     look_pause: Duration,
     /// Until then nothing is asked for, since a command failed.
     paused: Option<Instant>,
@@ -150,6 +152,7 @@ impl Cluster {
             list_at: None,
             list_pause: LIST_EVERY.0,
             look_at: None,
+            look_began: None,
             look_pause: LOOK_EVERY.0,
             paused: None,
             pause: PAUSES.0,

@@ -30,6 +30,8 @@ pub struct Task {
     pub seen: Seen,
     /// Whether it is over, and no start of it is alive.
     pub over: bool,
+    /// Since when the scheduler calls it gone.
+    pub gone: Option<tokio::time::Instant>,
     /// When it was cancelled last.
     pub cancelled: Option<tokio::time::Instant>,
     /// Number of times that the accounting was asked for it.
@@ -44,6 +46,7 @@ impl Task {
             runs,
             seen: Seen::Listed(State::Waiting(nero_warden::Reason::default())),
             over: false,
+            gone: None,
             cancelled: None,
             asked: 0,
         }
@@ -82,6 +85,16 @@ impl Task {
             (None, seen) => seen.clone(),
         };
         self.over &= matches!(self.seen, Seen::Gone(_));
+    }
+
+    /// Notes since when it is gone.
+    pub fn note_gone(&mut self, now: tokio::time::Instant) {
+        match self.seen {
+            Seen::Gone(_) => {
+                self.gone.get_or_insert(now);
+            }
+            Seen::Listed(_) | Seen::Missing { .. } => self.gone = None,
+        }
     }
 
     /// Takes in the accounting's newest record of it.

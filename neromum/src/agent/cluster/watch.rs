@@ -36,6 +36,7 @@ impl Agent {
             return;
         }
         cluster.is_looking = true;
+        cluster.look_began = Some(now);
         let all = cluster.submissions.values();
         let all: Vec<(SubmissionId, Files)> = all.map(|one| (one.id, one.files.clone())).collect();
         self.off_reactor(Done::News(Vec::new()), move || {
@@ -188,7 +189,7 @@ impl Agent {
                 self.core.waits_for(token, &why);
             }
         }
-        self.see_what_is_over();
+        self.look_at_what_is_gone();
     }
 
     /// Asks the accounting for tasks that left the queue while runs of them are
@@ -269,7 +270,28 @@ impl Agent {
                 }
             }
         }
-        self.see_what_is_over();
+        self.look_at_what_is_gone();
+    }
+
+    /// What the scheduler calls gone is decided about by news that are read after its
+    /// word: the names of its last start are there by then.
+    fn look_at_what_is_gone(&mut self) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let now = Instant::now();
+        let mut is_new = false;
+        for task in cluster
+            .submissions
+            .values_mut()
+            .flat_map(|one| &mut one.tasks)
+        {
+            task.note_gone(now);
+            is_new |= task.gone.is_some() && !task.over;
+        }
+        if is_new {
+            cluster.look_at = Some(now);
+        }
     }
 
     /// Finds tasks that are over by the scheduler's word, and of which no start is
@@ -278,11 +300,15 @@ impl Agent {
         let Some(cluster) = &mut self.cluster else {
             return;
         };
+        let began = cluster.look_began;
         let mut over = Vec::new();
         let mut again = false;
         for submission in cluster.submissions.values_mut() {
             for task in &mut submission.tasks {
-                if task.over || !matches!(task.seen, Seen::Gone(_)) {
+                let is_read = task
+                    .gone
+                    .is_some_and(|gone| began.is_some_and(|at| at >= gone));
+                if task.over || !is_read {
                     continue;
                 }
                 let starts = living(&submission.files, &submission.news, task.index);

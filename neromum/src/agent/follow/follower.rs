@@ -170,7 +170,10 @@ impl Follower {
         // A shim that finds the cancel request of a recalled run records that. The
         // records must not reach neroman, for which the run is elsewhere.
         let of_it = |_: &&Seg| !entry.recalled;
-        for seg in entry.segments.iter().filter(of_it) {
+        let mut segments: Vec<&Seg> = entry.segments.iter().filter(of_it).collect();
+        // An earlier start that ended must not be taken for the run's end.
+        segments.sort_by_key(|seg| std::cmp::Reverse(seg.incarnation));
+        for seg in segments {
             if sent == Sent::All {
                 sent = self.send_segment(run_dir, token, seg, &mut told);
             }

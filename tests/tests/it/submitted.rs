@@ -1,0 +1,347 @@
+//! Runs of nodes with a real scheduler, from `start` to their results.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use nero_model::ProcessId;
+use nero_tests::cluster::{Cluster, Scheduler};
+use nero_tests::{Home, end, until};
+use serde_json::Value;
+
+/// A home whose node `local` is a login node of a cluster.
+struct Login {
+    home: Home,
+    cluster: Cluster,
+    scheduler: Scheduler,
+}
+
+impl Login {
+    fn new(scheduler: Scheduler) -> Self {
+        Self::of(Cluster::shared(scheduler), scheduler)
+    }
+
+    fn of(cluster: Cluster, scheduler: Scheduler) -> Self {
+        let mut home = Home::new();
+        cluster.log_in(&mut home);
+        let warden = match scheduler {
+            Scheduler::Slurm | Scheduler::SlurmWithoutAccounting => "slurm",
+            Scheduler::GridEngine => "oge",
+        };
+        home.configure(&format!("nodes: {{local: {{warden: {warden}}}}}\n"));
+        Self {
+            home,
+            cluster,
+            scheduler,
+        }
+    }
+
+    /// Starts an experiment that executes these lines of a shell.
+    fn start(&self, name: &str, lines: &str) {
+        let yaml = format!("command: [sh, -c, '{lines}']\n");
+        let folder = self.home.experiment(name, &yaml);
+        self.home.ok(&["start", folder.to_str().unwrap()]);
+    }
+
+    /// Waits until the status of an experiment fits.
+    #[track_caller]
+    fn until(&self, id: u64, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        until(&format!("experiment {id} {what}"), || {
+            let seen = self.home.experiment_json(id);
+            match fits(&seen) {
+                true => Ok(seen),
+                false => Err((seen, self.home.logs())),
+            }
+        })
+    }
+
+    /// Waits until the run waits at the scheduler; returns its job's number.
+    #[track_caller]
+    fn until_queued(&self, id: u64) -> String {
+        let words = "queue as job ";
+        let queued = |seen: &Value| {
+            let why = seen["waiting_for"].as_str()?;
+            Some(why.split_once(words)?.1.to_owned())
+        };
+        let seen = self.until(id, "to be queued", |seen| queued(seen).is_some());
+        let job = queued(&seen).unwrap();
+        let end = job.find(|c: char| !c.is_ascii_digit() && c != '_');
+        job[..end.unwrap_or(job.len())].to_owned()
+    }
+
+    /// A command of the scheduler, as a person gives it.
+    fn tell(&self, program: &str, args: &[&str]) {
+        let output = self.cluster.run(program, args);
+        assert!(output.status.success(), "{program} {args:?}: {output:?}");
+    }
+
+    /// The number of the one job that runs.
+    fn running(&self) -> String {
+        let words = ["--noheader", "--states=R", "--format=%i"];
+        let said = self.cluster.run("squeue", &words);
+        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+    }
+
+    /// Waits for a file that a run makes in this home's folder.
+    #[track_caller]
+    fn until_made(&self, name: &str) -> String {
+        until(&format!("{name} to be made"), || {
+            let text = std::fs::read_to_string(self.home.path().join(name));
+            text.map_err(|error| (error, self.home.logs()))
+        })
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.home.path().join(name).display().to_string()
+    }
+
+    /// Processes of `neromum serve`: the leader, and none in an allocation.
+    fn leaders(&self) -> Vec<ProcessId> {
+        let base = self.home.base();
+        let base = base.as_os_str().as_encoded_bytes();
+        let pids = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let leads = |pid: &i32| {
+            let said = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = said.split(|byte| *byte == 0).collect();
+            words
+                .first()
+                .is_some_and(|word| word.ends_with(b"/neromum"))
+                && words.get(1) == Some(&&b"serve"[..])
+                && said.windows(base.len()).any(|part| part == base)
+        };
+        pids.filter(leads)
+            .filter_map(|pid| ProcessId::of(pid).ok())
+            .collect()
+    }
+
+    fn kill_leader(&self) {
+        let leaders = self.leaders();
+        assert!(!leaders.is_empty(), "{}", self.home.logs());
+        end(&leaders);
+    }
+
+    /// Replaces `sbatch` or `qsub` for this home by a script with these lines; `REAL`
+    /// stands for the real one.
+    fn replace_submit(&mut self, lines: &str) -> PathBuf {
+        let name = match self.scheduler {
+            Scheduler::Slurm | Scheduler::SlurmWithoutAccounting => "sbatch",
+            Scheduler::GridEngine => "qsub",
+        };
+        let which = |name: &str| -> PathBuf {
+            let path = std::env::var("PATH").unwrap();
+            let found = path.split(':').map(|folder| Path::new(folder).join(name));
+            found.filter(|path| path.exists()).next().unwrap()
+        };
+        let folder = self.home.path().join("front");
+        std::fs::create_dir_all(&folder).unwrap();
+        for other in [
+            "squeue", "sacct", "scontrol", "scancel", "sinfo", "qstat", "qconf",
+        ] {
+            let to = folder.join(other);
+            let _ = std::os::unix::fs::symlink(which(other), to);
+        }
+        let real = which(name).display().to_string();
+        let script =
+            format!("#!/bin/sh\n[ \"$1\" = --version ] && exec {real} --version\n{lines}\n");
+        let script = script.replace("REAL", &real);
+        std::fs::write(folder.join(name), script).unwrap();
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(folder.join(name), mode).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        self.home
+            .set_env("PATH", &format!("{}:{path}", folder.display()));
+        folder
+    }
+}
+
+fn a_run_goes_through_the_scheduler_and_its_results_come_home(scheduler: Scheduler) {
+    let login = Login::new(scheduler);
+    login.start("a", "echo loss=0.5; exit 3");
+    let seen = login.home.until_settled(1);
+    assert_eq!(seen["state"], "crashed", "{seen:#}");
+    assert_eq!(seen["exit_code"], 3, "{seen:#}");
+    assert_eq!(seen["metrics"]["loss"]["last"], 0.5, "{seen:#}");
+    let said = login.home.ok(&["logs", "1"]);
+    assert!(said.contains("loss=0.5"), "{said}");
+    // The submission goes when neroman has everything.
+    let submissions = login.home.base().join("node");
+    until("the submission to be removed", || {
+        let found = walk(&submissions, "plan");
+        if found.is_empty() {
+            Ok(())
+        } else {
+            Err((found, login.home.logs()))
+        }
+    });
+}
+
+/// Files of this name below a folder.
+fn walk(folder: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.extend(walk(&path, name));
+        } else if entry.file_name() == name {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_run_goes_through_slurm_and_its_results_come_home() {
+    a_run_goes_through_the_scheduler_and_its_results_come_home(Scheduler::Slurm);
+}
+
+#[test]
+fn a_run_goes_through_grid_engine_and_its_results_come_home() {
+    a_run_goes_through_the_scheduler_and_its_results_come_home(Scheduler::GridEngine);
+}
+
+#[test]
+fn an_abort_ends_what_runs_and_takes_away_what_waits_in_slurm() {
+    let login = Login::new(Scheduler::Slurm);
+    let path = login.path("ready");
+    login.start("a", &format!("echo x > {path}; exec sleep 1000"));
+    login.until_made("ready");
+    login.home.ok(&["abort", "1"]);
+    let seen = login.home.until_state(1, "aborted");
+    assert!(!seen["reason"].to_string().contains("SLURM"), "{seen:#}");
+}
+
+/// The exit of a job that ends politely.
+const POLITE: &str = "trap \"exit 5\" TERM; ";
+
+#[test]
+fn what_waits_in_slurm_is_taken_away_by_an_abort_and_by_a_persons_scancel() {
+    let scheduler = Scheduler::Slurm;
+    let login = Login::of(Cluster::alone(scheduler), scheduler);
+    login.tell("scontrol", &["update", "partitionname=main", "state=down"]);
+    login.start("a", "echo never");
+    login.until_queued(1);
+    login.home.ok(&["abort", "1"]);
+    let seen = login.home.until_state(1, "aborted");
+    assert_eq!(seen["started_at"], Value::Null, "{seen:#}");
+    until("SLURM to have nothing of it", || {
+        let said = login.cluster.run("squeue", &["--noheader"]);
+        match said.stdout.is_empty() {
+            true => Ok(()),
+            false => Err(said),
+        }
+    });
+    login.start("b", "echo never");
+    let job = login.until_queued(2);
+    login.tell("scancel", &[&job]);
+    let seen = login.home.until_state(2, "aborted");
+    assert_eq!(seen["started_at"], Value::Null, "{seen:#}");
+}
+
+#[test]
+fn an_end_that_a_person_wanted_of_slurm_says_so_and_a_requeued_run_goes_on() {
+    let scheduler = Scheduler::Slurm;
+    let login = Login::of(Cluster::alone(scheduler), scheduler);
+    let path = login.path("ready");
+    login.start(
+        "a",
+        &format!("{POLITE}echo x > {path}; while :; do sleep 0.1; done"),
+    );
+    login.until_made("ready");
+    login.tell("scancel", &[&login.running()]);
+    let seen = login.home.until_state(1, "aborted");
+    assert_eq!(seen["reason"], "cancelled at SLURM", "{seen:#}");
+
+    let (first, go) = (login.path("first"), login.path("go"));
+    login.start(
+        "b",
+        &format!("{POLITE}echo x >> {first}; while ! [ -e {go} ]; do sleep 0.1; done; exit 7"),
+    );
+    login.until_made("first");
+    login.tell("scontrol", &["requeue", &login.running()]);
+    until("its second start", || {
+        match login.until_made("first").lines().count() {
+            2 => Ok(()),
+            other => Err((other, login.home.logs())),
+        }
+    });
+    std::fs::write(&go, "").unwrap();
+    let seen = login.home.until_state(2, "crashed");
+    assert_eq!(seen["exit_code"], 7, "{seen:#}");
+}
+
+/// A leader that is killed while the scheduler is being called, before or after it
+/// has the submission: the run starts once.
+fn a_leader_killed_in_a_call_submits_once(is_taken: bool) {
+    let mut login = Login::new(Scheduler::Slurm);
+    let (called, count) = (login.path("called"), login.path("count"));
+    let wait = format!("if [ -e {called} ]; then exec REAL \"$@\"; fi; echo x > {called}.new;");
+    let lines = match is_taken {
+        true => {
+            format!("{wait} REAL \"$@\" > /dev/null; mv {called}.new {called}; exec sleep 1000")
+        }
+        false => format!("{wait} mv {called}.new {called}; exec sleep 1000"),
+    };
+    login.replace_submit(&lines);
+    login.start("a", &format!("echo x >> {count}; exit 4"));
+    login.until_made("called");
+    login.kill_leader();
+    let seen = login.home.until_settled(1);
+    assert_eq!(seen["exit_code"], 4, "{seen:#}");
+    assert_eq!(login.until_made("count").lines().count(), 1);
+}
+
+#[test]
+fn a_leader_killed_before_slurm_has_its_submission_makes_it_again() {
+    a_leader_killed_in_a_call_submits_once(false);
+}
+
+#[test]
+fn a_leader_killed_after_slurm_took_its_submission_finds_it() {
+    a_leader_killed_in_a_call_submits_once(true);
+}
+
+#[test]
+fn a_leader_killed_while_its_runs_wait_or_run_follows_them_to_their_ends() {
+    let scheduler = Scheduler::Slurm;
+    let login = Login::of(Cluster::alone(scheduler), scheduler);
+    let (ready, go) = (login.path("ready"), login.path("go"));
+    login.start(
+        "a",
+        &format!("echo x > {ready}; while ! [ -e {go} ]; do sleep 0.1; done; exit 3"),
+    );
+    login.until_made("ready");
+    login.kill_leader();
+    login.tell("scontrol", &["update", "partitionname=main", "state=down"]);
+    login.start("b", "exit 4");
+    login.until_queued(2);
+    login.kill_leader();
+    std::fs::write(&go, "").unwrap();
+    login.tell("scontrol", &["update", "partitionname=main", "state=up"]);
+    for (id, code) in [(1, 3), (2, 4)] {
+        let seen = login.home.until_settled(id);
+        assert_eq!(seen["exit_code"], code, "{seen:#}");
+    }
+}
+
+#[test]
+fn a_controller_that_stops_in_a_call_gets_the_run_once() {
+    let scheduler = Scheduler::SlurmWithoutAccounting;
+    let login = Login::of(Cluster::alone(scheduler), scheduler);
+    // Asked for first, so that only the submission meets the stopped controller.
+    login.start("a", "true");
+    login.home.until_settled(1);
+    let count = login.path("count");
+    login.cluster.signal("slurmctld", "STOP");
+    login.start("b", &format!("echo x >> {count}; exit 4"));
+    until("the call to fail", || {
+        let why = login.home.experiment_json(2)["waiting_for"].clone();
+        match why.as_str().is_some_and(|why| why.contains("SLURM")) {
+            true => Ok(()),
+            false => Err((why, login.home.logs())),
+        }
+    });
+    login.cluster.signal("slurmctld", "CONT");
+    let seen = login.home.until_settled(2);
+    assert_eq!(seen["exit_code"], 4, "{seen:#}");
+    assert_eq!(login.until_made("count").lines().count(), 1);
+}

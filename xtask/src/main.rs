@@ -5,6 +5,7 @@ mod chaos;
 mod codegen;
 mod demo;
 mod deps;
+mod names;
 mod packages;
 mod portable;
 mod skew;

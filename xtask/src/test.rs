@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use crate::steps::{PROGRAMS, Steps, execute, has_cargo_command};
-use crate::{chaos, codegen, deps, packages};
+use crate::{chaos, codegen, deps, names, packages};
 
 /// Scenarios on hosts of their own, which have the umask of their logins. The
 /// scenario of a neighbour at home needs the open umask, too.
@@ -32,6 +32,7 @@ pub fn run(steps: &mut Steps, ci: bool) -> Result<(), String> {
         codegen::run(steps.root(), true)
     })?;
     steps.run("rules over dependencies", |steps| deps::check(steps.root()))?;
+    steps.run("names of types", |steps| names::check(steps.root()))?;
     if has_cargo_command(steps.root(), "deny") {
         steps.command(
             "cargo deny",

@@ -14,23 +14,42 @@ pub type Ms = u64;
 /// Time between the two listings that have to miss a submission: longer than a
 /// controller lets a message wait (SLURM: `MessageTimeout`, 10 s by default).
 pub const APART_MS: Ms = 30_000;
+/// The same after a start of neromum: the call that an earlier one left behind goes on
+/// by itself (at `MaxJobCount` `sbatch` tries again for two minutes).
+const LEFT_BEHIND_MS: Ms = 180_000;
+/// Doublings of that time, one for each call: a scheduler that accepts nothing is
+/// called a few times an hour.
+const DOUBLINGS_MAX: u32 = 5;
 
 /// Where a submission stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Plan, script and intent are on disk; nothing was asked of the scheduler.
-    Intended,
-    /// The call may be on its way, or its answer told nothing.
-    InDoubt {
-        /// When a successful listing first missed it, asked after the call's end.
-        missed_ms: Option<Ms>,
-        /// The scheduler's words; empty: neromum ended before the answer.
-        why: String,
+    /// Plan, script and intent are on disk, and no listing shows the submission.
+    Intended {
+        /// Number of calls so far, each of which may still arrive.
+        calls: u32,
     },
+    /// The call may be on its way, or its answer told nothing.
+    InDoubt(Doubt),
     /// The scheduler has it.
     Accepted(JobId),
     /// The scheduler refused it, or no command could be executed.
     Refused(String),
+}
+
+/// What is known of a submission that the scheduler may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// Number of calls so far, 1 or more.
+    pub calls: u32,
+    /// When a successful listing first missed it, asked after the call's end.
+    pub missed_ms: Option<Ms>,
+    /// Time from that listing to the one that ends the doubt.
+    pub apart_ms: Ms,
+    /// The scheduler's words; empty: neromum ended before the answer.
+    pub why: String,
+    /// Whether these words refuse the last call; an earlier one may be accepted.
+    pub is_refused: bool,
 }
 
 /// What is to be done about a submission.
@@ -47,79 +66,114 @@ pub enum Step {
 }
 
 impl Standing {
+    /// Nothing was asked of the scheduler.
+    pub const NEW: Self = Self::Intended { calls: 0 };
+
     /// After a start of neromum with the intent, and no answer, on disk.
     pub fn recovered() -> Self {
-        Self::InDoubt {
+        Self::InDoubt(Doubt {
+            calls: 1,
             missed_ms: None,
+            apart_ms: LEFT_BEHIND_MS,
             why: String::new(),
-        }
+            is_refused: false,
+        })
     }
 
     /// The call is about to be executed.
     pub fn sent(&mut self) {
-        *self = Self::recovered();
+        let calls = self.calls() + 1;
+        *self = Self::in_doubt(calls, String::new(), false);
     }
 
-    /// The call ended with this answer.
+    fn in_doubt(calls: u32, why: String, is_refused: bool) -> Self {
+        Self::InDoubt(Doubt {
+            calls,
+            missed_ms: None,
+            apart_ms: APART_MS << calls.saturating_sub(1).min(DOUBLINGS_MAX),
+            why,
+            is_refused,
+        })
+    }
+
+    fn calls(&self) -> u32 {
+        match self {
+            Self::Intended { calls } => *calls,
+            Self::InDoubt(doubt) => doubt.calls,
+            Self::Accepted(_) | Self::Refused(_) => 0,
+        }
+    }
+
+    /// The call ended with this answer. A refusal says nothing about earlier calls
+    /// whose answers told nothing.
     pub fn answered(&mut self, answer: Submitted) {
+        let calls = self.calls();
         *self = match answer {
             Submitted::Accepted(id) => Self::Accepted(id),
+            Submitted::Refused(why) if calls > 1 => Self::in_doubt(calls, why, true),
             Submitted::Refused(why) => Self::Refused(why),
-            Submitted::NotSent(_) => Self::Intended,
-            Submitted::Ambiguous(why) => Self::InDoubt {
-                missed_ms: None,
-                why,
+            Submitted::NotSent(_) => Self::Intended {
+                calls: calls.saturating_sub(1),
             },
+            Submitted::Ambiguous(why) => Self::in_doubt(calls, why, false),
         };
+    }
+
+    /// A start of the job began: the scheduler has the submission, whatever it lists.
+    pub fn began(&mut self, job: JobId) {
+        if matches!(self, Self::Intended { .. } | Self::InDoubt(_)) {
+            *self = Self::Accepted(job);
+        }
     }
 
     /// A listing that was asked for at `asked_ms`, after the call had ended, and
     /// that the scheduler answered whole.
     pub fn listed(&mut self, asked_ms: Ms, queue: &Queue, name: &JobName) -> Step {
-        let mut jobs: Vec<(JobId, bool)> = queue
+        let mut jobs: Vec<(JobId, Row)> = queue
             .of(name)
-            .map(|row| {
-                (
-                    row.job,
-                    matches!(row.state, State::Waiting(_) | State::Held(_)),
-                )
-            })
+            .map(|row| (row.job, Row::of(&row.state)))
             .collect();
         jobs.sort_unstable();
         match self {
-            Self::InDoubt { missed_ms, .. } => {
+            Self::InDoubt(doubt) => {
                 if let Some(kept) = kept(&jobs) {
                     *self = Self::Accepted(kept);
                 } else {
-                    let first = *missed_ms.get_or_insert(asked_ms);
-                    if asked_ms.saturating_sub(first) < APART_MS || queue.unreadable > 0 {
+                    let first = *doubt.missed_ms.get_or_insert(asked_ms);
+                    if asked_ms.saturating_sub(first) < doubt.apart_ms || queue.unreadable > 0 {
                         return Step::List;
                     }
-                    *self = Self::Intended;
-                    return Step::Submit;
+                    *self = match doubt.is_refused {
+                        true => Self::Refused(std::mem::take(&mut doubt.why)),
+                        false => Self::Intended { calls: doubt.calls },
+                    };
+                    return self.next();
                 }
             }
             Self::Accepted(id) => {
-                let waits = |job: JobId| jobs.iter().all(|(one, waits)| *one != job || *waits);
-                // The job that we were told of waits or vanished, and a twin began; or
-                // it vanished, and a twin waits.
+                let runs = |job: JobId| jobs.contains(&(job, Row::Began));
+                // The job that we were told of waits, ended or vanished, and a twin
+                // began; or it vanished, and a twin waits.
                 let is_listed = jobs.iter().any(|(job, _)| job == id);
                 if let Some(kept) =
-                    kept(&jobs).filter(|kept| !is_listed || waits(*id) && !waits(*kept))
+                    kept(&jobs).filter(|kept| !is_listed || !runs(*id) && runs(*kept))
                 {
                     *id = kept;
                 }
             }
-            Self::Intended | Self::Refused(_) => {}
+            Self::Intended { .. } | Self::Refused(_) => {}
         }
         let Self::Accepted(id) = self else {
             return Step::Rest;
         };
         // A twin that began is left to the claims of its runs.
-        let begun = |job: &JobId| jobs.iter().any(|(one, waits)| one == job && !waits);
+        let only_waits = |job: &JobId| {
+            let mut rows = jobs.iter().filter(|(one, _)| one == job);
+            rows.all(|(_, row)| *row == Row::Waits)
+        };
         let mut twins: Vec<JobId> = jobs.iter().map(|(job, _)| *job).collect();
         twins.dedup();
-        twins.retain(|job| job != id && !begun(job));
+        twins.retain(|job| job != id && only_waits(job));
         match twins.is_empty() {
             true => Step::Rest,
             false => Step::CancelTwins(twins),
@@ -129,17 +183,40 @@ impl Standing {
     /// What is to be done next, without a new listing.
     pub fn next(&self) -> Step {
         match self {
-            Self::Intended => Step::Submit,
-            Self::InDoubt { .. } => Step::List,
+            Self::Intended { .. } => Step::Submit,
+            Self::InDoubt(_) => Step::List,
             Self::Accepted(_) | Self::Refused(_) => Step::Rest,
         }
     }
 }
 
-/// Of several jobs with one name: one that has begun, else the oldest.
-fn kept(jobs: &[(JobId, bool)]) -> Option<JobId> {
-    let begun = jobs.iter().find(|(_, waits)| !waits);
-    begun.or(jobs.first()).map(|(job, _)| *job)
+/// Where a row of a submission stands, as far as copies of it are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Row {
+    Began,
+    Waits,
+    Ended,
+}
+
+impl Row {
+    fn of(state: &State) -> Self {
+        match state {
+            State::Waiting(_) | State::Held(_) => Self::Waits,
+            State::Ended(_) => Self::Ended,
+            State::Starting
+            | State::Running
+            | State::Suspended
+            | State::Ending
+            | State::Unknown(_) => Self::Began,
+        }
+    }
+}
+
+/// Of several jobs with one name: one that has begun, else one that waits, else any;
+/// of these the oldest.
+fn kept(jobs: &[(JobId, Row)]) -> Option<JobId> {
+    let first = jobs.iter().min_by_key(|(job, row)| (*row, *job));
+    first.map(|(job, _)| *job)
 }
 
 #[cfg(test)]
@@ -171,7 +248,7 @@ mod tests {
     }
 
     fn in_doubt() -> Standing {
-        let mut standing = Standing::Intended;
+        let mut standing = Standing::NEW;
         standing.sent();
         standing.answered(Submitted::Ambiguous("Socket timed out".to_owned()));
         standing
@@ -251,5 +328,71 @@ mod tests {
         standing.answered(Submitted::Refused("no such partition".to_owned()));
         assert_eq!(standing.next(), Step::Rest);
         assert_eq!(standing.listed(0, &queue(&[]), &name()), Step::Rest);
+    }
+
+    #[test]
+    fn a_refusal_of_a_second_call_is_believed_when_the_first_is_listed_nowhere() {
+        let mut standing = in_doubt();
+        standing.listed(0, &queue(&[]), &name());
+        standing.listed(APART_MS, &queue(&[]), &name());
+        standing.sent();
+        standing.answered(Submitted::Refused("job submit limit".to_owned()));
+        assert!(matches!(standing, Standing::InDoubt(_)), "{standing:?}");
+        let mut late = standing.clone();
+        late.listed(100_000, &queue(&[(7, waiting())]), &name());
+        assert_eq!(late, Standing::Accepted(JobId(7)));
+        standing.listed(100_000, &queue(&[]), &name());
+        let step = standing.listed(100_000 + 2 * APART_MS, &queue(&[]), &name());
+        assert_eq!(step, Step::Rest);
+        assert_eq!(standing, Standing::Refused("job submit limit".to_owned()));
+    }
+
+    #[test]
+    fn each_call_of_which_nothing_comes_doubles_the_time_to_the_next() {
+        let mut standing = Standing::NEW;
+        let mut now_ms = 0;
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            standing.sent();
+            standing.answered(Submitted::Ambiguous("Something new".to_owned()));
+            let begun = now_ms;
+            while standing.listed(now_ms, &queue(&[]), &name()) != Step::Submit {
+                now_ms += APART_MS;
+            }
+            pauses.push((now_ms - begun) / APART_MS);
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 32, 32]);
+    }
+
+    #[test]
+    fn a_call_that_an_earlier_neromum_left_behind_has_three_minutes_to_arrive() {
+        let mut standing = Standing::recovered();
+        for asked_ms in [0, 130_000] {
+            assert_eq!(standing.listed(asked_ms, &queue(&[]), &name()), Step::List);
+        }
+        let step = standing.listed(LEFT_BEHIND_MS, &queue(&[]), &name());
+        assert_eq!(step, Step::Submit);
+    }
+
+    #[test]
+    fn a_twin_of_a_job_that_ended_is_cancelled_while_it_waits_and_followed_once_it_began() {
+        let over = || State::Ended(crate::Ended::TimeLimit);
+        let mut standing = Standing::Accepted(JobId(7));
+        let waits = queue(&[(7, over()), (9, waiting())]);
+        let step = standing.listed(0, &waits, &name());
+        assert_eq!(step, Step::CancelTwins(vec![JobId(9)]));
+        assert_eq!(standing, Standing::Accepted(JobId(7)));
+        let runs = queue(&[(7, over()), (9, State::Running)]);
+        assert_eq!(standing.listed(0, &runs, &name()), Step::Rest);
+        assert_eq!(standing, Standing::Accepted(JobId(9)));
+    }
+
+    #[test]
+    fn a_job_that_began_ends_a_doubt_though_no_listing_shows_it() {
+        let mut standing = in_doubt();
+        standing.began(JobId(7));
+        assert_eq!(standing, Standing::Accepted(JobId(7)));
+        standing.began(JobId(9));
+        assert_eq!(standing, Standing::Accepted(JobId(7)), "the first stays");
     }
 }

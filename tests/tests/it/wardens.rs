@@ -305,7 +305,7 @@ fn a_submission_whose_answer_was_lost_is_found_by_its_name_and_made_once() {
     let order = site.order(None);
     let name = &order.name;
     site.cluster.signal("slurmctld", "STOP");
-    let mut standing = Standing::Intended;
+    let mut standing = Standing::NEW;
     standing.sent();
     // sbatch gives up after MessageTimeout; the request lies in the socket.
     standing.answered(site.submit(&order));

@@ -79,6 +79,20 @@ impl Cluster {
         Some(self.warden.ring_call(&seen))
     }
 
+    /// The commands that cancel copies of submissions, which the last listing showed
+    /// as waiting.
+    pub(super) fn cancel_twins(&mut self) -> Vec<Call> {
+        let warden = self.warden.clone();
+        let mut calls = Vec::new();
+        for submission in self.submissions.values_mut() {
+            for twin in std::mem::take(&mut submission.twins) {
+                let row = submission.rows.iter().find(|row| row.job == twin);
+                calls.extend(row.map(|row| warden.cancel_call(row, None)));
+            }
+        }
+        calls
+    }
+
     /// The commands that cancel these tasks; `None`: a listing has to show them
     /// first.
     pub(super) fn cancel(

@@ -198,8 +198,7 @@ impl Cluster {
 
     fn names(&self) -> Vec<JobName> {
         let all = self.submissions.values();
-        let asked = all.filter(|one| !matches!(one.standing, Standing::Refused(_)));
-        asked.map(|one| one.name.clone()).collect()
+        all.map(|one| one.name.clone()).collect()
     }
 
     /// The intents, for a new ledger.
@@ -218,7 +217,7 @@ impl Submission {
             tokens: runs.map(|run| run.token).collect(),
             made_ms: self.made_ms,
             answer: match &self.standing {
-                Standing::Intended | Standing::InDoubt { .. } => Answer::InDoubt,
+                Standing::Intended { .. } | Standing::InDoubt(_) => Answer::InDoubt,
                 Standing::Accepted(job) => Answer::Job(job.0),
                 Standing::Refused(why) => Answer::Refused(why.clone()),
             },
@@ -228,7 +227,7 @@ impl Submission {
     fn job(&self) -> Option<JobId> {
         match self.standing {
             Standing::Accepted(job) => Some(job),
-            Standing::Intended | Standing::InDoubt { .. } | Standing::Refused(_) => None,
+            Standing::Intended { .. } | Standing::InDoubt(_) | Standing::Refused(_) => None,
         }
     }
 
@@ -286,6 +285,11 @@ impl Agent {
         let waits = self.core.waiting() > 0;
         let to_cancel = self.tasks_to_cancel(now);
         let cluster = self.cluster.as_mut()?;
+        let twins = cluster.cancel_twins();
+        if !twins.is_empty() {
+            tracing::warn!(?twins, "the scheduler has submissions more than once");
+            return Some((Ask::Tell, twins));
+        }
         let open = || cluster.submissions.values();
         let intended = open().find(|one| one.is_synced && one.standing.next() == Step::Submit);
         if let Some(id) = intended.map(|one| one.id) {

@@ -9,7 +9,7 @@ use std::path::Path;
 use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, RunId, RunToken, SubmissionId};
 use nero_warden::group::{Room, Waiting, group};
-use nero_warden::standing::Standing;
+use nero_warden::standing::{Doubt, Standing};
 use nero_warden::{Call, Order, Said, Submitted, Warden};
 use tokio::time::Instant;
 
@@ -200,7 +200,7 @@ impl Agent {
                 Standing::Refused(why) => {
                     Some(format!("{} refused it: {why}", cluster.warden.name()))
                 }
-                Standing::Intended | Standing::InDoubt { .. } | Standing::Accepted(_) => None,
+                Standing::Intended { .. } | Standing::InDoubt(_) | Standing::Accepted(_) => None,
             }
         });
         self.restore_end(token, kept.exited.clone(), newest);
@@ -389,13 +389,9 @@ impl Agent {
             .map(|run| run.token)
             .collect();
         let why = match &submission.standing {
-            Standing::Intended => String::new(),
-            Standing::InDoubt { why, .. } if why.is_empty() => {
-                cluster.list_soon(Instant::now());
-                format!("it is not known yet whether {name} took it")
-            }
-            Standing::InDoubt { why, .. } => {
-                let why = format!("it is not known yet whether {name} took it: {why}");
+            Standing::Intended { .. } => String::new(),
+            Standing::InDoubt(doubt) => {
+                let why = in_doubt(name, doubt);
                 cluster.list_soon(Instant::now());
                 why
             }
@@ -474,6 +470,22 @@ impl Cluster {
     }
 }
 
+/// Why it is not known whether a submission was accepted, for people.
+fn in_doubt(name: &str, doubt: &Doubt) -> String {
+    let said = match &*doubt.why {
+        "" => String::new(),
+        why => format!(": {why}"),
+    };
+    let calls = match doubt.calls {
+        0 | 1 => String::new(),
+        calls => format!(
+            " (submitted {calls} times; tried again with longer and longer pauses; abort the run to \
+             end that)"
+        ),
+    };
+    format!("it is not known yet whether {name} took it{said}{calls}")
+}
+
 /// The order of a submission of `tasks` tasks that ask the same.
 fn ordered(
     asked: &Asked,
@@ -500,7 +512,7 @@ impl Submission {
             tasks: tasks
                 .map(|task| Task::new(task.index, task.runs.clone()))
                 .collect(),
-            standing: Standing::Intended,
+            standing: Standing::NEW,
             is_synced: false,
             made_ms: 0,
             order: None,

@@ -60,15 +60,15 @@ impl Task {
         }
     }
 
-    /// Its row in a listing: of several, that of the known job and of what has not
-    /// ended.
+    /// Its row in a listing: of several, that of what has not ended, whichever job it
+    /// is, and then that of the known job.
     pub fn row<'a>(&self, rows: &[&'a Listed], job: JobId) -> Option<&'a Listed> {
         let is_it = |row: &&&Listed| match &row.tasks {
             None => self.index == 0,
             Some(tasks) => tasks.contains(self.index),
         };
         let rows = rows.iter().filter(is_it);
-        rows.max_by_key(|row| (row.job == job, !matches!(row.state, State::Ended(_))))
+        rows.max_by_key(|row| (!matches!(row.state, State::Ended(_)), row.job == job))
             .copied()
     }
 
@@ -167,14 +167,32 @@ mod tests {
     fn of_several_rows_that_of_the_known_job_counts() {
         let task = Task::new(3, Vec::new());
         let rows = [
-            row(9, Some("0-5"), State::Running),
-            row(7, Some("3"), State::Ended(Ended::Failed)),
-            row(7, Some("3"), State::Running),
+            row(9, Some("0-2,4-5"), State::Running),
+            row(9, Some("3"), State::Ended(Ended::Failed)),
+            row(7, Some("3"), State::Ended(Ended::Cancelled)),
             row(7, Some("1-2"), State::Suspended),
         ];
         let rows: Vec<&Listed> = rows.iter().collect();
         let found = task.row(&rows, JobId(7)).unwrap();
-        assert_eq!((found.job, &found.state), (JobId(7), &State::Running));
+        assert_eq!(found.state, State::Ended(Ended::Cancelled));
+        let both = [
+            row(9, Some("0-5"), State::Running),
+            row(7, Some("3"), State::Running),
+        ];
+        let both: Vec<&Listed> = both.iter().collect();
+        assert_eq!(task.row(&both, JobId(7)).unwrap().job, JobId(7));
         assert_eq!(Task::new(6, Vec::new()).row(&rows, JobId(7)), None);
+    }
+
+    #[test]
+    fn a_job_that_was_cancelled_ends_no_task_of_which_a_twin_waits() {
+        let mut task = Task::new(0, Vec::new());
+        let rows = [
+            row(7, None, State::Ended(Ended::Cancelled)),
+            row(9, None, State::Waiting(Reason::default())),
+        ];
+        let rows: Vec<&Listed> = rows.iter().collect();
+        task.listed(task.row(&rows, JobId(7)), 0);
+        assert!(matches!(task.seen, Seen::Listed(_)), "{task:?}");
     }
 }

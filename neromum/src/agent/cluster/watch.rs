@@ -150,9 +150,10 @@ impl Agent {
             let step = submission
                 .standing
                 .listed(asked_ms, queue, &submission.name);
-            if let Step::CancelTwins(twins) = step {
-                submission.twins = twins;
-            }
+            submission.twins = match step {
+                Step::CancelTwins(twins) => twins,
+                Step::Submit | Step::List | Step::Rest => Vec::new(),
+            };
             if submission.standing != before {
                 stands.push(submission.id);
             }
@@ -454,7 +455,7 @@ impl Agent {
 
 impl Submission {
     fn is_in_doubt(&self) -> bool {
-        matches!(self.standing, Standing::InDoubt { .. })
+        matches!(self.standing, Standing::InDoubt(_))
     }
 
     /// Whether nothing of a task can come any more.

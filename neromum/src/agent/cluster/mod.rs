@@ -261,10 +261,12 @@ impl Agent {
         self.make_submissions(now);
         let Some(cluster) = &self.cluster else { return };
         let is_paused = cluster.paused.is_some_and(|until| until > now);
-        if !cluster.is_asking && !is_paused && self.leaving.is_none() {
-            if let Some((ask, calls)) = self.next_ask(now) {
-                self.ask(ask, calls);
-            }
+        if !cluster.is_asking
+            && !is_paused
+            && self.leaving.is_none()
+            && let Some((ask, calls)) = self.next_ask(now)
+        {
+            self.ask(ask, calls);
         }
         let waits = self.core.waiting() > 0;
         if let Some(cluster) = &self.cluster {

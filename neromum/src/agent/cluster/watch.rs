@@ -259,14 +259,14 @@ impl Agent {
                 continue;
             };
             for task in &mut submission.tasks {
-                let of_it = records.iter().filter(|record| {
+                let mut of_it = records.iter().filter(|record| {
                     let tasks = record.task.as_ref();
                     record.name == submission.name
                         && record.job == job
                         && tasks.map_or(task.index == 0, |tasks| tasks.contains(task.index))
                 });
                 // Earlier starts come first.
-                if let Some(record) = of_it.last() {
+                if let Some(record) = of_it.next_back() {
                     task.accounted(&record.state);
                 }
             }

@@ -96,6 +96,7 @@ pub(crate) async fn greet(channel: &Channel, greeter: &Greeter) -> Result<Hello,
     let own = Hello {
         tenure: greeter.tenure,
         host: host_name(),
+        capabilities: vec![hello::GENERATIONS.to_owned()],
         ..hello::own(Role::Neroman, "", Some(greeter.deployment))
     };
     let mut request = tonic::Request::new(own);

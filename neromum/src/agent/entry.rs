@@ -16,6 +16,8 @@ use crate::warden::bare;
 #[derive(Debug)]
 pub struct Entry {
     pub(super) id: RunId,
+    /// The last hand-over of it by neroman; 0: not known.
+    pub(super) generation: u32,
     /// Newest incarnation looked at; 0 when there is none.
     pub(super) incarnation: u32,
     /// Facts from its segments.
@@ -75,6 +77,7 @@ impl Entry {
     pub(super) fn new(id: RunId) -> Self {
         Self {
             id,
+            generation: 0,
             incarnation: 0,
             facts: Facts::default(),
             segments: Vec::new(),

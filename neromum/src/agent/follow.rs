@@ -213,10 +213,13 @@ impl Agent {
             return;
         }
         follower.waiting.remove(&token);
-        if !self.entries.contains_key(&token) {
+        let Some(entry) = self.entries.get_mut(&token) else {
             follower.send_unknown(token, position.generation, "");
+            // A hand-over of an earlier connection may come in late.
+            self.admission.left(token, position.generation);
             return;
-        }
+        };
+        entry.generation = entry.generation.max(position.generation);
         follower.stands(token, position);
         follower.mark(token);
     }
@@ -273,11 +276,14 @@ impl Agent {
         match spec::read(&self.setup.paths, id, token) {
             // The folder of this generation was undone, or is about to be. A claim there
             // is older: the folder was away while neroman asked for the run.
-            Ok(spec)
-                if self.admission.was_recalled(&token, spec.generation)
-                    && segments::claimed_by(&self.setup.paths.run(id)).is_none() =>
-            {
-                return Adopted::Unknown;
+            Ok(spec) if self.admission.was_recalled(&token, spec.generation) => {
+                match segments::is_claimed(&self.setup.paths.run(id)) {
+                    Ok(true) => {}
+                    Ok(false) => return Adopted::Unknown,
+                    Err(error) => {
+                        return Adopted::NotNow(format!("cannot look for its claim: {error}"));
+                    }
+                }
             }
             Ok(_) => {}
             Err(error) if error.may_pass => return Adopted::NotNow(error.file.to_string()),
@@ -286,9 +292,10 @@ impl Agent {
                 other => return other,
             },
         }
-        if newest_cancel(&self.setup.paths.run(id)) == 0
-            && self.left_by_a_cut(token, id) == Left::Nothing
-        {
+        let submitted = self.is_submitted(&token);
+        let cancelled = newest_cancel(&self.setup.paths.run(id)) > 0;
+        let to_start = !submitted && !cancelled;
+        if to_start && self.left_by_a_cut(token, id) == Left::Nothing {
             return match self.give_back_at_start(token, id) {
                 Ok(()) => Adopted::Unknown,
                 Err(error) => Adopted::NotNow(in_full(&error)),

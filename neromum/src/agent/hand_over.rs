@@ -23,7 +23,7 @@ use crate::runs::control::cancel_never;
 use crate::runs::spec::{self, may_pass, unmake};
 use crate::runs::{gone, segments};
 use check::still_live;
-use place::Placed;
+use place::{Folder, Placed};
 pub use place::{Placer, Placing};
 
 struct No {
@@ -36,8 +36,8 @@ struct No {
     /// Whether only this node lacks something, so that another node may take the
     /// run.
     here: bool,
-    /// Whether only the spec of the run was sent again, and the node lost the
-    /// run.
+    /// Whether the node has nothing of the run, and takes it by a later generation
+    /// alone.
     unknown: bool,
 }
 
@@ -94,7 +94,7 @@ fn unknown() -> No {
 /// not find one after a new hand-over.
 fn recalled(run_dir: &Path) -> No {
     let why = format!(
-        "{} is of a run that was recalled from here",
+        "the run was recalled from this node, and {} is left of it",
         run_dir.display()
     );
     no(why, "start it on another node, or once more").here()
@@ -111,6 +111,9 @@ pub(super) struct Admission {
     /// must not bring in any of them after that.
     recalled: HashMap<RunToken, u32>,
     oldest_recalled: VecDeque<RunToken>,
+    /// Whether neroman begins a generation when this node has nothing of a run any
+    /// more. An earlier neroman sends the run again with the same one.
+    pub generations: bool,
 }
 
 impl Admission {
@@ -120,6 +123,7 @@ impl Admission {
             cleaning: HashSet::new(),
             recalled: HashMap::new(),
             oldest_recalled: VecDeque::new(),
+            generations: false,
         }
     }
 
@@ -137,7 +141,15 @@ impl Admission {
         }
     }
 
-    /// Refuses the run from now on, up to this generation. An earlier neroman, which
+    /// Refuses a run that this node does not have any more, up to and including this
+    /// generation, where neroman begins the next one.
+    pub fn left(&mut self, token: RunToken, generation: u32) {
+        if self.generations {
+            self.recall(token, generation);
+        }
+    }
+
+    /// Refuses the run from now on, up to and including this generation. An earlier neroman, which
     /// counts none (0), hands a run over again as it was.
     pub fn recall(&mut self, token: RunToken, generation: u32) {
         if generation == 0 {
@@ -271,15 +283,15 @@ impl Agent {
                 continue;
             }
             // A hand-over of an earlier connection may come in late.
-            self.admission.recall(token, generation);
+            self.admission.left(token, generation);
             reply.refused.push(unknown().about(token.to_vec()));
         }
         for placed in placing.placed {
-            let (token, id, fresh) = (placed.token, placed.id, placed.fresh);
+            let (token, id, folder) = (placed.token, placed.id, placed.folder);
             match self.accept(placed) {
                 Ok(()) => reply.accepted.push(token.to_vec()),
                 Err(no) => {
-                    if fresh {
+                    if folder == Folder::New {
                         self.undo(token, id);
                     }
                     reply.refused.push(no.about(token.to_vec()));
@@ -342,18 +354,27 @@ impl Agent {
         true
     }
 
+    /// The refusal of a run that is kept out.
+    fn refused_before(&self, token: &RunToken) -> No {
+        let no = no("this node refused it before", "start it again").here();
+        No {
+            unknown: self.admission.comes_again(token),
+            ..no
+        }
+    }
+
     fn accept(&mut self, placed: Placed) -> Result<(), No> {
         let Placed {
             token,
             id,
             needs,
             rules,
-            fresh,
+            folder,
             earlier,
             generation,
             sent_again,
         } = placed;
-        if let Some(known) = self.entries.get(&token) {
+        if let Some(known) = self.entries.get_mut(&token) {
             if known.id != id {
                 let why = format!("its token is that of run {}", known.id);
                 return Err(no(why, "this is a mistake in neroman; please report it"));
@@ -361,45 +382,72 @@ impl Agent {
             if known.recalled {
                 return Err(recalled(&self.run_dir(id)));
             }
+            let holds_again = known.generation < generation;
+            known.generation = known.generation.max(generation);
             if known.unreadable.contains_key(&0) {
                 // The folder was there without a usable spec.
                 self.read_spec_again(token);
             }
+            if holds_again {
+                // What was reported of an earlier hand-over counts no more.
+                self.report(token);
+            }
             return Ok(());
         }
-        if self.admission.was_recalled(&token, generation) {
-            let no = no("this node refused it before", "start it again").here();
-            return Err(match self.admission.comes_again(&token) {
-                true => No {
-                    unknown: true,
-                    ..no
-                },
-                false => no,
-            });
+        let later = |why: String, hint: &'static str| No {
+            later: true,
+            ..no(why, hint)
+        };
+        if self.admission.is_cleaning(&token) {
+            let why = "it is being cleaned right now".to_owned();
+            return Err(later(why, "hand it over again"));
         }
-        let cleaned = || matches!(gone::read(&self.setup.paths, id, token), Ok(Some(_)));
-        if self.admission.is_cleaning(&token) || (fresh && cleaned()) {
-            return Err(No {
-                later: true,
-                ..no("it is being cleaned right now", "hand it over again")
-            });
-        }
-        if !fresh {
-            // The run could not be written to the ledger, or not be read: both
-            // may pass.
-            let why = match self.adopt(token, id) {
-                Adopted::Known => return Ok(()),
-                Adopted::Unknown => "its folder is gone again".to_owned(),
-                Adopted::NotNow(why) => why,
-            };
-            return Err(No {
-                later: true,
-                ..no(why, DISK)
-            });
+        let refused = self.admission.was_recalled(&token, generation);
+        match folder {
+            Folder::Old => {
+                let why = match self.adopt(token, id) {
+                    Adopted::Known => {
+                        if let Some(entry) = self.entries.get_mut(&token) {
+                            entry.generation = entry.generation.max(generation);
+                        }
+                        return Ok(());
+                    }
+                    Adopted::Unknown if refused => return Err(self.refused_before(&token)),
+                    Adopted::Unknown => "its folder is gone again".to_owned(),
+                    Adopted::NotNow(why) => why,
+                };
+                // The run could not be written to the ledger, or not be read: both
+                // may pass.
+                return Err(later(why, DISK));
+            }
+            Folder::New | Folder::Leftover if refused => return Err(self.refused_before(&token)),
+            Folder::Leftover => {
+                let run_dir = self.run_dir(id);
+                self.admission.recall(token, generation.saturating_sub(1));
+                let why = match unmake(&run_dir) {
+                    Ok(()) => "the folder of an earlier hand-over was removed".to_owned(),
+                    Err(error) => format!("cannot remove {}: {error}", run_dir.display()),
+                };
+                return Err(later(why, "hand it over again"));
+            }
+            Folder::New => match gone::read(&self.setup.paths, id, token) {
+                Ok(None) => {}
+                Ok(Some(_)) => {
+                    let why = "it is being cleaned right now".to_owned();
+                    return Err(later(why, "hand it over again"));
+                }
+                Err(error) => {
+                    let path = gone::path(&self.setup.paths, id);
+                    return Err(later(
+                        format!("cannot use {}: {error}", path.display()),
+                        DISK,
+                    ));
+                }
+            },
         }
         // A folder of its name lies here, without anything of it.
         if sent_again {
-            self.admission.recall(token, generation);
+            self.admission.left(token, generation);
             return Err(unknown());
         }
         if let Some(earlier) = earlier {
@@ -425,6 +473,7 @@ impl Agent {
         })?;
         self.admission.admitted(&token, true);
         let mut entry = super::Entry::new(id);
+        entry.generation = generation;
         entry.rules = rules;
         entry.fresh = true;
         entry.earlier = earlier;

@@ -47,6 +47,8 @@ pub(super) enum Message {
     Until(RunToken, Until, oneshot::Sender<()>),
     /// A connection was made (+1) or closed (-1).
     Connection(i64),
+    /// A neroman greeted that counts generations, or one that does not.
+    Greeted(bool),
     /// The allocation ends: stop every start, then leave.
     EndAll,
     /// Something may lie in the control folders.
@@ -261,6 +263,11 @@ impl AgentHandle {
         let (answer, reached) = oneshot::channel();
         self.tell(Message::Until(token, until, answer)).await?;
         Ok(reached)
+    }
+
+    /// A neroman greeted. `generations`: see [`nero_wire::hello::GENERATIONS`].
+    pub fn greeted(&self, generations: bool) {
+        self.tell_now(Message::Greeted(generations));
     }
 
     /// A connection was made (+1) or closed (-1).

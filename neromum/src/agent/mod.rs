@@ -298,6 +298,7 @@ impl Agent {
             Message::Done(done) => self.done(done),
             Message::Until(token, until, answer) => self.until(token, until, answer),
             Message::Connection(change) => self.connections += change,
+            Message::Greeted(generations) => self.admission.generations = generations,
             Message::EndAll => self.end_all(),
             Message::RingAll => self.ring_all(),
             Message::Stop => drop(self.leaving.get_or_insert(End::Orderly)),

@@ -83,6 +83,7 @@ impl Agent {
         };
         let needs = match &spec {
             Ok(spec) => {
+                entry.generation = spec.generation;
                 entry.rules = has_rules(spec, &run_dir);
                 let earlier = spec.resume.as_ref();
                 entry.earlier = earlier.and_then(|run| RunToken::from_slice(&run.token));
@@ -244,8 +245,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Makes the node accept no hand-over of the run until this generation, and removes
-    /// its folder.
+    /// Makes the node accept no hand-over of the run up to and including this
+    /// generation, and removes its folder.
     ///
     /// The ledger forgets the run first. In the other order a neromum that is killed in
     /// between would find a run of its ledger without a folder, and call it lost.
@@ -259,7 +260,7 @@ impl Agent {
         generation: u32,
     ) -> Result<(), WriteError> {
         self.ledger.closed(&[token])?;
-        self.admission.recall(token, generation);
+        self.admission.left(token, generation);
         if let Err(error) = unmake(&self.run_dir(id)) {
             tracing::error!(run = %id, %error, "the spec of a run cannot be removed");
         }
@@ -284,6 +285,7 @@ impl Agent {
         let rules = has_rules(&spec, &self.run_dir(id));
         if let Some(entry) = self.entries.get_mut(&token) {
             entry.rules |= rules;
+            entry.generation = entry.generation.max(spec.generation);
             let earlier = spec.resume.as_ref();
             entry.earlier = earlier.and_then(|run| RunToken::from_slice(&run.token));
         }

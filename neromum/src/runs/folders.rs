@@ -84,7 +84,10 @@ pub fn describe(run_dir: &Path) -> Option<RunFolder> {
     let named = folder.spec.as_ref();
     let token = named
         .and_then(|spec| RunToken::from_slice(&spec.token))
-        .or_else(|| segments::claimed_by(run_dir).map(RunToken::from_bytes));
+        .or_else(|| {
+            let claimed = segments::claimed_by(run_dir).ok().flatten();
+            claimed.map(RunToken::from_bytes)
+        });
     match token.map(|token| life(run_dir, token)) {
         Some(Ok(life)) => folder.segments = life.segments,
         Some(Err(error)) => problem(format!("cannot read its segments: {error}")),

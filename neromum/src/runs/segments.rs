@@ -109,14 +109,49 @@ pub fn newest(run_dir: &Path) -> io::Result<u32> {
 }
 
 /// Returns the token in the claim of the first start; none without a sound header.
-pub fn claimed_by(run_dir: &Path) -> Option<[u8; 16]> {
+///
+/// # Errors
+/// When the claim may exist and cannot be read.
+pub fn claimed_by(run_dir: &Path) -> io::Result<Option<[u8; 16]>> {
     let claim = folder(run_dir, 1).join(names::CLAIM);
     let bytes = nero_journal::open(&claim).and_then(|file| {
         let mut head = Vec::new();
         file.take(HEADER_BYTES as u64).read_to_end(&mut head)?;
         Ok(head)
     });
-    Some(Header::parse(&bytes.ok()?).ok()?.token)
+    match bytes {
+        Ok(head) => Ok(Header::parse(&head).ok().map(|header| header.token)),
+        Err(error) if proves_absence(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the first start was claimed, by any run.
+///
+/// # Errors
+/// When the system does not say whether the claim exists.
+pub fn is_claimed(run_dir: &Path) -> io::Result<bool> {
+    exists(&folder(run_dir, 1).join(names::CLAIM))
+}
+
+/// Whether something has that name.
+///
+/// # Errors
+/// When the system does not say so.
+pub fn exists(path: &Path) -> io::Result<bool> {
+    match path.symlink_metadata() {
+        Ok(_) => Ok(true),
+        Err(error) if proves_absence(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether an error says that the file does not exist. After any other, it may.
+pub fn proves_absence(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 /// Looks at every segment of an incarnation.

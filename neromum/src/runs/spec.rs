@@ -8,6 +8,7 @@ use nero_model::paths::{NodePaths, run as names};
 use nero_model::{RunId, RunToken};
 use nero_wire::v1::RunSpec;
 
+use super::segments::proves_absence;
 use super::unreadable::{Unreadable, What};
 
 /// Reason why a run's spec cannot be used.
@@ -51,8 +52,7 @@ pub fn read(paths: &NodePaths, id: RunId, token: RunToken) -> Result<RunSpec, Sp
 
 /// Whether the file may exist although it cannot be read.
 pub fn may_pass(error: &FrameError) -> bool {
-    use io::ErrorKind::{NotADirectory, NotFound};
-    matches!(error, FrameError::Io(error) if !matches!(error.kind(), NotFound | NotADirectory))
+    matches!(error, FrameError::Io(error) if !proves_absence(error))
 }
 
 /// Reads the spec in a folder, of any run.
@@ -79,10 +79,7 @@ pub fn is_recalled(run_dir: &Path) -> bool {
 pub fn was_recalled(run_dir: &Path, token: RunToken) -> bool {
     match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::RECALLED)) {
         Ok(spec) => spec.token == token.as_bytes(),
-        Err(FrameError::Io(error)) => !matches!(
-            error.kind(),
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-        ),
+        Err(FrameError::Io(error)) => !proves_absence(&error),
         Err(_) => true,
     }
 }

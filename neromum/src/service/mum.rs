@@ -44,7 +44,11 @@ impl Mum for Service {
         hello::check(&theirs, role, deployment).map_err(super::not_spoken_to)?;
         match link {
             Some(link) if as_watcher => link.greet(u64::MAX),
-            Some(link) => super::owner::greet(&self.inner, &theirs, &link).await?,
+            Some(link) => {
+                super::owner::greet(&self.inner, &theirs, &link).await?;
+                let generations = hello::knows_generations(&theirs);
+                self.inner.agent.greeted(generations);
+            }
             None => {}
         }
         Ok(Response::new(Hello {

@@ -1,10 +1,12 @@
 //! The things that a run finds in its folder and environment besides its code:
 //! data that stays on the node, checkpoints of an earlier run.
 
+use nero_journal::frame::{self, FrameKind};
 use nero_model::data::place;
 use nero_wire::v1::run_state::Stage;
 use nero_wire::v1::{
-    CleanRequest, DataPath, EnvVar, Param, RunSpec, SchedulerRequest, Tree, TreeEntry,
+    CancelRequest, CleanRequest, DataPath, EnvVar, Param, RunSpec, SchedulerRequest, Tree,
+    TreeEntry,
 };
 use prost::Message as _;
 
@@ -441,5 +443,84 @@ async fn a_node_without_a_scheduler_refuses_runs_that_need_one_and_another_node_
     assert_eq!(
         refusal.why,
         "`gpus` needs a scheduler, and this node has none"
+    );
+}
+
+/// The folder and spec of a run, as a hand-over leaves them that came no farther.
+fn half_handed_over(node: &Node, spec: &RunSpec) {
+    let run_dir = node.run_dir(spec);
+    std::fs::create_dir_all(run_dir.join("control")).unwrap();
+    frame::create(FrameKind::Spec, &run_dir.join("spec"), spec).unwrap();
+}
+
+fn of_generation(generation: u32, spec: &RunSpec) -> RunSpec {
+    RunSpec {
+        generation,
+        ..spec.clone()
+    }
+}
+
+#[tokio::test]
+async fn what_an_earlier_hand_over_left_does_not_keep_a_run_from_its_node() {
+    let mut node = Node::new();
+    let spec = node.sh(1, "true");
+    half_handed_over(&node, &of_generation(1, &spec));
+    let mut mum = node.start().await;
+    let again = of_generation(2, &spec);
+    let reply = mum.hand_over(vec![again.clone()]).await;
+    assert!(reply.refused[0].later, "{reply:?}");
+    // The earlier hand-over may still be on its way.
+    let late = mum.hand_over(vec![of_generation(1, &spec)]).await;
+    assert!(late.refused[0].unknown_run, "{late:?}");
+    settled(&mut mum, &[&again]).await;
+}
+
+#[tokio::test]
+async fn a_run_whose_claim_cannot_be_read_is_not_called_unknown() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = of_generation(1, &node.sh(1, "true"));
+    let recall = CancelRequest {
+        request: nero_model::RequestId::random().to_vec(),
+        runs: vec![reference(&spec)],
+        recall: 1,
+        ..CancelRequest::default()
+    };
+    mum.client.cancel(recall).await.unwrap();
+    half_handed_over(&node, &spec);
+    let start = node.run_dir(&spec).join("1");
+    std::os::unix::fs::symlink(&start, &start).unwrap();
+    let reply = mum.hand_over(vec![spec.clone()]).await;
+    assert!(
+        reply.refused[0].later && !reply.refused[0].unknown_run,
+        "{reply:?}"
+    );
+    std::fs::remove_file(&start).unwrap();
+    let reply = mum.hand_over(vec![spec]).await;
+    assert!(reply.refused[0].unknown_run, "{reply:?}");
+}
+
+#[tokio::test]
+async fn every_report_of_a_run_names_the_hand_over_that_it_concerns() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let spec = of_generation(3, &node.sh(1, "while [ ! -e ../go ]; do sleep 0.01; done"));
+    mum.accept(&[&spec]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&spec, Stage::Running).await;
+    assert!(follower.of(&spec).generations.iter().all(|one| *one == 3));
+    node.kill_mum();
+    let mut mum = node.start().await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&spec, Stage::Running).await;
+    // neroman counts a later one, and the node has the run all the time.
+    mum.accept(&[&of_generation(4, &spec)]).await;
+    std::fs::write(node.run_dir(&spec).join("go"), "").unwrap();
+    follower.settled(&[&spec]).await;
+    let told = follower.of(&spec).generations;
+    assert_eq!(
+        (told.first(), told.last()),
+        (Some(&3), Some(&4)),
+        "{told:?}"
     );
 }

@@ -35,6 +35,8 @@ pub struct Node {
     pub deployment: DeploymentId,
     pub paths: NodePaths,
     pub options: Vec<String>,
+    /// What neroman can do, as it greets.
+    pub capability: Option<&'static str>,
     mum: Option<Child>,
 }
 
@@ -99,6 +101,7 @@ impl Node {
             deployment,
             paths,
             options: options.iter().map(|&option| option.to_owned()).collect(),
+            capability: Some(hello::GENERATIONS),
             mum: None,
         }
     }
@@ -149,7 +152,8 @@ impl Node {
             match nero_wire::dial(&socket).await {
                 Ok(channel) => {
                     let mut client = MumClient::new(channel);
-                    let own = hello::own(Role::Neroman, "test", Some(self.deployment));
+                    let mut own = hello::own(Role::Neroman, "test", Some(self.deployment));
+                    own.capabilities.extend(self.capability.map(str::to_owned));
                     if client.greet(own).await.is_ok() {
                         return Mum { client };
                     }
@@ -441,6 +445,8 @@ pub struct KnownRun {
     pub experiment: u64,
     pub segments: HashMap<(u32, Vec<u8>), Vec<u8>>,
     pub stages: Vec<Stage>,
+    /// The hand-over that each report concerns.
+    pub generations: Vec<u32>,
     pub why: String,
     pub unreadable: Vec<nero_wire::v1::Unreadable>,
     pub unsupervised: bool,
@@ -629,6 +635,7 @@ impl Known {
     fn take_state(&mut self, state: &RunState) {
         let run = self.runs.entry(state.token.clone()).or_default();
         run.stages.push(state.stage());
+        run.generations.push(state.generation);
         run.why.clone_from(&state.why);
         run.unreadable.clone_from(&state.unreadable);
         run.unsupervised = state.unsupervised;

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use crate::rig::{Known, Mum, Node, wait_for};
+use crate::rig::{Follower, Known, Mum, Node, wait_for};
 use crate::setup::hash;
 
 /// A blob cut into parts, from an offset on.
@@ -360,9 +360,8 @@ async fn a_blob_that_a_power_cut_emptied_is_asked_for_again() {
     mum.accept(&[&spec]).await;
 }
 
-#[tokio::test]
-async fn a_run_that_was_given_back_comes_in_by_a_later_generation_alone() {
-    let mut node = Node::with(&["--cpus", "1"]);
+/// A run that its node gave back, and whose files are there again.
+async fn given_back(node: &mut Node) -> (Mum, Follower, RunSpec) {
     let mut mum = node.start().await;
     let first = node.sh(1, "while [ ! -e ../go ]; do sleep 0.01; done");
     let content = b"whole".to_vec();
@@ -385,10 +384,17 @@ async fn a_run_that_was_given_back_comes_in_by_a_later_generation_alone() {
     mum.accept(&[&first, &spec]).await;
     let mut follower = mum.follow(Known::default()).await;
     follower.stage(&spec, Stage::Waiting).await;
-    std::fs::remove_file(blob(&node, &hash(&content))).unwrap();
+    std::fs::remove_file(blob(node, &hash(&content))).unwrap();
     std::fs::write(node.run_dir(&first).join("go"), "").unwrap();
     follower.stage(&spec, Stage::UnknownRun).await;
     put(&mut mum, parts(&content, 0, 100)).await.unwrap();
+    (mum, follower, spec)
+}
+
+#[tokio::test]
+async fn a_run_that_was_given_back_comes_in_by_a_later_generation_alone() {
+    let mut node = Node::with(&["--cpus", "1"]);
+    let (mut mum, mut follower, spec) = given_back(&mut node).await;
     // A hand-over of an earlier connection, which comes in late: another node may
     // have the run by now.
     let reply = mum.hand_over(vec![spec.clone()]).await;
@@ -401,6 +407,15 @@ async fn a_run_that_was_given_back_comes_in_by_a_later_generation_alone() {
     };
     mum.accept(&[&again]).await;
     follower.settled(&[&again]).await;
+}
+
+#[tokio::test]
+async fn a_neroman_of_an_earlier_build_hands_a_run_that_was_given_back_over_as_it_was() {
+    let mut node = Node::with(&["--cpus", "1"]);
+    node.capability = None;
+    let (mut mum, mut follower, spec) = given_back(&mut node).await;
+    mum.accept(&[&spec]).await;
+    follower.settled(&[&spec]).await;
 }
 
 async fn ended(mum: &mut Mum, spec: &RunSpec) {

@@ -12,6 +12,10 @@ use crate::v1::{GreetRefusal, Hello, Role, greet_refusal};
 /// abort.
 pub const RECALL: &str = "withdraw";
 
+/// A neroman that begins a generation of a run when its node has nothing of it any
+/// more. An earlier one hands the run over again as it was.
+pub const GENERATIONS: &str = "generations";
+
 /// A daemon that has `ListParts`.
 pub const LIST_PARTS: &str = "list-parts";
 
@@ -40,6 +44,12 @@ pub fn gives(
 pub fn gives_otherwise(hello: &Hello, gives: &str) -> bool {
     let mut said = hello.capabilities.iter();
     said.any(|word| word.starts_with(GIVES) && word != gives)
+}
+
+/// Whether a neroman has [`GENERATIONS`].
+pub fn knows_generations(hello: &Hello) -> bool {
+    let mut said = hello.capabilities.iter();
+    said.any(|word| word == GENERATIONS)
 }
 
 /// The refusal of a greeting because another machine took the deployment over.

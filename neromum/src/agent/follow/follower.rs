@@ -96,6 +96,7 @@ impl Follower {
     /// Tells the follower that a run cannot be taken up now, without a stage; it is
     /// tried again. Returns true for the first time.
     pub(super) fn waits(&mut self, token: RunToken, position: RunPosition, why: &str) -> bool {
+        let generation = position.generation;
         if self.waiting.insert(token, position).is_some() {
             return false;
         }
@@ -103,6 +104,7 @@ impl Follower {
             token: token.to_vec(),
             stage: WireStage::Unspecified.into(),
             why: why.to_owned(),
+            generation,
             ..RunState::default()
         }));
         true
@@ -152,7 +154,7 @@ impl Follower {
             host: elsewhere.unwrap_or_default(),
             made_nothing: ended && entry.made_nothing,
             unreadable,
-            generation: 0,
+            generation: entry.generation,
         }));
     }
 

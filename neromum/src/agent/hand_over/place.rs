@@ -16,10 +16,12 @@ use super::check::{Flaw, check, check_tree, earlier, find_data, identify};
 use super::program::Programs;
 use super::{DISK, No, disk, no, recalled, unknown};
 use crate::core::capacity::{Capacity, Needs};
+use crate::runs::control::newest_cancel;
 use crate::runs::gone;
-use crate::runs::segments::{self, claimed_by};
+use crate::runs::segments::{self, claimed_by, exists};
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
+use crate::staging::work_folder;
 use crate::warden::asked::{self, Asked};
 
 /// The hint where a scheduler cannot honour a run, or is missing.
@@ -30,7 +32,8 @@ const SCHEDULER: &str = "correct the field of the experiment, give it per node (
 pub struct Placing {
     pub(super) placed: Vec<Placed>,
     pub(super) refused: Vec<Refusal>,
-    /// Runs that are not here, and are not to come in until this generation.
+    /// Runs that are not here, and are not to come in up to and including this
+    /// generation.
     pub(super) unknown: Vec<(RunToken, u32)>,
 }
 
@@ -41,26 +44,37 @@ pub struct Placed {
     pub(super) id: RunId,
     pub(super) needs: Needs,
     pub(super) rules: bool,
-    /// Whether the folder is new, so that nothing of the run can have been
-    /// started.
-    pub(super) fresh: bool,
+    pub(super) folder: Folder,
     /// The run whose checkpoints it begins with.
     pub(super) earlier: Option<RunToken>,
-    /// Number of times that neroman gave it to a node.
+    /// The number of this hand-over among all of the run, to any node, from 1; 0: of a
+    /// neroman that counts none.
     pub(super) generation: u32,
     /// Whether only its spec is sent again: the node had the run.
     pub(super) sent_again: bool,
 }
 
+/// The folder of a placed run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Folder {
+    /// It was made now: nothing of the run can have been started.
+    New,
+    /// It was made before, by this hand-over or one that holds still.
+    Old,
+    /// A hand-over to this node left it that holds no more, and nothing was started
+    /// from it.
+    Leftover,
+}
+
 impl Placed {
     /// A run whose folder was made before.
-    fn known(token: RunToken, id: RunId, generation: u32) -> Self {
+    fn known(token: RunToken, id: RunId, generation: u32, folder: Folder) -> Self {
         Self {
             token,
             id,
             needs: Needs::default(),
             rules: false,
-            fresh: false,
+            folder,
             earlier: None,
             generation,
             sent_again: false,
@@ -81,8 +95,10 @@ struct RequestFacts {
 enum Lies {
     /// It was accepted: whatever is missing now, it is not refused any more.
     Here,
-    /// It was recalled, or the leftovers of an earlier generation were not removed.
+    /// It was recalled, or given to another node that has this folder.
     Recalled,
+    /// An earlier generation left its spec, and nothing of it was started.
+    Leftover,
     Nowhere,
     /// Its spec is damaged.
     Unclear,
@@ -145,15 +161,23 @@ impl Placer {
             check(&spec, self.deployment)?;
         }
         if self.was_cleaned(token, id)? {
-            return Ok(Placed::known(token, id, spec.generation));
+            return Ok(Placed::known(token, id, spec.generation, Folder::Old));
         }
-        match lies(&self.paths.run(id), token, spec.generation) {
-            Lies::Here => Ok(Placed::known(token, id, spec.generation)),
-            Lies::Recalled => Err(recalled(&self.paths.run(id))),
-            Lies::Nowhere if sent_again && !is_there(&self.paths.run(id)) => Err(unknown()),
-            Lies::Nowhere if question && !has_claim_of(&self.paths.run(id), &spec.token) => {
-                Err(unknown())
-            }
+        let run_dir = self.paths.run(id);
+        let unread = |error: io::Error| No {
+            later: true,
+            ..disk(format!("cannot read {}: {error}", run_dir.display()), None)
+        };
+        let generation = spec.generation;
+        let gone = || match question {
+            true => has_claim_of(&run_dir, &spec.token).map(|claimed| !claimed),
+            false => exists(&run_dir).map(|there| !there),
+        };
+        match lies(&run_dir, &spec).map_err(unread)? {
+            Lies::Here => Ok(Placed::known(token, id, generation, Folder::Old)),
+            Lies::Leftover => Ok(Placed::known(token, id, generation, Folder::Leftover)),
+            Lies::Recalled => Err(recalled(&run_dir)),
+            Lies::Nowhere if sent_again && gone().map_err(unread)? => Err(unknown()),
             Lies::Nowhere | Lies::Unclear if question => {
                 let path = self.paths.run(id).join(names::SPEC);
                 Err(No {
@@ -164,7 +188,7 @@ impl Placer {
             Lies::Nowhere => self.take(spec, (token, id), sent_again, store, found),
             // The run may live, so it must not be refused for good.
             Lies::Unread(error) => {
-                let path = self.paths.run(id).join(names::SPEC);
+                let path = run_dir.join(names::SPEC);
                 Err(No {
                     later: true,
                     ..disk(format!("cannot read {}: {error}", path.display()), None)
@@ -213,7 +237,7 @@ impl Placer {
             let programs = &mut found.programs;
             programs.find((&spec, &data), &self.base, id, &run_dir, store)?;
         }
-        let fresh = self
+        let is_new = self
             .make_folder(&run_dir, id, &spec, &mut found.experiment_made)
             .map_err(|error| {
                 let why = format!("cannot make {}: {error}", run_dir.display());
@@ -224,7 +248,10 @@ impl Placer {
             id,
             needs,
             rules: spec.rules.is_some_and(|rules| !rules.rules.is_empty()),
-            fresh,
+            folder: match is_new {
+                true => Folder::New,
+                false => Folder::Old,
+            },
             earlier,
             generation: spec.generation,
             sent_again,
@@ -272,7 +299,7 @@ impl Placer {
             Ok(()) => {
                 frame::make_spare(run_dir);
                 // The spec of a started run may have been removed.
-                let fresh = new_folder || !has_claim_of(run_dir, &spec.token);
+                let fresh = new_folder || !has_claim_of(run_dir, &spec.token)?;
                 return Ok(Ok(fresh));
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -304,14 +331,19 @@ impl Placer {
         let was_started = segments::newest(run_dir)? > 0;
         let mut spec = spec.clone();
         match claimed_by(run_dir) {
-            Some(token) if token == *spec.token => {}
-            Some(_) => {
+            Err(error) => {
+                let why = format!("cannot read the claim in {}: {error}", run_dir.display());
+                let no = disk(why, None);
+                return Ok(Err(No { later: true, ..no }));
+            }
+            Ok(Some(token)) if token == *spec.token => {}
+            Ok(Some(_)) => {
                 let (folder, spec) = (run_dir.display(), path.display());
                 let why = format!("another run was started in {folder}; of {spec}, {error}");
                 return Ok(Err(no(why, "look at that folder")));
             }
-            None if was_started => spec.boot_id.clear(),
-            None => {}
+            Ok(None) if was_started => spec.boot_id.clear(),
+            Ok(None) => {}
         }
         std::fs::remove_file(path)?;
         write_spec(path, &spec)?;
@@ -319,36 +351,49 @@ impl Placer {
     }
 }
 
-fn is_there(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
-}
-
 /// Whether the claim of this run's first start exists.
-fn has_claim_of(run_dir: &Path, token: &[u8]) -> bool {
-    claimed_by(run_dir).is_some_and(|claimed| claimed == *token)
+fn has_claim_of(run_dir: &Path, token: &[u8]) -> io::Result<bool> {
+    Ok(claimed_by(run_dir)?.is_some_and(|claimed| claimed == *token))
 }
 
 /// Finds out from its folder whether this run was handed over before.
-fn lies(run_dir: &Path, token: RunToken, generation: u32) -> Lies {
-    match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::SPEC)) {
-        Ok(found) if found.token == token.as_bytes() => {
-            let claim = segments::folder(run_dir, 1).join(names::CLAIM);
+fn lies(run_dir: &Path, asked: &RunSpec) -> io::Result<Lies> {
+    Ok(
+        match frame::read::<RunSpec>(FrameKind::Spec, &run_dir.join(names::SPEC)) {
             // An earlier neroman counted no generations.
-            match found.generation.max(1) < generation && !is_there(&claim) {
-                true => Lies::Recalled,
-                false => Lies::Here,
+            Ok(found) if found.token == asked.token => {
+                match found.generation.max(1) < asked.generation {
+                    true => of_earlier(run_dir, found.node == asked.node)?,
+                    false => Lies::Here,
+                }
             }
-        }
-        // The spec is another run's, so this run was never accepted.
-        Ok(_) => Lies::Nowhere,
-        Err(FrameError::Io(error)) => match error.kind() {
-            io::ErrorKind::NotFound if is_there(&run_dir.join(names::RECALLED)) => Lies::Recalled,
-            io::ErrorKind::NotFound => Lies::Nowhere,
-            io::ErrorKind::NotADirectory => Lies::Unclear,
-            _ => Lies::Unread(error),
+            // The spec is another run's, so this run was never accepted.
+            Ok(_) => Lies::Nowhere,
+            Err(FrameError::Io(error)) => match error.kind() {
+                io::ErrorKind::NotFound if exists(&run_dir.join(names::RECALLED))? => {
+                    Lies::Recalled
+                }
+                io::ErrorKind::NotFound => Lies::Nowhere,
+                io::ErrorKind::NotADirectory => Lies::Unclear,
+                _ => Lies::Unread(error),
+            },
+            Err(_) => Lies::Unclear,
         },
-        Err(_) => Lies::Unclear,
+    )
+}
+
+/// The meaning of a spec of an earlier generation. `ours`: it was handed to this node,
+/// and not to another one of the same folder.
+fn of_earlier(run_dir: &Path, ours: bool) -> io::Result<Lies> {
+    if segments::is_claimed(run_dir)? {
+        return Ok(Lies::Here);
     }
+    let prepared = exists(&work_folder(run_dir, 1))? || segments::newest(run_dir)? > 0;
+    let may_start = prepared || newest_cancel(run_dir) > 0;
+    Ok(match ours && !may_start {
+        true => Lies::Leftover,
+        false => Lies::Recalled,
+    })
 }
 
 /// Writes the spec under its own name. If it is cut short, its checksum shows

@@ -931,8 +931,8 @@ pub struct RunState {
     pub made_nothing: bool,
     #[prost(message, repeated, tag = "8")]
     pub unreadable: ::prost::alloc::vec::Vec<Unreadable>,
-    /// With STAGE_UNKNOWN_RUN: the last generation of which nothing is here; 0: not
-    /// stated. The report concerns no later one.
+    /// The hand-over that this concerns; with STAGE_UNKNOWN_RUN the last one of which
+    /// nothing is here. 0: not stated.
     #[prost(uint32, tag = "9")]
     pub generation: u32,
 }

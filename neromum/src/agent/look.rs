@@ -9,6 +9,7 @@ use super::{Agent, Entry};
 use crate::config;
 use crate::core::Stage;
 use crate::core::decide::{self, Decision, Lives, Tracking, decide};
+use crate::core::facts::Facts;
 use crate::lease;
 use crate::runs::segments;
 use crate::runs::unreadable::{Unreadable, What};
@@ -174,6 +175,13 @@ impl Agent {
             return true;
         };
         entry.begin(incarnation);
+        // What an earlier start still wrote is passed on, and says nothing about this one.
+        let is_earlier = incarnation < entry.incarnation;
+        let mut of_earlier = Facts::default();
+        let facts = match is_earlier {
+            true => &mut of_earlier,
+            false => &mut entry.facts,
+        };
         let run_dir = self.setup.paths.run(entry.id);
         let place = segments::StartFolder {
             run_dir: &run_dir,
@@ -184,26 +192,30 @@ impl Agent {
         // The folder of a job that ended at once has only the claim, until it is
         // settled.
         let brief = entry.watcher.is_none()
-            && !entry.facts.ended()
+            && !is_earlier
+            && !facts.ended()
             && !entry.rules
-            && !entry.facts.watched
+            && !facts.watched
             && entry
                 .launched
                 .is_some_and(|at| at.elapsed() < config::WATCHER_DUE);
         if brief {
-            read = segments::look_at_claim(place, &mut entry.segments, &mut entry.facts, &mut look);
+            read = segments::look_at_claim(place, &mut entry.segments, facts, &mut look);
         }
-        if !brief || !entry.facts.ended() {
-            let all = segments::look_into(place, &mut entry.segments, &mut entry.facts, &mut look);
+        if !brief || !facts.ended() {
+            let all = segments::look_into(place, &mut entry.segments, facts, &mut look);
             read = read.and(all);
         }
         let mut unreadable = std::mem::take(&mut look.passed_over);
-        if read.is_ok() && entry.facts.lacks_its_job() {
+        if read.is_ok() && !is_earlier && facts.lacks_its_job() {
             let claim = segments::folder(&run_dir, incarnation).join(names::CLAIM);
             read = Err(Unreadable::new(&claim, What::JobMissing));
         }
-        let is_read = read.is_ok();
+        let is_read = read.is_ok() || is_earlier;
         unreadable.extend(read.err());
+        if is_earlier {
+            look.ends.clear();
+        }
         // Records read before the failure are not read again.
         self.looked(token, look);
         self.set_unreadable(token, incarnation, unreadable);
@@ -302,13 +314,18 @@ impl Agent {
         files.is_some_and(|files| files.iter().any(|file| file.path.ends_with(names::SPEC)))
     }
 
+    /// Whether the end of a run's newest start tells nothing about the run until its
+    /// task is over.
+    pub(super) fn is_held_back(&self, token: &RunToken) -> bool {
+        let entry = self.entries.get(token);
+        self.is_submitted(token) && entry.is_some_and(|entry| entry.facts.may_go_on())
+    }
+
     fn looked(&mut self, token: RunToken, look: segments::Look) {
-        let is_submitted = self.is_submitted(&token);
+        let held_back = self.is_held_back(&token);
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
         };
-        // An end that the scheduler wanted is told when its task is over.
-        let held_back = is_submitted && entry.facts.may_go_on();
         let main_process_only = !look.ends.is_empty() && !entry.facts.ended() && !held_back;
         if !look.ends.is_empty() {
             entry.unsynced = !entry.kept;

@@ -149,9 +149,15 @@ impl Agent {
         if self.ledger.bytes() < config::LEDGER_COMPACT_LIVE_BYTES.max(4 * live) {
             return;
         }
+        self.compact();
+    }
+
+    pub(super) fn compact(&mut self) {
         let runs = self.core.runs().filter_map(|(token, run)| {
             let entry = self.entries.get(token)?;
-            let exited = (!entry.ends.is_empty()).then(|| LedgerExited {
+            let is_told = matches!(run.stage, Stage::Ended { .. } | Stage::Settled { .. });
+            let is_end = !entry.ends.is_empty() && (is_told || !self.is_held_back(token));
+            let exited = is_end.then(|| LedgerExited {
                 token: token.to_vec(),
                 incarnation: entry.incarnation,
                 records: entry.ends.clone(),

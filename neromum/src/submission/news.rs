@@ -31,6 +31,18 @@ pub enum News {
     Settled(RunId, u32),
 }
 
+impl News {
+    /// Number of a run's start; 0 for news of a task.
+    pub fn incarnation(&self) -> u32 {
+        match self {
+            Self::Began(_) | Self::Leave(_) | Self::Left(_) => 0,
+            Self::Launches(_, incarnation, _)
+            | Self::Ended(_, incarnation)
+            | Self::Settled(_, incarnation) => *incarnation,
+        }
+    }
+}
+
 impl fmt::Display for StartId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.task, self.number)

@@ -6,6 +6,8 @@
 mod control;
 mod submit;
 mod task;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::collections::{BTreeMap, HashMap, HashSet};

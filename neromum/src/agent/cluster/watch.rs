@@ -72,6 +72,8 @@ impl Agent {
             false => LOOK_EVERY.0,
         };
         cluster.look_at = Some(now + cluster.look_pause);
+        // One look finds the news of several starts of a run, in any order.
+        fresh.sort_by_key(|(_, news)| news.incarnation());
         for (id, news) in &fresh {
             self.heard(*id, *news);
         }

@@ -57,7 +57,8 @@ pub fn released(state: &State, ended: RunId, now_ms: i64) -> Option<(RunId, Vec<
         .rev()
         .find(|run| run.dispatch.stage.verdict().is_none());
     let in_doubt = before.is_some_and(Run::in_doubt);
-    if newest.phase().is_end() || in_doubt || others.iter().any(|run| run.phase().is_live()) {
+    let waits = in_doubt || others.iter().any(|run| run.phase().is_live());
+    if newest.phase().is_end() || waits {
         return None;
     }
     Some((newest.made.id, fits(step(newest, &Input::Released, now_ms))))

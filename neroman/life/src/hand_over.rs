@@ -26,9 +26,14 @@ pub fn is_sent_again(run: &Run) -> bool {
     run.dispatch.send_spec
 }
 
+/// Whether this node may have a run that is due there.
+fn may_have(run: &Run, node: &str) -> bool {
+    is_due(run, node) && !run.movable()
+}
+
 /// Whether the node is asked if it has a run that can never be sent.
 pub fn is_asked_for(run: &Run, node: &str) -> bool {
-    is_due(run, node) && !run.movable() && !is_sent_again(run)
+    may_have(run, node) && !is_sent_again(run)
 }
 
 /// The result of sending a run's files, before its node is asked.
@@ -66,7 +71,10 @@ pub(crate) fn sending(run: &Run, node: &str, sending: &Sending, now: &Moment) ->
         }
         Sending::Never(why) if run.movable() => dispatch.never_starts(bounded(why), now.ms),
         // Its node may have it and go on with it: the node is asked.
-        Sending::Never(why) => dispatch.why = bounded(why).into(),
+        Sending::Never(why) => {
+            let why = format!("{why}; node {node} is asked whether it has the run");
+            dispatch.why = bounded(&why).into();
+        }
     });
     Ok(change.into_iter().collect())
 }
@@ -91,7 +99,7 @@ pub(crate) fn offered(run: &Run, node: &str) -> Stepped {
 /// Whether a spec that was made for this generation may still be sent. The run may have
 /// been ended, or placed elsewhere and back, while its files were sent.
 pub fn may_send(run: &Run, node: &str, generation: u32) -> bool {
-    is_due(run, node) && !run.movable() && run.dispatch.generation() == generation
+    may_have(run, node) && run.dispatch.generation() == generation
 }
 
 /// A node's answer about one run that was handed over.
@@ -119,6 +127,9 @@ pub enum Answer {
     Unknown,
     /// The same for a run that can never be sent, with the reason.
     NotThere { why: String },
+    /// The node does not tell whether it has a run that can never be sent: it is asked
+    /// again.
+    CannotTell { why: String },
 }
 
 /// The changes from a node's answer.
@@ -140,6 +151,11 @@ pub(crate) fn answered(run: &Run, node: &str, answer: &Answer, now: &Moment) -> 
                 dispatch.never_starts(bounded(why), now.ms);
             })
         }
+        Answer::CannotTell { why } => dispatch_changed(run, |dispatch| {
+            if dispatch.stage.is_not_accepted() {
+                dispatch.why = bounded(why).into();
+            }
+        }),
         Answer::Unknown | Answer::NotThere { .. } => {
             return report::reported(run, node, &Report::unknown(), now.ms);
         }

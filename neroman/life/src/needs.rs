@@ -109,17 +109,17 @@ pub fn changed(before: Option<&Run>, after: Option<&Run>) -> bool {
     if after.unplaced() {
         return before.is_none_or(|before| !before.unplaced());
     }
-    let now = of(after);
-    if now.nothing() {
+    if of(after).nothing() {
         return false;
     }
-    let Some(before) = before else { return true };
-    now != of(before)
-        || before.node() != after.node()
-        || before.generation() != after.generation()
-        || before.dispatch.cancel != after.dispatch.cancel
-        || before.rules_version() != after.rules_version()
-        || begun(before) != begun(after)
+    before.is_none_or(|before| asked_of_driver(before) != asked_of_driver(after))
+}
+
+/// Everything of a run that its driver acts on.
+fn asked_of_driver(run: &Run) -> impl PartialEq + use<'_> {
+    let cancel = run.dispatch.cancel.as_ref();
+    let placed = (run.node(), run.generation());
+    (of(run), placed, cancel, run.rules_version(), begun(run))
 }
 
 /// Whether a change of a run gives the placer work beside the runs without a

@@ -48,6 +48,8 @@ pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Stepped {
                 sending: false,
             };
             dispatch.why = Why::Unknown;
+            // It goes on there if the node has it still.
+            dispatch.left_behind.retain(|other| other != name);
         }
         Choice::Nowhere(why) => dispatch.why = Why::NoNode(why.clone()),
         Choice::Never(why) => {

@@ -57,8 +57,8 @@ pub struct Report {
     pub send_spec: bool,
     /// The files of the run that the node cannot use.
     pub unreadable: Vec<Unreadable>,
-    /// Of an unknown run: the last generation that the node does not know; 0: not
-    /// stated.
+    /// The hand-over that it concerns; of an unknown run the last one that the node does
+    /// not know. 0: not stated, by a node of an earlier build.
     pub generation: u32,
 }
 
@@ -77,7 +77,7 @@ impl Report {
         }
     }
 
-    /// Whether a later generation than it concerns has begun.
+    /// Whether it concerns an earlier hand-over than that of this generation.
     pub(crate) fn is_older_than(&self, generation: u32) -> bool {
         (1..generation).contains(&self.generation)
     }
@@ -185,13 +185,13 @@ pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> S
         }
     });
     let (id, why) = (run.made.id, &report.why);
-    let returned = !closed && report.standing == Standing::Unknown && !why.is_empty();
-    let event = returned.then(|| Change::Event {
+    let given_back = report.standing == Standing::Unknown && !why.is_empty();
+    let event = (!closed && given_back).then(|| Change::Event {
         experiment: id.experiment,
         run: Some(id.number),
         at_ms: now_ms,
         text: match goes_again {
-            true => format!("{id}: given back by {node}, and sent there again: {why}"),
+            true => format!("{id}: given back by {node}, and to be sent there again: {why}"),
             false => format!("{id}: given back by {node}: {why}"),
         },
     });

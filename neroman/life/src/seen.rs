@@ -113,6 +113,13 @@ impl Run {
         &self.dispatch.left_behind
     }
 
+    /// Whether a node is to be told to end what it still has of it. Its own node is
+    /// not, as long as the run is live.
+    pub fn is_left_on(&self, node: &str) -> bool {
+        let its_own = self.node() == Some(node) && self.phase().is_live();
+        !its_own && self.left_behind().iter().any(|other| other == node)
+    }
+
     /// Nodes that never get it again.
     pub fn excluded(&self) -> &[String] {
         &self.dispatch.excluded

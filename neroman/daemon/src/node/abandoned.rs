@@ -21,9 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether a node may still have runs that were given up there.
 pub(super) fn any(node: &str, state: &State) -> bool {
-    let runs = state.experiments.iter().flat_map(|one| one.runs.iter());
-    runs.flat_map(|run| run.left_behind())
-        .any(|other| other == node)
+    let mut runs = state.experiments.iter().flat_map(|one| one.runs.iter());
+    runs.any(|run| run.is_left_on(node))
 }
 
 /// Ends all of them, and records that. Returns false if the node answers that
@@ -39,7 +38,7 @@ pub(super) async fn end(
         .experiments
         .iter()
         .flat_map(|experiment| experiment.runs.iter())
-        .filter(|run| run.left_behind().iter().any(|other| other == node))
+        .filter(|run| run.is_left_on(node))
         .map(|run| (run.made.id, run_ref(run)))
         .collect();
     for part in runs.chunks(RUNS_MAX) {

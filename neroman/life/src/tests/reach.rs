@@ -192,6 +192,22 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
             before.journal.incarnations.is_empty() || !taken_as_new,
         ),
         (
+            "a run that its node ended before its start never starts there",
+            !(step.label.ends_with("end it: unknown")
+                || step.label.ends_with("end it: never started"))
+                || from
+                    .here()
+                    .is_none_or(|here| !step.to.nodes[here].may_run()),
+        ),
+        (
+            "its own node is not told to end a live run that was left behind",
+            step.label != "a node that it was left behind on ends it"
+                || !live
+                || from
+                    .here()
+                    .is_none_or(|here| from.nodes[here].there == step.to.nodes[here].there),
+        ),
+        (
             "a run that is to end is not sent",
             step.label != "it is sent"
                 || before.dispatch.cancel.is_none()

@@ -4,6 +4,7 @@ use super::*;
 use crate::hand_over::{Answer, Sending};
 use crate::input::Placement;
 use crate::kept::Kept;
+use crate::place::Choice;
 use crate::reason::Why;
 use crate::run::Run;
 use crate::stage::Stage;
@@ -375,4 +376,50 @@ fn a_run_that_starts_before_its_node_gives_it_back_shows_no_reason_to_wait() {
         Arc::default(),
     );
     assert_eq!((read.phase(), read.why()), (Phase::Pending, &Why::Unknown));
+}
+
+#[test]
+fn a_run_that_is_back_on_a_node_is_not_ended_there_as_one_that_was_left_behind() {
+    let node = || NODE.to_owned();
+    let mut run = stands(Stage::Offered {
+        node: "b".to_owned(),
+        sending: false,
+    });
+    happens(&mut run, &Input::Stray { node: node() });
+    assert!(run.is_left_on(NODE));
+    run.dispatch.stage = Stage::Unplaced;
+    happens(&mut run, &Input::Choice(Choice::On(node())));
+    assert_eq!(run.left_behind(), [""; 0]);
+    // A run that is over here is ended on its own node, too.
+    happens(&mut run, &Input::Offer { node: node() });
+    happens(&mut run, &Input::Stray { node: node() });
+    assert!(!run.is_left_on(NODE));
+    refuses(&mut run);
+    assert_eq!(run.phase(), Phase::Crashed);
+    assert!(run.is_left_on(NODE));
+}
+
+#[test]
+fn a_run_that_its_node_may_have_and_that_cannot_be_sent_says_that_the_node_is_asked() {
+    let mut run = offered();
+    let (node, tick) = (NODE.to_owned(), moment(1000).tick);
+    let sending = Sending::Never("its files are gone".to_owned());
+    let input = Input::Sending {
+        node,
+        sending,
+        tick: tick.clone(),
+    };
+    happens(&mut run, &input);
+    let why = "its files are gone; node a is asked whether it has the run";
+    assert_eq!(run.dispatch.why, Why::from(why.to_owned()));
+    let input = Input::HandOver {
+        at: run.placement().unwrap(),
+        answer: Answer::CannotTell {
+            why: "replace its agent".to_owned(),
+        },
+        tick,
+    };
+    happens(&mut run, &input);
+    assert_eq!(run.phase(), Phase::Queued);
+    assert_eq!(run.dispatch.why, Why::from("replace its agent".to_owned()));
 }

@@ -64,10 +64,23 @@ pub(super) fn told(
     let (rules_version, why) = (0, why.to_owned());
     let has = reply.accepted.iter();
     let has = has.map(|token| (token, Answer::Accepted { rules_version }));
-    // Any other node cannot tell now, or is an earlier neromum: it is asked again.
-    let lacks = |no: &&Said| no.unknown_run || no.only_here;
-    let lacks = reply.refused.iter().filter(lacks);
-    let lacks = lacks.map(|no| (&no.token, Answer::NotThere { why: why.clone() }));
+    let says = |no: &Said| match (no.unknown_run || no.only_here, no.later) {
+        (true, _) => Answer::NotThere { why: why.clone() },
+        (false, true) => Answer::CannotTell {
+            why: format!(
+                "{why}; node {node} is asked whether it has the run: {}",
+                no.why
+            ),
+        },
+        // To an earlier build the question is a run without a command.
+        (false, false) => Answer::CannotTell {
+            why: format!(
+                "{why}; node {node} is asked whether it has the run, and its agent is of an \
+                 earlier build and cannot tell; to replace the agent: neroman node connect {node}"
+            ),
+        },
+    };
+    let lacks = reply.refused.iter().map(|no| (&no.token, says(no)));
     changes(state, (node, sent), has.chain(lacks), tick, now_ms)
 }
 

@@ -485,7 +485,10 @@ impl Steps<'_> {
                     only_here: true, ..
                 } => NEVER_AGAIN,
                 Answer::Unknown | Answer::NotThere { .. } => request.generation,
-                Answer::Accepted { .. } | Answer::Later { .. } | Answer::Refused { .. } => 0,
+                Answer::Accepted { .. }
+                | Answer::Later { .. }
+                | Answer::CannotTell { .. }
+                | Answer::Refused { .. } => 0,
             };
             let world = |to: &mut World| {
                 let node = &mut to.nodes[index];
@@ -499,6 +502,7 @@ impl Steps<'_> {
                 Answer::Accepted { .. } => "the node accepts it",
                 Answer::Later { .. } => "the node cannot take it now",
                 Answer::NotThere { .. } => "the node does not have it, its files are not here",
+                Answer::CannotTell { .. } => "the node cannot tell whether it has it",
                 Answer::Unknown => "the node does not have it and does not take it",
                 Answer::Refused {
                     only_here: true, ..
@@ -647,6 +651,9 @@ impl Steps<'_> {
             let node = &mut to.nodes[index];
             node.there = there;
             node.cancelled |= answer == Cancelled::Asked;
+            if answer == Cancelled::Unknown {
+                node.raise_fence(NEVER_AGAIN);
+            }
         };
         if self.from.here() == Some(index) && needs::of(run).cancel {
             let what = match answer {
@@ -672,7 +679,7 @@ impl Steps<'_> {
             );
             self.unheard("the node ends it, its answer is lost", told);
         }
-        if run.dispatch.left_behind.iter().any(|other| other == name) {
+        if run.is_left_on(name) {
             let node = name.to_owned();
             let changes = happens(run, Input::EndedThere { node });
             let label = "a node that it was left behind on ends it";

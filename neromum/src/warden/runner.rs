@@ -52,7 +52,13 @@ impl Runner {
         // Everything else that a login sets could act: `SBATCH_PARTITION` is an
         // option, `SLURM_TIME_FORMAT` and the language change answers.
         let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.display());
-        for (name, value) in [("PATH", &*path), ("LANG", "C.UTF-8"), ("TZ", "UTC0")] {
+        for (name, value) in [
+            ("PATH", &*path),
+            ("LANG", "C.UTF-8"),
+            ("TZ", "UTC0"),
+            // Lists of tasks are cut at 64 characters otherwise.
+            ("SLURM_BITSTR_LEN", "0"),
+        ] {
             env.push((name.into(), value.into()));
         }
         Self {
@@ -252,8 +258,10 @@ mod tests {
         let allowed = [
             &PERSON[..],
             &["SGE_CELL", "PATH", "LANG", "TZ", "PWD", "_", "/"],
+            &["SLURM_BITSTR_LEN"],
         ]
         .concat();
+        assert!(rest.contains("\nSLURM_BITSTR_LEN\n"), "{rest}");
         for name in rest.lines() {
             assert!(allowed.contains(&name), "{name}");
         }

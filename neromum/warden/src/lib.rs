@@ -75,6 +75,13 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     /// When the scheduler did not answer, or only in part.
     fn read_queue(&self, said: &[Said], names: &[&JobName]) -> Result<Queue, Unreadable>;
 
+    /// The same scheduler, asked in another way, when these answers to
+    /// [`queue_calls`](Self::queue_calls) show that it is built without JSON.
+    fn without_json(&self, said: &[Said]) -> Option<std::sync::Arc<dyn Warden>> {
+        let _ = said;
+        None
+    }
+
     /// Asks the accounting for these submissions, from `since_s` seconds ago on.
     fn ends_calls(&self, names: &[&JobName], since_s: u64) -> Vec<Call>;
 

@@ -399,6 +399,12 @@ impl Agent {
                 let names = cluster.names();
                 let names: Vec<&JobName> = names.iter().collect();
                 let queue = cluster.warden.read_queue(&said, &names);
+                if queue.is_err()
+                    && let Some(plain) = cluster.warden.without_json(&said)
+                {
+                    tracing::info!("the scheduler is built without JSON: asked for plain rows");
+                    cluster.warden = plain;
+                }
                 let heard = queue.map(|queue| self.listed(at, &queue));
                 heard.map_err(|error| error.to_string())
             }

@@ -73,8 +73,12 @@ impl Warden for Oge {
     fn read_ends(&self, said: &[Said], names: &[&JobName]) -> Result<Vec<Record>, Unreadable> {
         let each = said.iter().zip(names);
         let each = each.map(|(said, name)| accounting::read(said, name));
-        let each: Vec<Vec<Record>> = each.collect::<Result<_, _>>()?;
-        Ok(each.into_iter().flatten().collect())
+        // What one question could not tell, another may.
+        let (told, failed): (Vec<_>, Vec<_>) = each.partition(Result::is_ok);
+        match failed.into_iter().find_map(Result::err) {
+            Some(error) if told.is_empty() => Err(error),
+            Some(_) | None => Ok(told.into_iter().flatten().flatten().collect()),
+        }
     }
 
     fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call {

@@ -198,7 +198,11 @@ pub(super) fn read(said: &Said) -> Submitted {
 fn is_refusal(said: &Said) -> bool {
     let complaint = said.complaint();
     let reason = complaint.split_once("Unable to run job: ");
-    reason.is_some_and(|(_, reason)| REFUSALS.iter().any(|begin| reason.starts_with(begin)))
+    // `max_u_jobs` and `max_jobs`: it passes when other jobs end.
+    let passes = |reason: &str| reason.contains("jobs are allowed per");
+    reason.is_some_and(|(_, reason)| {
+        REFUSALS.iter().any(|begin| reason.starts_with(begin)) && !passes(reason)
+    })
 }
 
 /// Cancels a job, or one of its tasks, that a listing has just shown with its name.

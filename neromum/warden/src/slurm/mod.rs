@@ -73,6 +73,15 @@ impl Warden for Slurm {
         }
     }
 
+    fn without_json(&self, said: &[Said]) -> Option<std::sync::Arc<dyn Warden>> {
+        let lacks_it = |said: &Said| {
+            let refused = matches!(said.end, crate::End::Code(code) if code != 0);
+            refused && said.complaint().to_lowercase().contains("json")
+        };
+        let plainer = !self.is_plain && said.iter().any(lacks_it);
+        plainer.then(|| std::sync::Arc::new(Self { is_plain: true }) as _)
+    }
+
     fn ends_calls(&self, names: &[&JobName], since_s: u64) -> Vec<Call> {
         vec![accounting::call(names, since_s)]
     }

@@ -1,15 +1,20 @@
 //! The queue: `squeue --json`, and for SLURM that is built without it, a format.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 
 use super::state::state;
-use crate::job::{JobId, JobName, Listed, Queue, State, Tasks};
+use crate::job::{Ended, JobId, JobName, Listed, Queue, State, Tasks};
 use crate::{Call, Said, Unreadable, Word};
 
 /// Fields of a row of [`plain_calls`]. No field but the name contains what people
 /// choose.
 const FIELDS: &str = "--format=%F|%K|%T|%r|%B|%j";
+
+/// Names of one command: Linux takes words of 128 KiB.
+const NAMES_MAX: usize = 1000;
 
 /// Asks for every job of this user, ended ones included as long as SLURM lists them.
 pub fn call() -> Call {
@@ -20,12 +25,17 @@ pub fn call() -> Call {
 /// and the states of all jobs. Other jobs' names are not printed, since they may
 /// contain whole rows.
 pub fn plain_calls(names: &[&JobName]) -> Vec<Call> {
-    let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
-    let mut ours = Call::new("squeue", ["--me", "--states=all", "--noheader", FIELDS]);
-    ours.words
-        .push(format!("--name={}", names.join(",")).into());
+    let of = |names: &[&JobName]| {
+        let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+        let mut ours = Call::new("squeue", ["--me", "--states=all", "--noheader", FIELDS]);
+        ours.words
+            .push(format!("--name={}", names.join(",")).into());
+        ours
+    };
+    let mut calls: Vec<Call> = names.chunks(NAMES_MAX).map(of).collect();
     let all = ["--me", "--array", "--noheader", "--format=%T|%A"];
-    vec![ours, Call::new("squeue", all)]
+    calls.push(Call::new("squeue", all));
+    calls
 }
 
 #[derive(Deserialize)]
@@ -39,6 +49,7 @@ struct JobList {
 #[serde(untagged)]
 enum Row {
     Job(Box<Job>),
+    Named { name: String },
     Odd(IgnoredAny),
 }
 
@@ -115,8 +126,10 @@ impl Words {
                 // A job that is requeued or completing has not ended, whatever the
                 // base state says.
                 let ending = states().find(|state| *state == State::Ending);
+                let again = states().find(|state| *state == State::Ended(Ended::Requeued));
                 let first = states().next();
                 ending
+                    .or(again)
                     .or(first)
                     .unwrap_or_else(|| State::Unknown(String::new()))
             }
@@ -136,7 +149,8 @@ pub fn read(said: &Said) -> Result<Queue, Unreadable> {
     for row in answer.jobs {
         match row {
             Row::Job(job) => add(&mut queue, &job),
-            Row::Odd(_) => queue.unreadable += 1,
+            Row::Named { name } if JobName::read(&name).is_none() => queue.foreign += 1,
+            Row::Named { .. } | Row::Odd(_) => queue.unreadable += 1,
         }
     }
     Ok(queue)
@@ -156,14 +170,15 @@ fn add(queue: &mut Queue, job: &Job) {
             .map_err(drop),
         (Some(_), None) => Tasks::read(&job.array_task_string).map(Some).ok_or(()),
     };
-    let (Some(id), Ok(tasks)) = (array.or(positive(job.job_id)), tasks) else {
-        queue.unreadable += 1;
-        return;
-    };
     let Some(name) = JobName::read(&job.name) else {
         if !matches!(state, State::Ended(_)) {
+            let tasks = tasks.ok().flatten();
             queue.foreign += tasks.as_ref().map_or(1, Tasks::count);
         }
+        return;
+    };
+    let (Some(id), Ok(tasks)) = (array.or(positive(job.job_id)), tasks) else {
+        queue.unreadable += 1;
         return;
     };
     queue.ours.push(Listed {
@@ -182,17 +197,23 @@ fn add(queue: &mut Queue, job: &Job) {
 /// When SLURM did not answer.
 pub fn read_plain(said: &[Said], names: &[&JobName]) -> Result<Queue, Unreadable> {
     let calls = plain_calls(names);
-    let [ours, all] = said else {
+    let Some((all, ours)) = said
+        .split_last()
+        .filter(|(_, ours)| ours.len() + 1 == calls.len())
+    else {
         return Err(Unreadable::odd("squeue", "an answer is missing"));
     };
+    let names: HashSet<&JobName> = names.iter().copied().collect();
     let mut queue = Queue::default();
-    for line in ours.text(&calls[0])?.lines() {
-        match row(line).filter(|row| names.contains(&&row.name)) {
-            Some(row) => queue.ours.push(row),
-            None => queue.unreadable += 1,
+    for said in ours {
+        for line in said.text(&calls[0])?.lines() {
+            match row(line).filter(|row| names.contains(&row.name)) {
+                Some(row) => queue.ours.push(row),
+                None => queue.unreadable += 1,
+            }
         }
     }
-    let all = all.text(&calls[1])?;
+    let all = all.text(&call())?;
     let all = all.lines().filter_map(|line| line.split_once('|'));
     let live = all.filter(|(word, _)| !matches!(state(word, ""), State::Ended(_)));
     let live = live.count() as u64;

@@ -237,7 +237,8 @@ pub(super) fn call(order: &Order, script: &str) -> Call {
 }
 
 /// Endings of sbatch's complaint with which the controller refused for good. Any
-/// other failure may have been accepted.
+/// other failure may have been accepted, or passes: the limit of jobs that a user or
+/// an account may have ("Job violates accounting/QOS policy (job submit limit, …)").
 const REFUSALS: &[&str] = &[
     "Access/permission denied",
     "Batch script contains DOS line breaks (\\r\\n)",
@@ -249,7 +250,6 @@ const REFUSALS: &[&str] = &[
     "Invalid partition name specified",
     "Invalid qos specification",
     "Invalid wckey specification",
-    "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
     "Memory required by task is not available",
     "More processors requested than permitted",
     "Node count specification invalid",

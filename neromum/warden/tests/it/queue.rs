@@ -260,6 +260,77 @@ fn every_documented_state_of_slurm_is_known() {
     }
 }
 
+fn slurm_queue(jobs: &str) -> Queue {
+    let said = Said {
+        end: End::Code(0),
+        out: format!("{{\"jobs\":[{jobs}]}}").into_bytes(),
+        err: Vec::new(),
+    };
+    Slurm::default().read_queue(&[said], &[]).unwrap()
+}
+
+#[test]
+fn a_job_of_something_else_that_cannot_be_read_hides_nothing_of_ours() {
+    let cut = r#"{"name":"x","job_id":7,"array_job_id":7,"array_task_string":"1,3,...",
+        "job_state":"PENDING","state_reason":"None"}"#;
+    let newer = r#"{"name":"x","job_id":"seven","job_state":{"current":1}}"#;
+    let queue = slurm_queue(&format!("{cut},{newer}"));
+    assert_eq!((queue.foreign, queue.unreadable), (2, 0));
+    let queue = slurm_queue(&format!("{cut},{newer}").replace("\"x\"", &format!("\"{ARRAY}\"")));
+    assert_eq!((queue.foreign, queue.unreadable), (0, 2));
+}
+
+#[test]
+fn a_job_that_is_requeued_after_its_host_failed_did_not_end() {
+    let queue = slurm_queue(&format!(
+        r#"{{"name":"{ARRAY}","job_id":7,"job_state":["NODE_FAIL","REQUEUED"]}}"#
+    ));
+    assert_eq!(queue.ours[0].state, State::Ended(Ended::Requeued));
+}
+
+#[test]
+fn slurm_built_without_json_is_asked_for_plain_rows_and_a_failure_of_another_kind_is_no_reason() {
+    let failed = |code: i32, err: &str| Said {
+        end: End::Code(code),
+        out: Vec::new(),
+        err: err.as_bytes().to_vec(),
+    };
+    let slurm = Slurm::default();
+    for text in [
+        "squeue: unrecognized option '--json'\nTry \"squeue --help\" for more information",
+        "squeue: error: cannot find serializer plugin for serializer/json",
+    ] {
+        let plain = slurm.without_json(&[failed(1, text)]).expect(text);
+        let all = plain.queue_calls(&[]);
+        assert_eq!(all.len(), 1, "no name, no question for names: {all:?}");
+        assert!(plain.without_json(&[failed(1, text)]).is_none());
+    }
+    let away = "slurm_load_jobs error: Unable to contact slurm controller";
+    assert!(slurm.without_json(&[failed(1, away)]).is_none());
+    assert!(slurm.without_json(&[failed(0, "json")]).is_none());
+}
+
+#[test]
+fn any_number_of_submissions_fits_into_commands_of_plain_slurm() {
+    let plain = Slurm { is_plain: true };
+    let names = vec![name("array"); 5000];
+    let names: Vec<&JobName> = names.iter().collect();
+    let calls = plain.queue_calls(&names);
+    let longest = calls
+        .iter()
+        .flat_map(|call| &call.words)
+        .map(|word| word.len());
+    assert!(longest.max().unwrap() < 128 << 10);
+    let whole: Vec<Said> = calls
+        .iter()
+        .map(|_| recorded("slurm-22.05", "queue.count"))
+        .collect();
+    assert!(
+        plain.read_queue(&whole[1..], &names).is_err(),
+        "an answer is missing"
+    );
+}
+
 fn record<'a>(records: &'a [Record], name: &JobName) -> Vec<&'a Record> {
     records
         .iter()
@@ -349,4 +420,9 @@ fn grid_engines_accounting_without_a_record_is_an_answer() {
     let first = said("no jobs running since startup\n", file);
     assert_eq!(Oge.read_ends(&[first], &[&code]), Ok(Vec::new()));
     assert!(Oge.read_ends(&[said("", file)], &[&code]).is_err());
+    // One of several questions that is not answered takes nothing from the others.
+    let told = recorded("gridengine-8.1.9", "accounting");
+    let lost = name("lost");
+    let records = Oge.read_ends(&[said("", file), told], &[&lost, &code]);
+    assert_eq!(records.map(|records| records.len()), Ok(1));
 }

@@ -308,3 +308,15 @@ fn one_of_several_waiting_tasks_is_cancelled_without_the_others() {
     assert_eq!(words(Some("1-5"), None), format!("{name} 7"));
     assert_eq!(words(None, None), format!("{name} 7"));
 }
+
+#[test]
+fn a_limit_of_jobs_that_passes_is_no_refusal() {
+    let limit = "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job \
+                 submit limit, user's size and/or time limits)\n";
+    let answer = Slurm::default().read_submit(&said(1, "", limit));
+    assert!(matches!(answer, Submitted::Ambiguous(_)), "{answer:?}");
+    let limit = "Unable to run job: job rejected: Only 5 jobs are allowed per user (current job count: \
+                 5).\nExiting.\n";
+    let answer = Oge.read_submit(&said(1, "", limit));
+    assert!(matches!(answer, Submitted::Ambiguous(_)), "{answer:?}");
+}

@@ -17,7 +17,7 @@ use crate::agent::{Agent, AgentHandle, End, Mailboxes, Placer, Scheduler, Setup}
 use crate::args::Options;
 use crate::core::capacity::Capacity;
 use crate::lease::{self, Held};
-use crate::ledger::Ledger;
+use crate::ledger::{Intent, Ledger};
 use crate::log::Log;
 use crate::relay::door::Keeper;
 use crate::service::{Greeting, Service};
@@ -52,6 +52,15 @@ pub enum RunError {
     /// There is no authority by which to recognise other hosts' neromums.
     #[error("other hosts cannot be let in")]
     Authority(#[from] crate::relay::authority::AuthorityError),
+    /// Runs are at a scheduler, and this neromum was given none. It would take them for
+    /// runs that wait here, and start them beside their jobs.
+    #[error(
+        "{runs} runs of this node may be in the queue of its scheduler: set `warden:` of the node back until they have ended"
+    )]
+    NoScheduler {
+        /// Number of runs in submissions that are not over.
+        runs: usize,
+    },
     /// Another neromum of this node uses the other kind of leadership.
     #[error(
         "a neromum that {how} serves this node; it leaves when nothing is left to do, or when it is told to stop"
@@ -187,12 +196,21 @@ async fn serve_by_lease(options: &Options, paths: NodePaths) -> Result<(), RunEr
     served
 }
 
+/// Refuses to lead without a scheduler while runs are at one.
+fn has_their_scheduler(kind: Kind, submissions: &[Intent]) -> Result<(), RunError> {
+    match (kind, submissions.iter().map(|one| one.tokens.len()).sum()) {
+        (Kind::None, runs @ 1..) => Err(RunError::NoScheduler { runs }),
+        (Kind::None | Kind::Slurm | Kind::Oge, _) => Ok(()),
+    }
+}
+
 async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(), RunError> {
     let programs = Programs::beside_own()?;
     tracing::info!(build = programs.build, pid = std::process::id(), "starting");
     // A lease does not prove that its process is dead; it may be frozen.
     let alone = seat.held.is_none();
     let (ledger, state) = Ledger::open(&paths.mum().join("ledger"), options.deployment, alone)?;
+    has_their_scheduler(options.warden.kind, &state.submissions)?;
     // All of the machine, unless less is configured: runs hold what they ask
     // for.
     let memory = options.memory.or_else(crate::service::memory_bytes);
@@ -503,4 +521,26 @@ pub fn log_into(path: &Path) -> io::Result<()> {
         crate::say(&format!("no log: {error}"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use nero_model::{RunToken, SubmissionId};
+
+    use super::*;
+    use crate::ledger::Answer;
+
+    #[test]
+    fn runs_at_a_scheduler_keep_a_neromum_without_one_from_leading() {
+        let open = [Intent {
+            submission: SubmissionId::random(),
+            tokens: vec![RunToken::random(), RunToken::random()],
+            made_ms: 1,
+            answer: Answer::Job(7),
+        }];
+        let refused = has_their_scheduler(Kind::None, &open).unwrap_err();
+        assert!(refused.to_string().starts_with("2 runs of this node"));
+        assert!(has_their_scheduler(Kind::Slurm, &open).is_ok());
+        assert!(has_their_scheduler(Kind::None, &[]).is_ok());
+    }
 }

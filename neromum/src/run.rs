@@ -23,6 +23,7 @@ use crate::relay::door::Keeper;
 use crate::service::{Greeting, Service};
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
+use crate::submission::{Files, PlanError};
 use crate::warden::bare::Launcher;
 use crate::warden::front::Front;
 use crate::warden::orders::{Orders, Watcher};
@@ -61,6 +62,10 @@ pub enum RunError {
         /// Number of runs in submissions that are not over.
         runs: usize,
     },
+    /// The plan of a submission that is not over. Without it the runs would be
+    /// submitted a second time.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// Another neromum of this node uses the other kind of leadership.
     #[error(
         "a neromum that {how} serves this node; it leaves when nothing is left to do, or when it is told to stop"
@@ -211,6 +216,12 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     let alone = seat.held.is_none();
     let (ledger, state) = Ledger::open(&paths.mum().join("ledger"), options.deployment, alone)?;
     has_their_scheduler(options.warden.kind, &state.submissions)?;
+    for intent in &state.submissions {
+        let files = Files::at(&paths.submission(&intent.submission));
+        if !matches!(files.folder().try_exists(), Ok(false)) {
+            files.read_plan()?;
+        }
+    }
     // All of the machine, unless less is configured: runs hold what they ask
     // for.
     let memory = options.memory.or_else(crate::service::memory_bytes);

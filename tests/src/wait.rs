@@ -16,13 +16,26 @@ const LOOK: Duration = Duration::from_millis(5);
 /// # Panics
 /// When the deadline passes; the message has the last state seen.
 #[track_caller]
-pub fn until<T, S: Debug>(what: &str, mut look: impl FnMut() -> Result<T, S>) -> T {
+pub fn until<T, S: Debug>(what: &str, look: impl FnMut() -> Result<T, S>) -> T {
+    until_within(DEADLINE, what, look)
+}
+
+/// As [`until`], for what takes minutes by itself.
+///
+/// # Panics
+/// When the deadline passes; the message has the last state seen.
+#[track_caller]
+pub fn until_within<T, S: Debug>(
+    deadline: Duration,
+    what: &str,
+    mut look: impl FnMut() -> Result<T, S>,
+) -> T {
     let began = Instant::now();
     loop {
         match look() {
             Ok(found) => return found,
-            Err(seen) if began.elapsed() > DEADLINE => {
-                panic!("waited {DEADLINE:?} for {what}; last seen: {seen:#?}")
+            Err(seen) if began.elapsed() > deadline => {
+                panic!("waited {deadline:?} for {what}; last seen: {seen:#?}")
             }
             Err(_) => thread::sleep(LOOK),
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nero_model::ProcessId;
 use nero_tests::cluster::{Cluster, Scheduler};
+use nero_tests::wait::{DEADLINE, until_within};
 use nero_tests::{Home, end, until};
 use serde_json::Value;
 
@@ -285,6 +286,10 @@ fn a_leader_killed_in_a_call_submits_once(is_taken: bool) {
     login.start("a", &format!("echo x >> {count}; exit 4"));
     login.until_made("called");
     login.kill_leader();
+    // The call outlives its neromum. It may still arrive, for three minutes.
+    until_within(DEADLINE * 3, "the run's start", || {
+        std::fs::metadata(&count).map_err(|error| (error, login.home.logs()))
+    });
     let seen = login.home.until_settled(1);
     assert_eq!(seen["exit_code"], 4, "{seen:#}");
     assert_eq!(login.until_made("count").lines().count(), 1);

@@ -42,6 +42,16 @@ impl Agent {
         found
     }
 
+    /// Runs that are to end, and of which the scheduler has nothing any more.
+    pub(super) fn cancelled_and_over(&self) -> Vec<RunToken> {
+        let submissions = self.cluster.iter().flat_map(|one| one.submissions.values());
+        let tasks = submissions.flat_map(|one| &one.tasks);
+        let runs = tasks.filter(|task| task.over).flat_map(|task| &task.runs);
+        runs.map(|run| run.token)
+            .filter(|token| self.waits_for_its_end(token))
+            .collect()
+    }
+
     /// Whether a run waits at its scheduler and is to end.
     fn waits_for_its_end(&self, token: &RunToken) -> bool {
         let run = self.core.run(token);
@@ -58,7 +68,7 @@ impl Cluster {
     /// The command that rings, when there is one; `None`: a listing has to show the
     /// jobs first.
     pub(super) fn ring(&mut self, now: Instant) -> Option<Option<Call>> {
-        let (listed, _) = self.counted?;
+        let listed = self.answered?;
         if now.duration_since(listed) > super::LIST_APART * 3 {
             return None;
         }
@@ -100,7 +110,7 @@ impl Cluster {
         tasks: &[(SubmissionId, u32)],
         now: Instant,
     ) -> Option<Vec<Call>> {
-        let (listed, _) = self.counted?;
+        let listed = self.answered?;
         if now.duration_since(listed) > super::LIST_APART * 3 {
             return None;
         }
@@ -121,11 +131,16 @@ impl Cluster {
                 .iter_mut()
                 .filter(|task| wanted(task.index))
             {
-                task.cancelled = Some(now);
+                let is_first = task.cancelled.replace(now).is_none();
                 let row = task.row(&rows, job);
                 let Some(row) = row.filter(|row| !matches!(row.state, State::Ended(_))) else {
                     continue;
                 };
+                if is_first && row.state == State::Running {
+                    // It began since; our own steps end it, if it answers.
+                    self.rings.extend(task.runs.iter().map(|run| run.token));
+                    continue;
+                }
                 let one = row.tasks.as_ref().map(|_| task.index).filter(|_| !all);
                 let call = self.warden.cancel_call(row, one);
                 if !calls.contains(&call) && calls.len() < CALLS_MAX {

@@ -77,6 +77,8 @@ pub(super) struct Cluster {
     /// When the last whole listing was asked for, and the number of jobs in it
     /// together with those that were submitted since.
     counted: Option<(Instant, u64)>,
+    /// When the last listing was answered.
+    answered: Option<Instant>,
     list_at: Option<Instant>,
     list_pause: Duration,
     look_at: Option<Instant>,
@@ -151,6 +153,7 @@ impl Cluster {
             rings: HashSet::new(),
             began: Instant::now(),
             counted: None,
+            answered: None,
             list_at: None,
             list_pause: LIST_EVERY.0,
             look_at: None,
@@ -275,7 +278,9 @@ impl Agent {
             let is_open = waits || !cluster.submissions.is_empty();
             let mut due = [
                 cluster.list_at.filter(|_| is_open && !cluster.is_asking),
-                cluster.look_at.filter(|_| is_open && !cluster.is_looking),
+                cluster
+                    .look_at
+                    .filter(|_| !cluster.submissions.is_empty() && !cluster.is_looking),
             ];
             if is_paused {
                 due[0] = cluster.paused;
@@ -295,7 +300,10 @@ impl Agent {
             return Some((Ask::Tell, twins));
         }
         let open = || cluster.submissions.values();
-        let intended = open().find(|one| one.is_synced && one.standing.next() == Step::Submit);
+        let can = |one: &&Submission| one.is_synced && one.order.is_some();
+        let intended = open()
+            .filter(can)
+            .find(|one| one.standing.next() == Step::Submit);
         if let Some(id) = intended.map(|one| one.id) {
             return cluster.submit(id);
         }

@@ -203,6 +203,14 @@ impl Agent {
                 Standing::Intended { .. } | Standing::InDoubt(_) | Standing::Accepted(_) => None,
             }
         });
+        let has_no_order = self.cluster.as_ref().is_some_and(|cluster| {
+            let task = cluster.task(&token);
+            task.is_some_and(|(one, _)| one.job().is_none() && one.order.is_none())
+        });
+        if has_no_order && refused.is_none() {
+            let why = "whether its scheduler has it is not known, and its script or spec cannot be read to ask again";
+            self.core.waits_for(token, why);
+        }
         self.restore_end(token, kept.exited.clone(), newest);
         if newest > 0 {
             self.look_and_decide(token, newest);

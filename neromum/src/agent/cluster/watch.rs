@@ -3,10 +3,11 @@
 
 use std::io;
 
-use nero_journal::v1::{Lost, RecordKind, TaskOver, lost, task_over};
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::{Lost, RecordKind, TaskOver, TaskStart, lost, task_over};
 use nero_model::{RunToken, SubmissionId};
 use nero_warden::standing::{Standing, Step};
-use nero_warden::{Accounting, Call, Ended, JobName, Listed, Queue, Said, State};
+use nero_warden::{Accounting, Call, Ended, JobId, JobName, Listed, Queue, Said, State};
 use tokio::time::Instant;
 
 use super::{Agent, Ask, Done, LIST_EVERY, LOOK_EVERY, Seen, Submission, Task};
@@ -89,7 +90,7 @@ impl Agent {
             News::Left(_) => {
                 if let Some(cluster) = &mut self.cluster {
                     cluster.list_pause = LIST_EVERY.0;
-                    cluster.list_soon(Instant::now() + super::LIST_APART);
+                    cluster.list_soon(Instant::now() + LIST_EVERY.0);
                 }
                 return;
             }
@@ -145,10 +146,14 @@ impl Agent {
         };
         let asked_ms = cluster.ms(at);
         cluster.counted = Some((at, queue.not_ended()));
+        cluster.answered = Some(Instant::now());
         let (mut stands, mut texts, mut changed) = (Vec::new(), Vec::new(), false);
         let name = cluster.warden.name();
         for submission in cluster.submissions.values_mut() {
             let before = submission.standing.clone();
+            if let Some(job) = submission.job_that_began() {
+                submission.standing.began(job);
+            }
             let step = submission
                 .standing
                 .listed(asked_ms, queue, &submission.name);
@@ -326,6 +331,7 @@ impl Agent {
             // Their beats have to stand still first, or they leave.
             cluster.look_pause = LOOK_EVERY.0.max(cluster.look_pause);
         }
+        over.extend(self.cancelled_and_over());
         for token in over {
             if self.is_done(&token) {
                 continue;
@@ -400,7 +406,10 @@ impl Agent {
                 }
             }
         }
-        let begun = |token: &RunToken| self.entries.get(token).is_none_or(|one| one.facts.claimed);
+        let begun = |token: &RunToken| {
+            let facts = self.entries.get(token).map(|one| &one.facts);
+            facts.is_none_or(|facts| facts.claimed && !facts.gate_closed)
+        };
         again.retain(|token| !begun(token));
         for token in again {
             tracing::warn!(%token, "the scheduler was started anew and has lost the run: submitted again");
@@ -420,12 +429,36 @@ impl Agent {
     /// Records how the scheduler ended the task of a run, and that the run's records
     /// say no end.
     pub(in crate::agent) fn say_task_over(&mut self, token: RunToken, incarnation: u32) {
+        if !self.is_launched_by_its_task(&token, incarnation) {
+            tracing::info!(%token, incarnation, "another submission's start has the run");
+            return;
+        }
         let record = Lost {
             reason: lost::Reason::TaskOver.into(),
             detail: String::new(),
         };
         self.note_how_it_ended(token, incarnation);
         self.say(token, incarnation, RecordKind::Lost, &record);
+    }
+
+    /// Whether a start of the run's task was about to launch this incarnation. The end
+    /// of the task proves nothing about one that a start of another submission
+    /// launched.
+    fn is_launched_by_its_task(&self, token: &RunToken, incarnation: u32) -> bool {
+        let task = self.cluster.as_ref().and_then(|one| one.task(token));
+        let (Some((submission, task)), Some(entry)) = (task, self.entries.get(token)) else {
+            return false;
+        };
+        submission.news.iter().any(|news| match news {
+            News::Launches(run, number, by) => {
+                (*run, *number, by.task) == (entry.id, incarnation, task.index)
+            }
+            News::Began(_)
+            | News::Leave(_)
+            | News::Left(_)
+            | News::Ended(..)
+            | News::Settled(..) => false,
+        })
     }
 
     /// Records how the scheduler ended a task, before an end that it caused is told.
@@ -458,6 +491,26 @@ impl Agent {
 impl Submission {
     fn is_in_doubt(&self) -> bool {
         matches!(self.standing, Standing::InDoubt(_))
+    }
+
+    /// The job of a start that left its record, while the scheduler's answer is not
+    /// known. A short job may be gone from every listing by then.
+    fn job_that_began(&self) -> Option<JobId> {
+        if self.job().is_some() {
+            return None;
+        }
+        self.news.iter().find_map(|news| match news {
+            News::Began(_) => {
+                let path = self.files.path(*news);
+                let start: TaskStart = frame::read(FrameKind::TaskStart, &path).ok()?;
+                JobId::read(&start.job)
+            }
+            News::Launches(..)
+            | News::Leave(_)
+            | News::Left(_)
+            | News::Ended(..)
+            | News::Settled(..) => None,
+        })
     }
 
     /// Whether nothing of a task can come any more.

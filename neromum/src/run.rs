@@ -226,7 +226,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     // for.
     let memory = options.memory.or_else(crate::service::memory_bytes);
     let capacity = match options.warden.kind {
-        Kind::None => Capacity::new(options.cpus.unwrap_or_else(cpus), memory),
+        Kind::None => Capacity::new(options.cpus.unwrap_or_else(crate::service::cpus), memory),
         // Its scheduler says what runs get; this host gives them nothing.
         Kind::Slurm | Kind::Oge => Capacity::UNBOUNDED,
     };
@@ -469,11 +469,6 @@ fn setup(
         lease: seat.held.clone(),
         scheduler: None,
     })
-}
-
-/// CPUs that this process may use.
-pub fn cpus() -> f64 {
-    std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
 }
 
 /// Number of tries to take the lock.

@@ -161,7 +161,7 @@ async fn serve(
     let setup = setup(grant, files, paths, &programs, &start)?;
     let launcher = setup.launcher.socket.clone();
     let memory = grant.memory;
-    let cpus = grant.cpus.unwrap_or_else(crate::run::cpus);
+    let cpus = grant.cpus.unwrap_or_else(crate::service::cpus);
     let mut allocation = Allocation::new(files.clone(), start.id());
     allocation.closed = task.runs.iter().map(|run| (run.id, run.closed)).collect();
     allocation.earlier = launched(files, &gone).map_err(at(&files.starts()))?;

@@ -100,6 +100,11 @@ impl Memory {
     }
 }
 
+/// CPUs that this process may use.
+pub fn cpus() -> f64 {
+    std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
+}
+
 /// The memory of this machine; `None` where the kernel does not report it.
 pub fn memory_bytes() -> Option<u64> {
     Some(Memory::now().total).filter(|bytes| *bytes > 0)

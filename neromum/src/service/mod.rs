@@ -37,7 +37,7 @@ use crate::config;
 use crate::lease::Held;
 use crate::staging::store::Store;
 use crate::warden::front::Front;
-pub use describe::memory_bytes;
+pub use describe::{cpus, memory_bytes};
 use link::{Link, LinkInfo};
 
 /// State that every call may need.
@@ -100,7 +100,7 @@ impl Service {
             deployment: placer.deployment,
             cpus: match greeting.front {
                 // The scheduler gives CPUs of other hosts.
-                Some(_) => crate::run::cpus(),
+                Some(_) => cpus(),
                 None => crate::core::capacity::cpus(placer.capacity.micro_cpus),
             },
             agent,

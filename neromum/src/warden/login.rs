@@ -13,7 +13,7 @@ use nero_model::units::print_duration_ms;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
-use super::runner::ProcessGroup;
+use super::process_group::ProcessGroup;
 use crate::staging::environment::{Base, find_in};
 
 /// Variables that name the cluster.

@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
 use super::login::Login;
+use super::process_group::ProcessGroup;
 
 /// Variables of the person that some of the programs need.
 const PERSON: [&str; 3] = ["HOME", "USER", "LOGNAME"];
@@ -199,30 +200,6 @@ async fn beginning(mut from: impl AsyncRead + Unpin, into: &mut Vec<u8>) -> Resu
         }
         let kept = read.min(ERR_BYTES_MAX - into.len());
         into.extend_from_slice(&buffer[..kept]);
-    }
-}
-
-/// The process group of a command. Dropping it ends every process in it.
-pub(super) struct ProcessGroup(Option<rustix::process::Pid>);
-
-impl ProcessGroup {
-    pub(super) fn of(child: &Child) -> Self {
-        let leader = child.id().and_then(|id| i32::try_from(id).ok());
-        Self(leader.and_then(rustix::process::Pid::from_raw))
-    }
-
-    /// Leaves the group alone: its leader was reaped, or its processes may go on.
-    pub(super) fn leave(&mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        if let Some(leader) = self.0 {
-            // An empty group is no error here.
-            let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
-        }
     }
 }
 

@@ -130,8 +130,8 @@ impl Login {
         };
         let which = |name: &str| -> PathBuf {
             let path = std::env::var("PATH").unwrap();
-            let found = path.split(':').map(|folder| Path::new(folder).join(name));
-            found.filter(|path| path.exists()).next().unwrap()
+            let mut found = path.split(':').map(|folder| Path::new(folder).join(name));
+            found.find(|path| path.exists()).unwrap()
         };
         let folder = self.home.path().join("front");
         std::fs::create_dir_all(&folder).unwrap();

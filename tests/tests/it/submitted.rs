@@ -296,11 +296,6 @@ fn a_leader_killed_in_a_call_submits_once(is_taken: bool) {
 }
 
 #[test]
-fn a_leader_killed_before_slurm_has_its_submission_makes_it_again() {
-    a_leader_killed_in_a_call_submits_once(false);
-}
-
-#[test]
 fn a_leader_killed_after_slurm_took_its_submission_finds_it() {
     a_leader_killed_in_a_call_submits_once(true);
 }

@@ -97,12 +97,17 @@ pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io:
     }
 }
 
-/// The highest number of a cancel request; 0 when the folder has none.
+/// The highest numbers of a cancel request and of a pause request; 0 for what the
+/// folder has none of.
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub fn newest_cancel(folder: &Path) -> io::Result<u64> {
-    Ok(cancels(folder)?.first().copied().unwrap_or(0))
+pub fn newest_requests(folder: &Path) -> io::Result<[u64; 2]> {
+    let pauses = numbers(folder, |name| {
+        name.to_str()?.strip_prefix("pause.")?.parse().ok()
+    })?;
+    let newest = |numbers: Vec<u64>| numbers.first().copied().unwrap_or(0);
+    Ok([newest(cancels(folder)?), newest(pauses)])
 }
 
 fn is_by_rule(cancel: &Cancel, rule: u64) -> bool {

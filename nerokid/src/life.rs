@@ -28,6 +28,11 @@ pub struct Life {
     pub started: Option<Moment>,
     /// When the job's main process ended, or was asked to.
     pub ending: Option<Moment>,
+    /// The newest pause: its request, and when it began first.
+    pub paused: Option<(u32, Moment)>,
+    /// The newest end of a pause: its request, the time of all pauses until then, and
+    /// when it was, in ms since the machine's start.
+    pub resumed: Option<(u32, u64, u64)>,
     /// What is known of its end.
     pub exited: Option<v1::JobExited>,
     /// The time limit; 0 when there is none.
@@ -89,6 +94,23 @@ impl Life {
                 self.ending.get_or_insert(moment);
                 self.exited = record.decode().ok();
             }
+            RecordKind::Paused => {
+                if let Ok(v1::Paused { request }) = record.decode() {
+                    let newer = |old: (u32, Moment)| {
+                        let again = old.0 == request && moment.mono_ms < old.1.mono_ms;
+                        request > old.0 || again
+                    };
+                    if self.paused.is_none_or(newer) {
+                        self.paused = Some((request, moment));
+                    }
+                }
+            }
+            RecordKind::Resumed => {
+                if let Ok(v1::Resumed { request, paused_ms }) = record.decode() {
+                    let new = (request, paused_ms, moment.mono_ms);
+                    self.resumed = self.resumed.max(Some(new));
+                }
+            }
             RecordKind::TakenOver => {
                 if let Ok(taken) = record.decode::<v1::TakenOver>() {
                     self.taken_over_by = taken.launcher.and_then(|one| one.identity());
@@ -119,6 +141,7 @@ impl Life {
             | RecordKind::LedgerAnswered
             | RecordKind::LedgerSubmission
             | RecordKind::LedgerSubmitted
+            | RecordKind::Granted
             | RecordKind::TaskOver => {}
         }
     }
@@ -150,6 +173,13 @@ impl Life {
             Some(Ok(ProcessLife::Alive)) => Contact::Alive,
             Some(_) | None => Contact::Silent,
         }
+    }
+
+    /// When the present pause began; `None`: the job is not paused.
+    pub fn paused_since(&self) -> Option<Moment> {
+        let (ended, ..) = self.resumed.unwrap_or_default();
+        let present = self.paused.filter(|(request, _)| *request > ended);
+        present.map(|(_, since)| since)
     }
 
     /// How long the job ran, or runs by now.

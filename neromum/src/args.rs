@@ -40,9 +40,10 @@ Options:
   --shared WORD     several hosts share the root: yes, no, or auto: by its file
                     system (auto)
   --listen WHERE    for hosts that share the root: auto, never, or an address
-  --warden NAME     the node's scheduler: none, slurm, oge (none)
+  --warden NAME     the node's scheduler: none, slurm, oge, generic (none)
   --max-queued N    jobs of this user in its queue at most
   --max-running N   tasks of an array that run at once at most
+  --recipe TEXT     how a generic scheduler is asked; see docs/schedulers.md
   --beat S          renew the lease of a shared root every so many seconds (15)
   --over EPOCH      (serve) lead though the leader of this epoch may live
   --because TEXT    (serve) why it cannot be reached
@@ -147,6 +148,8 @@ pub struct Grant {
     pub cpus: Option<f64>,
     /// Memory to give to runs; none: it is not counted.
     pub memory: Option<u64>,
+    /// GPUs that each of its runs asks for.
+    pub gpus: u32,
     /// Free disk to keep.
     pub min_free: u64,
 }
@@ -233,6 +236,7 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
             "--warden" => taken(&mut warden, text, "--warden")?,
             "--max-queued" => taken(&mut warden, text, "--max-queued")?,
             "--max-running" => taken(&mut warden, text, "--max-running")?,
+            "--recipe" => taken(&mut warden, text, "--recipe")?,
             "--over" => terms.over = Some(number(text, "--over", whole)?),
             "--because" => terms.because = text.unwrap_or_default().to_owned(),
             "--leave-after" => {
@@ -242,6 +246,12 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
         }
     }
     let missing = |option, needs| ArgsError::Value { option, needs };
+    if warden.kind != Kind::None && warden.warden().is_none() {
+        return Err(missing(
+            "--recipe",
+            "the description of a generic scheduler",
+        ));
+    }
     Ok(Options {
         root: root.ok_or(missing("--root", "an absolute path"))?,
         deployment: deployment.ok_or(missing("--deployment", "26 characters or 32 hex digits"))?,
@@ -270,6 +280,7 @@ fn grant(mut args: impl Iterator<Item = OsString>) -> Result<Grant, ArgsError> {
         job: String::new(),
         cpus: None,
         memory: None,
+        gpus: 0,
         min_free: MIN_FREE_BYTES,
     };
     while let Some(option) = args.next() {
@@ -279,6 +290,7 @@ fn grant(mut args: impl Iterator<Item = OsString>) -> Result<Grant, ArgsError> {
         match option.as_str() {
             "--task" => grant.task = number(text, "--task", |text| text.parse().ok())?,
             "--job" => grant.job = text.unwrap_or_default().to_owned(),
+            "--gpus" => grant.gpus = number(text, "--gpus", |text| text.parse().ok())?,
             "--cpus" => grant.cpus = Some(number(text, "--cpus", positive)?),
             "--memory" => grant.memory = Some(number(text, "--memory", whole)?),
             "--min-free" => grant.min_free = number(text, "--min-free", whole)?,

@@ -205,7 +205,7 @@ async fn serve_by_lease(options: &Options, paths: NodePaths) -> Result<(), RunEr
 fn has_their_scheduler(kind: Kind, submissions: &[Intent]) -> Result<(), RunError> {
     match (kind, submissions.iter().map(|one| one.tokens.len()).sum()) {
         (Kind::None, runs @ 1..) => Err(RunError::NoScheduler { runs }),
-        (Kind::None | Kind::Slurm | Kind::Oge, _) => Ok(()),
+        (Kind::None | Kind::Slurm | Kind::Oge | Kind::Generic, _) => Ok(()),
     }
 }
 
@@ -228,7 +228,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     let capacity = match options.warden.kind {
         Kind::None => Capacity::new(options.cpus.unwrap_or_else(crate::service::cpus), memory),
         // Its scheduler says what runs get; this host gives them nothing.
-        Kind::Slurm | Kind::Oge => Capacity::UNBOUNDED,
+        Kind::Slurm | Kind::Oge | Kind::Generic => Capacity::UNBOUNDED,
     };
     for error in &state.damaged {
         let (path, why) = error.file();

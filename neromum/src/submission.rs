@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1;
 use nero_model::paths::make_private;
+use rustix::fs::{FlockOperation, flock};
 
 pub use news::{News, StartId};
 pub use plan::{Plan, PlanError, Planned, Task};
@@ -75,6 +76,25 @@ impl Files {
         nero_model::paths::sync_parents(&self.folder)
     }
 
+    /// The file that the processes of a call keep locked.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn lock_for_a_call(&self) -> io::Result<File> {
+        let file = File::open(self.folder.join("script"))?;
+        // Without locks on this file server it is never seen to be free, either.
+        if let Err(error) = flock(&file, FlockOperation::NonBlockingLockShared) {
+            tracing::info!(%error, "the script of a submission cannot be locked");
+        }
+        Ok(file)
+    }
+
+    /// Whether no process of a call is left, on any host.
+    pub fn is_call_over(&self) -> bool {
+        let file = File::open(self.folder.join("script"));
+        file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
+    }
+
     fn plan(&self) -> PathBuf {
         self.folder.join("plan")
     }
@@ -104,6 +124,28 @@ impl Files {
             all.extend(name.to_str().and_then(|name| name.parse::<News>().ok()));
         }
         Ok(all)
+    }
+
+    /// Gives tasks up: from now on no start of them launches anything. Returns the news
+    /// that lie there after that.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn close(&self, tasks: &[u32]) -> io::Result<Vec<News>> {
+        for task in tasks {
+            self.note(News::Closed(*task), false)?;
+        }
+        sync_folder(&self.starts())?;
+        self.news()
+    }
+
+    /// Whether the leader gave this task up. A caller that has just made a name here
+    /// sees every one that was made before, also on a file server.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn is_closed(&self, task: u32) -> io::Result<bool> {
+        self.path(News::Closed(task)).try_exists()
     }
 
     /// Makes a name without content; it may be there already. With `synced` the

@@ -41,6 +41,16 @@ free_ports() {
   done
 }
 
+# HOSTS_DIR: the folder of hosts of sshd.sh, which are its login nodes: its nodes have their users and the home of h1.
+mount_home() {
+  [ -n "${HOSTS_DIR:-}" ] || return 0
+  local f
+  for f in passwd group; do mount --bind "$HOSTS_DIR/hosts/h1/etc/$f" "/etc/$f"; done
+  mount -t tmpfs -o mode=755 tmpfs /home
+  mkdir /home/tester
+  mount --bind "$HOSTS_DIR/hosts/h1/home" /home/tester
+}
+
 # Ends when standard input does; with USERS, when nothing has held a lock on that file for GRACE seconds. The lock on
 # LOCK, in a folder that is removed at the end, keeps a test from joining in that moment.
 hold() {
@@ -50,6 +60,7 @@ hold() {
     INSIDE=1 exec unshare --pid --mount-proc --fork --kill-child "$0" hold "$DIR"
   fi
   slots
+  mount_home
   allot_ports
   RUN=$DIR/run
   mkdir -p "$RUN" "$DIR/log"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A real Grid Engine on the loopback of this machine: qmaster and one execd, with the queue all.q.
 #   gridengine.sh hold DIR   bring it up, print `ready`, and end all of it when standard input ends
+#   gridengine.sh start DIR NAME   start qmaster or execd again, in the name spaces of the holder
 #   gridengine.sh install    only install what is missing (Debian, root)
 # Then: . DIR/env, and qsub, qstat, qacct … work for every user whose group has a name.
 #   Parallel environment: -pe smp N. Resource: -l gpu=1 (counted; nothing sets CUDA_VISIBLE_DEVICES).
@@ -89,24 +90,37 @@ objects() {
 
 ready() { [ "$(qstat -f -q all.q | awk '/^all.q@/ {print NF, $5}')" = "5 $SGE_ARCH" ]; }
 
-bring_up() {
-  configure >"$DIR/log/configure.out" 2>&1
+start_daemon() {
   local settings clean
   mapfile -t settings <"$DIR/settings"
   # Jobs inherit the environment of execd. SGE_ND: stay in the foreground.
   clean=(env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "${settings[@]}" SGE_ND=1)
-  spawn qmaster "${clean[@]}" sge_qmaster
-  wait_for 60 qmaster qconf -sh
+  case $1 in
+    qmaster)
+      spawn qmaster "${clean[@]}" sge_qmaster
+      wait_for 60 qmaster qconf -sh
+      ;;
+    # A process name space of its own: one kill ends execd, its shepherds and their jobs, as a crash would.
+    execd)
+      spawn execd "${clean[@]}" unshare --pid --mount-proc --fork --kill-child sge_execd
+      wait_for 60 'the queue' ready
+      ;;
+    *) usage ;;
+  esac
+}
+
+bring_up() {
+  configure >"$DIR/log/configure.out" 2>&1
+  start_daemon qmaster
   objects >"$DIR/log/objects.out" 2>&1
-  # A process name space of its own: one kill ends execd, its shepherds and their jobs, as a crash would.
-  spawn execd "${clean[@]}" unshare --pid --mount-proc --fork --kill-child sge_execd
-  wait_for 60 'the queue' ready
+  start_daemon execd
 }
 
 clean_up() { :; }
 
 case ${1:-} in
   install) install ;;
+  start) [ $# = 3 ] || usage; DIR=$(readlink -m "$2") RUN=$DIR/run; . "$DIR/env"; start_daemon "$3" ;;
   hold) [ $# = 2 ] || usage; DIR=$(readlink -m "$2"); mkdir -p "$DIR"; hold ;;
   *) usage ;;
 esac

@@ -2,16 +2,20 @@
 # A real SLURM cluster on the loopback of this machine: munge, slurmctld, slurmdbd on MariaDB, three nodes, whose
 # names end in n1, n2, n3.
 #   slurm.sh hold DIR      bring it up, print `ready`, and end all of it when standard input ends
+#   slurm.sh start DIR NAME   start slurmctld or a node again, in the name spaces of the holder
 #   slurm.sh install       only install what is missing (Debian, root)
+#   slurm.sh torque DIR    put the qsub, qstat and qdel that SLURM brings along into DIR/bin
 # Then: export SLURM_CONF=DIR/slurm.conf, and sbatch, squeue, sacct … work for every user.
 # Partitions: `main` (default), `short` (30 minutes, 2 CPUs and 2000 MB a node), `shut` (takes jobs, starts none).
-# Environment: CPUS=8 MEMORY=8000 (MB) GPUS=2 (of each node), ACCOUNTING=1 (0: no database, sacct does not work).
+# Environment: CPUS=8 MEMORY=8000 (MB) GPUS=2 (of each node), ARRAY_SIZE=5001 JOBS_MAX=20000 JOB_AGE=300 (s), ACCOUNTING=1
+# (0: no database, sacct does not work), ADDRESS=127.0.0.1 (where its commands find it), and those of cluster.sh.
 
 set -euEo pipefail
 trap 'echo "${0##*/}: failed at line $LINENO${DIR:+; see $DIR/log}" >&2' ERR
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 . "$(dirname "$(readlink -f "$0")")/cluster.sh"
 CPUS=${CPUS:-8} MEMORY=${MEMORY:-8000} GPUS=${GPUS:-2} ACCOUNTING=${ACCOUNTING:-1}
+ADDRESS=${ADDRESS:-127.0.0.1}
 NODES=3
 PACKAGES='munge slurmctld slurmd slurm-client'
 [ "$ACCOUNTING" = 0 ] || PACKAGES+=' slurmdbd mariadb-server'
@@ -30,7 +34,7 @@ configure() {
   # within a second (60 s otherwise).
   cat >"$SLURM_CONF" <<CONF
 ClusterName=rig
-SlurmctldHost=localhost(127.0.0.1)
+SlurmctldHost=localhost($ADDRESS)
 SlurmctldPort=$PORT
 SlurmUser=root
 AuthType=auth/munge
@@ -53,8 +57,9 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=100
 SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0,sched_min_interval=0
-MaxArraySize=5001
-MaxJobCount=20000
+MaxArraySize=${ARRAY_SIZE:-5001}
+MaxJobCount=${JOBS_MAX:-20000}
+MinJobAge=${JOB_AGE:-300}
 JobAcctGatherFrequency=task=1
 GresTypes=gpu
 CONF
@@ -71,7 +76,7 @@ CONF
   if [ "$ACCOUNTING" != 0 ]; then
     cat >>"$SLURM_CONF" <<CONF
 AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=localhost
+AccountingStorageHost=$ADDRESS
 AccountingStoragePort=$((PORT + 1))
 AccountingStoragePass=$RUN/munge.sock
 CONF
@@ -79,7 +84,7 @@ CONF
 AuthType=auth/munge
 AuthInfo=socket=$RUN/munge.sock
 DbdHost=localhost
-DbdAddr=127.0.0.1
+DbdAddr=$ADDRESS
 DbdPort=$((PORT + 1))
 SlurmUser=root
 PidFile=$RUN/slurmdbd.own
@@ -134,6 +139,7 @@ ready() { [ "$(sinfo -h -N -p main -o '%N %t' | grep -Ecx '[^ ]+ (idle|mix|alloc
 bring_up() {
   PREFIX=c${SLOT}n # the kernel's groups of a node's jobs have its name
   export SLURM_CONF=$DIR/slurm.conf
+  thaw
   configure
   spawn munged munged --foreground --key-file="$DIR/munge/key" --socket="$RUN/munge.sock" \
     --pid-file="$RUN/munged.own" --log-file="$DIR/log/munged.log" --seed-file="$DIR/munge/seed" --num-threads=4
@@ -146,8 +152,17 @@ bring_up() {
   wait_for 60 'all nodes' ready
 }
 
+# A group that an earlier cluster of this name left frozen would freeze the jobs that get its number.
+thaw() {
+  local state
+  for state in /sys/fs/cgroup/freezer/slurm_"$PREFIX"[1-3]/{,*/,*/*/,*/*/*/}freezer.state; do
+    [ ! -e "$state" ] || echo THAWED >"$state" || true
+  done
+}
+
 clean_up() {
   local n
+  thaw
   for n in $(nodes); do
     kill -KILL "$(pid_of "$n")" 2>/dev/null || true
   done
@@ -156,8 +171,52 @@ clean_up() {
   done
 }
 
+# Their package conflicts with Grid Engine's commands, so it is unpacked and not installed.
+TORQUE='slurm-wlm-torque libslurm-perl libslurmdb-perl libswitch-perl libslurm38'
+
+fetch_torque() {
+  slots
+  exec 7>"$SLOTS/lock"
+  flock 7
+  if [ ! -e "$SLOTS/torque/whole" ]; then
+    mkdir -p "$SLOTS/torque"
+    # shellcheck disable=SC2086 # package names
+    ( cd "$SLOTS/torque" && { apt-get -qq download $TORQUE || { apt-get -qq update && apt-get -qq download $TORQUE; }; } &&
+      touch whole ) >"$SLOTS/torque.log" 2>&1 || die "cannot download $TORQUE; see $SLOTS/torque.log"
+  fi
+  exec 7>&-
+}
+
+torque() {
+  local one in=$DIR/package
+  fetch_torque
+  for one in "$SLOTS"/torque/*.deb; do dpkg-deb -x "$one" "$in"; done
+  # qsub looks for sbatch beside itself.
+  ln -s "$(command -v sbatch)" "$in/usr/bin/sbatch"
+  mkdir -p "$DIR/bin"
+  for one in qsub qstat qdel; do
+    cat >"$DIR/bin/$one" <<SH
+#!/bin/sh
+export PERL5LIB=$(echo "$in"/usr/lib/*/perl5/*):$in/usr/share/perl5
+export LD_LIBRARY_PATH=$(dirname "$in"/usr/lib/*/libslurm.so.*.*.*)
+exec perl $in/usr/bin/$one "\$@"
+SH
+    chmod 755 "$DIR/bin/$one"
+  done
+}
+
+start_again() {
+  export SLURM_CONF=$DIR/slurm.conf
+  case $1 in
+    slurmctld) spawn slurmctld slurmctld -D; wait_for 30 slurmctld scontrol ping ;;
+    *) start_node "$1" ;;
+  esac
+}
+
 case ${1:-} in
-  install) install ;;
+  install) install && fetch_torque ;;
+  torque) [ $# = 2 ] || usage; DIR=$(readlink -m "$2"); mkdir -p "$DIR"; torque ;;
+  start) [ $# = 3 ] || usage; DIR=$(readlink -m "$2") RUN=$DIR/run; start_again "$3" ;;
   hold) [ $# = 2 ] || usage; DIR=$(readlink -m "$2"); mkdir -p "$DIR"; hold ;;
   *) usage ;;
 esac

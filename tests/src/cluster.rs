@@ -11,6 +11,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
+use nero_model::ProcessId;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::home::Home;
@@ -92,7 +93,7 @@ impl Cluster {
         flock(&users, FlockOperation::LockShared).expect("a lock");
         let mut holder = None;
         if !folder.join("ready").exists() {
-            holder = Some(bring_up(scheduler, &folder, Some(&base)));
+            holder = Some(bring_up(scheduler, &folder, Some(&base), &[]));
             fs::write(folder.join("ready"), "").expect("a file");
         }
         Self {
@@ -111,12 +112,21 @@ impl Cluster {
     /// As [`shared`](Self::shared).
     #[track_caller]
     pub fn alone(scheduler: Scheduler) -> Self {
+        Self::alone_with(scheduler, &[])
+    }
+
+    /// The same with variables that its script knows.
+    ///
+    /// # Panics
+    /// As [`shared`](Self::shared).
+    #[track_caller]
+    pub fn alone_with(scheduler: Scheduler, env: &[(&str, &str)]) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("nc")
             .tempdir_in("/tmp")
             .expect("a folder");
         let at = folder.path().join("it");
-        let mut holder = bring_up(scheduler, &at, None);
+        let mut holder = bring_up(scheduler, &at, None, env);
         let input = holder.stdin.take();
         Self {
             scheduler,
@@ -156,29 +166,79 @@ impl Cluster {
         }
     }
 
-    /// Sends a signal, such as `STOP`, to a daemon of a cluster of one test.
+    /// Sends a signal, such as `STOP`, to a daemon of a cluster of one test. The daemon
+    /// of a node, such as `execd`, is hit with every process of the node's jobs, where
+    /// the signal is `KILL`.
     ///
     /// # Panics
     /// When the cluster is shared, or has no such daemon.
     #[track_caller]
     pub fn signal(&self, daemon: &str, signal: &str) {
+        self.inside(&["kill", "-s", signal, &self.pid(daemon)]);
+    }
+
+    /// Sends a signal to the daemon of a node alone: its jobs do not notice.
+    ///
+    /// # Panics
+    /// As [`signal`](Self::signal).
+    #[track_caller]
+    pub fn signal_node_daemon(&self, node: &str, signal: &str) {
+        let kill = "kill -s $1 $(cat /proc/$2/task/$2/children)";
+        self.inside(&["sh", "-c", kill, "sh", signal, &self.pid(node)]);
+    }
+
+    /// Starts a daemon again that was killed.
+    ///
+    /// # Panics
+    /// As [`signal`](Self::signal).
+    #[track_caller]
+    pub fn start(&self, daemon: &str) {
+        let script = script(self.scheduler).display().to_string();
+        let folder = self.folder.display().to_string();
+        self.inside(&[&script, "start", &folder, daemon]);
+    }
+
+    /// The process id of a daemon, in the name space of the cluster.
+    fn pid(&self, daemon: &str) -> String {
+        let record = self.folder.join("run").join(format!("{daemon}.pid"));
+        let record = fs::read_to_string(record).expect("its process id");
+        record.split(' ').next().unwrap_or_default().to_owned()
+    }
+
+    /// Runs a command in the name spaces of a cluster of one test.
+    #[track_caller]
+    fn inside(&self, command: &[&str]) {
         let Use::Alone { holder, .. } = &self.kept_by else {
             panic!("a shared cluster is not broken");
         };
         let id = holder.id();
         let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
         let children = children.expect("it lives");
-        let record = self.folder.join("run").join(format!("{daemon}.pid"));
-        let record = fs::read_to_string(record).expect("its process id");
-        let pid = record.split(' ').next().unwrap_or_default();
         let status = Command::new("nsenter")
             .args(["--target", children.trim(), "--pid", "--mount"])
-            .args(["kill", "-s", signal, pid])
+            .args(command)
+            .envs(self.env())
             .status();
-        assert!(
-            status.is_ok_and(|status| status.success()),
-            "{daemon} {signal}"
-        );
+        assert!(status.is_ok_and(|status| status.success()), "{command:?}");
+    }
+
+    /// Its daemons that live: `slurmctld`, and each `slurmd` by the name of its node. A node
+    /// ends with its `slurmd`, as in a crash.
+    pub fn daemons(&self) -> Vec<(String, ProcessId)> {
+        let config = self.folder.join("slurm.conf");
+        let config = config.as_os_str().as_encoded_bytes();
+        let all = fs::read_dir("/proc").expect("/proc is there").flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let mut found: Vec<(String, ProcessId)> = pids
+            .filter(|pid| {
+                let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+                let mut all = environment.split(|byte| *byte == 0);
+                all.any(|one| one.strip_prefix(b"SLURM_CONF=") == Some(config))
+            })
+            .filter_map(|pid| Some((daemon_of(pid)?, ProcessId::of(pid).ok()?)))
+            .collect();
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        found
     }
 
     /// Runs a command of the scheduler, as a person would.
@@ -189,6 +249,22 @@ impl Cluster {
             .stdin(Stdio::null())
             .output()
             .unwrap_or_else(|error| panic!("{program}: {error}"))
+    }
+}
+
+fn script(scheduler: Scheduler) -> PathBuf {
+    let rig = Path::new(env!("CARGO_MANIFEST_DIR")).join("rig");
+    rig.join(scheduler.script())
+}
+
+/// The name of the daemon that this process is.
+fn daemon_of(pid: i32) -> Option<String> {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words: Vec<&[u8]> = command.split(|byte| *byte == 0).collect();
+    match words[..] {
+        [b"slurmctld", ..] => Some("slurmctld".to_owned()),
+        [b"slurmd", b"-D", b"-N", node, ..] => Some(String::from_utf8_lossy(node).into_owned()),
+        _ => None,
     }
 }
 
@@ -214,10 +290,13 @@ fn opened(base: &Path, name: &str) -> File {
 
 /// Starts the script that holds the cluster; returns when all its nodes are ready.
 #[track_caller]
-fn bring_up(scheduler: Scheduler, folder: &Path, shared: Option<&Path>) -> Child {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("rig")
-        .join(scheduler.script());
+fn bring_up(
+    scheduler: Scheduler,
+    folder: &Path,
+    shared: Option<&Path>,
+    env: &[(&str, &str)],
+) -> Child {
+    let script = script(scheduler);
     fs::create_dir_all(folder).expect("a folder");
     let said = folder.with_file_name("said");
     let mut command = Command::new(&script);
@@ -225,6 +304,7 @@ fn bring_up(scheduler: Scheduler, folder: &Path, shared: Option<&Path>) -> Child
         .arg("hold")
         .arg(folder)
         .env("ACCOUNTING", scheduler.accounting())
+        .envs(env.iter().copied())
         .stdout(Stdio::piped())
         .stderr(File::create(&said).expect("a file"))
         // A signal to the test's process group must not hit the cluster.

@@ -11,6 +11,7 @@ pub mod disk;
 pub mod golden;
 pub mod home;
 pub mod hosts;
+pub mod login;
 pub mod power;
 pub mod previous;
 pub mod processes;

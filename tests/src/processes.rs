@@ -14,6 +14,8 @@ pub enum Part {
     Daemon,
     /// The agent of the node.
     Mum,
+    /// The agent in an allocation of a scheduler.
+    Allocation,
     /// The process from which shims are forked.
     Launcher,
     /// The supervisor of one run.
@@ -66,6 +68,7 @@ fn part_of(pid: i32) -> Option<Part> {
         Some(b"neroman") if has(b"daemon") && has(b"run") => Part::Daemon,
         Some(b"neroman") => Part::Client,
         Some(b"neromum") if has(b"dial") => Part::Dial,
+        Some(b"neromum") if has(b"job") => Part::Allocation,
         Some(b"neromum") => Part::Mum,
         Some(b"nerokid-shim") if listens(pid) => Part::Launcher,
         Some(b"nerokid-shim") => Part::Shim,

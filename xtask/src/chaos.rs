@@ -39,6 +39,8 @@ pub enum FaultKind {
     Harsh,
     /// Stored files are damaged, one at a time.
     Damage,
+    /// SLURM starts all runs, and its daemons die and stand still.
+    Slurm,
 }
 
 /// A seed that was most likely never tried.
@@ -133,6 +135,7 @@ fn command(steps: &Steps, release: bool, chaos: Chaos) -> Command {
         FaultKind::Plain => {}
         FaultKind::Harsh => drop(command.arg("--harsh")),
         FaultKind::Damage => drop(command.arg("--damage")),
+        FaultKind::Slurm => drop(command.args(["--warden", "slurm"])),
     }
     command
 }

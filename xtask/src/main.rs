@@ -77,6 +77,9 @@ enum Task {
         /// Damage stored files instead, one at a time
         #[arg(long)]
         damage: bool,
+        /// A scheduler starts all runs on this machine, and is broken, too
+        #[arg(long, conflicts_with_all = ["harsh", "damage"], value_parser = ["slurm"])]
+        warden: Option<String>,
         /// Release builds instead of those of the tests
         #[arg(long)]
         release: bool,
@@ -118,8 +121,10 @@ fn main() -> ExitCode {
             hosts,
             harsh,
             damage,
+            warden,
             release,
         } => {
+            let hosts = if warden.is_some() { 0 } else { hosts };
             let seconds = minutes.map_or(seconds, |minutes| minutes * 60);
             let seed = seed.unwrap_or_else(chaos::new_seed);
             chaos::run(
@@ -129,10 +134,11 @@ fn main() -> ExitCode {
                     seed,
                     seconds,
                     hosts,
-                    kind: match (harsh, damage) {
-                        (_, true) => chaos::FaultKind::Damage,
-                        (true, false) => chaos::FaultKind::Harsh,
-                        (false, false) => chaos::FaultKind::Plain,
+                    kind: match (harsh, damage, warden) {
+                        (_, _, Some(_)) => chaos::FaultKind::Slurm,
+                        (_, true, None) => chaos::FaultKind::Damage,
+                        (true, false, None) => chaos::FaultKind::Harsh,
+                        (false, false, None) => chaos::FaultKind::Plain,
                     },
                 },
             )

@@ -6,13 +6,18 @@ use std::process::Command;
 use crate::steps::{PROGRAMS, Steps, execute, has_cargo_command};
 use crate::{chaos, codegen, deps, names, packages};
 
-/// Scenarios on hosts of their own, which have the umask of their logins. The
-/// scenario of a neighbour at home needs the open umask, too.
+/// Scenarios on hosts of their own, which have the umask of their logins, and long ones of
+/// schedulers, of which the short ones run with both. The scenario of a neighbour at home
+/// needs the open umask, too.
 const ON_HOSTS: &[&str] = &[
+    "arrays::",
+    "control::an_abort_ends_a_run_in",
+    "described::",
     "hosts::",
     "neighbours::a_forwarded_agent",
     "neighbours::a_neighbour_on_a_node",
     "neighbours::a_socket_folder",
+    "scheduler_ends::",
     "shared_home::",
     "skew::",
     "ssh::",

@@ -1,4 +1,5 @@
-//! Cancel requests in the run's control folder: `cancel.1`, `cancel.2` …
+//! Requests in the run's control folder: cancel requests `cancel.1`, `cancel.2` …
+//! and pause requests `pause.1`, `pause.2` …
 //!
 //! Read by the shim, or by the launcher that took over. Files there are
 //! complete or absent, so there is nothing to wait for. Nothing is allocated.
@@ -8,7 +9,7 @@ use std::os::fd::OwnedFd;
 
 use nero_journal::frame::{self, FrameKind};
 use rustix::fd::BorrowedFd;
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat, openat};
 
 use crate::core::Cancel;
 use crate::procfs::StackPath;
@@ -42,6 +43,18 @@ pub fn cancel(incarnation: BorrowedFd<'_>, number: u32) -> Option<Cancel> {
         _ => open(StackPath::new(format_args!("../control/cancel.{number}")).as_c_str()),
     };
     Some(read(&file?, number))
+}
+
+/// Whether pause request number `n` is there, looked for from an incarnation's
+/// folder. Its name says everything: odd ones pause the run, even ones end that.
+pub fn has_pause(incarnation: BorrowedFd<'_>, number: u32) -> bool {
+    let is_there = |path: &CStr| accessat(incarnation, path, Access::EXISTS, AtFlags::empty());
+    // Every shim looks for the first one, which hardly ever exists.
+    match number {
+        1 => is_there(c"../control/pause.1"),
+        _ => is_there(StackPath::new(format_args!("../control/pause.{number}")).as_c_str()),
+    }
+    .is_ok()
 }
 
 #[inline(never)]

@@ -4,7 +4,7 @@
 //! that it returns. The shim and the launcher that took over use the same one.
 //! It reads no clock, no file, and sends no signal.
 
-use nero_journal::v1::{StopAsked, StopCause};
+use nero_journal::v1::{Paused, Resumed, StopAsked, StopCause};
 
 use crate::clock::MS;
 use crate::tree::Swept;
@@ -18,6 +18,8 @@ const PAUSE_MAX_NS: u64 = 200 * MS;
 /// the kernel, and their end wakes us by itself.
 const PAUSE_HUNG_NS: u64 = 5_000 * MS;
 const ROUNDS_UNTIL_HUNG: u32 = 50;
+/// Longest pause between two looks for processes of a paused tree that run.
+const PAUSED_LOOK_NS: u64 = 5_000 * MS;
 /// Time for which the final signal is repeated to processes that we may not
 /// signal.
 const REFUSED_NS: u64 = 2_000 * MS;
@@ -78,6 +80,16 @@ pub enum Input {
     Tick,
     /// A cancel request was found.
     Cancel(Cancel),
+    /// The newest pause request asks for a pause.
+    Pause {
+        /// `n` of `pause.<n>`.
+        request: u32,
+    },
+    /// The newest pause request asks for the end of the pause.
+    Resume {
+        /// `n` of `pause.<n>`.
+        request: u32,
+    },
     /// The scheduler wants this start to end; the run may get another one.
     EndStart,
     /// The job's main process ended.
@@ -96,6 +108,14 @@ pub enum Effect {
     /// Send the signal to the whole tree, and record the number of processes
     /// that got it.
     Signal(i32),
+    /// Record that the tree is paused.
+    Paused(Paused),
+    /// Record that the tree goes on.
+    Resumed(Resumed),
+    /// Stop every process of the tree.
+    Stop,
+    /// Let every process of the tree go on.
+    Continue,
     /// Send the final signal to the whole tree and answer with `Swept`.
     Kill {
         /// Record the number of processes that got it.
@@ -141,12 +161,36 @@ enum Ladder {
     },
 }
 
+/// A pause in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pause {
+    request: u32,
+    since_ns: u64,
+    /// A process may have been forked while the tree was being stopped.
+    next_at_ns: u64,
+    look_ns: u64,
+}
+
+impl Pause {
+    fn new(request: u32, now_ns: u64) -> Self {
+        Self {
+            request,
+            since_ns: now_ns,
+            next_at_ns: now_ns + PAUSE_MIN_NS,
+            look_ns: PAUSE_MIN_NS,
+        }
+    }
+}
+
 /// The state of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Core {
     plan: LaunchSettings,
     stage: Stage,
     ladder: Ladder,
+    pause: Option<Pause>,
+    /// Time of the pauses that are over.
+    paused_ns: u64,
     limit_used: bool,
     for_strays: bool,
 }
@@ -158,9 +202,26 @@ impl Core {
             plan,
             stage: Stage::Running,
             ladder: Ladder::Calm,
+            pause: None,
+            paused_ns: 0,
             limit_used: false,
             for_strays: false,
         }
+    }
+
+    /// Takes over the time that the job was paused under a predecessor, and the
+    /// request of a pause that is in force.
+    pub fn paused_before(&mut self, paused_ns: u64, request: Option<u32>, now_ns: u64) {
+        self.paused_ns = paused_ns;
+        self.pause = request.map(|request| Pause::new(request, now_ns));
+    }
+
+    /// The time for which the job has been paused so far.
+    pub fn paused_ns(&self, now_ns: u64) -> u64 {
+        let present = self
+            .pause
+            .map_or(0, |pause| now_ns.saturating_sub(pause.since_ns));
+        self.paused_ns + present
     }
 
     /// A run whose main process had ended, with its record written, before this
@@ -232,6 +293,7 @@ impl Core {
             (Stage::Gone, _) => None,
             (_, Ladder::Asked { kill_at_ns }) => Some(kill_at_ns),
             (_, Ladder::Killing { next_at_ns, .. }) => Some(next_at_ns),
+            (_, Ladder::Calm) if self.pause.is_some() => self.pause.map(|pause| pause.next_at_ns),
             (Stage::Running, Ladder::Calm) => self.limit(),
             (Stage::Strays { until_ns, .. }, Ladder::Calm) => match (until_ns, self.limit()) {
                 (Some(until), Some(limit)) => Some(until.min(limit)),
@@ -241,7 +303,8 @@ impl Core {
     }
 
     fn limit(&self) -> Option<u64> {
-        self.plan.limit_at_ns.filter(|_| !self.limit_used)
+        let limit = self.plan.limit_at_ns.filter(|_| !self.limit_used);
+        limit.map(|limit| limit.saturating_add(self.paused_ns))
     }
 
     /// Moves to the next state and returns the effects.
@@ -252,6 +315,8 @@ impl Core {
         match input {
             Input::Tick => self.tick(now_ns),
             Input::Cancel(cancel) => self.cancel(cancel, now_ns),
+            Input::Pause { request } => self.pause(request, now_ns),
+            Input::Resume { request } => self.resume(request, now_ns),
             Input::EndStart => self.ask(self.stop_for(StopCause::Warden), now_ns),
             Input::LeaderEnded => match self.stage {
                 Stage::Running => {
@@ -269,6 +334,57 @@ impl Core {
         }
     }
 
+    /// A tree that is being ended is not stopped: it could not act on its signal.
+    fn pause(&mut self, request: u32, now_ns: u64) -> Effects {
+        if self.pause.is_some() || self.ladder != Ladder::Calm {
+            return [None; 4];
+        }
+        self.pause = Some(Pause::new(request, now_ns));
+        let record = Effect::Paused(Paused { request });
+        [Some(record), Some(Effect::Stop), None, None]
+    }
+
+    fn resume(&mut self, request: u32, now_ns: u64) -> Effects {
+        if self.ladder != Ladder::Calm {
+            return [None; 4];
+        }
+        let record = self.end_pause(Some(request), now_ns);
+        // A predecessor may have died when it had recorded the end of the pause.
+        [record, Some(Effect::Continue), None, None]
+    }
+
+    /// Ends a pause; returns the record of that. A stop ends it without a request.
+    fn end_pause(&mut self, request: Option<u32>, now_ns: u64) -> Option<Effect> {
+        let pause = self.pause.take()?;
+        let present_ns = now_ns.saturating_sub(pause.since_ns);
+        self.paused_ns += present_ns;
+        if let Stage::Strays {
+            until_ns: Some(until_ns),
+            ..
+        } = &mut self.stage
+        {
+            *until_ns += present_ns;
+        }
+        Some(Effect::Resumed(Resumed {
+            request: request.unwrap_or(pause.request),
+            paused_ms: self.paused_ns / MS,
+        }))
+    }
+
+    /// Stops what runs of a paused tree once more.
+    fn paused_tick(&mut self, now_ns: u64) -> Effects {
+        let Some(pause) = self
+            .pause
+            .as_mut()
+            .filter(|pause| pause.next_at_ns <= now_ns)
+        else {
+            return [None; 4];
+        };
+        pause.look_ns = (pause.look_ns * 2).min(PAUSED_LOOK_NS);
+        pause.next_at_ns = now_ns + pause.look_ns;
+        [Some(Effect::Stop), None, None, None]
+    }
+
     fn begin_strays(&mut self, now_ns: u64) {
         let until_ns = match self.plan.strays {
             Strays::End => Some(now_ns + STRAYS_NS),
@@ -283,11 +399,12 @@ impl Core {
 
     fn tick(&mut self, now_ns: u64) -> Effects {
         match self.ladder {
-            Ladder::Asked { kill_at_ns } if kill_at_ns <= now_ns => self.kill(now_ns, None),
+            Ladder::Asked { kill_at_ns } if kill_at_ns <= now_ns => self.kill(now_ns),
             Ladder::Killing { next_at_ns, .. } if next_at_ns <= now_ns => {
                 [Some(Effect::Kill { first: false }), None, None, None]
             }
             Ladder::Asked { .. } | Ladder::Killing { .. } => [None; 4],
+            Ladder::Calm if self.pause.is_some() => self.paused_tick(now_ns),
             Ladder::Calm => self.calm_tick(now_ns),
         }
     }
@@ -348,18 +465,21 @@ impl Core {
         if matches!(self.ladder, Ladder::Killing { .. }) {
             return [record, None, None, None];
         }
+        let resumed = self.end_pause(None, now_ns);
         if asked.signal == libc::SIGKILL {
-            return self.kill(now_ns, record);
+            let [kill, ..] = self.kill(now_ns);
+            return [resumed, record, kill, None];
         }
         let mut kill_at_ns = now_ns + u64::from(asked.grace_ms) * MS;
         if let Ladder::Asked { kill_at_ns: sooner } = self.ladder {
             kill_at_ns = kill_at_ns.min(sooner);
         }
         self.ladder = Ladder::Asked { kill_at_ns };
-        [record, Some(Effect::Signal(asked.signal)), None, None]
+        // The signal goes with SIGCONT, so that a stopped process can act on it.
+        [resumed, record, Some(Effect::Signal(asked.signal)), None]
     }
 
-    fn kill(&mut self, now_ns: u64, before: Option<Effect>) -> Effects {
+    fn kill(&mut self, now_ns: u64) -> Effects {
         self.ladder = Ladder::Killing {
             since_ns: now_ns,
             next_at_ns: now_ns + PAUSE_MIN_NS,
@@ -367,7 +487,7 @@ impl Core {
             unchanged: 0,
             fingerprint: 0,
         };
-        [before, Some(Effect::Kill { first: true }), None, None]
+        [Some(Effect::Kill { first: true }), None, None, None]
     }
 
     fn swept(&mut self, swept: Swept, now_ns: u64) -> Effects {

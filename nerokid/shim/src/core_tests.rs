@@ -18,6 +18,10 @@ fn words(effects: Effects) -> String {
     let one = |effect: Effect| match effect {
         Effect::StopAsked(asked) => format!("asked:{}:{}", asked.cause, asked.cancel),
         Effect::Signal(signal) => format!("signal:{signal}"),
+        Effect::Paused(paused) => format!("paused:{}", paused.request),
+        Effect::Resumed(resumed) => format!("resumed:{}:{}", resumed.request, resumed.paused_ms),
+        Effect::Stop => "stop".to_owned(),
+        Effect::Continue => "continue".to_owned(),
         Effect::Kill { first: true } => "kill".to_owned(),
         Effect::Kill { first: false } => "again".to_owned(),
         Effect::Leave => "leave".to_owned(),
@@ -243,6 +247,62 @@ fn a_stop_under_way_goes_on() {
     assert_eq!(words(core.step(Input::Tick, 7 * SECOND)), "kill");
 }
 
+#[test]
+fn a_paused_run_is_stopped_again_and_again_and_its_limit_moves() {
+    let limited = LaunchSettings {
+        limit_at_ns: Some(10 * SECOND),
+        ..PLAN
+    };
+    let mut core = story(
+        limited,
+        &[
+            (SECOND, Input::Pause { request: 1 }, "paused:1 stop"),
+            (SECOND + MS, Input::Tick, "stop"),
+            (SECOND + 2 * MS, Input::Tick, ""),
+            (SECOND + 3 * MS, Input::Tick, "stop"),
+            (SECOND + 4 * MS, Input::Pause { request: 3 }, ""),
+            (20 * SECOND, Input::Tick, "stop"),
+            (
+                21 * SECOND,
+                Input::Resume { request: 4 },
+                "resumed:4:20000 continue",
+            ),
+            (29 * SECOND, Input::Tick, ""),
+        ],
+    );
+    assert_eq!(core.wake_at_ns(), Some(30 * SECOND));
+    assert_eq!(core.paused_ns(29 * SECOND), 20 * SECOND);
+    let ended = core.step(Input::Tick, 30 * SECOND);
+    assert_eq!(words(ended), "asked:3:0 signal:15");
+}
+
+#[test]
+fn a_cancel_ends_a_pause_first_and_what_is_being_ended_is_not_paused() {
+    story(
+        PLAN,
+        &[
+            (0, Input::Pause { request: 1 }, "paused:1 stop"),
+            (SECOND, cancel(1), "resumed:1:1000 asked:1:1 signal:15"),
+            (SECOND, Input::Pause { request: 3 }, ""),
+            (SECOND, Input::Resume { request: 4 }, ""),
+            (2 * SECOND, Input::Tick, "kill"),
+        ],
+    );
+}
+
+#[test]
+fn a_pause_of_a_dead_predecessor_goes_on() {
+    let mut core = Core::new(PLAN);
+    core.paused_before(5 * SECOND, Some(1), 9 * SECOND);
+    assert_eq!(
+        words(core.step(Input::Pause { request: 1 }, 9 * SECOND)),
+        ""
+    );
+    assert_eq!(words(core.step(Input::Tick, 9 * SECOND + MS)), "stop");
+    let resumed = core.step(Input::Resume { request: 2 }, 10 * SECOND);
+    assert_eq!(words(resumed), "resumed:2:6000 continue");
+}
+
 fn any_input() -> impl Strategy<Value = Input> {
     prop_oneof![
         Just(Input::Tick),
@@ -255,6 +315,8 @@ fn any_input() -> impl Strategy<Value = Input> {
                 rule: 0
             }
         )),
+        (1..5u32).prop_map(|request| Input::Pause { request }),
+        (1..5u32).prop_map(|request| Input::Resume { request }),
         Just(Input::LeaderEnded),
         Just(Input::Empty),
         (0..4u32, any::<u64>()).prop_map(|(alive, print)| swept(alive, 0, print)),
@@ -274,7 +336,7 @@ proptest! {
     ) {
         let mut core = Core::new(LaunchSettings { grace_ms: 100, strays, limit_at_ns });
         let mut now_ns = 0;
-        let (mut exits, mut ends, mut polite) = (0, 0, false);
+        let (mut exits, mut ends, mut polite, mut paused) = (0, 0, false, false);
         for (input, pause) in steps {
             now_ns += pause;
             for effect in core.step(input, now_ns).into_iter().flatten() {
@@ -285,7 +347,14 @@ proptest! {
                         ends += 1;
                         prop_assert!(exits == 1 || left.refused > 0);
                     }
-                    Effect::StopAsked(_) | Effect::Signal(_) => polite = true,
+                    Effect::Paused(_) => paused = true,
+                    Effect::Resumed(_) => paused = false,
+                    Effect::Stop => prop_assert!(paused),
+                    Effect::Continue => prop_assert!(!paused),
+                    Effect::StopAsked(_) | Effect::Signal(_) => {
+                        prop_assert!(!paused, "what is to end can act on its signal");
+                        polite = true;
+                    }
                     Effect::Kill { .. } => prop_assert!(polite),
                     Effect::Leave => prop_assert!(exits == 1 && strays == Strays::Leave),
                 }

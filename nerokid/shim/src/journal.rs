@@ -7,7 +7,9 @@
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 
-use nero_journal::v1::{JobExited, JobNotStarted, RecordKind, SignalSent, StopAsked, TreeGone};
+use nero_journal::v1::{
+    JobExited, JobNotStarted, Paused, RecordKind, Resumed, SignalSent, StopAsked, TreeGone,
+};
 use nero_journal::{Clocks, Encoder, HEADER_BYTES, SegmentId, Writer, encode_header};
 use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, fallocate, openat};
 use rustix::io::Errno;
@@ -39,6 +41,10 @@ pub enum KeeperRecord {
     StopAsked(StopAsked),
     /// A signal went through the tree.
     SignalSent(SignalSent),
+    /// The tree is being stopped for a while.
+    Paused(Paused),
+    /// It goes on.
+    Resumed(Resumed),
     /// There is no job.
     JobNotStarted(JobNotStarted),
     /// The main process ended.
@@ -206,7 +212,10 @@ impl Journal {
             // The records of the run's end always find a place; of the records
             // before it, the newest is dropped.
             let places = match record {
-                KeeperRecord::StopAsked(_) | KeeperRecord::SignalSent(_) => WAITING_MAX - 4,
+                KeeperRecord::StopAsked(_)
+                | KeeperRecord::SignalSent(_)
+                | KeeperRecord::Paused(_)
+                | KeeperRecord::Resumed(_) => WAITING_MAX - 4,
                 KeeperRecord::JobNotStarted(_)
                 | KeeperRecord::JobExited(_)
                 | KeeperRecord::TreeGone(_) => WAITING_MAX,
@@ -246,6 +255,8 @@ impl Journal {
         let done = match record {
             KeeperRecord::StopAsked(one) => segment.append(RecordKind::StopAsked, clocks, one),
             KeeperRecord::SignalSent(one) => segment.append(RecordKind::SignalSent, clocks, one),
+            KeeperRecord::Paused(one) => segment.append(RecordKind::Paused, clocks, one),
+            KeeperRecord::Resumed(one) => segment.append(RecordKind::Resumed, clocks, one),
             KeeperRecord::JobNotStarted(one) => {
                 segment.append(RecordKind::JobNotStarted, clocks, one)
             }

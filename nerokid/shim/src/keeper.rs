@@ -52,6 +52,8 @@ pub struct Keeper {
     pub gate_ns: u64,
     /// Number of the next cancel request to look for.
     pub next_cancel: u32,
+    /// Number of the next pause request to look for.
+    pub next_pause: u32,
     /// Whether the scheduler has asked for the end of this start.
     pub ends_start: bool,
     /// Strays that ended by a signal of ours.
@@ -104,8 +106,30 @@ impl Keeper {
         self.handle(Input::Tick, now_ns, tree);
     }
 
-    /// Looks for cancel requests that are new.
-    pub fn look_for_cancels(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
+    /// Looks for requests that are new. A pause comes first: a cancel ends it.
+    pub fn look_for_requests(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
+        self.look_for_pauses(now_ns, tree);
+        self.look_for_cancels(now_ns, tree);
+    }
+
+    /// Looks for pause requests that are new; the newest counts.
+    pub fn look_for_pauses(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
+        let before = self.next_pause;
+        while control::has_pause(self.folder(), self.next_pause) {
+            self.next_pause += 1;
+        }
+        let request = self.next_pause - 1;
+        if self.next_pause == before {
+            return;
+        }
+        let input = match request % 2 {
+            1 => Input::Pause { request },
+            _ => Input::Resume { request },
+        };
+        self.handle(input, now_ns, tree);
+    }
+
+    fn look_for_cancels(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
         while let Some(cancel) = control::cancel(self.folder(), self.next_cancel) {
             self.next_cancel += 1;
             self.handle(Input::Cancel(cancel), now_ns, tree);
@@ -153,6 +177,10 @@ impl Keeper {
                     }
                     self.sent(signal, swept);
                 }
+                Effect::Paused(paused) => self.journal.append(KeeperRecord::Paused(paused)),
+                Effect::Resumed(resumed) => self.journal.append(KeeperRecord::Resumed(resumed)),
+                Effect::Stop => drop(tree(libc::SIGSTOP)),
+                Effect::Continue => drop(tree(libc::SIGCONT)),
                 Effect::Leave => {
                     let (left, names) = tree(0);
                     self.strays = names;
@@ -203,7 +231,10 @@ impl Keeper {
             disk_free_bytes: free.ok().map(|found| found.f_bavail * found.f_frsize),
             run_ms: match self.gate_ns {
                 0 => 0,
-                gate => now_ns.saturating_sub(gate) / MS,
+                gate => {
+                    let passed_ns = now_ns.saturating_sub(gate);
+                    passed_ns.saturating_sub(self.core.paused_ns(now_ns)) / MS
+                }
             },
             oom_kills: self.oom_kills(&ended),
             stderr_line: self.stderr_line(&ended),

@@ -158,6 +158,7 @@ fn supervise(
         slot: Some(slot),
         gate_ns: slot.gate_ns(),
         next_cancel: 1,
+        next_pause: 1,
         ends_start: false,
         strays_killed: 0,
         strays: Names::default(),
@@ -183,6 +184,8 @@ fn keep(keeper: &mut Keeper, leader: i32, in_allocation: bool, crash: &CrashAt) 
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let mut tree =
         |signal| -> (Swept, Names) { Members::list(Roots::ChildrenOf(own)).signal(signal) };
+    // A run that was paused before this start stays so.
+    keeper.look_for_pauses(clock::now_ns(), &mut tree);
     while !keeper.is_done() {
         let now_ns = clock::now_ns();
         let wake = keeper.wake_at_ns(now_ns);
@@ -193,7 +196,7 @@ fn keep(keeper: &mut Keeper, leader: i32, in_allocation: bool, crash: &CrashAt) 
         collect(keeper, leader, crash);
         let now_ns = clock::now_ns();
         match woken {
-            Woken::Doorbell => keeper.look_for_cancels(now_ns, &mut tree),
+            Woken::Doorbell => keeper.look_for_requests(now_ns, &mut tree),
             Woken::EndStart if in_allocation => keeper.end_start(now_ns, &mut tree),
             Woken::EndStart | Woken::Child | Woken::Time => {}
         }

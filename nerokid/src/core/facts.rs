@@ -98,8 +98,14 @@ pub struct RunFacts {
     pub started: Option<Moment>,
     /// Time at which it ended, or was asked to.
     pub ending: Option<Moment>,
+    /// Time of the pauses that are over.
+    pub paused_ms: u64,
+    /// Time at which the present pause began.
+    pub paused_since: Option<Moment>,
     /// Exit of the main process.
     pub exited: Option<JobExited>,
+    /// When its last pause ended, in ms since the machine's start; 0: there was none.
+    pub resumed_ms: u64,
     /// Time of its last output, in ms since the machine's start.
     pub output_ms: u64,
     /// The last measurement.
@@ -118,10 +124,18 @@ pub struct Sight<'a> {
 }
 
 impl Sight<'_> {
+    /// Time in which the job could run: not before its start, nor while it was
+    /// paused.
     fn runtime_ms(&self) -> Option<u64> {
-        let until = self.facts.ending.unwrap_or(self.now);
         let started = self.facts.started?;
-        Some(until.mono_ms.saturating_sub(started.mono_ms))
+        let passed = self.until().mono_ms.saturating_sub(started.mono_ms);
+        Some(passed.saturating_sub(self.facts.paused_ms))
+    }
+
+    /// The end of the time that counts so far.
+    fn until(&self) -> Moment {
+        let facts = self.facts;
+        facts.ending.or(facts.paused_since).unwrap_or(self.now)
     }
 
     fn exit(&self) -> Option<&JobExited> {
@@ -153,6 +167,7 @@ impl Scope for Sight<'_> {
             Fact::Params => Value::Text(&facts.params_text),
             Fact::State => Value::Text(match (facts.started, facts.ending) {
                 (_, Some(_)) => "ending",
+                (Some(_), None) if facts.paused_since.is_some() => "paused",
                 (Some(_), None) => "running",
                 (None, None) => "pending",
             }),
@@ -162,10 +177,10 @@ impl Scope for Sight<'_> {
                 _ => Value::Unknown,
             },
             Fact::Silent => {
-                let until = facts.ending.unwrap_or(self.now);
+                let until = self.until().mono_ms;
                 seconds(facts.started.map(|started| {
                     let since = facts.output_ms.max(started.mono_ms);
-                    until.mono_ms.saturating_sub(since)
+                    until.saturating_sub(since.max(facts.resumed_ms))
                 }))
             }
             Fact::Exit => Value::number_or_unknown(

@@ -115,6 +115,8 @@ impl History {
             | RecordKind::JobNotStarted
             | RecordKind::StopAsked
             | RecordKind::SignalSent
+            | RecordKind::Paused
+            | RecordKind::Resumed
             | RecordKind::JobExited
             | RecordKind::TreeGone
             | RecordKind::TakenOver
@@ -130,6 +132,7 @@ impl History {
             | RecordKind::LedgerAnswered
             | RecordKind::LedgerSubmission
             | RecordKind::LedgerSubmitted
+            | RecordKind::Granted
             | RecordKind::TaskOver => {}
         }
     }

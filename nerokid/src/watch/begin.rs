@@ -116,7 +116,7 @@ impl Watch {
             // The folder may have a cancel request whose writer did not ring.
             look_at_rules: !settling,
             control_due_ms: now.mono_ms,
-            cancels_passed_on: 0,
+            passed_on: [0; 2],
             _lock: lock,
         };
         watch.facts_of_life();

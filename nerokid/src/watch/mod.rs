@@ -144,8 +144,9 @@ pub struct Watch {
     look_at_rules: bool,
     /// Time of the next look into `control/` without a report.
     control_due_ms: u64,
-    /// The highest cancel request for which the supervisor was rung.
-    cancels_passed_on: u64,
+    /// The highest cancel request and the highest pause request for which the
+    /// supervisor was rung.
+    passed_on: [u64; 2],
     /// Lock file: no other watcher can begin while it is open.
     _lock: File,
 }
@@ -225,6 +226,10 @@ impl Watch {
     fn facts_of_life(&mut self) {
         self.facts.started = self.life.started;
         self.facts.ending = self.life.ending;
+        let (_, paused_ms, resumed_ms) = self.life.resumed.unwrap_or_default();
+        self.facts.paused_ms = paused_ms;
+        self.facts.resumed_ms = resumed_ms;
+        self.facts.paused_since = self.life.paused_since();
         self.facts.exited = self.life.exited.clone();
         if self.life.time_limit_ms > 0 {
             self.facts.time_limit_ms = self.life.time_limit_ms;

@@ -33,7 +33,7 @@ impl Watch {
             if std::mem::take(&mut self.look_at_rules) {
                 let since = self.rules.version().max(self.rules_refused);
                 self.newer_rules(since, 0);
-                self.pass_cancels_on();
+                self.pass_requests_on();
             }
             more = self.read_logs()?;
             self.intake.tick(self.now.mono_ms, &mut self.out);
@@ -144,16 +144,16 @@ impl Watch {
         self.look_at_rules |= !self.waker.hears_control();
     }
 
-    /// Rings the supervisor for cancel requests that are new in the folder: a
-    /// neromum on another host writes cancel requests and cannot signal processes
-    /// here. One ring too many makes the shim look once more.
-    fn pass_cancels_on(&mut self) {
-        let Ok(newest) = control::newest_cancel(&self.place.control()) else {
+    /// Rings the supervisor for requests that are new in the folder: a neromum on
+    /// another host writes them and cannot signal processes here. One ring too many
+    /// makes the shim look once more.
+    fn pass_requests_on(&mut self) {
+        let Ok(newest) = control::newest_requests(&self.place.control()) else {
             // The next sample looks again.
             return;
         };
-        if newest > self.cancels_passed_on && control::ring(&self.place.folder).is_ok() {
-            self.cancels_passed_on = newest;
+        if newest != self.passed_on && control::ring(&self.place.folder).is_ok() {
+            self.passed_on = newest;
         }
     }
 

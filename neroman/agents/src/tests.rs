@@ -180,6 +180,10 @@ mod greeter {
             nothing()
         }
 
+        async fn pause_runs(&self, _: Request<PauseRunsRequest>) -> Answer<PauseRunsReply> {
+            nothing()
+        }
+
         async fn set_rules(&self, _: Request<SetRulesRequest>) -> Answer<SetRulesReply> {
             nothing()
         }

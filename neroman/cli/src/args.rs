@@ -72,6 +72,14 @@ pub enum Verb {
     )]
     #[command(alias = "terminate")]
     Abort(Abort),
+    /// Stop live runs for a while; their memory and GPUs stay taken
+    #[command(
+        after_help = "Examples:\n  neroman pause 144\n  neroman pause 'running && node==desk' --yes"
+    )]
+    Pause(Pause),
+    /// Let paused runs go on
+    #[command(after_help = "Examples:\n  neroman resume 144\n  neroman resume paused")]
+    Resume(Pause),
     /// Hide experiments; --undo brings them back for 30 days
     #[command(after_help = "Examples:\n  neroman rm 'lr_*' --dry-run\n  neroman rm --undo 3")]
     #[command(alias = "delexp")]
@@ -225,6 +233,9 @@ pub struct Launch {
     /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// With --dry-run: print the batch scripts that a scheduler would get
+    #[arg(long, requires = "dry_run")]
+    pub show_script: bool,
     /// Do not read the sources again
     #[arg(long)]
     pub as_added: bool,
@@ -277,6 +288,23 @@ pub struct Abort {
     /// The polite signal, as TERM, SIGINT or 15
     #[arg(long, value_parser = signal)]
     pub signal: Option<i32>,
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `pause` and `resume`.
+#[derive(Debug, Args)]
+pub struct Pause {
+    /// Experiments or runs. At a scheduler a waiting run is held, and a running one
+    /// keeps all that it was given
+    #[arg(required = true, value_name = "SEL", add = picked())]
+    pub picked: Vec<String>,
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
+use nero_format::Scheduling;
+use nero_warden::generic::Recipe;
 pub use nero_yaml::Mark as Place;
 
 use crate::names::{ANY, LOCAL};
@@ -65,12 +67,38 @@ pub struct Node {
     pub listen: Listen,
     /// The scheduler that starts its runs.
     pub warden: Warden,
+    /// What runs ask of that scheduler where their experiments ask nothing else.
+    pub asks: Scheduling,
+    /// Most jobs and tasks of this user in its queue; `None`: the site's limits alone.
+    pub max_queued: Option<u64>,
+    /// Most tasks of one array that run at once; `None`: the site's limits alone.
+    pub max_running: Option<u32>,
+    /// How a generic scheduler is asked.
+    pub recipe: Option<Recipe>,
     /// The owner's remarks, as written.
     pub notes: Option<String>,
     /// Where the node's name stands; `None` when the file does not name it.
     pub place: Option<Place>,
     /// Where each of its fields stands, by the field's name.
     pub fields: BTreeMap<&'static str, Place>,
+}
+
+impl Node {
+    /// Its scheduler, as words of the agent's command line; none without one.
+    pub fn warden_words(&self) -> Vec<String> {
+        let settings = nero_warden::Settings {
+            kind: match self.warden {
+                Warden::None => nero_warden::Kind::None,
+                Warden::Slurm => nero_warden::Kind::Slurm,
+                Warden::Oge => nero_warden::Kind::Oge,
+                Warden::Generic => nero_warden::Kind::Generic,
+            },
+            max_queued: self.max_queued,
+            max_running: self.max_running,
+            recipe: self.recipe.clone(),
+        };
+        settings.words()
+    }
 }
 
 /// Whether a node's agent takes connections from other hosts of its cluster.
@@ -103,6 +131,8 @@ pub enum Warden {
     Slurm,
     /// Grid Engine.
     Oge,
+    /// Another one, as the file describes it.
+    Generic,
 }
 
 impl Warden {
@@ -112,6 +142,7 @@ impl Warden {
             Self::None => "none",
             Self::Slurm => "slurm",
             Self::Oge => "oge",
+            Self::Generic => "generic",
         }
     }
 }

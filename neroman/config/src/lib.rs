@@ -15,6 +15,8 @@ mod names;
 mod origin;
 mod owner;
 mod read;
+mod recipe;
+mod scheduling;
 mod target;
 
 pub use config::{Config, Group, Listen, Node, Place, Size, Warden, Word};

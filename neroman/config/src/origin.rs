@@ -6,9 +6,11 @@
 use std::fmt;
 
 use nero_model::{Home, units};
+use nero_warden::generic::Recipe;
 
 use crate::config::{Config, Node};
 use crate::names::LOCAL;
+use crate::scheduling;
 
 /// The variable that names the node when the command does not.
 pub const NODE_VARIABLE: &str = "NERONET_NODE";
@@ -183,11 +185,14 @@ fn node_origins(name: &str, node: &Node, home: &Home) -> Vec<Origin> {
         ),
         ("listen", Some(node.listen.as_str().to_owned()), ""),
         ("warden", Some(node.warden.as_str().to_owned()), ""),
+        ("scheduler", node.recipe.as_ref().map(Recipe::text), ""),
         ("notes", node.notes.clone(), ""),
     ];
+    let of_scheduler = scheduling::shown(node).into_iter();
     fields
         .into_iter()
-        .filter(|(word, value, _)| *word != "notes" || value.is_some())
+        .chain(of_scheduler.map(|(word, value)| (word, Some(value), "")))
+        .filter(|(word, value, _)| value.is_some() || !["notes", "scheduler"].contains(word))
         .map(|(word, value, otherwise)| Origin {
             key: format!("nodes.{name}.{word}"),
             value,

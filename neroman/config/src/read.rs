@@ -13,6 +13,8 @@ use crate::config::{Config, Group, Listen, Node, Size, Warden, Word};
 use crate::file::text_of;
 use crate::mistake::ConfigError;
 use crate::names::{ANY, LOCAL, check_name};
+use crate::recipe;
+use crate::scheduling;
 
 /// More text than any address or path has.
 const TEXT_BYTES_MAX: usize = 4096;
@@ -29,19 +31,19 @@ const WORDS: &[&str] = &[
 const WORDS_LATER: &[&str] = &["user", "mail", "notify", "defaults"];
 /// Words of a node, as in [`Node::fields`].
 const NODE_WORDS: &[&str] = &[
-    "address", "root", "cpus", "memory", "min_free", "shared", "listen", "warden", "notes",
+    "address",
+    "root",
+    "cpus",
+    "memory",
+    "min_free",
+    "shared",
+    "listen",
+    "warden",
+    "scheduler",
+    "notes",
 ];
 /// Words of a node that are refused.
-const NODE_WORDS_LATER: &[&str] = &[
-    "setup",
-    "slots",
-    "gpus",
-    "max_running",
-    "max_queued",
-    "sbatch_args",
-    "qsub_args",
-    "data",
-];
+const NODE_WORDS_LATER: &[&str] = &["slots", "gpus", "data"];
 
 /// The words of a group.
 const GROUP_WORDS: &[&str] = &["nodes", "balance"];
@@ -51,6 +53,7 @@ const WARDEN: &[(&str, Warden)] = &[
     ("none", Warden::None),
     ("slurm", Warden::Slurm),
     ("oge", Warden::Oge),
+    ("generic", Warden::Generic),
 ];
 /// Words of `listen`.
 const LISTEN: &[(&str, Listen)] = &[("auto", Listen::Auto), ("never", Listen::Never)];
@@ -180,20 +183,18 @@ impl ConfigReader<'_> {
             let word = entry.key.as_str();
             let full = format!("nodes.{name}.{word}");
             let value = &entry.value;
-            let Some(known) = NODE_WORDS.iter().find(|known| **known == word) else {
-                self.odd_word(
-                    entry,
-                    &format!("nodes.{name}."),
-                    NODE_WORDS,
-                    NODE_WORDS_LATER,
-                );
+            let words = || NODE_WORDS.iter().copied().chain(scheduling::words());
+            let Some(known) = words().find(|known| *known == word) else {
+                let before = format!("nodes.{name}.");
+                let words: Vec<&str> = words().collect();
+                self.odd_word(entry, &before, &words, NODE_WORDS_LATER);
                 continue;
             };
             if value.is_null() {
                 continue;
             }
             node.fields.insert(known, entry.key_mark);
-            match *known {
+            match known {
                 "address" => node.address = self.address(name, &full, value),
                 "root" => node.root = self.node_root(name, &full, value),
                 "cpus" => node.cpus = self.fields.cpus(&full, value),
@@ -201,10 +202,14 @@ impl ConfigReader<'_> {
                 "min_free" => node.min_free_bytes = self.size_bytes(&full, value, Zero::Allowed),
                 "shared" => node.shared = self.boolean(&full, value),
                 "warden" => node.warden = self.choice(&full, value, WARDEN).unwrap_or_default(),
+                "scheduler" => node.recipe = recipe::read(&mut self.fields, &full, value),
                 "listen" => node.listen = self.choice(&full, value, LISTEN).unwrap_or_default(),
-                _ => node.notes = Some(self.written(value)),
+                "notes" => node.notes = Some(self.written(value)),
+                _ => scheduling::read(&mut self.fields, known, &full, value, &mut node),
             }
         }
+        recipe::check(&mut self.fields, name, &node);
+        scheduling::check(&mut self.fields, name, &node);
         if name != LOCAL && node.address.is_none() && !node.fields.contains_key("address") {
             self.wrong(
                 given.key_mark,

@@ -92,10 +92,7 @@ pub(crate) fn options(node: &nero_config::Node) -> AgentOptions {
         min_free_bytes: node.min_free_bytes,
         shared: node.shared,
         listen_never: node.listen == nero_config::Listen::Never,
-        warden: match node.warden {
-            nero_config::Warden::None => Vec::new(),
-            given => vec!["--warden".to_owned(), given.as_str().to_owned()],
-        },
+        warden: node.warden_words(),
     }
 }
 

@@ -30,22 +30,13 @@ pub(crate) fn build(
         collection: definition.collection().to_owned(),
         argv: definition.argv.clone(),
         env: environment(definition, shell),
-        resources: Some(v1::Resources {
-            cpus: definition.resources.cpus,
-            memory_bytes: definition.resources.memory_bytes.unwrap_or(0),
-            time_ms: definition.resources.time_ms.unwrap_or(0),
-        }),
+        resources: Some(resources(definition)),
         tree: tree.to_vec(),
         outputs: outputs(definition),
         metric_patterns: definition.metric_patterns.clone(),
         metric_reading: metric_reading(&definition.metric_reading),
         rules: None,
-        monitor: Some(v1::Monitor {
-            interval_ms: definition.monitor.interval_ms,
-            grace_ms: definition.monitor.grace_ms,
-            wait_for_strays: definition.monitor.strays == Strays::Wait,
-            leave_strays: definition.monitor.strays == Strays::Leave,
-        }),
+        monitor: Some(monitor(definition)),
         params: params(definition),
         attempt: made.id.number,
         node: made.node.clone(),
@@ -54,6 +45,34 @@ pub(crate) fn build(
         collections: definition.collections.clone(),
         checkpoint: definition.checkpoint.clone(),
         results_max_bytes,
+        ..v1::RunSpec::default()
+    }
+}
+
+fn resources(definition: &Definition) -> v1::Resources {
+    v1::Resources {
+        cpus: definition.resources.cpus,
+        memory_bytes: definition.resources.memory_bytes.unwrap_or(0),
+        time_ms: definition.resources.time_ms.unwrap_or(0),
+    }
+}
+
+fn monitor(definition: &Definition) -> v1::Monitor {
+    v1::Monitor {
+        interval_ms: definition.monitor.interval_ms,
+        grace_ms: definition.monitor.grace_ms,
+        wait_for_strays: definition.monitor.strays == Strays::Wait,
+        leave_strays: definition.monitor.strays == Strays::Leave,
+    }
+}
+
+/// As much of a run's spec as its batch script depends on. Runs of which this is equal
+/// share a submission.
+pub(crate) fn submitted(definition: &Definition, defaults: &Scheduling, node: &str) -> v1::RunSpec {
+    v1::RunSpec {
+        resources: Some(resources(definition)),
+        monitor: Some(monitor(definition)),
+        scheduler: scheduler(&definition.scheduling, defaults, node),
         ..v1::RunSpec::default()
     }
 }
@@ -82,28 +101,54 @@ pub(crate) fn data(takes: &Takes, node: &str) -> Vec<v1::DataPath> {
         .collect()
 }
 
-/// What a run asks of a node's scheduler; `None`: nothing.
-pub(crate) fn scheduler(asks: &Scheduling, node: &str) -> Option<v1::SchedulerRequest> {
-    if asks.is_empty() {
+/// What a run asks of a node's scheduler; `None`: nothing. What the experiment asks
+/// beats the defaults of the node; its options and lines of the shell follow theirs.
+pub(crate) fn scheduler(
+    asks: &Scheduling,
+    defaults: &Scheduling,
+    node: &str,
+) -> Option<v1::SchedulerRequest> {
+    if asks.is_empty() && defaults.is_empty() {
         return None;
     }
-    let text = |value: &OnNodes<String>| value.on(node).cloned().unwrap_or_default();
-    let list = |value: &OnNodes<Vec<String>>| value.on(node).cloned().unwrap_or_default();
+    let text = |of: fn(&Scheduling) -> &OnNodes<String>| first(of, asks, defaults, node);
+    let list = |of: fn(&Scheduling) -> &OnNodes<Vec<String>>| {
+        let each = [of(defaults).on(node), of(asks).on(node)];
+        each.into_iter().flatten().flatten().cloned().collect()
+    };
+    let gpus = asks.gpus.on(node).copied().unwrap_or(0);
     Some(v1::SchedulerRequest {
-        gpus: asks.gpus.on(node).copied().unwrap_or(0),
-        gpu_type: text(&asks.gpu_type),
+        gpus,
+        gpu_type: match gpus {
+            0 => asks.gpu_type.on(node).cloned().unwrap_or_default(),
+            _ => text(|of| &of.gpu_type),
+        },
         nodes: 0,
-        exclusive: asks.exclusive.on(node).copied().unwrap_or(false),
-        partition: text(&asks.partition),
-        account: text(&asks.account),
-        qos: text(&asks.qos),
-        constraint: text(&asks.constraint),
-        queue: text(&asks.queue),
-        parallel_env: text(&asks.parallel_env),
-        sbatch_args: list(&asks.sbatch_args),
-        qsub_args: list(&asks.qsub_args),
-        setup: list(&asks.setup),
+        exclusive: first(|of| &of.exclusive, asks, defaults, node),
+        partition: text(|of| &of.partition),
+        account: text(|of| &of.account),
+        qos: text(|of| &of.qos),
+        constraint: text(|of| &of.constraint),
+        queue: text(|of| &of.queue),
+        parallel_env: text(|of| &of.parallel_env),
+        sbatch_args: list(|of| &of.sbatch_args),
+        qsub_args: list(|of| &of.qsub_args),
+        setup: list(|of| &of.setup),
+        pack: asks.pack.on(node).copied().unwrap_or(0),
+        at_once: asks.at_once.on(node).copied().unwrap_or(0),
+        reruns_lost: first(|of| &of.reruns_lost, asks, defaults, node),
     })
+}
+
+/// A value of the experiment, else of the node.
+fn first<T: Clone + Default>(
+    of: fn(&Scheduling) -> &OnNodes<T>,
+    asks: &Scheduling,
+    defaults: &Scheduling,
+    node: &str,
+) -> T {
+    let found = of(asks).on(node).or_else(|| of(defaults).on(node));
+    found.cloned().unwrap_or_default()
 }
 
 /// The shell's variables that are passed on, then those of the definition.
@@ -224,5 +269,55 @@ pub(crate) fn run_ref(run: &Run) -> v1::RunRef {
         token: run.made.token.to_vec(),
         experiment: run.made.id.experiment.0,
         number: run.made.id.number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nero_format::OnNode;
+
+    fn on<T>(node: Option<&str>, value: T) -> OnNodes<T> {
+        let node = node.map(str::to_owned);
+        OnNodes(vec![OnNode { node, value }])
+    }
+
+    fn lines(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn an_experiment_beats_its_node_and_adds_to_its_lines() {
+        let defaults = Scheduling {
+            partition: on(None, "batch".to_owned()),
+            account: on(None, "lab".to_owned()),
+            gpu_type: on(None, "v100".to_owned()),
+            exclusive: on(None, true),
+            setup: on(None, lines("first second")),
+            ..Scheduling::default()
+        };
+        let asks = Scheduling {
+            partition: on(Some("a"), "gpu".to_owned()),
+            exclusive: on(None, false),
+            setup: on(None, lines("third")),
+            ..Scheduling::default()
+        };
+        let on_a = scheduler(&asks, &defaults, "a").unwrap();
+        assert_eq!((&*on_a.partition, &*on_a.account), ("gpu", "lab"));
+        assert_eq!(on_a.setup, lines("first second third"));
+        assert!(!on_a.exclusive);
+        assert_eq!(on_a.gpu_type, "", "no GPU is asked for");
+        let on_b = scheduler(&asks, &defaults, "b").unwrap();
+        assert_eq!(on_b.partition, "batch");
+        let with_gpu = Scheduling {
+            gpus: on(None, 2),
+            ..asks
+        };
+        let on_b = scheduler(&with_gpu, &defaults, "b").unwrap();
+        assert_eq!((on_b.gpus, &*on_b.gpu_type), (2, "v100"));
+        let none = Scheduling::default();
+        assert_eq!(scheduler(&none, &none, "a"), None);
+        let all = scheduler(&none, &defaults, "a").unwrap();
+        assert_eq!(all.setup, lines("first second"));
     }
 }

@@ -136,6 +136,13 @@ pub struct Definition {
 }
 
 impl Definition {
+    /// The time limit that a scheduler is asked for, in seconds; 0: none.
+    pub fn scheduler_limit_s(&self) -> u64 {
+        let grace_ms = self.monitor.grace_ms;
+        let limit = |time_ms| nero_warden::limit::limit_s(time_ms, grace_ms);
+        self.resources.time_ms.map_or(0, limit)
+    }
+
     /// The collection that the name is unique in.
     pub fn collection(&self) -> &str {
         self.collections.first().map_or("", String::as_str)
@@ -333,6 +340,16 @@ pub struct Scheduling {
     /// The same of `qsub`.
     #[serde(skip_serializing_if = "OnNodes::is_empty")]
     pub qsub_args: OnNodes<Vec<String>>,
+    /// Runs that share one task of the scheduler, 1 or more.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub pack: OnNodes<u32>,
+    /// Most tasks of one submission that run at the same time, 1 or more.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub at_once: OnNodes<u32>,
+    /// Whether a run is submitted again, without a question, when its job vanished from
+    /// the scheduler and began nothing.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub reruns_lost: OnNodes<bool>,
 }
 
 impl Scheduling {

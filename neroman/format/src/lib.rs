@@ -12,6 +12,7 @@
 //!
 //! Never done here: running anything, expanding `$NAME`, looking at a node.
 
+mod batch;
 mod block;
 mod command;
 mod conditions;
@@ -47,9 +48,10 @@ pub use definition::{
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use outputs::glob_mistake;
 pub use problem::{FormatErrors, Problem};
+pub use scheduling::values::{NODE_WORDS as NODE_SCHEDULING, node_word as node_scheduling};
 
 use nero_expr::ParseContext;
-use nero_yaml::{Entry, Fields, Kind};
+use nero_yaml::{Entry, Fields, Kind, Mark, Node};
 use reader::Reader;
 use std::path::Path;
 
@@ -67,7 +69,8 @@ pub struct Loaded {
     pub notes: Vec<Note>,
 }
 
-/// Reads an experiment folder (`neronet.yaml`, else `config.yaml`) or a YAML file.
+/// Reads an experiment folder (`neronet.yaml`, else `config.yaml`), a YAML file, or a
+/// batch script of SLURM or Grid Engine.
 ///
 /// Dates in rules are read in the zone of this machine.
 ///
@@ -101,6 +104,10 @@ fn read_text(
     context: &ParseContext,
 ) -> Result<(Vec<Definition>, Vec<Note>), FormatErrors> {
     let mut fields = Fields::default();
+    if batch::is_script(&source.file) {
+        let (root, notes) = batch::read(text, &source.file)?;
+        return read_tree(text, source, context, fields, &root, notes);
+    }
     let root = parse::parse(text, &mut fields)?;
     let Some(root) = root.filter(|root| !root.is_null()) else {
         return Err(Problem::of_file(
@@ -127,7 +134,26 @@ fn read_text(
         )
         .into());
     }
+    read_tree(text, source, context, fields, &root, Vec::new())
+}
+
+/// Reads the blocks below a root that is a map.
+fn read_tree(
+    text: &source::Text,
+    source: &Source,
+    context: &ParseContext,
+    fields: Fields,
+    root: &Node,
+    notes: Vec<(Mark, String)>,
+) -> Result<(Vec<Definition>, Vec<Note>), FormatErrors> {
+    let entries = match &root.kind {
+        Kind::Map(entries) => entries.as_slice(),
+        Kind::Scalar { .. } | Kind::List(_) => &[],
+    };
     let mut reader = Reader::new(text, &source.folder, context, fields);
+    for (mark, note) in notes {
+        reader.note(Some(mark), note);
+    }
     reader.root(entries, root.mark, &source_name(source));
     text.checked(std::mem::take(&mut reader.fields))?;
     let definitions = std::mem::take(&mut reader.definitions);

@@ -5,7 +5,8 @@ use crate::definition::{MetricReading, Monitor, NotBuilt, Resources, Scheduling,
 use crate::fields::{Field, RESOURCES, RESOURCES_LATER};
 use crate::problem::printable;
 use crate::reader::Reader;
-use crate::scheduling::{self, on_nodes};
+use crate::scheduling::on_nodes;
+use crate::scheduling::values::{gpus, name};
 use nero_metrics::recipe::{self, RECIPES};
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node, Zero};
@@ -40,8 +41,10 @@ pub(crate) fn resources(
             "memory" => resources.memory_bytes = reader.size_bytes("memory", value, Zero::Refused),
             "time" => resources.time_ms = reader.duration_ms("time", value, Zero::Refused),
             "disk" => resources.disk_bytes = reader.size_bytes("disk", value, Zero::Refused),
-            "gpus" => scheduling.gpus = on_nodes(reader, key, value, scheduling::gpus),
-            "gpu_type" => scheduling.gpu_type = on_nodes(reader, key, value, scheduling::name),
+            "gpus" => scheduling.gpus = on_nodes(reader, key, value, |r, k, v| gpus(r, k, v)),
+            "gpu_type" => {
+                scheduling.gpu_type = on_nodes(reader, key, value, |r, k, v| name(r, k, v))
+            }
             "exclusive" => {
                 scheduling.exclusive = on_nodes(reader, key, value, |reader, key, value| {
                     reader.boolean(key, value)

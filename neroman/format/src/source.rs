@@ -3,6 +3,7 @@
 //! The only module that looks at the disk, apart from the checks that named files
 //! exist. It refuses what is no text before YAML sees it, with the place.
 
+use crate::batch;
 use crate::definition::{Place, Source, SourceKind};
 use crate::problem::{FormatErrors, Problem, printable, window};
 use nero_yaml::{Fields, Mark};
@@ -139,9 +140,8 @@ fn locate(path: &Path) -> Result<(PathBuf, SourceKind), Problem> {
     if meta.is_file() {
         return match path.extension().and_then(|e| e.to_str()) {
             Some("yaml" | "yml") | None => Ok((path.to_path_buf(), SourceKind::File)),
-            Some(
-                ending @ ("xlsx" | "ods" | "csv" | "tsv" | "sh" | "slurm" | "sbatch" | "json"),
-            ) => Err(Problem::of_file(
+            Some(_) if batch::is_script(path) => Ok((path.to_path_buf(), SourceKind::File)),
+            Some(ending @ ("xlsx" | "ods" | "csv" | "tsv" | "json")) => Err(Problem::of_file(
                 format!(
                     "{}: not built yet: experiments from .{ending} files",
                     shown(path)

@@ -114,6 +114,10 @@ pub struct Dispatch {
     pub(crate) points_again: bool,
     /// Whether its job goes on without a parent of ours.
     pub(crate) unsupervised: bool,
+    /// Whether its node holds it because a person paused it; while its job runs, the
+    /// journal counts.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) paused: bool,
     /// The host on which it goes on, if that is not its neromum's host; it is
     /// then followed by disk.
     #[serde(default)]

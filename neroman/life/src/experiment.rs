@@ -72,7 +72,7 @@ impl Experiment {
     pub fn state(&self) -> StateWord {
         match self.current() {
             None => StateWord::Defined,
-            Some(run) => StateWord::Phase(run.phase()),
+            Some(run) => run.word(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::now::Tick;
+use super::now::{Now, Tick};
 
 /// The place of a record within its incarnation: writers take over from each
 /// other in the order of `rank`; segments of one writer are ordered by the
@@ -95,12 +95,21 @@ pub struct Incarnation {
     /// The first stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
+    /// The newest pause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Paused>,
+    /// The newest end of a pause: its request, and the time of all pauses until then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<(u32, u64)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gone: Option<Gone>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<Lost>,
+    /// What its scheduler gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub granted: Option<Granted>,
     /// How its scheduler ended its task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_over: Option<TaskOver>,
@@ -135,6 +144,38 @@ pub struct Stop {
     pub cause: i32,
     pub rule: u64,
     pub at_ms: i64,
+}
+
+/// A pause of a start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Paused {
+    pub key: Key,
+    /// `n` of `control/pause.<n>`.
+    pub request: u32,
+    pub at_ms: i64,
+    /// The same moment on its machine's boot clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Tick>,
+}
+
+impl Incarnation {
+    /// The pause in force.
+    pub fn pause(&self) -> Option<&Paused> {
+        let (ended, _) = self.resumed.unwrap_or_default();
+        let is_over = self.exit.is_some() || self.gone.is_some();
+        let present = self.paused.as_ref().filter(|_| !is_over);
+        present.filter(|pause| pause.request > ended)
+    }
+
+    /// Milliseconds for which the job has been paused so far.
+    pub fn paused_ms(&self, now: &Now) -> i64 {
+        let (_, before_ms) = self.resumed.unwrap_or_default();
+        let present = self
+            .pause()
+            .map(|pause| now.since(pause.at.as_ref(), pause.at_ms));
+        let before_ms = i64::try_from(before_ms).unwrap_or(i64::MAX);
+        before_ms.saturating_add(present.unwrap_or(0))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -184,6 +225,24 @@ pub struct Stray {
     pub name: String,
 }
 
+/// What a scheduler gave a start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Granted {
+    /// "SLURM".
+    pub scheduler: String,
+    /// Its number there, with the task of an array.
+    pub job: String,
+    pub host: String,
+    /// Partition or queue; empty: not told.
+    pub partition: String,
+    /// CPUs; 0: not told.
+    pub cpus: f64,
+    /// Memory; 0: not told.
+    pub memory_bytes: u64,
+    /// GPUs, as the scheduler numbers them.
+    pub gpus: Vec<String>,
+}
+
 /// How a scheduler ended the task of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskOver {
@@ -192,6 +251,9 @@ pub struct TaskOver {
     pub how: i32,
     /// "SLURM".
     pub scheduler: String,
+    /// Whether neromum had its job cancelled, since an abort had not ended the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub escalated: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

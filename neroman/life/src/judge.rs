@@ -2,6 +2,7 @@
 
 use nero_expr::{NodeFact, NodeScope, ParseContext, Requirement, Value};
 
+use super::cluster::Cluster;
 use super::reason::Misfit;
 
 /// A node's own figures, and the resources that our runs take there.
@@ -17,6 +18,8 @@ pub struct Figures {
     pub load: f64,
     /// Processors that our live runs there take, waiting ones as well.
     pub cores: f64,
+    /// The cluster that its scheduler guards; `None`: it starts runs itself.
+    pub cluster: Option<Cluster>,
     /// The other facts that expressions use.
     pub facts: Facts,
 }

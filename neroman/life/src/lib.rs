@@ -14,6 +14,7 @@ mod cancel;
 pub mod change;
 pub mod choose;
 pub mod clean;
+pub mod cluster;
 pub mod deferred;
 mod dispatch;
 pub mod experiment;

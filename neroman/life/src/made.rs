@@ -55,6 +55,9 @@ pub struct Takes {
     pub cpus: f64,
     /// Memory; 0 if not stated.
     pub memory_bytes: u64,
+    /// Time limit that a scheduler is asked for, in seconds; 0: none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub limit_s: u64,
     /// Free space below the node's root; 0: not stated.
     pub disk_bytes: u64,
     /// The canonical expression of `requires`; empty for none.
@@ -69,6 +72,14 @@ pub struct Takes {
     /// What it asks of a scheduler.
     #[serde(skip_serializing_if = "Scheduling::is_empty")]
     pub scheduling: Scheduling,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Takes {

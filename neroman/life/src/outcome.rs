@@ -86,7 +86,14 @@ pub(crate) fn judge(dispatch: &Dispatch, journal: &Journal) -> Outcome {
     match dispatch.stage.verdict() {
         Some(Verdict::TakenAway { who, at_ms }) => Outcome {
             phase: Phase::Aborted,
-            reason: Some(EndReason::TakenAway { who: who.clone() }),
+            reason: Some(match dispatch.cancel {
+                Some(_) => EndReason::TakenAway { who: who.clone() },
+                // Nobody asked for it here.
+                None => EndReason::ByScheduler {
+                    scheduler: String::new(),
+                    how: TaskEnd::Cancelled,
+                },
+            }),
             ended_ms: Some(*at_ms),
         },
         Some(Verdict::Refused { why, at_ms }) => Outcome {
@@ -170,7 +177,8 @@ fn ended(dispatch: &Dispatch, journal: &Journal, one: &Incarnation) -> Option<Ou
                 let reason = rule.map_or_else(by_person, |rule| by_rule(journal, rule));
                 (Phase::Aborted, reason)
             }
-            StopCause::Warden => by_scheduler(one, Phase::Aborted),
+            StopCause::Person if is_escalated(one) => by_scheduler(one, Phase::Aborted),
+            StopCause::Warden => stopped_by_scheduler(one),
             StopCause::Person => (
                 Phase::Aborted,
                 EndReason::ByPerson {
@@ -244,6 +252,29 @@ fn lost_end(journal: &Journal, one: &Incarnation) -> Option<Outcome> {
     })
 }
 
+/// The end of a run that its scheduler stopped. That its job then failed is no news:
+/// it exited with the run's code.
+fn stopped_by_scheduler(one: &Incarnation) -> (Phase, EndReason) {
+    match by_scheduler(one, Phase::Aborted) {
+        (
+            phase,
+            EndReason::ByScheduler {
+                scheduler,
+                how: TaskEnd::Failed,
+            },
+        ) => {
+            let how = TaskEnd::Untold;
+            (phase, EndReason::ByScheduler { scheduler, how })
+        }
+        told => told,
+    }
+}
+
+/// Whether an abort ended the run only after its job was cancelled at its scheduler.
+fn is_escalated(one: &Incarnation) -> bool {
+    one.task_over.as_ref().is_some_and(|over| over.escalated)
+}
+
 /// The end that a scheduler wanted; `otherwise` when it does not say how.
 fn by_scheduler(one: &Incarnation, otherwise: Phase) -> (Phase, EndReason) {
     use task_over::How;
@@ -254,6 +285,7 @@ fn by_scheduler(one: &Incarnation, otherwise: Phase) -> (Phase, EndReason) {
         How::OutOfMemory => (Phase::Crashed, TaskEnd::OutOfMemory),
         How::HostFailure => (Phase::Lost, TaskEnd::HostFailure),
         How::Preempted => (Phase::Aborted, TaskEnd::Preempted),
+        How::Cancelled if is_escalated(one) => (Phase::Aborted, TaskEnd::Escalated),
         How::Cancelled => (Phase::Aborted, TaskEnd::Cancelled),
         How::Failed => (otherwise, TaskEnd::Failed),
         How::Unspecified => (otherwise, TaskEnd::Untold),

@@ -163,6 +163,21 @@ pub fn has_data(takes: &Takes, node: &str) -> Result<(), Misfit> {
 
 /// Whether a node can ever take the run.
 pub fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), Misfit> {
+    match &figures.cluster {
+        Some(cluster) => {
+            let fits = cluster.ever_fits(takes, &figures.facts.name);
+            fits.map_err(Misfit::Cluster)?;
+        }
+        None => has_room(takes, figures)?,
+    }
+    match takes.requires.as_str() {
+        "" => Ok(()),
+        requires => judge::ever(requires, figures),
+    }
+}
+
+/// Whether a node that starts runs itself has what the run takes.
+fn has_room(takes: &Takes, figures: &Figures) -> Result<(), Misfit> {
     if takes.cores() > figures.cpus {
         return Err(Misfit::Cpus {
             has: figures.cpus,
@@ -175,10 +190,7 @@ pub fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), Misfit> {
             asks_bytes: takes.memory_bytes,
         });
     }
-    match takes.requires.as_str() {
-        "" => Ok(()),
-        requires => judge::ever(requires, figures),
-    }
+    Ok(())
 }
 
 #[cfg(test)]

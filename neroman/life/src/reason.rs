@@ -7,6 +7,7 @@ use nero_expr::{NodeFact, Unmet};
 use nero_model::units::print_less_bytes;
 use serde::{Deserialize, Serialize};
 
+use super::cluster::NoPartition;
 use super::text::bounded;
 
 /// Why a node cannot take a run.
@@ -26,6 +27,8 @@ pub enum Misfit {
         free_bytes: u64,
         asks_bytes: u64,
     },
+    /// No partition of its cluster can ever take the run.
+    Cluster(NoPartition),
     /// The parts of `requires` that it does not meet.
     Unmet(Vec<Unmet>),
     /// `requires` is of a later version.
@@ -52,6 +55,7 @@ impl fmt::Display for Misfit {
                 "free disk {}",
                 print_less_bytes(*free_bytes, *asks_bytes)
             ),
+            Self::Cluster(why) => why.fmt(f),
             Self::Unmet(parts) => {
                 let texts: Vec<&str> = parts.iter().map(|part| &*part.text).collect();
                 f.write_str(&texts.join(", "))
@@ -183,6 +187,8 @@ pub enum NodeKind {
     Cpus,
     Memory,
     Disk,
+    /// What its partitions lack, or that it has no such one.
+    Cluster(String),
     /// The facts that the unmet parts of `requires` name.
     Unmet(Vec<NodeFact>),
     Unreadable,
@@ -218,6 +224,7 @@ impl Obstacle {
             Self::Misfit(Misfit::Cpus { .. }) => NodeKind::Cpus,
             Self::Misfit(Misfit::Memory { .. }) => NodeKind::Memory,
             Self::Misfit(Misfit::Disk { .. }) => NodeKind::Disk,
+            Self::Misfit(Misfit::Cluster(why)) => NodeKind::Cluster(why.kind()),
             Self::Misfit(Misfit::Unmet(parts)) => {
                 let facts = parts.iter().flat_map(|part| part.facts.iter().copied());
                 NodeKind::Unmet(facts.collect())

@@ -5,7 +5,6 @@ use super::change::{Change, dispatch_changed};
 use super::deferred;
 use super::dispatch::{Dispatch, Sent, Unreadable};
 use super::late::{Late, Stepped};
-use super::reason::Why;
 use super::recall;
 use super::run::Run;
 use super::stage::{Handing, Stage};
@@ -51,14 +50,17 @@ pub struct Report {
     pub unsupervised: bool,
     /// The host on which it goes on, if that is not its neromum's host.
     pub host: String,
+    /// Whether its newest pause request asks for a pause.
+    pub paused: bool,
     /// Whether its job made no file and changed none.
     pub made_nothing: bool,
     /// Whether the node has no usable spec of it.
     pub send_spec: bool,
     /// The files of the run that the node cannot use.
     pub unreadable: Vec<Unreadable>,
-    /// The hand-over that it concerns; of an unknown run the last one that the node does
-    /// not know. 0: not stated, by a node of an earlier build.
+    /// Number of the hand-over that the report concerns. When the node does not know
+    /// the run: number of the last hand-over that did not reach it. 0: the node is of
+    /// an earlier build and tells no number.
     pub generation: u32,
 }
 
@@ -70,6 +72,7 @@ impl Report {
             why: String::new(),
             unsupervised: false,
             host: String::new(),
+            paused: false,
             made_nothing: false,
             send_spec: false,
             unreadable: Vec::new(),
@@ -77,7 +80,8 @@ impl Report {
         }
     }
 
-    /// Whether it concerns an earlier hand-over than that of this generation.
+    /// Whether the report concerns a hand-over before number `generation`. A report
+    /// without a number counts as one about the newest hand-over.
     pub(crate) fn is_older_than(&self, generation: u32) -> bool {
         (1..generation).contains(&self.generation)
     }
@@ -105,6 +109,7 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
         return;
     }
     dispatch.unsupervised = report.unsupervised;
+    dispatch.paused = report.paused;
     dispatch.far_host.clone_from(&report.host);
     match report.standing {
         Standing::Waiting | Standing::Starting => {
@@ -115,7 +120,8 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
         Standing::Running => {
             dispatch.stage.keep();
             dispatch.stage.advance(Handing::Pending);
-            dispatch.why = Why::Unknown;
+            // A scheduler may have suspended it.
+            dispatch.why = report.why.clone().into();
         }
         Standing::Ended => {
             dispatch.sent.ended(report.made_nothing);

@@ -54,8 +54,8 @@ pub struct Off {
 }
 
 impl Off {
-    /// Checks one rule of one experiment. `place` is where it was written, empty for
-    /// one that is just being typed.
+    /// Checks one rule of one experiment. `place` is the file and line of the rule;
+    /// empty for a rule that a person gives on the command line.
     pub fn look(&mut self, rule: u64, text: &str, place: &str, experiment: &Experiment) {
         let parsed = self
             .parsed

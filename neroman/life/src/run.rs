@@ -312,7 +312,10 @@ impl Run {
                 .journal
                 .surely_ran_ms()
                 .unwrap_or_else(|| (ended_ms - started_ms).max(0)),
-            None => self.ran_for_ms(newest.started.as_ref(), started_ms, now),
+            None => {
+                let passed_ms = self.ran_for_ms(newest.started.as_ref(), started_ms, now);
+                (passed_ms - newest.paused_ms(now)).max(0)
+            }
         };
         Some(ms as f64 / 1000.0)
     }
@@ -348,6 +351,7 @@ impl Run {
             // decide.
             None => surely_ms.unwrap_or_else(|| (then_ms - started_ms).max(0)),
         };
+        let ms = (ms - newest.paused_ms(then)).max(0);
         Some(ms as f64 / 1000.0)
     }
 

@@ -39,7 +39,7 @@ impl<'a> Sight<'a> {
     fn state(&self) -> &'static str {
         match self.run {
             None => "defined",
-            Some(run) => run.phase().word(),
+            Some(run) => run.word().word(),
         }
     }
 
@@ -131,6 +131,7 @@ fn reason_word(reason: &EndReason) -> &'static str {
             TaskEnd::HostFailure
             | TaskEnd::Preempted
             | TaskEnd::Cancelled
+            | TaskEnd::Escalated
             | TaskEnd::Failed
             | TaskEnd::Untold => "scheduler",
         },

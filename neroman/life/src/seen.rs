@@ -1,6 +1,8 @@
 //! What other crates may read of where a run stands. Its fields are written in this
 //! crate alone.
 
+use nero_model::{Phase, StateWord};
+
 use super::deferred;
 use super::dispatch::{Cancel, Unreadable};
 use super::leaving::Refusal;
@@ -10,7 +12,7 @@ use super::reason::Why;
 use super::results::Results;
 use super::run::Run;
 use super::stage::Stage;
-use crate::journal::Journal;
+use crate::journal::{Journal, Paused};
 
 impl Run {
     /// How far its results have come home.
@@ -63,6 +65,12 @@ impl Run {
         self.dispatch.sent.missing()
     }
 
+    /// Whether its newest start is in an allocation of a scheduler.
+    pub fn is_in_allocation(&self) -> bool {
+        let newest = self.journal.incarnations.values().next_back();
+        newest.is_some_and(|one| one.granted.is_some())
+    }
+
     /// The host on which it goes on, when that is not where its neromum is.
     pub fn far_host(&self) -> &str {
         &self.dispatch.far_host
@@ -71,6 +79,40 @@ impl Run {
     /// Whether its job goes on without a parent of ours.
     pub fn is_unsupervised(&self) -> bool {
         self.dispatch.unsupervised
+    }
+
+    /// Whether it was handed to its node, which has not answered yet.
+    pub fn is_on_its_way(&self) -> bool {
+        self.dispatch.stage.may_be_there() && !self.is_accepted()
+    }
+
+    /// Whether it is paused: its processes are stopped, or its node does not start it.
+    pub fn is_paused(&self) -> bool {
+        match self.phase() {
+            Phase::Running => self.pause().is_some(),
+            Phase::Queued | Phase::Staging | Phase::Submitted | Phase::Pending => {
+                self.dispatch.paused
+            }
+            Phase::Ending
+            | Phase::Finished
+            | Phase::Crashed
+            | Phase::Aborted
+            | Phase::Timeout
+            | Phase::Lost => false,
+        }
+    }
+
+    /// The pause of its processes.
+    pub fn pause(&self) -> Option<&Paused> {
+        self.journal.newest()?.1.pause()
+    }
+
+    /// The one word that is shown for it.
+    pub fn word(&self) -> StateWord {
+        match self.is_paused() {
+            true => StateWord::Paused,
+            false => StateWord::Phase(self.phase()),
+        }
     }
 
     /// Its files that its node cannot use.

@@ -86,6 +86,29 @@ impl Seen {
     }
 }
 
+/// What `clean` finds: runs 1 to 3 of a megabyte each on one node. A run is skipped for
+/// the reason given, or deleted where that is empty. `store_bytes` of the node are used
+/// by nothing else.
+pub fn clean_reply(store_bytes: u64, skipped: [&str; 3]) -> CleanAskReply {
+    let one = |(experiment, skipped): (u64, &str)| clean_ask_reply::One {
+        experiment,
+        run: 1,
+        node: "alpha".into(),
+        bytes: 1 << 20,
+        skipped: skipped.into(),
+        ..clean_ask_reply::One::default()
+    };
+    CleanAskReply {
+        runs: (1..).zip(skipped).map(one).collect(),
+        nodes: vec![clean_ask_reply::OnNode {
+            node: "alpha".into(),
+            freed_bytes: 2 << 20,
+            store_bytes,
+            ..clean_ask_reply::OnNode::default()
+        }],
+    }
+}
+
 /// The result of running the program.
 #[derive(Debug)]
 pub struct Ran {
@@ -325,6 +348,14 @@ impl Man for Service {
         let what = format!("{:?} {shell:?} dry {}", request.paths, request.dry_run);
         self.take("add", what, &request.request)?;
         Ok(Response::new(self.answers.add.clone()))
+    }
+
+    async fn pause(&self, request: Request<PauseRequest>) -> Result<Response<PauseReply>, Status> {
+        let request = request.into_inner();
+        let picked = picked(request.selection);
+        let what = format!("{picked} resume {} dry {}", request.resume, request.dry_run);
+        self.take("pause", what, &[])?;
+        Ok(Response::new(PauseReply::default()))
     }
 
     async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListReply>, Status> {

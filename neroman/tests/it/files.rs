@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use nero_wire::v1::*;
 
-use crate::fake::{Answers, Fake};
+use crate::fake::{Answers, Fake, clean_reply};
 use crate::samples;
 
 #[test]
@@ -158,24 +158,8 @@ fn a_node_that_does_not_answer_is_named_after_a_moment() {
 
 #[test]
 fn clean_of_everything_needs_a_yes() {
-    let one = |experiment, skipped: &str| clean_ask_reply::One {
-        experiment,
-        run: 1,
-        node: "alpha".into(),
-        bytes: 1 << 20,
-        skipped: skipped.into(),
-        ..clean_ask_reply::One::default()
-    };
     let fake = Fake::new(Answers {
-        clean: CleanAskReply {
-            runs: vec![one(1, ""), one(2, ""), one(3, "running")],
-            nodes: vec![clean_ask_reply::OnNode {
-                node: "alpha".into(),
-                freed_bytes: 2 << 20,
-                store_bytes: 1 << 20,
-                ..clean_ask_reply::OnNode::default()
-            }],
-        },
+        clean: clean_reply(1 << 20, ["", "", "running"]),
         ..Answers::default()
     });
     let ran = fake.run(&["clean"]);

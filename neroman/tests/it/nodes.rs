@@ -15,6 +15,7 @@ fn finding(level: finding::Level, what: &str, text: &str, hint: &str) -> NodeEve
         what: what.into(),
         text: text.into(),
         hint: hint.into(),
+        ..Finding::default()
     }))
 }
 
@@ -117,11 +118,11 @@ fn a_bad_finding_is_a_failure() {
 }
 
 #[test]
-fn wardens_of_later_are_refused() {
+fn a_scheduler_of_other_commands_is_described_in_the_configuration() {
     let fake = Fake::new(Answers::default());
-    let ran = fake.run(&["node", "add", "a", "b", "--warden", "slurm"]);
+    let ran = fake.run(&["node", "add", "a", "b", "--warden", "generic"]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("not built yet"), "{}", ran.err);
+    assert!(ran.err.contains("`warden: generic`"), "{}", ran.err);
     assert!(fake.requests().is_empty());
 }
 

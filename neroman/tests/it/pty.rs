@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use nero_wire::v1::*;
 
-use crate::fake::{Answers, Fake, Ran};
+use crate::fake::{Answers, Fake, Ran, clean_reply};
 use crate::samples::{self, HOSTILE};
 
 /// Runs the words on a terminal of 80 columns and this many lines; types
@@ -143,23 +143,8 @@ fn the_runs_shown_are_the_runs_aborted() {
 
 #[test]
 fn the_runs_shown_are_the_runs_cleaned() {
-    let one = |experiment, skipped: &str| clean_ask_reply::One {
-        experiment,
-        run: 2,
-        node: "alpha".into(),
-        bytes: 1 << 20,
-        skipped: skipped.into(),
-        ..clean_ask_reply::One::default()
-    };
     let fake = Fake::new(Answers {
-        clean: CleanAskReply {
-            runs: vec![one(1, ""), one(2, "running"), one(3, "")],
-            nodes: vec![clean_ask_reply::OnNode {
-                node: "alpha".into(),
-                freed_bytes: 2 << 20,
-                ..clean_ask_reply::OnNode::default()
-            }],
-        },
+        clean: clean_reply(0, ["", "running", ""]),
         ..Answers::default()
     });
     let ran = on_terminal(&fake, 24, &["clean"], "y\n");
@@ -175,7 +160,7 @@ fn the_runs_shown_are_the_runs_cleaned() {
         "{asked:?}"
     );
     assert!(
-        asked[1].starts_with("clean `1.2,3.2`") && asked[1].ends_with("dry false"),
+        asked[1].starts_with("clean `1.1,3.1`") && asked[1].ends_with("dry false"),
         "{asked:?}"
     );
 }

@@ -257,6 +257,7 @@ pub fn started() -> StartReply {
         ],
         notes: vec!["2: lr 0.01 → 0.003".into()],
         folders: vec![taken()],
+        scripts: Vec::new(),
     }
 }
 

@@ -367,6 +367,14 @@ fn foreign_text_never_reaches_the_screen_raw() {
                 },
             ],
             notes: vec![HOSTILE.into()],
+            scripts: vec![BatchScript {
+                node: HOSTILE.into(),
+                experiments: vec![1],
+                command: HOSTILE.into(),
+                // Its tabs are shown: the script is printed to be read and copied.
+                script: HOSTILE.replace('\t', " "),
+                problem: String::new(),
+            }],
             folders: vec![FolderTaken {
                 folder: HOSTILE.into(),
                 left_out: vec![HOSTILE.into()],

@@ -71,6 +71,26 @@ pub struct Entry {
 }
 
 impl Node {
+    /// A value that stands in no text of its own, made for this place.
+    pub fn made(kind: Kind, mark: Mark) -> Self {
+        let weight = match &kind {
+            Kind::Scalar { .. } => 1,
+            Kind::List(items) => 1 + items.iter().map(|item| item.weight).sum::<usize>(),
+            Kind::Map(entries) => {
+                let each = entries.iter().map(|entry| entry.value.weight);
+                1 + each.sum::<usize>()
+            }
+        };
+        Self {
+            kind,
+            mark,
+            tag: None,
+            bytes: (0, 0),
+            flow: false,
+            weight,
+        }
+    }
+
     /// Whether this is `null`, `~` or nothing at all.
     pub fn is_null(&self) -> bool {
         match &self.kind {

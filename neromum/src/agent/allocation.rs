@@ -4,8 +4,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::path::PathBuf;
 
-use nero_journal::v1::{EndAll, JobExited, JobNotStarted, Notice, RecordKind, to_launcher};
+use nero_journal::v1::{
+    EndAll, Granted, JobExited, JobNotStarted, Notice, RecordKind, to_launcher,
+};
 use nero_model::{RunId, RunToken};
 
 use super::{Agent, Done, Entry};
@@ -13,6 +16,7 @@ use crate::core::Stage;
 use crate::core::decide::Origin;
 use crate::core::facts::Facts;
 use crate::ledger::Kept;
+use crate::runs::control::newest_cancel;
 use crate::runs::{own, segments};
 use crate::submission::{Files, News, Planned, StartId};
 
@@ -27,11 +31,11 @@ pub struct Allocation {
     pub files: Files,
     /// This start of the task.
     pub start: StartId,
+    /// What the scheduler gave it.
+    pub granted: Granted,
     /// Incarnations that earlier starts of the task were about to launch, with
     /// the proof that the start is over.
     pub earlier: HashMap<(RunId, u32), String>,
-    /// Incarnations up to this are over, as the leader has proven.
-    pub closed: HashMap<RunId, u32>,
     /// Incarnations that this start launched.
     own: HashSet<(RunId, u32)>,
     told: HashSet<News>,
@@ -73,8 +77,8 @@ impl Allocation {
         Self {
             files,
             start,
+            granted: Granted::default(),
             earlier: HashMap::new(),
-            closed: HashMap::new(),
             own: HashSet::new(),
             told: HashSet::new(),
         }
@@ -82,22 +86,25 @@ impl Allocation {
 
     /// Whose claim an incarnation has.
     pub(super) fn origin(&self, id: RunId, incarnation: u32, facts: &Facts) -> Origin {
-        let closed = self.closed.get(&id).is_some_and(|to| incarnation <= *to);
         if !facts.claimed || self.own.contains(&(id, incarnation)) {
             Origin::Here
-        } else if closed || self.earlier.contains_key(&(id, incarnation)) {
+        } else if self.earlier.contains_key(&(id, incarnation)) {
             Origin::Earlier
         } else {
             Origin::Elsewhere
         }
     }
 
-    /// Makes known, before anything else, that this start launches.
-    pub(super) fn launches(&mut self, id: RunId, incarnation: u32) -> io::Result<()> {
+    /// Makes known, before anything else, that this start launches; false when the
+    /// leader gave the task up before, and nothing must be launched.
+    pub(super) fn launches(&mut self, id: RunId, incarnation: u32) -> io::Result<bool> {
         let news = News::Launches(id, incarnation, self.start);
         self.files.note(news, true)?;
+        if self.files.is_closed(self.start.task)? {
+            return Ok(false);
+        }
         self.own.insert((id, incarnation));
-        Ok(())
+        Ok(true)
     }
 
     /// The leader looks at a run's folder when it sees this name. A name that
@@ -144,12 +151,46 @@ impl Agent {
             .send_all(&to_launcher::Message::EndAll(EndAll {}));
     }
 
+    /// The leader gave the task up: what runs goes on, and nothing is started any more.
+    pub(super) fn start_no_more(&mut self) {
+        tracing::warn!("the leader gave this task up: nothing is started any more");
+        self.ending = true;
+        self.core.hold("the leader gave this task up");
+    }
+
     /// Something may lie in the control folders.
     pub(super) fn ring_all(&mut self) {
         let live = self.core.runs().filter(|(_, run)| run.stage.holds_slot());
         let live: Vec<RunToken> = live.map(|(token, _)| *token).collect();
         for token in live {
             self.ring(token);
+        }
+        self.look_for_cancels();
+    }
+
+    /// Looks for cancel requests of the runs that wait for their turn, off the
+    /// reactor.
+    pub(super) fn look_for_cancels(&self) {
+        let of = |token: RunToken| {
+            let entry = self.entries.get(&token)?;
+            Some((token, self.run_dir(entry.id)))
+        };
+        let waiting: Vec<(RunToken, PathBuf)> = self.core.queue().filter_map(of).collect();
+        if waiting.is_empty() {
+            return;
+        }
+        self.off_reactor(Done::WaitingCancelled(Vec::new()), move || {
+            let has_cancel = |one: &(RunToken, PathBuf)| newest_cancel(&one.1) > 0;
+            let cancelled = waiting.into_iter().filter(has_cancel);
+            Done::WaitingCancelled(cancelled.map(|(token, _)| token).collect())
+        });
+    }
+
+    /// Starts waiting runs that have a cancel request, before their turn: their shims
+    /// record that no job is started, and no later start of a task begins them.
+    pub(super) fn start_cancelled(&mut self, tokens: &[RunToken]) {
+        for token in tokens {
+            self.core.start_before_its_turn(*token);
         }
     }
 
@@ -159,13 +200,26 @@ impl Agent {
             return;
         };
         let why = allocation.earlier.get(&(entry.id, incarnation));
-        let why = why.map_or("the leader has proven it over", String::as_str);
+        let why = why.map_or("its gate is closed", String::as_str);
         tracing::info!(run = %entry.id, incarnation, why, "a start is given up; the next one is made");
         let text = format!("this start is over ({why}): the run is started again");
         let run_dir = self.run_dir(entry.id);
         let kind = RecordKind::Notice;
         if let Err(error) = own::write(&run_dir, token, incarnation, kind, &Notice { text }) {
             tracing::error!(run = %entry.id, %error, "cannot note that a start is given up");
+        }
+    }
+
+    /// Notes in a start what the scheduler gave, before the start is launched.
+    pub(super) fn note_granted(&self, token: RunToken, incarnation: u32) {
+        let (Some(allocation), Some(entry)) = (&self.allocation, self.entries.get(&token)) else {
+            return;
+        };
+        let (run_dir, granted) = (self.run_dir(entry.id), &allocation.granted);
+        let kind = RecordKind::Granted;
+        if let Err(error) = own::write(&run_dir, token, incarnation, kind, granted) {
+            // It is for people: the run starts without it.
+            tracing::warn!(run = %entry.id, %error, "cannot note what was granted");
         }
     }
 

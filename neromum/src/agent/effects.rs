@@ -157,7 +157,7 @@ impl Agent {
                 return;
             }
         };
-        if staging::is_quick(&setup.orders.store, &spec) {
+        if staging::is_quick(&setup.orders.store, &spec, incarnation) {
             let start = setup.orders.launch(id, token, &spec, incarnation);
             self.prepared(token, incarnation, start);
             return;
@@ -198,13 +198,10 @@ impl Agent {
             self.core.not_launched(token, why);
             return;
         }
-        if let (Some(allocation), Some(entry)) = (&mut self.allocation, self.entries.get(&token))
-            && let Err(error) = allocation.launches(entry.id, incarnation)
-        {
-            let why = format!("a launch cannot be made known: {error}");
-            self.core.not_launched(token, &why);
+        if !self.may_launch(token, incarnation) {
             return;
         }
+        self.note_granted(token, incarnation);
         self.core.prepared(token, incarnation);
         let launched = Stage::Starting {
             incarnation,
@@ -227,6 +224,24 @@ impl Agent {
         entry.tracked = self.launchers.own_link();
         self.launchers
             .send_own(to_launcher::Message::Launch(start.launch));
+    }
+
+    /// Makes the launch known to the leader and to later starts, where there are such.
+    fn may_launch(&mut self, token: RunToken, incarnation: u32) -> bool {
+        let (Some(allocation), Some(entry)) = (&mut self.allocation, self.entries.get(&token))
+        else {
+            return true;
+        };
+        let why = match allocation.launches(entry.id, incarnation) {
+            Ok(true) => return true,
+            Ok(false) => {
+                self.start_no_more();
+                "the leader gave this task up".to_owned()
+            }
+            Err(error) => format!("a launch cannot be made known: {error}"),
+        };
+        self.core.not_launched(token, &why);
+        false
     }
 
     fn guard(&mut self, token: RunToken, incarnation: u32) {

@@ -38,6 +38,8 @@ pub struct Entry {
     pub(super) tracked: Option<bare::LinkId>,
     /// The host on which it was claimed, when that is another one.
     pub(super) elsewhere: Option<String>,
+    /// Whether it runs in a task of this node's scheduler.
+    pub(super) at_scheduler: bool,
     /// Whether it was recalled: another node may have it.
     pub(super) recalled: bool,
     /// Number of waits in vain for its watcher's last records.
@@ -88,6 +90,7 @@ impl Entry {
             unsynced: false,
             tracked: None,
             elsewhere: None,
+            at_scheduler: false,
             recalled: false,
             waits: 0,
             earlier: None,

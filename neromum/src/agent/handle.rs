@@ -8,6 +8,7 @@ use nero_wire::v1::{FollowRequest, HandOverReply, RuleSet, WatcherCommand};
 use tokio::sync::{mpsc, oneshot};
 
 use super::control::{Ending, Outcome, OutcomesTo};
+use super::pause::{PauseOutcome, Pausing};
 use super::{Candidate, FollowStream, Placing, Verdict, WatcherNews};
 use crate::core::Stage;
 use crate::warden::bare;
@@ -19,6 +20,8 @@ pub(super) enum Message {
     HandOver(Placing, oneshot::Sender<HandOverReply>),
     /// Request the end of runs.
     End(Ending, OutcomesTo),
+    /// Pause runs, or let them go on.
+    Pause(Pausing, oneshot::Sender<Result<Vec<PauseOutcome>, Refused>>),
     /// Set the rules of one run.
     SetRules(RunToken, RuleSet, oneshot::Sender<Result<u64, Refused>>),
     /// Clean the folders of runs; with `true`, only decide.
@@ -53,6 +56,8 @@ pub(super) enum Message {
     EndAll,
     /// Something may lie in the control folders.
     RingAll,
+    /// A cancel request may lie in the control folder of a run that waits.
+    LookForCancels,
     /// Leave in order.
     Stop,
 }
@@ -102,6 +107,8 @@ pub(super) enum Done {
     Asked(Box<super::cluster::Answered>),
     /// The claim of a start in an allocation was synced.
     ClaimSynced(std::io::Result<()>),
+    /// Waiting runs of an allocation that have a cancel request.
+    WaitingCancelled(Vec<RunToken>),
     /// The runs whose files can be read again.
     Looked(HashSet<RunToken>),
 }
@@ -165,6 +172,14 @@ impl AgentHandle {
     /// order.
     pub async fn end(&self, ending: Ending) -> Result<Result<Vec<Outcome>, Refused>, Leaving> {
         self.ask(|answer| Message::End(ending, answer)).await
+    }
+
+    /// Pauses runs, or lets them go on; the outcomes come in their order.
+    pub async fn pause(
+        &self,
+        pausing: Pausing,
+    ) -> Result<Result<Vec<PauseOutcome>, Refused>, Leaving> {
+        self.ask(|answer| Message::Pause(pausing, answer)).await
     }
 
     /// Sets the rules of one run; returns the version under which they are kept.
@@ -288,6 +303,12 @@ impl AgentHandle {
     /// Something may lie in the control folders of runs.
     pub fn ring_all_now(&self) {
         self.tell_now(Message::RingAll);
+    }
+
+    /// A cancel request may lie in the control folder of a run that waits for its
+    /// turn in an allocation.
+    pub fn look_for_cancels_now(&self) {
+        self.tell_now(Message::LookForCancels);
     }
 
     /// As [`AgentHandle::stop`], without waiting.

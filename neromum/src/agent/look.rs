@@ -87,6 +87,9 @@ impl Agent {
             return;
         }
         self.is_elsewhere(token, host);
+        if let Some(entry) = self.entries.get_mut(&token) {
+            entry.at_scheduler = matches!(origin, decide::Origin::Task(_));
+        }
         if decision == Decision::SayRebooted && !self.damaged_ledger.is_empty() {
             // The damaged part may hold an end that the power cut took from here.
             let files = self.damaged_ledger.clone();

@@ -33,6 +33,7 @@ mod handle;
 mod launchers;
 mod look;
 mod off_reactor;
+mod pause;
 mod recall;
 mod recover;
 mod settle;
@@ -67,6 +68,7 @@ pub use follow::FollowStream;
 pub use hand_over::{Placer, Placing};
 pub use handle::{AgentHandle, Busy, Leaving, Refused, Until};
 use handle::{Done, Message};
+pub use pause::{Pausing, Wanted};
 pub use watchers::WatcherNews;
 
 /// Settings and resources of the agent.
@@ -272,6 +274,10 @@ impl Agent {
         match message {
             Message::HandOver(placing, answer) => self.hand_over(placing, answer),
             Message::End(ending, answer) => self.end(ending, answer),
+            Message::Pause(pausing, answer) => {
+                // A caller that has left asks again: what is so already is so.
+                let _ = answer.send(self.pause(&pausing));
+            }
             Message::SetRules(token, rules, answer) => {
                 // A caller that has left asks again: the same version is the same
                 // file.
@@ -301,6 +307,7 @@ impl Agent {
             Message::Greeted(generations) => self.admission.generations = generations,
             Message::EndAll => self.end_all(),
             Message::RingAll => self.ring_all(),
+            Message::LookForCancels => self.look_for_cancels(),
             Message::Stop => drop(self.leaving.get_or_insert(End::Orderly)),
         }
     }
@@ -315,6 +322,7 @@ impl Agent {
             Done::Made(made) => self.made(*made),
             Done::News(looked) => self.looked_at_news(looked),
             Done::Asked(answered) => self.answered(*answered),
+            Done::WaitingCancelled(tokens) => self.start_cancelled(&tokens),
             Done::ClaimSynced(Ok(())) => {}
             Done::ClaimSynced(Err(error)) => tracing::error!(%error, "a claim cannot be synced"),
         }

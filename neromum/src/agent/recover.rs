@@ -36,6 +36,7 @@ impl Agent {
                 }
             }
             self.restore_run(token, kept);
+            self.restore_pause(token);
         }
         if count > 0 {
             let (live, waiting) = (self.core.live(), self.core.waiting());

@@ -159,7 +159,7 @@ impl Agent {
     /// Arms the timer for leaving when there is nothing to do.
     pub(super) fn see_whether_to_leave(&mut self) {
         let idle = match self.allocation {
-            None => self.core.is_empty() && self.connections <= 0,
+            None => self.connections <= 0 && (self.core.is_empty() || self.is_all_submitted()),
             Some(_) if self.is_task_done() && !self.holds_a_run() => {
                 self.leaving.get_or_insert(super::End::Orderly);
                 return;

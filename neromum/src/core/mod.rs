@@ -19,6 +19,9 @@ use capacity::{Capacity, Needs};
 use decide::Decision;
 pub use run::{AcceptError, Cancelled, Effect, Run, Stage};
 
+/// Why a paused run waits.
+const PAUSED: &str = "paused";
+
 /// All runs that neroman has not closed.
 #[derive(Debug)]
 pub struct Core {
@@ -162,6 +165,7 @@ impl Core {
             needs,
             stage,
             cancelled: false,
+            paused: false,
             next: 1,
             vain: 0,
             why: String::new(),
@@ -262,8 +266,9 @@ impl Core {
             return;
         };
         if run.stage.holds_slot() {
-            self.used = self.used.minus(run.needs).plus(needs);
+            let before = run.holds();
             run.needs = needs;
+            self.used = self.used.minus(before).plus(run.holds());
             return;
         }
         if run.stage != (Stage::Held { incarnation: 0 }) {
@@ -340,6 +345,30 @@ impl Core {
         })
     }
 
+    /// Notes that a run is paused, or goes on. What waits leaves the queue, and takes its
+    /// old place in it again.
+    pub fn set_paused(&mut self, token: RunToken, paused: bool) {
+        let Some(run) = self.runs.get_mut(&token).filter(|run| run.paused != paused) else {
+            return;
+        };
+        let before = run.holds();
+        run.paused = paused;
+        self.used = self.used.minus(before).plus(run.holds());
+        let (order, waits) = (run.order, run.stage == Stage::Waiting);
+        self.effects.push(Effect::Report { token });
+        match (waits, paused) {
+            (true, true) => {
+                self.leave_queue(token);
+                self.set_why(token, PAUSED);
+            }
+            (true, false) => {
+                self.set_why(token, "");
+                self.enqueue(order, token);
+            }
+            (false, _) => {}
+        }
+    }
+
     /// Notes after a restart that a started run was cancelled before.
     pub fn restore_cancelled(&mut self, token: RunToken) {
         if let Some(run) = self.runs.get_mut(&token) {
@@ -393,6 +422,10 @@ impl Core {
     /// Puts a waiting run into the queue; it waits for the reason that holds all
     /// starts.
     pub(super) fn enqueue(&mut self, order: u64, token: RunToken) {
+        if self.runs.get(&token).is_some_and(|run| run.paused) {
+            self.set_why(token, PAUSED);
+            return;
+        }
         self.queue.insert(order, token);
         if let Some(why) = self.hold.clone() {
             self.set_why(token, &why);
@@ -424,21 +457,14 @@ impl Core {
         }
         self.far += usize::from(stage.is_elsewhere());
         self.far -= usize::from(run.stage.is_elsewhere());
-        match (run.stage.holds_slot(), stage.holds_slot()) {
-            (false, true) => {
-                self.used = self.used.plus(run.needs);
-                self.live += 1;
-            }
-            (true, false) => {
-                self.used = self.used.minus(run.needs);
-                self.live -= 1;
-            }
-            (true, true) | (false, false) => {}
-        }
+        self.live += usize::from(stage.holds_slot());
+        self.live -= usize::from(run.stage.holds_slot());
         if stage != Stage::Refused {
             run.why.clear();
         }
+        let before = run.holds();
         run.stage = stage;
+        self.used = self.used.minus(before).plus(run.holds());
         self.effects.push(Effect::Report { token });
     }
 
@@ -446,7 +472,7 @@ impl Core {
     #[cfg(test)]
     pub fn check_invariants(&self) {
         let holding = || self.runs.values().filter(|run| run.stage.holds_slot());
-        let used = holding().fold(Needs::default(), |sum, run| sum.plus(run.needs));
+        let used = holding().fold(Needs::default(), |sum, run| sum.plus(run.holds()));
         assert_eq!(used, self.used, "what is taken is what holds slots");
         assert_eq!(holding().count(), self.live);
         let far = self.runs.values().filter(|run| run.stage.is_elsewhere());
@@ -454,7 +480,7 @@ impl Core {
         let waiting = self
             .runs
             .values()
-            .filter(|run| run.stage == Stage::Waiting)
+            .filter(|run| run.stage == Stage::Waiting && !run.paused)
             .count();
         assert_eq!(waiting, self.queue.len(), "the queue holds what waits");
         for (order, token) in &self.queue {

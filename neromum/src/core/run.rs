@@ -141,12 +141,30 @@ pub struct Run {
     pub stage: Stage,
     /// Whether a person or rule asked for its end.
     pub cancelled: bool,
+    /// Whether a person asked for a pause of it: it is not started, or its processes
+    /// are stopped and its CPUs are given to others.
+    pub paused: bool,
     /// Incarnation that its next start makes; earlier ones are over.
     pub next: u32,
     /// Number of failed starts in a row.
     pub vain: u32,
     /// Text for people: the reason why it waits or was refused.
     pub why: String,
+}
+
+impl Run {
+    /// Resources that it holds now.
+    pub fn holds(&self) -> Needs {
+        let stopped = self.paused && matches!(self.stage, Stage::Running { .. });
+        match self.stage.holds_slot() {
+            true if stopped => Needs {
+                micro_cpus: 0,
+                ..self.needs
+            },
+            true => self.needs,
+            false => Needs::default(),
+        }
+    }
 }
 
 /// Work for the agent.

@@ -32,6 +32,23 @@ impl Core {
         }
     }
 
+    /// Starts a run that waits, whatever other runs hold. Only for runs whose shim
+    /// starts no job, since a cancel request is on the disk.
+    pub fn start_before_its_turn(&mut self, token: RunToken) {
+        let waits = |run: &&super::Run| run.stage == Stage::Waiting;
+        let Some(run) = self.runs.get(&token).filter(waits) else {
+            return;
+        };
+        let incarnation = run.next;
+        self.leave_queue(token);
+        let stage = Stage::Starting {
+            incarnation,
+            launched: false,
+        };
+        self.set_stage(token, stage);
+        self.effects.push(Effect::Prepare { token, incarnation });
+    }
+
     /// Whether a run would be started now if there were no hold.
     pub fn wants_to_start(&self) -> bool {
         self.queue.first_key_value().is_some_and(|(_, token)| {
@@ -132,12 +149,18 @@ impl Core {
     }
 
     fn back_to_queue(&mut self, token: RunToken) {
+        let run = self.runs.get(&token);
+        if run.is_some_and(|run| matches!(run.stage, Stage::Starting { .. })) {
+            self.enqueue_again(token);
+        }
+    }
+
+    /// Puts a run that began nothing back into its place in the queue, or takes it
+    /// away if it was cancelled meanwhile.
+    pub(super) fn enqueue_again(&mut self, token: RunToken) {
         let Some(run) = self.runs.get(&token) else {
             return;
         };
-        if !matches!(run.stage, Stage::Starting { .. }) {
-            return;
-        }
         let order = run.order;
         if run.cancelled {
             self.take_away(token);

@@ -25,19 +25,10 @@ impl Core {
     /// Nothing of the run is at the scheduler, and nothing of it can come there:
     /// it waits again, to be submitted once more.
     pub fn submit_again(&mut self, token: RunToken) {
-        let Some(run) = self.runs.get(&token) else {
-            return;
-        };
-        if !matches!(run.stage, Stage::Submitted { .. }) {
-            return;
+        let run = self.runs.get(&token);
+        if run.is_some_and(|run| matches!(run.stage, Stage::Submitted { .. })) {
+            self.enqueue_again(token);
         }
-        let order = run.order;
-        if run.cancelled {
-            self.take_away(token);
-            return;
-        }
-        self.set_stage(token, Stage::Waiting);
-        self.enqueue(order, token);
     }
 
     /// Takes in a run that was submitted before the restart.
@@ -72,6 +63,14 @@ impl Core {
             return;
         };
         if matches!(run.stage, Stage::Waiting | Stage::Submitted { .. }) {
+            self.set_why(token, why);
+        }
+    }
+
+    /// Notes why a run that began at the scheduler does not go on; empty: it does.
+    pub fn stands_still(&mut self, token: RunToken, why: &str) {
+        let run = self.runs.get(&token);
+        if run.is_some_and(|run| run.stage.is_elsewhere()) {
             self.set_why(token, why);
         }
     }

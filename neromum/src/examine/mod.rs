@@ -3,6 +3,7 @@
 //! meaning for runs and the remedy. Each program that it runs has a time limit.
 
 mod clock;
+mod described;
 mod disk;
 mod kernel;
 mod limits;
@@ -11,7 +12,9 @@ mod schedulers;
 mod survive;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use nero_warden::Warden;
 use nero_wire::v1::finding::Level;
 use nero_wire::v1::{Finding, Gpu};
 
@@ -36,6 +39,8 @@ pub struct Subject {
     pub gpus: Vec<Gpu>,
     /// Interpreters that experiments name.
     pub programs: Vec<String>,
+    /// The scheduler that the configuration describes.
+    pub described: Option<Arc<dyn Warden>>,
 }
 
 /// Collects findings.
@@ -49,7 +54,16 @@ impl Findings {
             what: what.to_owned(),
             text: text.as_ref().chars().take(TEXT_CHARS).collect(),
             hint: hint.to_owned(),
+            ..Finding::default()
         });
+    }
+
+    /// A scheduler that can be the node's `warden:`.
+    fn scheduler(&mut self, warden: nero_wire::v1::Warden, text: impl AsRef<str>, hint: &str) {
+        self.add(Level::Good, "scheduler", text, hint);
+        if let Some(finding) = self.0.last_mut() {
+            finding.set_warden(warden);
+        }
     }
 
     fn good(&mut self, what: &str, text: impl AsRef<str>) {
@@ -73,7 +87,7 @@ pub async fn examine(mut subject: Subject) -> Vec<Finding> {
     let (kills, quota, schedulers, programs) = tokio::join!(
         survive::kills_at_logout(),
         disk::quota(&subject.folder),
-        schedulers::look(&base),
+        schedulers::look(&base, subject.described.as_deref()),
         programs::look(&base, &subject.programs),
     );
     let read = tokio::task::spawn_blocking(move || {

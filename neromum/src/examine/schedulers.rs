@@ -1,6 +1,5 @@
 //! Schedulers that guard a cluster: which one, its limits, its partitions, its
-//! accounting. Runs are not submitted to them yet, so a node that has one is most
-//! likely a machine for logging in.
+//! accounting.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +8,10 @@ use nero_model::safe::Safe;
 use nero_model::units::{print_duration_ms, short_bytes};
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
-use nero_warden::{Accounting, Partition, Site, Warden};
+use nero_warden::{Accounting, Kind, Partition, Site, Warden};
 
-use super::Findings;
 use super::programs::ask;
+use super::{Findings, described};
 use crate::staging::environment::Base;
 use crate::warden::login::Login;
 use crate::warden::runner::Runner;
@@ -20,13 +19,18 @@ use crate::warden::runner::Runner;
 const HINT: &str = "small things only: a login node is not for computing, and its administrators \
                     end what is heavy";
 /// Time limit of one command; a controller that is busy answers late.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 /// Partitions that are described; more are counted.
 const PARTITIONS_MAX: usize = 24;
 
-pub async fn look(base: &Base) -> Findings {
+pub async fn look(base: &Base, described: Option<&dyn Warden>) -> Findings {
     let mut findings = Findings::default();
     let login = &Login::ask(base).await;
+    if let Some(warden) = described {
+        described::look(&mut findings, login, warden).await;
+        is_silent(&mut findings, login);
+        return findings;
+    }
     let there = |program: &str| {
         login
             .find(program)
@@ -39,9 +43,9 @@ pub async fn look(base: &Base) -> Findings {
     }
     if let Some(qstat) = there("qstat") {
         let (name, said) = grid(&qstat, there("qconf").is_some()).await;
-        match name == Oge.name() {
+        match name == nero_warden::oge::NAME {
             true => guarded(&mut findings, login, said, &Oge).await,
-            false => is_here(&mut findings, name, said, ""),
+            false => is_here(&mut findings, name, said),
         }
     }
     if let Some(bsub) = there("bsub") {
@@ -51,8 +55,13 @@ pub async fn look(base: &Base) -> Findings {
         others.push(("HTCondor", ask(&condor, &[]).await));
     }
     for (name, said) in others {
-        is_here(&mut findings, name, said, "");
+        is_here(&mut findings, name, said);
     }
+    is_silent(&mut findings, login);
+    findings
+}
+
+fn is_silent(findings: &mut Findings, login: &Login) {
     if let Some(why) = &login.silent {
         findings.warning(
             "login shell",
@@ -64,7 +73,6 @@ pub async fn look(base: &Base) -> Findings {
              `ssh NODE 'bash -lc true'`",
         );
     }
-    findings
 }
 
 /// Where the programs lie and which variables name the cluster, as in
@@ -88,16 +96,27 @@ fn programs(login: &Login, program: &str) -> String {
     each.join(", ")
 }
 
-fn is_here(findings: &mut Findings, name: &str, version: Option<String>, with: &str) {
+/// A scheduler that did not answer, or that is asked by commands of the configuration.
+fn is_here(findings: &mut Findings, name: &str, version: Option<String>) {
     let version = version.map_or(String::new(), |version| format!(" ({version})"));
-    findings.warning(
-        "scheduler",
-        format!(
-            "{name}{version} is here{with}; without `warden:` in the configuration runs go to this \
-             machine itself, past the scheduler"
-        ),
-        HINT,
+    let text = format!(
+        "{name}{version} is here; without `warden:` in the configuration runs go to this machine \
+         itself, past the scheduler"
     );
+    findings.warning("scheduler", text, HINT);
+}
+
+/// A scheduler that answered: runs can be submitted to it.
+fn can_be_asked(findings: &mut Findings, warden: &dyn Warden, version: Option<String>, with: &str) {
+    let version = version.map_or(String::new(), |version| format!(" ({version})"));
+    let text = format!("{}{version} is here{with}", warden.name());
+    let kind = match warden.kind() {
+        Kind::None => nero_wire::v1::Warden::Unspecified,
+        Kind::Slurm => nero_wire::v1::Warden::Slurm,
+        Kind::Oge => nero_wire::v1::Warden::Oge,
+        Kind::Generic => nero_wire::v1::Warden::Generic,
+    };
+    findings.scheduler(kind, text, HINT);
 }
 
 /// Several schedulers have a `qstat`.
@@ -108,7 +127,7 @@ async fn grid(qstat: &str, has_qconf: bool) -> (&'static str, Option<String>) {
         words.iter().any(|word| said.starts_with(word))
     };
     if has_qconf || help.as_ref().is_some_and(is_grid) {
-        return (Oge.name(), help);
+        return (nero_warden::oge::NAME, help);
     }
     ("PBS", ask(qstat, &["--version"]).await)
 }
@@ -120,13 +139,13 @@ async fn guarded(
     version: Option<String>,
     warden: &dyn Warden,
 ) {
-    let name = warden.name();
-    let Some(runner) = Runner::find(login, warden.program(), PATIENCE) else {
-        return is_here(findings, name, version, "");
+    let name = &*warden.name();
+    let Some(runner) = Runner::find(login, warden, PATIENCE) else {
+        return is_here(findings, name, version);
     };
     findings.good(
         &format!("{name}'s programs"),
-        programs(login, warden.program()),
+        programs(login, &warden.program()),
     );
     let begun = Instant::now();
     let calls = warden.site_calls();
@@ -134,13 +153,13 @@ async fn guarded(
     let took = print_duration_ms(begun.elapsed().as_millis() as u64);
     match warden.read_site(&said) {
         Ok(site) => {
-            is_here(findings, name, version, &summary(&site));
+            can_be_asked(findings, warden, version, &summary(&site));
             describe(findings, name, &site);
             let asked = format!("{} commands in {took}", runner.executed());
             findings.good(&format!("asking {name}"), asked);
         }
         Err(error) => {
-            is_here(findings, name, version, "");
+            is_here(findings, name, version);
             findings.warning(
                 &format!("{name}'s answer"),
                 Safe::line(&error.to_string()).to_string(),

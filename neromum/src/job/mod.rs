@@ -3,11 +3,13 @@
 //! proven over, and runs the task's runs by the bare node's own agent. See
 //! `docs/design/schedulers.md`.
 
+mod granted;
 mod start;
 
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nero_journal::v1::{self, run_left};
 use nero_model::RunId;
@@ -17,17 +19,20 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::agent::{Agent, AgentHandle, Allocation, End, Ended, How, LastRun, Setup};
 use crate::args::Grant;
 use crate::config;
-use crate::core::capacity::Capacity;
 use crate::run::Programs;
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
 use crate::submission::{Files, News, Plan, PlanError, Task};
 use crate::warden::bare::Launcher;
 use crate::warden::orders::{Orders, Watcher};
+use granted::Granted;
 use start::{Earlier, Start, StartError};
 
 /// Exit code of a start that began nothing, because another may live.
 const HELD: u8 = 75;
+/// Pause between two looks for cancel requests of runs that wait for their turn: Grid
+/// Engine has no signal for it.
+const CANCELS_EVERY: Duration = Duration::from_secs(10);
 /// Exit codes that Grid Engine takes for commands.
 const COMMANDS: [i32; 2] = [99, 100];
 
@@ -137,6 +142,10 @@ async fn serve(
     let mut calls = Calls::new().map_err(at(Path::new("signals")))?;
     let mut start = Start::begin(files, plan, grant, &programs.build)?;
     tracing::info!(start = %start.id(), job = grant.job, build = programs.build, "starting");
+    if files.is_closed(task.index).map_err(at(&files.starts()))? {
+        let why = "the leader gave this task up: its runs are in another submission";
+        return leave(&start, i32::from(HELD), why, &[]);
+    }
     let earlier = tokio::select! {
         earlier = start.wait_for_earlier() => earlier?,
         () = calls.end() => Earlier::Untold,
@@ -158,16 +167,18 @@ async fn serve(
             return leave(&start, i32::from(HELD), &why, &[]);
         }
     };
-    let setup = setup(grant, files, paths, &programs, &start)?;
+    let var = |name: &str| std::env::var(name).ok();
+    let granted = Granted::read(grant, start.host(), crate::service::cpus(), var);
+    tracing::info!(?granted, "the allocation");
+    let base = Base::of_allocation(granted.devices().as_deref());
+    let setup = setup(grant, files, paths, &programs, &start, base)?;
     let launcher = setup.launcher.socket.clone();
-    let memory = grant.memory;
-    let cpus = grant.cpus.unwrap_or_else(crate::service::cpus);
     let mut allocation = Allocation::new(files.clone(), start.id());
-    allocation.closed = task.runs.iter().map(|run| (run.id, run.closed)).collect();
+    allocation.granted = granted.record;
     allocation.earlier = launched(files, &gone).map_err(at(&files.starts()))?;
     let (agent, handle, boxes) = Agent::of_task(
         setup,
-        Capacity::new(cpus, memory),
+        granted.capacity,
         allocation,
         &task.runs,
         plan.deployment,
@@ -198,9 +209,12 @@ fn launched(
             let why = gone.get(&by.number)?;
             Some(((run, incarnation), why.clone()))
         }
-        News::Began(_) | News::Leave(_) | News::Left(_) | News::Ended(..) | News::Settled(..) => {
-            None
-        }
+        News::Began(_)
+        | News::Leave(_)
+        | News::Left(_)
+        | News::Closed(_)
+        | News::Ended(..)
+        | News::Settled(..) => None,
     };
     Ok(files.news()?.into_iter().filter_map(of).collect())
 }
@@ -213,9 +227,11 @@ async fn until_done(
 ) -> Ended {
     let mut agent = std::pin::pin!(agent);
     let mut ending = false;
+    let mut looks = tokio::time::interval(CANCELS_EVERY);
     loop {
         tokio::select! {
             ended = &mut agent => return ended,
+            _ = looks.tick() => handle.look_for_cancels_now(),
             call = calls.next() => match call {
                 Call::Ring => handle.ring_all_now(),
                 Call::End if ending => {}
@@ -286,6 +302,7 @@ fn setup(
     paths: &NodePaths,
     programs: &Programs,
     start: &Start,
+    base: Base,
 ) -> Result<Setup, JobError> {
     // Of this host and task: a later start here finds the launchers of earlier
     // ones.
@@ -297,7 +314,7 @@ fn setup(
         orders: Orders {
             paths: paths.clone(),
             store: Store::new(paths),
-            base: Base::of_node(),
+            base,
             watcher: Watcher {
                 program: programs.watcher.clone(),
                 socket: None,

@@ -152,6 +152,11 @@ impl Start {
         self.id
     }
 
+    /// Name of this host.
+    pub fn host(&self) -> &str {
+        &self.eye.host.name
+    }
+
     /// Returns when a later start, or the leader, asks this one to leave.
     pub async fn asked_to_leave(&self) {
         self.leave.notified().await;

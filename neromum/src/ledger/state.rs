@@ -222,7 +222,10 @@ impl LedgerState {
                 | RecordKind::Notice
                 | RecordKind::WatchEnded
                 | RecordKind::Lost
-                | RecordKind::TaskOver,
+                | RecordKind::Granted
+                | RecordKind::TaskOver
+                | RecordKind::Paused
+                | RecordKind::Resumed,
             ) => {}
             // A record of a newer build: kept on disk, skipped here.
             Err(_) => {}

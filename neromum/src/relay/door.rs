@@ -294,19 +294,42 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use tokio::io::AsyncReadExt;
 
+    /// A door on loopback that nothing serves yet, with a leader behind it.
+    struct Doorway {
+        door: Door,
+        addresses: Vec<String>,
+        keeper: Keeper,
+        authority: Authority,
+        leader: tokio::net::UnixListener,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Doorway {
+        async fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let (ca, socket) = (folder.path().join("ca"), folder.path().join("socket"));
+            let deployment = DeploymentId::random();
+            let leader = tokio::net::UnixListener::bind(&socket).unwrap();
+            let door = Door::open(&[IpAddr::from([127, 0, 0, 1])]).await;
+            Self {
+                addresses: door.addresses(),
+                door,
+                keeper: Keeper::new(ca.clone(), deployment, "login", 3, &socket),
+                authority: Authority::open(&ca, deployment).unwrap(),
+                leader,
+                _folder: folder,
+            }
+        }
+    }
+
     #[tokio::test]
     async fn the_last_answer_of_a_leader_that_leaves_reaches_the_dialler() {
-        let folder = tempfile::tempdir().unwrap();
-        let (ca, socket) = (folder.path().join("ca"), folder.path().join("socket"));
-        let deployment = DeploymentId::random();
-        let leader = tokio::net::UnixListener::bind(&socket).unwrap();
-        let door = Door::open(&[IpAddr::from([127, 0, 0, 1])]).await;
-        let addresses = door.addresses();
-        let keeper = Keeper::new(ca.clone(), deployment, "login", 3, &socket);
-        let serving = door.serve(keeper).unwrap();
-        let authority = Authority::open(&ca, deployment).unwrap();
-        let mut dialler = call(&authority, &addresses, "login", 3).await.unwrap();
-        let (mut inside, _) = leader.accept().await.unwrap();
+        let site = Doorway::new().await;
+        let serving = site.door.serve(site.keeper).unwrap();
+        let mut dialler = call(&site.authority, &site.addresses, "login", 3)
+            .await
+            .unwrap();
+        let (mut inside, _) = site.leader.accept().await.unwrap();
         let answer = vec![7; 100_000];
         inside.write_all(&answer).await.unwrap();
         drop(inside);
@@ -339,18 +362,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_dialler_that_neither_reads_nor_leaves_holds_no_place() {
-        let folder = tempfile::tempdir().unwrap();
-        let (ca, socket) = (folder.path().join("ca"), folder.path().join("socket"));
-        let deployment = DeploymentId::random();
-        let leader = tokio::net::UnixListener::bind(&socket).unwrap();
-        let door = Door::open(&[IpAddr::from([127, 0, 0, 1])]).await;
-        let addresses = door.addresses();
-        let keeper = Keeper::new(ca.clone(), deployment, "login", 3, &socket);
-        let places = keeper.places.clone();
-        let _accepting = door.serve(keeper).unwrap();
-        let authority = Authority::open(&ca, deployment).unwrap();
-        let frozen = call(&authority, &addresses, "login", 3).await.unwrap();
-        let (inside, _) = leader.accept().await.unwrap();
+        let site = Doorway::new().await;
+        let places = site.keeper.places.clone();
+        let _accepting = site.door.serve(site.keeper).unwrap();
+        let frozen = call(&site.authority, &site.addresses, "login", 3)
+            .await
+            .unwrap();
+        let (inside, _) = site.leader.accept().await.unwrap();
         assert_eq!(places.available_permits(), CONNECTIONS_MAX - 1);
         // The leader has closed it.
         drop(inside);
@@ -363,20 +381,14 @@ mod tests {
 
     #[tokio::test]
     async fn strangers_who_say_nothing_keep_nobody_out() {
-        let folder = tempfile::tempdir().unwrap();
-        let (ca, socket) = (folder.path().join("ca"), folder.path().join("socket"));
-        let deployment = DeploymentId::random();
-        let _leader = tokio::net::UnixListener::bind(&socket).unwrap();
-        let door = Door::open(&[IpAddr::from([127, 0, 0, 1])]).await;
-        let addresses = door.addresses();
-        let _accepting = door
-            .serve(Keeper::new(ca.clone(), deployment, "login", 3, &socket))
-            .unwrap();
+        let site = Doorway::new().await;
+        let _accepting = site.door.serve(site.keeper).unwrap();
         let mut strangers = Vec::new();
         for _ in 0..2 * GREETINGS_MAX {
-            strangers.push(TcpStream::connect(&addresses[0]).await.unwrap());
+            strangers.push(TcpStream::connect(&site.addresses[0]).await.unwrap());
         }
-        let authority = Authority::open(&ca, deployment).unwrap();
-        call(&authority, &addresses, "login", 3).await.unwrap();
+        call(&site.authority, &site.addresses, "login", 3)
+            .await
+            .unwrap();
     }
 }

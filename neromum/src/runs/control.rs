@@ -9,7 +9,7 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::StopCause;
 use nero_model::RunToken;
 use nero_model::paths::run as names;
-use nero_wire::v1::{Cancel, RuleSet, RunSpec};
+use nero_wire::v1::{Cancel, Pause, RuleSet, RunSpec};
 
 use super::spec::may_pass;
 
@@ -22,6 +22,35 @@ pub fn newest_cancel(run_dir: &Path) -> u32 {
         name.to_str()?.strip_prefix("cancel.")?.parse::<u32>().ok()
     });
     cancels.max().unwrap_or(0)
+}
+
+/// The highest number of the pause requests in a run's folder; 0 when there is none.
+/// The run is paused when it is odd.
+pub fn newest_pause(run_dir: &Path) -> u32 {
+    let control = run_dir.join(names::CONTROL);
+    // Readers look for 1, 2, 3 … up to the first gap.
+    let is_there =
+        |number: &u32| std::fs::symlink_metadata(control.join(format!("pause.{number}"))).is_ok();
+    (1..).take_while(is_there).last().unwrap_or(0)
+}
+
+/// Makes the next pause request of a run, synced.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn ask_for_pause(run_dir: &Path, pause: &Pause) -> io::Result<()> {
+    let control = run_dir.join(names::CONTROL);
+    loop {
+        let path = control.join(format!("pause.{}", newest_pause(run_dir) + 1));
+        match frame::create_or_stand_in(FrameKind::Pause, &path, pause, run_dir) {
+            Ok(_) => {
+                std::fs::File::open(&path)?.sync_all()?;
+                return std::fs::File::open(&control)?.sync_all();
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// The first number from `number` on without a cancel request.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use nero_journal::v1::{RecordKind, ledger_exited};
+use nero_journal::v1::{JobNotStarted, RecordKind, job_not_started, ledger_exited};
 use nero_journal::{Clocks, Segment, Writer};
 use nero_model::RunToken;
 use nero_model::paths::run as names;
@@ -47,6 +47,43 @@ pub fn write_copies(
             append(segment, kind, clocks_of(copy), &Raw(&copy.payload))
         })
     })
+}
+
+/// Makes the claim of a start that nobody made, with its gate closed: whatever comes
+/// for it loses, and the next start may be made. False when another made it before.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn withhold_claim(run_dir: &Path, token: RunToken, incarnation: u32) -> io::Result<bool> {
+    let folder = segments::folder(run_dir, incarnation);
+    nero_model::paths::make_private(&folder)?;
+    let private = folder.join(format!(
+        ".{}",
+        nero_model::ids::hex(&nero_model::ids::random::<8>())
+    ));
+    let closed = JobNotStarted {
+        stage: job_not_started::Stage::Gate.into(),
+        ..JobNotStarted::default()
+    };
+    // A claim has its first record before it has its name.
+    let made = Segment::create(&private, Writer::Mum, token.as_bytes(), incarnation)
+        .and_then(|mut segment| {
+            append(
+                &mut segment,
+                RecordKind::JobNotStarted,
+                Clocks::now(),
+                &closed,
+            )?;
+            segment.sync()
+        })
+        .and_then(|()| std::fs::hard_link(&private, folder.join(names::CLAIM)));
+    // When this fails, an unused file keeps the private name.
+    let _ = std::fs::remove_file(&private);
+    match made {
+        Ok(()) => sync(&[folder]).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn append(

@@ -510,6 +510,9 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
         | RecordKind::Claimed
         | RecordKind::JobStarted
         | RecordKind::SignalSent
+        | RecordKind::Granted
+        | RecordKind::Paused
+        | RecordKind::Resumed
         | RecordKind::TakenOver
         | RecordKind::WatchStarted
         | RecordKind::Metrics
@@ -596,6 +599,8 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
         RecordKind::Lost => Fact::Lost,
         RecordKind::Unspecified
         | RecordKind::SignalSent
+        | RecordKind::Paused
+        | RecordKind::Resumed
         | RecordKind::Metrics
         | RecordKind::Sample
         | RecordKind::RulesApplied
@@ -613,6 +618,7 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
         | RecordKind::LedgerAnswered
         | RecordKind::LedgerSubmission
         | RecordKind::LedgerSubmitted
+        | RecordKind::Granted
         | RecordKind::TaskOver => return None,
     })
 }

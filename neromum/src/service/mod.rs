@@ -12,6 +12,7 @@ mod link;
 mod logs;
 mod mum;
 mod owner;
+mod pause;
 mod room;
 mod script;
 mod watchers;

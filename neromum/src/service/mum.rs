@@ -9,9 +9,9 @@ use nero_wire::v1::{
     BlobList, BlobPart, CancelReply, CancelRequest, CleanReply, CleanRequest, DescribeRequest,
     DiskUsageReply, DiskUsageRequest, ExamineReply, ExamineRequest, FilePart, FollowEvent,
     FollowRequest, HandOverReply, HandOverRequest, Hello, ListFilesReply, ListFilesRequest,
-    LogPart, NodeDescription, PutBlobsReply, ReadFileRequest, ReadFilesRequest, ReadLogRequest,
-    Role, RunFolder, RunsRequest, ScriptReply, ScriptRequest, SetRulesReply, SetRulesRequest,
-    StopReply, StopRequest,
+    LogPart, NodeDescription, PauseRunsReply, PauseRunsRequest, PutBlobsReply, ReadFileRequest,
+    ReadFilesRequest, ReadLogRequest, Role, RunFolder, RunsRequest, ScriptReply, ScriptRequest,
+    SetRulesReply, SetRulesRequest, StopReply, StopRequest,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -110,7 +110,7 @@ impl Mum for Service {
         let store = &self.inner.store;
         let quick = runs
             .iter()
-            .all(|run| staging::is_quick(store, run) && run.data.is_empty() && !run.movable);
+            .all(|run| staging::is_quick(store, run, 1) && run.data.is_empty() && !run.movable);
         let placing = if runs.len() <= PLACED_AT_ONCE && quick {
             let inner = &self.inner;
             inner.placer.place(&inner.store, runs, &sent_again)
@@ -129,6 +129,15 @@ impl Mum for Service {
     ) -> Result<Response<CancelReply>, Status> {
         self.greeted(&request)?;
         let reply = super::end::end(&self.inner, request.into_inner()).await?;
+        Ok(Response::new(reply))
+    }
+
+    async fn pause_runs(
+        &self,
+        request: Request<PauseRunsRequest>,
+    ) -> Result<Response<PauseRunsReply>, Status> {
+        self.greeted(&request)?;
+        let reply = super::pause::pause(&self.inner, request.into_inner()).await?;
         Ok(Response::new(reply))
     }
 
@@ -273,12 +282,14 @@ impl Mum for Service {
         self.greeted(&request)?;
         let busy = self.inner.answer(self.inner.agent.busy()).await?;
         let paths = &self.inner.placer.paths;
+        let warden = self.inner.placer.warden.clone();
         let subject = Subject {
             root: paths.root().to_path_buf(),
             folder: paths.mum(),
             min_free: busy.min_free,
             gpus: self.inner.gpus.look().await,
             programs: request.into_inner().programs,
+            described: warden.filter(|warden| warden.kind() == nero_warden::Kind::Generic),
         };
         let findings = crate::examine::examine(subject).await;
         Ok(Response::new(ExamineReply { findings }))

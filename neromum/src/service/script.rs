@@ -4,7 +4,7 @@ use nero_model::safe::Safe;
 use nero_wire::v1::{RunSpec, ScriptReply, ScriptRequest};
 
 use super::Inner;
-use crate::warden::asked::{Asked, example};
+use crate::warden::asked::{Asked, Shape, example};
 
 pub(super) fn script(inner: &Inner, request: &ScriptRequest) -> ScriptReply {
     match written(inner, request) {
@@ -31,12 +31,14 @@ fn written(inner: &Inner, request: &ScriptRequest) -> Result<(String, String), S
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let name = example();
     let folder = inner.placer.paths.mum().join("submissions").join(name.id());
-    let tasks = Some(request.tasks).filter(|tasks| *tasks > 0);
-    let mut order = asked.order(name, tasks, &program, &folder);
-    order.at_once = front.settings().max_running.filter(|_| tasks.is_some());
+    let runs = request.tasks.max(1) as usize;
+    let pack = runs.min(asked.pack as usize);
+    let shape = Shape::of(runs.div_ceil(pack), pack);
+    let shape = shape.with_limit(front.settings().max_running);
+    let order = asked.order(name, shape, &program, &folder);
     let script = warden.script(&order).map_err(|error| error.to_string())?;
     let call = warden.submit_call(&order, &script);
-    let mut command = call.program.to_owned();
+    let mut command = call.program.clone().into_owned();
     for word in &call.words {
         command.push(' ');
         command.push_str(&Safe::line(word.as_ref()).to_string());

@@ -42,6 +42,21 @@ impl Base {
         Self::new(own, &passwd, rustix::process::geteuid().as_raw())
     }
 
+    /// The whole environment of this process, for an allocation: its scheduler's
+    /// variables, those of the person's `setup` lines, and the GPUs that it may use.
+    pub fn of_allocation(devices: Option<&str>) -> Self {
+        let mut base = Self::of_node();
+        for (name, value) in std::env::vars_os() {
+            if let Some(name) = name.to_str() {
+                set(&mut base.vars, name, value.as_bytes());
+            }
+        }
+        if let Some(devices) = devices {
+            set_unless(&mut base.vars, "CUDA_VISIBLE_DEVICES", devices);
+        }
+        base
+    }
+
     /// All variables, as an environment.
     pub fn each(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         let os = |bytes| OsStr::from_bytes(bytes);

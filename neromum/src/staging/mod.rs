@@ -137,7 +137,7 @@ pub fn prepare(
 ) -> Result<Prepared, PrepareError> {
     let run_dir = paths.run(id);
     let work = work_folder(&run_dir, incarnation);
-    let code = build_work(paths, store, spec, &work)?;
+    let code = build_work(paths, store, spec, &work, incarnation)?;
     let data = data::Lying::of(spec)?;
     let params = write_params(paths, &run_dir, spec, &data)?;
     let place = environment::JobContext {
@@ -145,7 +145,7 @@ pub fn prepare(
         node: &spec.node,
         work: &work,
         params: &params,
-        resumed: may_resume(spec) && resumed_mark(&work).exists(),
+        resumed: may_resume(spec, incarnation) && resumed_mark(&work).exists(),
     };
     let (vars, argv) = filled(base, spec, &place, &data)?;
     let path = environment::value(&vars, b"PATH").unwrap_or_default();
@@ -186,14 +186,15 @@ pub fn filled(
 
 /// Whether a run's folder is made so fast that it can be done in place: it begins
 /// empty, or with the few small files that a run before it had.
-pub fn is_quick(store: &Store, spec: &RunSpec) -> bool {
+pub fn is_quick(store: &Store, spec: &RunSpec, incarnation: u32) -> bool {
     let few = || spec.tree.is_empty() || store.small().get(&spec.tree).is_some();
-    !may_resume(spec) && few()
+    !may_resume(spec, incarnation) && few()
 }
 
 /// Whether a work folder may get checkpoints.
-fn may_resume(spec: &RunSpec) -> bool {
-    !spec.overlay.is_empty() || spec.resume.is_some()
+fn may_resume(spec: &RunSpec, incarnation: u32) -> bool {
+    let goes_on = incarnation > 1 && !spec.checkpoint.is_empty();
+    !spec.overlay.is_empty() || spec.resume.is_some() || goes_on
 }
 
 /// Returns the contents that it made, when they are few.
@@ -202,8 +203,9 @@ fn build_work(
     store: &Store,
     spec: &RunSpec,
     work: &Path,
+    incarnation: u32,
 ) -> Result<Option<Tree>, PrepareError> {
-    if spec.tree.is_empty() && !may_resume(spec) {
+    if spec.tree.is_empty() && !may_resume(spec, incarnation) {
         return match private_folder(work) {
             Err(source) if source.kind() != io::ErrorKind::AlreadyExists => Err(PrepareError::Io {
                 path: work.to_path_buf(),
@@ -224,7 +226,9 @@ fn build_work(
         nero_model::ids::hex(&nero_model::ids::random::<8>())
     ));
     private_folder(&private).map_err(at(&private))?;
-    let filled = fill_work(paths, store, spec, &private);
+    let run_dir = work.parent().unwrap_or(work);
+    let earlier = earlier_works(paths, spec, run_dir, incarnation);
+    let filled = fill_work(paths, store, spec, &private, &earlier);
     if filled.is_err() {
         // If the try repeats on a full disk, each would leave another half.
         let _ = fs::remove_dir_all(&private);
@@ -234,7 +238,6 @@ fn build_work(
         let mark = resumed_mark(work);
         fs::write(&mark, "").map_err(at(&mark))?;
     }
-    let run_dir = work.parent().unwrap_or(work);
     match fs::rename(&private, work) {
         // An earlier leader on another host was faster: it built the same.
         Err(_) if work.exists() => {
@@ -258,6 +261,7 @@ fn fill_work(
     store: &Store,
     spec: &RunSpec,
     work: &Path,
+    earlier: &[PathBuf],
 ) -> Result<(bool, Option<Tree>), PrepareError> {
     let look = store.look();
     let load = |hash: &[u8]| match hash {
@@ -277,17 +281,16 @@ fn fill_work(
     for (hash, tree) in [(&spec.tree, &code), (&spec.overlay, &over)] {
         tree::build_files(store, &look, &paths.trees(), hash, tree, work)?;
     }
-    let carried = match &spec.resume {
-        Some(earlier) => {
-            let id = RunId {
-                experiment: ExperimentId(earlier.experiment),
-                number: earlier.number,
-            };
-            let earlier = newest_work(&paths.run(id));
-            Some(resume::carry(&earlier, &spec.checkpoint, work)?)
+    let mut carried = None;
+    for folder in earlier {
+        let found = resume::carry(folder, &spec.checkpoint, work)?;
+        let is_found = !found.is_empty();
+        carried = Some(found);
+        if is_found {
+            tracing::info!(from = %folder.display(), "begins with the checkpoints of an earlier start");
+            break;
         }
-        None => None,
-    };
+    }
     tree::build_links(&code, work)?;
     tree::build_links(&over, work)?;
     let any = carried.as_ref().is_some_and(|carried| !carried.is_empty());
@@ -298,7 +301,28 @@ fn fill_work(
     let few = code.entries.len() + over.entries.len() <= config::CODE_COMPARED_MAX;
     let mut made = code;
     made.entries.extend(over.entries);
-    Ok((resumed, (few && spec.resume.is_none()).then_some(made)))
+    Ok((resumed, (few && earlier.is_empty()).then_some(made)))
+}
+
+/// Work folders whose checkpoints a start goes on from: of the first that has any. Those
+/// of the run's earlier starts come first, the newest before the others; then that of the
+/// run before.
+fn earlier_works(
+    paths: &NodePaths,
+    spec: &RunSpec,
+    run_dir: &Path,
+    incarnation: u32,
+) -> Vec<PathBuf> {
+    let own = (1..incarnation).rev().map(|one| work_folder(run_dir, one));
+    let own = own.filter(|work| !spec.checkpoint.is_empty() && work.exists());
+    let before = spec.resume.as_ref().map(|earlier| {
+        let id = RunId {
+            experiment: ExperimentId(earlier.experiment),
+            number: earlier.number,
+        };
+        newest_work(&paths.run(id))
+    });
+    own.chain(before).collect()
 }
 
 /// A file whose existence means that a work folder has checkpoints.

@@ -496,3 +496,48 @@ fn two_nodes_with_one_store_do_not_write_one_half() {
     drop(late);
     assert_eq!((first.partial(&hash), second.partial(&hash)), (0, 10));
 }
+
+#[test]
+fn a_later_start_begins_with_the_newest_checkpoints_of_the_ones_before() {
+    let place = place();
+    let spec = RunSpec {
+        argv: vec!["sh".to_owned()],
+        checkpoint: vec!["ckpt/*".to_owned()],
+        ..RunSpec::default()
+    };
+    let store = Store::new(&place.paths);
+    let resumed = |incarnation: u32| {
+        let made = prepare(
+            &place.paths,
+            &store,
+            &Base::of_node(),
+            run(),
+            &spec,
+            incarnation,
+        );
+        let made = made.unwrap();
+        let set = made.env.iter().find(|var| var.starts_with(b"NERO_RESUME="));
+        let is_own = set.map(|var| var.ends_with(made.work.as_os_str().as_encoded_bytes()));
+        (made.work.clone(), is_own)
+    };
+    let (first, is_set) = resumed(1);
+    assert_eq!(is_set, None);
+    // Nothing was kept: the next start begins at the beginning.
+    assert_eq!(resumed(2).1, None);
+    fs::create_dir(first.join("ckpt")).unwrap();
+    fs::write(first.join("ckpt/a"), "7").unwrap();
+    fs::write(first.join("other"), "x").unwrap();
+    // The second start made none: those of the first count.
+    let (third, is_set) = resumed(3);
+    assert_eq!(is_set, Some(true));
+    assert_eq!(fs::read(third.join("ckpt/a")).unwrap(), b"7");
+    assert!(!third.join("other").exists());
+    fs::write(third.join("ckpt/a"), "8").unwrap();
+    let (fourth, is_set) = resumed(4);
+    assert_eq!(
+        (is_set, fs::read(fourth.join("ckpt/a")).unwrap()),
+        (Some(true), b"8".to_vec())
+    );
+    // A try that is made again finds its folder as it was built.
+    assert_eq!(resumed(4).1, Some(true));
+}

@@ -23,6 +23,8 @@ pub enum News {
     Leave(StartId),
     /// This start left, and no process of it lives.
     Left(StartId),
+    /// The leader gave this task up: nothing of it is launched from now on.
+    Closed(u32),
     /// This start is about to launch an incarnation of a run.
     Launches(RunId, u32, StartId),
     /// The end of an incarnation is synced in the run's folder.
@@ -35,7 +37,7 @@ impl News {
     /// Number of a run's start; 0 for news of a task.
     pub fn incarnation(&self) -> u32 {
         match self {
-            Self::Began(_) | Self::Leave(_) | Self::Left(_) => 0,
+            Self::Began(_) | Self::Leave(_) | Self::Left(_) | Self::Closed(_) => 0,
             Self::Launches(_, incarnation, _)
             | Self::Ended(_, incarnation)
             | Self::Settled(_, incarnation) => *incarnation,
@@ -55,6 +57,7 @@ impl fmt::Display for News {
             Self::Began(start) => write!(f, "task-{start}"),
             Self::Leave(start) => write!(f, "task-{start}.leave"),
             Self::Left(start) => write!(f, "task-{start}.left"),
+            Self::Closed(task) => write!(f, "task-{task}.closed"),
             Self::Launches(run, incarnation, start) => {
                 write!(f, "run-{run}.{incarnation}.by-{start}")
             }
@@ -83,6 +86,9 @@ impl FromStr for News {
 }
 
 fn of_task(rest: &str) -> Option<News> {
+    if let Some(task) = rest.strip_suffix(".closed") {
+        return Some(News::Closed(task.parse().ok()?));
+    }
     let mut parts = rest.splitn(3, '.');
     let start = start(&mut parts)?;
     match parts.next() {

@@ -46,8 +46,6 @@ pub struct Planned {
     pub token: RunToken,
     /// As people write it.
     pub id: RunId,
-    /// Starts up to this incarnation are over, as the leader has proven.
-    pub closed: u32,
 }
 
 /// Reason why a plan cannot be used.
@@ -125,7 +123,6 @@ impl Plan {
             token: run.token.to_vec(),
             experiment: run.id.experiment.0,
             number: run.id.number,
-            closed: run.closed,
         };
         let task = |task: &Task| v1::PlannedTask {
             task: task.index,
@@ -152,7 +149,6 @@ fn task(encoded: &v1::PlannedTask) -> Option<Task> {
         Some(Planned {
             token: RunToken::from_slice(&run.token)?,
             id: Some(id).filter(|id| id.number > 0 && id.experiment.0 > 0)?,
-            closed: run.closed,
         })
     };
     let runs: Option<Vec<Planned>> = encoded.runs.iter().map(run).collect();

@@ -1,22 +1,58 @@
 //! What a run asks of its scheduler: read from its spec, checked, and in the
 //! scheduler's own terms.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nero_warden::{Fields, Job, JobName, Kind, Order, OrderError, Resources, Warden, Word};
 use nero_wire::v1::{RunSpec, SchedulerRequest};
 
 use crate::config;
+use nero_warden::limit::MARGIN_S;
 
 /// What a run asks of its scheduler. Runs that ask the same may share a submission.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// What its task is given.
+    /// What its task is given, with the time of this one run.
     pub resources: Resources,
     /// Where it goes, and for whom it counts.
     pub fields: Fields,
     /// Lines of the person's shell.
     pub setup: Vec<String>,
+    /// Runs that may share its task, at least 1.
+    pub pack: u32,
+    /// Most tasks of its submission that run at once; `None`: no limit of the run.
+    pub at_once: Option<u32>,
+}
+
+/// Number of tasks of a submission, and of their runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Tasks of its array; `None`: a plain job.
+    pub tasks: Option<u32>,
+    /// Runs of its largest task.
+    pub runs: u32,
+    /// The node's limit of tasks that run at once.
+    pub at_once_max: Option<u32>,
+}
+
+impl Shape {
+    /// So many tasks, of which the largest has so many runs.
+    pub fn of(tasks: usize, runs: usize) -> Self {
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Self {
+            tasks: (tasks > 1).then(|| number(tasks)),
+            runs: number(runs).max(1),
+            at_once_max: None,
+        }
+    }
+
+    /// The same with a limit of the node.
+    pub fn with_limit(self, at_once_max: Option<u32>) -> Self {
+        Self {
+            at_once_max,
+            ..self
+        }
+    }
 }
 
 /// Reason why a run cannot be submitted with what its spec asks. Nothing was asked
@@ -44,10 +80,6 @@ pub enum AskError {
     Order(#[from] OrderError),
 }
 
-/// Time that the scheduler gives a run beyond its own limit and its grace: our limit
-/// ends it, with exact records, and the scheduler's is never reached.
-const MARGIN_S: u64 = 60;
-
 impl Asked {
     /// Reads the spec of a run, and has the scheduler's rules check it.
     ///
@@ -64,7 +96,7 @@ impl Asked {
             0 => u64::from(config::GRACE_MS),
             given => given,
         };
-        let time_s = |time_ms: u64| (time_ms + grace_ms).div_ceil(1000) + MARGIN_S;
+        let time_s = |time_ms: u64| time_ms.saturating_add(grace_ms).div_ceil(1000);
         let asked = Self {
             resources: Resources {
                 cpus: given.cpus.clamp(1.0, f64::from(u32::MAX)).ceil() as u32,
@@ -84,28 +116,35 @@ impl Asked {
                 options: match warden.kind() {
                     Kind::Slurm => asks.sbatch_args.clone(),
                     Kind::Oge => asks.qsub_args.clone(),
-                    Kind::None => Vec::new(),
+                    // Its options stand in the lines of the configuration.
+                    Kind::None | Kind::Generic => Vec::new(),
                 },
             },
             setup: asks.setup.clone(),
+            pack: asks.pack.max(1),
+            at_once: Some(asks.at_once).filter(|most| *most > 0),
         };
-        warden.script(&asked.order(example(), None, &PathBuf::from("/"), &PathBuf::from("/")))?;
+        warden.script(&asked.order(
+            example(),
+            Shape::of(1, 1),
+            &PathBuf::from("/"),
+            &PathBuf::from("/"),
+        ))?;
         Ok(asked)
     }
 
-    /// The submission of such runs.
-    pub fn order(
-        &self,
-        name: JobName,
-        tasks: Option<u32>,
-        program: &std::path::Path,
-        folder: &std::path::Path,
-    ) -> Order {
+    /// The submission of such runs. A task is given what one run asks for, for the
+    /// time of all its runs.
+    pub fn order(&self, name: JobName, shape: Shape, program: &Path, folder: &Path) -> Order {
+        let mut resources = self.resources.clone();
+        let all = |each: u64| each.saturating_mul(shape.runs.into()) + MARGIN_S;
+        resources.time_s = resources.time_s.map(all);
+        let limits = [self.at_once, shape.at_once_max].into_iter().flatten();
         Order {
             name,
-            tasks,
-            at_once: None,
-            resources: self.resources.clone(),
+            tasks: shape.tasks,
+            at_once: limits.min().filter(|_| shape.tasks.is_some()),
+            resources,
             fields: self.fields.clone(),
             setup: self.setup.clone(),
             job: Job {
@@ -178,8 +217,14 @@ mod tests {
         let asked = Asked::of(&spec(SchedulerRequest::default()), &Slurm::default()).unwrap();
         assert_eq!(asked.resources.cpus, 2);
         assert_eq!(asked.resources.memory_bytes, Some(1 << 30));
-        let limit = u64::from(config::GRACE_MS) / 1000 + MARGIN_S + 3600;
-        assert_eq!(asked.resources.time_s, Some(limit));
+        let each = u64::from(config::GRACE_MS) / 1000 + 3600;
+        let time_s = |runs| {
+            let folder = Path::new("/");
+            let order = asked.order(example(), Shape::of(3, runs), folder, folder);
+            order.resources.time_s
+        };
+        assert_eq!(time_s(1), Some(each + MARGIN_S));
+        assert_eq!(time_s(8), Some(8 * each + MARGIN_S), "of a pack");
         let bare = Asked::of(&RunSpec::default(), &Slurm::default()).unwrap();
         assert_eq!(bare.resources.time_s, None);
         assert_eq!(bare.resources.cpus, 1);

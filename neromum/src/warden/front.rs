@@ -75,7 +75,7 @@ impl Front {
         let found = self.runner.get_or_try_init(|| async {
             let login = self.login.get_or_init(|| Login::ask(&self.base)).await;
             let program = self.warden.program();
-            let runner = Runner::find(login, program, PATIENCE);
+            let runner = Runner::find(login, &*self.warden, PATIENCE);
             runner.map(Arc::new).ok_or_else(|| {
                 let silent = login.silent.as_ref();
                 let silent = silent.map_or(String::new(), |why| format!("; {why}"));
@@ -137,11 +137,12 @@ impl Front {
             Kind::None => v1::Warden::Unspecified,
             Kind::Slurm => v1::Warden::Slurm,
             Kind::Oge => v1::Warden::Oge,
+            Kind::Generic => v1::Warden::Generic,
         };
         let asked = self.runner.get().map_or(0, |runner| runner.executed());
         let described = v1::Site {
             warden: kind.into(),
-            name: self.warden.name().to_owned(),
+            name: self.warden.name().into_owned(),
             asked,
             ..v1::Site::default()
         };

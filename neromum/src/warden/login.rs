@@ -43,6 +43,8 @@ const OUT_BYTES_MAX: usize = 4 << 20;
 pub struct Login {
     /// The shell.
     pub shell: PathBuf,
+    /// Name of the user.
+    pub user: String,
     /// Why it did not answer.
     pub silent: Option<String>,
     path: OsString,
@@ -80,7 +82,9 @@ impl Login {
         let shell = base.value(b"SHELL").unwrap_or(b"/bin/sh");
         let shell = PathBuf::from(OsStr::from_bytes(shell));
         let path = base.value(b"PATH").unwrap_or_default();
+        let user = base.value(b"USER").unwrap_or_default();
         let mut login = Self {
+            user: String::from_utf8_lossy(user).into_owned(),
             silent: None,
             path: OsStr::from_bytes(path).to_owned(),
             login_path: OsString::new(),

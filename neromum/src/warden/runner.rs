@@ -1,7 +1,9 @@
 //! Executes the commands of schedulers: absolute programs, a clean environment, an
 //! own process group and deadline, bounded output. Every command is counted.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -9,8 +11,10 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nero_warden::{Call, End, Said};
+use nero_warden::{Call, End, Said, Warden};
 use rustix::fs::{Access, access};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
@@ -29,20 +33,31 @@ const ERR_BYTES_MAX: usize = 64 << 10;
 pub struct Runner {
     /// Folder of its programs.
     programs: PathBuf,
+    /// Programs that lie in other folders, by their names.
+    elsewhere: Vec<(Cow<'static, str>, PathBuf)>,
+    /// Name of the user, for which `{user}` stands in words of commands.
+    user: String,
     env: Vec<(OsString, OsString)>,
     patience: Duration,
     executed: AtomicU64,
 }
 
 impl Runner {
-    /// Programs of the folder in which `program` is found, as runs find it or as the
-    /// person's login shell does. `None` when it is not there.
-    pub fn find(login: &Login, program: &str, patience: Duration) -> Option<Self> {
-        let found = login.find(program)?;
+    /// Programs of the folder in which the scheduler's own is found, as runs find it or
+    /// as the person's login shell does. `None` when it is not there.
+    pub fn find(login: &Login, warden: &dyn Warden, patience: Duration) -> Option<Self> {
+        let found = login.find(&warden.program())?;
         let programs = found.path.parent()?.to_path_buf();
         let cluster = login.vars().iter();
         let cluster = cluster.map(|var| (OsString::from(var.name), var.value.clone()));
-        Some(Self::at(programs, cluster.collect(), patience))
+        let mut runner = Self::at(programs, cluster.collect(), patience);
+        runner.user.clone_from(&login.user);
+        let others = warden.programs_elsewhere().into_iter();
+        let others = others.filter(|name| !runner.programs.join(&**name).exists());
+        runner.elsewhere = others
+            .filter_map(|name| Some((name.clone(), login.find(&name)?.path)))
+            .collect();
+        Some(runner)
     }
 
     /// Programs of this folder, with these variables that name the cluster.
@@ -64,6 +79,8 @@ impl Runner {
         }
         Self {
             programs,
+            elsewhere: Vec::new(),
+            user: String::new(),
             env,
             patience,
             executed: AtomicU64::new(0),
@@ -77,8 +94,14 @@ impl Runner {
 
     /// Executes a command and waits for its end or the deadline.
     pub async fn run(&self, call: &Call) -> Said {
-        let program = self.programs.join(call.program);
-        let mut child = match self.spawn(&program, call) {
+        self.run_with(call, None).await
+    }
+
+    /// The same. Every process of the command has this file open, and so keeps its
+    /// lock, also after an end of neromum.
+    pub async fn run_with(&self, call: &Call, lock: Option<File>) -> Said {
+        let program = self.path(&call.program);
+        let mut child = match self.spawn(&program, call, lock) {
             Ok(child) => child,
             Err(error) => return not_executed(&program, &error),
         };
@@ -108,10 +131,37 @@ impl Runner {
         }
     }
 
-    fn spawn(&self, program: &Path, call: &Call) -> io::Result<Child> {
+    fn path(&self, program: &str) -> PathBuf {
+        let known = self.elsewhere.iter().find(|(name, _)| name == program);
+        known.map_or_else(|| self.programs.join(program), |(_, path)| path.clone())
+    }
+
+    /// The kernel ends the program with the thread that calls this, which lives as
+    /// long as neromum. A wrapper's children live on.
+    fn spawn(&self, program: &Path, call: &Call, lock: Option<File>) -> io::Result<Child> {
         access(program, Access::EXEC_OK)?;
-        Command::new(program)
-            .args(call.words.iter().map(AsRef::<str>::as_ref))
+        let mut command = Command::new(program);
+        let own = getpid();
+        let prepare = move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            if getppid() != Some(own) {
+                // neromum ended before the signal was asked for.
+                return Err(Errno::SRCH.into());
+            }
+            match &lock {
+                Some(lock) => Ok(fcntl_setfd(lock, FdFlags::empty())?),
+                None => Ok(()),
+            }
+        };
+        // SAFETY: between fork and exec it makes three system calls, and allocates and
+        // locks nothing.
+        unsafe { command.pre_exec(prepare) };
+        command
+            .args(
+                call.words
+                    .iter()
+                    .map(|word| word.replace("{user}", &self.user)),
+            )
             .env_clear()
             .envs(self.env.iter().cloned())
             .current_dir("/")

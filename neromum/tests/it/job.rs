@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{
-    JobExited, Notice, Plan, PlannedRun, PlannedTask, Process, RecordKind, StopAsked, StopCause,
-    TaskLeft, TaskStart, run_left,
+    JobExited, Plan, PlannedRun, PlannedTask, Process, RecordKind, StopAsked, StopCause, TaskLeft,
+    TaskStart, run_left,
 };
 use nero_model::SubmissionId;
 use nero_wire::v1::{Cancel, RunSpec};
@@ -46,17 +46,16 @@ impl Submission {
             // A run that the bare node had before has its spec.
             let _ = frame::create(FrameKind::Spec, &run_dir.join("spec"), run);
         }
-        submission.write_plan(0);
+        submission.write_plan();
         submission
     }
 
-    fn write_plan(&self, closed: u32) {
+    fn write_plan(&self) {
         nero_model::paths::make_private(&self.folder().join("starts")).unwrap();
         let run = |run: &RunSpec| PlannedRun {
             token: run.token.clone(),
             experiment: run.experiment,
             number: run.number,
-            closed,
         };
         let plan = Plan {
             format: 1,
@@ -357,6 +356,60 @@ async fn of_two_jobs_of_one_submission_the_first_keeps_the_task() {
 }
 
 #[tokio::test]
+async fn a_start_killed_before_any_of_its_syncs_leaves_its_run_to_the_next_one() {
+    let mut killed = 0;
+    for sync in 1..=8 {
+        let submission = Submission::new(&["mkdir ../alone && echo x >> ../ran; rmdir ../alone"]);
+        let dies = format!("inject=fsync,fdatasync:signal=KILL:when={sync}");
+        let mut first = Command::new("strace");
+        first.args([
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            "trace=fsync,fdatasync",
+            "-e",
+            &dies,
+        ]);
+        first.arg(mum()).arg("job").arg(submission.folder());
+        first
+            .args(["--cpus", "1", "--job", "7"])
+            .stdout(Stdio::null());
+        let code = Start(first.spawn().expect("strace is installed"))
+            .ended()
+            .await;
+        killed += u32::from(!code.success());
+        // The scheduler ends what is left of the task, and starts it again.
+        submission.kill_everything().await;
+        let _ = fs::remove_dir(submission.work(0, "../alone"));
+        let again = submission.start(&["--cpus", "1", "--job", "7"]);
+        assert_eq!(again.code().await, 0, "killed before sync {sync}");
+        let ran = fs::read_to_string(submission.work(0, "../ran")).unwrap();
+        assert!(!ran.is_empty(), "{sync}");
+    }
+    assert!(killed >= 4, "{killed}");
+}
+
+#[tokio::test]
+async fn a_task_that_the_leader_gave_up_launches_nothing_more() {
+    let submission = Submission::new(&[UNTIL_GO, "exit 0"]);
+    let first = submission.start(&["--cpus", "1"]);
+    submission.written(0, 1, "ready").await;
+    fs::write(submission.folder().join("starts/task-0.closed"), "").unwrap();
+    fs::write(submission.work(0, "../go"), "").unwrap();
+    assert_eq!(first.code().await, 75, "what ran went on to its end");
+    assert_eq!(submission.code(0, 1), Some(0));
+    // Its launch was made known before the name was seen.
+    assert!(submission.has("run-2.1.1.by-0.1"));
+    let claim = submission.node.run_dir(&submission.runs[1]).join("1/claim");
+    assert!(!claim.exists());
+    assert_eq!(submission.complete().await, 75);
+    let left = submission.left(2);
+    assert!(left.why.contains("gave this task up"), "{}", left.why);
+    assert!(!claim.exists() && !submission.has("run-2.1.1.by-0.2"));
+}
+
+#[tokio::test]
 async fn a_start_elsewhere_that_may_live_holds_the_task_until_its_beat_stands_still() {
     let submission = Submission::new(&["exit 0"]);
     let path = submission.folder().join("starts/task-0.1");
@@ -413,15 +466,13 @@ async fn a_run_that_another_process_may_have_is_left_alone() {
     let left = submission.left(1);
     assert_eq!(left.runs[0].how(), run_left::How::Elsewhere);
     assert_eq!(submission.code(0, 1), None, "the job goes on");
-    // The leader has proven that start to be over: the plan says so.
     submission.kill_everything().await;
-    submission.write_plan(1);
-    let second = submission.start(&["--cpus", "1"]);
-    submission.written(0, 2, "ready").await;
-    let notes: Vec<Notice> = submission.records(0, 1, RecordKind::Notice);
-    assert!(notes.iter().any(|note| note.text.contains("started again")));
-    second.signal(rustix::process::Signal::TERM);
-    assert_eq!(second.code().await, 5);
+    assert_eq!(
+        submission.complete().await,
+        75,
+        "that proves nothing about a claim of others"
+    );
+    assert_eq!(submission.left(2).runs[0].how(), run_left::How::Elsewhere);
 }
 
 #[tokio::test]

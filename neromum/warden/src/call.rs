@@ -6,9 +6,9 @@ use std::borrow::Cow;
 /// [`Word`](crate::Word)s; longer texts travel on standard input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Name of the program, without a folder.
-    pub program: &'static str,
-    /// Its words.
+    /// Name of the program, without a folder, or its absolute path.
+    pub program: Cow<'static, str>,
+    /// Its words; `{user}` in them stands for the name of the user.
     pub words: Vec<Cow<'static, str>>,
     /// Its standard input.
     pub input: Vec<u8>,
@@ -18,7 +18,7 @@ impl Call {
     /// A command without standard input.
     pub fn new<const N: usize>(program: &'static str, words: [&'static str; N]) -> Self {
         Self {
-            program,
+            program: program.into(),
             words: words.map(Cow::Borrowed).into(),
             input: Vec::new(),
         }
@@ -89,7 +89,7 @@ pub enum Unreadable {
     #[error("{program} {how}{}", colon(.complaint))]
     Failed {
         /// The program.
-        program: &'static str,
+        program: Cow<'static, str>,
         /// "exited with 1", "took too long".
         how: String,
         /// Its own words, cut.
@@ -99,7 +99,7 @@ pub enum Unreadable {
     #[error("the answer of {program} is not understood: {what}")]
     Odd {
         /// The program.
-        program: &'static str,
+        program: Cow<'static, str>,
         /// What is wrong with it.
         what: String,
     },
@@ -122,17 +122,17 @@ impl Unreadable {
             End::NotExecuted(why) => format!("cannot be executed: {why}"),
         };
         Self::Failed {
-            program: call.program,
+            program: call.program.clone(),
             how,
             complaint: said.complaint(),
         }
     }
 
     /// An answer of another form.
-    pub(crate) fn odd(program: &'static str, what: impl Into<String>) -> Self {
+    pub(crate) fn odd(program: impl Into<Cow<'static, str>>, what: impl Into<String>) -> Self {
         let what: String = what.into();
         Self::Odd {
-            program,
+            program: program.into(),
             what: what.chars().take(QUOTED_CHARS).collect(),
         }
     }

@@ -66,8 +66,9 @@ const ARRAY_MAX: u32 = 10_000;
 
 impl Room {
     /// What is left of the limits of the node (`max_queued`) and of the site, with
-    /// so many jobs and tasks of this user, and of all users, in the queue.
-    pub fn left(site: &Site, max_queued: Option<u64>, own: u64, all: Option<u64>) -> Self {
+    /// so many jobs and tasks of this user in the queue, and so many of all users, as
+    /// far as they were counted, kept by the scheduler.
+    pub fn left(site: &Site, max_queued: Option<u64>, own: u64, all: u64) -> Self {
         let left = |limit: Option<u64>, used: u64| {
             limit.map(|limit| {
                 limit
@@ -78,7 +79,7 @@ impl Room {
         let limits = [
             max_queued.map(|limit| limit.saturating_sub(own)),
             left(site.own_jobs_max, own),
-            left(site.jobs_max, all.unwrap_or(own)),
+            left(site.jobs_max, all.max(own)),
         ];
         let index_end = site.array_index_end.unwrap_or(1);
         let array_max = u32::try_from(index_end.saturating_sub(1)).unwrap_or(u32::MAX);
@@ -173,12 +174,12 @@ mod tests {
             ..Site::default()
         };
         let left = |max_queued, own, all| Room::left(&site, max_queued, own, all);
-        assert_eq!(left(None, 0, Some(19_000)), room(984, 1000));
-        assert_eq!(left(None, 0, Some(20_000)), room(0, 1000));
-        assert_eq!(left(Some(100), 98, None).tasks, 2);
-        assert_eq!(left(Some(100), 200, None).tasks, 0);
+        assert_eq!(left(None, 0, 19_000), room(984, 1000));
+        assert_eq!(left(None, 0, 20_000), room(0, 1000));
+        assert_eq!(left(Some(100), 98, 98).tasks, 2);
+        assert_eq!(left(Some(100), 200, 0).tasks, 0);
         let open = Site::default();
-        assert_eq!(Room::left(&open, None, 5, None), room(u64::MAX, 1));
+        assert_eq!(Room::left(&open, None, 5, 5), room(u64::MAX, 1));
     }
 
     proptest! {

@@ -189,14 +189,31 @@ pub struct Listed {
     pub start_s: Option<i64>,
 }
 
+/// A submission that a listing is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known<'a> {
+    /// Its name.
+    pub name: &'a JobName,
+    /// The scheduler's number, once it told one.
+    pub job: Option<JobId>,
+}
+
 /// A scheduler's answer about the jobs of this user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
     /// Rows of submissions.
     pub ours: Vec<Listed>,
+    /// Whether the scheduler shows no names: a submission of which it told no number is
+    /// then not missing.
+    pub is_nameless: bool,
     /// Other jobs of the user that did not end, tasks of arrays counted singly.
     pub foreign: u64,
-    /// Rows that could not be read.
+    /// Jobs of the user that ended, and that the scheduler still keeps and counts;
+    /// tasks of arrays counted singly.
+    pub kept: u64,
+    /// Submissions with a row that could not be read: the scheduler has them.
+    pub hidden: Vec<JobName>,
+    /// Rows that could not be read, and of which no name shows whose they are.
     pub unreadable: usize,
 }
 
@@ -215,6 +232,19 @@ impl Queue {
         });
         let tasks = ours.map(|row| row.tasks.as_ref().map_or(1, Tasks::count));
         self.foreign + tasks.sum::<u64>()
+    }
+
+    /// Notes a row that cannot be read, with the name in it.
+    pub(crate) fn cannot_read(&mut self, name: Option<JobName>) {
+        match name {
+            Some(name) => self.hidden.push(name),
+            None => self.unreadable += 1,
+        }
+    }
+
+    /// Whether a row of this submission could not be read, so that it is not missing.
+    pub fn hides(&self, name: &JobName) -> bool {
+        self.hidden.contains(name)
     }
 
     /// Rows of one submission.

@@ -6,9 +6,13 @@
 //! paths. Facts are read only from fields whose alphabet is the scheduler's or
 //! ours; a row with another number of fields counts as unreadable.
 
+use std::borrow::Cow;
+
 pub mod call;
+pub mod generic;
 pub mod group;
 pub mod job;
+pub mod limit;
 pub mod oge;
 pub mod options;
 pub mod order;
@@ -20,7 +24,7 @@ pub mod submit;
 pub mod word;
 
 pub use call::{Call, End, Said, Unreadable};
-pub use job::{Ended, JobId, JobName, Listed, Queue, Reason, Record, State, Tasks};
+pub use job::{Ended, JobId, JobName, Known, Listed, Queue, Reason, Record, State, Tasks};
 pub use options::OptionError;
 pub use order::{Fields, Job, Order, OrderError, Resources};
 pub use settings::{Kind, Settings};
@@ -34,13 +38,23 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     fn kind(&self) -> Kind;
 
     /// Its name for people.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> Cow<'static, str>;
 
     /// A program that lies beside all others of the scheduler.
-    fn program(&self) -> &'static str;
+    fn program(&self) -> Cow<'static, str>;
+
+    /// Programs that may lie in another folder than [`program`](Self::program).
+    fn programs_elsewhere(&self) -> Vec<Cow<'static, str>> {
+        Vec::new()
+    }
 
     /// Index of the first task of an array.
     fn first_index(&self) -> u32;
+
+    /// A task of an array, as its commands take it and people read it.
+    fn task_name(&self, job: JobId, task: u32) -> String {
+        format!("{job}_{task}")
+    }
 
     /// Asks for the version, the limits, and the partitions or queues of the site.
     fn site_calls(&self) -> Vec<Call>;
@@ -68,12 +82,40 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     /// submissions, and how many others there are.
     fn queue_calls(&self, names: &[&JobName]) -> Vec<Call>;
 
-    /// Reads the answers to [`queue_calls`](Self::queue_calls). A submission that is
-    /// missing proves nothing.
+    /// Reads the answers to [`queue_calls`](Self::queue_calls), which were asked for
+    /// these submissions. One that is missing proves nothing.
     ///
     /// # Errors
     /// When the scheduler did not answer, or only in part.
-    fn read_queue(&self, said: &[Said], names: &[&JobName]) -> Result<Queue, Unreadable>;
+    fn read_queue(&self, said: &[Said], known: &[Known<'_>]) -> Result<Queue, Unreadable>;
+
+    /// Lines of these answers to [`queue_calls`](Self::queue_calls) that are read as no
+    /// job, where a person configured how they read.
+    fn unread_lines(&self, said: &[Said]) -> Vec<String> {
+        let _ = said;
+        Vec::new()
+    }
+
+    /// Whether listings show the names of jobs. Without them they cannot tell whether
+    /// a submission arrived whose answer was lost.
+    fn shows_names(&self) -> bool {
+        true
+    }
+
+    /// Asks for the number of jobs of all users that the scheduler keeps, ended ones
+    /// and each task of an array included; none: its limits do not count them.
+    fn count_calls(&self) -> Vec<Call> {
+        Vec::new()
+    }
+
+    /// Reads the answers to [`count_calls`](Self::count_calls).
+    ///
+    /// # Errors
+    /// When the scheduler did not answer.
+    fn read_count(&self, said: &[Said]) -> Result<u64, Unreadable> {
+        let _ = said;
+        Ok(0)
+    }
 
     /// The same scheduler, asked in another way, when these answers to
     /// [`queue_calls`](Self::queue_calls) show that it is built without JSON.
@@ -94,6 +136,26 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     /// Cancels a job, or the task `task` of an array, whose row a listing has just
     /// shown. Its answer proves nothing.
     fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call;
+
+    /// Cancels all of these, as [`cancel_call`](Self::cancel_call) each, in as few
+    /// commands as possible.
+    fn cancel_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+        let call = |(row, task): &(&Listed, Option<u32>)| self.cancel_call(row, *task);
+        seen.iter().map(call).collect()
+    }
+
+    /// Keeps a waiting job, or the task `task` of an array, from being started; its row
+    /// has just been listed. `None`: the scheduler cannot do that.
+    fn hold_call(&self, seen: &Listed, task: Option<u32>) -> Option<Call> {
+        let _ = (seen, task);
+        None
+    }
+
+    /// Ends what [`hold_call`](Self::hold_call) did.
+    fn release_call(&self, seen: &Listed, task: Option<u32>) -> Option<Call> {
+        let _ = (seen, task);
+        None
+    }
 
     /// Tells the batch tasks of these running jobs, whose rows a listing has just
     /// shown, that something lies on the disk for them. `None`: the scheduler cannot

@@ -87,6 +87,14 @@ pub enum OrderError {
     /// Grid Engine gives several CPUs of a host through a parallel environment only.
     #[error("{0} CPUs need a parallel environment of this site: `parallel_env: NAME`")]
     ParallelEnv(u32),
+    /// A field that the description of a scheduler does not pass on.
+    #[error("`{field}` is not passed on to {here}: no line of its `header` contains {{{field}}}")]
+    NotPassed {
+        /// The field.
+        field: &'static str,
+        /// The node's scheduler.
+        here: String,
+    },
     /// A field of another scheduler.
     #[error("`{field}` is a field of {of}; this node's scheduler is {here}")]
     Field {
@@ -125,6 +133,9 @@ impl Order {
         let folder = quoted(&self.job.folder)?;
         lines.push_str(&format!("exec {program} job {folder} --task \"{task}\""));
         lines.push_str(&format!(" --cpus {}", self.resources.cpus.max(1)));
+        if self.resources.gpus > 0 {
+            lines.push_str(&format!(" --gpus {}", self.resources.gpus));
+        }
         if let Some(bytes) = self.resources.memory_bytes {
             lines.push_str(&format!(" --memory {bytes}"));
         }

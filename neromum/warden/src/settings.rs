@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::Warden;
+use crate::generic::{Generic, Recipe};
 use crate::oge::Oge;
 use crate::slurm::Slurm;
 
@@ -19,6 +20,8 @@ pub enum Kind {
     Slurm,
     /// Grid Engine.
     Oge,
+    /// Another one, by the commands of the configuration.
+    Generic,
 }
 
 /// The words of `warden:`.
@@ -26,6 +29,7 @@ pub const KINDS: &[(&str, Kind)] = &[
     ("none", Kind::None),
     ("slurm", Kind::Slurm),
     ("oge", Kind::Oge),
+    ("generic", Kind::Generic),
 ];
 
 impl fmt::Display for Kind {
@@ -34,13 +38,14 @@ impl fmt::Display for Kind {
             Self::None => "none",
             Self::Slurm => "slurm",
             Self::Oge => "oge",
+            Self::Generic => "generic",
         })
     }
 }
 
 /// A word that names no scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a scheduler is none, slurm or oge")]
+#[error("a scheduler is none, slurm, oge or generic")]
 pub struct NoKind;
 
 impl FromStr for Kind {
@@ -63,6 +68,8 @@ pub struct Settings {
     /// Most tasks of one array that run at once; `None`: as many as the site
     /// allows.
     pub max_running: Option<u32>,
+    /// How a generic one is asked.
+    pub recipe: Option<Recipe>,
 }
 
 impl Settings {
@@ -72,6 +79,10 @@ impl Settings {
             Kind::None => None,
             Kind::Slurm => Some(Arc::new(Slurm::default())),
             Kind::Oge => Some(Arc::new(Oge)),
+            Kind::Generic => {
+                let generic = Generic::new(self.recipe.as_ref()?).ok()?;
+                Some(Arc::new(generic))
+            }
         }
     }
 
@@ -90,6 +101,7 @@ impl Settings {
         };
         give("--max-queued", self.max_queued.map(|max| max.to_string()));
         give("--max-running", self.max_running.map(|max| max.to_string()));
+        give("--recipe", self.recipe.as_ref().map(Recipe::text));
         words
     }
 
@@ -100,10 +112,17 @@ impl Settings {
             "--warden" => self.kind = value.parse().ok()?,
             "--max-queued" => self.max_queued = Some(value.parse().ok()?),
             "--max-running" => self.max_running = Some(value.parse().ok()?),
+            "--recipe" => self.recipe = Some(usable(value)?),
             _ => return None,
         }
         Some(())
     }
+}
+
+/// A recipe of which a scheduler can be made.
+fn usable(text: &str) -> Option<Recipe> {
+    let recipe = Recipe::read(text).ok()?;
+    Generic::new(&recipe).is_ok().then_some(recipe)
 }
 
 #[cfg(test)]
@@ -113,9 +132,10 @@ mod tests {
     #[test]
     fn settings_travel_as_words_of_a_command_line() {
         let given = Settings {
-            kind: Kind::Slurm,
+            kind: Kind::Generic,
             max_queued: Some(400),
             max_running: Some(20),
+            recipe: Recipe::named("pbs"),
         };
         let words = given.words();
         let mut read = Settings::default();
@@ -125,6 +145,8 @@ mod tests {
         assert_eq!(read, given);
         assert!(Settings::default().words().is_empty());
         assert_eq!(read.take("--warden", "pbs"), None);
+        assert_eq!(read.take("--recipe", "{}"), None);
+        assert!(read.warden().is_some());
         assert_eq!(read.take("--cpus", "1"), None);
     }
 }

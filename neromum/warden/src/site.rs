@@ -19,9 +19,9 @@ pub struct Site {
     pub own_jobs_max: Option<u64>,
     /// Where ended jobs are found.
     pub accounting: Accounting,
-    /// When the controller was started last, in seconds since 1970: it may have rolled
-    /// back, and lost what it had accepted before.
-    pub started_s: Option<i64>,
+    /// Seconds since the controller was started last, by its own clock: it may have
+    /// rolled back then, and lost what it had accepted before.
+    pub up_s: Option<u64>,
     /// Seconds for which the queue still lists a job that ended.
     pub ended_kept_s: Option<u64>,
     /// Partitions (SLURM) or queues (Grid Engine), in the scheduler's order.

@@ -14,8 +14,8 @@ pub type Ms = u64;
 /// Time between the two listings that have to miss a submission: longer than a
 /// controller lets a message wait (SLURM: `MessageTimeout`, 10 s by default).
 pub const APART_MS: Ms = 30_000;
-/// The same after a start of neromum: the call that an earlier one left behind goes on
-/// by itself (at `MaxJobCount` `sbatch` tries again for two minutes).
+/// The same while a call that an earlier neromum left behind may go on by itself (at
+/// `MaxJobCount` `sbatch` tries again for two minutes).
 const LEFT_BEHIND_MS: Ms = 180_000;
 /// Doublings of that time, one for each call: a scheduler that accepts nothing is
 /// called a few times an hour.
@@ -28,6 +28,8 @@ pub enum Standing {
     Intended {
         /// Number of calls so far, each of which may still arrive.
         calls: u32,
+        /// Why the last call could not be executed; empty: it could, or there was none.
+        why: String,
     },
     /// The call may be on its way, or its answer told nothing.
     InDoubt(Doubt),
@@ -67,9 +69,13 @@ pub enum Step {
 
 impl Standing {
     /// Nothing was asked of the scheduler.
-    pub const NEW: Self = Self::Intended { calls: 0 };
+    pub const NEW: Self = Self::Intended {
+        calls: 0,
+        why: String::new(),
+    };
 
-    /// After a start of neromum with the intent, and no answer, on disk.
+    /// After a start of neromum with the intent, and no answer, on disk. The call may
+    /// go on until [`call_is_over`](Self::call_is_over) tells.
     pub fn recovered() -> Self {
         Self::InDoubt(Doubt {
             calls: 1,
@@ -78,6 +84,29 @@ impl Standing {
             why: String::new(),
             is_refused: false,
         })
+    }
+
+    /// Whether the call of an earlier neromum may go on.
+    pub fn may_be_called(&self) -> bool {
+        matches!(self, Self::InDoubt(doubt) if doubt.apart_ms == LEFT_BEHIND_MS)
+    }
+
+    /// No process of the call of an earlier neromum is left. Listings count that are
+    /// asked for from now on.
+    pub fn call_is_over(&mut self) {
+        if let Self::InDoubt(doubt) = self {
+            doubt.apart_ms = APART_MS;
+            doubt.missed_ms = None;
+        }
+    }
+
+    /// The submission is wanted no more; false when the scheduler may have it.
+    pub fn give_up(&mut self, why: &str) -> bool {
+        let is_free = matches!(self, Self::Intended { .. });
+        if is_free {
+            *self = Self::Refused(why.to_owned());
+        }
+        is_free
     }
 
     /// The call is about to be executed.
@@ -98,7 +127,7 @@ impl Standing {
 
     fn calls(&self) -> u32 {
         match self {
-            Self::Intended { calls } => *calls,
+            Self::Intended { calls, .. } => *calls,
             Self::InDoubt(doubt) => doubt.calls,
             Self::Accepted(_) | Self::Refused(_) => 0,
         }
@@ -112,11 +141,19 @@ impl Standing {
             Submitted::Accepted(id) => Self::Accepted(id),
             Submitted::Refused(why) if calls > 1 => Self::in_doubt(calls, why, true),
             Submitted::Refused(why) => Self::Refused(why),
-            Submitted::NotSent(_) => Self::Intended {
+            Submitted::NotSent(why) => Self::Intended {
                 calls: calls.saturating_sub(1),
+                why,
             },
             Submitted::Ambiguous(why) => Self::in_doubt(calls, why, false),
         };
+    }
+
+    /// Every run of it is to end, and no listing can tell whether the scheduler has it.
+    pub fn abandon(&mut self) {
+        if matches!(self, Self::InDoubt(_)) {
+            *self = Self::Refused("it is not known whether it was taken".to_owned());
+        }
     }
 
     /// A start of the job began: the scheduler has the submission, whatever it lists.
@@ -138,14 +175,23 @@ impl Standing {
             Self::InDoubt(doubt) => {
                 if let Some(kept) = kept(&jobs) {
                     *self = Self::Accepted(kept);
+                } else if queue.is_nameless {
+                    // It misses every submission whose number is not known.
+                    return Step::List;
                 } else {
+                    if queue.hides(name) {
+                        return Step::List;
+                    }
                     let first = *doubt.missed_ms.get_or_insert(asked_ms);
-                    if asked_ms.saturating_sub(first) < doubt.apart_ms || queue.unreadable > 0 {
+                    if asked_ms.saturating_sub(first) < doubt.apart_ms {
                         return Step::List;
                     }
                     *self = match doubt.is_refused {
                         true => Self::Refused(std::mem::take(&mut doubt.why)),
-                        false => Self::Intended { calls: doubt.calls },
+                        false => Self::Intended {
+                            calls: doubt.calls,
+                            why: String::new(),
+                        },
                     };
                     return self.next();
                 }
@@ -270,14 +316,26 @@ mod tests {
         for asked_ms in [0, 1, APART_MS - 1] {
             assert_eq!(standing.listed(asked_ms, &queue(&[]), &name()), Step::List);
         }
-        let mut half = queue(&[]);
-        half.unreadable = 1;
-        assert_eq!(standing.listed(APART_MS, &half, &name()), Step::List);
         assert_eq!(
             standing.listed(APART_MS, &queue(&[]), &name()),
             Step::Submit
         );
         assert_eq!(standing.next(), Step::Submit);
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_read_holds_up_its_own_submission_alone() {
+        let mut standing = in_doubt();
+        let mut odd = queue(&[]);
+        odd.hidden = vec![name()];
+        for asked_ms in [0, APART_MS, 10 * APART_MS] {
+            assert_eq!(standing.listed(asked_ms, &odd, &name()), Step::List);
+        }
+        odd.hidden = vec![JobName::of("abcdefghijklmnopqrstuvwxy2").unwrap()];
+        odd.unreadable = 3;
+        standing.listed(20 * APART_MS, &odd, &name());
+        let step = standing.listed(21 * APART_MS, &odd, &name());
+        assert_eq!(step, Step::Submit);
     }
 
     #[test]
@@ -318,6 +376,25 @@ mod tests {
             Step::Rest
         );
         assert_eq!(standing, Standing::Accepted(JobId(9)));
+    }
+
+    #[test]
+    fn a_scheduler_without_names_never_gets_a_submission_twice() {
+        let mut standing = in_doubt();
+        let nameless = Queue {
+            is_nameless: true,
+            ..Queue::default()
+        };
+        for asked_ms in [0, APART_MS, 100 * APART_MS] {
+            assert_eq!(standing.listed(asked_ms, &nameless, &name()), Step::List);
+        }
+        let mut begun = standing.clone();
+        begun.began(JobId(7));
+        assert_eq!(begun, Standing::Accepted(JobId(7)));
+        standing.abandon();
+        assert_eq!(standing.next(), Step::Rest);
+        begun.abandon();
+        assert_eq!(begun, Standing::Accepted(JobId(7)));
     }
 
     #[test]
@@ -370,7 +447,15 @@ mod tests {
         for asked_ms in [0, 130_000] {
             assert_eq!(standing.listed(asked_ms, &queue(&[]), &name()), Step::List);
         }
+        let mut over = standing.clone();
         let step = standing.listed(LEFT_BEHIND_MS, &queue(&[]), &name());
+        assert_eq!(step, Step::Submit);
+        // Its processes were seen to be gone.
+        over.call_is_over();
+        for asked_ms in [150_000, 150_000 + APART_MS - 1] {
+            assert_eq!(over.listed(asked_ms, &queue(&[]), &name()), Step::List);
+        }
+        let step = over.listed(150_000 + APART_MS, &queue(&[]), &name());
         assert_eq!(step, Step::Submit);
     }
 

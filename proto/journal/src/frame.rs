@@ -29,6 +29,8 @@ pub enum FrameKind {
     Cancel = 2,
     /// `nero.v1.RuleSet`.
     Rules = 3,
+    /// `nero.v1.Pause`.
+    Pause = 4,
     /// `nero.journal.v1.Lease`.
     Lease = 10,
     /// `nero.journal.v1.HostSeen`.

@@ -209,6 +209,8 @@ pub enum TaskEnd {
     Preempted,
     /// A person or an administrator cancelled it there.
     Cancelled,
+    /// An abort had not ended it in time, and neromum cancelled its job there.
+    Escalated,
     /// Its batch task died.
     Failed,
     /// It did not say.
@@ -268,10 +270,14 @@ impl fmt::Display for EndReason {
                     TaskEnd::HostFailure => write!(f, "its host failed, by {who}'s word"),
                     TaskEnd::Preempted => write!(f, "{who} gave its place to other jobs"),
                     TaskEnd::Cancelled => write!(f, "cancelled at {who}"),
+                    TaskEnd::Escalated => write!(
+                        f,
+                        "aborted: it did not end by itself, so its job was cancelled at {who}"
+                    ),
                     TaskEnd::Failed => {
                         write!(f, "{who} says that its job failed; exit code unknown")
                     }
-                    TaskEnd::Untold => write!(f, "ended by {who}"),
+                    TaskEnd::Untold => write!(f, "ended by {who}, which does not tell why"),
                 }
             }
             Self::TakenAway { .. } => f.write_str("taken away before it was started"),

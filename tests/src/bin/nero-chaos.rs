@@ -7,6 +7,7 @@ use std::time::Duration;
 use std::{env, process};
 
 use nero_tests::chaos::{Chaos, Options, Outcome};
+use nero_tests::cluster::Scheduler;
 use nero_tests::damage;
 
 fn main() -> ExitCode {
@@ -24,9 +25,14 @@ fn main() -> ExitCode {
     let repeat = match damage {
         true => format!("cargo xtask chaos --damage --seed {seed} --seconds {seconds}"),
         false => format!(
-            "cargo xtask chaos --seed {seed} --seconds {seconds} --hosts {}{}",
+            "cargo xtask chaos --seed {seed} --seconds {seconds} --hosts {}{}{}",
             options.hosts,
-            if options.harsh { " --harsh" } else { "" }
+            if options.harsh { " --harsh" } else { "" },
+            if options.scheduler.is_some() {
+                " --warden slurm"
+            } else {
+                ""
+            },
         ),
     };
     println!("{repeat}");
@@ -104,6 +110,7 @@ fn read(words: impl Iterator<Item = String>) -> Result<(Options, bool), String> 
         duration: Duration::from_secs(60),
         hosts: 0,
         harsh: false,
+        scheduler: None,
     };
     let mut damage = false;
     let mut words = words;
@@ -111,10 +118,18 @@ fn read(words: impl Iterator<Item = String>) -> Result<(Options, bool), String> 
         match word.as_str() {
             "--damage" => damage = true,
             "--harsh" => options.harsh = true,
+            "--warden" => options.scheduler = Some(scheduler(words.next().as_deref())?),
             _ => number(&mut options, &word, &words.next().unwrap_or_default())?,
         }
     }
     Ok((options, damage))
+}
+
+fn scheduler(name: Option<&str>) -> Result<Scheduler, String> {
+    match name {
+        Some("slurm") => Ok(Scheduler::Slurm),
+        _ => Err("--warden needs slurm".to_owned()),
+    }
 }
 
 fn number(options: &mut Options, word: &str, value: &str) -> Result<(), String> {

@@ -4,7 +4,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -176,6 +176,7 @@ fn fill(path: &str) -> u8 {
 /// Follows the script, and notes its begin and its end.
 fn chaos(notes: &str, script: &str) -> u8 {
     let script: Script = script.parse().expect("a script");
+    let _alone = alone(notes);
     note(notes, "start");
     if script.stubborn {
         ignore_term();
@@ -200,6 +201,32 @@ fn chaos(notes: &str, script: &str) -> u8 {
         }
         End::Hold => rest(),
     }
+}
+
+/// Locks the byte of the notes that stands for this run, as long as this process lives;
+/// a second living job of the run is noted.
+fn alone(notes: &str) -> fs::File {
+    let run = env::var("NERO_RUN").expect("a job of ours");
+    let (experiment, number_of) = run.split_once('.').expect("EXPERIMENT.NUMBER");
+    let number = |text: &str| text.parse::<libc::off_t>().expect("a number");
+    let byte = (number(experiment) << 20) + number(number_of);
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(notes)
+        .expect("the notes");
+    let lock = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: byte,
+        l_len: 1,
+        l_pid: 0,
+    };
+    // SAFETY: the descriptor is open, and `lock` lives as long as the call.
+    if unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } != 0 {
+        note(notes, "overlap");
+    }
+    file
 }
 
 fn play(script: &Script) -> io::Result<()> {

@@ -38,7 +38,7 @@ pub(super) fn all(chaos: &mut Chaos) {
             .push(format!("{run} ran, and neroman does not know it"));
     }
     shown(chaos, &known);
-    let jobs = [Part::Job, Part::Shim, Part::Watcher];
+    let jobs = [Part::Job, Part::Shim, Part::Watcher, Part::Allocation];
     all_leave(chaos, &jobs, "after the end of all runs");
     chaos.ask(&["daemon", "stop"]);
     dismiss(chaos);
@@ -100,7 +100,8 @@ fn experiment(
         let noted = noted.get(name).copied().unwrap_or_default();
         let mut wrong = judge::state(&planned, run, noted, fate(chaos, run));
         let mut logs = Vec::new();
-        if noted.starts == 1 {
+        if noted.starts > 0 {
+            let noted = noted.of_the_last(run);
             logs = traces(chaos, &planned, run, noted, &mut wrong);
         }
         for why in wrong {
@@ -161,6 +162,8 @@ fn fate(chaos: &Chaos, run: &Value) -> NodeFate {
     NodeFate {
         crashed: among(&chaos.crashed),
         unsupervised: among(&chaos.unsupervised),
+        reruns: chaos.reruns > 0,
+        dead_tasks: chaos.dead_tasks > 0,
     }
 }
 
@@ -189,7 +192,7 @@ fn traces(
     } else if !full.starts_with(&logs.out) {
         wrong.push("its output is not what it printed".to_owned());
     }
-    wrong.extend(metrics(chaos, name, &logs.out));
+    wrong.extend(metrics(chaos, run, &logs.out));
     let file = if whole {
         planned.script.file(name)
     } else {
@@ -224,7 +227,10 @@ fn results(run: &Value, output: &[u8], file: &[u8]) -> Option<String> {
     differs.then(|| format!("{} bytes of out.bin are at home", home.len()))
 }
 
-fn metrics(chaos: &mut Chaos, name: &str, output: &[u8]) -> Option<String> {
+/// The fault of the run's series: the points of its last start, after those of earlier ones.
+fn metrics(chaos: &mut Chaos, run: &Value, output: &[u8]) -> Option<String> {
+    let name = run["run"].as_str().unwrap_or_default();
+    let is_first = run["incarnations"].as_u64().unwrap_or(1) <= 1;
     let expected = points(output);
     let answer = chaos.ask(&["metrics", name, "loss", "--json"])?;
     if expected.is_empty() {
@@ -237,8 +243,16 @@ fn metrics(chaos: &mut Chaos, name: &str, output: &[u8]) -> Option<String> {
     };
     let (steps, values) = (numbers("steps"), numbers("values"));
     let same = |expected: &[Point]| {
-        steps.iter().eq(expected.iter().map(|point| &point.step))
-            && values.iter().eq(expected.iter().map(|point| &point.loss))
+        let earlier = match is_first {
+            true => 0,
+            false => steps.len().saturating_sub(expected.len()),
+        };
+        steps[earlier..]
+            .iter()
+            .eq(expected.iter().map(|point| &point.step))
+            && values[earlier..]
+                .iter()
+                .eq(expected.iter().map(|point| &point.loss))
     };
     // When a run is over, a last line without its end counts, even if a full
     // disk has cut it.

@@ -8,9 +8,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// Time limit of a command, whatever is broken, on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(150);
-
 /// A running command.
 #[derive(Debug)]
 pub struct Client<Why> {
@@ -21,6 +18,7 @@ pub struct Client<Why> {
     child: Child,
     out: std::path::PathBuf,
     began: Instant,
+    patience: Duration,
 }
 
 /// Result of a command.
@@ -41,7 +39,8 @@ pub struct Answer<Why> {
 }
 
 impl<Why> Client<Why> {
-    /// Starts the command; its output goes to files below `folder`.
+    /// Starts the command, which has to return within `patience`; its output goes to files
+    /// below `folder`.
     ///
     /// # Errors
     /// When the command cannot be started.
@@ -51,6 +50,7 @@ impl<Why> Client<Why> {
         number: usize,
         words: Vec<String>,
         why: Why,
+        patience: Duration,
     ) -> std::io::Result<Self> {
         let out = folder.join(number.to_string());
         let child = command
@@ -65,22 +65,24 @@ impl<Why> Client<Why> {
             child,
             out,
             began: Instant::now(),
+            patience,
         })
     }
 
     /// Returns the answer of a command that has ended, else the command itself.
     ///
     /// # Errors
-    /// When it takes longer than [`PATIENCE`]; it is killed then.
+    /// When it takes longer than it may; it is killed then.
     pub fn look(mut self) -> Result<Result<Answer<Why>, Self>, String> {
         let status = self.child.try_wait().map_err(|error| error.to_string())?;
         let Some(status) = status else {
-            if self.began.elapsed() > PATIENCE {
+            if self.began.elapsed() > self.patience {
                 let _ = self.child.kill();
                 let _ = self.child.wait();
                 return Err(format!(
-                    "neroman {} did not return within {PATIENCE:?}",
-                    self.words.join(" ")
+                    "neroman {} did not return within {:?}",
+                    self.words.join(" "),
+                    self.patience
                 ));
             }
             return Ok(Err(self));

@@ -7,9 +7,12 @@ use nero_model::process::{ProcessId, Stat};
 use rustix::process::Signal;
 
 use super::run::Chaos;
-use super::step::HostFault;
+use super::step::{ClusterFault, HostFault};
 use super::world::{Place, children, signal};
 use crate::processes::Part;
+
+/// Pause between two looks of a cluster's administrator.
+const RESUME: Duration = Duration::from_secs(2);
 
 /// A fault that ends at a time.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub enum Mend {
     KillSupervisors(Place),
     /// The home's file system has inodes again.
     FreeInodes,
+    /// A daemon of the cluster is started.
+    StartDaemon(String),
 }
 
 impl Chaos {
@@ -257,6 +262,108 @@ impl Chaos {
         }
     }
 
+    pub(super) fn break_cluster(&mut self, pick: u64, fault: ClusterFault) {
+        let Some(cluster) = &self.world.cluster else {
+            return;
+        };
+        let daemons = cluster.daemons();
+        let (controller, hosts): (Vec<_>, Vec<_>) = daemons
+            .into_iter()
+            .partition(|(name, _)| name == "slurmctld");
+        let one = |all: Vec<(String, ProcessId)>| {
+            let index = (pick % all.len().max(1) as u64) as usize;
+            all.into_iter().nth(index)
+        };
+        let (what, victim, ms) = match fault {
+            ClusterFault::ControllerDies { ms } | ClusterFault::ControllerStops { ms } => {
+                ("controller", one(controller), ms)
+            }
+            ClusterFault::HostDies { ms } | ClusterFault::HostStops { ms } => {
+                // Jobs that were started on it are started elsewhere.
+                self.reruns += 1;
+                ("host", one(hosts), ms)
+            }
+            ClusterFault::Requeue => return self.requeue(pick),
+            ClusterFault::TaskDies => {
+                self.dead_tasks += 1;
+                return self.kill(0, Part::Allocation, pick);
+            }
+        };
+        let Some((name, victim)) = victim else { return };
+        let thaws = |undo: &Undo| undo.what == Mend::Thaw(victim);
+        if self.undo.iter().any(thaws) {
+            return;
+        }
+        let stops = matches!(
+            fault,
+            ClusterFault::ControllerStops { .. } | ClusterFault::HostStops { .. }
+        );
+        let how = if stops { "stops" } else { "dies" };
+        self.happened(&format!("{what} {how}"), &name);
+        if stops {
+            signal(&victim, Signal::STOP);
+            self.later(ms, Mend::Thaw(victim));
+        } else {
+            signal(&victim, Signal::KILL);
+            self.later(ms, Mend::StartDaemon(name));
+        }
+    }
+
+    /// What the cluster's administrator does after a crash: a controller that lost its newest
+    /// state gives ids again; hosts that know such a job take no more, and SLURM holds the
+    /// jobs that did not start there.
+    pub(super) fn resume_cluster(&mut self) {
+        let due = self.resumed.is_none_or(|at| at.elapsed() > RESUME);
+        if self.world.cluster.is_some() && due {
+            self.resumed = Some(Instant::now());
+            // A host that needs no help is refused.
+            self.tell_cluster(&["scontrol", "update", "nodename=ALL", "state=resume"]);
+            let list = [
+                "squeue",
+                "--array",
+                "--noheader",
+                "--states=PD",
+                "--format=%i %r",
+            ];
+            let jobs = self.tell_cluster(&list).unwrap_or_default();
+            let held = jobs.lines().filter_map(|row| row.split_once(' '));
+            let held = held.filter(|(_, why)| why.contains("JobHeld") || why.contains("held"));
+            let held: Vec<&str> = held.map(|(job, _)| job).collect();
+            if !held.is_empty() {
+                self.tell_cluster(&["scontrol", "release", &held.join(",")]);
+            }
+        }
+    }
+
+    /// The answer to a command of the scheduler. A stopped controller would answer after its
+    /// time limit, and the chaos would stand still.
+    fn tell_cluster(&self, words: &[&str]) -> Option<String> {
+        let cluster = self.world.cluster.as_ref()?;
+        let output = Command::new("timeout")
+            .arg("2")
+            .args(words)
+            .envs(cluster.env())
+            .stdin(Stdio::null())
+            .output();
+        Some(String::from_utf8_lossy(&output.ok()?.stdout).into_owned())
+    }
+
+    /// Puts one of the running jobs back into the queue.
+    fn requeue(&mut self, pick: u64) {
+        let list = ["squeue", "--noheader", "--states=R", "--format=%A"];
+        let Some(jobs) = self.tell_cluster(&list) else {
+            return;
+        };
+        let jobs: Vec<&str> = jobs.split_whitespace().collect();
+        let Some(job) = jobs.get((pick % jobs.len().max(1) as u64) as usize) else {
+            return;
+        };
+        let job = (*job).to_owned();
+        self.tell_cluster(&["scontrol", "requeue", &job]);
+        self.reruns += 1;
+        self.happened("requeue", &job);
+    }
+
     fn happened(&mut self, kind: &str, what: &str) {
         self.history.add(format!("FAULT {kind} {what}"));
         *self.faults.entry(kind.to_owned()).or_default() += 1;
@@ -264,7 +371,11 @@ impl Chaos {
 
     fn is_broken(&self, name: &str) -> bool {
         self.undo.iter().any(|undo| match &undo.what {
-            Mend::Thaw(_) | Mend::FreeHome | Mend::FreeInodes | Mend::KillSupervisors(_) => false,
+            Mend::Thaw(_)
+            | Mend::FreeHome
+            | Mend::FreeInodes
+            | Mend::KillSupervisors(_)
+            | Mend::StartDaemon(_) => false,
             Mend::Reach(host)
             | Mend::ThawHost(host)
             | Mend::StartHost(host)
@@ -284,6 +395,11 @@ impl Chaos {
             (Mend::FreeHome, _) => self.world.free_home(),
             (Mend::FreeInodes, _) => self.world.free_inodes(),
             (Mend::KillSupervisors(place), _) => self.kill_supervisors(&place),
+            (Mend::StartDaemon(name), _) => {
+                if let Some(cluster) = &self.world.cluster {
+                    cluster.start(&name);
+                }
+            }
             (Mend::Reach(name), Some(hosts)) => hosts.mend(&name),
             (Mend::ThawHost(name), Some(hosts)) => hosts.thaw(&name),
             (Mend::StartHost(name), Some(hosts)) => hosts.start(&name),

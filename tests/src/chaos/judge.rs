@@ -16,6 +16,25 @@ pub(super) struct Noted {
     pub ends: usize,
     /// Number of failed writes.
     pub failures: usize,
+    /// Number of begins while an earlier job of the run was alive.
+    pub overlaps: usize,
+}
+
+impl Noted {
+    /// What is known of the last start of a run that started more than once: it ended by
+    /// itself if the run did.
+    pub(super) fn of_the_last(self, run: &Value) -> Self {
+        if self.starts <= 1 {
+            return self;
+        }
+        let state = run["state"].as_str().unwrap_or_default();
+        let by_itself = ["finished", "crashed"].contains(&state);
+        Self {
+            starts: 1,
+            ends: usize::from(self.ends > 0 && by_itself),
+            ..self
+        }
+    }
 }
 
 /// The notes of all jobs, by run. A note is `WHAT RUN PID`.
@@ -28,6 +47,7 @@ pub(super) fn notes(text: &str) -> BTreeMap<String, Noted> {
         match what {
             Some("start") => noted.starts += 1,
             Some("end") => noted.ends += 1,
+            Some("overlap") => noted.overlaps += 1,
             _ => noted.failures += 1,
         }
     }
@@ -41,14 +61,22 @@ pub(super) struct NodeFate {
     pub crashed: bool,
     /// Shims and their launcher were killed together.
     pub unsupervised: bool,
+    /// Its scheduler may have started a run once more.
+    pub reruns: bool,
+    /// Agents in allocations were killed, and the scheduler ended their jobs.
+    pub dead_tasks: bool,
 }
 
 /// Faults of a run's end.
 pub(super) fn state(planned: &Planned, run: &Value, noted: Noted, node: NodeFate) -> Vec<String> {
     let mut wrong = Vec::new();
-    if noted.starts > 1 {
+    if noted.overlaps > 0 {
+        wrong.push("two jobs of it lived at once".to_owned());
+    }
+    if noted.starts > 1 && !node.reruns {
         wrong.push("it ran more than once".to_owned());
     }
+    let noted = noted.of_the_last(run);
     let state = run["state"].as_str().unwrap_or_default();
     let natural = natural(planned, noted);
     let code = run["exit_code"].as_i64();
@@ -72,6 +100,7 @@ pub(super) fn state(planned: &Planned, run: &Value, noted: Noted, node: NodeFate
         "lost" => {
             (node.crashed && reason.contains("restarted"))
                 || (node.unsupervised && reason.contains("exit code unknown"))
+                || (node.dead_tasks && reason.contains("SLURM"))
         }
         _ => false,
     };
@@ -116,6 +145,7 @@ mod tests {
         starts: 1,
         ends: 1,
         failures: 0,
+        overlaps: 0,
     };
     const CUT_SHORT: Noted = Noted { ends: 0, ..ONCE };
 
@@ -183,11 +213,11 @@ mod tests {
         let lost = run("lost", None, "the machine was restarted");
         let crashed = NodeFate {
             crashed: true,
-            unsupervised: false,
+            ..NodeFate::default()
         };
         let unsupervised = NodeFate {
-            crashed: false,
             unsupervised: true,
+            ..NodeFate::default()
         };
         assert!(!right(&job, &lost, CUT_SHORT));
         assert!(state(&job, &lost, CUT_SHORT, crashed).is_empty());
@@ -195,6 +225,24 @@ mod tests {
         let unknown = run("lost", None, "ended, exit code unknown");
         assert!(!state(&job, &unknown, CUT_SHORT, crashed).is_empty());
         assert!(state(&job, &unknown, CUT_SHORT, unsupervised).is_empty());
+    }
+
+    #[test]
+    fn only_a_scheduler_that_was_broken_may_start_a_run_again_and_never_beside_itself() {
+        let job = planned(End::Exit(0), Fate::Alone);
+        let done = run("finished", Some(0), "");
+        let twice = Noted { starts: 2, ..ONCE };
+        let broken = NodeFate {
+            reruns: true,
+            ..NodeFate::default()
+        };
+        assert!(!right(&job, &done, twice));
+        assert!(state(&job, &done, twice, broken).is_empty());
+        let beside = Noted {
+            overlaps: 1,
+            ..twice
+        };
+        assert!(!state(&job, &done, beside, broken).is_empty());
     }
 
     #[test]

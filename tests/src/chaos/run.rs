@@ -18,6 +18,7 @@ use super::plan::{self, Fate, Planned};
 use super::random::Random;
 use super::step::{self, Reading, Scope, Step};
 use super::world::World;
+use crate::cluster::Scheduler;
 
 /// Pause between two looks at due work.
 const LOOK: Duration = Duration::from_millis(10);
@@ -34,6 +35,8 @@ pub struct Options {
     pub duration: Duration,
     /// How many hosts are nodes, beside `local`.
     pub hosts: usize,
+    /// The scheduler that starts the runs of `local`.
+    pub scheduler: Option<Scheduler>,
     /// Whether clocks are set, calls held, shims stopped for good, supervisors killed together and
     /// inodes taken, too.
     pub harsh: bool,
@@ -77,6 +80,12 @@ pub struct Chaos {
     pub(super) crashed: BTreeSet<String>,
     /// Nodes where shims and launchers were killed together.
     pub(super) unsupervised: BTreeSet<String>,
+    /// Faults of the cluster after which a run may start once more.
+    pub(super) reruns: usize,
+    /// Agents in allocations that were killed.
+    pub(super) dead_tasks: usize,
+    /// When hosts of the cluster were told to take jobs again.
+    pub(super) resumed: Option<Instant>,
     /// Processes that delay system calls.
     pub(super) holders: Vec<Child>,
     pub(super) clock: Option<WallClock>,
@@ -103,7 +112,7 @@ impl Chaos {
         } else {
             None
         };
-        let world = World::make(options.hosts)?;
+        let world = World::make(options.hosts, options.scheduler)?;
         let history = History::begin(&world.home.path().join("history"))?;
         fs::create_dir(world.home.path().join("said"))?;
         Ok(Self {
@@ -114,6 +123,9 @@ impl Chaos {
             broken: Vec::new(),
             crashed: BTreeSet::new(),
             unsupervised: BTreeSet::new(),
+            reruns: 0,
+            dead_tasks: 0,
+            resumed: None,
             holders: Vec::new(),
             clock,
             followed: Vec::new(),
@@ -132,9 +144,11 @@ impl Chaos {
         let mut random = Random::new(self.options.seed);
         let scope = Scope {
             hosts: self.options.hosts,
-            small_home: self.world.small_home(),
+            // A job that finds no room for its first record ends, and a person is asked.
+            small_home: self.world.small_home() && self.options.scheduler.is_none(),
             isolated: crate::hosts::isolates(),
             harsh: self.options.harsh,
+            scheduler: self.options.scheduler.is_some(),
         };
         let mut next_at = Instant::now();
         let (_, mut step) = step::next(&mut random, scope);
@@ -266,7 +280,8 @@ impl Chaos {
         self.history.add(format!("neroman {}", words.join(" ")));
         let folder = self.world.home.path().join("said");
         self.commands += 1;
-        match Client::start(command, &folder, self.commands, words, why) {
+        let patience = self.agree() + Duration::from_secs(30);
+        match Client::start(command, &folder, self.commands, words, why, patience) {
             Ok(client) => self.clients.push(client),
             Err(error) => self
                 .broken
@@ -326,6 +341,7 @@ impl Chaos {
                 self.command(&["abort", "runtime > 6h", "--yes", "--json"], Why::Other);
             }
             Step::Host { host, fault } => self.break_host(*host, *fault),
+            Step::Cluster { pick, fault } => self.break_cluster(*pick, *fault),
         }
     }
 
@@ -408,6 +424,7 @@ impl Chaos {
         self.abort_held();
         while !self.clients.is_empty() {
             self.look_after();
+            self.resume_cluster();
             thread::sleep(LOOK);
         }
     }

@@ -45,16 +45,26 @@ impl Chaos {
                 ));
                 return Some(self.seen(&all));
             }
+            self.resume_cluster();
             if open != before {
                 before = open;
                 moved = Instant::now();
-            } else if moved.elapsed() > AGREE {
-                let wait = AGREE.as_secs();
+            } else if moved.elapsed() > self.agree() {
+                let wait = self.agree().as_secs();
                 self.broken
                     .push(format!("nothing moved for {wait} s: {before:#?}"));
                 return None;
             }
             thread::sleep(LOOK);
+        }
+    }
+
+    /// Time without any change after which the tiers do not agree any more. A doubt about
+    /// a submission takes several listings, each after a pause.
+    pub(super) fn agree(&self) -> Duration {
+        match self.world.cluster {
+            Some(_) => AGREE * 4,
+            None => AGREE,
         }
     }
 
@@ -110,7 +120,8 @@ impl Chaos {
         let command = self.world.home.command(words);
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         let folder = self.world.home.path().join("said");
-        let mut client = match Client::start(command, &folder, 0, words, ()) {
+        let patience = self.agree() + Duration::from_secs(30);
+        let mut client = match Client::start(command, &folder, 0, words, (), patience) {
             Ok(client) => client,
             Err(error) => {
                 self.broken

@@ -56,6 +56,8 @@ pub enum Step {
     SetClock { offset_s: i64 },
     /// A fault of a host.
     Host { host: u64, fault: HostFault },
+    /// A fault of the cluster whose scheduler starts the runs.
+    Cluster { pick: u64, fault: ClusterFault },
 }
 
 /// A reading command.
@@ -94,6 +96,23 @@ pub enum HostFault {
     Move,
 }
 
+/// A fault of a cluster.
+#[derive(Clone, Copy, Debug)]
+pub enum ClusterFault {
+    /// The controller is killed, and started after a while.
+    ControllerDies { ms: u64 },
+    /// The controller answers nothing for a while.
+    ControllerStops { ms: u64 },
+    /// A host crashes with all that runs there, and is started after a while.
+    HostDies { ms: u64 },
+    /// The daemon of a host stands still; its jobs run on.
+    HostStops { ms: u64 },
+    /// A person puts a running job back into the queue.
+    Requeue,
+    /// `kill -9` of our agent in an allocation: its scheduler ends the rest.
+    TaskDies,
+}
+
 /// The parts that a chaos can break.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
@@ -105,6 +124,8 @@ pub struct Scope {
     pub isolated: bool,
     /// Whether the harsher faults happen, too.
     pub harsh: bool,
+    /// Whether a scheduler starts the runs.
+    pub scheduler: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -126,6 +147,7 @@ enum Class {
     StopShim,
     FillInodes,
     SetClock,
+    Cluster,
 }
 
 /// The pause before the next step, in milliseconds, and the step.
@@ -154,6 +176,7 @@ pub fn next(random: &mut Random, scope: Scope) -> (u64, Step) {
             Class::FillInodes,
         ),
         (harsh(3), Class::SetClock),
+        (if scope.scheduler { 12 } else { 0 }, Class::Cluster),
     ];
     let class = random.weighted(&classes);
     (pause_ms, step(class, random, scope))
@@ -228,6 +251,10 @@ fn step(class: Class, random: &mut Random, scope: Scope) -> Step {
                 (1, 31_536_000),
             ]),
         },
+        Class::Cluster => Step::Cluster {
+            pick,
+            fault: cluster_fault(random),
+        },
         Class::Host => Step::Host {
             host: pick,
             fault: host_fault(random, scope),
@@ -259,6 +286,21 @@ fn part(random: &mut Random) -> Part {
         (4, Part::Watcher),
         (4, Part::Ssh),
         (2, Part::Dial),
+    ])
+}
+
+fn cluster_fault(random: &mut Random) -> ClusterFault {
+    let ms = random.between(500, 9000);
+    // Long enough for the controller to call the host failed, and to start its jobs
+    // elsewhere while they run on.
+    let long_ms = if random.percent(30) { 25_000 } else { ms };
+    random.weighted(&[
+        (3, ClusterFault::ControllerDies { ms }),
+        (3, ClusterFault::ControllerStops { ms }),
+        (2, ClusterFault::HostDies { ms }),
+        (2, ClusterFault::HostStops { ms: long_ms }),
+        (3, ClusterFault::Requeue),
+        (2, ClusterFault::TaskDies),
     ])
 }
 

@@ -10,6 +10,7 @@ use std::process::Command;
 use nero_model::process::{ProcessId, Stat};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::cluster::{Cluster, Scheduler};
 use crate::home::program;
 use crate::hosts::{Plan, isolates};
 use crate::processes::{self, Part};
@@ -31,6 +32,8 @@ pub struct World {
     pub home: Home,
     /// Hosts beside this machine.
     pub hosts: Option<Hosts>,
+    /// The cluster of which this machine is the login node.
+    pub cluster: Option<Cluster>,
     /// File of the jobs' notes.
     pub notes: PathBuf,
     /// The program of all jobs, at the same path everywhere.
@@ -50,15 +53,20 @@ pub enum Place {
 }
 
 impl World {
-    /// A home and `host_count` hosts.
+    /// A home and `host_count` hosts; with a scheduler, `local` is a login node of it.
     ///
     /// # Errors
     /// When a part cannot be made.
-    pub fn make(host_count: usize) -> io::Result<Self> {
+    pub fn make(host_count: usize, scheduler: Option<Scheduler>) -> io::Result<Self> {
         let hosts = (host_count > 0).then(|| hosts(host_count));
         let folder = tempfile::Builder::new().prefix("nc").tempdir_in("/tmp")?;
         let small_home = mount(&folder.path().join("home"))?;
         let mut home = Home::in_folder(folder);
+        // After the mount, which its hosts have to see.
+        let cluster = scheduler.map(Cluster::alone);
+        if let Some(cluster) = &cluster {
+            cluster.log_in(&mut home);
+        }
         let builds: Vec<PathBuf> = (0..BUILDS).map(|build| home.other_build(build)).collect();
         home.use_programs(&builds[0]);
         let (common, job) = match &hosts {
@@ -74,6 +82,7 @@ impl World {
         let world = Self {
             home,
             hosts,
+            cluster,
             notes,
             job,
             small_home,
@@ -100,6 +109,9 @@ impl World {
     }
 
     fn configuration(&self, group: &[String]) -> String {
+        if self.cluster.is_some() {
+            return "nodes: {local: {warden: slurm}}\n".to_owned();
+        }
         // So few processors that runs wait, and go to the node that is free first.
         let local = if self.hosts.is_some() { 4 } else { 12 };
         let mut text = format!("nodes:\n  local: {{cpus: {local}, min_free: 20M}}\n");

@@ -5,10 +5,13 @@
     reason = "the runtime of a test ends its tasks"
 )]
 
+mod arrays;
 mod clients;
 mod clock;
 mod content;
+mod control;
 mod damaged;
+mod described;
 mod disk;
 mod files;
 mod golden;
@@ -22,6 +25,7 @@ mod power;
 mod read_only;
 mod review;
 mod rules;
+mod scheduler_ends;
 mod schedulers;
 mod selecting;
 mod sessions;

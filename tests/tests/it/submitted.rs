@@ -1,159 +1,11 @@
 //! Runs of nodes with a real scheduler, from `start` to their results.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use nero_model::ProcessId;
 use nero_tests::cluster::{Cluster, Scheduler};
-use nero_tests::wait::{DEADLINE, until_within};
-use nero_tests::{Home, end, until};
+use nero_tests::login::Login;
+use nero_tests::until;
 use serde_json::Value;
-
-/// A home whose node `local` is a login node of a cluster.
-struct Login {
-    home: Home,
-    cluster: Cluster,
-    scheduler: Scheduler,
-}
-
-impl Login {
-    fn new(scheduler: Scheduler) -> Self {
-        Self::of(Cluster::shared(scheduler), scheduler)
-    }
-
-    fn of(cluster: Cluster, scheduler: Scheduler) -> Self {
-        let mut home = Home::new();
-        cluster.log_in(&mut home);
-        let warden = match scheduler {
-            Scheduler::Slurm | Scheduler::SlurmWithoutAccounting => "slurm",
-            Scheduler::GridEngine => "oge",
-        };
-        home.configure(&format!("nodes: {{local: {{warden: {warden}}}}}\n"));
-        Self {
-            home,
-            cluster,
-            scheduler,
-        }
-    }
-
-    /// Starts an experiment that executes these lines of a shell.
-    fn start(&self, name: &str, lines: &str) {
-        let yaml = format!("command: [sh, -c, '{lines}']\n");
-        let folder = self.home.experiment(name, &yaml);
-        self.home.ok(&["start", folder.to_str().unwrap()]);
-    }
-
-    /// Waits until the status of an experiment fits.
-    #[track_caller]
-    fn until(&self, id: u64, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        until(&format!("experiment {id} {what}"), || {
-            let seen = self.home.experiment_json(id);
-            match fits(&seen) {
-                true => Ok(seen),
-                false => Err((seen, self.home.logs())),
-            }
-        })
-    }
-
-    /// Waits until the run waits at the scheduler; returns its job's number.
-    #[track_caller]
-    fn until_queued(&self, id: u64) -> String {
-        let words = "queue as job ";
-        let queued = |seen: &Value| {
-            let why = seen["waiting_for"].as_str()?;
-            Some(why.split_once(words)?.1.to_owned())
-        };
-        let seen = self.until(id, "to be queued", |seen| queued(seen).is_some());
-        let job = queued(&seen).unwrap();
-        let end = job.find(|c: char| !c.is_ascii_digit() && c != '_');
-        job[..end.unwrap_or(job.len())].to_owned()
-    }
-
-    /// A command of the scheduler, as a person gives it.
-    fn tell(&self, program: &str, args: &[&str]) {
-        let output = self.cluster.run(program, args);
-        assert!(output.status.success(), "{program} {args:?}: {output:?}");
-    }
-
-    /// The number of the one job that runs.
-    fn running(&self) -> String {
-        let words = ["--noheader", "--states=R", "--format=%i"];
-        let said = self.cluster.run("squeue", &words);
-        String::from_utf8_lossy(&said.stdout).trim().to_owned()
-    }
-
-    /// Waits for a file that a run makes in this home's folder.
-    #[track_caller]
-    fn until_made(&self, name: &str) -> String {
-        until(&format!("{name} to be made"), || {
-            let text = std::fs::read_to_string(self.home.path().join(name));
-            text.map_err(|error| (error, self.home.logs()))
-        })
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.home.path().join(name).display().to_string()
-    }
-
-    /// Processes of `neromum serve`: the leader, and none in an allocation.
-    fn leaders(&self) -> Vec<ProcessId> {
-        let base = self.home.base();
-        let base = base.as_os_str().as_encoded_bytes();
-        let pids = std::fs::read_dir("/proc").unwrap().flatten();
-        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let leads = |pid: &i32| {
-            let said = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let words: Vec<&[u8]> = said.split(|byte| *byte == 0).collect();
-            words
-                .first()
-                .is_some_and(|word| word.ends_with(b"/neromum"))
-                && words.get(1) == Some(&&b"serve"[..])
-                && said.windows(base.len()).any(|part| part == base)
-        };
-        pids.filter(leads)
-            .filter_map(|pid| ProcessId::of(pid).ok())
-            .collect()
-    }
-
-    fn kill_leader(&self) {
-        let leaders = self.leaders();
-        assert!(!leaders.is_empty(), "{}", self.home.logs());
-        end(&leaders);
-    }
-
-    /// Replaces `sbatch` or `qsub` for this home by a script with these lines; `REAL`
-    /// stands for the real one.
-    fn replace_submit(&mut self, lines: &str) -> PathBuf {
-        let name = match self.scheduler {
-            Scheduler::Slurm | Scheduler::SlurmWithoutAccounting => "sbatch",
-            Scheduler::GridEngine => "qsub",
-        };
-        let which = |name: &str| -> PathBuf {
-            let path = std::env::var("PATH").unwrap();
-            let mut found = path.split(':').map(|folder| Path::new(folder).join(name));
-            found.find(|path| path.exists()).unwrap()
-        };
-        let folder = self.home.path().join("front");
-        std::fs::create_dir_all(&folder).unwrap();
-        for other in [
-            "squeue", "sacct", "scontrol", "scancel", "sinfo", "qstat", "qconf",
-        ] {
-            let to = folder.join(other);
-            let _ = std::os::unix::fs::symlink(which(other), to);
-        }
-        let real = which(name).display().to_string();
-        let script =
-            format!("#!/bin/sh\n[ \"$1\" = --version ] && exec {real} --version\n{lines}\n");
-        let script = script.replace("REAL", &real);
-        std::fs::write(folder.join(name), script).unwrap();
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(folder.join(name), mode).unwrap();
-        let path = std::env::var("PATH").unwrap();
-        self.home
-            .set_env("PATH", &format!("{}:{path}", folder.display()));
-        folder
-    }
-}
 
 fn a_run_goes_through_the_scheduler_and_its_results_come_home(scheduler: Scheduler) {
     let login = Login::new(scheduler);
@@ -286,13 +138,15 @@ fn a_leader_killed_in_a_call_submits_once(is_taken: bool) {
     login.start("a", &format!("echo x >> {count}; exit 4"));
     login.until_made("called");
     login.kill_leader();
-    // The call outlives its neromum. It may still arrive, for three minutes.
-    until_within(DEADLINE * 3, "the run's start", || {
-        std::fs::metadata(&count).map_err(|error| (error, login.home.logs()))
-    });
+    login.until_made("count");
     let seen = login.home.until_settled(1);
     assert_eq!(seen["exit_code"], 4, "{seen:#}");
     assert_eq!(login.until_made("count").lines().count(), 1);
+}
+
+#[test]
+fn a_leader_killed_before_slurm_has_its_submission_makes_it_again() {
+    a_leader_killed_in_a_call_submits_once(false);
 }
 
 #[test]

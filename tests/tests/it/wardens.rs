@@ -11,8 +11,8 @@ use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
 use nero_warden::standing::{Standing, Step};
 use nero_warden::{
-    Call, End, Ended, Fields, Job, JobId, JobName, Order, Queue, Resources, Said, State, Submitted,
-    Tasks, Unreadable, Warden, Word,
+    Call, End, Ended, Fields, Job, JobId, JobName, Known, Order, Queue, Resources, Said, State,
+    Submitted, Tasks, Unreadable, Warden, Word,
 };
 
 /// A cluster with its warden, and a program that stands for `neromum job`: it
@@ -56,7 +56,7 @@ impl Site {
     }
 
     fn order(&self, tasks: Option<u32>) -> Order {
-        let fields = match self.warden.name() {
+        let fields = match &*self.warden.name() {
             "SLURM" => Fields::default(),
             _ => Fields {
                 parallel_env: Some(Word::new("smp").unwrap()),
@@ -83,7 +83,7 @@ impl Site {
     }
 
     fn run(&self, call: &Call) -> Said {
-        let mut child = Command::new(call.program)
+        let mut child = Command::new(&*call.program)
             .args(call.words.iter().map(AsRef::<str>::as_ref))
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap())
@@ -119,7 +119,8 @@ impl Site {
     fn try_queue(&self, names: &[&JobName]) -> Result<Queue, Unreadable> {
         let calls = self.warden.queue_calls(names);
         let said: Vec<Said> = calls.iter().map(|call| self.run(call)).collect();
-        self.warden.read_queue(&said, names)
+        let known: Vec<Known<'_>> = names.iter().map(|name| Known { name, job: None }).collect();
+        self.warden.read_queue(&said, &known)
     }
 
     /// The state of a job, or of one task of an array; `None`: not listed.

@@ -8,12 +8,13 @@ use nero_tests::{Home, until};
 
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
-    "template", "run", "set", "note", "tag", "copy", "pause", "resume", "plot", "open", "diff",
-    "export", "backup", "top", "web", "setup", "mail", "import",
+    "template", "run", "set", "note", "tag", "copy", "plot", "open", "diff", "export", "backup",
+    "top", "web", "setup", "mail", "import",
 ];
 const VERBS: &[&str] = &[
-    "add", "status", "show", "start", "restart", "abort", "rm", "wait", "logs", "metrics",
-    "results", "path", "fetch", "node", "shell", "exec", "clean", "du", "config", "rule", "daemon",
+    "add", "status", "show", "start", "restart", "abort", "pause", "resume", "rm", "wait", "logs",
+    "metrics", "results", "path", "fetch", "node", "shell", "exec", "clean", "du", "config",
+    "rule", "daemon",
 ];
 
 /// Fields of later versions, each with a value that its form allows.
@@ -215,18 +216,30 @@ const CONFIG: &[(&str, &str)] = &[
     ("nodes.a.listen", "nodes: {a: {address: h, listen: never}}"),
     ("nodes.a.warden", "nodes: {a: {address: h, warden: slurm}}"),
     ("nodes.a.notes", "nodes: {a: {address: h, notes: mine}}"),
+    (
+        "nodes.a.max_queued",
+        "nodes: {a: {address: h, warden: slurm, max_queued: 9}}",
+    ),
+    (
+        "nodes.a.max_running",
+        "nodes: {a: {address: h, warden: oge, max_running: 9}}",
+    ),
+    (
+        "nodes.a.setup",
+        "nodes: {a: {address: h, warden: slurm, setup: module load x}}",
+    ),
+    (
+        "nodes.a.sbatch_args",
+        "nodes: {a: {address: h, warden: slurm, sbatch_args: --x=y}}",
+    ),
+    (
+        "nodes.a.qsub_args",
+        "nodes: {a: {address: h, warden: oge, qsub_args: [-hard]}}",
+    ),
 ];
 /// Words of `config.yaml` of later versions.
 const CONFIG_LATER: &[&str] = &["user", "mail", "notify", "defaults"];
-const CONFIG_NODE_LATER: &[&str] = &[
-    "setup",
-    "slots",
-    "gpus",
-    "max_running",
-    "max_queued",
-    "sbatch_args",
-    "qsub_args",
-];
+const CONFIG_NODE_LATER: &[&str] = &["slots", "gpus"];
 
 #[test]
 fn each_word_of_the_configuration_is_in_force_or_refused_with_its_place() {

@@ -108,7 +108,7 @@ impl Launcher {
             .filter(|(_, run)| matches!(run.care, Care::Ours(_)));
         let keys: Vec<RunKey> = ours.map(|(key, _)| *key).collect();
         for key in keys {
-            self.look_for_cancels(key);
+            self.look_for_requests(key);
             self.reschedule(key);
         }
     }
@@ -130,7 +130,7 @@ impl Launcher {
                 Care::Elder { shim, .. } => {
                     let _ = signal_one(*shim, libc::SIGUSR1);
                 }
-                Care::Ours(_) => self.look_for_cancels(key),
+                Care::Ours(_) => self.look_for_requests(key),
                 // Cancel requests are looked for once the run's supervisor is
                 // known.
                 Care::Unseen | Care::Over => {}

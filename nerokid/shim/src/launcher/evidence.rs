@@ -9,10 +9,14 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use nero_journal::v1::{Claimed, JobStarted, Process, RecordKind, StopAsked, TakenOver};
+use nero_journal::v1::{
+    Claimed, JobStarted, Paused, Process, RecordKind, Resumed, StopAsked, TakenOver,
+};
 use nero_journal::{HeaderError, Reader, Record, SegmentId, Stop};
 use nero_model::ProcessId;
 use nero_model::paths::run::{CLAIM, SEGMENT_SUFFIX};
+
+use crate::clock::MS;
 
 /// The facts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,6 +39,11 @@ pub struct Evidence {
     pub stop: Option<(u64, StopAsked)>,
     /// How many cancel requests were carried out.
     pub cancels: u32,
+    /// The newest pause: its request, and when it began first.
+    pub paused: Option<(u32, u64)>,
+    /// The newest end of a pause: its request, and the time of all pauses until
+    /// then, in ns.
+    pub resumed: Option<(u32, u64)>,
     /// It is written that no user code ran.
     pub not_started: bool,
     /// It is written how the main process ended.
@@ -81,6 +90,21 @@ impl Evidence {
         Ok(evidence)
     }
 
+    /// Time for which the job was paused until `now_ns`, on the clock of records.
+    pub fn paused_ns(&self, now_ns: u64) -> u64 {
+        let (_, before_ns) = self.resumed.unwrap_or_default();
+        let since_ns = self.paused.filter(|_| self.pause().is_some());
+        before_ns + since_ns.map_or(0, |(_, since_ns)| now_ns.saturating_sub(since_ns))
+    }
+
+    /// The request of the pause in force.
+    pub fn pause(&self) -> Option<u32> {
+        let (ended, _) = self.resumed.unwrap_or_default();
+        let (request, _) = self.paused?;
+        let in_force = request > ended && self.stop.is_none();
+        in_force.then_some(request)
+    }
+
     fn claim(&mut self, bytes: &[u8]) -> io::Result<()> {
         let (header, records) = nero_journal::scan(bytes)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
@@ -112,6 +136,19 @@ impl Evidence {
         } else if record.is(RecordKind::TakenOver) {
             if let Ok(taken) = record.decode::<TakenOver>() {
                 self.job = identity(taken.job.as_ref()).or(self.job);
+            }
+        } else if record.is(RecordKind::Paused) {
+            if let Ok(Paused { request }) = record.decode() {
+                let new = (request, record.mono_ns);
+                let newer = |old: (u32, u64)| request > old.0 || old.0 == request && new.1 < old.1;
+                if self.paused.is_none_or(newer) {
+                    self.paused = Some(new);
+                }
+            }
+        } else if record.is(RecordKind::Resumed) {
+            if let Ok(Resumed { request, paused_ms }) = record.decode() {
+                let new = (request, paused_ms.saturating_mul(MS));
+                self.resumed = self.resumed.max(Some(new));
             }
         } else if record.is(RecordKind::StopAsked)
             && let Ok(asked) = record.decode::<StopAsked>()

@@ -78,9 +78,9 @@ impl Launcher {
     }
 
     /// The doorbell rang, or may have rung for the dead shim.
-    pub(super) fn look_for_cancels(&mut self, key: RunKey) {
+    pub(super) fn look_for_requests(&mut self, key: RunKey) {
         self.with_keeper(key, |keeper, now_ns, tree| {
-            keeper.look_for_cancels(now_ns, tree);
+            keeper.look_for_requests(now_ns, tree);
         });
     }
 

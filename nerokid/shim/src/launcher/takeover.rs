@@ -203,7 +203,7 @@ impl Launcher {
             ours.known = tree_of(run, &ours, &self.not_orphans());
         }
         self.settle(key, ours);
-        self.look_for_cancels(key);
+        self.look_for_requests(key);
         self.tick(key);
         self.reschedule(key);
     }
@@ -232,6 +232,8 @@ impl Launcher {
         if let Some((asked_ns, asked)) = evidence.stop {
             core.stop_under_way(now_ns + left_of_grace(asked_ns, asked));
         }
+        let paused_ns = evidence.paused_ns(clock::boot_ns());
+        core.paused_before(paused_ns, evidence.pause(), now_ns);
         let job = ProcessId {
             pid: legacy.leader.pid,
             start_ticks: legacy.leader.start_ticks,
@@ -268,6 +270,7 @@ impl Launcher {
                 slot: legacy.slot,
                 gate_ns,
                 next_cancel: evidence.cancels + 1,
+                next_pause: 1,
                 ends_start: false,
                 strays_killed: 0,
                 strays: Names::default(),

@@ -87,7 +87,33 @@ const FIELDS: &[(&str, &str)] = &[
     ("min_free", "nothing new starts below this much free disk"),
     ("shared", "whether other machines use the same root"),
     ("listen", "auto or never"),
-    ("warden", "its scheduler: none, slurm or oge"),
+    ("warden", "its scheduler: none, slurm, oge or generic"),
+    (
+        "scheduler",
+        "how a generic one is asked: a recipe such as pbs",
+    ),
+    ("max_queued", "most jobs and tasks of yours in its queue"),
+    ("max_running", "most tasks of one array that run at once"),
+    (
+        "partition",
+        "partition of its runs, unless they name one (SLURM)",
+    ),
+    ("account", "account of its runs, unless they name one"),
+    ("qos", "quality of service of its runs (SLURM)"),
+    ("constraint", "features of the hosts of its runs (SLURM)"),
+    (
+        "queue",
+        "queue of its runs, unless they name one (Grid Engine)",
+    ),
+    (
+        "parallel_env",
+        "parallel environment of its runs (Grid Engine)",
+    ),
+    ("gpu_type", "type of GPU, for runs that ask for GPUs"),
+    ("exclusive", "true: no other job on the hosts of its runs"),
+    ("setup", "lines of the shell before each of its runs"),
+    ("sbatch_args", "further options of its jobs (SLURM)"),
+    ("qsub_args", "further options of its jobs (Grid Engine)"),
     ("notes", "whatever you like"),
 ];
 

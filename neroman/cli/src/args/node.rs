@@ -109,9 +109,9 @@ pub struct NodeAdd {
     /// Whether other machines share its home (told by its file system)
     #[arg(long, value_name = "yes|no")]
     pub shared: Option<YesNo>,
-    /// What schedules there
-    #[arg(long, value_name = "W", default_value = "none")]
-    pub warden: Warden,
+    /// What schedules there (the one that is found)
+    #[arg(long, value_name = "W")]
+    pub warden: Option<Warden>,
     /// Keep it although it does not answer now
     #[arg(long)]
     pub without_test: bool,
@@ -142,6 +142,18 @@ pub enum Warden {
     Oge,
     /// Commands from the configuration.
     Generic,
+}
+
+impl Warden {
+    /// The word of the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Slurm => "slurm",
+            Self::Oge => "oge",
+            Self::Generic => "generic",
+        }
+    }
 }
 
 fn size(text: &str) -> Result<u64, String> {

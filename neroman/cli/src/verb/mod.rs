@@ -16,6 +16,7 @@ mod metrics;
 mod node;
 mod on_node;
 mod path;
+mod pause;
 mod restart;
 mod results;
 mod rm;
@@ -54,6 +55,8 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Start(args) => start::run(session, args).await,
         Verb::Restart(args) => restart::run(session, args).await,
         Verb::Abort(args) => abort::run(session, args).await,
+        Verb::Pause(args) => pause::run(session, args, pause::Which::Pause).await,
+        Verb::Resume(args) => pause::run(session, args, pause::Which::Resume).await,
         Verb::Rm(args) => rm::run(session, args).await,
         Verb::Wait(args) => wait::run(session, args).await,
         Verb::Logs(args) => logs::run(session, args).await,

@@ -161,7 +161,7 @@ impl Page<'_> {
         self.field("asked for", &asked.join(", "));
         let mut used = Vec::new();
         if let Some(cores) = view.cpu_cores {
-            used.push(format!("{} cores now", text::number(cores)));
+            used.push(format!("{cores:.2} cores now"));
         }
         if let Some(bytes) = view.rss_bytes {
             used.push(format!("{} memory now", text::bytes(bytes)));

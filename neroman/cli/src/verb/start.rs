@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
+use nero_model::safe::Safe;
 use nero_views::{json, text};
 use nero_wire::v1::start_reply::One;
-use nero_wire::v1::{Selection, StartReply, StartRequest};
+use nero_wire::v1::{BatchScript, Selection, StartReply, StartRequest};
 use serde_json::{Value, json};
 
 use super::add::{taken, taken_json};
@@ -53,6 +54,7 @@ pub fn asked(launch: &Launch) -> StartRequest {
         shell: for_jobs(),
         at_most: launch.at_most.unwrap_or(0),
         big: launch.big,
+        show_script: launch.show_script,
         ..StartRequest::default()
     }
 }
@@ -75,6 +77,7 @@ pub async fn launch(
     } else {
         session.out.notes(&reply.notes);
         session.out.notes(&taken(&reply.folders));
+        session.out.text(&scripts_as_text(&reply))?;
         session.out.text(&as_text(&reply, launch.dry_run, verb))?;
     }
     let started: Vec<u64> = started(&reply).map(|one| one.experiment).collect();
@@ -136,6 +139,37 @@ pub fn as_text(reply: &StartReply, dry_run: bool, verb: &str) -> String {
     text
 }
 
+/// Each batch script as it would be submitted, below a line that tells whose it is.
+fn scripts_as_text(reply: &StartReply) -> String {
+    let mut all = String::new();
+    for one in &reply.scripts {
+        let runs = text::plural(one.experiments.len(), "run");
+        let which = text::ids(&one.experiments);
+        let node = Safe::line(&one.node);
+        if !one.problem.is_empty() {
+            let why = Safe::line(&one.problem);
+            all.push_str(&format!("# {node}: {runs} of {which}: {why}\n\n"));
+            continue;
+        }
+        let command = Safe::line(&one.command);
+        all.push_str(&format!(
+            "# {node}: {runs} of {which}, the standard input of\n# {command}\n{}\n",
+            Safe::lines(&one.script)
+        ));
+    }
+    all
+}
+
+fn script_as_json(one: &BatchScript) -> Value {
+    json!({
+        "node": one.node,
+        "experiments": one.experiments,
+        "command": json::some(&one.command),
+        "script": json::some(&one.script),
+        "problem": json::some(&one.problem),
+    })
+}
+
 /// Reasons for skipping, each with an id, its label and its text: those with more text
 /// than a label as lines of their own, and the counts by label. A reason without a label
 /// is its own if it is short.
@@ -183,14 +217,18 @@ fn as_json(reply: &StartReply, dry_run: bool) -> Value {
         })
     };
     let started = started(reply).count();
-    json::document(json!({
+    let mut document = json::document(json!({
         "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
         "started": started,
         "skipped": reply.experiments.len() - started,
         "notes": reply.notes,
         "folders": taken_json(&reply.folders),
         "dry_run": dry_run,
-    }))
+    }));
+    if !reply.scripts.is_empty() {
+        document["scripts"] = reply.scripts.iter().map(script_as_json).collect();
+    }
+    document
 }
 
 /// Whether an operand of `start` is a file or folder and no selector. A word
@@ -212,7 +250,9 @@ fn is_path(word: &str) -> bool {
         || describes("config.yaml")
         || (path.is_file()
             && ending.is_some_and(|ending| {
-                ["yaml", "yml", "xlsx", "ods", "csv", "sh"].contains(&ending)
+                let described = ["yaml", "yml", "xlsx", "ods", "csv"];
+                let scripts = ["sh", "slurm", "sbatch", "sge", "job"];
+                described.contains(&ending) || scripts.contains(&ending)
             }))
 }
 

@@ -299,3 +299,14 @@ fn an_empty_value_takes_away_what_is_set() {
     let error = refused(&set("groups.g", ""), &used);
     assert!(error.to_string().contains("default_node"), "{error}");
 }
+
+#[test]
+fn words_for_a_scheduler_are_set_and_taken_away() {
+    let before = "nodes:\n  a: # mine\n    address: x\n    warden: slurm # of the site\n";
+    let after = "nodes:\n  a: # mine\n    address: x\n    warden: slurm # of the site\n    max_queued: 100\n";
+    check(&set("nodes.a.max_queued", "100"), before, after);
+    check(&set("nodes.a.max_queued", ""), after, before);
+    let refused = refused(&set("nodes.a.queue", "all.q"), before);
+    assert!(refused.to_string().contains("no word of `warden: slurm`"));
+    assert!(refused.hint().unwrap().contains("`partition:`"));
+}

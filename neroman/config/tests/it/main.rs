@@ -5,3 +5,4 @@ mod editing;
 mod origins;
 mod properties;
 mod reading;
+mod scheduler;

@@ -336,3 +336,71 @@ fn words_name_nodes_groups_and_any() {
         "{error:?}"
     );
 }
+
+#[test]
+fn a_node_with_a_scheduler_says_what_its_runs_ask() {
+    let config = read(
+        "nodes:\n\
+         \x20 triton:\n\
+         \x20   address: t\n\
+         \x20   warden: slurm\n\
+         \x20   max_queued: 400\n\
+         \x20   max_running: 20\n\
+         \x20   partition: batch\n\
+         \x20   account: lab\n\
+         \x20   constraint: ib&avx2\n\
+         \x20   setup: [module load cuda, 'export A=1']\n\
+         \x20   sbatch_args: --reservation r --licenses=x\n",
+    )
+    .unwrap();
+    let node = config.node("triton").unwrap();
+    let words = "--warden slurm --max-queued 400 --max-running 20";
+    assert_eq!(node.warden_words().join(" "), words);
+    let asks = &node.asks;
+    assert_eq!(asks.partition.on("x").map(String::as_str), Some("batch"));
+    assert_eq!(asks.account.on("x").map(String::as_str), Some("lab"));
+    assert_eq!(asks.constraint.on("x").map(String::as_str), Some("ib&avx2"));
+    assert_eq!(asks.setup.on("x").unwrap()[1], "export A=1");
+    let options = ["--reservation=r", "--licenses=x"];
+    assert_eq!(asks.sbatch_args.on("x").unwrap(), &options);
+    assert!(config.local().warden_words().is_empty());
+}
+
+#[test]
+fn words_that_a_nodes_scheduler_does_not_have_are_refused_with_the_one_to_use() {
+    for (node, said) in [
+        (
+            "partition: batch",
+            "`nodes.b.partition` is for a node with a scheduler (config.yaml:1:25)",
+        ),
+        ("max_queued: 5", "is for a node with a scheduler"),
+        ("setup: module load x", "is for a node with a scheduler"),
+        (
+            "warden: oge, partition: batch",
+            "`nodes.b.partition` is no word of `warden: oge` (config.yaml:1:38)",
+        ),
+        ("warden: oge, sbatch_args: --x=1", "`qsub_args:`"),
+        ("warden: slurm, queue: all.q", "`partition:`"),
+        ("warden: slurm, parallel_env: smp", "SLURM gives CPUs"),
+        ("warden: slurm, sbatch_args: --time=5", "use `time:`"),
+        ("warden: slurm, sbatch_args: [--output=x]", "`neroman logs`"),
+        (
+            "warden: slurm, partition: 'a;b'",
+            "is no name of a scheduler",
+        ),
+        ("warden: slurm, max_queued: 0", "above zero"),
+        ("warden: slurm, max_running: many", "above zero"),
+        ("warden: slurm, partitoin: x", "did you mean `partition`?"),
+    ] {
+        let text = format!("nodes: {{b: {{address: b, {node}}}}}\n");
+        let refused = Config::parse(Path::new("config.yaml"), &text).unwrap_err();
+        let shown = match &refused {
+            ConfigError::Mistakes { mistakes, .. } => {
+                let hints = mistakes.list.iter().map(|one| one.hint.clone());
+                format!("{refused} {}", hints.collect::<Vec<_>>().join(" "))
+            }
+            other => panic!("{other}"),
+        };
+        assert!(shown.contains(said), "{node}: {shown}");
+    }
+}

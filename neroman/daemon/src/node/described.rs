@@ -6,6 +6,7 @@ use nero_wire::v1;
 
 use crate::failure::Failure;
 use nero_config::Config;
+use nero_life::cluster::{Cluster, Partition, Scheduler};
 use nero_life::place::{Facts, Figures, GpuFacts};
 use nero_life::state::State;
 use nero_life::text::bounded;
@@ -98,7 +99,9 @@ pub(super) fn checked(said: v1::NodeDescription) -> Result<v1::NodeDescription, 
         uuid: bounded(&gpu.uuid),
         ..gpu
     });
+    let site = said.site.map(checked_site);
     Ok(v1::NodeDescription {
+        site,
         host: bounded(&said.host),
         root: bounded(&said.root),
         boot_id: bounded(&said.boot_id),
@@ -109,6 +112,66 @@ pub(super) fn checked(said: v1::NodeDescription) -> Result<v1::NodeDescription, 
         libc: bounded(&said.libc),
         gpus: gpus.collect(),
         ..said
+    })
+}
+
+/// Limit of partitions, of environments, and of kinds of GPUs in one partition.
+const PARTITIONS_MAX: usize = 1000;
+
+/// A site with its texts cut to a bearable length.
+fn checked_site(said: v1::Site) -> v1::Site {
+    let gpus = |gpus: Vec<v1::GpuKind>| {
+        let bearable = gpus.into_iter().take(PARTITIONS_MAX);
+        let kinds = bearable.map(|kind| v1::GpuKind {
+            name: bounded(&kind.name),
+            ..kind
+        });
+        kinds.collect()
+    };
+    let partitions = said.partitions.into_iter().take(PARTITIONS_MAX);
+    let partitions = partitions.map(|one| v1::Partition {
+        name: bounded(&one.name),
+        gpus: gpus(one.gpus),
+        ..one
+    });
+    let environments = said.environments.iter().take(PARTITIONS_MAX);
+    v1::Site {
+        partitions: partitions.collect(),
+        environments: environments.map(|name| bounded(name)).collect(),
+        name: bounded(&said.name),
+        version: bounded(&said.version),
+        cluster: bounded(&said.cluster),
+        problem: bounded(&said.problem),
+        ..said
+    }
+}
+
+/// The cluster of a node, for comparing runs with it; `None` also for a scheduler that
+/// decides alone what it can start.
+fn cluster(config: &Config, node: &str, site: &v1::Site) -> Option<Cluster> {
+    let scheduler = match site.warden() {
+        v1::Warden::Slurm => Scheduler::Slurm,
+        v1::Warden::Oge => Scheduler::GridEngine,
+        v1::Warden::Generic | v1::Warden::Unspecified => return None,
+    };
+    let partition = |one: &v1::Partition| Partition {
+        name: one.name.clone(),
+        is_default: one.is_default,
+        time_max_s: one.time_max_s,
+        cpus: one.cpus,
+        memory_bytes: one.memory_bytes,
+        gpus: (one.gpus.iter())
+            .map(|kind| (kind.name.clone(), kind.count))
+            .collect(),
+    };
+    Some(Cluster {
+        scheduler,
+        defaults: config
+            .node(node)
+            .map(|node| node.asks.clone())
+            .unwrap_or_default(),
+        partitions: site.partitions.iter().map(partition).collect(),
+        environments: site.environments.clone(),
     })
 }
 
@@ -132,6 +195,7 @@ pub(super) fn figures(
         disk_free_bytes: about.disk_free_bytes,
         load: about.load_1,
         cores: state.on_node(name).cores,
+        cluster: (about.site.as_ref()).and_then(|site| cluster(config, name, site)),
         facts: Facts {
             name: name.to_owned(),
             groups: config.groups_of(name).collect::<Vec<_>>().join(" "),

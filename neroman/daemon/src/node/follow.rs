@@ -389,6 +389,7 @@ fn reported(word: &v1::RunState) -> Report {
         standing: standing(word),
         why: bounded(&word.why),
         unsupervised: word.unsupervised,
+        paused: word.paused,
         host: word.host.chars().take(HOST_CHARS_MAX).collect(),
         made_nothing: word.made_nothing,
         send_spec: word.unreadable.iter().any(|file| file.send_spec),

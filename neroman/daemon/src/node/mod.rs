@@ -54,6 +54,8 @@ pub(crate) struct Settings {
     pub away: Duration,
     /// Whether the node is another machine.
     pub remote: bool,
+    /// What runs ask of its scheduler where their experiments ask nothing else.
+    pub asks: watch::Receiver<nero_format::Scheduling>,
 }
 
 /// The handle of a node.

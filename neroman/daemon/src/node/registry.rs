@@ -65,7 +65,17 @@ struct Entry {
     node: NodeHandle,
     way: Way,
     configured: nero_config::Node,
+    asks: watch::Sender<nero_format::Scheduling>,
     stop: watch::Sender<DriverStop>,
+}
+
+impl Entry {
+    /// Keeps the words of the configuration. Runs that are handed over from now on ask
+    /// by them.
+    fn configure(&mut self, configured: &nero_config::Node) {
+        self.configured = configured.clone();
+        self.asks.send_replace(configured.asks.clone());
+    }
 }
 
 /// The configuration as it was read last, and the drivers of its nodes.
@@ -187,10 +197,10 @@ impl Nodes {
         });
         for (name, configured) in &config.nodes {
             match held.nodes.get_mut(name) {
-                Some(entry) if same(&entry.configured, configured) => {}
+                Some(entry) if same(&entry.configured, configured) => entry.configure(configured),
                 Some(entry) => {
                     tracing::info!(node = name, "node is configured otherwise");
-                    entry.configured = configured.clone();
+                    entry.configure(configured);
                     entry.way.change(self.0.ways.way(name, configured));
                     entry.node.inbox.kick(Kick::Changed);
                 }
@@ -210,7 +220,9 @@ impl Nodes {
         let tell = Tell::new(Arc::clone(&self.0.any), NodeNow::after(before));
         let way = Way::new(self.0.ways.way(name, configured));
         let (stop, stopped) = watch::channel(DriverStop::No);
+        let (asks, asked) = watch::channel(configured.asks.clone());
         let settings = Settings {
+            asks: asked,
             name: name.to_owned(),
             remote: configured.address.is_some(),
             ..self.0.settings.clone()
@@ -233,6 +245,7 @@ impl Nodes {
             node,
             way,
             configured: configured.clone(),
+            asks,
             stop,
         }
     }
@@ -378,6 +391,7 @@ fn same(one: &nero_config::Node, other: &nero_config::Node) -> bool {
         && one.min_free_bytes == other.min_free_bytes
         && one.shared == other.shared
         && one.listen == other.listen
+        && one.warden_words() == other.warden_words()
 }
 
 /// The failure for a node that is not configured.

@@ -57,6 +57,7 @@ pub(super) fn clock(offset_ms: i64) -> v1::Finding {
             false => "its times are shown as it reports them; order and limits do not depend on it"
                 .to_owned(),
         },
+        ..v1::Finding::default()
     }
 }
 
@@ -66,5 +67,6 @@ fn unexamined(why: &str) -> v1::Finding {
         what: "look".to_owned(),
         text: format!("the node cannot be looked at closely: {why}"),
         hint: String::new(),
+        ..v1::Finding::default()
     }
 }

@@ -6,6 +6,7 @@ mod admin;
 mod clean;
 mod clean_node;
 mod code;
+mod cost;
 mod du;
 mod examine;
 mod fetch;
@@ -18,8 +19,11 @@ mod node_take_over;
 mod node_way;
 mod nodes;
 mod paths;
+mod pause;
 mod remove;
 mod rules;
+mod scheduler;
+mod script;
 mod select;
 mod show;
 mod sources;
@@ -199,6 +203,14 @@ impl v1::man_server::Man for Man {
     ) -> Result<Response<v1::AbortReply>, Status> {
         let man = self.clone();
         carried_out(async move { man.abort(request.into_inner()).await }).await
+    }
+
+    async fn pause(
+        &self,
+        request: Request<v1::PauseRequest>,
+    ) -> Result<Response<v1::PauseReply>, Status> {
+        let man = self.clone();
+        carried_out(async move { man.pause(request.into_inner()).await }).await
     }
 
     async fn remove(

@@ -12,7 +12,7 @@ use nero_wire::v1::node_event::Event;
 
 use super::examine::examine;
 use super::node_way::{self, say};
-use super::{Man, Sink, blocking};
+use super::{Man, Sink, blocking, scheduler};
 use crate::connect::{Link, Unconnected};
 use crate::failure::Failure;
 use crate::outside::RemoteAgent;
@@ -34,8 +34,7 @@ impl Man {
             // The same request again, after its reply was lost.
             return self.say_node(&request.name, &sink).await;
         }
-        let edit = edit_of(&request);
-        let config = self.prospect(edit.clone()).await?;
+        let config = self.prospect(edit_of(&request)).await?;
         let node = config.node(&request.name).cloned().unwrap_or_default();
         if let Some(warning) = same_place(&config, &request.name) {
             say(&sink, Event::Finding(warning)).await;
@@ -50,7 +49,7 @@ impl Man {
             trial.end().await;
             return looked;
         }
-        let kept = self.try_and_keep(&request, edit, &node, &sink).await;
+        let kept = self.try_and_keep(&request, &node, &sink).await;
         trial.end().await;
         kept?;
         self.remember(&request.request).await?;
@@ -95,16 +94,21 @@ impl Man {
     async fn try_and_keep(
         &self,
         request: &v1::NodeAddRequest,
-        edit: Edit,
         node: &nero_config::Node,
         sink: &Sink<v1::NodeEvent>,
     ) -> Result<(), Failure> {
+        let mut request = request.clone();
         let link = if request.without_test {
             None
         } else {
-            Some(self.try_node(&request.name, node, sink).await?)
+            let (link, found) = self.try_node(&request, node, sink).await?;
+            if let Some((word, line)) = scheduler::chosen(&request, &found)? {
+                word.clone_into(&mut request.warden);
+                say(sink, Event::Line(line)).await;
+            }
+            Some(link)
         };
-        self.write(edit).await?;
+        self.write(edit_of(&request)).await?;
         self.nodes.config()?;
         tracing::info!(node = request.name, address = request.address, "node added");
         // The driver goes over the same connection, which `link` keeps open.
@@ -154,13 +158,15 @@ impl Man {
             .map(drop)
     }
 
-    /// Connects to the node by its future configuration, and examines it.
+    /// Connects to the node by its future configuration, and examines it. Returns the
+    /// schedulers that were found, too.
     async fn try_node(
         &self,
-        name: &str,
+        request: &v1::NodeAddRequest,
         node: &nero_config::Node,
         sink: &Sink<v1::NodeEvent>,
-    ) -> Result<Link, Failure> {
+    ) -> Result<(Link, Vec<v1::Warden>), Failure> {
+        let name = &request.name;
         let way = self.nodes.way(name, node);
         let heard = {
             let sink = sink.clone();
@@ -180,10 +186,20 @@ impl Man {
             say(sink, Event::Line(line)).await;
         }
         let offset = link.facts.as_ref().and_then(|facts| facts.clock_offset_ms);
-        for finding in examine(&link.channel, Vec::new(), offset).await {
+        let mut found = Vec::new();
+        for mut finding in examine(&link.channel, Vec::new(), offset).await {
+            if finding.warden() != v1::Warden::Unspecified {
+                found.push(finding.warden());
+            }
+            // A scheduler that is found becomes the node's, or the node is not added.
+            let warden = match request.warden.as_str() {
+                "" => scheduler::config_word(finding.warden()).unwrap_or(node.warden),
+                _ => node.warden,
+            };
+            scheduler::compare(&mut finding, warden);
             say(sink, Event::Finding(finding)).await;
         }
-        Ok(link)
+        Ok((link, found))
     }
 }
 
@@ -273,6 +289,7 @@ fn same_place(config: &Config, name: &str) -> Option<v1::Finding> {
             "node {other} has the same address and root: what the machine has is counted twice"
         ),
         hint: format!("use {other}, or neroman node rm one of them"),
+        ..v1::Finding::default()
     })
 }
 
@@ -293,6 +310,7 @@ fn edit_of(request: &v1::NodeAddRequest) -> Edit {
             nero_model::units::print_bytes(request.memory_bytes),
         );
     }
+    say("warden", request.warden.clone());
     match request.shared.as_str() {
         "yes" => say("shared", "true".to_owned()),
         "no" => say("shared", "false".to_owned()),

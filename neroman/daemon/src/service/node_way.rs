@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::examine::examine;
 use super::select;
-use super::{Man, Sink};
+use super::{Man, Sink, scheduler};
 use crate::connect::Link;
 use crate::failure::Failure;
 use crate::node::{Kick, NodeHandle, NodeNow, not_configured};
@@ -180,7 +180,10 @@ impl Man {
             return Err(node.away(&now));
         };
         let offset = now.about.as_ref().map(|about| about.clock_offset_ms);
-        for finding in examine(&channel, self.programs(), offset).await {
+        let config = self.nodes.config()?;
+        let warden = config.node(&request.name).map(|node| node.warden);
+        for mut finding in examine(&channel, self.programs(), offset).await {
+            scheduler::compare(&mut finding, warden.unwrap_or_default());
             say(&sink, Event::Finding(finding)).await;
         }
         self.say_node(&request.name, &sink).await

@@ -87,8 +87,10 @@ impl Man {
             describe(&mut view, about);
         }
         view.clock_offset_s = now.clock_offset_ms().unwrap_or(0) as f64 / 1000.0;
-        if !now.connected() || now.about.is_none() {
-            // The node cannot report now; the numbers known here are newer.
+        let is_silent = !now.connected() || now.about.is_none();
+        if is_silent || configured.warden != nero_config::Warden::None {
+            // The node cannot report now, so the numbers known here are newer; or its
+            // runs are at its scheduler, and hold and wait for nothing of its own.
             (view.live, view.waiting) = own_runs(&state, name);
         }
         let kept_back = configured.min_free_bytes.unwrap_or(MIN_FREE_BYTES);

@@ -243,7 +243,7 @@ fn run_view(run: &Run, sight: &Sight<'_>) -> v1::RunView {
     let (exit_code, signal) = view::exit(run);
     v1::RunView {
         number: run.made.id.number,
-        state: run.phase().word().to_owned(),
+        state: run.word().word().to_owned(),
         reason: run.reason().map(ToString::to_string).unwrap_or_default(),
         node: run.node_word().to_owned(),
         created_ms: run.made.created_ms,
@@ -284,11 +284,39 @@ fn strays(run: &Run) -> Option<v1::Strays> {
     is_news.then_some(strays)
 }
 
-fn facts(run: &Run) -> Vec<String> {
-    let Some(host) = &run.journal.host else {
-        return Vec::new();
+/// "SLURM's job 12_3 on n1, partition main, 2 CPUs, 4.0G memory, GPU 0".
+fn granted(one: &nero_life::journal::Granted) -> String {
+    let mut text = match &*one.scheduler {
+        "" => format!("job {} on {}", one.job, one.host),
+        scheduler => format!("{scheduler}'s job {} on {}", one.job, one.host),
     };
+    let mut say = |what: String, known: bool| {
+        if known {
+            text.push_str(", ");
+            text.push_str(&what);
+        }
+    };
+    let partition = &one.partition;
+    say(format!("partition {partition}"), !partition.is_empty());
+    let plural = if one.cpus == 1.0 { "" } else { "s" };
+    say(format!("{} CPU{plural}", one.cpus), one.cpus > 0.0);
+    let memory = nero_model::units::short_bytes(one.memory_bytes);
+    say(format!("{memory} memory"), one.memory_bytes > 0);
+    let plural = if one.gpus.len() == 1 { "" } else { "s" };
+    let gpus = one.gpus.join(", ");
+    say(format!("GPU{plural} {gpus}"), !one.gpus.is_empty());
+    text
+}
+
+fn facts(run: &Run) -> Vec<String> {
     let mut lines = Vec::new();
+    let newest = run.journal.newest();
+    if let Some(one) = newest.and_then(|(_, one)| one.granted.as_ref()) {
+        lines.push(format!("granted: {}", granted(one)));
+    }
+    let Some(host) = &run.journal.host else {
+        return lines;
+    };
     let mut say = |name: &str, value: String| {
         if !value.is_empty() && value != "0" {
             lines.push(format!("{name}: {value}"));

@@ -110,6 +110,11 @@ impl Man {
             let prepared = self.prepared(&asked, false).await?;
             let (mut answer, asking) = dry(&self.ledger.state(), &prepared, &asked)?;
             answer.notes.extend(self.outlook(&asking).await);
+            if request.show_script {
+                let (scripts, notes) = self.scripts(&asking).await?;
+                answer.scripts = scripts;
+                answer.notes.extend(notes);
+            }
             return Ok(answer);
         }
         let mut outcome = Err(Failure::failed(
@@ -203,8 +208,18 @@ impl Places {
         };
         let nodes = resolved(&self.config, word, &whose)?;
         let takes = takes(definition);
+        // A scheduler accepts what it can never start: such a node is chosen by what
+        // its cluster has.
+        let is_guarded = |name: &String| {
+            let node = self.config.node(name);
+            node.is_some_and(|node| node.warden != nero_config::Warden::None)
+        };
         let node = match nodes.as_slice() {
-            [only] if !takes.asks() && place::has_data(&takes, only).is_ok() => Some(only.clone()),
+            [only]
+                if !takes.asks() && !is_guarded(only) && place::has_data(&takes, only).is_ok() =>
+            {
+                Some(only.clone())
+            }
             _ => None,
         };
         Ok(Placed {
@@ -221,6 +236,7 @@ fn takes(definition: &Definition) -> Takes {
     Takes {
         cpus: definition.resources.cpus,
         memory_bytes: definition.resources.memory_bytes.unwrap_or(0),
+        limit_s: definition.scheduler_limit_s(),
         disk_bytes: definition.resources.disk_bytes.unwrap_or(0),
         requires: (definition.requires.as_ref())
             .map_or_else(String::new, |requires| requires.text.clone()),
@@ -385,6 +401,7 @@ fn dry(
                 id: *id,
                 word,
                 takes,
+                definition: Arc::clone(&experiment.definition),
                 waits: true,
             });
         }
@@ -399,6 +416,7 @@ fn dry(
         experiments,
         notes,
         folders: prepared.folders.clone(),
+        ..v1::StartReply::default()
     };
     Ok((answer, asking))
 }
@@ -484,6 +502,7 @@ fn decide(
             experiments,
             notes,
             folders: prepared.folders.clone(),
+            ..v1::StartReply::default()
         },
         changes,
     })

@@ -2,15 +2,17 @@
 //! callers that start them and callers that wait for them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use nero_config::Config;
+use nero_format::Definition;
 use nero_model::{ExperimentId, RunId};
 use nero_wire::v1;
 
-use super::Man;
 use super::unseen::quiet_ms;
+use super::{Man, cost};
 use crate::node::NodeStates;
 use nero_life::add::ranges;
 use nero_life::place::{self, Figures};
@@ -95,6 +97,7 @@ pub(super) struct Asking {
     /// The word that was asked for.
     pub word: String,
     pub takes: Takes,
+    pub definition: Arc<Definition>,
     /// The run has no node yet. (A node that has it reports its own reasons.)
     pub waits: bool,
 }
@@ -102,7 +105,9 @@ pub(super) struct Asking {
 impl Asking {
     /// Whether some node may never meet the demands.
     fn demands(&self) -> bool {
-        self.takes.asks() || self.takes.cpus > 1.0 || self.takes.memory_bytes > 0
+        let takes = &self.takes;
+        let resources = takes.cpus > 1.0 || takes.memory_bytes > 0;
+        takes.asks() || resources || takes.limit_s > 0 || !takes.scheduling.is_empty()
     }
 }
 
@@ -119,6 +124,7 @@ impl Man {
                     id: run.made.id,
                     word: run.made.node.clone(),
                     takes: run.made.takes.clone(),
+                    definition: Arc::clone(&experiment.definition),
                     waits: run.unplaced(),
                 })
             })
@@ -127,9 +133,16 @@ impl Man {
         answer
     }
 
-    /// Lines for those of the runs that no node can ever take. If no node is
+    /// What the runs ask of clusters, and lines for those that no node can ever take. If no node is
     /// known that may, the nodes without a description are asked, for a moment.
     pub(super) async fn outlook(&self, asking: &[Asking]) -> Vec<String> {
+        let config = self.nodes.usable_config();
+        let mut notes = cost::notes(&config, &self.ledger.state(), asking);
+        notes.extend(self.unschedulable(asking).await);
+        notes
+    }
+
+    async fn unschedulable(&self, asking: &[Asking]) -> Vec<String> {
         let (lines, unknown) = self.look(asking);
         if unknown.is_empty() {
             return lines;

@@ -124,7 +124,7 @@ pub(super) fn experiment(
 
 fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     let phase = run.phase();
-    view.state = phase.word().to_owned();
+    view.state = run.word().word().to_owned();
     view.phase = phase.word().to_owned();
     run.node_word().clone_into(&mut view.node);
     view.run = run.made.id.number;
@@ -189,7 +189,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
 fn also_live(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     let live = v1::LiveRun {
         number: run.made.id.number,
-        state: run.phase().word().to_owned(),
+        state: run.word().word().to_owned(),
         node: run.node_word().to_owned(),
         cancel: cancel(run, sight),
     };
@@ -243,7 +243,18 @@ fn waiting_for(run: &Run) -> String {
             "the first word of its node: it was taken over".to_owned()
         }
         (_, None) if run.unplaced() => format!("a node of `{}`", run.made.node),
-        (Phase::Queued | Phase::Staging | Phase::Pending, None) => run.why().to_string(),
+        (Phase::Running, None) if run.is_paused() => {
+            let id = run.made.id.experiment;
+            let cpus = match run.is_in_allocation() {
+                true => "its cores, memory and GPUs stay taken",
+                false => "its memory and its GPUs stay taken, its CPUs are given to others",
+            };
+            format!("`neroman resume {id}`: {cpus}")
+        }
+        (_, None) if run.is_paused() => format!("`neroman resume {}`", run.made.id.experiment),
+        (Phase::Queued | Phase::Staging | Phase::Pending | Phase::Running, None) => {
+            run.why().to_string()
+        }
         (_, None) => String::new(),
     }
 }

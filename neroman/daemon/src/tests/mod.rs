@@ -133,6 +133,7 @@ impl Rig {
         let settings = Settings {
             name: String::new(),
             remote: false,
+            asks: tokio::sync::watch::channel(nero_format::Scheduling::default()).1,
             away: Duration::from_millis(300),
             store: home.store(),
             results: Places {

@@ -1,5 +1,6 @@
 //! The format from outside: folders in, definitions or reports out.
 
+mod batch;
 mod errors;
 mod limits;
 mod native;

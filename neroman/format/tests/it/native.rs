@@ -549,6 +549,7 @@ fn what_a_scheduler_is_asked_holds_for_all_nodes_or_for_each() {
   setup: {triton: [module load cuda/12.4, 'export A=\"b c\"'], box: []}
   sbatch_args: [--reservation=r1, '--mail-type END', '-x n[1-3]']
   qsub_args: {oge: '-l h_rss=1G -soft'}
+  on_lost: {triton: rerun, default: wait}
 ",
     );
     let asks = &loaded.definitions[0].scheduling;
@@ -559,6 +560,8 @@ fn what_a_scheduler_is_asked_holds_for_all_nodes_or_for_each() {
     assert_eq!(asks.account.on("any").unwrap(), "proj@lab");
     assert_eq!(asks.exclusive.on("any"), Some(&true));
     assert_eq!(asks.qos.on("any"), None);
+    assert_eq!(asks.reruns_lost.on("triton"), Some(&true));
+    assert_eq!(asks.reruns_lost.on("box"), Some(&false));
     let lines = ["module load cuda/12.4", "export A=\"b c\""];
     assert_eq!(asks.setup.on("triton").unwrap(), &lines);
     assert!(asks.setup.on("box").unwrap().is_empty());

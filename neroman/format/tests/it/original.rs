@@ -77,8 +77,8 @@ fn ranges_processors_and_plots_are_read() {
         Some("--time=0-00:10:00 --mem-per-cpu=500")
     );
     assert!(definition.not_built.is_empty(), "{definition:?}");
-    // Three words that take effect later, one that needs a cluster, and an option in it
-    // that is ours.
+    // Notes: three fields have no effect yet, `sbatch_args` counts on a cluster only, and
+    // its `--time` has to be written as `resources.time`.
     assert_eq!(loaded.notes.len(), 5, "{:?}", loaded.notes);
 }
 

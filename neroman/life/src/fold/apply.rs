@@ -4,8 +4,8 @@ use nero_journal::Record;
 use nero_journal::v1::{self, RecordKind};
 
 use super::super::journal::{
-    Claimed, Exit, Gone, Host, Incarnation, Journal, Key, Lost, Metric, NotStarted, Remark,
-    RuleFacts, RuleOff, Sample, Segment, Stop, Stray, TaskOver,
+    Claimed, Exit, Gone, Granted, Host, Incarnation, Journal, Key, Lost, Metric, NotStarted,
+    Paused, Remark, RuleFacts, RuleOff, Sample, Segment, Stop, Stray, TaskOver,
 };
 use super::super::now::Tick;
 use super::told::{self, Told};
@@ -16,6 +16,8 @@ const TEXT_CHARS_MAX: usize = 2000;
 const LINE_CHARS_MAX: usize = 240;
 /// Most processes named that outlived a main process.
 const STRAYS_MAX: usize = 16;
+/// Most GPUs named that a start was given.
+const GPUS_MAX: usize = 64;
 /// Most remarks, series and bound names that are kept for one run; a hostile
 /// node cannot fill the memory.
 const REMARKS_MAX: usize = 100;
@@ -57,16 +59,23 @@ pub(super) fn apply(
         | RecordKind::JobNotStarted
         | RecordKind::StopAsked
         | RecordKind::SignalSent
+        | RecordKind::Paused
+        | RecordKind::Resumed
         | RecordKind::JobExited
         | RecordKind::TreeGone
         | RecordKind::TakenOver
         | RecordKind::Lost
+        | RecordKind::Granted
         | RecordKind::TaskOver => {
             let incarnation = journal.incarnations.entry(number).or_default();
+            let at = tick(segment, record);
             if kind == RecordKind::JobStarted {
-                incarnation.started = tick(segment, record);
+                incarnation.started.clone_from(&at);
             }
-            life(incarnation, kind, key, at_ms, record)
+            match kind {
+                RecordKind::Paused => pause(incarnation, key, at_ms, at, record),
+                _ => life(incarnation, kind, key, at_ms, record),
+            }
         }
         RecordKind::Metrics => metrics(journal, segment, place, record),
         RecordKind::Sample => record.decode().map(|sample: v1::Sample| {
@@ -146,6 +155,8 @@ fn is_sign(kind: RecordKind) -> bool {
         | Kind::JobStarted
         | Kind::StopAsked
         | Kind::SignalSent
+        | Kind::Paused
+        | Kind::Resumed
         | Kind::JobExited
         | Kind::TreeGone
         | Kind::TakenOver
@@ -171,6 +182,7 @@ fn is_sign(kind: RecordKind) -> bool {
         | Kind::LedgerAnswered
         | Kind::LedgerSubmission
         | Kind::LedgerSubmitted
+        | Kind::Granted
         | Kind::TaskOver => false,
     }
 }
@@ -181,6 +193,27 @@ fn tick(segment: &Segment, record: &Record<'_>) -> Option<Tick> {
         boot: segment.boot.clone(),
         ms: i64::try_from(record.mono_ns / 1_000_000).unwrap_or(i64::MAX),
     })
+}
+
+/// A pause of the job; of one that was recorded twice, the first record counts.
+fn pause(
+    one: &mut Incarnation,
+    key: Key,
+    at_ms: i64,
+    at: Option<Tick>,
+    record: &Record<'_>,
+) -> Result<(), prost::DecodeError> {
+    let v1::Paused { request } = record.decode()?;
+    let newer = |old: &Paused| (request, old.key) > (old.request, key);
+    if one.paused.as_ref().is_none_or(newer) {
+        one.paused = Some(Paused {
+            key,
+            request,
+            at_ms,
+            at,
+        });
+    }
+    Ok(())
 }
 
 /// Records about the life of the job.
@@ -276,6 +309,19 @@ fn life(
                 });
             }
         }
+        RecordKind::Granted => {
+            let granted: v1::Granted = record.decode()?;
+            let gpus = granted.gpus.into_iter().take(GPUS_MAX);
+            one.granted = Some(Granted {
+                scheduler: text(granted.scheduler),
+                job: text(granted.job),
+                host: text(granted.host),
+                partition: text(granted.partition),
+                cpus: granted.cpus,
+                memory_bytes: granted.memory_bytes,
+                gpus: gpus.map(text).collect(),
+            });
+        }
         RecordKind::TaskOver => {
             let over: v1::TaskOver = record.decode()?;
             if one.task_over.as_ref().is_none_or(|old| key < old.key) {
@@ -283,12 +329,18 @@ fn life(
                     key,
                     how: over.how,
                     scheduler: text(over.scheduler),
+                    escalated: over.escalated,
                 });
             }
+        }
+        RecordKind::Resumed => {
+            let v1::Resumed { request, paused_ms } = record.decode()?;
+            one.resumed = one.resumed.max(Some((request, paused_ms)));
         }
         // The signal changes nothing; the others are not passed here.
         RecordKind::Unspecified
         | RecordKind::SignalSent
+        | RecordKind::Paused
         | RecordKind::WatchStarted
         | RecordKind::Metrics
         | RecordKind::Sample
@@ -447,6 +499,8 @@ fn rule(
         | RecordKind::JobNotStarted
         | RecordKind::StopAsked
         | RecordKind::SignalSent
+        | RecordKind::Paused
+        | RecordKind::Resumed
         | RecordKind::JobExited
         | RecordKind::TreeGone
         | RecordKind::TakenOver
@@ -466,6 +520,7 @@ fn rule(
         | RecordKind::LedgerAnswered
         | RecordKind::LedgerSubmission
         | RecordKind::LedgerSubmitted
+        | RecordKind::Granted
         | RecordKind::TaskOver => {}
     }
     Ok(())

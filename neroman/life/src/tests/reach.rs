@@ -8,8 +8,10 @@
 //! same are explored once. Time stands still; rules, files that cannot be read
 //! (except a spec) and records that are folded anew are left out.
 
+mod answers;
 mod node;
 mod shown;
+mod steps;
 mod world;
 
 use std::collections::hash_map::DefaultHasher;

@@ -108,6 +108,15 @@ fn cancel() -> Input {
     })
 }
 
+/// The files of the run are gone, so that it cannot be sent any more.
+fn cannot_be_sent() -> Input {
+    Input::Sending {
+        node: NODE.to_owned(),
+        sending: Sending::Never("its files are gone".to_owned()),
+        tick: moment(1000).tick,
+    }
+}
+
 #[test]
 fn a_late_refusal_does_not_end_a_run_that_has_begun() {
     let mut run = offered();
@@ -144,14 +153,7 @@ fn a_cancelled_run_stays_aborted_whatever_its_node_reports_and_after_a_restart()
 #[test]
 fn a_run_that_was_refused_after_a_lost_hand_over_is_ended_on_a_node_that_comes_back() {
     let mut run = offered();
-    let (node, tick) = (NODE.to_owned(), moment(1000).tick);
-    let sending = Sending::Never("its files are gone".to_owned());
-    let input = Input::Sending {
-        node,
-        sending,
-        tick,
-    };
-    happens(&mut run, &input);
+    happens(&mut run, &cannot_be_sent());
     assert_eq!(run.phase(), Phase::Queued, "its node may have it");
     refuses(&mut run);
     assert_eq!(run.phase(), Phase::Crashed);
@@ -402,14 +404,7 @@ fn a_run_that_is_back_on_a_node_is_not_ended_there_as_one_that_was_left_behind()
 #[test]
 fn a_run_that_its_node_may_have_and_that_cannot_be_sent_says_that_the_node_is_asked() {
     let mut run = offered();
-    let (node, tick) = (NODE.to_owned(), moment(1000).tick);
-    let sending = Sending::Never("its files are gone".to_owned());
-    let input = Input::Sending {
-        node,
-        sending,
-        tick: tick.clone(),
-    };
-    happens(&mut run, &input);
+    happens(&mut run, &cannot_be_sent());
     let why = "its files are gone; node a is asked whether it has the run";
     assert_eq!(run.dispatch.why, Why::from(why.to_owned()));
     let input = Input::HandOver {
@@ -417,7 +412,7 @@ fn a_run_that_its_node_may_have_and_that_cannot_be_sent_says_that_the_node_is_as
         answer: Answer::CannotTell {
             why: "replace its agent".to_owned(),
         },
-        tick,
+        tick: moment(1000).tick,
     };
     happens(&mut run, &input);
     assert_eq!(run.phase(), Phase::Queued);

@@ -2,22 +2,35 @@
 //! whatever starts meanwhile ends by itself. A job is cancelled by its id after a
 //! listing showed the id with our name.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use nero_model::{RunToken, SubmissionId};
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::{RecordKind, TaskOver, task_over};
+use nero_model::paths::run as names;
+use nero_model::{RunId, RunToken, SubmissionId};
 use nero_warden::{Call, Listed, State};
+use nero_wire::v1;
 use tokio::time::Instant;
 
-use super::{Agent, Cluster, Seen};
+use super::{Agent, Cluster, Seen, Wanted};
 use crate::core::Stage;
+use crate::runs::control::newest_cancel;
+use crate::runs::{own, spec};
+use crate::warden::orders::grace_ms;
 
 /// Pause before a task that is still listed is cancelled once more.
 const AGAIN: Duration = Duration::from_secs(15);
-/// Most commands at a time.
-const CALLS_MAX: usize = 50;
+/// Pause before the job of runs that did not end is cancelled once more.
+const AGAIN_OVERDUE: Duration = Duration::from_secs(60);
+/// Time that a run has beyond its grace, for its cancel request and its end to pass
+/// over the disk.
+const MARGIN: Duration = Duration::from_secs(45);
 
 impl Agent {
-    /// Waiting tasks of which every run is to end, and whose cancel is due.
+    /// Tasks to cancel at the scheduler now: no run of them is to go on, at least one
+    /// was aborted before it began or had its time to end by itself, and none was
+    /// cancelled lately.
     pub(super) fn tasks_to_cancel(&self, now: Instant) -> Vec<(SubmissionId, u32)> {
         let Some(cluster) = &self.cluster else {
             return Vec::new();
@@ -28,18 +41,171 @@ impl Agent {
                 continue;
             }
             for task in &submission.tasks {
-                let is_due = task.cancelled.is_none_or(|at| now >= at + AGAIN);
+                let again = task.overdue_at.map_or(AGAIN, |_| AGAIN_OVERDUE);
+                let is_due = task.cancelled.is_none_or(|at| now >= at + again);
                 if !is_due || matches!(task.seen, Seen::Gone(_)) {
                     continue;
                 }
                 let runs = || task.runs.iter().map(|run| &run.token);
-                let ends = |token: &RunToken| self.is_done(token) || self.waits_for_its_end(token);
-                if runs().all(ends) && runs().any(|token| self.waits_for_its_end(token)) {
+                let is_overdue = task.is_overdue(now);
+                let ends = |token: &RunToken| {
+                    let runs_on = is_overdue && self.runs_on(token);
+                    runs_on || self.waits_for_its_end(token)
+                };
+                if runs().all(|token| self.is_done(token) || ends(token)) && runs().any(ends) {
                     found.push((submission.id, task.index));
                 }
             }
         }
         found
+    }
+
+    /// Notes until when tasks have time of which every run is to end and one still
+    /// runs. A neromum that was started anew begins with the full time.
+    pub(super) fn note_overdue(&mut self, now: Instant) {
+        let Some(cluster) = &self.cluster else {
+            return;
+        };
+        let mut noted = Vec::new();
+        for submission in cluster.submissions.values() {
+            for task in &submission.tasks {
+                let runs = || task.runs.iter().map(|run| run.token);
+                let of_it = || runs().filter(|token| !self.is_done(token));
+                let is_wanted =
+                    |token: &RunToken| self.core.run(token).is_some_and(|run| run.cancelled);
+                let is_new = task.overdue_at.is_none() && !matches!(task.seen, Seen::Gone(_));
+                if is_new
+                    && of_it().any(|token| self.runs_on(&token))
+                    && of_it().all(|token| is_wanted(&token))
+                {
+                    let grace = of_it().map(|token| self.grace_of(&token)).max();
+                    let at = now + grace.unwrap_or_default() + MARGIN;
+                    noted.push((submission.id, task.index, at));
+                }
+            }
+        }
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        for (id, index, at) in noted {
+            let tasks = cluster.submissions.get_mut(&id).map(|one| &mut one.tasks);
+            let task = tasks.and_then(|tasks| tasks.iter_mut().find(|task| task.index == index));
+            if let Some(task) = task {
+                task.overdue_at = Some(at);
+            }
+        }
+    }
+
+    /// The first time from `now` on at which a task is overdue.
+    pub(super) fn next_overdue(&self, now: Instant) -> Option<Instant> {
+        let submissions = self.cluster.iter().flat_map(|one| one.submissions.values());
+        let tasks = submissions.flat_map(|one| &one.tasks);
+        tasks
+            .filter_map(|task| task.overdue_at)
+            .filter(|at| *at > now)
+            .min()
+    }
+
+    /// The commands that hold or release the waiting jobs of runs that were paused or
+    /// resumed; `None`: there are none, or a listing has to show the jobs first. What
+    /// runs by now is stopped by its shim.
+    pub(super) fn hold(&mut self, now: Instant) -> Option<Vec<Call>> {
+        let cluster = self.cluster.as_mut()?;
+        let (listed, _) = cluster.counted?;
+        if now.duration_since(cluster.answered?) > super::LIST_APART * 3 {
+            return None;
+        }
+        let holds = std::mem::take(&mut cluster.holds);
+        let is_seen = |(token, (_, since)): &(RunToken, (Wanted, Instant))| {
+            let task = cluster.task(token);
+            let is_seen = task.is_none_or(|(submission, task)| {
+                submission.row(task).is_some() || matches!(task.seen, Seen::Gone(_))
+            });
+            is_seen && listed >= *since
+        };
+        let (ready, later): (HashMap<_, _>, HashMap<_, _>) = holds.into_iter().partition(is_seen);
+        let mut calls = Vec::new();
+        for (token, (wanted, _)) in ready {
+            let call = self.hold_call(&token, wanted);
+            calls.extend(call.filter(|call| !calls.contains(call)));
+        }
+        let cluster = self.cluster.as_mut()?;
+        cluster.holds = later;
+        if !calls.is_empty() {
+            cluster.list_soon(now + super::LIST_APART);
+        }
+        (!calls.is_empty()).then_some(calls)
+    }
+
+    /// A task is held when each of its runs is paused or over.
+    fn hold_call(&self, token: &RunToken, wanted: Wanted) -> Option<Call> {
+        let cluster = self.cluster.as_ref()?;
+        let (submission, task) = cluster.task(token)?;
+        let row = submission.row(task)?;
+        let one = row.tasks.as_ref().map(|_| task.index);
+        let is_paused = |token: &RunToken| self.core.run(token).is_some_and(|run| run.paused);
+        let rests = |token: &RunToken| self.is_done(token) || is_paused(token);
+        match (&row.state, wanted) {
+            (State::Waiting(_), Wanted::Paused)
+                if task.runs.iter().all(|run| rests(&run.token)) =>
+            {
+                cluster.warden.hold_call(row, one)
+            }
+            (State::Held(_), Wanted::Resumed) => cluster.warden.release_call(row, one),
+            _ => None,
+        }
+    }
+
+    /// Asks for a listing when jobs are to be held or released.
+    pub(super) fn list_for_holds(&mut self, now: Instant) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let listed = cluster.counted.map(|(at, _)| at);
+        if !cluster.holds.is_empty() {
+            cluster.list_soon(listed.map_or(now, |at| (at + super::LIST_APART * 2).max(now)));
+        }
+    }
+
+    /// Time from the polite signal to the final one, by the newest cancel request of
+    /// a run, else by its spec.
+    fn grace_of(&self, token: &RunToken) -> Duration {
+        let Some(entry) = self.entries.get(token) else {
+            return Duration::ZERO;
+        };
+        let run_dir = self.run_dir(entry.id);
+        let name = format!("cancel.{}", newest_cancel(&run_dir));
+        let path = run_dir.join(names::CONTROL).join(name);
+        let asked = frame::read::<v1::Cancel>(FrameKind::Cancel, &path);
+        let own = || {
+            let spec = spec::read(&self.setup.paths, entry.id, *token);
+            grace_ms(&spec.unwrap_or_default())
+        };
+        let given = asked.map_or(0, |cancel| cancel.grace_ms);
+        let ms = if given > 0 { given } else { own() };
+        Duration::from_millis(ms.into())
+    }
+
+    /// Records, before the scheduler is called, that the jobs of these runs are
+    /// cancelled there because the runs did not end in time.
+    pub(super) fn tell_escalated(&self, runs: &[(RunToken, RunId)]) {
+        for (token, id) in runs {
+            let (Some(cluster), Some(entry)) = (&self.cluster, self.entries.get(token)) else {
+                continue;
+            };
+            tracing::warn!(run = %id, "it did not end in time: its job is cancelled at the scheduler");
+            let record = TaskOver {
+                how: task_over::How::Cancelled.into(),
+                scheduler: cluster.warden.name().into_owned(),
+                escalated: true,
+            };
+            let start = entry.incarnation.max(1);
+            let kind = RecordKind::TaskOver;
+            if let Err(error) = own::write(&self.run_dir(*id), *token, start, kind, &record) {
+                // Its end is told without it.
+                tracing::error!(run = %id, %error, "cannot record that its job is cancelled");
+            }
+        }
     }
 
     /// Runs that are to end, and of which the scheduler has nothing any more.
@@ -52,17 +218,38 @@ impl Agent {
             .collect()
     }
 
+    /// Whether a run is in a start of its task and is to end.
+    fn runs_on(&self, token: &RunToken) -> bool {
+        let run = self.core.run(token);
+        run.is_some_and(|run| run.cancelled && run.stage.is_elsewhere())
+    }
+
     /// Whether a run waits at its scheduler and is to end.
-    fn waits_for_its_end(&self, token: &RunToken) -> bool {
+    pub(super) fn waits_for_its_end(&self, token: &RunToken) -> bool {
         let run = self.core.run(token);
         run.is_some_and(|run| run.cancelled && matches!(run.stage, Stage::Submitted { .. }))
     }
 }
 
 impl Cluster {
-    /// A live run is to look for its cancel request.
+    /// A waiting run is to be held at its scheduler, or released.
+    pub fn hold_at_scheduler(&mut self, token: RunToken, wanted: Wanted) {
+        self.holds.insert(token, (wanted, Instant::now()));
+        self.hurry();
+    }
+
+    /// A live run is to look for the requests in its folder.
     pub fn ring_at_scheduler(&mut self, token: RunToken) {
         self.rings.insert(token);
+        // A later request may give less time than the one before.
+        let Some((id, index)) = self.of_run.get(&token) else {
+            return;
+        };
+        let tasks = self.submissions.get_mut(id).map(|one| &mut one.tasks);
+        let mut tasks = tasks.into_iter().flatten();
+        if let Some(task) = tasks.find(|task| task.index == *index) {
+            task.overdue_at = None;
+        }
     }
 
     /// The command that rings, when there is one; `None`: a listing has to show the
@@ -93,18 +280,18 @@ impl Cluster {
     /// as waiting.
     pub(super) fn cancel_twins(&mut self) -> Vec<Call> {
         let warden = self.warden.clone();
-        let mut calls = Vec::new();
+        let mut seen = Vec::new();
         for submission in self.submissions.values_mut() {
             for twin in std::mem::take(&mut submission.twins) {
                 let row = submission.rows.iter().find(|row| row.job == twin);
-                calls.extend(row.map(|row| warden.cancel_call(row, None)));
+                seen.extend(row.map(|row| (row, None)));
             }
         }
-        calls
+        warden.cancel_calls(&seen)
     }
 
-    /// The commands that cancel these tasks; `None`: a listing has to show them
-    /// first.
+    /// The commands that cancel these tasks, none where they are over or run by now;
+    /// `None`: a listing has to show them first.
     pub(super) fn cancel(
         &mut self,
         tasks: &[(SubmissionId, u32)],
@@ -114,7 +301,7 @@ impl Cluster {
         if now.duration_since(listed) > super::LIST_APART * 3 {
             return None;
         }
-        let mut calls = Vec::new();
+        let mut seen: Vec<(&Listed, Option<u32>)> = Vec::new();
         for (id, submission) in &mut self.submissions {
             let wanted = |index: u32| tasks.contains(&(*id, index));
             let Some(job) = submission.job() else {
@@ -131,7 +318,8 @@ impl Cluster {
                 .iter_mut()
                 .filter(|task| wanted(task.index))
             {
-                let is_first = task.cancelled.replace(now).is_none();
+                let is_overdue = task.is_overdue(now);
+                let is_first = task.cancelled.replace(now).is_none() && !is_overdue;
                 let row = task.row(&rows, job);
                 let Some(row) = row.filter(|row| !matches!(row.state, State::Ended(_))) else {
                     continue;
@@ -141,13 +329,18 @@ impl Cluster {
                     self.rings.extend(task.runs.iter().map(|run| run.token));
                     continue;
                 }
+                if is_overdue && !std::mem::replace(&mut task.is_told, true) {
+                    let runs = task.runs.iter().map(|run| (run.token, run.id));
+                    self.escalated.extend(runs);
+                }
                 let one = row.tasks.as_ref().map(|_| task.index).filter(|_| !all);
-                let call = self.warden.cancel_call(row, one);
-                if !calls.contains(&call) && calls.len() < CALLS_MAX {
-                    calls.push(call);
+                // All tasks of an array may be one row, and one word.
+                let last = seen.last().map(|(row, task)| (row.job, *task));
+                if last != Some((row.job, one)) {
+                    seen.push((row, one));
                 }
             }
         }
-        (!calls.is_empty()).then_some(calls)
+        Some(self.warden.cancel_calls(&seen))
     }
 }

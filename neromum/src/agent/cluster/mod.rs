@@ -4,10 +4,16 @@
 //! together, one at a time. See `docs/design/schedulers.md`.
 
 mod control;
+mod make;
+mod room;
 mod submit;
 mod task;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod twins;
+mod vanished;
+mod waiting;
 mod watch;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,19 +21,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nero_model::{RunToken, SubmissionId};
+use nero_model::{RunId, RunToken, SubmissionId};
 use nero_warden::standing::{Ms, Standing, Step};
-use nero_warden::{Call, End, JobId, JobName, Listed, Order, Said, Site, Warden};
+use nero_warden::{Call, End, JobId, JobName, Known, Listed, Order, Said, Site, Warden};
 use tokio::time::Instant;
 
 use super::off_reactor::Report;
+use super::pause::Wanted;
 use super::{Agent, Done};
-use crate::core::Stage;
 use crate::core::decide::TaskWord;
+use crate::core::{Run, Stage};
 use crate::ledger::{Answer, Intent};
 use crate::submission::{Files, News};
 use crate::warden::front::Front;
-pub(super) use submit::Made;
+pub(super) use make::Made;
 use task::{Seen, Task};
 pub(super) use watch::Looked;
 
@@ -72,11 +79,21 @@ pub(super) struct Cluster {
     is_looking: bool,
     /// Live runs whose tasks are to look for cancel requests.
     rings: HashSet<RunToken>,
+    /// Runs whose waiting jobs are to be held, or released, by a listing that was asked
+    /// for after that time.
+    holds: HashMap<RunToken, (Wanted, Instant)>,
+    /// Runs that did not end in time, whose jobs are cancelled by the next command.
+    escalated: Vec<(RunToken, RunId)>,
     /// Zero of the times of listings.
     began: Instant,
-    /// When the last whole listing was asked for, and the number of jobs in it
-    /// together with those that were submitted since.
-    counted: Option<(Instant, u64)>,
+    /// When the last whole listing was asked for, and its number of jobs.
+    counted: Option<(Instant, Counted)>,
+    /// When the jobs of all users were asked for last, and their number together with
+    /// those that were submitted since.
+    counted_all: Option<(Instant, u64)>,
+    /// Whether the last count left no room: it is counted again with the next listing
+    /// that is due.
+    is_full: bool,
     /// When the last listing was answered.
     answered: Option<Instant>,
     list_at: Option<Instant>,
@@ -90,6 +107,15 @@ pub(super) struct Cluster {
     pause: Duration,
 }
 
+/// Jobs of this user, those included that were submitted since they were counted.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    /// Jobs and tasks that did not end.
+    queued: u64,
+    /// Those and the ended ones that the scheduler still keeps.
+    kept: u64,
+}
+
 /// One submission.
 #[derive(Debug)]
 pub(super) struct Submission {
@@ -101,6 +127,8 @@ pub(super) struct Submission {
     /// Whether the intent is synced.
     is_synced: bool,
     made_ms: i64,
+    /// Its place among all submissions of this neromum: later ones are higher.
+    number: u64,
     /// What is submitted, until the scheduler has it.
     order: Option<Box<(Order, String)>>,
     news: HashSet<News>,
@@ -123,6 +151,8 @@ pub(super) enum Ask {
     Submit(SubmissionId),
     /// The queue, at this time.
     List(Instant),
+    /// The number of jobs of all users, at this time.
+    Count(Instant),
     /// The ends of these submissions.
     Ends(Vec<SubmissionId>),
     /// When the controller was started, since tasks of these vanished.
@@ -151,8 +181,12 @@ impl Cluster {
             is_making: false,
             is_looking: false,
             rings: HashSet::new(),
+            holds: HashMap::new(),
+            escalated: Vec::new(),
             began: Instant::now(),
             counted: None,
+            counted_all: None,
+            is_full: false,
             answered: None,
             list_at: None,
             list_pause: LIST_EVERY.0,
@@ -206,20 +240,27 @@ impl Cluster {
         all.map(|one| one.name.clone()).collect()
     }
 
+    /// The question for the queue.
+    fn list(&mut self, now: Instant) -> (Ask, Vec<Call>) {
+        self.see_calls_left_behind();
+        let names = self.names();
+        let names: Vec<&JobName> = names.iter().collect();
+        (Ask::List(now), self.warden.queue_calls(&names))
+    }
+
     /// The intents, for a new ledger.
     pub fn intents(&self) -> Vec<Intent> {
         let mut all: Vec<&Submission> = self.submissions.values().collect();
-        all.sort_by_key(|one| one.made_ms);
+        all.sort_by_key(|one| one.number);
         all.into_iter().map(Submission::intent).collect()
     }
 }
 
 impl Submission {
     fn intent(&self) -> Intent {
-        let runs = self.tasks.iter().flat_map(|task| &task.runs);
         Intent {
             submission: self.id,
-            tokens: runs.map(|run| run.token).collect(),
+            tokens: self.runs().map(|run| run.token).collect(),
             made_ms: self.made_ms,
             answer: match &self.standing {
                 Standing::Intended { .. } | Standing::InDoubt(_) => Answer::InDoubt,
@@ -229,11 +270,22 @@ impl Submission {
         }
     }
 
+    fn known(&self) -> Known<'_> {
+        Known {
+            name: &self.name,
+            job: self.job(),
+        }
+    }
+
     fn job(&self) -> Option<JobId> {
         match self.standing {
             Standing::Accepted(job) => Some(job),
             Standing::Intended { .. } | Standing::InDoubt(_) | Standing::Refused(_) => None,
         }
+    }
+
+    fn is_refused(&self) -> bool {
+        matches!(self.standing, Standing::Refused(_))
     }
 
     fn row(&self, task: &Task) -> Option<&Listed> {
@@ -247,6 +299,26 @@ impl Agent {
     pub(super) fn is_submitted(&self, token: &RunToken) -> bool {
         let cluster = self.cluster.as_ref();
         cluster.is_some_and(|cluster| cluster.has(token))
+    }
+
+    /// Whether the scheduler has every run that has not ended, and nothing is asked of
+    /// it that waits for an answer. The runs go on without a neromum here; the next
+    /// connection starts one, which reads the ledger and the folders.
+    pub(super) fn is_all_submitted(&self) -> bool {
+        let Some(cluster) = &self.cluster else {
+            return false;
+        };
+        let is_there = |run: &Run| match run.stage {
+            Stage::Waiting | Stage::Starting { .. } | Stage::Held { .. } => false,
+            // Its job is to be cancelled, now or when the run does not end by itself.
+            Stage::Submitted { .. } => !run.cancelled,
+            Stage::Running { elsewhere, .. } => elsewhere && !run.cancelled,
+            Stage::Ended { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => true,
+        };
+        let mut submissions = cluster.submissions.values();
+        cluster.rings.is_empty()
+            && submissions.all(|one| one.job().is_some() || one.is_refused())
+            && self.core.runs().all(|(_, run)| is_there(run))
     }
 
     /// Where the task of a run stands, with the host of its start; `None`: it is in no
@@ -263,7 +335,9 @@ impl Agent {
     pub(super) fn see_to_cluster(&mut self) {
         let now = Instant::now();
         self.look_at_news(now);
+        self.give_up_unwanted();
         self.make_submissions(now);
+        self.note_overdue(now);
         let Some(cluster) = &self.cluster else { return };
         let is_paused = cluster.paused.is_some_and(|until| until > now);
         if !cluster.is_asking
@@ -273,14 +347,15 @@ impl Agent {
         {
             self.ask(ask, calls);
         }
-        let waits = self.core.waiting() > 0;
+        let overdue = self.next_overdue(now);
         if let Some(cluster) = &self.cluster {
-            let is_open = waits || !cluster.submissions.is_empty();
+            let is_open = self.has_to_ask();
             let mut due = [
                 cluster.list_at.filter(|_| is_open && !cluster.is_asking),
                 cluster
                     .look_at
                     .filter(|_| !cluster.submissions.is_empty() && !cluster.is_looking),
+                overdue,
             ];
             if is_paused {
                 due[0] = cluster.paused;
@@ -289,15 +364,46 @@ impl Agent {
         }
     }
 
+    /// Whether the queue tells anything: runs wait, or may begin or end at the scheduler.
+    fn has_to_ask(&self) -> bool {
+        let is_open = |one: &Submission| match one.standing {
+            Standing::Intended { .. } | Standing::InDoubt(_) => true,
+            Standing::Refused(_) => false,
+            Standing::Accepted(_) => {
+                let mut tasks = one.tasks.iter();
+                tasks.any(|task| !one.is_finished(task))
+                    || one.runs().any(|run| !self.is_done(&run.token))
+            }
+        };
+        let mut submissions = self.cluster.iter().flat_map(|one| one.submissions.values());
+        self.core.waiting() > 0 || submissions.any(is_open)
+    }
+
     /// The next command, in the order in which things must not wait.
     fn next_ask(&mut self, now: Instant) -> Option<(Ask, Vec<Call>)> {
-        let waits = self.core.waiting() > 0;
+        let (waits, has_open) = (self.core.waiting() > 0, self.has_to_ask());
         let to_cancel = self.tasks_to_cancel(now);
         let cluster = self.cluster.as_mut()?;
         let twins = cluster.cancel_twins();
         if !twins.is_empty() {
             tracing::warn!(?twins, "the scheduler has submissions more than once");
             return Some((Ask::Tell, twins));
+        }
+        let listed = cluster.counted.map(|(at, _)| at);
+        let may_list = listed.is_none_or(|at| now.duration_since(at) >= LIST_APART);
+        if !to_cancel.is_empty() {
+            match cluster.cancel(&to_cancel, now) {
+                Some(calls) if !calls.is_empty() => {
+                    cluster.list_soon(now + LIST_APART);
+                    let escalated = std::mem::take(&mut cluster.escalated);
+                    self.tell_escalated(&escalated);
+                    return Some((Ask::Tell, calls));
+                }
+                None if may_list => return Some(cluster.list(now)),
+                Some(_) | None => {
+                    cluster.list_soon(listed.map_or(now, |at| at + LIST_APART));
+                }
+            }
         }
         let open = || cluster.submissions.values();
         let can = |one: &&Submission| one.is_synced && one.order.is_some();
@@ -307,18 +413,10 @@ impl Agent {
         if let Some(id) = intended.map(|one| one.id) {
             return cluster.submit(id);
         }
+        let cluster = self.cluster.as_mut()?;
         let is_old = |at: &Instant| now.duration_since(*at) >= SITE_FRESH;
         if waits && cluster.site.as_ref().is_none_or(|(at, _)| is_old(at)) {
             return Some((Ask::Site, Vec::new()));
-        }
-        let listed = cluster.counted.map(|(at, _)| at);
-        let may_list = listed.is_none_or(|at| now.duration_since(at) >= LIST_APART);
-        if !to_cancel.is_empty() {
-            if let Some(calls) = cluster.cancel(&to_cancel, now) {
-                cluster.list_soon(now + LIST_APART);
-                return Some((Ask::Tell, calls));
-            }
-            cluster.list_soon(listed.map_or(now, |at| at + LIST_APART));
         }
         if !cluster.rings.is_empty() {
             if let Some(calls) = cluster.ring(now) {
@@ -329,6 +427,13 @@ impl Agent {
                 cluster.list_soon(listed.map_or(now, |at| at + LIST_APART));
             }
         }
+        if !cluster.holds.is_empty() {
+            if let Some(calls) = self.hold(now) {
+                return Some((Ask::Tell, calls));
+            }
+            self.list_for_holds(now);
+        }
+        let cluster = self.cluster.as_mut()?;
         let open = cluster.submissions.values();
         let vanished: Vec<SubmissionId> = open
             .filter(|one| one.has_vanished)
@@ -338,12 +443,14 @@ impl Agent {
             return Some((Ask::Start(vanished), cluster.warden.site_calls()));
         }
         let is_due = cluster.list_at.is_some_and(|at| at <= now);
-        let has_open = waits || !cluster.submissions.is_empty();
-        let count = waits && !cluster.is_counted(now) && !cluster.is_making;
+        let may_submit = waits && self.core.held().is_none();
+        if may_submit && cluster.wants_all(self.core.waiting(), now) {
+            return Some((Ask::Count(now), cluster.warden.count_calls()));
+        }
+        let is_counted = cluster.is_counted(now) || cluster.is_full;
+        let count = waits && !is_counted && !cluster.is_making;
         if may_list && (count || is_due && has_open) {
-            let names = cluster.names();
-            let names: Vec<&JobName> = names.iter().collect();
-            return Some((Ask::List(now), cluster.warden.queue_calls(&names)));
+            return Some(cluster.list(now));
         }
         self.ends_to_ask()
     }
@@ -354,6 +461,12 @@ impl Agent {
         };
         cluster.is_asking = true;
         let front = cluster.setup.front.clone();
+        let of_call = match &ask {
+            Ask::Submit(id) => cluster.submissions.get(id).map(|one| one.files.clone()),
+            Ask::Site | Ask::List(_) | Ask::Count(_) | Ask::Ends(_) | Ask::Start(_) | Ask::Tell => {
+                None
+            }
+        };
         let lost = Done::Asked(Box::new(Answered {
             ask: ask.clone(),
             said: Vec::new(),
@@ -371,14 +484,20 @@ impl Agent {
                 site = Some(front.site().await);
             }
             for call in &calls {
-                said.push(match front.runner().await {
-                    Ok(runner) => runner.run(call).await,
-                    Err(why) => Said {
+                let lock = of_call.as_ref().map(Files::lock_for_a_call).transpose();
+                let lock = lock.map_err(|error| format!("its script: {error}"));
+                said.push(match (front.runner().await, lock) {
+                    (Ok(runner), Ok(lock)) => runner.run_with(call, lock).await,
+                    (Err(why), _) | (_, Err(why)) => Said {
                         end: End::NotExecuted(why),
                         out: Vec::new(),
                         err: Vec::new(),
                     },
                 });
+                if said.last().is_some_and(|last| last.end == End::TimedOut) {
+                    // Each of the others would hold up everything for as long.
+                    break;
+                }
             }
             report.end(Done::Asked(Box::new(Answered { ask, said, site })));
         });
@@ -404,9 +523,12 @@ impl Agent {
                 return;
             }
             Ask::List(at) => {
-                let names = cluster.names();
-                let names: Vec<&JobName> = names.iter().collect();
-                let queue = cluster.warden.read_queue(&said, &names);
+                let known: Vec<Known<'_>> = cluster
+                    .submissions
+                    .values()
+                    .map(Submission::known)
+                    .collect();
+                let queue = cluster.warden.read_queue(&said, &known);
                 if queue.is_err()
                     && let Some(plain) = cluster.warden.without_json(&said)
                 {
@@ -416,13 +538,18 @@ impl Agent {
                 let heard = queue.map(|queue| self.listed(at, &queue));
                 heard.map_err(|error| error.to_string())
             }
+            Ask::Count(at) => {
+                let count = cluster.warden.read_count(&said);
+                let heard = count.map(|count| cluster.counted_all = Some((at, count)));
+                heard.map_err(|error| error.to_string())
+            }
             Ask::Ends(ids) => {
                 self.ends_answered(&ids, &said);
                 return;
             }
             Ask::Start(ids) => {
                 let site = cluster.warden.read_site(&said);
-                let heard = site.map(|site| self.controller_started(&ids, site.started_s));
+                let heard = site.map(|site| self.controller_is_up(&ids, site.up_s));
                 heard.map_err(|error| error.to_string())
             }
             Ask::Tell => return,

@@ -34,6 +34,11 @@ pub struct Task {
     pub gone: Option<tokio::time::Instant>,
     /// When it was cancelled last.
     pub cancelled: Option<tokio::time::Instant>,
+    /// When its job is cancelled at the scheduler, although a run of it runs: every
+    /// run of it is to end, and has had its grace by then.
+    pub overdue_at: Option<tokio::time::Instant>,
+    /// Whether the runs' folders tell that its job is cancelled for that.
+    pub is_told: bool,
     /// Number of times that the accounting was asked for it.
     pub asked: u8,
 }
@@ -48,6 +53,8 @@ impl Task {
             over: false,
             gone: None,
             cancelled: None,
+            overdue_at: None,
+            is_told: false,
             asked: 0,
         }
     }
@@ -70,6 +77,11 @@ impl Task {
         let rows = rows.iter().filter(is_it);
         rows.max_by_key(|row| (!matches!(row.state, State::Ended(_)), row.job == job))
             .copied()
+    }
+
+    /// Whether its runs had their time to end by themselves, and did not.
+    pub fn is_overdue(&self, now: tokio::time::Instant) -> bool {
+        self.overdue_at.is_some_and(|at| at <= now)
     }
 
     /// Takes in a whole listing that was asked for at `asked_ms`.

@@ -12,8 +12,9 @@ use nero_warden::{Kind, Settings};
 use super::*;
 use crate::agent::{Mailboxes, Setup};
 use crate::core::capacity::Capacity;
+use crate::core::decide::{Decision, Lives, Origin, Tracking, decide};
 use crate::ledger::Ledger;
-use crate::runs::segments;
+use crate::runs::{own, segments};
 use crate::staging::environment::Base;
 use crate::staging::store::Store;
 use crate::submission::{Plan, Planned, StartId};
@@ -25,6 +26,8 @@ struct Node {
     folder: tempfile::TempDir,
     deployment: DeploymentId,
     paths: nero_model::paths::NodePaths,
+    /// Name of the last submission's job.
+    name: std::cell::RefCell<String>,
 }
 
 impl Node {
@@ -37,6 +40,42 @@ impl Node {
             folder,
             deployment,
             paths,
+            name: std::cell::RefCell::default(),
+        }
+    }
+
+    /// A run that waits in neromum.
+    fn wait(&self, run: &Planned) {
+        let (mut ledger, state) = self.ledger();
+        ledger
+            .accepted(run.token, run.id, state.next_order)
+            .unwrap();
+        make_private(&self.paths.run(run.id)).unwrap();
+        let spec = nero_wire::v1::RunSpec {
+            token: run.token.to_vec(),
+            ..nero_wire::v1::RunSpec::default()
+        };
+        let path = self.paths.run(run.id).join(names::SPEC);
+        nero_journal::frame::create_synced(nero_journal::frame::FrameKind::Spec, &path, &spec)
+            .unwrap();
+    }
+
+    /// The answer to a question, for a job of an array whose tasks wait.
+    fn answer(&self, ask: &Ask, tasks: u32) -> Said {
+        let out = match ask {
+            Ask::List(_) => format!(
+                r#"{{"jobs": [{{"name": "{}", "job_id": 7, "array_job_id": 7, "array_task_id": null,
+                "array_task_string": "0-{}", "job_state": "PENDING", "state_reason": "Priority"}}]}}"#,
+                self.name.borrow(),
+                tasks - 1
+            ),
+            Ask::Count(_) => format!("0-{}\n", tasks - 1),
+            other => panic!("{other:?} changes something"),
+        };
+        Said {
+            end: End::Code(0),
+            out: out.into_bytes(),
+            err: Vec::new(),
         }
     }
 
@@ -46,10 +85,16 @@ impl Node {
 
     /// Starts neromum's agent.
     fn agent(&self) -> (Agent, Mailboxes) {
+        self.agent_with(None)
+    }
+
+    /// The same with a limit of jobs in the queue.
+    fn agent_with(&self, max_queued: Option<u64>) -> (Agent, Mailboxes) {
         let settings = Settings {
             kind: Kind::Slurm,
-            max_queued: None,
+            max_queued,
             max_running: None,
+            recipe: None,
         };
         let base = Base::of([]);
         let program = self.folder.path().join("neromum");
@@ -109,6 +154,8 @@ impl Node {
             beat: crate::lease::BEAT,
             tasks: (0..).zip(runs).map(task).collect(),
         };
+        let name = nero_warden::JobName::of(&submission.to_string()).unwrap();
+        *self.name.borrow_mut() = name.to_string();
         let files = Files::at(&self.paths.submission(&submission));
         files.make(&plan, "").unwrap();
         let intent = Intent {
@@ -157,7 +204,6 @@ fn planned(number: u32) -> Planned {
             experiment: ExperimentId(1),
             number,
         },
-        closed: 0,
     }
 }
 
@@ -240,5 +286,216 @@ async fn an_end_that_is_held_back_is_none_after_a_compaction_and_a_restart() {
         matches!(agent.stage(&run), Stage::Submitted { .. }),
         "{:?}",
         agent.stage(&run)
+    );
+}
+
+/// A run in a submission whose task no listing shows any more.
+struct Lost {
+    node: Node,
+    run: Planned,
+    files: Files,
+    agent: Agent,
+    _boxes: Mailboxes,
+}
+
+impl Lost {
+    fn new() -> Self {
+        let (node, run) = (Node::new(), planned(1));
+        let files = node.submit(&[run], 7);
+        std::thread::sleep(Duration::from_millis(5));
+        let (mut agent, boxes) = node.agent();
+        for submission in agent.cluster.as_mut().unwrap().submissions.values_mut() {
+            submission.tasks[0].seen = Seen::Gone(None);
+            submission.tasks[0].over = true;
+        }
+        Self {
+            node,
+            run,
+            files,
+            agent,
+            _boxes: boxes,
+        }
+    }
+
+    /// A start whose beat stood still this long ago, with what it told.
+    fn has_start(&self, ago: Duration, news: &[News]) {
+        for one in news {
+            self.files.note(*one, false).unwrap();
+        }
+        let path = self.files.path(News::Began(FIRST));
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        let then = std::time::SystemTime::now() - ago;
+        file.set_modified(then).unwrap();
+    }
+
+    /// The controller was started after the submission.
+    fn controller_was_started(&mut self) {
+        self.controller_is_up(0);
+    }
+
+    fn controller_is_up(&mut self, up_s: u64) {
+        let cluster = self.agent.cluster.as_ref().unwrap();
+        let ids: Vec<SubmissionId> = cluster.submissions.keys().copied().collect();
+        self.agent.controller_is_up(&ids, Some(up_s));
+        self.agent.carry_out();
+    }
+
+    fn claim(&self) -> PathBuf {
+        segments::folder(&self.node.paths.run(self.run.id), 1).join(names::CLAIM)
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_the_scheduler_lost_is_closed_before_its_run_is_submitted_again() {
+    let mut lost = Lost::new();
+    lost.controller_was_started();
+    assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+    assert!(lost.files.is_closed(0).unwrap());
+    assert!(!lost.claim().exists(), "no start can make it");
+}
+
+#[tokio::test]
+async fn a_start_that_came_before_its_task_was_closed_keeps_its_run() {
+    let mut lost = Lost::new();
+    lost.has_start(Duration::ZERO, &[News::Began(FIRST)]);
+    lost.controller_was_started();
+    assert!(matches!(
+        lost.agent.stage(&lost.run),
+        Stage::Submitted { .. }
+    ));
+    // It saw the name and left: now nothing of the task is alive.
+    lost.files.note(News::Left(FIRST), false).unwrap();
+    lost.agent.vanished(lost.run.token);
+    assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+}
+
+#[tokio::test]
+async fn a_claim_is_withheld_from_a_frozen_start_that_was_about_to_launch() {
+    let mut lost = Lost::new();
+    let news = [News::Began(FIRST), News::Launches(lost.run.id, 1, FIRST)];
+    lost.has_start(Duration::from_secs(100), &news);
+    lost.controller_was_started();
+    assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+    assert!(lost.claim().exists());
+    let run_dir = lost.node.paths.run(lost.run.id);
+    let again = own::withhold_claim(&run_dir, lost.run.token, 1).unwrap();
+    assert!(!again, "whoever comes later loses");
+    // A start of the next submission makes the next incarnation.
+    let facts = lost.agent.entries[&lost.run.token].facts;
+    let decision = decide(&facts, Lives::UNKNOWN, Tracking::Nobody, Origin::Elsewhere);
+    assert_eq!(decision, Decision::LaunchNext);
+}
+
+#[tokio::test]
+async fn a_claim_that_a_frozen_start_made_is_no_run_that_vanished() {
+    let mut lost = Lost::new();
+    let news = [News::Began(FIRST), News::Launches(lost.run.id, 1, FIRST)];
+    lost.has_start(Duration::from_secs(100), &news);
+    let _segment = lost.node.claim(&lost.run, 1);
+    lost.controller_was_started();
+    assert!(!matches!(lost.agent.stage(&lost.run), Stage::Waiting));
+}
+
+#[tokio::test]
+async fn a_task_that_a_person_may_have_cancelled_is_submitted_again_only_when_that_was_said() {
+    for reruns_lost in [false, true] {
+        let mut lost = Lost::new();
+        let run = &lost.run;
+        let spec = nero_wire::v1::RunSpec {
+            token: run.token.to_vec(),
+            experiment: run.id.experiment.0,
+            number: run.id.number,
+            scheduler: Some(nero_wire::v1::SchedulerRequest {
+                reruns_lost,
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let path = lost.node.paths.run(run.id).join(names::SPEC);
+        nero_journal::frame::create(nero_journal::frame::FrameKind::Spec, &path, &spec).unwrap();
+        lost.controller_is_up(1000);
+        let stage = lost.agent.stage(&lost.run);
+        assert_eq!(stage == Stage::Waiting, reruns_lost, "{stage:?}");
+        assert_eq!(lost.files.is_closed(0).unwrap(), reruns_lost);
+    }
+}
+
+/// Commands of each minute, from the third on, while 200 tasks wait and nothing
+/// changes.
+async fn commands_a_minute(node: &Node, mut agent: Agent) -> Vec<usize> {
+    let limits = Site {
+        jobs_max: Some(2000),
+        ..Site::default()
+    };
+    let cluster = agent.cluster.as_mut().unwrap();
+    cluster.site = Some((Instant::now(), Arc::new(limits)));
+    let begin = Instant::now();
+    let mut commands = vec![0; 20];
+    while begin.elapsed() < Duration::from_secs(1200) {
+        let now = Instant::now();
+        agent.make_submissions(now);
+        if let Some((ask, calls)) = agent.next_ask(now) {
+            commands[begin.elapsed().as_secs() as usize / 60] += calls.len();
+            let said = vec![node.answer(&ask, 200)];
+            agent.answered(Answered {
+                ask,
+                said,
+                site: None,
+            });
+        } else {
+            tokio::time::advance(Duration::from_millis(500)).await;
+        }
+    }
+    commands.split_off(2)
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hundred_waiting_runs_cost_two_commands_a_minute_at_most() {
+    let node = Node::new();
+    let runs: Vec<Planned> = (1..=200).map(planned).collect();
+    node.submit(&runs, 7);
+    let (agent, _boxes) = node.agent();
+    let commands = commands_a_minute(&node, agent).await;
+    assert!(
+        commands.iter().all(|count| (0..=2).contains(count)),
+        "{commands:?}"
+    );
+    assert!(
+        commands.iter().sum::<usize>() >= 10,
+        "it is asked: {commands:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_that_wait_for_room_cost_two_commands_a_minute_at_most() {
+    let node = Node::new();
+    let runs: Vec<Planned> = (1..=200).map(planned).collect();
+    node.submit(&runs, 7);
+    let more: Vec<Planned> = (201..=260).map(planned).collect();
+    more.iter().for_each(|run| node.wait(run));
+    let (agent, _boxes) = node.agent_with(Some(200));
+    assert_eq!(agent.core.waiting(), 60);
+    let commands = commands_a_minute(&node, agent).await;
+    assert!(
+        commands.iter().all(|count| (0..=2).contains(count)),
+        "{commands:?}"
+    );
+}
+
+#[tokio::test]
+async fn neromum_leaves_a_run_to_its_scheduler_unless_it_is_to_end() {
+    let (node, run) = (Node::new(), planned(1));
+    let files = node.submit(&[run], 7);
+    let (mut agent, _boxes) = node.agent();
+    let _first = node.claim(&run, 1);
+    agent.hears(
+        &files,
+        &[News::Began(FIRST), News::Launches(run.id, 1, FIRST)],
+    );
+    assert!(agent.is_all_submitted(), "{:?}", agent.stage(&run));
+    agent.core.cancel(run.token);
+    assert!(
+        !agent.is_all_submitted(),
+        "a job that does not end by itself is cancelled from here"
     );
 }

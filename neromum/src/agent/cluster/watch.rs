@@ -7,10 +7,11 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{Lost, RecordKind, TaskOver, TaskStart, lost, task_over};
 use nero_model::{RunToken, SubmissionId};
 use nero_warden::standing::{Standing, Step};
-use nero_warden::{Accounting, Call, Ended, JobId, JobName, Listed, Queue, Said, State};
+use nero_warden::{Accounting, Call, Ended, JobId, JobName, Listed, Queue, Said, State, Warden};
 use tokio::time::Instant;
 
-use super::{Agent, Ask, Done, LIST_EVERY, LOOK_EVERY, Seen, Submission, Task};
+use super::submit::in_doubt;
+use super::{Agent, Ask, Counted, Done, LIST_EVERY, LOOK_EVERY, Seen, Submission, Task};
 use crate::core::Stage;
 use crate::lease::BEAT;
 use crate::lease::decide::OLD_BEATS;
@@ -18,6 +19,9 @@ use crate::lease::files::{modified, server_time, since};
 use crate::runs::own;
 use crate::submission::{Files, News, StartId};
 
+/// Pause before the second listing that has to miss a task.
+const MISSED: std::time::Duration =
+    std::time::Duration::from_millis(nero_warden::standing::APART_MS);
 /// Number of times that the accounting is asked for a task that left the queue.
 const ACCOUNTED_MAX: u8 = 4;
 /// Live runs whose folders are read at one look at the news.
@@ -82,7 +86,7 @@ impl Agent {
         self.see_what_is_over();
     }
 
-    fn heard(&mut self, id: SubmissionId, news: News) {
+    pub(super) fn heard(&mut self, id: SubmissionId, news: News) {
         let (run, incarnation) = match news {
             News::Launches(run, incarnation, _)
             | News::Ended(run, incarnation)
@@ -94,7 +98,7 @@ impl Agent {
                 }
                 return;
             }
-            News::Began(_) | News::Leave(_) => return,
+            News::Began(_) | News::Leave(_) | News::Closed(_) => return,
         };
         let token = self.cluster.as_ref().and_then(|cluster| {
             let tasks = &cluster.submissions.get(&id)?.tasks;
@@ -145,14 +149,32 @@ impl Agent {
             return;
         };
         let asked_ms = cluster.ms(at);
-        cluster.counted = Some((at, queue.not_ended()));
+        let queued = queue.not_ended();
+        let kept = queued + queue.kept;
+        cluster.counted = Some((at, Counted { queued, kept }));
+        cluster.is_full = false;
         cluster.answered = Some(Instant::now());
-        let (mut stands, mut texts, mut changed) = (Vec::new(), Vec::new(), false);
+        let (mut stands, mut refused) = (Vec::new(), Vec::new());
+        let (mut texts, mut changed) = (Vec::new(), false);
         let name = cluster.warden.name();
+        if queue.unreadable > 0 || !queue.hidden.is_empty() {
+            let (rows, of_ours) = (queue.unreadable, queue.hidden.len());
+            tracing::warn!(
+                rows,
+                of_ours,
+                "rows of the scheduler's queue cannot be read"
+            );
+        }
         for submission in cluster.submissions.values_mut() {
             let before = submission.standing.clone();
             if let Some(job) = submission.job_that_began() {
                 submission.standing.began(job);
+            }
+            let mut runs = submission.tasks.iter().flat_map(|task| &task.runs);
+            let ends = |token: &RunToken| self.core.run(token).is_none_or(|run| run.cancelled);
+            if queue.is_nameless && runs.all(|run| ends(&run.token)) {
+                // A start that comes late finds the cancel requests, or no plan.
+                submission.standing.abandon();
             }
             let step = submission
                 .standing
@@ -163,20 +185,35 @@ impl Agent {
             };
             if submission.standing != before {
                 stands.push(submission.id);
+                // An earlier call may still arrive.
+                let is_refused = matches!(submission.standing, Standing::Refused(_));
+                refused.extend(is_refused.then_some(submission.id));
             }
             let rows = queue.of(&submission.name).cloned().collect();
             changed |= submission.rows != rows;
             submission.rows = rows;
+            let is_hidden = queue.hides(&submission.name);
+            if let Standing::InDoubt(doubt) = &submission.standing {
+                let why = match is_hidden {
+                    true => format!("the row of its job in {name}'s queue cannot be read"),
+                    false => in_doubt(&*cluster.warden, doubt),
+                };
+                let missed_s = doubt.missed_ms.map(|at| asked_ms.saturating_sub(at) / 1000);
+                tracing::info!(submission = %submission.id, missed_s, why, "still in doubt");
+                let why = RowText::waiting(why);
+                texts.extend(submission.runs().map(|run| (run.token, why.clone())));
+            }
             let Some(job) = submission.job() else {
                 continue;
             };
             let rows: Vec<&Listed> = submission.rows.iter().collect();
             for task in &mut submission.tasks {
                 let row = task.row(&rows, job);
-                if row.is_some() || queue.unreadable == 0 {
+                if row.is_some() || !is_hidden {
                     task.listed(row, asked_ms);
                 }
-                let why = shown(name, task, row);
+                let Some(row) = row else { continue };
+                let why = shown(&*cluster.warden, task, row);
                 texts.extend(task.runs.iter().map(|run| (run.token, why.clone())));
             }
         }
@@ -186,15 +223,32 @@ impl Agent {
         };
         let pause = jittered(cluster.list_pause);
         cluster.list_at = Some(Instant::now() + pause);
-        if cluster.submissions.values().any(Submission::is_in_doubt) {
+        let tasks = || cluster.submissions.values().flat_map(|one| &one.tasks);
+        if tasks().any(|task| matches!(task.seen, Seen::Missing { .. })) {
+            cluster.list_soon(Instant::now() + MISSED);
+        }
+        if !queue.is_nameless && cluster.submissions.values().any(Submission::is_in_doubt) {
             cluster.list_soon(Instant::now() + LIST_EVERY.0);
+        }
+        let unordered = cluster.order_again(&self.setup.paths);
+        for (id, why) in unordered {
+            let why = format!("{name} does not have it, and it cannot be submitted again: {why}");
+            tracing::warn!(submission = %id, why, "stays here");
+            let submission = cluster.submissions.get(&id);
+            let runs = submission.into_iter().flat_map(Submission::runs);
+            let why = RowText::waiting(why);
+            texts.extend(runs.map(|run| (run.token, why.clone())));
+        }
+        for id in refused {
+            self.came_before_its_end(id);
         }
         for id in stands {
             self.note_standing(id);
         }
         for (token, why) in texts {
-            if !why.is_empty() {
-                self.core.waits_for(token, &why);
+            self.core.stands_still(token, &why.begun);
+            if !why.waiting.is_empty() {
+                self.core.waits_for(token, &why.waiting);
             }
         }
         self.look_at_what_is_gone();
@@ -344,88 +398,6 @@ impl Agent {
         }
     }
 
-    /// The task of a run is over, and began no user code.
-    pub(in crate::agent) fn vanished(&mut self, token: RunToken) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
-        let Some((submission, task)) = cluster.task(&token) else {
-            return;
-        };
-        let name = cluster.warden.name();
-        let job = submission
-            .job()
-            .map(|job| job.to_string())
-            .unwrap_or_default();
-        let Seen::Gone(how) = &task.seen else { return };
-        let said = said(&submission.files, task.index);
-        let why = match how {
-            Some(Ended::Cancelled) => {
-                tracing::info!(%token, job, "cancelled at the scheduler before it began");
-                self.core.cancelled_elsewhere(token);
-                return;
-            }
-            Some(how) => format!(
-                "{name}'s job {job} {} before the run began{said}",
-                words(*how)
-            ),
-            None => {
-                let id = submission.id;
-                if let Some(submission) = cluster.submissions.get_mut(&id) {
-                    submission.has_vanished = true;
-                }
-                return;
-            }
-        };
-        self.core.turn_down(token, &why);
-    }
-
-    /// Decides about tasks that vanished without a trace. A controller that was
-    /// started since may have lost them; one that was not has had them cancelled, and
-    /// only a person knows why.
-    pub(super) fn controller_started(&mut self, ids: &[SubmissionId], started_s: Option<i64>) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
-        let name = cluster.warden.name();
-        let (mut again, mut held) = (Vec::new(), Vec::new());
-        for id in ids {
-            let Some(submission) = cluster.submissions.get_mut(id) else {
-                continue;
-            };
-            submission.has_vanished = false;
-            let since = started_s.is_some_and(|at| at.saturating_mul(1000) > submission.made_ms);
-            let job = submission.job();
-            let job = job.map(|job| job.to_string()).unwrap_or_default();
-            let gone = |task: &&Task| task.over && task.seen == Seen::Gone(None);
-            for task in submission.tasks.iter().filter(gone) {
-                let runs = task.runs.iter().map(|run| run.token);
-                match since {
-                    true => again.extend(runs),
-                    false => held.extend(runs.map(|token| (token, job.clone()))),
-                }
-            }
-        }
-        let begun = |token: &RunToken| {
-            let facts = self.entries.get(token).map(|one| &one.facts);
-            facts.is_none_or(|facts| facts.claimed && !facts.gate_closed)
-        };
-        again.retain(|token| !begun(token));
-        for token in again {
-            tracing::warn!(%token, "the scheduler was started anew and has lost the run: submitted again");
-            // A start that comes late finds another claim, or its own is found.
-            cluster.of_run.remove(&token);
-            self.core.submit_again(token);
-        }
-        for (token, job) in held {
-            let why = format!(
-                "{name}'s job {job} is gone and began nothing; it may have been cancelled there: \
-                 abort the run, then start it again if you want it"
-            );
-            self.core.waits_for(token, &why);
-        }
-    }
-
     /// Records how the scheduler ended the task of a run, and that the run's records
     /// say no end.
     pub(in crate::agent) fn say_task_over(&mut self, token: RunToken, incarnation: u32) {
@@ -456,6 +428,7 @@ impl Agent {
             News::Began(_)
             | News::Leave(_)
             | News::Left(_)
+            | News::Closed(_)
             | News::Ended(..)
             | News::Settled(..) => false,
         })
@@ -476,7 +449,8 @@ impl Agent {
         };
         let record = TaskOver {
             how: how.into(),
-            scheduler: cluster.warden.name().to_owned(),
+            scheduler: cluster.warden.name().into_owned(),
+            escalated: false,
         };
         let run_dir = self.run_dir(entry.id);
         let kind = RecordKind::TaskOver;
@@ -489,13 +463,13 @@ impl Agent {
 }
 
 impl Submission {
-    fn is_in_doubt(&self) -> bool {
+    pub(super) fn is_in_doubt(&self) -> bool {
         matches!(self.standing, Standing::InDoubt(_))
     }
 
     /// The job of a start that left its record, while the scheduler's answer is not
     /// known. A short job may be gone from every listing by then.
-    fn job_that_began(&self) -> Option<JobId> {
+    pub(super) fn job_that_began(&self) -> Option<JobId> {
         if self.job().is_some() {
             return None;
         }
@@ -508,6 +482,7 @@ impl Submission {
             News::Launches(..)
             | News::Leave(_)
             | News::Left(_)
+            | News::Closed(_)
             | News::Ended(..)
             | News::Settled(..) => None,
         })
@@ -529,7 +504,11 @@ impl Submission {
 
 /// Starts of a task that may be alive: they did not leave, and their beats do not
 /// stand still for long.
-fn living(files: &Files, news: &std::collections::HashSet<News>, task: u32) -> Vec<StartId> {
+pub(super) fn living(
+    files: &Files,
+    news: &std::collections::HashSet<News>,
+    task: u32,
+) -> Vec<StartId> {
     let began = news.iter().filter_map(|news| match news {
         News::Began(start) if start.task == task => Some(*start),
         _ => None,
@@ -547,61 +526,56 @@ fn living(files: &Files, news: &std::collections::HashSet<News>, task: u32) -> V
         .collect()
 }
 
-/// The last words about a task in its files, as " (…)"; empty: none.
-fn said(files: &Files, task: u32) -> String {
-    let remarks = files.folder().join(format!("{task}.scheduler"));
-    let last = |path: &std::path::Path| {
-        let bytes = std::fs::read(path).ok()?;
-        let tail = &bytes[bytes.len().saturating_sub(4096)..];
-        let text = String::from_utf8_lossy(tail);
-        let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
-        Some(line.trim().chars().take(300).collect::<String>())
-    };
-    last(&remarks).map_or(String::new(), |line| format!(" (it said: {line})"))
+/// What a row of a listing says about a run; empty: nothing new.
+#[derive(Clone, Debug)]
+struct RowText {
+    /// Of a run that did not begin.
+    waiting: String,
+    /// Of a run that began.
+    begun: String,
 }
 
-/// Why a run waits at its scheduler; empty: nothing new.
-fn shown(name: &str, task: &Task, row: Option<&Listed>) -> String {
-    let Some(row) = row else {
-        return String::new();
-    };
+impl RowText {
+    fn waiting(text: String) -> Self {
+        Self {
+            waiting: text,
+            begun: String::new(),
+        }
+    }
+}
+
+/// Why the runs of a task do not go on, by its row in a listing.
+fn shown(warden: &dyn Warden, task: &Task, row: &Listed) -> RowText {
+    let name = warden.name();
     let job = match row.tasks {
-        Some(_) => format!("{}_{}", row.job, task.index),
+        Some(_) => warden.task_name(row.job, task.index),
         None => row.job.to_string(),
     };
-    match &row.state {
+    let waiting = match &row.state {
         State::Waiting(reason) | State::Held(reason) => {
             let held = matches!(row.state, State::Held(_));
             let held = if held { ", held" } else { "" };
-            let word = match &*reason.word {
-                "" => String::new(),
-                word => format!(": {word}"),
-            };
+            let word = super::waiting::reason(reason);
+            let start = super::waiting::expected_start(row.start_s);
             let never = match reason.never_passes {
                 true => "; this does not pass by waiting: change what the run asks for",
                 false => "",
             };
-            format!("in {name}'s queue as job {job}{held}{word}{never}")
+            format!("in {name}'s queue as job {job}{held}{word}{start}{never}")
         }
         State::Starting | State::Running => format!("{name} starts its job {job}"),
-        State::Suspended => format!("{name} stopped its job {job} for a while"),
+        State::Suspended => {
+            let text = format!("{name} suspended its job {job}: it goes on when that is resumed");
+            return RowText {
+                waiting: text.clone(),
+                begun: text,
+            };
+        }
         State::Ending => format!("{name} cleans up after its job {job}"),
         State::Ended(_) => String::new(),
         State::Unknown(word) => format!("{name} calls its job {job} {word}"),
-    }
-}
-
-fn words(how: Ended) -> &'static str {
-    match how {
-        Ended::Completed => "ended",
-        Ended::Failed => "failed",
-        Ended::Cancelled => "was cancelled",
-        Ended::TimeLimit => "reached its time limit",
-        Ended::OutOfMemory => "ran out of memory",
-        Ended::HostFailure => "could not be started on its host",
-        Ended::Preempted => "made room for other jobs",
-        Ended::Requeued => "was put back into the queue",
-    }
+    };
+    RowText::waiting(waiting)
 }
 
 fn of_ended(how: Ended) -> task_over::How {
@@ -616,8 +590,8 @@ fn of_ended(how: Ended) -> task_over::How {
     }
 }
 
-/// A pause that differs by up to a fifth, so that many neromums do not ask at once.
+/// A pause that is up to two fifths longer, so that many neromums do not ask at once.
 fn jittered(pause: std::time::Duration) -> std::time::Duration {
     let random = u32::from(nero_model::RunToken::random().as_bytes()[0]);
-    pause * (410 + random * 204 / 255) / 512
+    pause * (512 + random * 204 / 255) / 512
 }

@@ -131,7 +131,8 @@ impl Follower {
         entry: &Entry,
     ) {
         let ended = matches!(stage, WireStage::Ended | WireStage::Settled);
-        let elsewhere = entry.elsewhere.clone();
+        // A scheduler's runs are on other hosts by nature: that is no news.
+        let elsewhere = entry.elsewhere.clone().filter(|_| !entry.at_scheduler);
         let unsupervised = matches!(
             run.stage,
             Stage::Running {
@@ -155,6 +156,7 @@ impl Follower {
             made_nothing: ended && entry.made_nothing,
             unreadable,
             generation: entry.generation,
+            paused: run.paused,
         }));
     }
 

@@ -7,12 +7,19 @@ mod state;
 mod submit;
 mod xml;
 
-use crate::job::{JobName, Listed, Queue, Record};
+use std::borrow::Cow;
+
+use crate::job::{JobId, JobName, Known, Listed, Queue, Record};
 use crate::order::{Order, OrderError};
 use crate::{Call, Kind, Said, Site, Submitted, Unreadable, Warden};
 
 pub use state::state;
 pub use submit::check_options;
+
+/// Its name for people.
+pub const NAME: &str = "Grid Engine";
+/// Jobs and tasks of one command.
+const IDS_MAX: usize = 500;
 
 /// Grid Engine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,16 +30,20 @@ impl Warden for Oge {
         Kind::Oge
     }
 
-    fn name(&self) -> &'static str {
-        "Grid Engine"
+    fn name(&self) -> Cow<'static, str> {
+        NAME.into()
     }
 
-    fn program(&self) -> &'static str {
-        "qstat"
+    fn program(&self) -> Cow<'static, str> {
+        "qstat".into()
     }
 
     fn first_index(&self) -> u32 {
         1
+    }
+
+    fn task_name(&self, job: JobId, task: u32) -> String {
+        format!("{job}.{task}")
     }
 
     fn site_calls(&self) -> Vec<Call> {
@@ -59,7 +70,7 @@ impl Warden for Oge {
         vec![queue::call()]
     }
 
-    fn read_queue(&self, said: &[Said], _: &[&JobName]) -> Result<Queue, Unreadable> {
+    fn read_queue(&self, said: &[Said], _: &[Known<'_>]) -> Result<Queue, Unreadable> {
         match said {
             [said] => queue::read(said),
             _ => Err(Unreadable::odd("qstat", "an answer is missing")),
@@ -83,6 +94,18 @@ impl Warden for Oge {
 
     fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call {
         submit::cancel(seen, task)
+    }
+
+    fn cancel_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+        seen.chunks(IDS_MAX).map(submit::cancel_all).collect()
+    }
+
+    fn hold_call(&self, seen: &Listed, task: Option<u32>) -> Option<Call> {
+        Some(submit::of_job("qhold", seen, task))
+    }
+
+    fn release_call(&self, seen: &Listed, task: Option<u32>) -> Option<Call> {
+        Some(submit::of_job("qrls", seen, task))
     }
 
     fn ring_call(&self, _: &[(&Listed, Option<u32>)]) -> Option<Call> {

@@ -26,7 +26,7 @@ pub fn read(said: &Said) -> Result<Queue, Unreadable> {
             Some(list) => Tasks::read(list).map(Some),
         };
         let (Some(job), Some(tasks)) = (job, tasks) else {
-            queue.unreadable += 1;
+            queue.cannot_read(row.leaf("JB_name").and_then(JobName::read));
             continue;
         };
         let Some(name) = row.leaf("JB_name").and_then(JobName::read) else {

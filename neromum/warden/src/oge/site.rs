@@ -19,7 +19,7 @@ pub(super) fn read(said: &[Said]) -> Result<Site, Unreadable> {
     let calls = calls();
     let text = |at: usize| match said.get(at) {
         Some(said) => said.text(&calls[at]),
-        None => Err(Unreadable::odd(calls[at].program, "it is missing")),
+        None => Err(Unreadable::odd(calls[at].program.clone(), "it is missing")),
     };
     let mut site = Site {
         version: version(&text(0)?),

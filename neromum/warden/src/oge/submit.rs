@@ -1,11 +1,10 @@
 //! Submitting and cancelling.
 
-use super::Oge;
 use crate::job::Listed;
 use crate::options::{self, OptionError, Refused};
 use crate::order::{Order, OrderError};
 use crate::submit::Submitted;
-use crate::{Call, End, JobId, Said, Warden};
+use crate::{Call, End, JobId, Said};
 
 /// Options of `qsub` that are ours.
 const OURS: &[Refused] = &[
@@ -69,7 +68,7 @@ pub(super) fn script(order: &Order) -> Result<String, OrderError> {
         return Err(OrderError::Field {
             field,
             of: "SLURM",
-            here: Oge.name(),
+            here: super::NAME,
         });
     }
     if order.resources.cpus > 1 && fields.parallel_env.is_none() {
@@ -205,6 +204,16 @@ fn is_refusal(said: &Said) -> bool {
     })
 }
 
+/// A command about a job, or one task of it.
+pub(super) fn of_job(program: &'static str, seen: &Listed, task: Option<u32>) -> Call {
+    let mut call = Call::new(program, []);
+    call.words.push(match task {
+        Some(task) => format!("{}.{task}", seen.job).into(),
+        None => seen.job.to_string().into(),
+    });
+    call
+}
+
 /// Cancels a job, or one of its tasks, that a listing has just shown with its name.
 pub(super) fn cancel(seen: &Listed, task: Option<u32>) -> Call {
     let mut call = Call::new("qdel", []);
@@ -212,5 +221,15 @@ pub(super) fn cancel(seen: &Listed, task: Option<u32>) -> Call {
     if let Some(task) = task {
         call.words.extend(["-t".into(), task.to_string().into()]);
     }
+    call
+}
+
+/// Cancels several: `12.3` is a task of an array.
+pub(super) fn cancel_all(seen: &[(&Listed, Option<u32>)]) -> Call {
+    let mut call = Call::new("qdel", []);
+    call.words.extend(seen.iter().map(|(row, task)| match task {
+        Some(task) => format!("{}.{task}", row.job).into(),
+        None => row.job.to_string().into(),
+    }));
     call
 }

@@ -7,12 +7,19 @@ mod state;
 mod submit;
 pub mod time;
 
-use crate::job::{JobName, Listed, Queue, Record};
+use std::borrow::Cow;
+
+use crate::job::{JobName, Known, Listed, Queue, Record};
 use crate::order::{Order, OrderError};
 use crate::{Call, Kind, Said, Site, Submitted, Unreadable, Warden};
 
 pub use state::state;
 pub use submit::check_options;
+
+/// Its name for people.
+pub const NAME: &str = "SLURM";
+/// Jobs and tasks of one command.
+const IDS_MAX: usize = 500;
 
 /// SLURM.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,12 +33,12 @@ impl Warden for Slurm {
         Kind::Slurm
     }
 
-    fn name(&self) -> &'static str {
-        "SLURM"
+    fn name(&self) -> Cow<'static, str> {
+        NAME.into()
     }
 
-    fn program(&self) -> &'static str {
-        "sbatch"
+    fn program(&self) -> Cow<'static, str> {
+        "sbatch".into()
     }
 
     fn first_index(&self) -> u32 {
@@ -65,11 +72,25 @@ impl Warden for Slurm {
         }
     }
 
-    fn read_queue(&self, said: &[Said], names: &[&JobName]) -> Result<Queue, Unreadable> {
+    fn read_queue(&self, said: &[Said], known: &[Known<'_>]) -> Result<Queue, Unreadable> {
         match (self.is_plain, said) {
-            (true, said) => queue::read_plain(said, names),
+            (true, said) => {
+                let names: Vec<&JobName> = known.iter().map(|one| one.name).collect();
+                queue::read_plain(said, &names)
+            }
             (false, [said]) => queue::read(said),
             (false, _) => Err(Unreadable::odd("squeue", "an answer is missing")),
+        }
+    }
+
+    fn count_calls(&self) -> Vec<Call> {
+        vec![queue::count_call()]
+    }
+
+    fn read_count(&self, said: &[Said]) -> Result<u64, Unreadable> {
+        match said {
+            [said] => queue::read_count(said),
+            _ => Err(Unreadable::odd("squeue", "an answer is missing")),
         }
     }
 
@@ -95,6 +116,21 @@ impl Warden for Slurm {
 
     fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call {
         submit::cancel(seen, task)
+    }
+
+    fn cancel_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+        match seen {
+            [(row, task)] => vec![submit::cancel(row, *task)],
+            all => all.chunks(IDS_MAX).map(submit::cancel_all).collect(),
+        }
+    }
+
+    fn hold_call(&self, seen: &Listed, task: Option<u32>) -> Option<Call> {
+        Some(submit::of_job("scontrol", &["uhold"], seen, task))
+    }
+
+    fn release_call(&self, seen: &Listed, task: Option<u32>) -> Option<Call> {
+        Some(submit::of_job("scontrol", &["release"], seen, task))
     }
 
     fn ring_call(&self, seen: &[(&Listed, Option<u32>)]) -> Option<Call> {

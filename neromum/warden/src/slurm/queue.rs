@@ -38,6 +38,26 @@ pub fn plain_calls(names: &[&JobName]) -> Vec<Call> {
     calls
 }
 
+/// Asks for the tasks of each job of all users, and nothing else of them: one short
+/// line for each row, also of jobs that ended and are still kept.
+pub fn count_call() -> Call {
+    Call::new(
+        "squeue",
+        ["--all", "--states=all", "--noheader", "--format=%K"],
+    )
+}
+
+/// Reads the answer to [`count_call`]. A list of tasks that cannot be read counts as
+/// one.
+///
+/// # Errors
+/// When SLURM did not answer.
+pub fn read_count(said: &Said) -> Result<u64, Unreadable> {
+    let text = said.text(&count_call())?;
+    let count = |line: &str| Tasks::read(line.trim()).map_or(1, |tasks| tasks.count());
+    Ok(text.lines().map(count).sum())
+}
+
 #[derive(Deserialize)]
 struct JobList {
     jobs: Vec<Row>,
@@ -150,7 +170,8 @@ pub fn read(said: &Said) -> Result<Queue, Unreadable> {
         match row {
             Row::Job(job) => add(&mut queue, &job),
             Row::Named { name } if JobName::read(&name).is_none() => queue.foreign += 1,
-            Row::Named { .. } | Row::Odd(_) => queue.unreadable += 1,
+            Row::Named { name } => queue.cannot_read(JobName::read(&name)),
+            Row::Odd(_) => queue.cannot_read(None),
         }
     }
     Ok(queue)
@@ -168,19 +189,26 @@ fn add(queue: &mut Queue, job: &Job) {
         (Some(_), Some(index)) => u32::try_from(index)
             .map(|i| Some(Tasks::one(i)))
             .map_err(drop),
+        // An array of which no task waits any more, and the last ones were cancelled.
+        (Some(_), None) if job.array_task_string.is_empty() => Ok(Some(Tasks::default())),
         (Some(_), None) => Tasks::read(&job.array_task_string).map(Some).ok_or(()),
     };
     let Some(name) = JobName::read(&job.name) else {
-        if !matches!(state, State::Ended(_)) {
-            let tasks = tasks.ok().flatten();
-            queue.foreign += tasks.as_ref().map_or(1, Tasks::count);
+        let tasks = tasks.ok().flatten();
+        let count = tasks.as_ref().map_or(1, Tasks::count);
+        match state {
+            State::Ended(_) => queue.kept += count,
+            _ => queue.foreign += count,
         }
         return;
     };
     let (Some(id), Ok(tasks)) = (array.or(positive(job.job_id)), tasks) else {
-        queue.unreadable += 1;
+        queue.cannot_read(Some(name));
         return;
     };
+    if matches!(state, State::Ended(_)) {
+        queue.kept += tasks.as_ref().map_or(1, Tasks::count);
+    }
     queue.ours.push(Listed {
         name,
         job: JobId(id),
@@ -209,9 +237,23 @@ pub fn read_plain(said: &[Said], names: &[&JobName]) -> Result<Queue, Unreadable
         for line in said.text(&calls[0])?.lines() {
             match row(line).filter(|row| names.contains(&row.name)) {
                 Some(row) => queue.ours.push(row),
-                None => queue.unreadable += 1,
+                None => queue.cannot_read(line.rsplit('|').next().and_then(JobName::read)),
             }
         }
+    }
+    let arrays: HashSet<JobId> = queue
+        .ours
+        .iter()
+        .filter(|row| row.tasks.is_some())
+        .map(|row| row.job)
+        .collect();
+    for row in queue
+        .ours
+        .iter_mut()
+        .filter(|row| arrays.contains(&row.job))
+    {
+        // "N/A", as in the row of a job without an array: none of its tasks waits.
+        row.tasks.get_or_insert_default();
     }
     let all = all.text(&call())?;
     let all = all.lines().filter_map(|line| line.split_once('|'));

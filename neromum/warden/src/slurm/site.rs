@@ -22,7 +22,7 @@ pub(super) fn read(said: &[Said]) -> Result<Site, Unreadable> {
     let calls = calls();
     let text = |at: usize| match said.get(at) {
         Some(said) => said.text(&calls[at]),
-        None => Err(Unreadable::odd(calls[at].program, "it is missing")),
+        None => Err(Unreadable::odd(calls[at].program.clone(), "it is missing")),
     };
     let mut site = Site {
         version: version(&text(0)?),
@@ -61,8 +61,12 @@ fn read_config(site: &mut Site, text: &str) -> Result<(), Unreadable> {
     site.array_index_end = number("MaxArraySize");
     site.jobs_max = number("MaxJobCount");
     site.ended_kept_s = number("MinJobAge");
-    // Printed in UTC, as all times to our commands.
-    site.started_s = config.get("BOOT_TIME").and_then(|text| time::moment(text));
+    // Both times are of the controller's clock, so that no other counts.
+    let mut heads = text.lines().filter_map(|line| line.split_once(" as of "));
+    let now = heads.next().and_then(|(_, text)| time::moment(text.trim()));
+    let started = config.get("BOOT_TIME").and_then(|text| time::moment(text));
+    let up = now.zip(started).map(|(now, started)| now - started);
+    site.up_s = up.and_then(|up| u64::try_from(up).ok());
     site.accounting = match config.get("AccountingStorageType") {
         None => Accounting::Unknown,
         // The first is of versions to 20.11, the second of later ones.

@@ -6,7 +6,9 @@ use crate::job::{Ended, Reason, State};
 /// are not among them.
 const NEVER_PASS: &[&str] = &[
     "AccountNotAllowed",
-    "AssocGrpCPURunMinutesLimit",
+    "AssocGrpBillingMinutes",
+    "AssocGrpCPUMinutesLimit",
+    "AssocGrpGRESMinutes",
     "AssocMaxCpuPerJobLimit",
     "AssocMaxNodePerJobLimit",
     "AssocMaxWallDurationPerJobLimit",
@@ -21,6 +23,9 @@ const NEVER_PASS: &[&str] = &[
     "PartitionConfig",
     "PartitionNodeLimit",
     "PartitionTimeLimit",
+    "QOSGrpBillingMinutes",
+    "QOSGrpCPUMinutesLimit",
+    "QOSGrpGRESMinutes",
     "QOSMaxCpuPerJobLimit",
     "QOSMaxMemoryPerJob",
     "QOSMaxNodePerJobLimit",

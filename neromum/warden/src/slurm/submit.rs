@@ -1,10 +1,9 @@
 //! Submitting and cancelling.
 
-use super::Slurm;
 use crate::options::{self, OptionError, Refused};
 use crate::order::{Order, OrderError};
 use crate::submit::Submitted;
-use crate::{Call, End, JobId, Listed, Said, Warden};
+use crate::{Call, End, JobId, Listed, Said};
 
 /// Options of `sbatch` that are ours.
 const OURS: &[Refused] = &[
@@ -144,7 +143,7 @@ pub(super) fn script(order: &Order) -> Result<String, OrderError> {
     let other = |field| OrderError::Field {
         field,
         of: "Grid Engine",
-        here: Slurm::default().name(),
+        here: super::NAME,
     };
     if order.fields.queue.is_some() {
         return Err(other("queue"));
@@ -297,10 +296,35 @@ pub(super) fn cancel(seen: &Listed, task: Option<u32>) -> Call {
     if task.is_none() || !is_one_of_several {
         call.words.push(format!("--name={}", seen.name).into());
     }
-    call.words.push(match task {
-        Some(task) => format!("{}_{task}", seen.job).into(),
-        None => seen.job.to_string().into(),
-    });
+    call.words.push(id(seen, task));
+    call
+}
+
+/// Cancels several by their ids alone: `--name` would have to fit all of them.
+pub(super) fn cancel_all(seen: &[(&Listed, Option<u32>)]) -> Call {
+    let mut call = Call::new("scancel", []);
+    call.words
+        .extend(seen.iter().map(|(row, task)| id(row, *task)));
+    call
+}
+
+fn id(row: &Listed, task: Option<u32>) -> std::borrow::Cow<'static, str> {
+    match task {
+        Some(task) => format!("{}_{task}", row.job).into(),
+        None => row.job.to_string().into(),
+    }
+}
+
+/// A command about a job, or one task of it.
+pub(super) fn of_job(
+    program: &'static str,
+    words: &[&'static str],
+    seen: &Listed,
+    task: Option<u32>,
+) -> Call {
+    let mut call = Call::new(program, []);
+    call.words.extend(words.iter().map(|word| (*word).into()));
+    call.words.push(id(seen, task));
     call
 }
 
@@ -308,11 +332,7 @@ pub(super) fn cancel(seen: &Listed, task: Option<u32>) -> Call {
 /// of its runs.
 pub(super) fn ring(seen: &[(&Listed, Option<u32>)]) -> Call {
     let mut call = Call::new("scancel", ["--batch", "--signal=USR1"]);
-    for (row, task) in seen {
-        call.words.push(match task {
-            Some(task) => format!("{}_{task}", row.job).into(),
-            None => row.job.to_string().into(),
-        });
-    }
+    call.words
+        .extend(seen.iter().map(|(row, task)| id(row, *task)));
     call
 }

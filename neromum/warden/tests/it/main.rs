@@ -1,6 +1,7 @@
 //! What real schedulers printed, read by this crate. The recordings lie in
 //! `tests/recorded`.
 
+mod generic;
 mod odd;
 mod queue;
 mod site;
@@ -8,7 +9,13 @@ mod submit;
 
 use std::path::PathBuf;
 
-use nero_warden::{End, Said};
+use nero_warden::{End, JobName, Known, Said};
+
+/// Submissions of which no number is known.
+pub fn known<'a>(names: &[&'a JobName]) -> Vec<Known<'a>> {
+    let each = names.iter().map(|name| Known { name, job: None });
+    each.collect()
+}
 
 /// A recorded answer: `NAME`, with `NAME.err` and `NAME.rc` where they are not empty
 /// and 0.

@@ -1,12 +1,13 @@
 //! Answers of any content: a parser neither panics, nor finds an end that a foreign
 //! name made up.
 
+use nero_warden::generic::{Generic, Recipe};
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
 use nero_warden::{End, JobName, Said, Warden};
 use proptest::prelude::*;
 
-use crate::recorded;
+use crate::{known, recorded};
 
 fn said(out: Vec<u8>) -> Said {
     Said {
@@ -19,11 +20,16 @@ fn said(out: Vec<u8>) -> Said {
 fn read_everything(out: &[u8]) {
     let name = JobName::of("abcdefghijklmnopqrstuvwxyz").unwrap();
     let plain = Slurm { is_plain: true };
-    let wardens: [&dyn Warden; 3] = [&Slurm::default(), &plain, &Oge];
+    let recipes = Recipe::names().filter_map(Recipe::named);
+    let described: Vec<Generic> = recipes.map(|one| Generic::new(&one).unwrap()).collect();
+    let slurm = Slurm::default();
+    let mut wardens: Vec<&dyn Warden> = vec![&slurm, &plain, &Oge];
+    wardens.extend(described.iter().map(|one| one as &dyn Warden));
     for warden in wardens {
+        let _ = warden.unread_lines(&[said(out.to_vec())]);
         let each = |count: usize| vec![said(out.to_vec()); count];
         let _ = warden.read_site(&each(warden.site_calls().len()));
-        let _ = warden.read_queue(&each(warden.queue_calls(&[&name]).len()), &[&name]);
+        let _ = warden.read_queue(&each(warden.queue_calls(&[&name]).len()), &known(&[&name]));
         let _ = warden.read_ends(&each(warden.ends_calls(&[&name], 60).len()), &[&name]);
         let _ = warden.read_submit(&said(out.to_vec()));
     }
@@ -40,6 +46,7 @@ const RECORDED: &[(&str, &str)] = &[
     ("gridengine-8.1.9", "hosts"),
     ("gridengine-8.1.9", "queue.xml"),
     ("gridengine-8.1.9", "accounting"),
+    ("slurm-torque-22.05", "queue"),
 ];
 
 proptest! {
@@ -76,7 +83,7 @@ proptest! {
         let json = serde_json::json!({"jobs": [{
             "name": text, "job_id": 1, "job_state": "RUNNING", "state_reason": "None",
         }]});
-        let queue = Slurm::default().read_queue(&[said(json.to_string().into_bytes())], &[&name]);
+        let queue = Slurm::default().read_queue(&[said(json.to_string().into_bytes())], &known(&[&name]));
         let queue = queue.unwrap();
         prop_assert!(queue.ours.is_empty());
         prop_assert_eq!(queue.foreign, 1);

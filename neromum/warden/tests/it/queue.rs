@@ -2,9 +2,11 @@
 
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
-use nero_warden::{End, Ended, JobId, JobName, Listed, Queue, Reason, Record, Said, State, Warden};
+use nero_warden::{
+    End, Ended, JobId, JobName, Listed, Queue, Reason, Record, Said, State, Tasks, Warden,
+};
 
-use crate::recorded;
+use crate::{known, recorded};
 
 const ARRAY: &str = "nero-abcdefghijklmnopqrstuvwxyz";
 
@@ -140,7 +142,7 @@ fn slurm_without_json_tells_the_same_of_the_named_submissions() {
     let (array, held) = (name("array"), name("held"));
     let plain = Slurm { is_plain: true };
     let names = [&array, &held];
-    let queue = plain.read_queue(&said, &names).unwrap();
+    let queue = plain.read_queue(&said, &known(&names)).unwrap();
     assert_eq!(queue.of(&array).count(), 3);
     assert!(matches!(only(&queue, &held).state, State::Held(_)));
     assert_eq!(
@@ -277,7 +279,31 @@ fn a_job_of_something_else_that_cannot_be_read_hides_nothing_of_ours() {
     let queue = slurm_queue(&format!("{cut},{newer}"));
     assert_eq!((queue.foreign, queue.unreadable), (2, 0));
     let queue = slurm_queue(&format!("{cut},{newer}").replace("\"x\"", &format!("\"{ARRAY}\"")));
-    assert_eq!((queue.foreign, queue.unreadable), (0, 2));
+    assert_eq!((queue.foreign, queue.unreadable), (0, 0));
+    assert_eq!(queue.hidden, [name("array"), name("array")]);
+}
+
+#[test]
+fn an_array_of_which_the_last_tasks_were_cancelled_while_they_waited_is_read() {
+    let queue = slurm_queue(&format!(
+        r#"{{"name":"{ARRAY}","job_id":1,"array_job_id":1,"array_task_id":null,
+            "array_task_string":"","job_state":"CANCELLED","state_reason":"None"}}"#
+    ));
+    assert!(queue.hidden.is_empty(), "{queue:?}");
+    assert_eq!(only(&queue, &name("array")).tasks, Some(Tasks::default()));
+    let plain = Slurm { is_plain: true };
+    let said = [
+        format!("1|N/A|CANCELLED|None|n/a|{ARRAY}\n1|0|RUNNING|None|c0n1|{ARRAY}\n"),
+        "RUNNING|1\n".to_owned(),
+    ];
+    let said = said.map(|text| Said {
+        end: End::Code(0),
+        out: text.into_bytes(),
+        err: Vec::new(),
+    });
+    let queue = plain.read_queue(&said, &known(&[&name("array")])).unwrap();
+    assert_eq!(queue.ours[0].tasks, Some(Tasks::default()));
+    assert_eq!(queue.not_ended(), 1);
 }
 
 #[test]
@@ -326,7 +352,7 @@ fn any_number_of_submissions_fits_into_commands_of_plain_slurm() {
         .map(|_| recorded("slurm-22.05", "queue.count"))
         .collect();
     assert!(
-        plain.read_queue(&whole[1..], &names).is_err(),
+        plain.read_queue(&whole[1..], &known(&names)).is_err(),
         "an answer is missing"
     );
 }

@@ -75,7 +75,7 @@ fn slurm_is_given_an_array_with_its_resources() {
          module load cuda\n\
          exec '/home/ada/.neronet/bin/0123/neromum' job \
          '/home/ada/.neronet/x/mum/triton/submissions/abc' --task \"${SLURM_ARRAY_TASK_ID:-0}\" \
-         --cpus 4 --memory 3221225472 --job \"${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}\"\n"
+         --cpus 4 --gpus 2 --memory 3221225472 --job \"${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}\"\n"
     );
 }
 
@@ -307,6 +307,30 @@ fn one_of_several_waiting_tasks_is_cancelled_without_the_others() {
     assert_eq!(words(Some("4"), Some(4)), format!("{name} 7_4"));
     assert_eq!(words(Some("1-5"), None), format!("{name} 7"));
     assert_eq!(words(None, None), format!("{name} 7"));
+}
+
+#[test]
+fn many_tasks_are_cancelled_in_one_command() {
+    let row = |job, tasks: Option<&str>| Listed {
+        name: order().name,
+        job: JobId(job),
+        tasks: tasks.map(|text| Tasks::read(text).unwrap()),
+        state: State::Running,
+        host: None,
+        start_s: None,
+    };
+    let rows = [row(7, Some("1-5%2")), row(7, Some("9")), row(8, None)];
+    let seen = [(&rows[0], Some(4)), (&rows[1], Some(9)), (&rows[2], None)];
+    let words = |warden: &dyn Warden| {
+        let calls = warden.cancel_calls(&seen).into_iter();
+        let words = calls.map(|call| format!("{} {}", call.program, call.words.join(" ")));
+        words.collect::<Vec<_>>()
+    };
+    assert_eq!(words(&Slurm::default()), ["scancel 7_4 7_9 8"]);
+    assert_eq!(words(&Oge), ["qdel 7.4 7.9 8"]);
+    let many: Vec<_> = (0..1200).map(|_| (&rows[2], None)).collect();
+    assert_eq!(Slurm::default().cancel_calls(&many).len(), 3);
+    assert!(Slurm::default().cancel_calls(&[]).is_empty());
 }
 
 #[test]

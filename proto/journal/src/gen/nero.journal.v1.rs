@@ -127,6 +127,24 @@ pub struct SignalSent {
     #[prost(uint32, tag = "2")]
     pub processes: u32,
 }
+/// Every process of the tree is stopped (SIGSTOP), and so is each that appears,
+/// until the tree is resumed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Paused {
+    /// n of `control/pause.<n>`
+    #[prost(uint32, tag = "1")]
+    pub request: u32,
+}
+/// The tree goes on: a request asked for it, or a stop was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Resumed {
+    /// n of `control/pause.<n>`
+    #[prost(uint32, tag = "1")]
+    pub request: u32,
+    /// of all pauses of this start
+    #[prost(uint64, tag = "2")]
+    pub paused_ms: u64,
+}
 /// The job's main process ended. Written at once, before strays are swept.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobExited {
@@ -149,7 +167,7 @@ pub struct JobExited {
     /// where the work folder lies; absent: unknown
     #[prost(uint64, optional, tag = "8")]
     pub disk_free_bytes: ::core::option::Option<u64>,
-    /// from the gate to the end, monotonic
+    /// from the gate to the end, without pauses, monotonic
     #[prost(uint64, tag = "9")]
     pub run_ms: u64,
     /// Processes of its memory cgroup that the kernel's out-of-memory killer ended
@@ -468,6 +486,10 @@ pub struct TaskOver {
     /// "SLURM"
     #[prost(string, tag = "2")]
     pub scheduler: ::prost::alloc::string::String,
+    /// The leading neromum cancelled the job there, since the run had not ended in
+    /// time after a cancel request. Then written before that call.
+    #[prost(bool, tag = "3")]
+    pub escalated: bool,
 }
 /// Nested message and enum types in `TaskOver`.
 pub mod task_over {
@@ -525,6 +547,31 @@ pub mod task_over {
             }
         }
     }
+}
+/// What the scheduler gave the task of a start. Written in its allocation, before the
+/// run is launched.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Granted {
+    /// "SLURM"
+    #[prost(string, tag = "1")]
+    pub scheduler: ::prost::alloc::string::String,
+    /// its number there, with the task of an array: "12_3"
+    #[prost(string, tag = "2")]
+    pub job: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub host: ::prost::alloc::string::String,
+    /// or queue
+    #[prost(string, tag = "4")]
+    pub partition: ::prost::alloc::string::String,
+    /// 0: not told
+    #[prost(double, tag = "5")]
+    pub cpus: f64,
+    /// 0: not told
+    #[prost(uint64, tag = "6")]
+    pub memory_bytes: u64,
+    /// as the scheduler numbers them
+    #[prost(string, repeated, tag = "7")]
+    pub gpus: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// neromum took a run over. Replaying a ledger twice changes nothing.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -726,6 +773,8 @@ pub enum RecordKind {
     SignalSent = 5,
     JobExited = 6,
     TreeGone = 7,
+    Paused = 8,
+    Resumed = 9,
     /// Written by the launcher, when it takes over from a dead shim.
     TakenOver = 10,
     /// Written by the watcher.
@@ -743,6 +792,7 @@ pub enum RecordKind {
     /// Written by neromum, when no process beside the job could.
     Lost = 40,
     TaskOver = 41,
+    Granted = 42,
     /// Written by neromum into its own ledger.
     LedgerAccepted = 60,
     LedgerTakenAway = 61,
@@ -768,6 +818,8 @@ impl RecordKind {
             Self::SignalSent => "RECORD_KIND_SIGNAL_SENT",
             Self::JobExited => "RECORD_KIND_JOB_EXITED",
             Self::TreeGone => "RECORD_KIND_TREE_GONE",
+            Self::Paused => "RECORD_KIND_PAUSED",
+            Self::Resumed => "RECORD_KIND_RESUMED",
             Self::TakenOver => "RECORD_KIND_TAKEN_OVER",
             Self::WatchStarted => "RECORD_KIND_WATCH_STARTED",
             Self::Metrics => "RECORD_KIND_METRICS",
@@ -782,6 +834,7 @@ impl RecordKind {
             Self::WatchEnded => "RECORD_KIND_WATCH_ENDED",
             Self::Lost => "RECORD_KIND_LOST",
             Self::TaskOver => "RECORD_KIND_TASK_OVER",
+            Self::Granted => "RECORD_KIND_GRANTED",
             Self::LedgerAccepted => "RECORD_KIND_LEDGER_ACCEPTED",
             Self::LedgerTakenAway => "RECORD_KIND_LEDGER_TAKEN_AWAY",
             Self::LedgerCancelAsked => "RECORD_KIND_LEDGER_CANCEL_ASKED",
@@ -803,6 +856,8 @@ impl RecordKind {
             "RECORD_KIND_SIGNAL_SENT" => Some(Self::SignalSent),
             "RECORD_KIND_JOB_EXITED" => Some(Self::JobExited),
             "RECORD_KIND_TREE_GONE" => Some(Self::TreeGone),
+            "RECORD_KIND_PAUSED" => Some(Self::Paused),
+            "RECORD_KIND_RESUMED" => Some(Self::Resumed),
             "RECORD_KIND_TAKEN_OVER" => Some(Self::TakenOver),
             "RECORD_KIND_WATCH_STARTED" => Some(Self::WatchStarted),
             "RECORD_KIND_METRICS" => Some(Self::Metrics),
@@ -817,6 +872,7 @@ impl RecordKind {
             "RECORD_KIND_WATCH_ENDED" => Some(Self::WatchEnded),
             "RECORD_KIND_LOST" => Some(Self::Lost),
             "RECORD_KIND_TASK_OVER" => Some(Self::TaskOver),
+            "RECORD_KIND_GRANTED" => Some(Self::Granted),
             "RECORD_KIND_LEDGER_ACCEPTED" => Some(Self::LedgerAccepted),
             "RECORD_KIND_LEDGER_TAKEN_AWAY" => Some(Self::LedgerTakenAway),
             "RECORD_KIND_LEDGER_CANCEL_ASKED" => Some(Self::LedgerCancelAsked),
@@ -1133,10 +1189,6 @@ pub struct PlannedRun {
     pub experiment: u64,
     #[prost(uint32, tag = "3")]
     pub number: u32,
-    /// Starts of this run up to this incarnation are over, as the leader has proven:
-    /// an open claim among them does not keep the run from being started.
-    #[prost(uint32, tag = "4")]
-    pub closed: u32,
 }
 /// Content of `starts/task-<task>.<start>`. Its mtime is the beat.
 #[derive(Clone, PartialEq, ::prost::Message)]

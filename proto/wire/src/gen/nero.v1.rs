@@ -95,6 +95,15 @@ pub struct SchedulerRequest {
     pub setup: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, repeated, tag = "13")]
     pub qsub_args: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// runs that share a task; 0 means 1
+    #[prost(uint32, tag = "14")]
+    pub pack: u32,
+    /// most tasks of a submission that run at once; 0: no limit
+    #[prost(uint32, tag = "15")]
+    pub at_once: u32,
+    /// submitted again when its job vanished and began nothing
+    #[prost(bool, tag = "16")]
+    pub reruns_lost: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EnvVar {
@@ -332,6 +341,18 @@ pub struct Cancel {
     #[prost(string, tag = "6")]
     pub author: ::prost::alloc::string::String,
     #[prost(int64, tag = "7")]
+    pub asked_ms: i64,
+}
+/// Content of `control/pause.<n>`. An odd number asks for a pause, an even one for
+/// its end; the highest number counts. A file that cannot be read is a request,
+/// too.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Pause {
+    #[prost(bytes = "vec", tag = "1")]
+    pub token: ::prost::alloc::vec::Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub author: ::prost::alloc::string::String,
+    #[prost(int64, tag = "3")]
     pub asked_ms: i64,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -605,6 +626,10 @@ pub struct Finding {
     pub text: ::prost::alloc::string::String,
     #[prost(string, tag = "4")]
     pub hint: ::prost::alloc::string::String,
+    /// The scheduler that was found and can be a node's `warden:`; then `hint` is for a
+    /// node that has none.
+    #[prost(enumeration = "Warden", tag = "5")]
+    pub warden: i32,
 }
 /// Nested message and enum types in `Finding`.
 pub mod finding {
@@ -822,6 +847,83 @@ pub mod cancel_reply {
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PauseRunsRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub runs: ::prost::alloc::vec::Vec<RunRef>,
+    /// they go on; else they are paused
+    #[prost(bool, tag = "2")]
+    pub resume: bool,
+    #[prost(string, tag = "3")]
+    pub author: ::prost::alloc::string::String,
+}
+/// Answered when the request lies synced in the run's folder.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PauseRunsReply {
+    #[prost(message, repeated, tag = "1")]
+    pub runs: ::prost::alloc::vec::Vec<pause_runs_reply::One>,
+}
+/// Nested message and enum types in `PauseRunsReply`.
+pub mod pause_runs_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct One {
+        #[prost(bytes = "vec", tag = "1")]
+        pub token: ::prost::alloc::vec::Vec<u8>,
+        #[prost(enumeration = "Outcome", tag = "2")]
+        pub outcome: i32,
+    }
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Outcome {
+        Unspecified = 0,
+        /// its supervisor was told
+        Asked = 1,
+        /// it waits, and is not started until it is resumed
+        Held = 2,
+        /// it is so already
+        Same = 3,
+        Ended = 4,
+        UnknownRun = 5,
+    }
+    impl Outcome {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "OUTCOME_UNSPECIFIED",
+                Self::Asked => "OUTCOME_ASKED",
+                Self::Held => "OUTCOME_HELD",
+                Self::Same => "OUTCOME_SAME",
+                Self::Ended => "OUTCOME_ENDED",
+                Self::UnknownRun => "OUTCOME_UNKNOWN_RUN",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "OUTCOME_UNSPECIFIED" => Some(Self::Unspecified),
+                "OUTCOME_ASKED" => Some(Self::Asked),
+                "OUTCOME_HELD" => Some(Self::Held),
+                "OUTCOME_SAME" => Some(Self::Same),
+                "OUTCOME_ENDED" => Some(Self::Ended),
+                "OUTCOME_UNKNOWN_RUN" => Some(Self::UnknownRun),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SetRulesRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub request: ::prost::alloc::vec::Vec<u8>,
@@ -935,6 +1037,9 @@ pub struct RunState {
     /// nothing is here. 0: not stated.
     #[prost(uint32, tag = "9")]
     pub generation: u32,
+    /// its newest pause request asks for a pause
+    #[prost(bool, tag = "10")]
+    pub paused: bool,
 }
 /// Nested message and enum types in `RunState`.
 pub mod run_state {
@@ -1631,6 +1736,25 @@ pub mod mum_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "Cancel"));
             self.inner.unary(req, path, codec).await
         }
+        /// Stops the processes of runs for a while, or lets them go on.
+        pub async fn pause_runs(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PauseRunsRequest>,
+        ) -> std::result::Result<tonic::Response<super::PauseRunsReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/PauseRuns");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "PauseRuns"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn set_rules(
             &mut self,
             request: impl tonic::IntoRequest<super::SetRulesRequest>,
@@ -1897,6 +2021,11 @@ pub mod mum_server {
             &self,
             request: tonic::Request<super::CancelRequest>,
         ) -> std::result::Result<tonic::Response<super::CancelReply>, tonic::Status>;
+        /// Stops the processes of runs for a while, or lets them go on.
+        async fn pause_runs(
+            &self,
+            request: tonic::Request<super::PauseRunsRequest>,
+        ) -> std::result::Result<tonic::Response<super::PauseRunsReply>, tonic::Status>;
         async fn set_rules(
             &self,
             request: tonic::Request<super::SetRulesRequest>,
@@ -2340,6 +2469,49 @@ pub mod mum_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CancelSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Mum/PauseRuns" => {
+                    #[allow(non_camel_case_types)]
+                    struct PauseRunsSvc<T: Mum>(pub Arc<T>);
+                    impl<T: Mum> tonic::server::UnaryService<super::PauseRunsRequest>
+                    for PauseRunsSvc<T> {
+                        type Response = super::PauseRunsReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PauseRunsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Mum>::pause_runs(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PauseRunsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -3625,6 +3797,9 @@ pub struct StartRequest {
     /// carry checkpoint files over
     #[prost(bool, tag = "12")]
     pub resume: bool,
+    /// of a dry run: the batch scripts, too
+    #[prost(bool, tag = "13")]
+    pub show_script: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartReply {
@@ -3633,6 +3808,9 @@ pub struct StartReply {
     /// changed sources, one line each
     #[prost(string, repeated, tag = "2")]
     pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// where they were asked for
+    #[prost(message, repeated, tag = "3")]
+    pub scripts: ::prost::alloc::vec::Vec<BatchScript>,
     #[prost(message, repeated, tag = "10")]
     pub folders: ::prost::alloc::vec::Vec<FolderTaken>,
 }
@@ -3654,6 +3832,22 @@ pub mod start_reply {
         #[prost(string, tag = "5")]
         pub skipped_as: ::prost::alloc::string::String,
     }
+}
+/// The batch script with which equal runs would be submitted on a node.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BatchScript {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(uint64, repeated, tag = "2")]
+    pub experiments: ::prost::alloc::vec::Vec<u64>,
+    /// that the script is the standard input of
+    #[prost(string, tag = "3")]
+    pub command: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub script: ::prost::alloc::string::String,
+    /// why there is none
+    #[prost(string, tag = "5")]
+    pub problem: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RemoveRequest {
@@ -3781,6 +3975,89 @@ pub mod abort_reply {
                 "OUTCOME_TAKEN_AWAY" => Some(Self::TakenAway),
                 "OUTCOME_GIVEN_UP" => Some(Self::GivenUp),
                 "OUTCOME_SKIPPED" => Some(Self::Skipped),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PauseRequest {
+    #[prost(message, optional, tag = "1")]
+    pub selection: ::core::option::Option<Selection>,
+    /// they go on; else they are paused
+    #[prost(bool, tag = "2")]
+    pub resume: bool,
+    #[prost(bool, tag = "3")]
+    pub dry_run: bool,
+    #[prost(string, tag = "4")]
+    pub author: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PauseReply {
+    #[prost(message, repeated, tag = "1")]
+    pub experiments: ::prost::alloc::vec::Vec<pause_reply::One>,
+    #[prost(string, repeated, tag = "2")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The selector had an explicit id, state or expression.
+    #[prost(bool, tag = "3")]
+    pub explicit: bool,
+}
+/// Nested message and enum types in `PauseReply`.
+pub mod pause_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct One {
+        #[prost(uint64, tag = "1")]
+        pub experiment: u64,
+        #[prost(string, tag = "2")]
+        pub name: ::prost::alloc::string::String,
+        #[prost(uint32, tag = "3")]
+        pub run: u32,
+        #[prost(enumeration = "Outcome", tag = "4")]
+        pub outcome: i32,
+        #[prost(string, tag = "5")]
+        pub why: ::prost::alloc::string::String,
+    }
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Outcome {
+        Unspecified = 0,
+        /// the node has the request on its disk
+        Done = 1,
+        /// there was nothing to do: see why
+        Skipped = 2,
+        /// the node was not reached, or refused: see why
+        Failed = 3,
+    }
+    impl Outcome {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "OUTCOME_UNSPECIFIED",
+                Self::Done => "OUTCOME_DONE",
+                Self::Skipped => "OUTCOME_SKIPPED",
+                Self::Failed => "OUTCOME_FAILED",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "OUTCOME_UNSPECIFIED" => Some(Self::Unspecified),
+                "OUTCOME_DONE" => Some(Self::Done),
+                "OUTCOME_SKIPPED" => Some(Self::Skipped),
+                "OUTCOME_FAILED" => Some(Self::Failed),
                 _ => None,
             }
         }
@@ -4155,6 +4432,9 @@ pub struct NodeAddRequest {
     /// "", "yes", "no"
     #[prost(string, tag = "9")]
     pub shared: ::prost::alloc::string::String,
+    /// "none", "slurm", "oge"; empty: what is found there
+    #[prost(string, tag = "10")]
+    pub warden: ::prost::alloc::string::String,
 }
 /// Progress of a verb about a node.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4786,6 +5066,25 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Abort"));
             self.inner.unary(req, path, codec).await
         }
+        /// Stops runs for a while, or lets them go on. Answered by their nodes.
+        pub async fn pause(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PauseRequest>,
+        ) -> std::result::Result<tonic::Response<super::PauseReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/Pause");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Pause"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Hides experiments, or shows them again.
         pub async fn remove(
             &mut self,
@@ -5299,6 +5598,11 @@ pub mod man_server {
             &self,
             request: tonic::Request<super::AbortRequest>,
         ) -> std::result::Result<tonic::Response<super::AbortReply>, tonic::Status>;
+        /// Stops runs for a while, or lets them go on. Answered by their nodes.
+        async fn pause(
+            &self,
+            request: tonic::Request<super::PauseRequest>,
+        ) -> std::result::Result<tonic::Response<super::PauseReply>, tonic::Status>;
         /// Hides experiments, or shows them again.
         async fn remove(
             &self,
@@ -5824,6 +6128,49 @@ pub mod man_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AbortSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/Pause" => {
+                    #[allow(non_camel_case_types)]
+                    struct PauseSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::PauseRequest>
+                    for PauseSvc<T> {
+                        type Response = super::PauseReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PauseRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::pause(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PauseSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

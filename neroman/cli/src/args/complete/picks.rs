@@ -65,7 +65,6 @@ fn last_of(begun: &OsStr, others: Vec<Explained>, removed: bool) -> Vec<Completi
     };
     let alone = others.into_iter().filter(|_| before.is_empty());
     let states = State::words()
-        .filter(|word| *word != "paused")
         .chain(["all", "last"])
         .map(|word| (word.to_owned(), String::new()));
     let words: Vec<Explained> = alone

@@ -62,8 +62,13 @@ pub async fn run(session: &mut Session, args: &NodeVerb) -> Result<u8, Stop> {
 }
 
 async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
-    if args.warden != Warden::None {
-        return Err(Fault::not_built("a warden other than `none`").into());
+    if args.warden == Some(Warden::Generic) {
+        let fault = Fault::usage("--warden generic needs the commands of its scheduler");
+        return Err(fault
+            .hint(
+                "write `warden: generic` and `scheduler:` into config.yaml, as docs/nodes.md shows",
+            )
+            .into());
     }
     let shared = match args.shared {
         None => "",
@@ -80,6 +85,7 @@ async fn add(session: &mut Session, args: &NodeAdd) -> Result<u8, Stop> {
         cpus: args.cpus.unwrap_or(0.0),
         memory_bytes: args.memory.unwrap_or(0),
         shared: shared.to_owned(),
+        warden: args.warden.map_or("", Warden::as_str).to_owned(),
     };
     let how = How::Troubles.or_json(args.json.json);
     let failed = match try_add(session, how, asked.clone()).await {

@@ -39,7 +39,11 @@ impl HandOver {
             spec.rules = Some(rule_set(state, run));
             self.settings.name.clone_into(&mut spec.node);
             spec.data = spec::data(&run.made.takes, &self.settings.name);
-            spec.scheduler = spec::scheduler(&run.made.takes.scheduling, &self.settings.name);
+            spec.scheduler = spec::scheduler(
+                &run.made.takes.scheduling,
+                &self.settings.asks.borrow(),
+                &self.settings.name,
+            );
             spec.movable = run.of_several();
             spec.generation = run.generation();
             if self.settings.remote {

@@ -60,6 +60,13 @@ impl Mum for Service {
         Ok(Response::new(request.into_inner()))
     }
 
+    async fn pause_runs(
+        &self,
+        _: Request<v1::PauseRunsRequest>,
+    ) -> Result<Response<v1::PauseRunsReply>, Status> {
+        Err(Status::unimplemented("pause_runs"))
+    }
+
     async fn describe(
         &self,
         _: Request<v1::DescribeRequest>,

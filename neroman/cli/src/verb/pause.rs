@@ -1,0 +1,141 @@
+//! `pause SEL` and `resume SEL`: stop live runs for a while, and let them go on.
+
+use nero_model::safe::Safe;
+use nero_views::json;
+use nero_wire::v1::pause_reply::{One, Outcome};
+use nero_wire::v1::{PauseReply, PauseRequest, Selection};
+use serde_json::{Value, json};
+
+use super::abort::is_one_id;
+use super::start::{may_go_on, skips};
+use crate::args::Pause;
+use crate::connect::Change;
+use crate::fault::{Fault, Stop, code};
+use crate::session::{Session, author, selection};
+
+/// Which of the two verbs was typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    Pause,
+    Resume,
+}
+
+impl Which {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+        }
+    }
+
+    fn done(self, dry_run: bool) -> String {
+        match dry_run {
+            true => format!("would {}", self.word()),
+            false => format!("{}d", self.word()),
+        }
+    }
+}
+
+/// Runs the verb.
+pub async fn run(session: &mut Session, args: &Pause, which: Which) -> Result<u8, Stop> {
+    let mut asked = PauseRequest {
+        selection: Some(selection(&args.picked)),
+        resume: which == Which::Resume,
+        dry_run: args.dry_run,
+        author: author(),
+    };
+    if !args.yes && !args.dry_run && !is_one_id(&args.picked) {
+        let trial = PauseRequest {
+            dry_run: true,
+            ..asked.clone()
+        };
+        let reply = call(session, trial).await?;
+        let touched = touched(&reply);
+        if !may_go_on(&session.out, which.word(), &touched, reply.explicit).await? {
+            session.out.note("nothing was done");
+            return Ok(code::FAILED);
+        }
+        if session.out.screen.can_ask && touched.len() > 1 {
+            let ids: Vec<u64> = touched.iter().map(|(id, _)| *id).collect();
+            asked.selection = Some(Selection {
+                text: nero_views::text::ids(&ids),
+                ..Selection::default()
+            });
+        }
+    }
+    let reply = call(session, asked).await?;
+    if args.json.json {
+        session.out.json(&as_json(&reply, args.dry_run))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session.out.text(&as_text(&reply, which, args.dry_run))?;
+    }
+    let failed = with(&reply, Outcome::Failed).next().is_some();
+    Ok(if failed { code::FAILED } else { code::OK })
+}
+
+async fn call(session: &mut Session, asked: PauseRequest) -> Result<PauseReply, Fault> {
+    let client = session.client().await?;
+    client
+        .change(Change::Other, asked, async |man, request| {
+            man.pause(request).await
+        })
+        .await
+}
+
+fn with(reply: &PauseReply, outcome: Outcome) -> impl Iterator<Item = &One> {
+    let ones = reply.experiments.iter();
+    ones.filter(move |one| one.outcome() == outcome)
+}
+
+/// The experiments that the verb touches.
+fn touched(reply: &PauseReply) -> Vec<(u64, String)> {
+    let done = with(reply, Outcome::Done);
+    done.map(|one| (one.experiment, one.name.clone())).collect()
+}
+
+fn as_text(reply: &PauseReply, which: Which, dry_run: bool) -> String {
+    let skipped = with(reply, Outcome::Skipped).map(|one| (one.experiment, "", &*one.why));
+    let (mut text, short) = skips(skipped);
+    for one in with(reply, Outcome::Failed) {
+        let run = format!("{}.{}", one.experiment, one.run);
+        text.push_str(&format!("{run} failed: {}\n", Safe::line(&one.why)));
+    }
+    text.push_str(&format!("{} {}", which.done(dry_run), touched(reply).len()));
+    let failed = with(reply, Outcome::Failed).count();
+    if failed > 0 {
+        text.push_str(&format!(" · failed {failed}"));
+    }
+    if !short.is_empty() {
+        text.push_str(&format!(" · skipped {short}"));
+    }
+    if reply.experiments.is_empty() && reply.notes.is_empty() {
+        text.push_str(" · the selector picks nothing");
+    }
+    text.push('\n');
+    text
+}
+
+fn as_json(reply: &PauseReply, dry_run: bool) -> Value {
+    let word = |one: &One| match one.outcome() {
+        Outcome::Unspecified => "",
+        Outcome::Done => "done",
+        Outcome::Skipped => "skipped",
+        Outcome::Failed => "failed",
+    };
+    let one = |one: &One| {
+        json!({
+            "id": one.experiment,
+            "name": one.name,
+            "run": json::run_id(one.experiment, one.run),
+            "outcome": word(one),
+            "why": json::some(&one.why),
+        })
+    };
+    json::document(json!({
+        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
+        "touched": touched(reply).len(),
+        "notes": reply.notes,
+        "dry_run": dry_run,
+    }))
+}

@@ -1,0 +1,215 @@
+//! `Pause`: stops live runs for a while, or lets them go on. The nodes keep the
+//! requests; nothing of them is kept here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use nero_model::RunId;
+use nero_wire::v1;
+use nero_wire::v1::mum_client::MumClient;
+use nero_wire::v1::pause_reply::{One, Outcome};
+use nero_wire::v1::pause_runs_reply::Outcome as NodeOutcome;
+use tonic::Code;
+
+use super::Man;
+use super::select::{self, Chosen};
+use crate::failure::Failure;
+use nero_life::run::Run;
+use nero_life::state::State;
+
+/// How long a node may take to be reached.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the records of what was asked for may take; on a cluster they come over a
+/// disk, and later.
+const SEEN_WITHIN: Duration = Duration::from_secs(2);
+
+impl Man {
+    /// Asks the nodes of the picked runs, all at once.
+    pub(crate) async fn pause(&self, request: v1::PauseRequest) -> Result<v1::PauseReply, Failure> {
+        let selection = select::read(request.selection.clone(), "", self.now())?;
+        let (chosen, picked) = selection.choose_from(&self.ledger.state()).await?;
+        self.until_accepted(&chosen).await;
+        let state = self.ledger.state();
+        let (mut ones, runs) = sorted(&state, &chosen, request.resume);
+        let mut reply = v1::PauseReply {
+            notes: picked.notes,
+            explicit: picked.explicit,
+            ..v1::PauseReply::default()
+        };
+        let mut by_node: BTreeMap<String, Vec<One>> = BTreeMap::new();
+        for (node, one) in runs {
+            by_node.entry(node).or_default().push(one);
+        }
+        if request.dry_run {
+            ones.extend(by_node.into_values().flatten());
+        } else {
+            let asked = by_node.into_iter();
+            let asked = asked.map(|(node, runs)| self.ask(node, runs, &state, &request));
+            ones.extend(join_all(asked).await.into_iter().flatten());
+            self.see(&ones, request.resume).await;
+        }
+        ones.sort_by_key(|one| (one.experiment, one.run));
+        reply.experiments = ones;
+        Ok(reply)
+    }
+
+    /// Waits a moment until nodes have answered whether they take these runs, which may
+    /// be running by then.
+    async fn until_accepted(&self, chosen: &[Chosen]) {
+        let mut state = self.ledger.watch();
+        let deadline = tokio::time::Instant::now() + SEEN_WITHIN;
+        loop {
+            let now = state.borrow_and_update().clone();
+            let run = |one: &Chosen| now.experiment(one.id).and_then(|its| one.of(its)).cloned();
+            let mut runs = chosen.iter().filter_map(run);
+            if !runs.any(|run| run.phase().is_live() && run.is_on_its_way()) {
+                return;
+            }
+            let news = tokio::time::timeout_at(deadline, state.changed());
+            if !matches!(news.await, Ok(Ok(()))) {
+                return;
+            }
+        }
+    }
+
+    /// Asks one node.
+    async fn ask(
+        &self,
+        node: String,
+        mut runs: Vec<One>,
+        state: &State,
+        request: &v1::PauseRequest,
+    ) -> Vec<One> {
+        let refs = runs.iter().filter_map(|one| {
+            let run = state.run(id(one))?;
+            Some(v1::RunRef {
+                token: run.made.token.to_vec(),
+                experiment: one.experiment,
+                number: one.run,
+            })
+        });
+        let asked = v1::PauseRunsRequest {
+            runs: refs.collect(),
+            resume: request.resume,
+            author: request.author.clone(),
+        };
+        let answer = match self.nodes.channel(&node, PATIENCE).await {
+            Ok(channel) => {
+                let mut client = MumClient::new(channel);
+                let answer = client.pause_runs(asked).await;
+                answer.map_err(|status| match status.code() {
+                    Code::Unimplemented => {
+                        format!("the agent on {node} is of an earlier version and cannot do that")
+                    }
+                    _ => format!("{node}: {}", status.message()),
+                })
+            }
+            Err(failure) => Err(failure.to_string()),
+        };
+        match answer {
+            Ok(reply) => {
+                let answers = reply.into_inner().runs;
+                for (one, answer) in runs.iter_mut().zip(answers) {
+                    took(one, answer.outcome(), request.resume);
+                }
+            }
+            Err(why) => {
+                for one in &mut runs {
+                    one.set_outcome(Outcome::Failed);
+                    one.why.clone_from(&why);
+                }
+            }
+        }
+        runs
+    }
+
+    /// Waits a moment until the records of the asked runs show what was asked for.
+    async fn see(&self, ones: &[One], resume: bool) {
+        let mut state = self.ledger.watch();
+        let deadline = tokio::time::Instant::now() + SEEN_WITHIN;
+        loop {
+            let now = state.borrow_and_update().clone();
+            let is_seen = |one: &One| {
+                let run = now.run(id(one));
+                run.is_none_or(|run| run.is_paused() != resume || !run.phase().is_live())
+            };
+            let mut done = ones.iter().filter(|one| one.outcome() == Outcome::Done);
+            if done.all(is_seen) {
+                return;
+            }
+            let news = tokio::time::timeout_at(deadline, state.changed());
+            if !matches!(news.await, Ok(Ok(()))) {
+                return;
+            }
+        }
+    }
+}
+
+fn id(one: &One) -> RunId {
+    RunId {
+        experiment: nero_model::ExperimentId(one.experiment),
+        number: one.run,
+    }
+}
+
+/// What became of a run, by its node.
+fn took(one: &mut One, outcome: NodeOutcome, resume: bool) {
+    let (outcome, why) = match outcome {
+        NodeOutcome::Asked | NodeOutcome::Held => (Outcome::Done, ""),
+        NodeOutcome::Same if resume => (Outcome::Skipped, "not paused"),
+        NodeOutcome::Same => (Outcome::Skipped, "already paused"),
+        NodeOutcome::Ended => (Outcome::Skipped, "ended"),
+        NodeOutcome::UnknownRun => (Outcome::Failed, "its node does not know it"),
+        NodeOutcome::Unspecified => (
+            Outcome::Failed,
+            "its node gave no answer that is known here",
+        ),
+    };
+    one.set_outcome(outcome);
+    why.clone_into(&mut one.why);
+}
+
+/// The picked experiments that are skipped, and the live runs with their nodes.
+fn sorted(state: &State, chosen: &[Chosen], resume: bool) -> (Vec<One>, Vec<(String, One)>) {
+    let (mut skipped, mut runs) = (Vec::new(), Vec::new());
+    for chosen in chosen {
+        let Some(experiment) = state.experiment(chosen.id) else {
+            continue;
+        };
+        let run = chosen.of(experiment);
+        let mut one = One {
+            experiment: chosen.id.0,
+            name: experiment.definition.name.clone(),
+            run: run.map_or(0, |run| run.made.id.number),
+            ..One::default()
+        };
+        one.set_outcome(Outcome::Done);
+        let why = run.map_or(Some("defined".to_owned()), |run| skip(run, resume));
+        match (why, run.and_then(Run::node)) {
+            (None, Some(node)) => runs.push((node.to_owned(), one)),
+            (why, _) => {
+                one.set_outcome(Outcome::Skipped);
+                one.why = why.unwrap_or_default();
+                skipped.push(one);
+            }
+        }
+    }
+    (skipped, runs)
+}
+
+/// Why a run cannot be paused or resumed.
+fn skip(run: &Run, resume: bool) -> Option<String> {
+    let phase = run.phase();
+    if !phase.is_live() {
+        return Some(phase.word().to_owned());
+    }
+    if run.cancel().is_some() {
+        return Some("is being aborted".to_owned());
+    }
+    match run.is_accepted() {
+        true => None,
+        false if resume => Some("not paused".to_owned()),
+        false => Some("waits here, no node has it yet: `neroman abort` takes it away".to_owned()),
+    }
+}

@@ -1,0 +1,126 @@
+//! The scheduler that an examination finds on a node, and the one that is configured.
+
+use nero_config::Warden;
+use nero_wire::v1;
+use nero_wire::v1::finding::Level;
+
+use crate::failure::Failure;
+
+/// The word of the configuration for a scheduler that can be a node's.
+pub(super) fn config_word(found: v1::Warden) -> Option<Warden> {
+    match found {
+        v1::Warden::Slurm => Some(Warden::Slurm),
+        v1::Warden::Oge => Some(Warden::Oge),
+        v1::Warden::Unspecified | v1::Warden::Generic => None,
+    }
+}
+
+/// Makes a finding about a scheduler a warning where runs go past it.
+pub(super) fn compare(finding: &mut v1::Finding, configured: Warden) {
+    let Some(found) = config_word(finding.warden()) else {
+        return;
+    };
+    if found == configured {
+        finding.hint = String::new();
+        return;
+    }
+    finding.set_level(Level::Warning);
+    match configured {
+        Warden::None => finding.text.push_str(
+            "; without `warden:` in the configuration runs go to this machine itself, past the \
+             scheduler",
+        ),
+        other => finding.text.push_str(&format!(
+            "; runs go to the other scheduler: `warden: {}`",
+            other.as_str()
+        )),
+    }
+}
+
+/// The `warden:` of a node that is added without one, as word and as line for people;
+/// `None`: it has none.
+///
+/// # Errors
+/// When the node has several schedulers.
+pub(super) fn chosen(
+    request: &v1::NodeAddRequest,
+    found: &[v1::Warden],
+) -> Result<Option<(&'static str, String)>, Failure> {
+    if !request.warden.is_empty() {
+        return Ok(None);
+    }
+    let name = &request.name;
+    let mut words: Vec<&str> = found
+        .iter()
+        .filter_map(|found| Some(config_word(*found)?.as_str()))
+        .collect();
+    words.dedup();
+    match words.as_slice() {
+        [] => Ok(None),
+        [word] => {
+            let line = format!(
+                "runs of {name} go to its scheduler: `warden: {word}` (`--warden none` starts \
+                 them on {name} itself)"
+            );
+            Ok(Some((word, line)))
+        }
+        several => Err(
+            Failure::usage(format!("{name} has several schedulers")).hint(format!(
+                "--warden names the one for its runs: {}, or none",
+                several.join(", ")
+            )),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(warden: &str) -> v1::NodeAddRequest {
+        v1::NodeAddRequest {
+            name: "triton".to_owned(),
+            warden: warden.to_owned(),
+            ..v1::NodeAddRequest::default()
+        }
+    }
+
+    fn finding(warden: v1::Warden) -> v1::Finding {
+        v1::Finding {
+            level: Level::Good.into(),
+            text: "SLURM is here".to_owned(),
+            hint: "small things only".to_owned(),
+            warden: warden.into(),
+            ..v1::Finding::default()
+        }
+    }
+
+    #[test]
+    fn the_one_scheduler_that_is_found_becomes_the_nodes_and_of_two_one_is_asked_for() {
+        let slurm = v1::Warden::Slurm;
+        let (word, line) = chosen(&asked(""), &[slurm]).unwrap().unwrap();
+        assert_eq!(word, "slurm");
+        assert!(line.contains("`--warden none`"), "{line}");
+        assert_eq!(chosen(&asked(""), &[]).unwrap(), None);
+        assert_eq!(chosen(&asked("none"), &[slurm]).unwrap(), None);
+        let refused = chosen(&asked(""), &[slurm, v1::Warden::Oge]).unwrap_err();
+        assert!(refused.hint_text().contains("slurm, oge"), "{refused}");
+    }
+
+    #[test]
+    fn a_scheduler_past_which_runs_go_is_a_warning() {
+        let mut here = finding(v1::Warden::Slurm);
+        compare(&mut here, Warden::Slurm);
+        assert_eq!((here.level(), &*here.hint), (Level::Good, ""));
+        let mut past = finding(v1::Warden::Slurm);
+        compare(&mut past, Warden::None);
+        assert_eq!(past.level(), Level::Warning);
+        assert!(past.text.contains("past the scheduler"), "{}", past.text);
+        let mut other = finding(v1::Warden::Slurm);
+        compare(&mut other, Warden::Oge);
+        assert!(other.text.contains("`warden: oge`"), "{}", other.text);
+        let mut disk = finding(v1::Warden::Unspecified);
+        compare(&mut disk, Warden::None);
+        assert_eq!(disk, finding(v1::Warden::Unspecified));
+    }
+}

@@ -1,0 +1,194 @@
+//! Options of `sbatch` as fields of an experiment.
+
+use nero_warden::OptionError;
+
+use super::options::{Directive, indexes, slurm_seconds};
+use super::{AskedFor, Said, left_out};
+
+/// Names of one letter.
+const SHORT: &[(&str, &str)] = &[
+    ("-A", "--account"),
+    ("-C", "--constraint"),
+    ("-G", "--gpus"),
+    ("-N", "--nodes"),
+    ("-a", "--array"),
+    ("-c", "--cpus-per-task"),
+    ("-n", "--ntasks"),
+    ("-p", "--partition"),
+    ("-q", "--qos"),
+    ("-t", "--time"),
+];
+
+/// CPUs and memory, which several options make together.
+#[derive(Default)]
+struct Size {
+    per_task: Option<Said<u64>>,
+    tasks: Option<Said<u64>>,
+    /// MiB of each CPU.
+    per_cpu: Option<Said<String>>,
+}
+
+/// What the options ask for.
+pub(super) fn wanted(options: &[Directive]) -> AskedFor {
+    let mut wanted = AskedFor::default();
+    let mut size = Size::default();
+    for one in options {
+        take(one, &mut wanted, &mut size);
+    }
+    size.into_resources(&mut wanted);
+    wanted
+}
+
+fn take(one: &Directive, wanted: &mut AskedFor, size: &mut Size) {
+    let mark = one.mark;
+    let short = SHORT.iter().find(|(short, _)| *short == one.name);
+    let name = short.map_or(one.name.as_str(), |(_, long)| long);
+    let number = || {
+        let value = one.value.parse::<u32>().ok()?;
+        Some(Said {
+            value: u64::from(value),
+            mark,
+        })
+    };
+    match name {
+        "--time" => match slurm_seconds(&one.value) {
+            Some(seconds) if seconds > 0 => wanted.resource("time", mark, format!("{seconds}s")),
+            _ => wanted.note(mark, left_out(one, "it sets no limit")),
+        },
+        "--cpus-per-task" => size.per_task = number(),
+        "--ntasks" | "--ntasks-per-node" => size.tasks = number(),
+        "--mem" => memory(one, wanted),
+        "--mem-per-cpu" => size.per_cpu = Some(said(one)),
+        "--gres" | "--gpus" | "--gpus-per-node" | "--gpus-per-task" => gpus(one, wanted),
+        "--nodes" => match one.value.as_str() {
+            "1" => wanted.note(mark, left_out(one, "a run has one host")),
+            hosts => wanted.resource("nodes", mark, hosts),
+        },
+        "--exclusive" => wanted.resource("exclusive", mark, "true"),
+        "--partition" => partition(one, wanted),
+        "--account" => wanted.field("account", mark, &*one.value),
+        "--qos" => wanted.field("qos", mark, &*one.value),
+        "--constraint" => wanted.field("constraint", mark, &*one.value),
+        "--array" => array(one, wanted),
+        _ => other(one, wanted),
+    }
+}
+
+fn said(one: &Directive) -> Said<String> {
+    Said {
+        value: one.value.clone(),
+        mark: one.mark,
+    }
+}
+
+/// SLURM takes the first partition of a list that can start the job.
+fn partition(one: &Directive, wanted: &mut AskedFor) {
+    let first = one.value.split(',').next().unwrap_or_default();
+    if first != one.value {
+        let why = format!("a run names one partition: {first}");
+        wanted.note(one.mark, left_out(one, &why));
+    }
+    wanted.field("partition", one.mark, first);
+}
+
+fn memory(one: &Directive, wanted: &mut AskedFor) {
+    match in_units(&one.value).as_str() {
+        "0M" => wanted.note(one.mark, left_out(one, "all memory of a host is no size")),
+        size => wanted.resource("memory", one.mark, size),
+    }
+}
+
+/// A size of SLURM, whose bare numbers are MiB.
+fn in_units(text: &str) -> String {
+    let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match is_bare {
+        true => format!("{text}M"),
+        false => text.to_owned(),
+    }
+}
+
+/// `gpu:2`, `gpu:a100:2`, and for `--gpus` the same without `gpu:`.
+fn gpus(one: &Directive, wanted: &mut AskedFor) {
+    let mut text = one.value.as_str();
+    if one.name == "--gres" {
+        let all = text.split(',');
+        let (gpus, others): (Vec<&str>, Vec<&str>) =
+            all.partition(|part| *part == "gpu" || part.starts_with("gpu:"));
+        if let Some(other) = others.first() {
+            let why = format!("of resources only GPUs are asked for, not {other}");
+            wanted.note(one.mark, left_out(one, &why));
+        }
+        let Some(found) = gpus.first() else { return };
+        text = found.strip_prefix("gpu").unwrap_or_default();
+        text = text.strip_prefix(':').unwrap_or(text);
+    }
+    let (kind, count) = match text.rsplit_once(':') {
+        Some((kind, count)) => (kind, count),
+        None if text.is_empty() => ("", "1"),
+        None if text.bytes().all(|byte| byte.is_ascii_digit()) => ("", text),
+        None => (text, "1"),
+    };
+    wanted.resource("gpus", one.mark, count);
+    if !kind.is_empty() {
+        wanted.resource("gpu_type", one.mark, kind);
+    }
+}
+
+fn array(one: &Directive, wanted: &mut AskedFor) {
+    let Some((tasks, at_once)) = indexes(&one.value) else {
+        let why = "its indexes are not understood";
+        return wanted.note(one.mark, left_out(one, why));
+    };
+    if let Some(at_once) = at_once {
+        wanted.field("at_once", one.mark, at_once);
+    }
+    wanted.tasks = Some(Said {
+        value: tasks,
+        mark: one.mark,
+    });
+}
+
+/// An option that is no field: it is passed on, unless it is ours.
+fn other(one: &Directive, wanted: &mut AskedFor) {
+    let word = match one.value.is_empty() {
+        true => one.name.clone(),
+        false if one.name.starts_with("--") => format!("{}={}", one.name, one.value),
+        false => format!("{}{}", one.name, one.value),
+    };
+    match nero_warden::slurm::check_options(std::slice::from_ref(&word)) {
+        Err(OptionError::Ours { instead, .. }) => wanted.note(one.mark, left_out(one, instead)),
+        // A word that cannot be an option is reported by the reader.
+        Ok(()) | Err(OptionError::Odd(_)) => wanted.passed.push(Said {
+            value: word,
+            mark: one.mark,
+        }),
+    }
+}
+
+impl Size {
+    fn into_resources(self, wanted: &mut AskedFor) {
+        let tasks = self.tasks.as_ref().map_or(1, |said| said.value.max(1));
+        let each = self.per_task.as_ref().map_or(1, |said| said.value.max(1));
+        let cpus = tasks.saturating_mul(each);
+        if let Some(said) = self.per_task.as_ref().or(self.tasks.as_ref()) {
+            wanted.resource("cpus", said.mark, cpus.to_string());
+        }
+        if let Some(said) = &self.tasks
+            && tasks > 1
+        {
+            let text = format!("{tasks} tasks become {cpus} CPUs of one host");
+            wanted.note(said.mark, text);
+        }
+        let Some(per_cpu) = self.per_cpu else { return };
+        let size = nero_model::units::parse_bytes(&in_units(&per_cpu.value));
+        match size {
+            Ok(bytes) => {
+                let bytes = bytes.saturating_mul(cpus);
+                let size = nero_model::units::print_bytes(bytes);
+                wanted.resource("memory", per_cpu.mark, size);
+            }
+            // The reader reports it.
+            Err(_) => wanted.resource("memory", per_cpu.mark, per_cpu.value),
+        }
+    }
+}

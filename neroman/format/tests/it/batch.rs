@@ -1,0 +1,204 @@
+//! Batch scripts as people have them.
+
+use nero_format::{Definition, Loaded, read_source};
+
+/// Adds a script of this name.
+fn read(name: &str, text: &str) -> Loaded {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(name);
+    std::fs::write(&file, text).unwrap();
+    read_source(&file).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn notes(loaded: &Loaded) -> String {
+    let notes = loaded.notes.iter();
+    let line = |note: &nero_format::Note| match &note.place {
+        Some(place) => format!("{}:{} {}\n", place.line, place.column, note.text),
+        None => format!("{}\n", note.text),
+    };
+    notes.map(line).collect()
+}
+
+fn on_any(value: &nero_format::OnNodes<String>) -> Option<&str> {
+    value.on("any").map(String::as_str)
+}
+
+fn only(loaded: &Loaded) -> &Definition {
+    match loaded.definitions.as_slice() {
+        [one] => one,
+        all => panic!("{} experiments", all.len()),
+    }
+}
+
+#[test]
+fn a_training_job_with_a_gpu_becomes_an_experiment() {
+    let loaded = read(
+        "train.slurm",
+        "#!/bin/bash\n\
+         #SBATCH --job-name=resnet50\n\
+         #SBATCH --output=logs/%x-%j.out\n\
+         #SBATCH --partition=gpu\n\
+         #SBATCH --account=project_2001234\n\
+         #SBATCH --gres=gpu:a100:2   # two of them\n\
+         #SBATCH --cpus-per-task=8\n\
+         #SBATCH --mem=64G\n\
+         #SBATCH --time=1-12:00:00\n\
+         #SBATCH --mail-type=END\n\
+         #SBATCH --mail-user=ada@example.org\n\
+         \n\
+         module purge\n\
+         module load python-data cuda/12\n\
+         cd $SLURM_SUBMIT_DIR\n\
+         srun python train.py --epochs 90\n",
+    );
+    let one = only(&loaded);
+    assert_eq!(one.name, "train");
+    assert_eq!(one.argv, ["/bin/bash", "-l", "train.slurm"]);
+    assert_eq!(one.resources.cpus, 8.0);
+    assert_eq!(one.resources.memory_bytes, Some(64 << 30));
+    assert_eq!(one.resources.time_ms, Some(36 * 3_600_000));
+    let asks = &one.scheduling;
+    assert_eq!(asks.gpus.on("any"), Some(&2));
+    assert_eq!(on_any(&asks.gpu_type), Some("a100"));
+    assert_eq!(on_any(&asks.partition), Some("gpu"));
+    assert_eq!(on_any(&asks.account), Some("project_2001234"));
+    let mails = ["--mail-type=END", "--mail-user=ada@example.org"];
+    assert_eq!(asks.sbatch_args.on("any").unwrap(), &mails);
+    let here = ("SLURM_SUBMIT_DIR".to_owned(), Some(".".to_owned()));
+    assert_eq!(one.env, [here]);
+    let notes = notes(&loaded);
+    assert!(notes.contains("2:9 `--job-name` is left out"), "{notes}");
+    assert!(notes.contains("3:9 `--output` is left out"), "{notes}");
+    assert!(notes.contains("`neroman logs`"), "{notes}");
+    assert!(notes.contains("13:1 executed by a login shell"), "{notes}");
+}
+
+#[test]
+fn an_array_becomes_one_experiment_for_each_task() {
+    let loaded = read(
+        "sweep.sh",
+        "#!/bin/bash -e\n\
+         #SBATCH -J sweep\n\
+         #SBATCH -t 30\n\
+         #SBATCH -c2\n\
+         #SBATCH --mem-per-cpu=500\n\
+         #SBATCH -p short,long\n\
+         #SBATCH --array=1-10:3%2\n\
+         \n\
+         ./simulate --seed $SLURM_ARRAY_TASK_ID\n\
+         #SBATCH --mem=9G\n",
+    );
+    let names: Vec<&str> = (loaded.definitions.iter())
+        .map(|one| one.name.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "sweep_task-1",
+            "sweep_task-4",
+            "sweep_task-7",
+            "sweep_task-10"
+        ]
+    );
+    let second = &loaded.definitions[1];
+    let task = "SLURM_ARRAY_TASK_ID=4";
+    assert_eq!(second.argv, ["env", task, "/bin/bash", "-e", "sweep.sh"]);
+    assert_eq!(second.resources.time_ms, Some(30 * 60_000));
+    assert_eq!(second.resources.memory_bytes, Some(1000 << 20));
+    assert_eq!(on_any(&second.scheduling.partition), Some("short"));
+    let notes = notes(&loaded);
+    assert!(
+        notes.contains("a run names one partition: short"),
+        "{notes}"
+    );
+    assert_eq!(second.scheduling.at_once.on("any"), Some(&2));
+}
+
+#[test]
+fn a_job_of_several_tasks_takes_their_cpus_on_one_host() {
+    let loaded = read(
+        "mpi.sbatch",
+        "#!/usr/bin/env bash\n\
+         #SBATCH --nodes=1 --ntasks=16\n\
+         #SBATCH --exclusive\n\
+         #SBATCH --constraint=\"skl|icl\"\n\
+         #SBATCH --licenses=comsol@lm:2\n\
+         #SBATCH --mem=0\n\
+         srun ./solve mesh.h5\n",
+    );
+    let one = only(&loaded);
+    assert_eq!(one.argv, ["/usr/bin/env", "bash", "mpi.sbatch"]);
+    assert_eq!(one.resources.cpus, 16.0);
+    assert_eq!(one.resources.memory_bytes, None);
+    assert_eq!(one.scheduling.exclusive.on("any"), Some(&true));
+    assert_eq!(on_any(&one.scheduling.constraint), Some("skl|icl"));
+    let passed = ["--licenses=comsol@lm:2"];
+    assert_eq!(one.scheduling.sbatch_args.on("any").unwrap(), &passed);
+    let notes = notes(&loaded);
+    assert!(
+        notes.contains("16 tasks become 16 CPUs of one host"),
+        "{notes}"
+    );
+    assert!(notes.contains("all memory of a host is no size"), "{notes}");
+}
+
+#[test]
+fn a_script_of_grid_engine_becomes_an_experiment() {
+    let loaded = read(
+        "blast.sge",
+        "#!/bin/sh\n\
+         #$ -N blast\n\
+         #$ -cwd\n\
+         #$ -V\n\
+         #$ -pe smp 4\n\
+         #$ -l h_rt=12:00:00,h_vmem=4G,os=rhel8\n\
+         #$ -q all.q\n\
+         #$ -P genomics\n\
+         blastp -num_threads $NSLOTS -query in.fa\n",
+    );
+    let one = only(&loaded);
+    assert_eq!(one.argv, ["/bin/sh", "blast.sge"]);
+    assert_eq!(one.resources.cpus, 4.0);
+    assert_eq!(one.resources.memory_bytes, Some(16 << 30));
+    assert_eq!(one.resources.time_ms, Some(12 * 3_600_000));
+    let asks = &one.scheduling;
+    assert_eq!(on_any(&asks.parallel_env), Some("smp"));
+    assert_eq!(on_any(&asks.queue), Some("all.q"));
+    assert_eq!(on_any(&asks.account), Some("genomics"));
+    assert_eq!(asks.qsub_args.on("any").unwrap(), &["-l=os=rhel8"]);
+    let notes = notes(&loaded);
+    for name in ["-N", "-cwd", "-V"] {
+        assert!(notes.contains(&format!("`{name}` is left out")), "{notes}");
+    }
+}
+
+#[test]
+fn an_array_of_grid_engine_has_its_own_variable() {
+    let loaded = read(
+        "many.job",
+        "#$ -S /bin/bash\n#$ -t 1-3\n#$ -tc 2\n#$ -o /dev/null\necho $SGE_TASK_ID\n",
+    );
+    assert_eq!(loaded.definitions.len(), 3);
+    let third = &loaded.definitions[2];
+    assert_eq!(third.scheduling.at_once.on("any"), Some(&2));
+    assert_eq!(
+        third.argv,
+        ["env", "SGE_TASK_ID=3", "/bin/bash", "many.job"]
+    );
+}
+
+#[test]
+fn what_a_script_says_wrongly_has_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        read_source(&file).unwrap_err().to_string()
+    };
+    let said = wrong("a.slurm", "#!/bin/sh\n#SBATCH --mem=lots\ntrue\n");
+    assert!(said.contains("a.slurm:2:9"), "{said}");
+    let said = wrong("b.slurm", "#!/bin/sh\n#SBATCH --partition=a;b\ntrue\n");
+    assert!(said.contains("is no name of a scheduler"), "{said}");
+    let said = wrong("c.sh", "#!/bin/sh\necho\n");
+    assert!(said.contains("no line that begins with #SBATCH"), "{said}");
+}

@@ -1,0 +1,286 @@
+//! A state that only decisions change, and what is put into it.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nero_format::{
+    Buffering, Definition, Loaded, Monitor, Param, Place, Resources, Source, SourceKind, Value,
+};
+use nero_model::{ExperimentId, Phase, RunId, RunToken};
+
+use crate::abort::{self, CancelOutcome};
+use crate::add::{self, Merged, Read};
+use crate::change::{Change, NewRun};
+use crate::experiment::Stamp;
+use crate::input::Input;
+use crate::journal::{Exit, Gone, Incarnation, Key};
+use crate::now::{Moment, Tick};
+use crate::run::{Cancel, Dispatch, Made, Takes};
+use crate::start::{self, Plan, Wanted};
+use crate::state::State;
+
+pub(crate) fn definition(name: &str, lr: &str) -> Definition {
+    Definition {
+        name: name.to_owned(),
+        block: name.to_owned(),
+        varied: Vec::new(),
+        collections: vec!["lab".to_owned()],
+        folder: PathBuf::from("/lab"),
+        place: Place {
+            file: "neronet.yaml".to_owned(),
+            line: 1,
+            column: 1,
+        },
+        argv: vec!["true".to_owned(), lr.to_owned()],
+        command_text: format!("true {lr}"),
+        params: vec![Param {
+            name: "lr".to_owned(),
+            text: lr.to_owned(),
+            value: Value::Text(lr.to_owned()),
+        }],
+        env: Vec::new(),
+        data: Vec::new(),
+        resources: Resources::default(),
+        node: None,
+        requires: None,
+        files: None,
+        linked_files: Vec::new(),
+        required_files: Vec::new(),
+        main_file: None,
+        outputs: Vec::new(),
+        checkpoint: Vec::new(),
+        rules: Vec::new(),
+        metric_patterns: Vec::new(),
+        metric_reading: Default::default(),
+        monitor: Monitor::default(),
+        buffering: Buffering::default(),
+        results_dir: None,
+        results_max_bytes: None,
+        custom_msg: None,
+        sbatch_args: None,
+        scheduling: nero_format::Scheduling::default(),
+        not_built: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
+    Read {
+        loaded: Loaded {
+            source: Source {
+                path: PathBuf::from(path),
+                kind: SourceKind::Folder,
+                file: PathBuf::from(path).join("neronet.yaml"),
+                folder: PathBuf::from(path),
+                digest: String::new(),
+            },
+            definitions,
+            notes: Vec::new(),
+        },
+        stamp: Stamp::default(),
+    }
+}
+
+/// A state that only decisions change.
+#[derive(Default)]
+pub(crate) struct Lab {
+    pub state: State,
+    now_ms: i64,
+}
+
+/// A moment of this boot at which both clocks show this time.
+pub(crate) fn moment(ms: i64) -> Moment {
+    let boot = "boot".to_owned();
+    let tick = Tick { boot, ms };
+    Moment { ms, tick }
+}
+
+impl Lab {
+    pub(crate) fn take(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            self.state.apply(&change);
+        }
+        self.state.check_invariants();
+    }
+
+    pub(crate) fn add(&mut self, path: &str, definitions: Vec<Definition>) -> Merged {
+        self.now_ms += 1;
+        let reads = [source(path, definitions)];
+        let merged = add::merge(&self.state, &reads, &HashSet::new(), &moment(self.now_ms));
+        self.take(merged.changes.clone());
+        merged
+    }
+
+    /// Starts the picked experiments; returns the plans.
+    pub(crate) fn start(&mut self, ids: &[u64], wanted: Wanted) -> Vec<Plan> {
+        self.now_ms += 1;
+        let ids: Vec<ExperimentId> = ids.iter().map(|id| ExperimentId(*id)).collect();
+        let plans = start::plan(&self.state, &ids, wanted);
+        for plan in &plans {
+            let Plan::Run { id, after } = plan else {
+                continue;
+            };
+            let experiment = Arc::clone(self.state.experiment(id.experiment).unwrap());
+            if after.is_some() {
+                let cancels = abort::for_restart(&experiment, "restart", self.now_ms);
+                for change in cancels {
+                    self.state.apply(&change);
+                }
+            }
+            let still = self
+                .state
+                .experiment(id.experiment)
+                .unwrap()
+                .runs
+                .iter()
+                .any(|run| run.phase().is_live());
+            let made = Made {
+                token: RunToken::random(),
+                id: *id,
+                node: "local".to_owned(),
+                created_ms: self.now_ms,
+                created: None,
+                tree: String::new(),
+                git: String::new(),
+                fingerprint: experiment.fingerprint.to_string(),
+                time_ms: 0,
+                outputs: false,
+                all_made: false,
+                placing: false,
+                takes: Takes::default(),
+                resume: None,
+            };
+            let new = NewRun {
+                made: Arc::new(made),
+                dispatch: Dispatch::planned(None, after.filter(|_| still)),
+                rules: Arc::default(),
+                spec: Arc::default(),
+            };
+            self.take(vec![Change::Run(Arc::new(new))]);
+        }
+        plans
+    }
+
+    pub(crate) fn cancel(&mut self, id: RunId) -> CancelOutcome {
+        self.now_ms += 1;
+        let cancel = Cancel {
+            asked_ms: self.now_ms,
+            author: "me".to_owned(),
+            grace_ms: 0,
+            signal: 0,
+            delivered: false,
+        };
+        let run = self.state.run(id).unwrap();
+        let cancelled = abort::comes_to(run);
+        let changes = crate::step(run, &Input::Cancel(cancel), self.now_ms).unwrap_or_default();
+        self.take(changes);
+        cancelled
+    }
+
+    /// Folds a start as a node would send it.
+    pub(crate) fn say(&mut self, id: RunId, incarnation: Incarnation) {
+        let mut journal = (*self.state.run(id).unwrap().journal).clone();
+        journal.incarnations.insert(1, incarnation);
+        self.take(vec![Change::Journal {
+            run: id,
+            journal: Arc::new(journal),
+        }]);
+        if let Some((_, changes)) = abort::released(&self.state, id, self.now_ms) {
+            self.take(changes);
+        }
+    }
+
+    pub(crate) fn happens(&mut self, id: RunId, input: &Input) {
+        let changes = crate::step(self.state.run(id).unwrap(), input, self.now_ms).unwrap();
+        self.take(changes);
+        if let Some((_, changes)) = abort::released(&self.state, id, self.now_ms) {
+            self.take(changes);
+        }
+    }
+
+    pub(crate) fn dispatch(&mut self, id: RunId, change: impl FnOnce(&mut Dispatch)) {
+        let mut dispatch = self.state.run(id).unwrap().dispatch.clone();
+        change(&mut dispatch);
+        self.take(vec![Change::Dispatch {
+            run: id,
+            dispatch: Box::new(dispatch),
+            rules: None,
+        }]);
+        if let Some((_, changes)) = abort::released(&self.state, id, self.now_ms) {
+            self.take(changes);
+        }
+    }
+
+    pub(crate) fn phase(&self, id: RunId) -> Phase {
+        self.state.run(id).unwrap().phase()
+    }
+}
+
+pub(crate) fn run(experiment: u64, number: u32) -> RunId {
+    RunId {
+        experiment: ExperimentId(experiment),
+        number,
+    }
+}
+
+pub(crate) fn running() -> Incarnation {
+    Incarnation {
+        started_ms: Some(5),
+        ..Incarnation::default()
+    }
+}
+
+pub(crate) fn ended(code: i32) -> Incarnation {
+    let key = |offset| Key {
+        rank: 0,
+        made_ns: 0,
+        offset,
+    };
+    Incarnation {
+        started_ms: Some(5),
+        exit: Some(Exit {
+            key: key(5),
+            code,
+            signal: 0,
+            core_dumped: false,
+            code_unknown: false,
+            user_cpu_us: 0,
+            system_cpu_us: 0,
+            peak_rss_bytes: 0,
+            disk_free_bytes: None,
+            oom_kills: 0,
+            stderr_line: String::new(),
+            run_ms: 1,
+            at_ms: 6,
+        }),
+        gone: Some(Gone {
+            key: key(6),
+            strays_killed: 0,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            left_alive: 0,
+            strays_ms: 0,
+            strays_left: 0,
+            strays: Vec::new(),
+            at_ms: 6,
+        }),
+        ..Incarnation::default()
+    }
+}
+
+pub(crate) fn skipped(plans: &[Plan]) -> Vec<String> {
+    plans
+        .iter()
+        .filter_map(|plan| match plan {
+            Plan::Skip { why, .. } => Some(why.to_string()),
+            Plan::Run { .. } => None,
+        })
+        .collect()
+}
+
+pub(crate) const RESTART: Wanted = Wanted {
+    restart: true,
+    abandon: false,
+    resume: false,
+};

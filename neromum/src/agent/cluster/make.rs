@@ -1,0 +1,171 @@
+//! Submissions are made of runs that wait: folders with plan and script, synced. Called
+//! off the reactor; nothing of it is in the ledger yet.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nero_model::paths::NodePaths;
+use nero_model::{DeploymentId, RunId, RunToken, SubmissionId};
+use nero_warden::group::{Room, Waiting, group};
+use nero_warden::{Order, Warden};
+
+use crate::runs::spec;
+use crate::submission::{self, Files, Plan, Planned};
+use crate::warden::asked::{Asked, Shape};
+
+/// Specs that are read before the next look whether there is room for more.
+const READ_AT_ONCE: usize = 500;
+
+/// Submissions whose folders are made.
+#[derive(Debug, Default)]
+pub(in crate::agent) struct Made {
+    pub(super) groups: Vec<Group>,
+    /// Runs that cannot be submitted, with the reason.
+    pub(super) refused: Vec<(RunToken, String)>,
+    /// The disk's word when it refused.
+    pub(super) failed: Option<String>,
+}
+
+/// A submission in its folder.
+#[derive(Debug)]
+pub(in crate::agent) struct Group {
+    pub(super) plan: Plan,
+    pub(super) order: Order,
+    pub(super) script: String,
+}
+
+/// What makes submissions, off the reactor.
+pub(super) struct Maker {
+    pub paths: NodePaths,
+    pub deployment: DeploymentId,
+    pub node: String,
+    pub program: PathBuf,
+    pub warden: Arc<dyn Warden>,
+    pub room: Room,
+    pub max_running: Option<u32>,
+}
+
+impl Maker {
+    /// Makes submissions of these runs, as far as there is room.
+    pub fn make(&self, runs: &[(RunToken, RunId)]) -> Made {
+        let mut made = Made::default();
+        let mut groups = Vec::new();
+        let mut waiting = Vec::new();
+        for some in runs.chunks(READ_AT_ONCE) {
+            waiting.extend(self.read(some, &mut made));
+            groups = group(waiting.clone(), self.room);
+            let taken = groups.iter().flat_map(|group| &group.tasks);
+            if taken.map(Vec::len).sum::<usize>() < waiting.len() {
+                // There is room for no more of them.
+                break;
+            }
+        }
+        for group in groups {
+            match self.make_one(&group.like, &group.tasks) {
+                Ok(Ok(group)) => made.groups.push(group),
+                Ok(Err(why)) => {
+                    let runs = group.tasks.iter().flatten();
+                    made.refused
+                        .extend(runs.map(|run| (run.token, why.clone())));
+                }
+                Err(error) => {
+                    made.failed = Some(format!("a submission cannot be written: {error}"));
+                    break;
+                }
+            }
+        }
+        made
+    }
+
+    /// What these runs ask for; those that cannot be submitted go to `made`.
+    fn read(&self, runs: &[(RunToken, RunId)], made: &mut Made) -> Vec<Waiting<Planned>> {
+        let mut waiting = Vec::new();
+        for (token, id) in runs {
+            let planned = Planned {
+                token: *token,
+                id: *id,
+            };
+            match spec::read(&self.paths, *id, *token) {
+                Ok(spec) => match Asked::of(&spec, &*self.warden) {
+                    Ok(asked) => waiting.push(Waiting {
+                        run: planned,
+                        resources: asked.resources,
+                        fields: asked.fields,
+                        setup: asked.setup,
+                        pack: asked.pack,
+                        at_once: asked.at_once,
+                    }),
+                    Err(why) => made.refused.push((*token, why.to_string())),
+                },
+                Err(error) if error.may_pass => {}
+                Err(error) => made.refused.push((*token, error.file.to_string())),
+            }
+        }
+        waiting
+    }
+
+    fn make_one(
+        &self,
+        like: &Waiting<Planned>,
+        tasks: &[Vec<Planned>],
+    ) -> io::Result<Result<Group, String>> {
+        let id = SubmissionId::random();
+        let asked = Asked {
+            resources: like.resources.clone(),
+            fields: like.fields.clone(),
+            setup: like.setup.clone(),
+            pack: like.pack,
+            at_once: like.at_once,
+        };
+        let shape = shape(tasks.iter().map(Vec::len), self.max_running);
+        let order = ordered(&asked, &id, shape, &self.paths, &self.program);
+        let order = order.ok_or_else(|| io::Error::other("its id is no name of a job"))?;
+        let script = match self.warden.script(&order) {
+            Ok(script) => script,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let first = match tasks.len() {
+            1 => 0,
+            _ => self.warden.first_index(),
+        };
+        let tasks = (first..).zip(tasks);
+        let plan = Plan {
+            submission: id,
+            deployment: self.deployment,
+            node: self.node.clone(),
+            root: self.paths.root().to_path_buf(),
+            beat: crate::lease::BEAT,
+            tasks: tasks
+                .map(|(index, runs)| submission::Task {
+                    index,
+                    runs: runs.clone(),
+                })
+                .collect(),
+        };
+        Files::at(&self.paths.submission(&id)).make(&plan, &script)?;
+        Ok(Ok(Group {
+            plan,
+            order,
+            script,
+        }))
+    }
+}
+
+/// The shape of a submission whose tasks have so many runs.
+pub(super) fn shape(runs: impl ExactSizeIterator<Item = usize>, max_running: Option<u32>) -> Shape {
+    let tasks = runs.len();
+    Shape::of(tasks, runs.max().unwrap_or(1)).with_limit(max_running)
+}
+
+/// The order of a submission whose runs ask the same.
+pub(super) fn ordered(
+    asked: &Asked,
+    id: &SubmissionId,
+    shape: Shape,
+    paths: &NodePaths,
+    program: &Path,
+) -> Option<Order> {
+    let name = nero_warden::JobName::of(&id.to_string())?;
+    Some(asked.order(name, shape, program, &paths.submission(id)))
+}

@@ -1,0 +1,294 @@
+//! Tasks that their scheduler has no more, and that began no user code: they are given
+//! up, and their runs go into another submission, are refused, or wait for a person.
+//!
+//! A start may come late all the same: a copy of the job, or a process that was
+//! frozen. So a task is *closed* first, by a name that each start looks for after it
+//! made a name of its own: of two that make a name and then look, one at least sees
+//! the other.
+
+use nero_model::{RunToken, SubmissionId};
+use nero_warden::Ended;
+use nero_warden::standing::Standing;
+
+use super::watch::living;
+use super::{Agent, Seen, Submission, Task};
+use crate::runs::{own, spec};
+use crate::submission::{Files, News, Planned};
+
+impl Agent {
+    /// The task of a run is over, and began no user code.
+    pub(in crate::agent) fn vanished(&mut self, token: RunToken) {
+        let Some((submission, task)) = self.cluster.as_ref().and_then(|one| one.task(&token))
+        else {
+            return;
+        };
+        let (id, index) = (submission.id, task.index);
+        let Seen::Gone(how) = task.seen else { return };
+        let was_closed = submission.news.contains(&News::Closed(index));
+        // Another run of a pack has it closed, which says nothing about this one.
+        let is_alone = task.runs.len() == 1;
+        let facts = |run: &Planned| self.entries.get(&run.token).map(|entry| &entry.facts);
+        let mut facts = task.runs.iter().filter_map(facts);
+        let has_begun = facts.any(|facts| facts.claimed);
+        if how.is_none() && !was_closed {
+            self.ask_when_it_was_started(id);
+            return;
+        }
+        if !self.close_tasks(id, &[index]) || !self.can_begin_no_more(token) {
+            return;
+        }
+        match how {
+            _ if was_closed && is_alone => self.submit_again(token),
+            Some(Ended::Cancelled) => {
+                tracing::info!(%token, "cancelled at the scheduler before it began");
+                self.core.cancelled_elsewhere(token);
+            }
+            // Each submission brings at least one run of a pack to its end.
+            Some(_) if has_begun => self.submit_again(token),
+            Some(how) => {
+                let why = self.why_over(&token, how);
+                self.core.turn_down(token, &why);
+            }
+            None => self.submit_again(token),
+        }
+    }
+
+    /// The start of the controller tells what became of a task without a trace.
+    fn ask_when_it_was_started(&mut self, id: SubmissionId) {
+        let submissions = self.cluster.as_mut().map(|one| &mut one.submissions);
+        if let Some(submission) = submissions.and_then(|all| all.get_mut(&id)) {
+            submission.has_vanished = true;
+        }
+    }
+
+    fn why_over(&self, token: &RunToken, how: Ended) -> String {
+        let cluster = self.cluster.as_ref();
+        let task = cluster.and_then(|one| Some((one.warden.name(), one.task(token)?)));
+        let Some((name, (submission, task))) = task else {
+            return String::new();
+        };
+        let said = said(&submission.files, task.index);
+        let how = words(how);
+        format!(
+            "{name}'s job {} {how} before the run began{said}",
+            submission.job_text()
+        )
+    }
+
+    /// Decides about tasks that vanished without a trace. A controller that was
+    /// started since may have lost them; one that was not has had them cancelled, and
+    /// only a person knows why, or has said before that it does not matter.
+    pub(super) fn controller_is_up(&mut self, ids: &[SubmissionId], up_s: Option<u64>) {
+        for id in ids {
+            let Some(submission) = self.submission(*id) else {
+                continue;
+            };
+            submission.has_vanished = false;
+            let is_lost = up_s.is_some_and(|up_s| submission.is_older_than(up_s));
+            let job = submission.job_text();
+            let gone = |task: &&Task| task.over && task.seen == Seen::Gone(None);
+            let gone: Vec<Task> = submission.tasks.iter().filter(gone).cloned().collect();
+            let runs_again =
+                |task: &Task| is_lost || task.runs.iter().all(|run| self.reruns_lost(run));
+            let (again, held): (Vec<Task>, Vec<Task>) = gone.into_iter().partition(runs_again);
+            if !again.is_empty() {
+                tracing::warn!(
+                    job,
+                    is_lost,
+                    tasks = again.len(),
+                    "tasks are gone: submitted again"
+                );
+                self.submit_tasks_again(*id, &again);
+            }
+            let cluster = self.cluster.as_ref();
+            let name = cluster.map(|one| one.warden.name()).unwrap_or_default();
+            let why = format!(
+                "{name}'s job {job} is gone and began nothing; it may have been cancelled there: \
+                 abort the run, then start it again if you want it (`on_lost: rerun` does so)"
+            );
+            for run in held.iter().flat_map(|task| &task.runs) {
+                self.core.waits_for(run.token, &why);
+            }
+        }
+    }
+
+    /// Whether the experiment of a run says that it is submitted again.
+    fn reruns_lost(&self, run: &Planned) -> bool {
+        let spec = spec::read(&self.setup.paths, run.id, run.token).ok();
+        let asks = spec.and_then(|spec| spec.scheduler);
+        asks.is_some_and(|asks| asks.reruns_lost)
+    }
+
+    /// Submits the runs of these tasks again, unless a start of them can begin.
+    fn submit_tasks_again(&mut self, id: SubmissionId, tasks: &[Task]) {
+        let indexes: Vec<u32> = tasks.iter().map(|task| task.index).collect();
+        if !self.close_tasks(id, &indexes) {
+            return;
+        }
+        for run in tasks.iter().flat_map(|task| &task.runs) {
+            if self.can_begin_no_more(run.token) {
+                self.submit_again(run.token);
+            }
+        }
+    }
+
+    fn submit_again(&mut self, token: RunToken) {
+        tracing::warn!(%token, "its task was given up: submitted again");
+        if let Some(cluster) = &mut self.cluster {
+            cluster.of_run.remove(&token);
+        }
+        self.core.submit_again(token);
+    }
+
+    /// Closes tasks. Names that are there by then are taken in; false when one is of a
+    /// start that may be alive, or the disk refuses: then it is decided anew after
+    /// the next look at the news.
+    fn close_tasks(&mut self, id: SubmissionId, tasks: &[u32]) -> bool {
+        let Some(submission) = self.submission(id) else {
+            return false;
+        };
+        let is_open = |task: &&u32| !submission.news.contains(&News::Closed(**task));
+        let open: Vec<u32> = tasks.iter().filter(is_open).copied().collect();
+        let news = match open.is_empty() {
+            true => Ok(Vec::new()),
+            false => submission.files.close(&open),
+        };
+        match news {
+            Ok(news) => {
+                let news = news.into_iter();
+                let fresh: Vec<News> = news.filter(|one| submission.news.insert(*one)).collect();
+                for one in fresh {
+                    self.heard(id, one);
+                }
+            }
+            Err(error) => {
+                tracing::error!(submission = %id, %error, "a task cannot be given up");
+                self.decide_anew(id, tasks);
+                return false;
+            }
+        }
+        let Some(submission) = self.submission(id) else {
+            return false;
+        };
+        let lives = |task: &&u32| !living(&submission.files, &submission.news, **task).is_empty();
+        let alive: Vec<u32> = tasks.iter().filter(lives).copied().collect();
+        self.decide_anew(id, &alive);
+        alive.is_empty()
+    }
+
+    fn submission(&mut self, id: SubmissionId) -> Option<&mut Submission> {
+        self.cluster.as_mut()?.submissions.get_mut(&id)
+    }
+
+    /// Has the next look at the news find these tasks over once more.
+    fn decide_anew(&mut self, id: SubmissionId, tasks: &[u32]) {
+        let Some(submission) = self.submission(id) else {
+            return;
+        };
+        let tasks = |task: &&mut Task| tasks.contains(&task.index);
+        for task in submission.tasks.iter_mut().filter(tasks) {
+            task.over = false;
+        }
+    }
+
+    /// Whether nothing can make the run's claim any more, now that its task is closed.
+    /// A start that made its launch known before, and neither left nor claimed, may
+    /// be frozen: the claim is taken away from it.
+    fn can_begin_no_more(&mut self, token: RunToken) -> bool {
+        let Some(entry) = self.entries.get(&token) else {
+            return false;
+        };
+        let (id, incarnation) = (entry.id, entry.incarnation.max(1));
+        if entry.facts.claimed {
+            return entry.facts.gate_closed;
+        }
+        let task = self.cluster.as_ref().and_then(|one| one.task(&token));
+        let Some((submission, _)) = task else {
+            return false;
+        };
+        let news = &submission.news;
+        let may_claim = news.iter().any(|one| {
+            matches!(one, News::Launches(run, number, start)
+                if (*run, *number) == (id, incarnation) && !news.contains(&News::Left(*start)))
+        });
+        if !may_claim {
+            return true;
+        }
+        let submission = submission.id;
+        match own::withhold_claim(&self.run_dir(id), token, incarnation) {
+            Ok(is_ours) => {
+                tracing::warn!(run = %id, incarnation, is_ours, "a claim is withheld from a start that may be frozen");
+                self.look_and_decide(token, incarnation);
+            }
+            Err(error) => {
+                tracing::error!(run = %id, %error, "a claim cannot be withheld");
+                let index = self
+                    .cluster
+                    .as_ref()
+                    .and_then(|one| Some(one.task(&token)?.1.index));
+                self.decide_anew(submission, index.as_slice());
+            }
+        }
+        false
+    }
+
+    /// The scheduler refused a submission of which an earlier call may arrive, or that
+    /// is wanted no more. True when a start of it came before it was closed: then the
+    /// scheduler has it after all.
+    pub(super) fn came_before_its_end(&mut self, id: SubmissionId) -> bool {
+        let Some(submission) = self.submission(id) else {
+            return false;
+        };
+        let tasks: Vec<u32> = submission.tasks.iter().map(|task| task.index).collect();
+        self.close_tasks(id, &tasks);
+        let Some(submission) = self.submission(id) else {
+            return false;
+        };
+        let job = submission.job_that_began();
+        if let Some(job) = job {
+            submission.standing = Standing::Accepted(job);
+        }
+        job.is_some()
+    }
+}
+
+impl Submission {
+    /// Its job's number; empty: not known.
+    fn job_text(&self) -> String {
+        self.job().map(|job| job.to_string()).unwrap_or_default()
+    }
+
+    /// Whether it was made more than this time ago. Only differences of times of one
+    /// clock count: clocks of hosts differ.
+    fn is_older_than(&self, age_s: u64) -> bool {
+        let now_ms = nero_journal::Clocks::now().wall_ns / 1_000_000;
+        let age_ms = u64::try_from(now_ms - self.made_ms).unwrap_or(0);
+        age_ms > age_s.saturating_mul(1000)
+    }
+}
+
+/// The last words about a task in its files, as " (…)"; empty: none.
+fn said(files: &Files, task: u32) -> String {
+    let remarks = files.folder().join(format!("{task}.scheduler"));
+    let last = |path: &std::path::Path| {
+        let bytes = std::fs::read(path).ok()?;
+        let tail = &bytes[bytes.len().saturating_sub(4096)..];
+        let text = String::from_utf8_lossy(tail);
+        let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+        Some(line.trim().chars().take(300).collect::<String>())
+    };
+    last(&remarks).map_or(String::new(), |line| format!(" (it said: {line})"))
+}
+
+fn words(how: Ended) -> &'static str {
+    match how {
+        Ended::Completed => "ended",
+        Ended::Failed => "failed",
+        Ended::Cancelled => "was cancelled",
+        Ended::TimeLimit => "reached its time limit",
+        Ended::OutOfMemory => "ran out of memory",
+        Ended::HostFailure => "could not be started on its host",
+        Ended::Preempted => "made room for other jobs",
+        Ended::Requeued => "was put back into the queue",
+    }
+}

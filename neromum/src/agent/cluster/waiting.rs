@@ -1,0 +1,140 @@
+//! Why a job waits at its scheduler, and how long it may: the scheduler's word with ours
+//! beside it.
+
+use nero_warden::Reason;
+
+/// Beginnings of SLURM's words, the longer ones before those that they begin with, and
+/// what they mean.
+const MEANINGS: &[(&str, &str)] = &[
+    ("AssocGrpCPUMinutes", BUDGET),
+    ("AssocGrpBillingMinutes", BUDGET),
+    ("AssocGrpGRESMinutes", BUDGET),
+    ("QOSGrpCPUMinutes", BUDGET),
+    ("QOSGrpBillingMinutes", BUDGET),
+    ("QOSGrpGRESMinutes", BUDGET),
+    ("AssocGrp", "other jobs of your account use up its limit"),
+    (
+        "AssocMax",
+        "your account has a limit for jobs or their size",
+    ),
+    ("BadConstraints", "no host has what it asks for"),
+    ("BeginTime", "it may not start yet, as after a requeue"),
+    ("InvalidAccount", "the scheduler has no such `account`"),
+    ("InvalidQOS", "the scheduler has no such `qos`"),
+    (
+        "JobArrayTaskLimit",
+        "as many tasks of its array run as may run at once",
+    ),
+    ("JobHeldAdmin", "an administrator holds it"),
+    ("JobHeldUser", "it was held by you, or for you"),
+    (
+        "MaxJobsPerAccount",
+        "as many jobs of your account run as may",
+    ),
+    (
+        "Nodes_required_for_job_are_DOWN",
+        "hosts that it needs are down or reserved",
+    ),
+    ("PartitionConfig", "the partition has no such hosts"),
+    ("PartitionDown", "its partition starts nothing now"),
+    ("PartitionInactive", "its partition starts nothing now"),
+    ("PartitionNodeLimit", "the partition gives fewer hosts"),
+    (
+        "PartitionTimeLimit",
+        "its time is above that of the partition",
+    ),
+    ("Priority", "other jobs come first"),
+    (
+        "QOSGrp",
+        "other jobs of this quality of service use up its limit",
+    ),
+    (
+        "QOSMax",
+        "the quality of service has a limit for jobs or their size",
+    ),
+    (
+        "ReqNodeNotAvail",
+        "a host that it needs is down or reserved",
+    ),
+    ("Reservation", "its reservation has not begun"),
+    ("Resources", "its hosts are busy"),
+    (
+        "error state",
+        "a start of it failed there; `qmod -cj` lets it wait again",
+    ),
+];
+const BUDGET: &str = "the budget of your account is spent";
+
+/// The scheduler's reason and its meaning, behind a colon; empty: it gave none.
+pub(super) fn reason(reason: &Reason) -> String {
+    let word = reason.word.as_str();
+    if word.is_empty() {
+        return String::new();
+    }
+    let known = MEANINGS.iter().find(|(begins, _)| word.starts_with(begins));
+    match known {
+        Some((_, meaning)) => format!(": {word} ({meaning})"),
+        None => format!(": {word}"),
+    }
+}
+
+/// When the scheduler expects the job to start, coarse enough to change seldom; empty: it
+/// does not tell.
+pub(super) fn expected_start(start_s: Option<i64>) -> String {
+    let now_s = nero_journal::Clocks::now().wall_ns / 1_000_000_000;
+    start_s.map_or_else(String::new, |at| in_about(at - now_s))
+}
+
+fn in_about(seconds: i64) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    let about = match seconds {
+        // What is due, or was, waits for something else.
+        ..MINUTE => return String::new(),
+        MINUTE..HOUR => format!("{} min", (seconds / (10 * MINUTE) + 1) * 10),
+        HOUR..DAY => format!("{} h", seconds / HOUR + 1),
+        // SLURM's word for never is a year and more.
+        _ if seconds > 300 * DAY => return String::new(),
+        _ => format!("{} days", seconds / DAY + 1),
+    };
+    format!(", expected to start within {about}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(word: &str) -> String {
+        reason(&Reason {
+            word: word.to_owned(),
+            never_passes: false,
+        })
+    }
+
+    #[test]
+    fn a_reason_of_the_scheduler_has_its_meaning_beside_it() {
+        assert_eq!(said("Priority"), ": Priority (other jobs come first)");
+        let budget = ": AssocGrpCPUMinutesLimit (the budget of your account is spent)";
+        assert_eq!(said("AssocGrpCPUMinutesLimit"), budget);
+        assert!(said("AssocGrpNodeLimit").contains("use up its limit"));
+        assert_eq!(said("SomethingNew"), ": SomethingNew");
+        assert_eq!(said(""), "");
+    }
+
+    #[test]
+    fn an_expected_start_is_told_in_coarse_steps() {
+        for (seconds, expected) in [
+            (-5, ""),
+            (59, ""),
+            (60, ", expected to start within 10 min"),
+            (1500, ", expected to start within 30 min"),
+            (3600, ", expected to start within 2 h"),
+            (5 * 86_400 + 1, ", expected to start within 6 days"),
+            (400 * 86_400, ""),
+        ] {
+            assert_eq!(in_about(seconds), expected, "{seconds}");
+        }
+        assert_eq!(expected_start(None), "");
+    }
+}

@@ -1,0 +1,111 @@
+//! Pauses: requests in a run's control folder, which its shim carries out. The file is
+//! made, synced, before the doorbell rings, and outlives every process.
+
+use std::io;
+
+use nero_journal::Clocks;
+use nero_model::RunToken;
+use nero_wire::v1::{self, pause_runs_reply};
+
+use super::{Agent, Refused};
+use crate::core::Stage;
+use crate::runs::control::{ask_for_pause, newest_pause};
+
+/// A call that pauses runs, or lets them go on.
+#[derive(Clone, Debug)]
+pub struct Pausing {
+    /// Tokens of the runs.
+    pub runs: Vec<RunToken>,
+    pub wanted: Wanted,
+    pub author: String,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Paused,
+    Resumed,
+}
+
+pub use pause_runs_reply::Outcome as PauseOutcome;
+
+impl Agent {
+    /// Makes the requests; returns the outcomes in the order of the runs.
+    pub(super) fn pause(&mut self, pausing: &Pausing) -> Result<Vec<PauseOutcome>, Refused> {
+        let one = |token: &RunToken| self.pause_one(*token, pausing.wanted, &pausing.author);
+        let outcomes: io::Result<Vec<PauseOutcome>> = pausing.runs.iter().map(one).collect();
+        outcomes.map_err(|error| Refused::Disk(error.to_string()))
+    }
+
+    fn pause_one(
+        &mut self,
+        token: RunToken,
+        wanted: Wanted,
+        author: &str,
+    ) -> io::Result<PauseOutcome> {
+        let Some(run) = self.core.run(&token) else {
+            return Ok(PauseOutcome::UnknownRun);
+        };
+        let (id, waits) = (run.id, run.stage == Stage::Waiting);
+        let outcome = match run.stage {
+            Stage::Ended { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => {
+                return Ok(PauseOutcome::Ended);
+            }
+            Stage::Waiting | Stage::Submitted { .. } => PauseOutcome::Held,
+            Stage::Starting { .. } | Stage::Running { .. } | Stage::Held { .. } => {
+                PauseOutcome::Asked
+            }
+        };
+        let run_dir = self.run_dir(id);
+        let is_paused = newest_pause(&run_dir) % 2 == 1;
+        let is_wanted = wanted == Wanted::Paused;
+        let is_new = is_paused != is_wanted;
+        if is_new {
+            let pause = v1::Pause {
+                token: token.to_vec(),
+                author: author.to_owned(),
+                asked_ms: Clocks::now().wall_ns / 1_000_000,
+            };
+            ask_for_pause(&run_dir, &pause)?;
+            tracing::info!(run = %id, ?wanted, "asked for");
+        }
+        self.core.set_paused(token, is_wanted);
+        if !waits {
+            // Also when nothing is new: an earlier ring may have been lost.
+            self.ring(token);
+        }
+        if let Some(cluster) = self.cluster.as_mut().filter(|cluster| cluster.has(&token)) {
+            cluster.hold_at_scheduler(token, wanted);
+        }
+        Ok(match is_new {
+            true => outcome,
+            false => PauseOutcome::Same,
+        })
+    }
+
+    /// Takes over the newest pause request of a run after a restart. In an allocation
+    /// the shim alone does that: its CPUs cannot be given to others.
+    pub(super) fn restore_pause(&mut self, token: RunToken) {
+        let Some(entry) = self
+            .entries
+            .get(&token)
+            .filter(|_| self.allocation.is_none())
+        else {
+            return;
+        };
+        let newest = newest_pause(&self.run_dir(entry.id));
+        if newest == 0 {
+            return;
+        }
+        let is_paused = newest % 2 == 1;
+        self.core.set_paused(token, is_paused);
+        let wanted = match is_paused {
+            true => Wanted::Paused,
+            false => Wanted::Resumed,
+        };
+        // The neromum before may have left between the request and the call.
+        if let Some(cluster) = self.cluster.as_mut().filter(|cluster| cluster.has(&token)) {
+            cluster.hold_at_scheduler(token, wanted);
+        }
+    }
+}

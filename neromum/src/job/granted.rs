@@ -1,0 +1,194 @@
+//! What the scheduler gave this task, by its own variables: not what the host has, nor
+//! what was asked for.
+
+use nero_journal::v1;
+
+use crate::args::Grant;
+use crate::core::capacity::Capacity;
+
+/// What an allocation gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Granted {
+    /// The same, for the journals of its runs.
+    pub record: v1::Granted,
+    /// CPUs and memory for its runs.
+    pub capacity: Capacity,
+}
+
+/// Names of the variables of a scheduler.
+struct Variables {
+    scheduler: &'static str,
+    /// Set in every one of its jobs.
+    job: &'static str,
+    task: &'static str,
+    partition: &'static str,
+    cpus: &'static str,
+    /// GPUs, the first that is set.
+    gpus: [&'static str; 2],
+}
+
+const SCHEDULERS: [Variables; 2] = [
+    Variables {
+        scheduler: "SLURM",
+        job: "SLURM_JOB_ID",
+        task: "SLURM_ARRAY_TASK_ID",
+        partition: "SLURM_JOB_PARTITION",
+        cpus: "SLURM_CPUS_ON_NODE",
+        gpus: ["SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"],
+    },
+    Variables {
+        scheduler: "Grid Engine",
+        job: "SGE_TASK_ID",
+        task: "SGE_TASK_ID",
+        partition: "QUEUE",
+        cpus: "NSLOTS",
+        gpus: ["SGE_HGR_gpu", "CUDA_VISIBLE_DEVICES"],
+    },
+];
+
+impl Granted {
+    /// Reads the variables; `host_cpus` are those that this process may use, for an
+    /// allocation whose scheduler is not known.
+    pub fn read(
+        grant: &Grant,
+        host: &str,
+        host_cpus: f64,
+        var: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let asked = grant.cpus.unwrap_or(host_cpus);
+        let set = |name: &str| var(name).filter(|value| !value.is_empty());
+        let variables = SCHEDULERS.iter().find(|one| set(one.job).is_some());
+        let Some(variables) = variables else {
+            return Self {
+                record: v1::Granted {
+                    job: grant.job.clone(),
+                    host: host.to_owned(),
+                    cpus: asked,
+                    memory_bytes: grant.memory.unwrap_or(0),
+                    ..v1::Granted::default()
+                },
+                capacity: Capacity::new(asked, grant.memory),
+            };
+        };
+        let number = |name: &str| set(name)?.parse::<u64>().ok().filter(|number| *number > 0);
+        let cpus = number(variables.cpus).map_or(asked, |cpus| cpus as f64);
+        let memory = memory(cpus, number).or(grant.memory);
+        let gpus = variables.gpus.iter().find_map(|name| set(name));
+        let gpus = gpus.as_deref().map_or(Vec::new(), list);
+        let task = set(variables.task).filter(|task| task != "undefined");
+        let task = task.map_or(String::new(), |task| format!("_{task}"));
+        // Nothing counts GPUs: runs that ask for some go one after the other.
+        let for_runs = match grant.gpus {
+            0 => cpus,
+            _ => cpus.min(asked),
+        };
+        Self {
+            capacity: Capacity::new(for_runs, memory),
+            record: v1::Granted {
+                scheduler: variables.scheduler.to_owned(),
+                job: format!("{}{task}", grant.job),
+                host: host.to_owned(),
+                partition: set(variables.partition).unwrap_or_default(),
+                cpus,
+                memory_bytes: memory.unwrap_or(0),
+                gpus,
+            },
+        }
+    }
+}
+
+impl Granted {
+    /// Its GPUs as programs find them, where the scheduler numbers them and sets no
+    /// variable that programs know: Grid Engine.
+    pub fn devices(&self) -> Option<String> {
+        let gpus = &self.record.gpus;
+        let is_number = |gpu: &String| gpu.bytes().all(|byte| byte.is_ascii_digit());
+        let are_numbers = !gpus.is_empty() && gpus.iter().all(is_number);
+        let is_engine = self.record.scheduler == SCHEDULERS[1].scheduler;
+        (is_engine && are_numbers).then(|| gpus.join(","))
+    }
+}
+
+/// Memory of a job of SLURM, which counts in megabytes; `None`: it is not limited, or
+/// the scheduler does not tell.
+fn memory(cpus: f64, number: impl Fn(&str) -> Option<u64>) -> Option<u64> {
+    let each = || Some((number("SLURM_MEM_PER_CPU")? as f64 * cpus) as u64);
+    let megabytes = number("SLURM_MEM_PER_NODE").or_else(each)?;
+    megabytes.checked_mul(1 << 20)
+}
+
+/// Names between commas or blanks: `0,1`, `cuda0 cuda1`.
+fn list(text: &str) -> Vec<String> {
+    let names = text.split([',', ' ']).filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(vars: &[(&str, &str)]) -> Granted {
+        read_with_gpus(0, vars)
+    }
+
+    fn read_with_gpus(gpus: u32, vars: &[(&str, &str)]) -> Granted {
+        let grant = Grant {
+            folder: "/".into(),
+            task: 3,
+            job: "12".to_owned(),
+            cpus: Some(1.0),
+            memory: Some(1 << 30),
+            gpus,
+            min_free: 0,
+        };
+        let var = |name: &str| {
+            let found = vars.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        Granted::read(&grant, "n1", 64.0, var)
+    }
+
+    #[test]
+    fn an_allocation_gives_what_its_scheduler_says_and_not_what_the_host_has() {
+        let slurm = [
+            ("SLURM_JOB_ID", "15"),
+            ("SLURM_ARRAY_TASK_ID", "3"),
+            ("SLURM_JOB_PARTITION", "main"),
+            ("SLURM_CPUS_ON_NODE", "8"),
+            ("SLURM_MEM_PER_NODE", "4096"),
+        ];
+        let granted = read(&slurm);
+        assert_eq!(granted.capacity, Capacity::new(8.0, Some(4 << 30)));
+        let record = &granted.record;
+        assert_eq!((&*record.job, &*record.partition), ("12_3", "main"));
+        let engine = [
+            ("SGE_TASK_ID", "undefined"),
+            ("QUEUE", "all.q"),
+            ("NSLOTS", "2"),
+        ];
+        let granted = read(&engine);
+        assert_eq!(granted.capacity, Capacity::new(2.0, Some(1 << 30)));
+        assert_eq!(granted.record.job, "12");
+        assert_eq!(read(&[]).capacity, Capacity::new(1.0, Some(1 << 30)));
+    }
+
+    #[test]
+    fn runs_with_gpus_go_one_after_the_other() {
+        let vars = [
+            ("SLURM_JOB_ID", "15"),
+            ("SLURM_CPUS_ON_NODE", "8"),
+            ("SLURM_MEM_PER_CPU", "100"),
+            ("SLURM_JOB_GPUS", "0,3"),
+        ];
+        // A whole host has GPUs that nobody asked for.
+        assert_eq!(read(&vars).capacity, Capacity::new(8.0, Some(800 << 20)));
+        let granted = read_with_gpus(2, &vars);
+        assert_eq!(granted.capacity, Capacity::new(1.0, Some(800 << 20)));
+        assert_eq!(granted.record.gpus, ["0", "3"]);
+        let granted = read(&[("SGE_TASK_ID", "7"), ("SGE_HGR_gpu", "cuda0 cuda1")]);
+        assert_eq!(granted.record.gpus, ["cuda0", "cuda1"]);
+        assert_eq!(granted.devices(), None);
+        let granted = read(&[("SGE_TASK_ID", "7"), ("SGE_HGR_gpu", "0 1")]);
+        assert_eq!(granted.devices().as_deref(), Some("0,1"));
+    }
+}

@@ -17,7 +17,7 @@ async fn fault_with_root(node: &Node, root: Option<&str>) -> NodeFault {
     cancel.root = root.map(str::to_owned);
     match node.start_with(&cancel).await {
         Err(AgentError::Node(fault)) => fault,
-        Err(error) => panic!("another failure: {error}"),
+        Err(error) => panic!("another failure: {error:?}\n{}", node.state()),
         Ok(_) => panic!("nothing was in the way"),
     }
 }

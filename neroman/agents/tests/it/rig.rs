@@ -64,13 +64,16 @@ impl Node {
         assert!(made.success());
     }
 
+    /// The server's configuration. The home stands in it too, since the shell that
+    /// executes the forced command reads start-up files of its home.
     fn write_server(&self, first: &str) {
         let dir = self.folder.path().display();
         self.login_shell("exec \"$shell\" -c \"$SSH_ORIGINAL_COMMAND\"");
         let server = format!(
             "UsePAM no\nStrictModes no\nPidFile none\nHostKey {dir}/host\n\
              AuthorizedKeysFile {dir}/id.pub\nPasswordAuthentication no\n\
-             KbdInteractiveAuthentication no\nPermitRootLogin yes\nForceCommand {dir}/login\n"
+             KbdInteractiveAuthentication no\nPermitRootLogin yes\nForceCommand {dir}/login\n\
+             SetEnv HOME={dir}/home\n"
         );
         fs::write(self.path("sshd_config"), server).expect("a file");
         let serve = format!("/usr/sbin/sshd -i -f {dir}/sshd_config -E {dir}/sshd.log");
@@ -172,6 +175,12 @@ impl Node {
 
     pub async fn start_with(&self, cancel: &RemoteCancel) -> Result<Remote, AgentError> {
         start_remote_from(programs(), &self.host().await, cancel, &|_: Progress| {}).await
+    }
+
+    /// What its server recorded, and its processes: for the message of a failed test.
+    pub fn state(&self) -> String {
+        let log = fs::read_to_string(self.path("sshd.log")).unwrap_or_default();
+        format!("{log}\n{:#?}", self.processes())
     }
 
     /// Breaks every connection.

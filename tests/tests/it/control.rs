@@ -73,6 +73,7 @@ fn a_paused_run_stands_still_gives_its_cpus_to_others_and_goes_on() {
     home.configure("nodes: {local: {cpus: 1}}\n");
     start(&home, "a", "");
     until_made(&home, "a.pid");
+    home.until_state(1, "running");
     let said = home.ok(&["pause", "1"]);
     assert_eq!(said, "paused 1\n");
     let seen = home.until_state(1, "paused");

@@ -23,6 +23,7 @@ const ON_HOSTS: &[&str] = &[
     "ssh::",
     "ssh_faults::",
     "ssh_groups::",
+    "submitted_kills::",
 ];
 
 /// Everything that must pass; with `ci` format, lints and docs too.

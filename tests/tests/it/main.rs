@@ -40,6 +40,7 @@ mod ssh_groups;
 mod ssh_recalled;
 mod story;
 mod submitted;
+mod submitted_kills;
 mod take_over;
 mod told;
 mod wardens;

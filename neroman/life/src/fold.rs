@@ -48,6 +48,7 @@ pub struct Point {
     pub step: f64,
     pub value: f64,
     pub at_ms: i64,
+    /// Grows with each incarnation of the run, and when a step falls back.
     pub generation: u32,
 }
 
@@ -183,7 +184,8 @@ pub fn fold(
         }
         if record.offset >= series.offset {
             if record.is(RecordKind::Metrics) {
-                take_points(journal, &segment, &record, &mut taken.points);
+                let points = &mut taken.points;
+                take_points(journal, &segment, part.incarnation, &record, points);
             } else if record.is(RecordKind::Sample) {
                 // A sample that cannot be decoded is counted with the facts.
                 taken
@@ -247,8 +249,23 @@ fn rank(writer: Writer) -> u8 {
     }
 }
 
-/// The points of a record of metrics; the segment knows the names.
-fn take_points(journal: &Journal, segment: &Segment, record: &Record<'_>, points: &mut Vec<Point>) {
+/// Bits of a point's generation that count within its incarnation.
+const GENERATION_BITS: u32 = 16;
+
+/// The points of a record of metrics; the segment knows the names. An incarnation that
+/// was given up may report its last points after the next one's first: the generation
+/// keeps them before these.
+fn take_points(
+    journal: &Journal,
+    segment: &Segment,
+    incarnation: u32,
+    record: &Record<'_>,
+    points: &mut Vec<Point>,
+) {
+    let earlier = incarnation
+        .saturating_sub(1)
+        .min(u32::MAX >> GENERATION_BITS);
+    let within = |generation: u32| generation.min((1 << GENERATION_BITS) - 1);
     let Ok(batch) = record.decode::<v1::Metrics>() else {
         return;
     };
@@ -271,7 +288,8 @@ fn take_points(journal: &Journal, segment: &Segment, record: &Record<'_>, points
                     .made_wall_ms
                     .saturating_add(i64::try_from(*ms).unwrap_or(0))
             }),
-            generation: batch.generation.get(index).copied().unwrap_or(0),
+            generation: earlier << GENERATION_BITS
+                | within(batch.generation.get(index).copied().unwrap_or(0)),
         });
     }
 }

@@ -80,7 +80,8 @@ fn append(
     points: &[Point],
     end: &mut NextPoint,
 ) -> Result<(), StoreError> {
-    let Some(last) = points.last() else {
+    // Of equal ones it is the last.
+    let Some(last) = points.iter().max_by_key(|point| point.generation) else {
         return Ok(());
     };
     let mut series = find(db, run, name)?;
@@ -90,10 +91,12 @@ fn append(
         series.max = series.max.max(point.value);
     }
     series.count += points.len() as u64;
-    series.last = last.value;
-    series.last_step = last.step;
-    series.last_ms = last.time_ms;
-    series.generation = last.generation;
+    if last.generation >= series.generation {
+        series.last = last.value;
+        series.last_step = last.step;
+        series.last_ms = last.time_ms;
+        series.generation = last.generation;
+    }
     put_span(db, &series, points, end)?;
     insert_points(db, series.id, end.id, points)?;
     end.id += points.len() as i64;

@@ -182,7 +182,8 @@ pub struct Point {
     pub time_ms: i64,
     /// Value, bit for bit.
     pub value: f64,
-    /// Grows when a step falls back.
+    /// Grows with each incarnation of the run, and when a step falls back: the points of a
+    /// series are read in its order.
     pub generation: u32,
 }
 

@@ -81,6 +81,32 @@ fn values_keep_every_bit_and_extremes_ignore_nan() {
 }
 
 #[test]
+fn points_that_come_late_from_an_earlier_start_are_read_before_those_of_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&home(folder.path())).unwrap();
+    for (generation, value) in [(0, 0.0), (1, 1.0), (0, 0.5)] {
+        let point = Point {
+            step: value,
+            time_ms: 5,
+            value,
+            generation,
+        };
+        let batch = RunFold {
+            run: RunKey(1),
+            names: vec!["x".to_owned()],
+            points: vec![(0, point)],
+            ..RunFold::default()
+        };
+        store.fold_series(&[batch]).unwrap();
+    }
+    let series = find(&store, RunKey(1), "x");
+    assert_eq!((series.last, series.last_step, series.count), (1.0, 1.0, 3));
+    let read = store.points(&series).unwrap();
+    let read: Vec<f64> = read.iter().map(|point| point.value).collect();
+    assert_eq!(read, [0.0, 0.5, 1.0]);
+}
+
+#[test]
 fn series_of_many_runs_are_read_in_order_beside_the_writer() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path());

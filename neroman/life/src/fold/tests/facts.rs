@@ -4,7 +4,7 @@ use nero_journal::Writer;
 use nero_journal::v1::{self, RecordKind};
 use nero_model::{EndReason, Phase, RunToken};
 
-use super::{Builder, Folder, segments, whole};
+use super::{Builder, Folder, metrics, segments, whole};
 use crate::fold::{Folded, Journal, Taken};
 use crate::outcome::judge;
 use crate::run::Dispatch;
@@ -82,4 +82,17 @@ fn the_series_may_lag_behind_the_facts_and_catch_up() {
     }
     assert_eq!(format!("{facts:?}"), format!("{:?}", folder.journal));
     assert_eq!(points, folder.points());
+}
+
+#[test]
+fn points_of_a_later_start_have_a_later_generation() {
+    let mut folder = Folder::default();
+    let mut generations = Vec::new();
+    for (id, incarnation) in [(1, 2), (2, 1)] {
+        let segment = Builder::new(Writer::Watcher, id, incarnation, 1)
+            .with(RecordKind::Metrics, &metrics(&["loss"], &[0], &[0.5]));
+        folder.take(&segment.part(0, segment.cuts.len()));
+        generations.extend(folder.taken.points.last().map(|point| point.generation));
+    }
+    assert!(generations[0] > generations[1], "{generations:?}");
 }

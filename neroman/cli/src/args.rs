@@ -227,6 +227,9 @@ pub struct Launch {
     /// Not built yet, and refused
     #[arg(long, hide = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub at_most: Option<u32>,
+    /// Run the first one alone, and the others when it has finished
+    #[arg(long)]
+    pub pilot: bool,
     /// Wait until they have ended, as `wait` does
     #[arg(long)]
     pub wait: bool,

@@ -279,6 +279,7 @@ fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: i64)
             || !spec.checkpoint.is_empty(),
         all_made: spec.outputs.is_empty() && spec.results_max_bytes > 0,
         resume: spec.resume.as_ref().map(|run| run.number),
+        batch: None,
         takes: Takes {
             cpus: resources.cpus,
             memory_bytes: resources.memory_bytes,
@@ -304,6 +305,7 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
         all_made: false,
         takes: Takes::default(),
         resume: None,
+        batch: None,
     };
     Change::Run(Arc::new(NewRun {
         made: Arc::new(made),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::batch::{Hold, HoldCause};
 use super::journal::Journal;
 use super::leaving::{Deferral, Recall, Refusal};
 use super::made::Made;
@@ -118,6 +119,9 @@ pub struct Dispatch {
     /// journal counts.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) paused: bool,
+    /// Whether it is kept from starting because of other runs of its batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hold: Option<Hold>,
     /// The host on which it goes on, if that is not its neromum's host; it is
     /// then followed by disk.
     #[serde(default)]
@@ -172,6 +176,16 @@ impl Dispatch {
             },
             rules_version: 1,
             ..Self::default()
+        }
+    }
+
+    /// The same for a run that is held until the pilot of its batch finishes. It has no
+    /// node meanwhile.
+    pub fn behind_pilot(after: Option<u32>) -> Self {
+        let cause = HoldCause::Pilot;
+        Self {
+            hold: Some(Hold::On { cause, told: false }),
+            ..Self::planned(None, after)
         }
     }
 
@@ -275,6 +289,10 @@ impl Dispatch {
     pub(crate) fn begin_generation(&mut self) {
         self.came_back = self.came_back.saturating_add(1);
         self.rules_delivered = 0;
+        self.hold = match self.hold.take() {
+            Some(Hold::On { cause, .. }) => Some(Hold::On { cause, told: false }),
+            Some(Hold::Lifted) | None => None,
+        };
     }
 
     /// The person who cancelled it.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::batch::HoldCause;
 use super::dispatch::Cancel;
 use super::now::Tick;
 use super::place::Choice;
@@ -50,6 +51,12 @@ pub enum Input {
     },
     /// The earlier run that it waits for is over.
     Released,
+    /// It is not started for now, because of other runs of its batch.
+    Hold(HoldCause),
+    /// The pilot of its batch finished, or a person lets it go on.
+    HoldLifted,
+    /// Its node's answer to a hold or its end: whether the node holds it now.
+    HoldAnswered { at: Placement, holds: bool },
     /// A person, or a new run of its experiment, asks that it ends.
     Cancel(Cancel),
     /// Its node's answer to the cancel that was asked at `asked_ms`.
@@ -109,6 +116,7 @@ impl Input {
         let at = match self {
             Self::HandOver { at, .. }
             | Self::CancelAnswered { at, .. }
+            | Self::HoldAnswered { at, .. }
             | Self::RecallAsked { at }
             | Self::RecallAnswered { at, .. }
             | Self::RecallUnsupported { at } => at,
@@ -121,6 +129,8 @@ impl Input {
             | Self::EndedThere { .. }
             | Self::NodeGone { .. }
             | Self::Released
+            | Self::Hold(_)
+            | Self::HoldLifted
             | Self::Cancel(_)
             | Self::RecallDeferred { .. }
             | Self::Balance { .. }
@@ -153,6 +163,9 @@ impl Input {
             Self::EndedThere { .. } => "end on another node",
             Self::NodeGone { .. } => "decision that this node is gone",
             Self::Released => "release",
+            Self::Hold(_) => "hold",
+            Self::HoldLifted => "end of its hold",
+            Self::HoldAnswered { .. } => "answer to its hold",
             Self::Cancel(_) => "cancel request",
             Self::CancelAnswered { .. } => "answer to its cancel request",
             Self::RecallDeferred { .. } => "recall from a node without room",

@@ -228,6 +228,7 @@ mod tests {
             all_made: false,
             takes: Takes::default(),
             resume: None,
+            batch: None,
         }
     }
 

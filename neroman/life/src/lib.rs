@@ -10,6 +10,7 @@
 pub mod abort;
 pub mod add;
 pub mod balance;
+pub mod batch;
 mod cancel;
 pub mod change;
 pub mod choose;

@@ -42,6 +42,11 @@ pub struct Made {
     /// The demands on its node.
     #[serde(default)]
     pub takes: Takes,
+    /// The first run of those that were made together with this one, by one `start` or
+    /// `restart`; it names the batch. Unknown for a run that was taken over, or made by
+    /// an earlier build.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<RunId>,
     /// The earlier run of the experiment whose checkpoints it begins with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<u32>,

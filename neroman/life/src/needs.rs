@@ -3,6 +3,7 @@
 
 use nero_model::Phase;
 
+use super::batch::Hold;
 use super::run::Run;
 use super::stage::{Handing, Stage, Verdict};
 
@@ -15,6 +16,10 @@ pub struct Needs {
     pub cancel: bool,
     /// The run is to leave its node, which has not answered yet.
     pub recall: bool,
+    /// The node is to keep the run from starting.
+    pub hold: bool,
+    /// The node may hold the run, and is to let it go on.
+    pub lift: bool,
     /// The node has older rules.
     pub rules: bool,
     /// Its results must come home.
@@ -46,16 +51,23 @@ pub fn of(run: &Run) -> Needs {
         cancel: live && asks.is_some_and(|cancel| !cancel.delivered),
         ..none
     };
+    let lift = goes_on && dispatch.hold == Some(Hold::Lifted);
     let rules = goes_on && run.rules_version() > dispatch.rules_delivered;
     match &dispatch.stage {
         Stage::Behind { .. } | Stage::Unplaced => none,
         Stage::Begun { closed: true, .. } | Stage::Over { closed: true, .. } => none,
-        Stage::Chosen { .. } | Stage::Offered { .. } => Needs {
+        Stage::Chosen { .. } => Needs {
+            hand_over: (goes_on && run.hold_cause().is_none()) || dispatch.send_spec,
+            ..told
+        },
+        Stage::Offered { .. } => Needs {
             hand_over: goes_on || dispatch.send_spec,
             ..told
         },
         Stage::Accepted { .. } => Needs {
             hand_over: dispatch.send_spec,
+            hold: goes_on && matches!(dispatch.hold, Some(Hold::On { told: false, .. })),
+            lift,
             rules,
             ..told
         },
@@ -70,6 +82,7 @@ pub fn of(run: &Run) -> Needs {
             let sent_all = run.phase().is_end() && dispatch.sent.is_all();
             Needs {
                 hand_over: dispatch.send_spec && known,
+                lift,
                 rules,
                 results,
                 live_results: run.made.outputs && is_at_work(run),

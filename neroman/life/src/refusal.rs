@@ -147,6 +147,7 @@ mod tests {
             all_made: false,
             takes: Takes::default(),
             resume: None,
+            batch: None,
         };
         let dispatch = Dispatch {
             stage: Stage::Offered {

@@ -135,9 +135,9 @@ impl Run {
         self.node().unwrap_or(&self.made.node)
     }
 
-    /// Whether it waits for the placer.
+    /// Whether it waits for the placer, and is not held.
     pub fn unplaced(&self) -> bool {
-        matches!(self.dispatch.stage, Stage::Unplaced)
+        matches!(self.dispatch.stage, Stage::Unplaced) && self.hold_cause().is_none()
     }
 
     /// Whether it was placed, and the word that was asked for may stand for other

@@ -3,6 +3,7 @@
 
 use nero_model::{Phase, StateWord};
 
+use super::batch::{Hold, HoldCause};
 use super::deferred;
 use super::dispatch::{Cancel, Unreadable};
 use super::leaving::Refusal;
@@ -23,6 +24,16 @@ impl Run {
     /// What it waits for.
     pub fn why(&self) -> &Why {
         &self.dispatch.why
+    }
+
+    /// Why it is held because of other runs of its batch, if it is.
+    pub fn hold_cause(&self) -> Option<HoldCause> {
+        match self.dispatch.hold {
+            Some(Hold::On { cause, told }) => {
+                (told || self.dispatch.stage.is_before_start()).then_some(cause)
+            }
+            Some(Hold::Lifted) | None => None,
+        }
     }
 
     /// The request that it ends.

@@ -5,6 +5,7 @@ use std::fmt;
 use nero_format::{NotBuilt, RuleAction};
 use nero_model::{ExperimentId, Phase, RunId};
 
+use super::batch::Held;
 use super::change::Rule;
 use super::experiment::Experiment;
 use super::run::Run;
@@ -115,8 +116,8 @@ pub fn plan(state: &State, picked: &[ExperimentId], wanted: Wanted) -> Vec<Plan>
     picked
         .iter()
         .filter_map(|id| state.experiment(*id))
-        .map(
-            |experiment| match refusal(experiment, wanted).or_else(|| sourceless(experiment)) {
+        .map(|experiment| {
+            match refusal(state, experiment, wanted).or_else(|| sourceless(experiment)) {
                 Some(why) => Plan::Skip {
                     id: experiment.id,
                     why,
@@ -128,8 +129,8 @@ pub fn plan(state: &State, picked: &[ExperimentId], wanted: Wanted) -> Vec<Plan>
                     },
                     after: experiment.live().next().map(|run| run.made.id.number),
                 },
-            },
-        )
+            }
+        })
         .collect()
 }
 
@@ -145,7 +146,7 @@ fn sourceless(experiment: &Experiment) -> Option<Skip> {
     taken_over::without_source(&experiment.definition).then_some(Skip::NoSource)
 }
 
-fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<Skip> {
+fn refusal(state: &State, experiment: &Experiment, wanted: Wanted) -> Option<Skip> {
     if let [word, rest @ ..] = experiment.definition.not_built.as_slice() {
         return Some(Skip::NotBuilt {
             word: word.clone(),
@@ -163,7 +164,13 @@ fn refusal(experiment: &Experiment, wanted: Wanted) -> Option<Skip> {
             return Some(Skip::NeverStarted);
         }
     }
-    if let (Some(live), false) = (experiment.live().next(), wanted.restart) {
+    // A new run takes the place of a held one, which has not begun.
+    let waits_for_person = |run: &Run| {
+        let held = Held::of(state, run);
+        run.started_ms().is_none() && held.is_some_and(|held| held.needs_person())
+    };
+    let live = experiment.live().find(|run| !waits_for_person(run));
+    if let (Some(live), false) = (live, wanted.restart) {
         return Some(still_live(experiment, live));
     }
     let newest = experiment.newest()?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use nero_expr::NameKind;
 use nero_model::{ExperimentId, RunId, RunToken};
 
+use super::batch::BatchCount;
 use super::change::{Change, Described, NewRun, Rule};
 use super::experiment::{Experiment, Origin, params_text};
 use super::run::Run;
@@ -32,6 +33,8 @@ struct Share {
     open: bool,
     cores: f64,
     node: Option<String>,
+    ended: bool,
+    batch: Option<RunId>,
 }
 
 impl Share {
@@ -43,6 +46,8 @@ impl Share {
             open: run.open(),
             cores: run.made.takes.cores(),
             node: run.node().map(str::to_owned),
+            ended: run.has_ended(),
+            batch: run.made.batch,
         }
     }
 
@@ -51,6 +56,7 @@ impl Share {
             && self.unplaced == run.unplaced()
             && self.deferred == run.deferred().is_some()
             && self.open == run.open()
+            && self.ended == run.has_ended()
             && self.node.as_deref() == run.node()
     }
 }
@@ -63,6 +69,8 @@ pub struct State {
     /// Name → numbers, whatever the collection.
     names: Drawers<Arc<str>, Vec<ExperimentId>>,
     tokens: Drawers<[u8; 16], Option<RunId>>,
+    /// The counts of batches, by their first run.
+    batches: Drawers<RunId, BatchCount>,
     /// By number.
     pub origins: Arc<BTreeMap<u64, Arc<Origin>>>,
     /// Path that was added → number of the source.
@@ -296,6 +304,16 @@ impl State {
         step(&mut self.live, share.live);
         step(&mut self.unplaced, share.unplaced);
         step(&mut self.deferred, share.deferred);
+        if let Some(batch) = share.batch {
+            let count = self.batches.entry(batch);
+            if add {
+                count.runs += 1;
+                count.ended += u32::from(share.ended);
+            } else {
+                count.runs -= 1;
+                count.ended -= u32::from(share.ended);
+            }
+        }
         let Some(node) = share.node.as_ref().filter(|_| share.open) else {
             return;
         };
@@ -315,6 +333,11 @@ impl State {
         }
     }
 
+    /// The counts of the batch that begins with this run.
+    pub fn batch(&self, first: RunId) -> BatchCount {
+        self.batches.get(&first).copied().unwrap_or_default()
+    }
+
     /// The counts of a node's runs.
     pub fn on_node(&self, node: &str) -> NodeCount {
         self.nodes.get(node).copied().unwrap_or_default()
@@ -327,6 +350,7 @@ impl State {
     pub fn check_invariants(&self) {
         let (mut runs, mut live, mut unplaced, mut deferred) = (0, 0, 0, 0);
         let mut nodes: BTreeMap<String, NodeCount> = BTreeMap::new();
+        let mut batches: BTreeMap<RunId, BatchCount> = BTreeMap::new();
         for experiment in self.experiments.iter() {
             assert!(experiment.id.0 <= self.highest);
             assert!(
@@ -346,6 +370,11 @@ impl State {
                 live += u64::from(run.phase().is_live());
                 unplaced += u64::from(run.unplaced());
                 deferred += u64::from(run.deferred().is_some());
+                if let Some(first) = run.made.batch {
+                    let count = batches.entry(first).or_default();
+                    count.runs += 1;
+                    count.ended += u32::from(run.has_ended());
+                }
                 if let Some(node) = run.node().filter(|_| run.open()) {
                     let count = nodes.entry(node.to_owned()).or_default();
                     count.open += 1;
@@ -357,6 +386,9 @@ impl State {
             (runs, live, unplaced, deferred),
             (self.runs, self.live, self.unplaced, self.deferred)
         );
+        for (first, count) in batches {
+            assert_eq!(self.batch(first), count, "of the batch {first}");
+        }
         for (node, count) in self.nodes.iter() {
             let seen = nodes.get(node).copied().unwrap_or_default();
             assert_eq!(

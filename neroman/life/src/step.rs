@@ -11,7 +11,9 @@ use super::late::{Late, Stepped};
 use super::now::{Moment, Tick};
 use super::run::Run;
 use super::state::State;
-use super::{balance, cancel, hand_over, homecoming, in_force, lost, placed, recall, report};
+use super::{
+    balance, batch, cancel, hand_over, homecoming, in_force, lost, placed, recall, report,
+};
 
 /// What happens to a run changes so much of it.
 ///
@@ -53,6 +55,9 @@ fn stepped(run: &Run, input: &Input, now_ms: i64) -> Stepped {
         Input::EndedThere { node } => one(lost::ended_there(run, node)),
         Input::NodeGone { node, who, others } => lost::gone(run, node, who, *others, now_ms),
         Input::Released => placed::released(run),
+        Input::Hold(cause) => batch::hold(run, *cause),
+        Input::HoldLifted => batch::lifted(run),
+        Input::HoldAnswered { holds, .. } => batch::answered(run, *holds),
         Input::Cancel(asked) => cancel::cancel(run, asked),
         Input::CancelAnswered {
             answer, asked_ms, ..

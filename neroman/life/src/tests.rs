@@ -21,6 +21,7 @@ use super::stage::{Handing, Verdict};
 use super::start::Wanted;
 
 mod any_order;
+mod batches;
 mod lab;
 mod matrix;
 mod reach;

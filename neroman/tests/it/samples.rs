@@ -159,6 +159,7 @@ pub fn show() -> ShowReply {
         results: "/home/ada/sweep/results/latest".into(),
         token: "abcdefghijklmnopqrstuvwxyz".into(),
         stderr_line: "ValueError: lr".into(),
+        batch: "1.1".into(),
         strays: Some(Strays {
             ended: 1,
             left: 0,
@@ -258,6 +259,7 @@ pub fn started() -> StartReply {
         notes: vec!["2: lr 0.01 → 0.003".into()],
         folders: vec![taken()],
         scripts: Vec::new(),
+        batch: "1.1".into(),
     }
 }
 

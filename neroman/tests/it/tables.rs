@@ -366,6 +366,7 @@ fn foreign_text_never_reaches_the_screen_raw() {
                     skipped_as: HOSTILE.into(),
                 },
             ],
+            batch: HOSTILE.into(),
             notes: vec![HOSTILE.into()],
             scripts: vec![BatchScript {
                 node: HOSTILE.into(),

@@ -83,7 +83,9 @@ facts! { view:
     Collections "collections" "collections" Json Value::Lines(&view.collections);
     Phase "phase" "phase" Column Value::text_of(&view.phase);
     Cancel "wish" "wish" Column Value::text_of(&view.cancel);
+    Batch "batch" "batch" Column Value::text_of(&view.batch);
     Waiting "waiting" "waiting_for" Column Value::text_of(&view.waiting_for);
+    Held "held" "held" Json Value::text_of(&view.held);
     Contact "contact" "contact" Column Value::text_of(&view.contact);
     AsOf "as_of" "as_of" Json Value::time_of(view.as_of_ms);
     Cpu "cpu" "cpu_cores" Column view.cpu_cores.map_or(Value::Unknown, Value::Number);
@@ -157,6 +159,7 @@ pub fn of_run(view: ExperimentView, run: RunView) -> ExperimentView {
         state: run.state,
         reason: run.reason,
         stderr_line: run.stderr_line,
+        batch: run.batch,
         node: run.node,
         results: run.results,
         submitted_ms: run.created_ms,

@@ -67,6 +67,7 @@ pub fn run(experiment: u64, view: &RunView) -> Value {
         "results": some(&view.results),
         "token": some(&view.token),
         "stderr_line": some(&view.stderr_line),
+        "batch": some(&view.batch),
         "strays": view.strays.as_ref().map(|strays| json!({
             "ended": strays.ended,
             "left": strays.left,

@@ -17,6 +17,8 @@ pub struct Pausing {
     /// Tokens of the runs.
     pub runs: Vec<RunToken>,
     pub wanted: Wanted,
+    /// Leave runs alone that have begun.
+    pub waiting: bool,
     pub author: String,
 }
 
@@ -32,17 +34,13 @@ pub use pause_runs_reply::Outcome as PauseOutcome;
 impl Agent {
     /// Makes the requests; returns the outcomes in the order of the runs.
     pub(super) fn pause(&mut self, pausing: &Pausing) -> Result<Vec<PauseOutcome>, Refused> {
-        let one = |token: &RunToken| self.pause_one(*token, pausing.wanted, &pausing.author);
+        let one = |token: &RunToken| self.pause_one(*token, pausing);
         let outcomes: io::Result<Vec<PauseOutcome>> = pausing.runs.iter().map(one).collect();
         outcomes.map_err(|error| Refused::Disk(error.to_string()))
     }
 
-    fn pause_one(
-        &mut self,
-        token: RunToken,
-        wanted: Wanted,
-        author: &str,
-    ) -> io::Result<PauseOutcome> {
+    fn pause_one(&mut self, token: RunToken, pausing: &Pausing) -> io::Result<PauseOutcome> {
+        let wanted = pausing.wanted;
         let Some(run) = self.core.run(&token) else {
             return Ok(PauseOutcome::UnknownRun);
         };
@@ -52,6 +50,11 @@ impl Agent {
                 return Ok(PauseOutcome::Ended);
             }
             Stage::Waiting | Stage::Submitted { .. } => PauseOutcome::Held,
+            Stage::Starting { .. } | Stage::Running { .. } | Stage::Held { .. }
+                if pausing.waiting =>
+            {
+                return Ok(PauseOutcome::Begun);
+            }
             Stage::Starting { .. } | Stage::Running { .. } | Stage::Held { .. } => {
                 PauseOutcome::Asked
             }
@@ -63,7 +66,7 @@ impl Agent {
         if is_new {
             let pause = v1::Pause {
                 token: token.to_vec(),
-                author: author.to_owned(),
+                author: pausing.author.clone(),
                 asked_ms: Clocks::now().wall_ns / 1_000_000,
             };
             ask_for_pause(&run_dir, &pause)?;

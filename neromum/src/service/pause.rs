@@ -19,6 +19,7 @@ pub async fn pause(inner: &Inner, request: PauseRunsRequest) -> Result<PauseRuns
             true => Wanted::Resumed,
             false => Wanted::Paused,
         },
+        waiting: request.waiting,
         author: request.author,
     };
     let mut outcomes = inner.answer(inner.agent.pause(pausing)).await??.into_iter();

@@ -6,6 +6,7 @@
 )]
 
 mod arrays;
+mod batches;
 mod clients;
 mod clock;
 mod content;

@@ -100,6 +100,9 @@ fn needs(screen: &Screen, views: &[ExperimentView]) -> String {
         if !view.cancel.is_empty() {
             note("asked", &view.cancel, view.id);
         }
+        if !view.held.is_empty() {
+            note("held", &view.held, view.id);
+        }
         for why in &view.not_built {
             note("not built", why, view.id);
         }
@@ -120,6 +123,12 @@ fn needs(screen: &Screen, views: &[ExperimentView]) -> String {
             )
         })
         .collect();
+    for (_, _, ids) in groups.iter().filter(|(state, _, _)| *state == "held") {
+        let ids = text::ids(ids);
+        lines.push(format!(
+            "    go on: neroman resume {ids} · anew: neroman start {ids} · not at all: neroman abort {ids}"
+        ));
+    }
     lines.extend(warnings(views).iter().map(|(ids, warning)| {
         format!(
             "  {} warned {}: {}",

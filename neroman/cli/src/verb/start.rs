@@ -55,6 +55,7 @@ pub fn asked(launch: &Launch) -> StartRequest {
         at_most: launch.at_most.unwrap_or(0),
         big: launch.big,
         show_script: launch.show_script,
+        pilot: launch.pilot,
         ..StartRequest::default()
     }
 }
@@ -223,6 +224,7 @@ fn as_json(reply: &StartReply, dry_run: bool) -> Value {
         "skipped": reply.experiments.len() - started,
         "notes": reply.notes,
         "folders": taken_json(&reply.folders),
+        "batch": json::some(&reply.batch),
         "dry_run": dry_run,
     }));
     if !reply.scripts.is_empty() {

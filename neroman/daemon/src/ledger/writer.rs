@@ -14,7 +14,7 @@ use crate::folding::{Folding, OwnedPart, PartsOutcome};
 use crate::keep::{Batch, Keep, Unwritten};
 use nero_life::change::Change;
 use nero_life::state::State;
-use nero_life::{abort, needs};
+use nero_life::{abort, batch as batches, needs};
 
 /// Messages of one transaction.
 const BATCH_MAX: usize = 4096;
@@ -202,9 +202,14 @@ impl Writer {
         Ok(decided.answer)
     }
 
-    /// Lets runs go on that waited for the end of an earlier one.
+    /// Lets runs go on that waited for the end of an earlier one, and holds or lets go the
+    /// others of its batch.
     fn release(&self, work: &mut State, batch: &mut Batch) {
-        for run in batch.touched() {
+        let touched = batch.touched();
+        let now_ms = self.clock.now_ms();
+        let changes = batches::follow(&self.state, work, touched.iter().copied(), now_ms);
+        take(work, batch, changes);
+        for run in touched {
             let now_ms = self.clock.now_ms();
             if let Some((_, changes)) = abort::released_by(&self.state, work, run, now_ms) {
                 take(work, batch, changes);

@@ -2,6 +2,7 @@
 //! hand over or to fetch. Every message may be sent twice; its effect is
 //! recorded when the node has answered.
 
+mod hold;
 mod recall;
 
 use std::collections::{BTreeMap, HashSet};
@@ -131,7 +132,7 @@ impl Deliver {
             }
         };
         let (mut hand_over, mut cancel, mut rules) = (Vec::new(), Vec::new(), Vec::new());
-        let mut recall = Vec::new();
+        let (mut recall, mut hold, mut lift) = (Vec::new(), Vec::new(), Vec::new());
         for id in runs {
             let Some(run) = state
                 .run(id)
@@ -143,6 +144,8 @@ impl Deliver {
                 hand_over: send,
                 cancel: end,
                 recall: leaves,
+                hold: held,
+                lift: goes_on,
                 rules: newer,
                 results,
                 live_results,
@@ -156,6 +159,12 @@ impl Deliver {
             }
             if leaves {
                 recall.push(id);
+            }
+            if held {
+                hold.push(id);
+            }
+            if goes_on {
+                lift.push(id);
             }
             if newer {
                 rules.push(id);
@@ -171,6 +180,12 @@ impl Deliver {
         // Cancel requests first: they are few and wait for nothing.
         for part in cancel.chunks(CANCELS_MAX) {
             self.cancel(&state, part).await?;
+        }
+        for part in hold.chunks(hold::RUNS_MAX) {
+            self.hold(&state, part, false).await?;
+        }
+        for part in lift.chunks(hold::RUNS_MAX) {
+            self.hold(&state, part, true).await?;
         }
         for part in recall.chunks(recall::RUNS_MAX) {
             self.recall(part).await?;

@@ -1,5 +1,5 @@
 //! `Pause`: stops live runs for a while, or lets them go on. The nodes keep the
-//! requests; nothing of them is kept here.
+//! requests; nothing of them is kept here, but for the holds of a batch.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +15,9 @@ use tonic::Code;
 use super::Man;
 use super::select::{self, Chosen};
 use crate::failure::Failure;
+use crate::ledger::Late;
+use nero_life::experiment::Experiment;
+use nero_life::input::Input;
 use nero_life::run::Run;
 use nero_life::state::State;
 
@@ -30,8 +33,17 @@ impl Man {
         let selection = select::read(request.selection.clone(), "", self.now())?;
         let (chosen, picked) = selection.choose_from(&self.ledger.state()).await?;
         self.until_accepted(&chosen).await;
+        let mut ones = Vec::new();
+        if request.resume {
+            ones.extend(self.lift_holds(&chosen, request.dry_run).await?);
+        }
+        let lifted: Vec<u64> = ones.iter().map(|one: &One| one.experiment).collect();
+        let chosen: Vec<Chosen> = (chosen.into_iter())
+            .filter(|one| !lifted.contains(&one.id.0))
+            .collect();
         let state = self.ledger.state();
-        let (mut ones, runs) = sorted(&state, &chosen, request.resume);
+        let (others, runs) = sorted(&state, &chosen, request.resume);
+        ones.extend(others);
         let mut reply = v1::PauseReply {
             notes: picked.notes,
             explicit: picked.explicit,
@@ -52,6 +64,25 @@ impl Man {
         ones.sort_by_key(|one| (one.experiment, one.run));
         reply.experiments = ones;
         Ok(reply)
+    }
+
+    /// Lets runs go on that are held because of other runs of their batch. Their nodes
+    /// are told as soon as they can be reached.
+    async fn lift_holds(&self, chosen: &[Chosen], dry_run: bool) -> Result<Vec<One>, Failure> {
+        let state = self.ledger.state();
+        let held = chosen.iter().filter_map(|chosen| {
+            let experiment = state.experiment(chosen.id)?;
+            let run = chosen.of(experiment)?;
+            let is_held = run.phase().is_live() && run.hold_cause().is_some();
+            is_held.then(|| (run.made.id, one(experiment, Some(run))))
+        });
+        let (held, ones): (Vec<RunId>, Vec<One>) = held.unzip();
+        if !dry_run && !held.is_empty() {
+            let lifted = held.into_iter().map(|id| (id, Input::HoldLifted)).collect();
+            let late = Late::Passes("it began or ended meanwhile");
+            self.ledger.happened(true, lifted, late).await?;
+        }
+        Ok(ones)
     }
 
     /// Waits a moment until nodes have answered whether they take these runs, which may
@@ -93,6 +124,7 @@ impl Man {
             runs: refs.collect(),
             resume: request.resume,
             author: request.author.clone(),
+            waiting: false,
         };
         let answer = match self.nodes.channel(&node, PATIENCE).await {
             Ok(channel) => {
@@ -153,6 +185,18 @@ fn id(one: &One) -> RunId {
     }
 }
 
+/// An experiment with its run, as long as nothing is in the way.
+fn one(experiment: &Experiment, run: Option<&Run>) -> One {
+    let mut one = One {
+        experiment: experiment.id.0,
+        name: experiment.definition.name.clone(),
+        run: run.map_or(0, |run| run.made.id.number),
+        ..One::default()
+    };
+    one.set_outcome(Outcome::Done);
+    one
+}
+
 /// What became of a run, by its node.
 fn took(one: &mut One, outcome: NodeOutcome, resume: bool) {
     let (outcome, why) = match outcome {
@@ -160,6 +204,7 @@ fn took(one: &mut One, outcome: NodeOutcome, resume: bool) {
         NodeOutcome::Same if resume => (Outcome::Skipped, "not paused"),
         NodeOutcome::Same => (Outcome::Skipped, "already paused"),
         NodeOutcome::Ended => (Outcome::Skipped, "ended"),
+        NodeOutcome::Begun => (Outcome::Skipped, "began meanwhile"),
         NodeOutcome::UnknownRun => (Outcome::Failed, "its node does not know it"),
         NodeOutcome::Unspecified => (
             Outcome::Failed,
@@ -178,13 +223,7 @@ fn sorted(state: &State, chosen: &[Chosen], resume: bool) -> (Vec<One>, Vec<(Str
             continue;
         };
         let run = chosen.of(experiment);
-        let mut one = One {
-            experiment: chosen.id.0,
-            name: experiment.definition.name.clone(),
-            run: run.map_or(0, |run| run.made.id.number),
-            ..One::default()
-        };
-        one.set_outcome(Outcome::Done);
+        let mut one = one(experiment, run);
         let why = run.map_or(Some("defined".to_owned()), |run| skip(run, resume));
         match (why, run.and_then(Run::node)) {
             (None, Some(node)) => runs.push((node.to_owned(), one)),

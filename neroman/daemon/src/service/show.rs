@@ -256,6 +256,7 @@ fn run_view(run: &Run, sight: &Sight<'_>) -> v1::RunView {
         results: run.results().folder().to_owned(),
         token: run.made.token.to_string(),
         stderr_line: run.stderr_line().to_owned(),
+        batch: view::batch(run),
         strays: strays(run),
     }
 }

@@ -18,7 +18,7 @@ use super::code;
 use super::select::{self, Selection};
 use super::sources;
 use super::unschedulable::Asking;
-use super::{Man, blocking};
+use super::{Man, blocking, counted};
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
 use crate::outside::{FolderToFreeze, Freezer, Frozen};
@@ -57,6 +57,8 @@ struct RequestedStart {
     wanted: Wanted,
     as_added: bool,
     big: bool,
+    /// The first run goes alone, the others when it has finished.
+    pilot: bool,
     places: Places,
     /// The time of the request.
     at: Moment,
@@ -102,6 +104,7 @@ impl Man {
             },
             as_added: request.as_added,
             big: request.big,
+            pilot: request.pilot,
             places,
             at: self.clock.moment(),
         });
@@ -412,6 +415,7 @@ fn dry(
         .collect();
     let mut notes = prepared.notes.clone();
     notes.extend(off.notes());
+    notes.extend(pilot_note(asked, &plans));
     let answer = v1::StartReply {
         experiments,
         notes,
@@ -419,6 +423,28 @@ fn dry(
         ..v1::StartReply::default()
     };
     Ok((answer, asking))
+}
+
+/// The first run that is made: it names the batch.
+fn first_run(plans: &[Plan]) -> Option<RunId> {
+    plans.iter().find_map(|plan| match plan {
+        Plan::Run { id, .. } => Some(*id),
+        Plan::Skip { .. } => None,
+    })
+}
+
+/// What `--pilot` means for these runs.
+fn pilot_note(asked: &RequestedStart, plans: &[Plan]) -> Option<String> {
+    let pilot = first_run(plans).filter(|_| asked.pilot)?;
+    let runs = plans.iter().filter(|plan| matches!(plan, Plan::Run { .. }));
+    let others = runs.count() - 1;
+    Some(match others {
+        0 => format!("--pilot: {pilot} is the only run"),
+        _ => {
+            let others = counted(others as u64, "other");
+            format!("{pilot} is the pilot: the {others} start when it has finished")
+        }
+    })
 }
 
 fn decide(
@@ -446,6 +472,7 @@ fn decide(
     let mut experiments = Vec::with_capacity(plans.len());
     let mut touched = Vec::new();
     let mut off = rules::Off::default();
+    let batch = first_run(&plans);
     for plan in &plans {
         experiments.extend(one(&work, plan));
         let Plan::Run { id, after } = plan else {
@@ -472,7 +499,8 @@ fn decide(
         for rule in rules.iter().filter_map(|id| work.rules.get(id)) {
             off.look(rule.id, &rule.text, &rule.origin, &experiment);
         }
-        let (made, node) = placed_run(asked, &experiment, *id, frozen, now_ms)?;
+        let (mut made, node) = placed_run(asked, &experiment, *id, frozen, now_ms)?;
+        made.batch = batch;
         let encoded = spec::build(
             &experiment.definition,
             &made,
@@ -483,7 +511,10 @@ fn decide(
         )
         .encode_to_vec();
         let after = after.filter(|number| still_live(&work, *id, *number));
-        let dispatch = Dispatch::planned(node, after);
+        let dispatch = match asked.pilot && batch != Some(*id) {
+            true => Dispatch::behind_pilot(after),
+            false => Dispatch::planned(node, after),
+        };
         let new = NewRun {
             made: Arc::new(made),
             dispatch,
@@ -497,11 +528,13 @@ fn decide(
     }
     let mut notes = prepared.notes.clone();
     notes.extend(off.notes());
+    notes.extend(pilot_note(asked, &plans));
     Ok(Decided {
         answer: v1::StartReply {
             experiments,
             notes,
             folders: prepared.folders.clone(),
+            batch: batch.map(|id| id.to_string()).unwrap_or_default(),
             ..v1::StartReply::default()
         },
         changes,
@@ -580,6 +613,7 @@ fn made(
         all_made: definition.outputs.is_empty() && results_max_bytes > 0,
         takes: placed.takes,
         resume: placed.resume,
+        batch: None,
     }
 }
 

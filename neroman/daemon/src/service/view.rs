@@ -9,6 +9,7 @@ use nero_wire::v1;
 use crate::clock::Clock;
 use crate::node::{NodeNow, NodeStates};
 use crate::spec;
+use nero_life::batch::Held;
 use nero_life::experiment::Experiment;
 use nero_life::journal::Journal;
 use nero_life::now::{Now, Tick};
@@ -135,6 +136,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     (view.exit_code, view.signal) = exit(run);
     view.reason = run.reason().map(ToString::to_string).unwrap_or_default();
     run.stderr_line().clone_into(&mut view.stderr_line);
+    view.batch = batch(run);
     view.submitted_ms = run.made.created_ms;
     view.started_ms = run.started_ms().unwrap_or(0);
     view.ended_ms = run.outcome.ended_ms.unwrap_or(0);
@@ -143,7 +145,10 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     view.settled = settled(run);
     if phase.is_live() {
         view.cancel = cancel(run, sight);
-        view.waiting_for = waiting_for(run);
+        let held = Held::of(sight.state, run);
+        view.waiting_for = waiting_for(run, held);
+        let held = held.filter(Held::needs_person);
+        view.held = held.map(|held| held.to_string()).unwrap_or_default();
         view.contact = contact(run, sight);
         if run.node().is_some() {
             let refused = run.refusals().iter();
@@ -218,6 +223,12 @@ pub(super) fn exit(run: &Run) -> (Option<i32>, Option<i32>) {
     }
 }
 
+/// The batch of a run; empty: unknown.
+pub(super) fn batch(run: &Run) -> String {
+    let batch = run.made.batch.map(|id| id.to_string());
+    batch.unwrap_or_default()
+}
+
 /// Whether an ended run gets no more records.
 pub(super) fn settled(run: &Run) -> bool {
     run.phase().is_live() || run.is_told_whole()
@@ -235,7 +246,14 @@ fn cancel(run: &Run, sight: &Sight<'_>) -> String {
     }
 }
 
-fn waiting_for(run: &Run) -> String {
+fn waiting_for(run: &Run, held: Option<Held<'_>>) -> String {
+    if let Some(held) = held {
+        let id = run.made.id.experiment;
+        return match held.needs_person() {
+            true => format!("you: {held}; `neroman resume {id}`, `start {id}` or `abort {id}`"),
+            false => held.to_string(),
+        };
+    }
     match (run.phase(), run.after()) {
         (_, Some(number)) => format!("the end of run {}.{number}", run.made.id.experiment),
         (_, None) if run.unplaced() && !run.why().is_unknown() => run.why().to_string(),

@@ -1,7 +1,7 @@
 //! `Wait`: reports each end at once, and returns when all have ended. It reports
 //! when nodes with awaited runs go out of reach and are back, and runs that no
 //! node takes. It returns, too, when only runs are left that no node can ever
-//! take.
+//! take, or that are held until a person acts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use super::unseen::Unseen;
 use super::view::{self, Sight};
 use super::{Man, Sink};
 use crate::failure::Failure;
+use nero_life::batch::Held;
 use nero_life::run::Run;
 use nero_life::state::State;
 
@@ -159,7 +160,9 @@ impl Man {
         };
         let reasons = awaited.iter().map(|one| {
             let run = one.chosen.of(state.experiment(one.chosen.id)?)?;
-            stuck.never(run, &nodes)
+            let held = Held::of(state, run).filter(Held::needs_person);
+            held.map(|held| held.to_string())
+                .or_else(|| stuck.never(run, &nodes))
         });
         let reasons: Vec<String> = reasons.collect::<Option<_>>()?;
         let chosen: Vec<Chosen> = awaited.iter().map(|one| one.chosen.clone()).collect();

@@ -11,6 +11,7 @@ use nero_model::{ExperimentId, Phase, RunId, RunToken};
 
 use crate::abort::{self, CancelOutcome};
 use crate::add::{self, Merged, Read};
+use crate::batch;
 use crate::change::{Change, NewRun};
 use crate::experiment::Stamp;
 use crate::input::Input;
@@ -114,6 +115,26 @@ impl Lab {
 
     /// Starts the picked experiments; returns the plans.
     pub(crate) fn start(&mut self, ids: &[u64], wanted: Wanted) -> Vec<Plan> {
+        self.start_as(ids, wanted, None, false)
+    }
+
+    /// Starts the picked experiments as a batch.
+    pub(crate) fn start_batch(&mut self, ids: &[u64], pilot: bool) {
+        self.start_as(ids, Wanted::default(), Some(run(ids[0], 1)), pilot);
+    }
+
+    /// Starts the picked experiments as further runs of a batch.
+    pub(crate) fn start_in_batch(&mut self, ids: &[u64], batch: Option<RunId>) {
+        self.start_as(ids, Wanted::default(), batch, false);
+    }
+
+    fn start_as(
+        &mut self,
+        ids: &[u64],
+        wanted: Wanted,
+        batch: Option<RunId>,
+        pilot: bool,
+    ) -> Vec<Plan> {
         self.now_ms += 1;
         let ids: Vec<ExperimentId> = ids.iter().map(|id| ExperimentId(*id)).collect();
         let plans = start::plan(&self.state, &ids, wanted);
@@ -147,13 +168,20 @@ impl Lab {
                 time_ms: 0,
                 outputs: false,
                 all_made: false,
-                placing: false,
+                placing: batch.is_some(),
                 takes: Takes::default(),
                 resume: None,
+                batch,
             };
             let new = NewRun {
                 made: Arc::new(made),
-                dispatch: Dispatch::planned(None, after.filter(|_| still)),
+                dispatch: match pilot && batch != Some(*id) {
+                    true => Dispatch::behind_pilot(after.filter(|_| still)),
+                    false => {
+                        let node = batch.map(|_| "local".to_owned());
+                        Dispatch::planned(node, after.filter(|_| still))
+                    }
+                },
                 rules: Arc::default(),
                 spec: Arc::default(),
             };
@@ -180,12 +208,14 @@ impl Lab {
 
     /// Folds a start as a node would send it.
     pub(crate) fn say(&mut self, id: RunId, incarnation: Incarnation) {
+        let before = self.state.clone();
         let mut journal = (*self.state.run(id).unwrap().journal).clone();
         journal.incarnations.insert(1, incarnation);
         self.take(vec![Change::Journal {
             run: id,
             journal: Arc::new(journal),
         }]);
+        self.take(batch::follow(&before, &self.state, [id], self.now_ms));
         if let Some((_, changes)) = abort::released(&self.state, id, self.now_ms) {
             self.take(changes);
         }

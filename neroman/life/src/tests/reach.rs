@@ -54,6 +54,7 @@ fn key(world: &World) -> u64 {
             .any(|one| one.node == name)
             .hash(&mut hasher);
         (node.there, node.records.last(), node.ran(), node.cancelled).hash(&mut hasher);
+        node.held.hash(&mut hasher);
         let request = node.request;
         let comes = request.map(|one| (one.generation > node.fence, one.again, one.question));
         let late = node.late.map(|late| late > node.generation);
@@ -210,6 +211,29 @@ fn broken(from: &World, step: &Step) -> Option<&'static str> {
                     .is_none_or(|here| from.nodes[here].there == step.to.nodes[here].there),
         ),
         (
+            "a held run is not sent to a node that cannot have it yet",
+            step.label != "it is offered"
+                || before.hold_cause().is_none()
+                || before.dispatch.send_spec,
+        ),
+        (
+            "a node that holds a run is told when it is not to",
+            !after.phase().is_live()
+                || after.dispatch.cancel.is_some()
+                || step.to.deceived
+                || !step.to.here().is_some_and(|here| {
+                    let node = &step.to.nodes[here];
+                    node.held && node.there == There::Waiting
+                })
+                || after.dispatch.hold.is_some(),
+        ),
+        (
+            "a run that its node holds does not start there",
+            !step.heard
+                || step.label != "the node holds it"
+                || !step.to.nodes.iter().any(|node| node.held && node.ran()),
+        ),
+        (
             "a run that is to end is not sent",
             step.label != "it is sent"
                 || before.dispatch.cancel.is_none()
@@ -290,6 +314,27 @@ fn printed(table: &Table) -> String {
 #[test]
 fn the_steps_of_a_run_that_one_node_is_asked_for_are_those_of_the_table() {
     insta::assert_snapshot!("one_node", printed(&explore(Asked::OneNode)));
+}
+
+#[test]
+fn every_promise_holds_for_a_run_that_its_batch_may_hold() {
+    let table = explore(Asked::OneNodeHeld);
+    let leads = |state: &str, input: &str, to: &str| table[state][input].contains(to);
+    assert!(leads(
+        "accepted: waits, held, [hold]",
+        "the node holds it",
+        "accepted: waits, held"
+    ));
+    assert!(leads(
+        "accepted: waits, held",
+        "a person resumes it",
+        "accepted: waits, hold lifted, [let go]"
+    ));
+    assert!(leads(
+        "accepted: waits, hold lifted, [let go]",
+        "the node lets it go on",
+        "accepted: waits"
+    ));
 }
 
 #[test]

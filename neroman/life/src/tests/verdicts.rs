@@ -29,6 +29,7 @@ fn stands(stage: Stage) -> Run {
         placing: true,
         takes: Takes::default(),
         resume: None,
+        batch: None,
     };
     let dispatch = Dispatch {
         stage,

@@ -855,6 +855,9 @@ pub struct PauseRunsRequest {
     pub resume: bool,
     #[prost(string, tag = "3")]
     pub author: ::prost::alloc::string::String,
+    /// of these runs only those that have not begun
+    #[prost(bool, tag = "4")]
+    pub waiting: bool,
 }
 /// Answered when the request lies synced in the run's folder.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -893,6 +896,8 @@ pub mod pause_runs_reply {
         Same = 3,
         Ended = 4,
         UnknownRun = 5,
+        /// nothing was done, as it was asked for runs that wait
+        Begun = 6,
     }
     impl Outcome {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -907,6 +912,7 @@ pub mod pause_runs_reply {
                 Self::Same => "OUTCOME_SAME",
                 Self::Ended => "OUTCOME_ENDED",
                 Self::UnknownRun => "OUTCOME_UNKNOWN_RUN",
+                Self::Begun => "OUTCOME_BEGUN",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -918,6 +924,7 @@ pub mod pause_runs_reply {
                 "OUTCOME_SAME" => Some(Self::Same),
                 "OUTCOME_ENDED" => Some(Self::Ended),
                 "OUTCOME_UNKNOWN_RUN" => Some(Self::UnknownRun),
+                "OUTCOME_BEGUN" => Some(Self::Begun),
                 _ => None,
             }
         }
@@ -3592,6 +3599,12 @@ pub struct ExperimentView {
     /// of a run that crashed: what it printed last on standard error
     #[prost(string, tag = "53")]
     pub stderr_line: ::prost::alloc::string::String,
+    /// the first run of those that one start made with it; empty: unknown
+    #[prost(string, tag = "54")]
+    pub batch: ::prost::alloc::string::String,
+    /// why it waits until a person acts; empty: it does not
+    #[prost(string, tag = "55")]
+    pub held: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FactValue {
@@ -3683,6 +3696,9 @@ pub struct RunView {
     pub token: ::prost::alloc::string::String,
     #[prost(string, tag = "14")]
     pub stderr_line: ::prost::alloc::string::String,
+    /// as of the experiment
+    #[prost(string, tag = "16")]
+    pub batch: ::prost::alloc::string::String,
     /// none: nothing outlived the main process for long
     #[prost(message, optional, tag = "15")]
     pub strays: ::core::option::Option<Strays>,
@@ -3800,6 +3816,9 @@ pub struct StartRequest {
     /// of a dry run: the batch scripts, too
     #[prost(bool, tag = "13")]
     pub show_script: bool,
+    /// the first run alone; the others when it has finished
+    #[prost(bool, tag = "14")]
+    pub pilot: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartReply {
@@ -3811,6 +3830,9 @@ pub struct StartReply {
     /// where they were asked for
     #[prost(message, repeated, tag = "3")]
     pub scripts: ::prost::alloc::vec::Vec<BatchScript>,
+    /// the first run that was made; empty: none was
+    #[prost(string, tag = "4")]
+    pub batch: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "10")]
     pub folders: ::prost::alloc::vec::Vec<FolderTaken>,
 }

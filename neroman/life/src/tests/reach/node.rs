@@ -97,6 +97,8 @@ pub(super) struct Node {
     pub records: Vec<Rec>,
     /// Whether it was told to end the run.
     pub cancelled: bool,
+    /// Whether it was told to keep the run from starting.
+    pub held: bool,
     /// No run of this generation or an earlier one is accepted any more.
     pub fence: u32,
     pub request: Option<Request>,
@@ -170,11 +172,14 @@ impl Node {
                 gives_back.raise_fence(self.generation);
                 gives_back.gave_back = Some(self.generation);
                 gives_back.generation = 0;
+                gives_back.held = false;
                 moves.push(gives_back);
-                moves.push(Self {
-                    records: vec![Rec::Claimed],
-                    ..becomes(There::Started)
-                });
+                if !self.held {
+                    moves.push(Self {
+                        records: vec![Rec::Claimed],
+                        ..becomes(There::Started)
+                    });
+                }
             }
             There::Started => {
                 let last = self.records.last().copied().unwrap_or(Rec::Claimed);

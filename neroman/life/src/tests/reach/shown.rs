@@ -2,6 +2,7 @@
 //! follow. Names, times and numbers are left out, so that another representation
 //! of a run can print the same.
 
+use crate::batch::Hold;
 use crate::dispatch::Sent;
 use crate::needs::{self, Needs};
 use crate::recall::Cause;
@@ -79,6 +80,8 @@ fn marks(run: &Run) -> Vec<&'static str> {
         live && !begun && deferred.any(|one| one.left_ms.is_none()),
     );
     mark("may be recalled", run.deferred().is_some());
+    mark("held", run.hold_cause().is_some());
+    mark("hold lifted", dispatch.hold == Some(Hold::Lifted));
     mark("without its spec there", dispatch.send_spec);
     mark(
         "all but watchers sent",
@@ -125,6 +128,8 @@ fn needed(run: &Run) -> Vec<&'static str> {
         hand_over,
         cancel,
         recall,
+        hold,
+        lift,
         rules: _,
         results,
         // True for every run that runs.
@@ -135,6 +140,8 @@ fn needed(run: &Run) -> Vec<&'static str> {
         (hand_over, "hand over"),
         (cancel, "cancel"),
         (recall, "recall"),
+        (hold, "hold"),
+        (lift, "let go"),
         (results, "results"),
         (close, "close"),
     ];

@@ -3,13 +3,14 @@
 use super::node::{Node, There};
 use super::world::{Asked, NODES, NOW, Step, StoredRuns, World, happens, may_happen, tick};
 use crate::abort::{self};
+use crate::batch::HoldCause;
 use crate::change::Change;
 use crate::input::Input;
 use crate::place::Choice;
 use crate::reason::NoNode;
 use crate::run::Cancel;
 use crate::tests::run as id;
-use crate::{balance, gone};
+use crate::{balance, gone, needs};
 use std::sync::Arc;
 
 pub(super) struct Steps<'a> {
@@ -74,6 +75,7 @@ impl Steps<'_> {
         let calm = |node: &Node| node.fence == 0 && node.late.is_none() && node.gave_back.is_none();
         let quiet = run.dispatch.came_back == 0 && self.from.nodes.iter().all(calm);
         match self.from.next() {
+            None if self.asked == Asked::OneNodeHeld => {}
             None if self.asked == Asked::OneNode || quiet => {
                 self.start_again(run.phase().is_live());
             }
@@ -112,6 +114,42 @@ impl Steps<'_> {
             word: false,
             to,
         });
+    }
+
+    /// Adds what the other runs of its batch, and a person, do to its hold, and the
+    /// answers of its node.
+    pub(super) fn hold(&mut self, index: usize) {
+        if self.asked != Asked::OneNodeHeld || self.from.here() != Some(index) {
+            return;
+        }
+        let run = self.from.run();
+        let hold = Input::Hold(HoldCause::Crashes(run.made.id));
+        if let Some(held) = may_happen(run, hold) {
+            self.push("the first of its batch crash alike", held);
+        }
+        if let Some(lifted) = may_happen(run, Input::HoldLifted) {
+            self.push("a person resumes it", lifted);
+        }
+        let (needs, node) = (needs::of(run), &self.from.nodes[index]);
+        let waits = node.there == There::Waiting;
+        if !(needs.hold || needs.lift) || node.request.is_some() {
+            return;
+        }
+        let held = needs.hold && waits;
+        let told = move |to: &mut World| to.nodes[index].held = held;
+        self.unheard("the node is told of its hold, its answer is lost", told);
+        // A node without the run reports that itself.
+        if node.there == There::Nothing && needs.hold {
+            return;
+        }
+        let at = run.placement().unwrap();
+        let answered = happens(run, Input::HoldAnswered { at, holds: held });
+        let label = match (needs.hold, held) {
+            (true, true) => "the node holds it",
+            (true, false) => "the node answers that it began or ended",
+            (false, _) => "the node lets it go on",
+        };
+        self.with(label, false, answered, told);
     }
 
     pub(super) fn placer(&mut self) {

@@ -48,6 +48,8 @@ pub(super) enum Asked {
     Group,
     /// A run for one node.
     OneNode,
+    /// The same; the other runs of its batch may have it held. It is not started again.
+    OneNodeHeld,
 }
 
 #[derive(Clone, Debug)]
@@ -94,7 +96,7 @@ impl World {
     }
 
     pub(super) fn make(&mut self, number: u32, after: Option<u32>, asked: Asked) {
-        let one = asked == Asked::OneNode;
+        let one = asked != Asked::Group;
         let made = Made {
             token: RunToken::from_slice(&[number as u8; 16]).unwrap(),
             id: id(1, number),
@@ -110,6 +112,7 @@ impl World {
             all_made: false,
             takes: Takes::default(),
             resume: None,
+            batch: None,
         };
         let dispatch = Dispatch::planned(one.then(|| NODES[0].to_owned()), after);
         self.take(vec![Change::Run(Arc::new(NewRun {
@@ -176,6 +179,7 @@ impl World {
             steps.reports(index);
             steps.cancel(index);
             steps.recall(index);
+            steps.hold(index);
             steps.records(index);
             steps.by_itself(index);
         }

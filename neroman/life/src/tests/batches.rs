@@ -1,0 +1,153 @@
+//! Batches: a pilot before the others, and first runs that crash alike.
+
+use super::*;
+use crate::batch::{self, Held};
+
+/// A batch of these experiments, each with a run on its node.
+fn started(experiments: u64, pilot: bool) -> Lab {
+    let mut lab = Lab::default();
+    let names = (1..=experiments).map(|n| definition(&format!("e{n}"), "1"));
+    lab.add("/lab", names.collect());
+    let ids: Vec<u64> = (1..=experiments).collect();
+    lab.start_batch(&ids, pilot);
+    lab
+}
+
+fn held(lab: &Lab) -> Vec<u64> {
+    let runs = lab.state.experiments.iter().flat_map(|one| one.runs.iter());
+    let held = runs.filter(|run| Held::of(&lab.state, run).is_some());
+    held.map(|run| run.made.id.experiment.0).collect()
+}
+
+fn why(lab: &Lab, id: RunId) -> String {
+    let run = lab.state.run(id).unwrap();
+    Held::of(&lab.state, run).unwrap().to_string()
+}
+
+fn crashed(code: i32, line: &str, run_ms: u64) -> Incarnation {
+    let mut ended = ended(code);
+    let exit = ended.exit.as_mut().unwrap();
+    line.clone_into(&mut exit.stderr_line);
+    exit.run_ms = run_ms;
+    ended
+}
+
+#[test]
+fn the_others_wait_for_the_pilot_and_go_when_it_has_finished() {
+    let mut lab = started(3, true);
+    assert_eq!(held(&lab), [2, 3]);
+    assert_eq!(why(&lab, run(2, 1)), "its pilot 1.1, which runs first");
+    assert!(needs::of(lab.state.run(run(2, 1)).unwrap()).nothing());
+    assert!(lab.state.run(run(2, 1)).unwrap().node().is_none());
+    lab.say(run(1, 1), running());
+    assert_eq!(held(&lab), [2, 3]);
+    lab.say(run(1, 1), ended(0));
+    assert_eq!(held(&lab), [0_u64; 0]);
+    assert!(lab.state.run(run(2, 1)).unwrap().unplaced());
+}
+
+#[test]
+fn the_others_stay_held_when_the_pilot_crashed_until_a_person_acts() {
+    let mut lab = started(3, true);
+    lab.say(run(1, 1), crashed(3, "No module named x", 1));
+    assert_eq!(
+        why(&lab, run(2, 1)),
+        "its pilot 1.1 crashed: exit code 3, No module named x"
+    );
+    let two = lab.state.run(run(2, 1)).unwrap();
+    assert!(Held::of(&lab.state, two).unwrap().needs_person());
+    lab.happens(run(2, 1), &Input::HoldLifted);
+    assert_eq!(held(&lab), [3]);
+    // A start makes runs anew of the crashed one and of the held one, which is taken away.
+    let plans = lab.start(&[1, 2, 3], Wanted::default());
+    assert_eq!(skipped(&plans), ["queued"]);
+    assert_eq!(lab.phase(run(3, 1)), Phase::Aborted);
+    assert_eq!(lab.phase(run(3, 2)), Phase::Queued);
+    assert_eq!(held(&lab), [0_u64; 0]);
+}
+
+#[test]
+fn a_start_skips_what_waits_for_a_pilot_that_runs() {
+    let mut lab = started(2, true);
+    let plans = lab.start(&[1, 2], Wanted::default());
+    assert_eq!(skipped(&plans), ["queued", "queued"]);
+}
+
+#[test]
+fn a_later_run_of_the_pilot_in_its_batch_lets_the_others_go() {
+    let mut lab = started(2, true);
+    lab.say(run(1, 1), ended(1));
+    assert_eq!(held(&lab), [2]);
+    lab.start_in_batch(&[1], Some(run(1, 1)));
+    assert_eq!(why(&lab, run(2, 1)), "its pilot 1.2, which runs first");
+    lab.say(run(1, 2), ended(0));
+    assert_eq!(held(&lab), [0_u64; 0]);
+}
+
+#[test]
+fn the_rest_is_held_when_the_first_five_crash_alike() {
+    let mut lab = started(12, false);
+    for id in [3, 1, 4, 5] {
+        lab.say(run(id, 1), crashed(1, "no disk", 900));
+    }
+    lab.say(run(6, 1), running());
+    assert_eq!(held(&lab), [0_u64; 0]);
+    lab.say(run(2, 1), crashed(1, "no disk", 59_999));
+    assert_eq!(held(&lab), [7, 8, 9, 10, 11, 12], "six runs");
+    let said = why(&lab, run(9, 1));
+    assert!(
+        said.starts_with("the first 5 of its start crashed as "),
+        "{said}"
+    );
+    assert!(said.ends_with(" did: exit code 1, no disk"), "{said}");
+    assert!(!needs::of(lab.state.run(run(9, 1)).unwrap()).hand_over);
+    // What a person let go on is not held again.
+    lab.happens(run(9, 1), &Input::HoldLifted);
+    lab.say(run(9, 1), crashed(1, "no disk", 900));
+    lab.happens(run(10, 1), &Input::HoldLifted);
+    assert_eq!(held(&lab), [7, 8, 11, 12]);
+}
+
+#[test]
+fn what_does_not_crash_alike_or_early_or_is_a_small_batch_holds_nothing() {
+    let crash = |code, run_ms| crashed(code, "", run_ms);
+    let stories: [(u64, [Incarnation; 5]); 4] = [
+        (9, std::array::from_fn(|_| crash(1, 1))),
+        (12, std::array::from_fn(|n| crash(1 + n as i32 / 4, 1))),
+        (12, std::array::from_fn(|n| crash(1, 59_996 + n as u64))),
+        (12, std::array::from_fn(|n| crash(i32::from(n != 2), 1))),
+    ];
+    for (runs, ends) in stories {
+        let mut lab = started(runs, false);
+        for (index, end) in ends.into_iter().enumerate() {
+            lab.say(run(index as u64 + 1, 1), end);
+        }
+        assert_eq!(held(&lab), [0_u64; 0]);
+        // Later crashes that are alike do not count either.
+        for id in 6..=runs {
+            lab.say(run(id, 1), crash(1, 1));
+        }
+    }
+}
+
+#[test]
+fn a_hold_is_stored_and_a_run_of_an_earlier_build_has_none() {
+    let lab = started(2, true);
+    let two = lab.state.run(run(2, 1)).unwrap();
+    let stored = serde_json::to_string(&crate::kept::Kept::of(two)).unwrap();
+    assert!(
+        stored.contains(r#""hold":{"on":{"cause":"pilot","told":false}}"#),
+        "{stored}"
+    );
+    let read = |row: &str, made: &Made| {
+        let kept: crate::kept::Kept = serde_json::from_str(row).unwrap();
+        kept.run(made.clone(), Arc::default(), Arc::default())
+    };
+    let again = read(&stored, &two.made);
+    assert_eq!(again.hold_cause(), Some(batch::HoldCause::Pilot));
+    let made = serde_json::to_string(&*two.made).unwrap();
+    assert!(made.contains(r#""batch":"#), "{made}");
+    let one = lab.state.run(run(1, 1)).unwrap();
+    let stored = serde_json::to_string(&crate::kept::Kept::of(one)).unwrap();
+    assert!(!stored.contains("hold"), "{stored}");
+}

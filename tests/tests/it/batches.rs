@@ -1,0 +1,147 @@
+//! What the first runs of a start mean for its others: `--pilot`, and first runs that crash
+//! alike.
+
+use nero_tests::processes::Part;
+use nero_tests::{Home, until};
+use serde_json::Value;
+
+/// Experiments that do as the file of their number, or else `all`, says.
+fn sweep(home: &Home, count: u32) -> String {
+    home.configure("nodes: {local: {cpus: 1}}\n");
+    let numbers: Vec<String> = (1..=count).map(|number| number.to_string()).collect();
+    let yaml = format!(
+        "command: [sh, -c, '. {}/all']\nparameters: {{n: [{}]}}\nparameters_style: env\n",
+        home.path().display(),
+        numbers.join(", ")
+    );
+    let folder = home.experiment("sweep", &yaml);
+    folder.to_str().unwrap().to_owned()
+}
+
+fn all_do(home: &Home, line: &str) {
+    std::fs::write(home.path().join("all"), format!("{line}\n")).unwrap();
+}
+
+/// The experiments that wait until a person acts.
+fn held(home: &Home) -> Vec<u64> {
+    let seen = home.json(&["status"]);
+    let all = seen["experiments"].as_array().unwrap();
+    let held = all.iter().filter(|one| !one["held"].is_null());
+    held.map(|one| one["id"].as_u64().unwrap()).collect()
+}
+
+#[track_caller]
+fn until_held(home: &Home, ids: &[u64]) {
+    until("these to be held", || match held(home) {
+        held if held == ids => Ok(()),
+        held => Err((held, home.ok(&["status"]), home.logs())),
+    });
+}
+
+#[test]
+fn a_pilot_goes_first_and_the_others_when_it_has_finished() {
+    let home = Home::new();
+    let folder = sweep(&home, 3);
+    all_do(&home, "echo no disk >&2; exit 3");
+    let said = home.run(&["start", &folder, "--pilot", "--json"]);
+    let started: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(started["batch"], "1.1", "{}", said.out);
+    let note = started["notes"].to_string();
+    assert!(
+        note.contains("the 2 others start when it has finished"),
+        "{note}"
+    );
+
+    home.until_settled(1);
+    until_held(&home, &[2, 3]);
+    let seen = home.experiment_json(2);
+    assert_eq!(
+        (&seen["state"], &seen["batch"]),
+        (&"queued".into(), &"1.1".into())
+    );
+    let why = "its pilot 1.1 crashed: exit code 3, no disk";
+    assert_eq!(seen["held"], why, "{seen:#}");
+    let waits = seen["waiting_for"].as_str().unwrap();
+    assert!(
+        waits.contains("`neroman resume 2`, `start 2` or `abort 2`"),
+        "{waits}"
+    );
+    let waited = home.run(&["wait", "2"]);
+    assert_eq!(waited.code, Some(1), "{waited:?}");
+    assert!(
+        waited.err.contains(why) || waited.out.contains(why),
+        "{waited:?}"
+    );
+
+    // Started again, all three get new runs; the daemon dies while they wait.
+    all_do(&home, "while ! [ -e go ]; do sleep 0.02; done");
+    all_do(
+        &home,
+        &format!(
+            "while ! [ -e {}/go ]; do sleep 0.02; done",
+            home.path().display()
+        ),
+    );
+    let said = home.ok(&["start", "1-3", "--pilot"]);
+    assert!(said.contains("started 3"), "{said}");
+    assert_eq!(home.experiment_json(1)["batch"], "1.2");
+    home.until_state(1, "running");
+    home.kill(Part::Daemon);
+    let seen = home.experiment_json(2);
+    assert_eq!(
+        seen["waiting_for"], "its pilot 1.2, which runs first",
+        "{seen:#}"
+    );
+    assert_eq!(
+        (&seen["held"], &seen["node"]),
+        (&Value::Null, &"local".into())
+    );
+    std::fs::write(home.path().join("go"), "").unwrap();
+    home.ok(&["wait", "1-3"]);
+}
+
+#[test]
+fn the_rest_is_held_when_the_first_five_crash_alike_and_goes_on_when_resumed() {
+    let home = Home::new();
+    let folder = sweep(&home, 12);
+    // The sixth waits for its end, so that the others surely wait for its CPU.
+    let go = home.path().join("go").display().to_string();
+    all_do(
+        &home,
+        &format!(
+            "if [ $n = 6 ]; then while ! [ -e {go} ]; do sleep 0.02; done; fi; echo no disk >&2; exit 3"
+        ),
+    );
+    home.ok(&["start", &folder]);
+    home.until_settled(5);
+    until_held(&home, &[7, 8, 9, 10, 11, 12]);
+    let seen = home.experiment_json(9);
+    let why = seen["held"].as_str().unwrap();
+    assert!(
+        why.starts_with("the first 5 of its start crashed as "),
+        "{why}"
+    );
+    assert!(why.ends_with("did: exit code 3, no disk"), "{why}");
+    let history = home.ok(&["show", "1"]);
+    assert!(history.contains("6 are held"), "{history}");
+    home.kill_all(&[Part::Daemon, Part::Mum]);
+    std::fs::write(&go, "").unwrap();
+    home.until_settled(6);
+    home.until_state(9, "paused");
+    assert_eq!(held(&home), [7, 8, 9, 10, 11, 12]);
+    assert!(home.ok(&["status"]).contains("neroman resume 7-12"));
+
+    all_do(&home, "exit 0");
+    assert_eq!(home.ok(&["resume", "7-10"]), "resumed 4\n");
+    for id in 7..=10 {
+        assert_eq!(home.until_settled(id)["state"], "finished");
+    }
+    home.ok(&["abort", "11"]);
+    home.until_state(11, "aborted");
+    home.ok(&["start", "12"]);
+    let seen = home.until_settled(12);
+    assert_eq!(
+        (&seen["state"], &seen["run"]),
+        (&"finished".into(), &"12.2".into())
+    );
+}

@@ -5,12 +5,12 @@ use nero_tests::processes::Part;
 use nero_tests::{Home, until};
 use serde_json::Value;
 
-/// Experiments that do as the file of their number, or else `all`, says.
+/// Experiments that do as the file `all` says, with their number as `$0`.
 fn sweep(home: &Home, count: u32) -> String {
     home.configure("nodes: {local: {cpus: 1}}\n");
     let numbers: Vec<String> = (1..=count).map(|number| number.to_string()).collect();
     let yaml = format!(
-        "command: [sh, -c, '. {}/all']\nparameters: {{n: [{}]}}\nparameters_style: env\n",
+        "command: [sh, -c, '. {}/all', '{{n}}']\nparameters: {{n: [{}]}}\n",
         home.path().display(),
         numbers.join(", ")
     );
@@ -74,7 +74,6 @@ fn a_pilot_goes_first_and_the_others_when_it_has_finished() {
     );
 
     // Started again, all three get new runs; the daemon dies while they wait.
-    all_do(&home, "while ! [ -e go ]; do sleep 0.02; done");
     all_do(
         &home,
         &format!(
@@ -109,7 +108,7 @@ fn the_rest_is_held_when_the_first_five_crash_alike_and_goes_on_when_resumed() {
     all_do(
         &home,
         &format!(
-            "if [ $n = 6 ]; then while ! [ -e {go} ]; do sleep 0.02; done; fi; echo no disk >&2; exit 3"
+            "if [ $0 = 6 ]; then while ! [ -e {go} ]; do sleep 0.02; done; fi; echo no disk >&2; exit 3"
         ),
     );
     home.ok(&["start", &folder]);

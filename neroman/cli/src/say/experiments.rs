@@ -12,6 +12,9 @@ use super::table::{self, Cell};
 pub fn as_table(screen: &Screen, views: &[ExperimentView], chosen: Option<Vec<Column>>) -> String {
     let columns = chosen.unwrap_or_else(|| telling(views));
     let mut text = print(screen, &columns, views);
+    for line in held(views) {
+        text.push_str(&format!("{line}\n"));
+    }
     for (word, told) in [("warning", warnings(views)), ("hint", hints(views))] {
         for (ids, what) in told {
             let (ids, what) = (text::ids(&ids), Safe::line(&what));
@@ -32,26 +35,41 @@ pub fn counts(screen: &Screen, views: &[ExperimentView]) -> String {
     shown.join(" · ")
 }
 
+/// Why runs wait until a person acts, and what to type; a line for each reason.
+pub fn held(views: &[ExperimentView]) -> Vec<String> {
+    let why = |view: &ExperimentView| match view.held.is_empty() {
+        true => Vec::new(),
+        false => vec![view.held.clone()],
+    };
+    let line = |(ids, why): (Vec<u64>, String)| {
+        let (ids, why) = (text::ids(&ids), Safe::line(&why));
+        format!(
+            "held {ids}: {why} · neroman resume {ids} goes on, start {ids} makes new runs, abort {ids} takes them away"
+        )
+    };
+    grouped(views, why).into_iter().map(line).collect()
+}
+
 /// Each warning once, with all experiments that have it.
 pub fn warnings(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
-    grouped(views, |view| &view.warnings)
+    grouped(views, |view| view.warnings.clone())
 }
 
 /// The same for hints about reasons.
 pub fn hints(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
-    grouped(views, |view| &view.hints)
+    grouped(views, |view| view.hints.clone())
 }
 
 fn grouped(
     views: &[ExperimentView],
-    lines: impl Fn(&ExperimentView) -> &[String],
+    lines: impl Fn(&ExperimentView) -> Vec<String>,
 ) -> Vec<(Vec<u64>, String)> {
     let mut grouped: Vec<(Vec<u64>, String)> = Vec::new();
     for view in views {
         for warning in lines(view) {
-            match grouped.iter_mut().find(|(_, known)| known == warning) {
+            match grouped.iter_mut().find(|(_, known)| *known == warning) {
                 Some((ids, _)) => ids.push(view.id),
-                None => grouped.push((vec![view.id], warning.clone())),
+                None => grouped.push((vec![view.id], warning)),
             }
         }
     }

@@ -6,7 +6,7 @@ use nero_views::columns::telling;
 use nero_views::text;
 use nero_wire::v1::ExperimentView;
 
-use super::experiments::{counts, hints, warnings};
+use super::experiments::{counts, held, hints, warnings};
 use super::table::{self, Cell};
 use super::{Screen, experiments};
 
@@ -100,9 +100,6 @@ fn needs(screen: &Screen, views: &[ExperimentView]) -> String {
         if !view.cancel.is_empty() {
             note("asked", &view.cancel, view.id);
         }
-        if !view.held.is_empty() {
-            note("held", &view.held, view.id);
-        }
         for why in &view.not_built {
             note("not built", why, view.id);
         }
@@ -123,12 +120,7 @@ fn needs(screen: &Screen, views: &[ExperimentView]) -> String {
             )
         })
         .collect();
-    for (_, _, ids) in groups.iter().filter(|(state, _, _)| *state == "held") {
-        let ids = text::ids(ids);
-        lines.push(format!(
-            "    go on: neroman resume {ids} · anew: neroman start {ids} · not at all: neroman abort {ids}"
-        ));
-    }
+    lines.extend(held(views).iter().map(|line| format!("  {line}")));
     lines.extend(warnings(views).iter().map(|(ids, warning)| {
         format!(
             "  {} warned {}: {}",

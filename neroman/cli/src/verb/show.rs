@@ -89,6 +89,7 @@ impl Page<'_> {
         self.text.push_str(&format!("{line}\n"));
         self.fact("asked", view, Fact::Cancel);
         self.fact("waits for", view, Fact::Waiting);
+        self.fact("held", view, Fact::Held);
         self.fact("contact", view, Fact::Contact);
         for hint in &view.hints {
             self.field("hint", hint);

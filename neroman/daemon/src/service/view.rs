@@ -250,7 +250,7 @@ fn waiting_for(run: &Run, held: Option<Held<'_>>) -> String {
     if let Some(held) = held {
         let id = run.made.id.experiment;
         return match held.needs_person() {
-            true => format!("you: {held}; `neroman resume {id}`, `start {id}` or `abort {id}`"),
+            true => format!("`neroman resume {id}`, `start {id}` or `abort {id}`"),
             false => held.to_string(),
         };
     }

@@ -8,12 +8,15 @@ use std::path::PathBuf;
 pub const USAGE: &str = "\
 usage: nerokid [--socket PATH] watch RUN_DIR INCARNATION
        nerokid [--socket PATH] settle < LINES
+       nerokid host RUN_DIR INCARNATION [NAME]
        nerokid --version
 
 watch follows one live run until it is over: output, metrics, samples, rules.
 settle reads lines `RUN_DIR<tab>INCARNATION` of runs that have ended, does the
 same for each, and answers each with a line `ok …` or `failed …`.
-Both are started by Neronet itself.";
+host measures a run's processes on one host of several until standard input ends or
+the run is over, and ends what is left then.
+All are started by Neronet itself.";
 
 /// Command to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +32,15 @@ pub enum Command {
     },
     /// Settle the runs named on stdin.
     Settle,
+    /// Measure a run's processes on one of its hosts.
+    Host {
+        /// Folder of the run.
+        run_dir: PathBuf,
+        /// Number of the job's start.
+        incarnation: u32,
+        /// The host's name at the scheduler; `None`: the scheduler's variable has it.
+        name: Option<String>,
+    },
     /// Print the version.
     Version,
     /// Print the usage text.
@@ -85,13 +97,19 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
     let command = text(words.next().ok_or(ArgsError::Missing("the command"))?);
     let parsed = match command.as_str() {
         "watch" => {
-            let run_dir = words.next().ok_or(ArgsError::Missing("RUN_DIR"))?.into();
-            let number = text(words.next().ok_or(ArgsError::Missing("INCARNATION"))?);
-            let incarnation = number.parse().ok().filter(|number| *number > 0);
+            let (run_dir, incarnation) = start(&mut words)?;
             Command::Watch {
                 run_dir,
-                incarnation: incarnation.ok_or(ArgsError::Incarnation(number))?,
+                incarnation,
                 socket,
+            }
+        }
+        "host" => {
+            let (run_dir, incarnation) = start(&mut words)?;
+            Command::Host {
+                run_dir,
+                incarnation,
+                name: words.next().map(text),
             }
         }
         "settle" => Command::Settle,
@@ -101,6 +119,15 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
         Some(extra) => Err(ArgsError::TooMuch(text(extra))),
         None => Ok(parsed),
     }
+}
+
+/// `RUN_DIR INCARNATION`.
+fn start(words: &mut impl Iterator<Item = OsString>) -> Result<(PathBuf, u32), ArgsError> {
+    let run_dir = words.next().ok_or(ArgsError::Missing("RUN_DIR"))?.into();
+    let number = words.next().ok_or(ArgsError::Missing("INCARNATION"))?;
+    let number = number.to_string_lossy().into_owned();
+    let incarnation = number.parse().ok().filter(|number| *number > 0);
+    Ok((run_dir, incarnation.ok_or(ArgsError::Incarnation(number))?))
 }
 
 #[cfg(test)]
@@ -121,6 +148,15 @@ mod tests {
         assert_eq!(parse_words("--socket /s watch /r/1 2"), watch);
         assert_eq!(parse_words("watch /r/1 2 --socket=/s"), watch);
         assert_eq!(parse_words("--socket /s settle"), Ok(Command::Settle));
+        let host = |name: Option<&str>| {
+            Ok(Command::Host {
+                run_dir: "/r/1".into(),
+                incarnation: 2,
+                name: name.map(str::to_owned),
+            })
+        };
+        assert_eq!(parse_words("host /r/1 2 n1"), host(Some("n1")));
+        assert_eq!(parse_words("host /r/1 2"), host(None));
         assert_eq!(parse_words("--version"), Ok(Command::Version));
     }
 

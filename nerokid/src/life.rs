@@ -15,6 +15,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::core::facts::Moment;
 use crate::segments;
 
+/// Most hosts of a run that are measured.
+const HOSTS_MAX: usize = 10_000;
+
 /// Everything that the records of a run's life say.
 #[derive(Debug, Default)]
 pub struct Life {
@@ -37,6 +40,9 @@ pub struct Life {
     pub exited: Option<v1::JobExited>,
     /// The time limit; 0 when there is none.
     pub time_limit_ms: u64,
+    /// Hosts of the allocation, where several or a launcher of the scheduler have
+    /// processes of the job, and whether a helper measures these.
+    pub hosts: Vec<(String, bool)>,
     /// The launcher that took over.
     pub taken_over_by: Option<ProcessId>,
     /// A record reports that nothing of the job is alive, or ever was.
@@ -116,6 +122,15 @@ impl Life {
                     self.taken_over_by = taken.launcher.and_then(|one| one.identity());
                 }
             }
+            RecordKind::Granted => {
+                if let Ok(granted) = record.decode::<v1::Granted>()
+                    && !granted.helped.is_empty()
+                {
+                    let all = granted.hosts.into_iter().take(HOSTS_MAX);
+                    let helped = |host: &String| granted.helped.contains(host);
+                    self.hosts = all.map(|host| (host.clone(), helped(&host))).collect();
+                }
+            }
             RecordKind::TreeGone | RecordKind::JobNotStarted | RecordKind::Lost => {
                 self.over = true;
             }
@@ -141,9 +156,15 @@ impl Life {
             | RecordKind::LedgerAnswered
             | RecordKind::LedgerSubmission
             | RecordKind::LedgerSubmitted
-            | RecordKind::Granted
             | RecordKind::TaskOver => {}
         }
+    }
+
+    /// The processes that supervise the job, and the job, which live on this host.
+    pub fn here(&self) -> Vec<ProcessId> {
+        let all = [self.shim, self.job, self.taken_over_by];
+        let lives = |one: &ProcessId| one.life().is_ok_and(|life| life == ProcessLife::Alive);
+        all.into_iter().flatten().filter(lives).collect()
     }
 
     /// Whether anything of the run may still change by itself.

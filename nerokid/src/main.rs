@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use nerokid::args::{self, Command, USAGE};
 use nerokid::place::WatchedStart;
-use nerokid::{chain, settle, watch};
+use nerokid::{chain, helper, settle, watch};
 
 fn main() -> ExitCode {
     let command = match args::parse(std::env::args_os().skip(1)) {
@@ -33,6 +33,11 @@ fn main() -> ExitCode {
             let watched = watch::watch(place, socket).await;
             watched.map(|_| ()).map_err(|error| chain(&error))
         }),
+        Command::Host {
+            run_dir,
+            incarnation,
+            name,
+        } => helper::help(&run_dir, incarnation, name),
         Command::Settle => block_on(async {
             let settled = settle::settle(io::stdin().lock(), io::stdout().lock()).await;
             settled.map_err(|error| chain(&error))

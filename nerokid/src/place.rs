@@ -9,7 +9,13 @@ use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::{Segment, SegmentId, Writer};
 use nero_model::ids::{RunToken, hex};
 use nero_model::paths::run;
+use nero_model::{ExperimentId, RunId};
 use nero_wire::v1::RunSpec;
+
+/// Interval of samples, unless the spec has its own.
+const INTERVAL_MS: u64 = 10_000;
+/// Shortest time between samples.
+const INTERVAL_MIN_MS: u64 = 100;
 
 /// Folder, spec and identity of the watched incarnation.
 #[derive(Debug)]
@@ -74,6 +80,23 @@ impl WatchedStart {
             spec,
             token,
         })
+    }
+
+    /// Interval of samples.
+    pub fn interval_ms(&self) -> u64 {
+        match self.spec.monitor.map_or(0, |one| one.interval_ms) {
+            0 => INTERVAL_MS,
+            given => given.max(INTERVAL_MIN_MS),
+        }
+    }
+
+    /// Variables that the run's processes have, and those of no other start.
+    pub fn marks(&self) -> Vec<Vec<u8>> {
+        let id = RunId {
+            experiment: ExperimentId(self.spec.experiment),
+            number: self.spec.number,
+        };
+        run::marks(id, &run::work_folder(&self.run, self.incarnation))
     }
 
     /// Makes this process the one watcher of the incarnation as long as the

@@ -40,6 +40,18 @@ pub struct Usage {
     pub threads: u32,
 }
 
+impl Usage {
+    /// Adds what is used elsewhere.
+    pub fn add(&mut self, other: &Self) {
+        self.cpu_ms += other.cpu_ms;
+        self.rss_bytes += other.rss_bytes;
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+        self.processes += other.processes;
+        self.threads += other.threads;
+    }
+}
+
 /// Measures trees; `/proc` in life, a table in tests.
 pub trait Measure {
     /// Adds up the tree of `job` and the processes below `supervisor`; of the
@@ -206,7 +218,7 @@ impl Procfs {
 }
 
 /// `cutime` and `cstime` of a line of `/proc/PID/stat`, fields 16 and 17.
-fn waited_ticks(line: &[u8]) -> u64 {
+pub(crate) fn waited_ticks(line: &[u8]) -> u64 {
     let Some(close) = line.iter().rposition(|byte| *byte == b')') else {
         return 0;
     };

@@ -5,14 +5,15 @@
 #   gridengine.sh install    only install what is missing (Debian, root)
 # Then: . DIR/env, and qsub, qstat, qacct … work for every user whose group has a name.
 #   Parallel environment: -pe smp N. Resource: -l gpu=1 (counted; nothing sets CUDA_VISIBLE_DEVICES).
-# Environment: SLOTS_EACH=8 GPUS=2.
+#   With HOSTS=2 a second host beside it, in a network of its own, and -pe mpi N, which gives slots of both in turn.
+# Environment: SLOTS_EACH=8 GPUS=2 HOSTS=1.
 
 set -euEo pipefail
 trap 'echo "${0##*/}: failed at line $LINENO${DIR:+; see $DIR/log}" >&2' ERR
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 . "$(dirname "$(readlink -f "$0")")/cluster.sh"
-SLOTS_EACH=${SLOTS_EACH:-8} GPUS=${GPUS:-2}
-HOST=$(hostname) LIB=/usr/lib/gridengine
+SLOTS_EACH=${SLOTS_EACH:-8} GPUS=${GPUS:-2} HOSTS=${HOSTS:-1}
+HOST=$(hostname) SECOND=second LIB=/usr/lib/gridengine
 PACKAGES='gridengine-master gridengine-exec gridengine-client'
 
 # The spool, before qmaster starts.
@@ -90,9 +91,35 @@ objects() {
 
 ready() { [ "$(qstat -f -q all.q | awk '/^all.q@/ {print NF, $5}')" = "5 $SGE_ARCH" ]; }
 
+both_ready() { [ "$(qstat -f -q all.q | awk '/^all.q@/ {print NF, $5}' | sort | uniq -c | xargs)" = "2 5 $SGE_ARCH" ]; }
+
+# What each of the two hosts calls the other. Only processes of this cluster see it.
+name_hosts() {
+  local net=10.199.$SLOT
+  { cat /etc/hosts; echo "$net.2 $SECOND"; } >"$DIR/hosts.first"
+  printf '%s\n' '127.0.0.1 localhost' "$net.1 $HOST" "$net.2 $SECOND" >"$DIR/hosts.second"
+  mount --bind "$DIR/hosts.first" /etc/hosts
+}
+
+# The second host, and a parallel environment over both.
+two_hosts() {
+  local t=$DIR/spool/objects
+  qconf -ah "$SECOND"
+  printf '%s\n' "hostname $SECOND" 'load_scaling NONE' "complex_values slots=$SLOTS_EACH,gpu=$GPUS" \
+    'user_lists NONE' 'xuser_lists NONE' 'projects NONE' 'xprojects NONE' \
+    'usage_scaling NONE' 'report_variables NONE' >"$t/second"
+  qconf -Ae "$t/second" || qconf -Me "$t/second"
+  sed -e 's/^pe_name.*/pe_name mpi/' -e 's/^allocation_rule.*/allocation_rule $round_robin/' \
+    -e 's/^control_slaves.*/control_slaves TRUE/' -e 's/^job_is_first_task.*/job_is_first_task FALSE/' "$t/pe" >"$t/mpi"
+  qconf -Ap "$t/mpi"
+  sed -e "s/^hostlist.*/hostlist $HOST $SECOND/" -e 's/^pe_list.*/pe_list smp mpi/' "$t/queue" >"$t/both"
+  qconf -Mq "$t/both"
+}
+
 start_daemon() {
   local settings clean
   mapfile -t settings <"$DIR/settings"
+  NET=10.199.${SLOT:-0}
   # Jobs inherit the environment of execd. SGE_ND: stay in the foreground.
   clean=(env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "${settings[@]}" SGE_ND=1)
   case $1 in
@@ -105,18 +132,37 @@ start_daemon() {
       spawn execd "${clean[@]}" unshare --pid --mount-proc --fork --kill-child sge_execd
       wait_for 60 'the queue' ready
       ;;
+    # All execds of a cluster have one port, so the second has a network of its own.
+    second)
+      # shellcheck disable=SC2016 # it expands them
+      spawn second "${clean[@]}" unshare --net --uts --pid --mount-proc --fork --kill-child sh -c \
+        'hostname "$1" && mount --bind "$2" /etc/hosts && touch "$3" && ip link set lo up &&
+         until ip address add "$4.2/24" dev eth0 2>/dev/null; do sleep 0.05; done &&
+         ip link set eth0 up && exec sge_execd' \
+        sh "$SECOND" "$DIR/hosts.second" "$RUN/second.up" "$NET"
+      wait_for 20 'the second host' test -e "$RUN/second.up"
+      ip link add "ge$SLOT" type veth peer name eth0 netns "$(pid_of second)"
+      ip address add "$NET.1/24" dev "ge$SLOT"
+      ip link set "ge$SLOT" up
+      wait_for 60 'the queue on both hosts' both_ready
+      ;;
     *) usage ;;
   esac
 }
 
 bring_up() {
   configure >"$DIR/log/configure.out" 2>&1
+  [ "$HOSTS" = 1 ] || name_hosts
   start_daemon qmaster
   objects >"$DIR/log/objects.out" 2>&1
   start_daemon execd
+  [ "$HOSTS" = 1 ] || {
+    two_hosts >>"$DIR/log/objects.out" 2>&1
+    start_daemon second
+  }
 }
 
-clean_up() { :; }
+clean_up() { [ "$HOSTS" = 1 ] || ip link del "ge$SLOT" 2>/dev/null || true; }
 
 case ${1:-} in
   install) install ;;

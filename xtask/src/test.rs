@@ -14,6 +14,7 @@ const ON_HOSTS: &[&str] = &[
     "control::an_abort_ends_a_run_in",
     "described::",
     "hosts::",
+    "multihost::",
     "neighbours::a_forwarded_agent",
     "neighbours::a_neighbour_on_a_node",
     "neighbours::a_socket_folder",

@@ -18,6 +18,7 @@ use crate::core::intake::{Begin, Intake, Position};
 use crate::core::log::Log;
 use crate::core::record::Record;
 use crate::core::rules::Rules;
+use crate::helper::Hosts;
 use crate::journal::Journal;
 use crate::life::{Contact, Life};
 use crate::link::{Caller, Link};
@@ -96,6 +97,7 @@ impl Watch {
             sampler: Sampler::new(history.sample),
             journal: Journal::new(segment),
             procfs: Procfs::default(),
+            hosts: Hosts::default(),
             waker: if settling {
                 Waker::blind()
             } else {

@@ -19,6 +19,7 @@ use crate::core::facts::{Moment, RunFacts, Sight};
 use crate::core::intake::Intake;
 use crate::core::record::Record;
 use crate::core::rules::{Abort, Rules};
+use crate::helper::Hosts;
 use crate::journal::Journal;
 use crate::life::{Contact, Life};
 use crate::link::{Link, LinkEvent};
@@ -130,6 +131,7 @@ pub struct Watch {
     journal: Journal,
     sampler: Sampler,
     procfs: Procfs,
+    hosts: Hosts,
     waker: Waker,
     pace: Pace,
     alarm: Alarm,

@@ -12,16 +12,15 @@ use crate::core::facts::Sight;
 use crate::core::intake::Intake;
 use crate::core::record::Record;
 use crate::core::rules::Given;
-use crate::sample::Measure as _;
+use crate::sample::{Measure as _, Usage};
 use crate::tail::Look;
 
 /// Limit of blocks read from each log in one turn, so that other work gets its
 /// time.
 const BLOCKS_PER_TURN: usize = 32;
-/// Interval of samples, unless the spec has its own.
-const INTERVAL_MS: u64 = 10_000;
-/// Shortest time between samples.
-const INTERVAL_MIN_MS: u64 = 100;
+
+/// Most hosts that a remark names.
+const UNWATCHED_SHOWN_MAX: usize = 16;
 
 impl Watch {
     /// Does one turn. Returns true when there is more to read.
@@ -120,14 +119,11 @@ impl Watch {
     }
 
     fn sample(&mut self) {
-        let given = self.place.spec.monitor.map_or(0, |one| one.interval_ms);
-        let interval_ms = match given {
-            0 => INTERVAL_MS,
-            given => given.max(INTERVAL_MIN_MS),
-        };
+        let interval_ms = self.place.interval_ms();
         let now_ms = self.now.mono_ms;
         self.sample_due_ms = (self.sample_due_ms + interval_ms).max(now_ms + interval_ms / 2);
-        let usage = self.procfs.measure(self.life.shim, self.life.job);
+        let mut usage = self.procfs.measure(self.life.shim, self.life.job);
+        usage.add(&self.measure_hosts(interval_ms));
         let since_ms = self.life.started.map_or(now_ms, |started| started.mono_ms);
         let mut sample = self.sampler.sample(usage, now_ms, since_ms);
         sample.stdout_bytes = self.tails[0].bytes();
@@ -142,6 +138,29 @@ impl Watch {
             self.check_names();
         }
         self.look_at_rules |= !self.waker.hears_control();
+    }
+
+    /// What the run uses outside of its tree, by the helpers of its hosts.
+    fn measure_hosts(&mut self, interval_ms: u64) -> Usage {
+        let mut unwatched = Vec::new();
+        let (hosts, now_ms) = (&self.life.hosts, self.now.mono_ms);
+        let folder = &self.place.folder;
+        let usage = self
+            .hosts
+            .look(folder, hosts, now_ms, interval_ms, &mut unwatched);
+        if !unwatched.is_empty() {
+            let shown = unwatched[..unwatched.len().min(UNWATCHED_SHOWN_MAX)].join(", ");
+            let more = match unwatched.len() - unwatched.len().min(UNWATCHED_SHOWN_MAX) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let text = format!(
+                "nobody watches the run on {shown}{more}: what it uses there is not counted, and \
+                 what it leaves behind there is the scheduler's to end"
+            );
+            self.out.push(Record::notice(text));
+        }
+        usage
     }
 
     /// Rings the supervisor for requests that are new in the folder: a neromum on

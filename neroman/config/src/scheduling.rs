@@ -130,6 +130,7 @@ pub(crate) fn shown(node: &Node) -> Vec<(&'static str, String)> {
         ("queue", text(&asks.queue)),
         ("parallel_env", text(&asks.parallel_env)),
         ("gpu_type", text(&asks.gpu_type)),
+        ("launcher", text(&asks.launcher)),
         ("exclusive", asks.exclusive.on("").map(bool::to_string)),
         ("setup", list(&asks.setup)),
         ("sbatch_args", list(&asks.sbatch_args)),

@@ -310,7 +310,16 @@ pub struct Scheduling {
     /// Their type.
     #[serde(skip_serializing_if = "OnNodes::is_empty")]
     pub gpu_type: OnNodes<String>,
-    /// No other job on the host.
+    /// Hosts, 1 or more.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub nodes: OnNodes<u32>,
+    /// Processes that the launcher starts, as many on each host, 1 or more.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub processes: OnNodes<u32>,
+    /// Program that starts the command on the hosts: `srun`, `mpirun`, `none`.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub launcher: OnNodes<String>,
+    /// No other job on the hosts.
     #[serde(skip_serializing_if = "OnNodes::is_empty")]
     pub exclusive: OnNodes<bool>,
     /// Partition (SLURM).

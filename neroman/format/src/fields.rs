@@ -39,6 +39,7 @@ pub(crate) enum Field {
     Constraint,
     Queue,
     ParallelEnv,
+    Launcher,
     OnLost,
     Setup,
     Pack,
@@ -87,6 +88,7 @@ const FIELDS: &[(&str, Field)] = &[
     ("constraint", Field::Constraint),
     ("queue", Field::Queue),
     ("parallel_env", Field::ParallelEnv),
+    ("launcher", Field::Launcher),
     ("on_lost", Field::OnLost),
     ("setup", Field::Setup),
     ("pack", Field::Pack),
@@ -113,7 +115,6 @@ const LATER: &[&str] = &[
     "repeat",
     "exclude",
     "zip",
-    "launcher",
     "table",
     "results",
     "parent",
@@ -127,10 +128,10 @@ pub(crate) const RESOURCES: &[&str] = &[
     "disk",
     "gpus",
     "gpu_type",
+    "nodes",
+    "processes",
     "exclusive",
 ];
-/// Words of `resources` that are kept.
-pub(crate) const RESOURCES_LATER: &[&str] = &["nodes"];
 /// Actions of rules.
 pub(crate) const ACTIONS: &[&str] = &["abort", "warn", "notify"];
 /// Words of rules that are kept.
@@ -196,7 +197,7 @@ pub(crate) fn field_hint(key: &str, is_map: bool) -> String {
         return format!("did you mean `{word}`?");
     }
     for (outer, words) in [
-        ("resources", [RESOURCES, RESOURCES_LATER].concat()),
+        ("resources", RESOURCES.to_vec()),
         ("rules", [ACTIONS, &ACTIONS_LATER[..6]].concat()),
         ("monitor", vec!["interval", "grace", "strays"]),
     ] {

@@ -6,7 +6,7 @@ pub(crate) mod values;
 
 use self::values::{QSUB, SBATCH, SubmitOptions, constraint, count, name, options, setup};
 use crate::block::{Given, Scope};
-use crate::definition::{OnNode, OnNodes, Scheduling};
+use crate::definition::{NotBuilt, OnNode, OnNodes, Scheduling};
 use crate::fields::Field;
 use crate::reader::Reader;
 use nero_yaml::{Kind, Node};
@@ -15,7 +15,11 @@ use nero_yaml::{Kind, Node};
 const DEFAULT: &str = "default";
 
 /// Reads the fields of a block; those in `resources` are read with it.
-pub(crate) fn read(reader: &mut Reader<'_>, scope: &Scope) -> Scheduling {
+pub(crate) fn read(
+    reader: &mut Reader<'_>,
+    scope: &Scope,
+    not_built: &mut Vec<NotBuilt>,
+) -> Scheduling {
     Scheduling {
         partition: word(reader, scope, Field::Partition),
         account: word(reader, scope, Field::Account),
@@ -25,6 +29,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, scope: &Scope) -> Scheduling {
         }),
         queue: word(reader, scope, Field::Queue),
         parallel_env: word(reader, scope, Field::ParallelEnv),
+        launcher: launcher(reader, scope, not_built),
         reruns_lost: field(reader, scope, Field::OnLost, |reader, key, value| {
             reader.choice(key, value, &[("wait", false), ("rerun", true)])
         }),
@@ -45,6 +50,25 @@ pub(crate) fn read(reader: &mut Reader<'_>, scope: &Scope) -> Scheduling {
         }),
         ..Scheduling::default()
     }
+}
+
+/// `launcher: srun`, which also nodes without a scheduler honour or refuse.
+fn launcher(
+    reader: &mut Reader<'_>,
+    scope: &Scope,
+    not_built: &mut Vec<NotBuilt>,
+) -> OnNodes<String> {
+    let Some(given) = scope.get(Field::Launcher) else {
+        return OnNodes::default();
+    };
+    let (key, value) = (&given.key, &given.value);
+    on_nodes(reader, key, value, |reader, key, value| {
+        if value.scalar() == Some("torchrun") {
+            reader.not_built(not_built, "launcher: torchrun", value.mark);
+            return None;
+        }
+        values::launcher(reader, key, value)
+    })
 }
 
 fn word(reader: &mut Reader<'_>, scope: &Scope, of: Field) -> OnNodes<String> {
@@ -81,7 +105,7 @@ pub(crate) fn on_nodes<T>(
     reader: &mut Reader<'_>,
     key: &str,
     value: &Node,
-    read: impl Fn(&mut Reader<'_>, &str, &Node) -> Option<T>,
+    mut read: impl FnMut(&mut Reader<'_>, &str, &Node) -> Option<T>,
 ) -> OnNodes<T> {
     let mut each = Vec::new();
     match &value.kind {

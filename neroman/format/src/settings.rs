@@ -2,14 +2,17 @@
 
 use crate::block::Scope;
 use crate::definition::{MetricReading, Monitor, NotBuilt, Resources, Scheduling, Strays};
-use crate::fields::{Field, RESOURCES, RESOURCES_LATER};
+use crate::fields::{Field, RESOURCES};
 use crate::problem::printable;
 use crate::reader::Reader;
 use crate::scheduling::on_nodes;
-use crate::scheduling::values::{gpus, name};
+use crate::scheduling::values::{count, gpus, name};
 use nero_metrics::recipe::{self, RECIPES};
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node, Zero};
+
+/// Words of `resources` of which each node may have its own value.
+const FOR_SCHEDULERS: &[&str] = &["gpus", "gpu_type", "nodes", "processes", "exclusive"];
 
 /// `resources: {cpus: 2, memory: 4G, time: 2h}`.
 pub(crate) fn resources(
@@ -22,10 +25,10 @@ pub(crate) fn resources(
     for entry in reader.map("resources", node, "resources: {cpus: 2, memory: 4G}") {
         let (key, value) = (&entry.key, &entry.value);
         let known = RESOURCES.contains(&key.as_str());
-        let for_schedulers = ["gpus", "gpu_type", "exclusive"].contains(&key.as_str());
+        let for_schedulers = FOR_SCHEDULERS.contains(&key.as_str());
         let per_node = known && !for_schedulers && matches!(value.kind, Kind::Map(_));
         if value.is_null() {
-            if known || RESOURCES_LATER.contains(&key.as_str()) {
+            if known {
                 continue;
             }
         } else if per_node {
@@ -50,10 +53,11 @@ pub(crate) fn resources(
                     reader.boolean(key, value)
                 });
             }
-            later if RESOURCES_LATER.contains(&later) => {
-                reader.not_built(not_built, &format!("resources.{later}"), entry.key_mark);
+            "nodes" => scheduling.nodes = on_nodes(reader, key, value, |r, k, v| count(r, k, v)),
+            "processes" => {
+                scheduling.processes = on_nodes(reader, key, value, |r, k, v| count(r, k, v));
             }
-            _ => reader.unknown(entry, "is no resource", RESOURCES, RESOURCES_LATER),
+            _ => reader.unknown(entry, "is no resource", RESOURCES, &[]),
         }
     }
     resources

@@ -36,6 +36,8 @@ pub struct Partition {
     /// Whether runs that name none go there.
     pub is_default: bool,
     pub time_max_s: u64,
+    /// Number of hosts.
+    pub hosts: u64,
     /// Most CPUs of one host.
     pub cpus: u64,
     /// Most memory of one host.
@@ -63,6 +65,10 @@ pub enum NoPartition {
 /// What a partition lacks for a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shortage {
+    Hosts {
+        has: u64,
+        asks: u32,
+    },
     Cpus {
         has: u64,
         asks: f64,
@@ -170,16 +176,26 @@ impl Cluster {
 
     fn shortage(&self, partition: &Partition, takes: &Takes, node: &str) -> Option<Shortage> {
         let less = |has: u64, asks: u64| has > 0 && has < asks;
-        if less(partition.cpus, takes.cores().ceil() as u64) {
-            return Some(Shortage::Cpus {
-                has: partition.cpus,
-                asks: takes.cores(),
+        let hosts = takes.hosts(node);
+        if less(partition.hosts, hosts.into()) {
+            return Some(Shortage::Hosts {
+                has: partition.hosts,
+                asks: hosts,
             });
         }
-        if less(partition.memory_bytes, takes.memory_bytes) {
+        // All hosts give the same.
+        let cores = takes.cores_on(node) / f64::from(hosts);
+        if less(partition.cpus, cores.ceil() as u64) {
+            return Some(Shortage::Cpus {
+                has: partition.cpus,
+                asks: cores.ceil().min(takes.cores_on(node)),
+            });
+        }
+        let memory_bytes = takes.memory_bytes.div_ceil(hosts.into());
+        if less(partition.memory_bytes, memory_bytes) {
             return Some(Shortage::Memory {
                 has_bytes: partition.memory_bytes,
-                asks_bytes: takes.memory_bytes,
+                asks_bytes: memory_bytes,
             });
         }
         if less(partition.time_max_s, takes.limit_s) {
@@ -204,10 +220,11 @@ impl Cluster {
         let of_kind = |(name, _): &&(String, u64)| kind.is_none_or(|kind| kind == name);
         let counts = partition.gpus.iter().filter(of_kind);
         let has = counts.map(|(_, count)| *count).max().unwrap_or(0);
-        (has < u64::from(asks)).then(|| Shortage::Gpus {
+        let asks = u64::from(asks.div_ceil(takes.hosts(node)));
+        (has < asks).then(|| Shortage::Gpus {
             kind: kind.cloned().unwrap_or_default(),
             has,
-            asks: u64::from(asks),
+            asks,
         })
     }
 }
@@ -230,6 +247,7 @@ impl NoPartition {
 impl Shortage {
     fn word(&self) -> &'static str {
         match self {
+            Self::Hosts { .. } => "nodes",
             Self::Cpus { .. } => "cpus",
             Self::Memory { .. } => "memory",
             Self::Time { .. } => "time",
@@ -272,6 +290,7 @@ impl fmt::Display for NoPartition {
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Hosts { has, asks } => write!(f, "nodes {has} < {asks}"),
             Self::Cpus { has, asks } => write!(f, "cpus {has} < {asks}"),
             Self::Memory {
                 has_bytes,
@@ -397,6 +416,35 @@ mod tests {
         assert_eq!(asks("gpu", 4, "v100"), "gpu: gpus v100 2 < 4");
         assert_eq!(asks("gpu", 1, "h200"), "gpu: gpus h200 0 < 1");
         assert_eq!(asks("main", 1, ""), "main: gpus 0 < 1");
+    }
+
+    #[test]
+    fn hosts_are_counted_and_each_gives_its_share() {
+        let mut site = site(Scheduler::Slurm);
+        site.partitions[0].hosts = 4;
+        site.partitions[2].hosts = 2;
+        let asks = |partition: &str, nodes: u32, cpus: f64| {
+            let mut takes = in_partition(partition);
+            takes.scheduling.nodes = on(nodes);
+            takes.cpus = cpus;
+            takes
+        };
+        assert_eq!(said(&site, &asks("main", 4, 32.0)), "fits");
+        assert_eq!(said(&site, &asks("main", 5, 1.0)), "main: nodes 4 < 5");
+        assert_eq!(said(&site, &asks("main", 2, 17.0)), "main: cpus 8 < 9");
+        let mut gpus = asks("gpu", 2, 1.0);
+        gpus.scheduling.gpus = on(8);
+        assert_eq!(said(&site, &gpus), "fits");
+        gpus.scheduling.nodes = on(1);
+        assert_eq!(said(&site, &gpus), "gpu: gpus 4 < 8");
+        let mut many = asks("main", 2, 1.0);
+        many.scheduling.processes = on(18);
+        assert_eq!(said(&site, &many), "main: cpus 8 < 9");
+        let mut memory = asks("main", 2, 1.0);
+        memory.memory_bytes = 20 << 30;
+        assert_eq!(said(&site, &memory), "main: memory 8.0G < 10G");
+        // A partition that does not tell of its hosts.
+        assert_eq!(said(&site, &asks("short", 9, 1.0)), "fits");
     }
 
     #[test]

@@ -239,8 +239,11 @@ pub struct Granted {
     pub cpus: f64,
     /// Memory; 0: not told.
     pub memory_bytes: u64,
-    /// GPUs, as the scheduler numbers them.
+    /// GPUs of its host, as the scheduler numbers them.
     pub gpus: Vec<String>,
+    /// All hosts, its own first; empty: not told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
 }
 
 /// How a scheduler ended the task of a run.

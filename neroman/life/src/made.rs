@@ -93,6 +93,17 @@ impl Takes {
         if self.cpus > 0.0 { self.cpus } else { 1.0 }
     }
 
+    /// Hosts on a node with a scheduler, at least 1.
+    pub fn hosts(&self, node: &str) -> u32 {
+        self.scheduling.nodes.on(node).copied().unwrap_or(1).max(1)
+    }
+
+    /// Processors on a node with a scheduler, at least one for each of its processes.
+    pub fn cores_on(&self, node: &str) -> f64 {
+        let processes = self.scheduling.processes.on(node).copied().unwrap_or(0);
+        self.cores().max(processes.max(self.hosts(node)).into())
+    }
+
     /// Whether it waits here until a node fits. Runs wait for processors and
     /// memory on the node itself, which refuses what it can never provide.
     pub fn asks(&self) -> bool {

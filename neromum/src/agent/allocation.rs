@@ -15,9 +15,10 @@ use super::{Agent, Done, Entry};
 use crate::core::Stage;
 use crate::core::decide::Origin;
 use crate::core::facts::Facts;
+use crate::job::helpers::Help;
 use crate::ledger::Kept;
 use crate::runs::control::newest_cancel;
-use crate::runs::{own, segments};
+use crate::runs::{own, segments, spec};
 use crate::submission::{Files, News, Planned, StartId};
 
 /// Exit code of a shell for a program that cannot be executed, or is not there.
@@ -33,6 +34,8 @@ pub struct Allocation {
     pub start: StartId,
     /// What the scheduler gave it.
     pub granted: Granted,
+    /// Helpers on its hosts.
+    pub help: Option<Help>,
     /// Incarnations that earlier starts of the task were about to launch, with
     /// the proof that the start is over.
     pub earlier: HashMap<(RunId, u32), String>,
@@ -78,6 +81,7 @@ impl Allocation {
             files,
             start,
             granted: Granted::default(),
+            help: None,
             earlier: HashMap::new(),
             own: HashSet::new(),
             told: HashSet::new(),
@@ -215,11 +219,35 @@ impl Agent {
         let (Some(allocation), Some(entry)) = (&self.allocation, self.entries.get(&token)) else {
             return;
         };
-        let (run_dir, granted) = (self.run_dir(entry.id), &allocation.granted);
+        let run_dir = self.run_dir(entry.id);
+        let mut granted = allocation.granted.clone();
+        let spec = spec::read(&self.setup.paths, entry.id, token).unwrap_or_default();
+        let help = allocation.help.as_ref();
+        let text = run_dir.display().to_string();
+        let wanted = help.and_then(|help| help.of(&spec, &text, incarnation));
+        if let Some(wanted) = &wanted {
+            granted.helped = wanted.hosts();
+        }
         let kind = RecordKind::Granted;
-        if let Err(error) = own::write(&run_dir, token, incarnation, kind, granted) {
+        if let Err(error) = own::write(&run_dir, token, incarnation, kind, &granted) {
             // It is for people: the run starts without it.
             tracing::warn!(run = %entry.id, %error, "cannot note what was granted");
+        }
+        let asked = spec.scheduler.map_or(0, |asks| asks.nodes);
+        let given = help.and_then(Help::hosts);
+        if let Some(given) = given.filter(|given| asked > 1 && *given != asked) {
+            let text = format!(
+                "`nodes: {asked}` was asked for, and {} gave {given}: {}",
+                granted.scheduler,
+                granted.hosts.join(", ")
+            );
+            let kind = RecordKind::Notice;
+            if let Err(error) = own::write(&run_dir, token, incarnation, kind, &Notice { text }) {
+                tracing::warn!(run = %entry.id, %error, "cannot note what was granted");
+            }
+        }
+        if let (Some(help), Some(wanted)) = (help, wanted) {
+            help.start(wanted);
         }
     }
 

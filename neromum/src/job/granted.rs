@@ -2,6 +2,8 @@
 //! what was asked for.
 
 use nero_journal::v1;
+use nero_warden::Kind;
+use nero_warden::hosts::{self, AllocatedHost};
 
 use crate::args::Grant;
 use crate::core::capacity::Capacity;
@@ -11,8 +13,14 @@ use crate::core::capacity::Capacity;
 pub struct Granted {
     /// The same, for the journals of its runs.
     pub record: v1::Granted,
-    /// CPUs and memory for its runs.
+    /// CPUs and memory for its runs, of all hosts.
     pub capacity: Capacity,
+    /// Its hosts, this one first; empty: they are not told.
+    pub hosts: Vec<AllocatedHost>,
+    /// Its scheduler.
+    pub kind: Kind,
+    /// Its hosts cannot be read: why, and what was read. Runs go on without them.
+    pub odd_hosts: Option<String>,
 }
 
 /// Names of the variables of a scheduler.
@@ -22,9 +30,12 @@ struct Variables {
     job: &'static str,
     task: &'static str,
     partition: &'static str,
+    /// CPUs of this host, or of all.
     cpus: &'static str,
     /// GPUs, the first that is set.
     gpus: [&'static str; 2],
+    /// Its hosts, or a file with them.
+    hosts: &'static str,
 }
 
 const SCHEDULERS: [Variables; 2] = [
@@ -35,6 +46,7 @@ const SCHEDULERS: [Variables; 2] = [
         partition: "SLURM_JOB_PARTITION",
         cpus: "SLURM_CPUS_ON_NODE",
         gpus: ["SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"],
+        hosts: "SLURM_JOB_NODELIST",
     },
     Variables {
         scheduler: "Grid Engine",
@@ -43,6 +55,7 @@ const SCHEDULERS: [Variables; 2] = [
         partition: "QUEUE",
         cpus: "NSLOTS",
         gpus: ["SGE_HGR_gpu", "CUDA_VISIBLE_DEVICES"],
+        hosts: "PE_HOSTFILE",
     },
 ];
 
@@ -68,11 +81,35 @@ impl Granted {
                     ..v1::Granted::default()
                 },
                 capacity: Capacity::new(asked, grant.memory),
+                hosts: Vec::new(),
+                kind: Kind::Generic,
+                odd_hosts: None,
             };
         };
+        let is_slurm = variables.scheduler == SCHEDULERS[0].scheduler;
+        let named = set(variables.hosts);
+        let hosts = named.as_deref().map_or(Ok(Vec::new()), |named| {
+            let odd = |why: String| format!("{} cannot be read: {why}", variables.hosts);
+            match is_slurm {
+                true => hosts::slurm(named).ok_or_else(|| odd(named.to_owned())),
+                false => match std::fs::read_to_string(named) {
+                    Ok(text) => hosts::grid_engine(&text).ok_or_else(|| odd(text)),
+                    Err(error) => Err(odd(error.to_string())),
+                },
+            }
+        });
+        let (hosts, odd_hosts) = match hosts {
+            Ok(hosts) => (hosts, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
         let number = |name: &str| set(name)?.parse::<u64>().ok().filter(|number| *number > 0);
-        let cpus = number(variables.cpus).map_or(asked, |cpus| cpus as f64);
-        let memory = memory(cpus, number).or(grant.memory);
+        let all_cpus = || set("SLURM_JOB_CPUS_PER_NODE").and_then(|text| sum(&text));
+        let cpus = match hosts.len() > 1 && is_slurm {
+            true => all_cpus(),
+            false => number(variables.cpus),
+        };
+        let cpus = cpus.map_or(asked, |cpus| cpus as f64);
+        let memory = memory(cpus, hosts.len().max(1) as u64, number).or(grant.memory);
         let gpus = variables.gpus.iter().find_map(|name| set(name));
         let gpus = gpus.as_deref().map_or(Vec::new(), list);
         let task = set(variables.task).filter(|task| task != "undefined");
@@ -83,15 +120,23 @@ impl Granted {
             _ => cpus.min(asked),
         };
         Self {
+            odd_hosts,
             capacity: Capacity::new(for_runs, memory),
             record: v1::Granted {
                 scheduler: variables.scheduler.to_owned(),
                 job: format!("{}{task}", grant.job),
                 host: host.to_owned(),
+                hosts: hosts.iter().map(|host| host.name.clone()).collect(),
                 partition: set(variables.partition).unwrap_or_default(),
                 cpus,
                 memory_bytes: memory.unwrap_or(0),
                 gpus,
+                helped: Vec::new(),
+            },
+            hosts,
+            kind: match is_slurm {
+                true => Kind::Slurm,
+                false => Kind::Oge,
             },
         }
     }
@@ -111,10 +156,24 @@ impl Granted {
 
 /// Memory of a job of SLURM, which counts in megabytes; `None`: it is not limited, or
 /// the scheduler does not tell.
-fn memory(cpus: f64, number: impl Fn(&str) -> Option<u64>) -> Option<u64> {
-    let each = || Some((number("SLURM_MEM_PER_CPU")? as f64 * cpus) as u64);
-    let megabytes = number("SLURM_MEM_PER_NODE").or_else(each)?;
+fn memory(cpus: f64, hosts: u64, number: impl Fn(&str) -> Option<u64>) -> Option<u64> {
+    let of_cpus = || Some((number("SLURM_MEM_PER_CPU")? as f64 * cpus) as u64);
+    let of_hosts = number("SLURM_MEM_PER_NODE").and_then(|each| each.checked_mul(hosts));
+    let megabytes = of_hosts.or_else(of_cpus)?;
     megabytes.checked_mul(1 << 20)
+}
+
+/// CPUs of all hosts, from `8(x2),4`: two hosts with 8, and one with 4.
+fn sum(text: &str) -> Option<u64> {
+    let part = |part: &str| {
+        let (cpus, hosts) = match part.split_once("(x") {
+            Some((cpus, hosts)) => (cpus, hosts.strip_suffix(')')?.parse().ok()?),
+            None => (part, 1),
+        };
+        cpus.parse::<u64>().ok()?.checked_mul(hosts)
+    };
+    let mut parts = text.split(',').map(part);
+    parts.try_fold(0_u64, |sum, part| sum.checked_add(part?))
 }
 
 /// Names between commas or blanks: `0,1`, `cuda0 cuda1`.
@@ -170,6 +229,44 @@ mod tests {
         assert_eq!(granted.capacity, Capacity::new(2.0, Some(1 << 30)));
         assert_eq!(granted.record.job, "12");
         assert_eq!(read(&[]).capacity, Capacity::new(1.0, Some(1 << 30)));
+    }
+
+    #[test]
+    fn an_allocation_over_several_hosts_gives_what_all_of_them_give() {
+        let slurm = [
+            ("SLURM_JOB_ID", "15"),
+            ("SLURM_JOB_NODELIST", "n[1-3]"),
+            ("SLURM_CPUS_ON_NODE", "8"),
+            ("SLURM_JOB_CPUS_PER_NODE", "8(x2),4"),
+            ("SLURM_MEM_PER_NODE", "1024"),
+        ];
+        let granted = read(&slurm);
+        assert_eq!(granted.capacity, Capacity::new(20.0, Some(3 << 30)));
+        assert_eq!(granted.record.hosts, ["n1", "n2", "n3"]);
+        assert_eq!(granted.odd_hosts, None);
+        let odd = read(&[("SLURM_JOB_ID", "15"), ("SLURM_JOB_NODELIST", "n[1")]);
+        assert!(odd.record.hosts.is_empty());
+        let why = odd.odd_hosts.unwrap();
+        assert_eq!(why, "SLURM_JOB_NODELIST cannot be read: n[1");
+
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("hosts");
+        std::fs::write(
+            &file,
+            "a.x 2 all.q@a.x UNDEFINED\nb.x 2 all.q@b.x UNDEFINED\n",
+        )
+        .unwrap();
+        let engine = [
+            ("SGE_TASK_ID", "undefined"),
+            ("NSLOTS", "4"),
+            ("PE_HOSTFILE", file.to_str().unwrap()),
+        ];
+        let granted = read(&engine);
+        assert_eq!(granted.record.hosts, ["a.x", "b.x"]);
+        assert_eq!(granted.capacity, Capacity::new(4.0, Some(1 << 30)));
+        for odd in ["", "8(x", "8(y2)", "a", "8,,2"] {
+            assert_eq!(sum(odd), None, "{odd}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! `docs/design/schedulers.md`.
 
 mod granted;
+pub mod helpers;
 mod start;
 
 use std::collections::HashMap;
@@ -21,11 +22,13 @@ use crate::args::Grant;
 use crate::config;
 use crate::run::Programs;
 use crate::staging::environment::Base;
+use crate::staging::hosts::AllocationHosts;
 use crate::staging::store::Store;
 use crate::submission::{Files, News, Plan, PlanError, Task};
 use crate::warden::bare::Launcher;
 use crate::warden::orders::{Orders, Watcher};
 use granted::Granted;
+use helpers::{Help, Helpers};
 use start::{Earlier, Start, StartError};
 
 /// Exit code of a start that began nothing, because another may live.
@@ -170,11 +173,21 @@ async fn serve(
     let var = |name: &str| std::env::var(name).ok();
     let granted = Granted::read(grant, start.host(), crate::service::cpus(), var);
     tracing::info!(?granted, "the allocation");
-    let base = Base::of_allocation(granted.devices().as_deref());
+    if let Some(why) = &granted.odd_hosts {
+        tracing::warn!(why, "runs are told of no hosts");
+    }
+    let hosts = AllocationHosts {
+        names: granted.record.hosts.clone(),
+        job: granted.record.job.clone(),
+    };
+    let base = Base::of_allocation(granted.devices().as_deref(), hosts);
     let setup = setup(grant, files, paths, &programs, &start, base)?;
     let launcher = setup.launcher.socket.clone();
     let mut allocation = Allocation::new(files.clone(), start.id());
     allocation.granted = granted.record;
+    let (help, starts) = Help::new(granted.hosts, granted.kind, programs.watcher.clone());
+    allocation.help = Some(help);
+    let mut helpers = Helpers::new(starts, files.log(task.index));
     allocation.earlier = launched(files, &gone).map_err(at(&files.starts()))?;
     let (agent, handle, boxes) = Agent::of_task(
         setup,
@@ -184,7 +197,11 @@ async fn serve(
         plan.deployment,
     );
     let agent = agent.run(handle.clone(), boxes);
-    let ended = until_done(agent, &handle, &mut calls, &mut start).await;
+    let ended = tokio::select! {
+        ended = until_done(agent, &handle, &mut calls, &mut start) => ended,
+        () = helpers.serve() => unreachable!("it never returns"),
+    };
+    helpers.finish().await;
     match ended.why {
         End::Orderly => {
             // Best effort: what stays there is empty.

@@ -9,6 +9,10 @@ use nero_model::RunId;
 use nero_wire::v1::RunSpec;
 use rustix::fs::{Access, access};
 
+pub use nero_model::paths::run::marks;
+
+use super::hosts::{AllocationHosts, is_free, processes};
+
 /// Names that a job gets from the node.
 const FROM_NODE: [&str; 7] = ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR"];
 /// Value of `PATH` when the node's login sets none.
@@ -21,6 +25,8 @@ pub type Var = (Vec<u8>, Vec<u8>);
 #[derive(Clone)]
 pub struct Base {
     vars: Vec<Var>,
+    /// AllocationHosts of the allocation; none elsewhere.
+    hosts: AllocationHosts,
 }
 
 impl std::fmt::Debug for Base {
@@ -44,8 +50,11 @@ impl Base {
 
     /// The whole environment of this process, for an allocation: its scheduler's
     /// variables, those of the person's `setup` lines, and the GPUs that it may use.
-    pub fn of_allocation(devices: Option<&str>) -> Self {
-        let mut base = Self::of_node();
+    pub fn of_allocation(devices: Option<&str>, hosts: AllocationHosts) -> Self {
+        let mut base = Self {
+            hosts,
+            ..Self::of_node()
+        };
         for (name, value) in std::env::vars_os() {
             if let Some(name) = name.to_str() {
                 set(&mut base.vars, name, value.as_bytes());
@@ -69,7 +78,10 @@ impl Base {
     #[cfg(test)]
     pub fn of<const N: usize>(vars: [(&str, &str); N]) -> Self {
         let vars = vars.map(|(name, value)| (name.into(), value.into()));
-        Self { vars: vars.into() }
+        Self {
+            vars: vars.into(),
+            hosts: AllocationHosts::default(),
+        }
     }
 
     /// One variable that every job begins with.
@@ -105,7 +117,10 @@ impl Base {
                 Some((name.as_bytes().to_vec(), value))
             })
             .collect();
-        Self { vars }
+        Self {
+            vars,
+            hosts: AllocationHosts::default(),
+        }
     }
 }
 
@@ -154,14 +169,6 @@ pub struct JobContext<'a> {
     pub resumed: bool,
 }
 
-/// Variables in the environment of this run's processes, and of no other run's,
-/// even if its spec sets them.
-pub fn marks(id: RunId, work: &Path) -> Vec<Vec<u8>> {
-    let run = format!("NERO_RUN={id}").into_bytes();
-    let folder = [b"NERO_DIR=", work.as_os_str().as_bytes()].concat();
-    vec![run, folder]
-}
-
 /// The whole environment; later entries of a name replace earlier ones.
 pub fn build(base: &Base, spec: &RunSpec, place: &JobContext<'_>) -> Vec<Var> {
     let mut vars = base.vars.clone();
@@ -178,6 +185,12 @@ pub fn build(base: &Base, spec: &RunSpec, place: &JobContext<'_>) -> Vec<Var> {
         set(&mut vars, &var.name, value);
     }
     set_ours(&mut vars, spec, place);
+    for (name, value) in base.hosts.vars(place.id, is_free).into_iter().flatten() {
+        match name.starts_with("NERO_") {
+            true => set(&mut vars, name, value),
+            false => set_unless(&mut vars, name, &value),
+        }
+    }
     vars
 }
 
@@ -206,7 +219,8 @@ fn set_ours(vars: &mut Vec<Var>, spec: &RunSpec, place: &JobContext<'_>) {
     } else {
         vars.retain(|(name, _)| name != b"NERO_RESUME");
     }
-    set_unless(vars, "OMP_NUM_THREADS", &(cpus as u64).max(1).to_string());
+    let each = (cpus / f64::from(processes(spec))) as u64;
+    set_unless(vars, "OMP_NUM_THREADS", &each.max(1).to_string());
     if !spec.buffered {
         set_unless(vars, "PYTHONUNBUFFERED", "1");
         set_unless(vars, "GFORTRAN_UNBUFFERED_PRECONNECTED", "1");
@@ -291,7 +305,7 @@ fn name_length(text: &[u8]) -> usize {
 mod tests {
     use super::*;
     use nero_model::ExperimentId;
-    use nero_wire::v1::{EnvVar, Param, Resources};
+    use nero_wire::v1::{EnvVar, Param, Resources, SchedulerRequest};
 
     fn var(name: &str, value: &str) -> EnvVar {
         EnvVar {
@@ -408,6 +422,20 @@ mod tests {
             attempt: 3,
             ..RunSpec::default()
         };
+        let spread = RunSpec {
+            resources: Some(Resources {
+                cpus: 32.0,
+                ..Resources::default()
+            }),
+            scheduler: Some(SchedulerRequest {
+                nodes: 2,
+                processes: 8,
+                ..SchedulerRequest::default()
+            }),
+            ..spec.clone()
+        };
+        let threads = text(&built(&base, &spread), "OMP_NUM_THREADS");
+        assert_eq!(threads.as_deref(), Some("4"), "of each process");
         let vars = built(&base, &spec);
         for (name, expected) in [
             ("NERO_RUN", "144.2"),

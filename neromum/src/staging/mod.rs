@@ -6,6 +6,7 @@ pub mod data;
 pub mod environment;
 mod flights;
 pub mod gather;
+pub mod hosts;
 pub mod incoming;
 pub mod program;
 pub mod reservations;
@@ -28,6 +29,7 @@ use serde_json::Value;
 use crate::config;
 use crate::files::made::note_built;
 use environment::Base;
+pub use nero_model::paths::run::work_folder;
 use store::Store;
 
 /// Reason why a run's folder cannot be built.
@@ -114,14 +116,6 @@ pub struct Prepared {
     pub code: Option<Tree>,
 }
 
-/// The work folder of one incarnation.
-pub fn work_folder(run_dir: &Path, incarnation: u32) -> PathBuf {
-    match incarnation {
-        0 | 1 => run_dir.join(names::WORK),
-        later => run_dir.join(format!("{}.{later}", names::WORK)),
-    }
-}
-
 /// Builds everything that a start needs. Complete parts of an earlier try are
 /// used again; incomplete ones have other names and are ignored.
 ///
@@ -150,6 +144,15 @@ pub fn prepare(
     let (vars, argv) = filled(base, spec, &place, &data)?;
     let path = environment::value(&vars, b"PATH").unwrap_or_default();
     let (argv, argv0) = program::resolve(&argv, spec.line_buffered, path, &work);
+    let launcher = hosts::launcher(spec);
+    let (argv, argv0) = match launcher.is_empty() {
+        true => (argv, argv0),
+        false => {
+            let (mut front, argv0) = program::resolve(&launcher, false, path, &work);
+            front.extend(argv);
+            (front, argv0)
+        }
+    };
     let env = vars
         .into_iter()
         .map(|(mut name, value)| {

@@ -72,9 +72,19 @@ pub enum AskError {
     /// The node has no scheduler.
     #[error("`{0}` needs a scheduler, and this node has none")]
     Bare(&'static str),
-    /// Several hosts.
-    #[error("`nodes: {0}`: runs over several hosts are not built yet")]
-    Hosts(u32),
+    /// Several hosts, which the runs of a pack would have to share.
+    #[error("`pack: {0}` is for runs on one host, and `nodes:` asks for several")]
+    PackOfHosts(u32),
+    /// The scheduler has no such launcher.
+    #[error("`launcher: {launcher}` is for {of}; this node's scheduler is {here}")]
+    Launcher {
+        /// The launcher.
+        launcher: &'static str,
+        /// Its scheduler.
+        of: &'static str,
+        /// The node's scheduler.
+        here: String,
+    },
     /// The scheduler has no such thing, or an option is refused.
     #[error(transparent)]
     Order(#[from] OrderError),
@@ -88,8 +98,15 @@ impl Asked {
     pub fn of(spec: &RunSpec, warden: &dyn Warden) -> Result<Self, AskError> {
         let none = SchedulerRequest::default();
         let asks = spec.scheduler.as_ref().unwrap_or(&none);
-        if asks.nodes > 1 {
-            return Err(AskError::Hosts(asks.nodes));
+        if asks.nodes > 1 && asks.pack > 1 {
+            return Err(AskError::PackOfHosts(asks.pack));
+        }
+        if asks.launcher == "srun" && warden.kind() == Kind::Oge {
+            return Err(AskError::Launcher {
+                launcher: "srun",
+                of: "SLURM",
+                here: warden.name().into_owned(),
+            });
         }
         let given = spec.resources.unwrap_or_default();
         let grace_ms = match spec.monitor.as_ref().map_or(0, |monitor| monitor.grace_ms) {
@@ -100,6 +117,8 @@ impl Asked {
         let asked = Self {
             resources: Resources {
                 cpus: given.cpus.clamp(1.0, f64::from(u32::MAX)).ceil() as u32,
+                hosts: asks.nodes,
+                processes: asks.processes,
                 memory_bytes: Some(given.memory_bytes).filter(|bytes| *bytes > 0),
                 time_s: Some(given.time_ms).filter(|ms| *ms > 0).map(time_s),
                 gpus: asks.gpus,
@@ -167,6 +186,8 @@ pub fn bare(spec: &RunSpec) -> Result<(), AskError> {
     };
     let needed = [
         ("gpus", asks.gpus > 0),
+        ("nodes", asks.nodes > 1),
+        ("launcher: srun", asks.launcher == "srun"),
         ("exclusive", asks.exclusive),
         ("setup", !asks.setup.is_empty()),
     ];
@@ -277,9 +298,28 @@ mod tests {
         };
         let hosts = SchedulerRequest {
             nodes: 2,
+            pack: 3,
             ..SchedulerRequest::default()
         };
-        assert!(of(hosts, &Slurm::default()).contains("several hosts"));
+        assert!(of(hosts, &Slurm::default()).contains("`pack: 3` is for runs on one host"));
+        let odd = SchedulerRequest {
+            nodes: 2,
+            processes: 5,
+            ..SchedulerRequest::default()
+        };
+        let expected = "`processes: 5` cannot be spread evenly over `nodes: 2`";
+        assert_eq!(of(odd.clone(), &Slurm::default()), expected);
+        assert_eq!(of(odd, &Oge), expected);
+        let hosts = SchedulerRequest {
+            nodes: 2,
+            ..SchedulerRequest::default()
+        };
+        assert!(of(hosts, &Oge).contains("2 hosts need a parallel environment"));
+        let srun = SchedulerRequest {
+            launcher: "srun".to_owned(),
+            ..SchedulerRequest::default()
+        };
+        assert!(of(srun, &Oge).contains("`launcher: srun` is for SLURM"));
         let partition = SchedulerRequest {
             partition: "gpu".to_owned(),
             parallel_env: "smp".to_owned(),

@@ -23,11 +23,16 @@ pub struct Order {
     pub job: Job,
 }
 
-/// Resources of each task.
+/// Resources of each task, on all of its hosts together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resources {
     /// CPUs, at least 1.
     pub cpus: u32,
+    /// Hosts; 0 means 1.
+    pub hosts: u32,
+    /// Processes that a launcher such as `srun` starts, as many on each host; 0: one
+    /// on each host.
+    pub processes: u32,
     /// Memory in bytes; `None`: what the site gives.
     pub memory_bytes: Option<u64>,
     /// Time limit in seconds; `None`: what the site gives.
@@ -36,8 +41,72 @@ pub struct Resources {
     pub gpus: u32,
     /// Their type.
     pub gpu_type: Option<Word>,
-    /// No other job on the host.
+    /// No other job on its hosts.
     pub exclusive: bool,
+}
+
+/// What one host of a task gives, all of them the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Processes of a launcher.
+    pub processes: u32,
+    /// CPUs of one process.
+    pub cpus_each: u32,
+    /// Memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// GPUs.
+    pub gpus: u32,
+}
+
+impl Resources {
+    /// Hosts, at least 1.
+    pub fn hosts(&self) -> u32 {
+        self.hosts.max(1)
+    }
+
+    /// Processes of a launcher, at least one on each host.
+    pub fn processes(&self) -> u32 {
+        match self.processes {
+            0 => self.hosts(),
+            given => given,
+        }
+    }
+
+    /// CPUs of all hosts, at least one for each process.
+    pub fn cpus_in_all(&self) -> u32 {
+        let processes = self.processes();
+        self.cpus
+            .max(1)
+            .div_ceil(processes)
+            .saturating_mul(processes)
+    }
+
+    /// Whether it is more than one process on one host.
+    pub fn is_spread(&self) -> bool {
+        self.processes() > 1
+    }
+
+    /// What each host gives. CPUs and memory are rounded up.
+    ///
+    /// # Errors
+    /// When processes or GPUs cannot be spread evenly.
+    pub fn share(&self) -> Result<Share, OrderError> {
+        let hosts = self.hosts();
+        let even = |field, count: u32| match count % hosts {
+            0 => Ok(count / hosts),
+            _ => Err(OrderError::Uneven {
+                field,
+                count,
+                hosts,
+            }),
+        };
+        Ok(Share {
+            processes: even("processes", self.processes())?,
+            cpus_each: self.cpus.max(1).div_ceil(self.processes()),
+            memory_bytes: self.memory_bytes.map(|bytes| bytes.div_ceil(hosts.into())),
+            gpus: even("gpus", self.gpus)?,
+        })
+    }
 }
 
 /// Fields of a submission that the scheduler's site defines.
@@ -53,7 +122,7 @@ pub struct Fields {
     pub constraint: Option<String>,
     /// Queue (Grid Engine).
     pub queue: Option<Word>,
-    /// Parallel environment that gives CPUs of one host (Grid Engine).
+    /// Parallel environment that gives several CPUs (Grid Engine).
     pub parallel_env: Option<Word>,
     /// The user's own options of the scheduler, in the script, as
     /// [`options`](crate::options) allows them.
@@ -87,6 +156,22 @@ pub enum OrderError {
     /// Grid Engine gives several CPUs of a host through a parallel environment only.
     #[error("{0} CPUs need a parallel environment of this site: `parallel_env: NAME`")]
     ParallelEnv(u32),
+    /// Several hosts of Grid Engine come from a parallel environment only.
+    #[error("{0} hosts need a parallel environment of this site: `parallel_env: NAME`")]
+    HostsEnv(u32),
+    /// A scheduler of the configuration.
+    #[error("`nodes`: runs over several hosts are for SLURM and Grid Engine, and not for {0}")]
+    OneHost(String),
+    /// Hosts that would get different amounts.
+    #[error("`{field}: {count}` cannot be spread evenly over `nodes: {hosts}`")]
+    Uneven {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        count: u32,
+        /// Hosts.
+        hosts: u32,
+    },
     /// A field that the description of a scheduler does not pass on.
     #[error("`{field}` is not passed on to {here}: no line of its `header` contains {{{field}}}")]
     NotPassed {
@@ -132,7 +217,7 @@ impl Order {
         let program = quoted(&self.job.program)?;
         let folder = quoted(&self.job.folder)?;
         lines.push_str(&format!("exec {program} job {folder} --task \"{task}\""));
-        lines.push_str(&format!(" --cpus {}", self.resources.cpus.max(1)));
+        lines.push_str(&format!(" --cpus {}", self.resources.cpus_in_all()));
         if self.resources.gpus > 0 {
             lines.push_str(&format!(" --gpus {}", self.resources.gpus));
         }

@@ -49,6 +49,8 @@ pub enum FrameKind {
     TaskStart = 31,
     /// `nero.journal.v1.TaskLeft`.
     TaskLeft = 32,
+    /// `nero.journal.v1.HostSample`.
+    HostSample = 40,
 }
 
 /// Reason why a framed file cannot be used.

@@ -138,6 +138,9 @@ impl NodePaths {
 /// Names inside a run's folder.
 pub mod run {
     use std::ffi::OsStr;
+    use std::path::{Path, PathBuf};
+
+    use crate::RunId;
 
     /// The frozen spec, a checksummed `nero.v1.RunSpec`.
     pub const SPEC: &str = "spec";
@@ -161,8 +164,26 @@ pub mod run {
     pub const STDERR: &str = "stderr.log";
     /// Locked by the watcher as long as it lives.
     pub const WATCH_LOCK: &str = "watch.lock";
+    /// Beginning of the name of what the helper of a host measured.
+    pub const HOST_PREFIX: &str = "host.";
     /// Ending of every other segment's name.
     pub const SEGMENT_SUFFIX: &str = ".seg";
+
+    /// The work folder of one incarnation.
+    pub fn work_folder(run_dir: &Path, incarnation: u32) -> PathBuf {
+        match incarnation {
+            0 | 1 => run_dir.join(WORK),
+            later => run_dir.join(format!("{WORK}.{later}")),
+        }
+    }
+
+    /// Variables in the environment of the processes of one start of a run, and of no
+    /// other's, even if its spec sets them: `NAME=value`.
+    pub fn marks(id: RunId, work: &Path) -> Vec<Vec<u8>> {
+        let run = format!("NERO_RUN={id}").into_bytes();
+        let folder = [b"NERO_DIR=", work.as_os_str().as_encoded_bytes()].concat();
+        vec![run, folder]
+    }
 
     /// Name of the rule set of this version, in [`CONTROL`].
     pub fn rules(version: u64) -> String {

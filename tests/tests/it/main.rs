@@ -20,6 +20,7 @@ mod hosts;
 mod input;
 mod jobs;
 mod kill;
+mod multihost;
 mod neighbours;
 mod placing;
 mod power;

@@ -110,6 +110,10 @@ const FIELDS: &[(&str, &str)] = &[
         "parallel environment of its runs (Grid Engine)",
     ),
     ("gpu_type", "type of GPU, for runs that ask for GPUs"),
+    (
+        "launcher",
+        "program that starts the command of its runs: srun, mpirun",
+    ),
     ("exclusive", "true: no other job on the hosts of its runs"),
     ("setup", "lines of the shell before each of its runs"),
     ("sbatch_args", "further options of its jobs (SLURM)"),

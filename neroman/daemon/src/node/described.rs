@@ -158,6 +158,7 @@ fn cluster(config: &Config, node: &str, site: &v1::Site) -> Option<Cluster> {
         name: one.name.clone(),
         is_default: one.is_default,
         time_max_s: one.time_max_s,
+        hosts: one.hosts,
         cpus: one.cpus,
         memory_bytes: one.memory_bytes,
         gpus: (one.gpus.iter())

@@ -285,11 +285,25 @@ fn strays(run: &Run) -> Option<v1::Strays> {
     is_news.then_some(strays)
 }
 
+/// Most hosts that one line names.
+const HOSTS_SHOWN_MAX: usize = 16;
+
 /// "SLURM's job 12_3 on n1, partition main, 2 CPUs, 4.0G memory, GPU 0".
 fn granted(one: &nero_life::journal::Granted) -> String {
+    let on = match one.hosts.len() {
+        0 | 1 => one.host.clone(),
+        hosts => {
+            let shown = &one.hosts[..hosts.min(HOSTS_SHOWN_MAX)];
+            let more = match hosts - shown.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("{hosts} hosts: {}{more}", shown.join(" "))
+        }
+    };
     let mut text = match &*one.scheduler {
-        "" => format!("job {} on {}", one.job, one.host),
-        scheduler => format!("{scheduler}'s job {} on {}", one.job, one.host),
+        "" => format!("job {} on {on}", one.job),
+        scheduler => format!("{scheduler}'s job {} on {on}", one.job),
     };
     let mut say = |what: String, known: bool| {
         if known {

@@ -24,6 +24,9 @@ const SHORT: &[(&str, &str)] = &[
 struct Size {
     per_task: Option<Said<u64>>,
     tasks: Option<Said<u64>>,
+    /// Whether `tasks` are those of each host.
+    tasks_each: bool,
+    hosts: u64,
     /// MiB of each CPU.
     per_cpu: Option<Said<String>>,
 }
@@ -31,12 +34,23 @@ struct Size {
 /// What the options ask for.
 pub(super) fn wanted(options: &[Directive]) -> AskedFor {
     let mut wanted = AskedFor::default();
-    let mut size = Size::default();
+    let mut size = Size {
+        hosts: hosts(options),
+        ..Size::default()
+    };
     for one in options {
         take(one, &mut wanted, &mut size);
     }
     size.into_resources(&mut wanted);
     wanted
+}
+
+/// `-N 4`; a range, as `2-4`, is reported where the field is read.
+fn hosts(options: &[Directive]) -> u64 {
+    let named = options.iter().rev();
+    let mut named = named.filter(|one| ["-N", "--nodes"].contains(&one.name.as_str()));
+    let hosts = named.next().and_then(|one| one.value.parse::<u32>().ok());
+    u64::from(hosts.unwrap_or(1).max(1))
 }
 
 fn take(one: &Directive, wanted: &mut AskedFor, size: &mut Size) {
@@ -56,12 +70,22 @@ fn take(one: &Directive, wanted: &mut AskedFor, size: &mut Size) {
             _ => wanted.note(mark, left_out(one, "it sets no limit")),
         },
         "--cpus-per-task" => size.per_task = number(),
-        "--ntasks" | "--ntasks-per-node" => size.tasks = number(),
-        "--mem" => memory(one, wanted),
+        "--ntasks" => {
+            size.tasks = number();
+            size.tasks_each = false;
+        }
+        "--ntasks-per-node" if size.tasks.is_none() || size.tasks_each => {
+            size.tasks = number();
+            size.tasks_each = true;
+        }
+        // With `--ntasks` it is a limit, which follows from an even spread.
+        "--ntasks-per-node" => {}
+        "--mem" => memory(one, wanted, size.hosts),
         "--mem-per-cpu" => size.per_cpu = Some(said(one)),
-        "--gres" | "--gpus" | "--gpus-per-node" | "--gpus-per-task" => gpus(one, wanted),
+        "--gres" | "--gpus-per-node" => gpus(one, wanted, size.hosts),
+        "--gpus" | "--gpus-per-task" => gpus(one, wanted, 1),
         "--nodes" => match one.value.as_str() {
-            "1" => wanted.note(mark, left_out(one, "a run has one host")),
+            "1" => {}
             hosts => wanted.resource("nodes", mark, hosts),
         },
         "--exclusive" => wanted.resource("exclusive", mark, "true"),
@@ -91,10 +115,19 @@ fn partition(one: &Directive, wanted: &mut AskedFor) {
     wanted.field("partition", one.mark, first);
 }
 
-fn memory(one: &Directive, wanted: &mut AskedFor) {
+/// SLURM counts memory for each host, and an experiment for all.
+fn memory(one: &Directive, wanted: &mut AskedFor, hosts: u64) {
     match in_units(&one.value).as_str() {
         "0M" => wanted.note(one.mark, left_out(one, "all memory of a host is no size")),
-        size => wanted.resource("memory", one.mark, size),
+        size => wanted.resource("memory", one.mark, times(size, hosts)),
+    }
+}
+
+/// So many times a size. The reader reports a text that is no size.
+fn times(size: &str, count: u64) -> String {
+    match nero_model::units::parse_bytes(size) {
+        Ok(bytes) if count > 1 => nero_model::units::print_bytes(bytes.saturating_mul(count)),
+        Ok(_) | Err(_) => size.to_owned(),
     }
 }
 
@@ -108,7 +141,7 @@ fn in_units(text: &str) -> String {
 }
 
 /// `gpu:2`, `gpu:a100:2`, and for `--gpus` the same without `gpu:`.
-fn gpus(one: &Directive, wanted: &mut AskedFor) {
+fn gpus(one: &Directive, wanted: &mut AskedFor, hosts: u64) {
     let mut text = one.value.as_str();
     if one.name == "--gres" {
         let all = text.split(',');
@@ -128,7 +161,11 @@ fn gpus(one: &Directive, wanted: &mut AskedFor) {
         None if text.bytes().all(|byte| byte.is_ascii_digit()) => ("", text),
         None => (text, "1"),
     };
-    wanted.resource("gpus", one.mark, count);
+    let all = count
+        .parse::<u64>()
+        .map(|count| count.saturating_mul(hosts));
+    let all = all.map_or_else(|_| count.to_owned(), |all| all.to_string());
+    wanted.resource("gpus", one.mark, all);
     if !kind.is_empty() {
         wanted.resource("gpu_type", one.mark, kind);
     }
@@ -167,7 +204,11 @@ fn other(one: &Directive, wanted: &mut AskedFor) {
 
 impl Size {
     fn into_resources(self, wanted: &mut AskedFor) {
-        let tasks = self.tasks.as_ref().map_or(1, |said| said.value.max(1));
+        let tasks = match &self.tasks {
+            Some(said) if self.tasks_each => said.value.max(1).saturating_mul(self.hosts),
+            Some(said) => said.value.max(1),
+            None => self.hosts,
+        };
         let each = self.per_task.as_ref().map_or(1, |said| said.value.max(1));
         let cpus = tasks.saturating_mul(each);
         if let Some(said) = self.per_task.as_ref().or(self.tasks.as_ref()) {
@@ -176,19 +217,10 @@ impl Size {
         if let Some(said) = &self.tasks
             && tasks > 1
         {
-            let text = format!("{tasks} tasks become {cpus} CPUs of one host");
-            wanted.note(said.mark, text);
+            wanted.resource("processes", said.mark, tasks.to_string());
         }
         let Some(per_cpu) = self.per_cpu else { return };
-        let size = nero_model::units::parse_bytes(&in_units(&per_cpu.value));
-        match size {
-            Ok(bytes) => {
-                let bytes = bytes.saturating_mul(cpus);
-                let size = nero_model::units::print_bytes(bytes);
-                wanted.resource("memory", per_cpu.mark, size);
-            }
-            // The reader reports it.
-            Err(_) => wanted.resource("memory", per_cpu.mark, per_cpu.value),
-        }
+        let size = times(&in_units(&per_cpu.value), cpus);
+        wanted.resource("memory", per_cpu.mark, size);
     }
 }

@@ -20,6 +20,7 @@ pub const NODE_WORDS: &[&str] = &[
     "queue",
     "parallel_env",
     "gpu_type",
+    "launcher",
     "exclusive",
     "setup",
     "sbatch_args",
@@ -42,6 +43,7 @@ pub fn node_word(
         "queue" => defaults.queue = on_all(name(fields, full, value)),
         "parallel_env" => defaults.parallel_env = on_all(name(fields, full, value)),
         "gpu_type" => defaults.gpu_type = on_all(name(fields, full, value)),
+        "launcher" => defaults.launcher = on_all(launcher(fields, full, value)),
         "exclusive" => defaults.exclusive = on_all(fields.boolean(full, value)),
         "setup" => defaults.setup = on_all(setup(fields, full, value)),
         "sbatch_args" => defaults.sbatch_args = on_all(node_options(fields, full, value, SBATCH)),
@@ -104,7 +106,15 @@ pub(crate) fn gpus(fields: &mut Fields, key: &str, value: &Node) -> Option<u32> 
     number
 }
 
-/// A number of runs or tasks.
+/// Programs that start a command on several hosts, or several times on one.
+const LAUNCHERS: &[(&str, &str)] = &[("srun", "srun"), ("mpirun", "mpirun"), ("none", "none")];
+
+/// One of [`LAUNCHERS`].
+pub(crate) fn launcher(fields: &mut Fields, key: &str, value: &Node) -> Option<String> {
+    fields.choice(key, value, LAUNCHERS).map(str::to_owned)
+}
+
+/// A number of runs, tasks, hosts or processes.
 pub(crate) fn count(fields: &mut Fields, key: &str, value: &Node) -> Option<u32> {
     let text = fields.single(key, value)?;
     let number = text.parse::<u32>().ok();

@@ -115,7 +115,7 @@ fn an_array_becomes_one_experiment_for_each_task() {
 }
 
 #[test]
-fn a_job_of_several_tasks_takes_their_cpus_on_one_host() {
+fn a_job_of_several_tasks_is_as_many_processes_with_their_cpus() {
     let loaded = read(
         "mpi.sbatch",
         "#!/usr/bin/env bash\n\
@@ -134,12 +134,35 @@ fn a_job_of_several_tasks_takes_their_cpus_on_one_host() {
     assert_eq!(on_any(&one.scheduling.constraint), Some("skl|icl"));
     let passed = ["--licenses=comsol@lm:2"];
     assert_eq!(one.scheduling.sbatch_args.on("any").unwrap(), &passed);
+    assert_eq!(one.scheduling.processes.on("any"), Some(&16));
+    assert_eq!(one.scheduling.nodes.on("any"), None);
     let notes = notes(&loaded);
-    assert!(
-        notes.contains("16 tasks become 16 CPUs of one host"),
-        "{notes}"
-    );
     assert!(notes.contains("all memory of a host is no size"), "{notes}");
+}
+
+#[test]
+fn a_job_over_several_hosts_keeps_their_number_and_its_processes() {
+    for (options, processes, cpus) in [
+        ("-N 2 --ntasks-per-node=8 -c 2", 16, 32.0),
+        ("--ntasks=4 --nodes=2 --ntasks-per-node=3", 4, 4.0),
+        ("--ntasks-per-node=3 --nodes=2", 6, 6.0),
+    ] {
+        let text = format!("#!/bin/sh\n#SBATCH {options}\nsrun ./solve\n");
+        let loaded = read("hosts.slurm", &text);
+        let one = only(&loaded);
+        assert_eq!(one.scheduling.nodes.on("any"), Some(&2), "{options}");
+        assert_eq!(one.scheduling.processes.on("any"), Some(&processes));
+        assert_eq!(one.resources.cpus, cpus, "{options}");
+    }
+    let loaded = read(
+        "four.slurm",
+        "#!/bin/sh\n#SBATCH --mem=2G --gres=gpu:a100:2 -N4 -c 8\nsrun ./solve\n",
+    );
+    let one = only(&loaded);
+    assert_eq!(one.resources.memory_bytes, Some(8 << 30));
+    assert_eq!(one.scheduling.gpus.on("any"), Some(&8));
+    assert_eq!(one.scheduling.nodes.on("any"), Some(&4));
+    assert_eq!(one.resources.cpus, 32.0);
 }
 
 #[test]

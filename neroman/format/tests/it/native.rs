@@ -335,12 +335,11 @@ fn words_not_built_are_kept_with_their_place() {
         ("repeat: 5", "repeat"),
         ("exclude: ['x > 1']", "exclude"),
         ("zip: {a: [1]}", "zip"),
-        ("launcher: srun", "launcher"),
+        ("launcher: torchrun", "launcher: torchrun"),
         ("table: {number: nr}", "table"),
         ("results: {a: b}", "results"),
         ("parent: other", "parent"),
         ("logoutput: log.txt", "logoutput"),
-        ("resources: {nodes: 2}", "resources.nodes"),
         ("resources: {cpus: {triton: 4}}", "resources.cpus per node"),
         ("resources: {disk: {triton: 4G}}", "resources.disk per node"),
         ("requires: load < 4 for 10m", "requires: for 10m"),
@@ -542,7 +541,8 @@ fn what_a_scheduler_is_asked_holds_for_all_nodes_or_for_each() {
         "\
 +a:
   command: 'true'
-  resources: {gpus: {triton: 2, default: 1}, gpu_type: a100, exclusive: true}
+  resources: {gpus: {triton: 2, default: 1}, gpu_type: a100, nodes: 2, processes: {triton: 8}, exclusive: true}
+  launcher: {triton: srun, default: none}
   partition: {triton: gpu-short, default: batch}
   account: proj@lab
   constraint: 'ib&avx2'
@@ -555,6 +555,11 @@ fn what_a_scheduler_is_asked_holds_for_all_nodes_or_for_each() {
     let asks = &loaded.definitions[0].scheduling;
     assert_eq!(asks.gpus.on("triton"), Some(&2));
     assert_eq!(asks.gpus.on("box"), Some(&1));
+    assert_eq!(asks.nodes.on("box"), Some(&2));
+    assert_eq!(asks.processes.on("triton"), Some(&8));
+    assert_eq!(asks.processes.on("box"), None);
+    assert_eq!(asks.launcher.on("triton").unwrap(), "srun");
+    assert_eq!(asks.launcher.on("box").unwrap(), "none");
     assert_eq!(asks.partition.on("triton").unwrap(), "gpu-short");
     assert_eq!(asks.partition.on("other").unwrap(), "batch");
     assert_eq!(asks.account.on("any").unwrap(), "proj@lab");

@@ -18,6 +18,8 @@ const LINE_CHARS_MAX: usize = 240;
 const STRAYS_MAX: usize = 16;
 /// Most GPUs named that a start was given.
 const GPUS_MAX: usize = 64;
+/// Most hosts named that a start was given.
+const HOSTS_MAX: usize = 1024;
 /// Most remarks, series and bound names that are kept for one run; a hostile
 /// node cannot fill the memory.
 const REMARKS_MAX: usize = 100;
@@ -312,6 +314,7 @@ fn life(
         RecordKind::Granted => {
             let granted: v1::Granted = record.decode()?;
             let gpus = granted.gpus.into_iter().take(GPUS_MAX);
+            let hosts = granted.hosts.into_iter().take(HOSTS_MAX);
             one.granted = Some(Granted {
                 scheduler: text(granted.scheduler),
                 job: text(granted.job),
@@ -320,6 +323,7 @@ fn life(
                 cpus: granted.cpus,
                 memory_bytes: granted.memory_bytes,
                 gpus: gpus.map(text).collect(),
+                hosts: hosts.map(text).collect(),
             });
         }
         RecordKind::TaskOver => {

@@ -10,6 +10,9 @@ const SHORT_CHARS: usize = 15;
 
 pub(super) fn script(warden: &Generic, order: &Order) -> Result<String, OrderError> {
     honours(warden, order)?;
+    if order.resources.hosts() > 1 {
+        return Err(OrderError::OneHost(warden.name.clone()));
+    }
     // `module` is a function of login shells.
     let mut script = match order.setup.is_empty() {
         true => "#!/bin/sh\n".to_owned(),
@@ -38,7 +41,7 @@ pub(super) fn script(warden: &Generic, order: &Order) -> Result<String, OrderErr
 fn honours(warden: &Generic, order: &Order) -> Result<(), OrderError> {
     let (resources, fields) = (&order.resources, &order.fields);
     let asked = [
-        ("cpus", resources.cpus > 1),
+        ("cpus", resources.cpus_in_all() > 1),
         ("gpus", resources.gpus > 0),
         ("gpu_type", resources.gpu_type.is_some()),
         ("exclusive", resources.exclusive),
@@ -73,7 +76,7 @@ fn value(warden: &Generic, order: &Order, name: &str) -> Option<String> {
     match name {
         "name" => Some(order.name.to_string()),
         "short_name" => Some(short(&order.name)),
-        "cpus" => Some(resources.cpus.max(1).to_string()),
+        "cpus" => Some(resources.cpus_in_all().to_string()),
         "memory_bytes" => memory(1),
         "memory_kb" => memory(1 << 10),
         "memory_mb" => memory(1 << 20),

@@ -71,8 +71,14 @@ pub(super) fn script(order: &Order) -> Result<String, OrderError> {
             here: super::NAME,
         });
     }
-    if order.resources.cpus > 1 && fields.parallel_env.is_none() {
-        return Err(OrderError::ParallelEnv(order.resources.cpus));
+    let resources = &order.resources;
+    resources.share()?;
+    if fields.parallel_env.is_none() {
+        match (resources.hosts(), resources.cpus_in_all()) {
+            (1, 1) => {}
+            (1, cpus) => return Err(OrderError::ParallelEnv(cpus)),
+            (hosts, _) => return Err(OrderError::HostsEnv(hosts)),
+        }
     }
     // `-l` is the one option whose value is a word of its own.
     check_options(&fields.options)?;
@@ -123,7 +129,7 @@ pub(super) fn call(order: &Order, script: &str) -> Call {
     };
     give("-N", order.name.to_string());
     let resources = &order.resources;
-    let slots = u64::from(resources.cpus.max(1));
+    let slots = u64::from(resources.cpus_in_all());
     if let Some(environment) = &order.fields.parallel_env {
         give("-pe", environment.to_string());
         call.words.push(slots.to_string().into());

@@ -76,14 +76,12 @@ const OURS: &[Refused] = &[
         instead: "a node is one cluster",
     },
     Refused {
-        names: &[
-            "--cpus-per-task",
-            "-c",
-            "--ntasks",
-            "-n",
-            "--ntasks-per-node",
-        ],
+        names: &["--cpus-per-task", "-c"],
         instead: "use `cpus:`",
+    },
+    Refused {
+        names: &["--ntasks", "-n", "--ntasks-per-node"],
+        instead: "use `processes:`, or `cpus:`",
     },
     Refused {
         names: &["--mem", "--mem-per-cpu", "--mem-per-gpu"],
@@ -168,6 +166,12 @@ pub(super) fn script(order: &Order) -> Result<String, OrderError> {
         script.push_str(&format!("#SBATCH {option}\n"));
     }
     script.push_str("unset SLURM_EXPORT_ENV\n");
+    let share = order.resources.share()?;
+    if order.resources.is_spread() {
+        // `srun` of 22.05 and later gives each process one CPU otherwise.
+        let line = format!("export SRUN_CPUS_PER_TASK={}\n", share.cpus_each);
+        script.push_str(&line);
+    }
     script.push_str(&order.lines(
         "${SLURM_ARRAY_TASK_ID:-0}",
         "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}",
@@ -184,8 +188,6 @@ pub(super) fn call(order: &Order, script: &str) -> Call {
             "--chdir=/",
             "--open-mode=append",
             "--requeue",
-            "--nodes=1",
-            "--ntasks=1",
         ],
     );
     let mut give = |option: &str, value: &dyn std::fmt::Display| {
@@ -193,15 +195,21 @@ pub(super) fn call(order: &Order, script: &str) -> Call {
     };
     give("job-name", &order.name);
     let resources = &order.resources;
-    give("cpus-per-task", &resources.cpus.max(1));
-    if let Some(bytes) = resources.memory_bytes {
+    let share = resources.share().expect("the order passed `script`");
+    give("nodes", &resources.hosts());
+    match resources.is_spread() {
+        true => give("ntasks-per-node", &share.processes),
+        false => give("ntasks", &1),
+    }
+    give("cpus-per-task", &share.cpus_each);
+    if let Some(bytes) = share.memory_bytes {
         give("mem", &format_args!("{}M", bytes.div_ceil(1 << 20).max(1)));
     }
     if let Some(seconds) = resources.time_s {
         // Whole minutes; 0 would mean no limit.
         give("time", &seconds.div_ceil(60).max(1));
     }
-    match (&resources.gpu_type, resources.gpus) {
+    match (&resources.gpu_type, share.gpus) {
         (_, 0) => {}
         (None, count) => give("gres", &format_args!("gpu:{count}")),
         (Some(kind), count) => give("gres", &format_args!("gpu:{kind}:{count}")),

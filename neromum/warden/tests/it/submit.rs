@@ -106,6 +106,55 @@ fn grid_engine_is_given_an_array_with_resources_for_each_slot() {
 }
 
 #[test]
+fn a_run_over_several_hosts_asks_for_the_same_share_of_each() {
+    let mut order = order();
+    order.tasks = None;
+    order.resources = Resources {
+        cpus: 30,
+        hosts: 2,
+        processes: 8,
+        memory_bytes: Some(3 << 30),
+        gpus: 4,
+        exclusive: true,
+        ..Resources::default()
+    };
+    let slurm = Slurm::default();
+    let given = words(&slurm, &order).join(" ");
+    for part in [
+        "--nodes=2 --ntasks-per-node=4 --cpus-per-task=4 --mem=1536M",
+        "--gres=gpu:2",
+        "--exclusive",
+    ] {
+        assert!(given.contains(part), "{part} is not in {given}");
+    }
+    let script = slurm.script(&order).unwrap();
+    assert!(
+        script.contains("\nexport SRUN_CPUS_PER_TASK=4\n"),
+        "{script}"
+    );
+    assert!(script.contains(" --cpus 32 --gpus 4 "), "{script}");
+    assert_eq!(Oge.script(&order), Err(OrderError::HostsEnv(2)));
+    order.fields.parallel_env = Some(Word::new("mpi").unwrap());
+    let given = words(&Oge, &order).join(" ");
+    assert!(given.contains("-pe mpi 32 -l h_vmem=96M"), "{given}");
+    order.resources.gpus = 3;
+    let expected = "`gpus: 3` cannot be spread evenly over `nodes: 2`";
+    order.fields.parallel_env = None;
+    assert_eq!(slurm.script(&order).unwrap_err().to_string(), expected);
+    // One process on one host is asked for as ever.
+    order.resources = Resources {
+        cpus: 4,
+        ..Resources::default()
+    };
+    let given = words(&slurm, &order).join(" ");
+    assert!(
+        given.contains("--nodes=1 --ntasks=1 --cpus-per-task=4"),
+        "{given}"
+    );
+    assert!(!slurm.script(&order).unwrap().contains("SRUN_CPUS"));
+}
+
+#[test]
 fn options_of_ours_are_refused_with_the_field_to_use() {
     let mut order = order();
     for (option, hint) in [

@@ -569,9 +569,39 @@ pub struct Granted {
     /// 0: not told
     #[prost(uint64, tag = "6")]
     pub memory_bytes: u64,
-    /// as the scheduler numbers them
+    /// of this host, as the scheduler numbers them
     #[prost(string, repeated, tag = "7")]
     pub gpus: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// all hosts, this one first; empty: not told
+    #[prost(string, repeated, tag = "8")]
+    pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Of these, hosts on which a helper measures the run's processes outside of the tree
+    /// of its shim; empty: there are no such processes.
+    #[prost(string, repeated, tag = "9")]
+    pub helped: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// What the helper of a host measured of a run there. In a file of the incarnation's
+/// folder, written anew each time.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HostSample {
+    #[prost(string, tag = "1")]
+    pub host: ::prost::alloc::string::String,
+    /// counts the samples of one helper from 1
+    #[prost(uint64, tag = "2")]
+    pub number: u64,
+    /// total so far
+    #[prost(uint64, tag = "3")]
+    pub cpu_ms: u64,
+    #[prost(uint64, tag = "4")]
+    pub rss_bytes: u64,
+    #[prost(uint64, tag = "5")]
+    pub read_bytes: u64,
+    #[prost(uint64, tag = "6")]
+    pub written_bytes: u64,
+    #[prost(uint32, tag = "7")]
+    pub processes: u32,
+    #[prost(uint32, tag = "8")]
+    pub threads: u32,
 }
 /// neromum took a run over. Replaying a ledger twice changes nothing.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

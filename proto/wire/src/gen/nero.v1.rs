@@ -104,6 +104,13 @@ pub struct SchedulerRequest {
     /// submitted again when its job vanished and began nothing
     #[prost(bool, tag = "16")]
     pub reruns_lost: bool,
+    /// Processes that the launcher starts, as many on each host; 0: one on each host.
+    #[prost(uint32, tag = "20")]
+    pub processes: u32,
+    /// Program that starts the command: `srun`, `mpirun`; empty or `none`: the command
+    /// itself is started, on the first host.
+    #[prost(string, tag = "21")]
+    pub launcher: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EnvVar {

@@ -1,0 +1,352 @@
+//! The helper of one host of a run. The run's launcher (`srun`, `mpirun`) makes processes
+//! that are in no tree of ours, on this host and on others; they carry the run's marks in
+//! their environment. The helper measures them, tells the watcher by a file of the
+//! incarnation's folder, and ends what is left of them when the run is over.
+//!
+//! Its standard input is held by `neromum job`, and ends when the run is over or when
+//! that process is dead. The records of the run tell which of the two.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::HostSample;
+use nero_model::ProcessId;
+use nero_model::paths::run as names;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::life::Life;
+use crate::marked::Marked;
+use crate::place::WatchedStart;
+use crate::sample::Usage;
+
+/// Pause before the first sample: the job begins meanwhile.
+const FIRST: Duration = Duration::from_millis(500);
+/// Time for the record of the run's end to come, after standard input ended.
+const END_MAX: Duration = Duration::from_secs(3);
+/// Time from the polite signal to the final one.
+const GRACE: Duration = Duration::from_secs(3);
+/// Pause between two looks at something that comes soon.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Does the work of a helper.
+///
+/// # Errors
+/// When the run's folder cannot be used.
+pub fn help(run_dir: &Path, incarnation: u32, name: Option<String>) -> Result<(), String> {
+    let name = match name.or_else(|| std::env::var("SLURMD_NODENAME").ok()) {
+        Some(name) => name,
+        None => return Err("the name of the host is missing".to_owned()),
+    };
+    let place = WatchedStart::open(run_dir, incarnation).map_err(|error| crate::chain(&error))?;
+    let path = place.folder.join(format!("{}{name}", names::HOST_PREFIX));
+    let mut helper = Helper {
+        marked: Marked::new(place.marks()),
+        file: open(&place.folder, &path)
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?,
+        number: 0,
+        name,
+        place,
+    };
+    let interval = Duration::from_millis(helper.place.interval_ms());
+    let mut pause = FIRST.min(interval);
+    loop {
+        let has_ended = wait(pause).map_err(|error| format!("standard input: {error}"))?;
+        pause = interval;
+        let over = helper.look() || (has_ended && helper.is_over_soon());
+        if over {
+            helper.sweep();
+            helper.look();
+        }
+        if over || has_ended {
+            return Ok(());
+        }
+    }
+}
+
+fn open(folder: &Path, path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    match options.open(path) {
+        // The shim of this start makes the folder soon.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            nero_model::paths::make_private(folder)?;
+            options.open(path)
+        }
+        opened => opened,
+    }
+}
+
+/// Waits for the end of standard input; returns whether it came.
+fn wait(pause: Duration) -> io::Result<bool> {
+    let until = Instant::now() + pause;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let stdin = io::stdin();
+        let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+        let left = Timespec::try_from(left).unwrap_or_default();
+        match poll(&mut polled, Some(&left)) {
+            Ok(0) => return Ok(false),
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        // Nothing is ever sent; what came all the same is thrown away.
+        let mut bytes = [0; 256];
+        if rustix::io::read(&stdin, &mut bytes)? == 0 {
+            return Ok(true);
+        }
+    }
+}
+
+struct Helper {
+    place: WatchedStart,
+    name: String,
+    marked: Marked,
+    file: File,
+    number: u64,
+}
+
+impl Helper {
+    /// Measures once and tells it; returns whether the run is over. The records of a
+    /// start that is not claimed yet cannot be read.
+    fn look(&mut self) -> bool {
+        let life = Life::read(&self.place.folder).unwrap_or_default();
+        let usage = self.marked.measure(&life.here());
+        self.number += 1;
+        if let Err(error) = self.tell(usage) {
+            eprintln!("nerokid host {}: {error}", self.name);
+        }
+        life.over
+    }
+
+    /// Writes into the same file each time: clients of a file server see that as soon as
+    /// they open it, and another file of the name only later.
+    fn tell(&self, usage: Usage) -> io::Result<()> {
+        let sample = HostSample {
+            host: self.name.clone(),
+            number: self.number,
+            cpu_ms: usage.cpu_ms,
+            rss_bytes: usage.rss_bytes,
+            read_bytes: usage.read_bytes,
+            written_bytes: usage.written_bytes,
+            processes: usage.processes,
+            threads: usage.threads,
+        };
+        let bytes = frame::encode(FrameKind::HostSample, &sample);
+        self.file.write_all_at(&bytes, 0)?;
+        self.file.set_len(bytes.len() as u64)
+    }
+
+    fn is_over_soon(&self) -> bool {
+        let until = Instant::now() + END_MAX;
+        loop {
+            if Life::read(&self.place.folder).is_ok_and(|life| life.over) {
+                return true;
+            }
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Ends what is left of a run that is over.
+    fn sweep(&mut self) {
+        if self.place.spec.monitor.is_some_and(|one| one.leave_strays) {
+            return;
+        }
+        for (signal, patience) in [(Signal::TERM, GRACE), (Signal::KILL, GRACE)] {
+            let left = self.marked.processes();
+            if left.is_empty() {
+                return;
+            }
+            eprintln!(
+                "nerokid host {}: {} processes are left after the end, which get {signal:?}",
+                self.name,
+                left.len()
+            );
+            for process in left {
+                self.signal(process, signal);
+            }
+            let until = Instant::now() + patience;
+            while !self.marked.processes().is_empty() && Instant::now() < until {
+                std::thread::sleep(LOOK);
+            }
+        }
+    }
+
+    /// Signals a process that still carries the marks.
+    fn signal(&self, process: ProcessId, signal: Signal) {
+        let handle = Pid::from_raw(process.pid)
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+            .filter(|_: &OwnedFd| self.marked.is_marked(process.pid));
+        // The handle is of this very process, also when its number is given again now.
+        let is_it = ProcessId::of(process.pid).is_ok_and(|found| found == process);
+        if let Some(handle) = handle.filter(|_| is_it) {
+            let _ = pidfd_send_signal(handle, signal);
+        }
+    }
+}
+
+/// What helpers told of a run's hosts, for its watcher.
+#[derive(Debug, Default)]
+pub struct Hosts {
+    all: Vec<HelpedHost>,
+}
+
+#[derive(Debug)]
+struct HelpedHost {
+    name: String,
+    is_helped: bool,
+    number: u64,
+    /// When its newest sample came, or when it was expected first.
+    seen_ms: u64,
+    usage: Usage,
+    /// That nobody watches it was told.
+    told: bool,
+}
+
+/// Time for the first sample of a helper: its start, and a file server that shows new
+/// names late.
+const FIRST_MAX_MS: u64 = 90_000;
+/// Shortest time without a sample after which a helper counts as gone.
+const SILENT_MIN_MS: u64 = 10_000;
+
+impl Hosts {
+    /// Reads what is new; returns what the hosts use together. The names of hosts that
+    /// nobody watches any more are added to `unwatched`, each once.
+    pub fn look(
+        &mut self,
+        folder: &Path,
+        hosts: &[(String, bool)],
+        now_ms: u64,
+        interval_ms: u64,
+        unwatched: &mut Vec<String>,
+    ) -> Usage {
+        if self.all.len() != hosts.len() {
+            let host = |(name, is_helped): &(String, bool)| HelpedHost {
+                name: name.clone(),
+                is_helped: *is_helped,
+                number: 0,
+                seen_ms: now_ms,
+                usage: Usage::default(),
+                told: false,
+            };
+            self.all = hosts.iter().map(host).collect();
+        }
+        let mut sum = Usage::default();
+        for host in &mut self.all {
+            host.look(folder, now_ms);
+            let silent_ms = match host.number {
+                0 => FIRST_MAX_MS,
+                _ => SILENT_MIN_MS.max(interval_ms.saturating_mul(3)),
+            };
+            let is_silent = now_ms.saturating_sub(host.seen_ms) > silent_ms || !host.is_helped;
+            if is_silent && !host.told {
+                host.told = true;
+                unwatched.push(host.name.clone());
+            }
+            if is_silent {
+                // Sums stay; whether the processes still live is not known.
+                host.usage.rss_bytes = 0;
+                host.usage.processes = 0;
+                host.usage.threads = 0;
+            }
+            sum.add(&host.usage);
+        }
+        sum
+    }
+}
+
+impl HelpedHost {
+    /// A file that is just written, or not there, says nothing new.
+    fn look(&mut self, folder: &Path, now_ms: u64) {
+        let path = folder.join(format!("{}{}", names::HOST_PREFIX, self.name));
+        let read: Result<HostSample, _> = frame::read(FrameKind::HostSample, &path);
+        let Ok(sample) = read else { return };
+        if sample.number == self.number || sample.host != self.name {
+            return;
+        }
+        self.number = sample.number;
+        self.seen_ms = now_ms;
+        self.told = false;
+        self.usage = Usage {
+            cpu_ms: sample.cpu_ms.max(self.usage.cpu_ms),
+            rss_bytes: sample.rss_bytes,
+            read_bytes: sample.read_bytes.max(self.usage.read_bytes),
+            written_bytes: sample.written_bytes.max(self.usage.written_bytes),
+            processes: sample.processes,
+            threads: sample.threads,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn tell(folder: &Path, host: &str, number: u64, cpu_ms: u64, rss_bytes: u64) {
+        let sample = HostSample {
+            host: host.to_owned(),
+            number,
+            cpu_ms,
+            rss_bytes,
+            processes: 1,
+            ..HostSample::default()
+        };
+        let bytes = frame::encode(FrameKind::HostSample, &sample);
+        fs::write(folder.join(format!("host.{host}")), bytes).unwrap();
+    }
+
+    #[test]
+    fn hosts_are_summed_and_those_that_nobody_watches_are_named_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let all = [("a", true), ("b", true), ("c", false)];
+        let all = all.map(|(name, is_helped)| (name.to_owned(), is_helped));
+        let mut hosts = Hosts::default();
+        let mut look = |now_ms| {
+            let mut unwatched = Vec::new();
+            let usage = hosts.look(folder, &all, now_ms, 1000, &mut unwatched);
+            (usage.cpu_ms, usage.rss_bytes, unwatched.join(" "))
+        };
+        tell(folder, "a", 1, 100, 10);
+        assert_eq!(look(0), (100, 10, "c".to_owned()));
+        tell(folder, "b", 1, 200, 20);
+        tell(folder, "a", 2, 150, 10);
+        assert_eq!(look(1000), (350, 30, String::new()));
+        tell(folder, "a", 3, 160, 15);
+        let text = fs::read(folder.join("host.b")).unwrap();
+        fs::write(folder.join("host.b"), &text[..text.len() - 1]).unwrap();
+        assert_eq!(look(9000), (360, 35, String::new()), "b is half written");
+        assert_eq!(look(12_000), (360, 15, "b".to_owned()));
+        assert_eq!(look(13_000), (360, 15, String::new()));
+        // Another helper begins to count anew; sums never fall.
+        tell(folder, "b", 1, 40, 4);
+        assert_eq!(look(14_000).2, "", "the same number says nothing");
+        tell(folder, "b", 2, 50, 5);
+        assert_eq!(look(15_000), (360, 20, String::new()));
+    }
+
+    #[test]
+    fn a_helper_that_never_reports_is_waited_for_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = [("a".to_owned(), true)];
+        let mut hosts = Hosts::default();
+        let mut unwatched = Vec::new();
+        for now_ms in [0, FIRST_MAX_MS] {
+            hosts.look(folder.path(), &all, now_ms, 1000, &mut unwatched);
+            assert!(unwatched.is_empty());
+        }
+        hosts.look(folder.path(), &all, FIRST_MAX_MS + 1, 1000, &mut unwatched);
+        assert_eq!(unwatched, ["a"]);
+    }
+}

@@ -1,0 +1,140 @@
+//! Runs over several hosts: what their jobs are told of the hosts, and the program that
+//! starts them there.
+
+use std::net::TcpListener;
+
+use nero_model::RunId;
+use nero_wire::v1::RunSpec;
+
+/// Ports for `MASTER_PORT`, below those that kernels give to outgoing connections.
+const PORTS: std::ops::Range<u16> = 20_000..30_000;
+
+/// AllocationHosts of an allocation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllocationHosts {
+    /// Their names, this one first.
+    pub names: Vec<String>,
+    /// The scheduler's number of the job.
+    pub job: String,
+}
+
+impl AllocationHosts {
+    /// Variables for a run's job; `is_free` tells whether a port of this host is free.
+    pub fn vars(
+        &self,
+        run: RunId,
+        is_free: impl Fn(u16) -> bool,
+    ) -> Option<[(&'static str, String); 4]> {
+        let first = self.names.first()?;
+        Some([
+            ("NERO_HOSTS", self.names.join(",")),
+            ("NERO_NNODES", self.names.len().to_string()),
+            ("MASTER_ADDR", first.clone()),
+            ("MASTER_PORT", port(&self.job, run, is_free).to_string()),
+        ])
+    }
+}
+
+/// The port that follows from the numbers of the job and of the run, else the next one
+/// that is free; the same for each start of them while it is.
+fn port(job: &str, run: RunId, is_free: impl Fn(u16) -> bool) -> u16 {
+    // FNV-1a.
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = format!("{job} {run}")
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, mix);
+    let count = u64::from(PORTS.end - PORTS.start);
+    let nth = |n: u64| PORTS.start + ((hash % count + n) % count) as u16;
+    let free = (0..count).map(nth).find(|port| is_free(*port));
+    free.unwrap_or_else(|| nth(0))
+}
+
+/// Whether nothing on this host uses a port.
+pub fn is_free(port: u16) -> bool {
+    TcpListener::bind(("::", port)).is_ok() || TcpListener::bind(("0.0.0.0", port)).is_ok()
+}
+
+/// The words before a run's command that start it on its hosts; none: the command is
+/// started here.
+pub fn launcher(spec: &RunSpec) -> Vec<String> {
+    let Some(asks) = &spec.scheduler else {
+        return Vec::new();
+    };
+    let words: &[&str] = match &*asks.launcher {
+        // The others would wait for a process that died.
+        "srun" => &["srun", "--kill-on-bad-exit=1"],
+        "mpirun" => &["mpirun", "-n", &processes(spec).to_string()],
+        _ => &[],
+    };
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Processes of a run that its launcher starts; 1 without one.
+pub fn processes(spec: &RunSpec) -> u32 {
+    let asks = spec.scheduler.as_ref();
+    let of = |asks: &nero_wire::v1::SchedulerRequest| match asks.processes {
+        0 => asks.nodes.max(1),
+        given => given,
+    };
+    asks.map_or(1, of)
+}
+
+#[cfg(test)]
+mod tests {
+    use nero_model::ExperimentId;
+    use nero_wire::v1::SchedulerRequest;
+
+    use super::*;
+
+    fn run(number: u32) -> RunId {
+        RunId {
+            experiment: ExperimentId(7),
+            number,
+        }
+    }
+
+    #[test]
+    fn the_first_host_is_the_master_and_its_port_follows_from_the_job() {
+        let hosts = AllocationHosts {
+            names: vec!["n1".to_owned(), "n2".to_owned()],
+            job: "12_3".to_owned(),
+        };
+        let vars = hosts.vars(run(1), |_| true).unwrap();
+        let [(_, names), (_, count), (_, address), (_, first)] = vars;
+        assert_eq!((&*names, &*count, &*address), ("n1,n2", "2", "n1"));
+        let port = |run, is_free: &dyn Fn(u16) -> bool| -> u16 {
+            let [.., (_, port)] = hosts.vars(run, is_free).unwrap();
+            port.parse().unwrap()
+        };
+        let first: u16 = first.parse().unwrap();
+        assert!(PORTS.contains(&first));
+        assert_eq!(port(run(1), &|_| true), first);
+        assert_ne!(port(run(2), &|_| true), first, "beside it on the host");
+        let next = port(run(1), &|port| port != first);
+        assert!(next != first && PORTS.contains(&next));
+        assert_eq!(port(run(1), &|_| false), first);
+        assert_eq!(AllocationHosts::default().vars(run(1), |_| true), None);
+    }
+
+    #[test]
+    fn a_launcher_stands_before_the_command() {
+        let words = |launcher: &str, nodes, processes| {
+            let spec = RunSpec {
+                scheduler: Some(SchedulerRequest {
+                    launcher: launcher.to_owned(),
+                    nodes,
+                    processes,
+                    ..SchedulerRequest::default()
+                }),
+                ..RunSpec::default()
+            };
+            super::launcher(&spec).join(" ")
+        };
+        assert_eq!(words("srun", 2, 0), "srun --kill-on-bad-exit=1");
+        assert_eq!(words("mpirun", 2, 0), "mpirun -n 2");
+        assert_eq!(words("mpirun", 2, 8), "mpirun -n 8");
+        assert_eq!(words("none", 2, 8), "");
+        assert_eq!(words("", 0, 0), "");
+        assert!(super::launcher(&RunSpec::default()).is_empty());
+    }
+}

@@ -89,7 +89,10 @@ pub fn dial(options: &Options) -> Result<(), DialError> {
         let paths = NodePaths::new(&options.root, &options.deployment, &options.node);
         let by_lease = options.by_lease(&paths);
         let stream = if by_lease.map_err(failed("see what file system the root lies on"))? {
-            shared::reach(options, &paths).await?
+            match start::before_scheduler(options, &paths).await? {
+                Some(stream) => shared::Way::Socket(stream),
+                None => shared::reach(options, &paths).await?,
+            }
         } else {
             let socket = paths.sockets().join(SOCKET);
             shared::Way::Socket(start::reach(options, &paths, &socket).await?)

@@ -159,9 +159,7 @@ async fn serve_by_lock(options: &Options, paths: NodePaths) -> Result<(), RunErr
 async fn serve_by_lease(options: &Options, paths: NodePaths) -> Result<(), RunError> {
     // Before another process can learn from a lease which process to signal.
     let hangup = signal(SignalKind::hangup()).map_err(at(Path::new("signals")))?;
-    let lock_file = lock_file(&paths);
-    // Released at once: it only shows whether a neromum without leases leads.
-    if lock_file.exists() && matches!(lock(&lock_file), Ok(None)) {
+    if is_led_by_lock(&paths) {
         return Err(RunError::LedOtherwise {
             how: "holds a file lock",
         });
@@ -478,6 +476,13 @@ const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 fn lock_file(paths: &NodePaths) -> PathBuf {
     paths.mum().join(config::LOCK)
+}
+
+/// Whether a neromum without leases leads.
+pub fn is_led_by_lock(paths: &NodePaths) -> bool {
+    let lock_file = lock_file(paths);
+    // The lock is released at once.
+    lock_file.exists() && matches!(lock(&lock_file), Ok(None))
 }
 
 /// Takes the lock that makes this the only neromum here; `None` when another

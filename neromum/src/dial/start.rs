@@ -14,8 +14,10 @@ use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 use super::{DialError, failed};
+use nero_warden::Kind;
+
 use crate::args::Options;
-use crate::run::SOCKET;
+use crate::run::{SOCKET, is_led_by_lock};
 
 /// Time for a started neromum to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -63,6 +65,31 @@ pub async fn reach(
 async fn earlier(paths: &NodePaths) -> Option<(UnixStream, PathBuf)> {
     let socket = paths.earlier_sockets()?.join(SOCKET);
     Some((UnixStream::connect(&socket).await.ok()?, socket))
+}
+
+/// Connects to the neromum that leads by a file lock since before the node had a
+/// scheduler, if one does. Our caller sees in its greeting that it gives runs something
+/// else than configured, and asks it to leave.
+///
+/// # Errors
+/// See [`DialError`].
+pub async fn before_scheduler(
+    options: &Options,
+    paths: &NodePaths,
+) -> Result<Option<UnixStream>, DialError> {
+    if options.warden.kind == Kind::None {
+        return Ok(None);
+    }
+    let socket = paths.sockets().join(SOCKET);
+    let deadline = Instant::now() + PATIENCE;
+    // It may be leaving: it closes the socket first.
+    while is_led_by_lock(paths) && Instant::now() < deadline {
+        if let Ok(stream) = UnixStream::connect(&socket).await {
+            return checked(stream, &socket).map(Some);
+        }
+        tokio::time::sleep(PAUSES.1).await;
+    }
+    Ok(None)
 }
 
 /// Refuses a socket that another user serves.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use nero_wire::hello;
 use nero_wire::v1::mum_client::MumClient;
-use nero_wire::v1::{DescribeRequest, Role};
+use nero_wire::v1::{DescribeRequest, Role, StopRequest};
 
 use crate::rig::{Mum, Node, mum, wait_for};
 
@@ -168,6 +168,22 @@ async fn lock_and_lease_know_of_each_other() {
     let error = dial(&node, &["--shared", "no"]).await.err().unwrap();
     assert!(error.contains("holds a lease"), "{error}");
     drop((mum, folder));
+}
+
+#[tokio::test]
+async fn a_neromum_from_before_the_node_had_a_scheduler_is_reached_and_can_be_replaced() {
+    let mut node = Node::new();
+    let folder = lease_sockets(&node);
+    let before = node.start().await;
+    let scheduler = ["--warden", "slurm"];
+    let (mut known, child) = dial(&node, &scheduler).await.unwrap();
+    assert!(!node.paths.lease().join("epoch.1").exists());
+    let stop = StopRequest { upgrade: true };
+    known.client.stop(stop).await.unwrap();
+    drop((known, before, child));
+    let (next, _child) = dial(&node, &scheduler).await.unwrap();
+    assert!(node.paths.lease().join("epoch.1").exists());
+    drop((next, folder));
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use crate::core::capacity::Capacity;
 use crate::lease::{self, Held};
 use crate::ledger::{Intent, Ledger};
 use crate::log::Log;
+use crate::relay::addresses::Listen;
 use crate::relay::door::Keeper;
 use crate::service::{Greeting, Service};
 use crate::staging::environment::Base;
@@ -258,6 +259,10 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         boot_id,
         warden: options.warden.warden(),
     };
+    let mut more = options.warden.words();
+    if options.terms.listen == Listen::Never {
+        more.push("--listen never".to_owned());
+    }
     let held = seat.held.clone();
     let service = Service::new(
         handle.clone(),
@@ -265,12 +270,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         orders.store,
         Greeting {
             build: programs.build,
-            gives: hello::gives(
-                options.cpus,
-                options.memory,
-                options.min_free,
-                &options.warden.words(),
-            ),
+            gives: hello::gives(options.cpus, options.memory, options.min_free, &more),
             front,
         },
         options.memory,

@@ -72,7 +72,9 @@ impl AgentOptions {
     /// The share that a neromum with these options reports.
     fn gives(&self) -> String {
         let min_free = self.min_free_bytes.unwrap_or(nero_model::MIN_FREE_BYTES);
-        nero_wire::hello::gives(self.cpus, self.memory_bytes, min_free, &self.warden)
+        let listen = self.listen_never.then(|| "--listen never".to_owned());
+        let more: Vec<String> = self.warden.iter().cloned().chain(listen).collect();
+        nero_wire::hello::gives(self.cpus, self.memory_bytes, min_free, &more)
     }
 
     /// As words of neromum's command line.

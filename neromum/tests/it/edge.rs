@@ -41,8 +41,9 @@ async fn no_client_is_answered_before_a_fitting_hello() {
     let min_free = nero_model::MIN_FREE_BYTES;
     let same = hello::gives(Some(2.0), None, min_free, &[]);
     assert!(!hello::gives_otherwise(&theirs, &same), "{theirs:?}");
-    for other in [Some(1.0), None] {
-        let other = hello::gives(other, None, min_free, &[]);
+    let never = ["--listen never".to_owned()];
+    for (other, more) in [(Some(1.0), &[][..]), (None, &[]), (Some(2.0), &never)] {
+        let other = hello::gives(other, None, min_free, more);
         assert!(hello::gives_otherwise(&theirs, &other), "{theirs:?}");
     }
     let described = client

@@ -24,18 +24,18 @@ pub const LIST_PARTS: &str = "list-parts";
 const GIVES: &str = "gives=";
 
 /// The capability for these CPUs, this memory and this free disk to keep. `None`
-/// means all that the node has. `warden` are the words of its scheduler; without one
-/// there are none, and the text is that of earlier builds.
+/// means all that the node has. `more` are the words of its scheduler and whether it
+/// listens; by default there are none, and the text is that of earlier builds.
 pub fn gives(
     cpus: Option<f64>,
     memory_bytes: Option<u64>,
     min_free_bytes: u64,
-    warden: &[String],
+    more: &[String],
 ) -> String {
     let cpus = cpus.map_or_else(String::new, |cpus| cpus.to_string());
     let memory = memory_bytes.map_or_else(String::new, |bytes| bytes.to_string());
     let words = std::iter::once(format!("{GIVES}{cpus}/{memory}/{min_free_bytes}"));
-    let words: Vec<String> = words.chain(warden.iter().cloned()).collect();
+    let words: Vec<String> = words.chain(more.iter().cloned()).collect();
     words.join(" ")
 }
 

@@ -5,6 +5,10 @@ use std::collections::HashMap;
 use super::xml;
 use crate::{Accounting, Call, Partition, Said, Site, Unreadable, Word};
 
+/// Tasks of an array where its limit is not told. A site that changed the limit of
+/// 75000 hardly takes less.
+const ARRAY_UNTOLD: u64 = 1000;
+
 pub(super) fn calls() -> Vec<Call> {
     vec![
         Call::new("qstat", ["-help"]),
@@ -12,6 +16,7 @@ pub(super) fn calls() -> Vec<Call> {
         Call::new("qconf", ["-sq", "*"]),
         Call::new("qconf", ["-spl"]),
         Call::new("qhost", ["-xml"]),
+        Call::new("qselect", []),
     ]
 }
 
@@ -29,8 +34,18 @@ pub(super) fn read(said: &[Said]) -> Result<Site, Unreadable> {
         ended_kept_s: Some(0),
         ..Site::default()
     };
-    read_config(&mut site, &text(1)?)?;
-    read_queues(&mut site, &text(2)?);
+    // Grid Engine tells its configuration to administrative hosts alone; a login node
+    // may only submit. Then the limits are unknown, and a site's queues have but names.
+    match said.get(1) {
+        Some(said) if said.complaint().contains("is not an admin host") => {
+            site.array_index_end = Some(ARRAY_UNTOLD + 1);
+            read_names(&mut site, &text(5)?);
+        }
+        _ => {
+            read_config(&mut site, &text(1)?)?;
+            read_queues(&mut site, &text(2)?);
+        }
+    }
     // A site without parallel environments exits with 1.
     if let Ok(text) = text(3) {
         let names = text.split_whitespace().map(Word::new);
@@ -104,6 +119,29 @@ fn read_queues(site: &mut Site, text: &str) {
             memory_bytes: first("h_vmem").and_then(bytes),
             gpus: Vec::new(),
         });
+    }
+}
+
+/// A line `all.q@host` for each queue and host.
+fn read_names(site: &mut Site, text: &str) {
+    let names = text
+        .lines()
+        .filter_map(|line| line.trim().split('@').next());
+    for name in names {
+        match Word::new(name) {
+            Ok(name) if site.partitions.iter().any(|known| known.name == name) => {}
+            Ok(name) => site.partitions.push(Partition {
+                name,
+                is_default: false,
+                is_open: true,
+                time_max_s: None,
+                hosts: None,
+                cpus: None,
+                memory_bytes: None,
+                gpus: Vec::new(),
+            }),
+            Err(_) => site.odd_names += 1,
+        }
     }
 }
 

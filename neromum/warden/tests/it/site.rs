@@ -67,6 +67,33 @@ fn grid_engine_names_its_limits_queues_and_environments() {
 }
 
 #[test]
+fn a_login_node_that_is_no_administrative_host_knows_the_names_of_queues() {
+    let denied = Said {
+        end: End::Code(1),
+        out: Vec::new(),
+        err: b"denied: host \"login1\" is not an admin host\n".to_vec(),
+    };
+    let mut all = said("gridengine-8.1.9", &["version", "hosts"]);
+    for at in 1..4 {
+        all.insert(at, denied.clone());
+    }
+    all.push(Said {
+        end: End::Code(0),
+        out: b"all.q@n1\nall.q@n2\nlong.q@n1\n".to_vec(),
+        err: Vec::new(),
+    });
+    let site = Oge.read_site(&all).unwrap();
+    let names: Vec<&str> = site
+        .partitions
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    assert_eq!(names, ["all.q", "long.q"]);
+    assert_eq!(site.partitions[0].cpus, Some(2), "of the largest host");
+    assert_eq!(site.array_index_end, Some(1001), "equal runs are an array");
+}
+
+#[test]
 fn a_scheduler_that_fails_is_quoted() {
     let mut said = said("slurm-22.05", &["version", "config", "partitions", "nodes"]);
     said[1] = Said {

@@ -77,6 +77,8 @@ pub(super) struct Cluster {
     is_making: bool,
     /// Whether the news are being read.
     is_looking: bool,
+    /// Launches whose claims were not there yet: each look reads their folders.
+    launches: Vec<(SubmissionId, News)>,
     /// Live runs whose tasks are to look for cancel requests.
     rings: HashSet<RunToken>,
     /// Runs whose waiting jobs are to be held, or released, by a listing that was asked
@@ -180,6 +182,7 @@ impl Cluster {
             is_asking: false,
             is_making: false,
             is_looking: false,
+            launches: Vec::new(),
             rings: HashSet::new(),
             holds: HashMap::new(),
             escalated: Vec::new(),

@@ -268,6 +268,20 @@ async fn what_an_earlier_start_tells_late_is_no_end_of_the_one_that_runs() {
 }
 
 #[tokio::test]
+async fn a_start_whose_claim_comes_after_the_name_of_its_launch_is_seen_at_the_next_look() {
+    let (node, run) = (Node::new(), planned(1));
+    let files = node.submit(&[run], 7);
+    let (mut agent, _boxes) = node.agent();
+    let launches = [News::Began(FIRST), News::Launches(run.id, 1, FIRST)];
+    agent.hears(&files, &launches);
+    assert!(matches!(agent.stage(&run), Stage::Submitted { .. }));
+    let _claimed = node.claim(&run, 1);
+    agent.hears(&files, &launches);
+    assert!(matches!(agent.stage(&run), Stage::Running { .. }));
+    assert!(agent.cluster.as_ref().unwrap().launches.is_empty());
+}
+
+#[tokio::test]
 async fn an_end_that_is_held_back_is_none_after_a_compaction_and_a_restart() {
     let (node, run) = (Node::new(), planned(1));
     let files = node.submit(&[run], 7);

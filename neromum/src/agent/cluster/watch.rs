@@ -77,12 +77,14 @@ impl Agent {
             false => LOOK_EVERY.0,
         };
         cluster.look_at = Some(now + cluster.look_pause);
+        let is_new = !fresh.is_empty();
+        fresh.append(&mut cluster.launches);
         // One look finds the news of several starts of a run, in any order.
         fresh.sort_by_key(|(_, news)| news.incarnation());
         for (id, news) in &fresh {
             self.heard(*id, *news);
         }
-        self.read_live(!fresh.is_empty());
+        self.read_live(is_new);
         self.see_what_is_over();
     }
 
@@ -110,6 +112,22 @@ impl Agent {
         if matches!(news, News::Settled(..)) {
             self.see_to_output(token);
         }
+        if matches!(news, News::Launches(..))
+            && !self.is_done(&token)
+            && !self.has_claim(&token, incarnation)
+            && let Some(cluster) = &mut self.cluster
+        {
+            // A start makes this name before the claim, and none after it.
+            cluster.launches.push((id, news));
+        }
+    }
+
+    /// Whether the claim of this incarnation, or of a later one, was read.
+    fn has_claim(&self, token: &RunToken, incarnation: u32) -> bool {
+        self.entries.get(token).is_some_and(|entry| {
+            entry.incarnation > incarnation
+                || (entry.incarnation == incarnation && entry.facts.claimed)
+        })
     }
 
     /// Reads on in the folders of some live runs, in turn, while a follower wants to

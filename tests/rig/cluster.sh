@@ -45,11 +45,17 @@ free_ports() {
 mount_home() {
   [ -n "${HOSTS_DIR:-}" ] || return 0
   local f
+  # Daemons find the hosts by name, and programs on the hosts find the controller.
+  cat /etc/hosts "$HOSTS_DIR/etc_hosts" >"$DIR/etc_hosts"
+  mount --bind "$DIR/etc_hosts" /etc/hosts
+  echo "$ADDRESS $(hostname)" >>"$HOSTS_DIR/etc_hosts"
   for f in passwd group; do mount --bind "$HOSTS_DIR/hosts/h1/etc/$f" "/etc/$f"; done
   mount -t tmpfs -o mode=755 tmpfs /home
   mkdir /home/tester
   mount --bind "$HOSTS_DIR/hosts/h1/home" /home/tester
 }
+
+login_nodes() { [ -z "${HOSTS_DIR:-}" ] || ls "$HOSTS_DIR/hosts"; }
 
 # Ends when standard input does; with USERS, when nothing has held a lock on that file for GRACE seconds. The lock on
 # LOCK, in a folder that is removed at the end, keeps a test from joining in that moment.

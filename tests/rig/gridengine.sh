@@ -6,13 +6,13 @@
 # Then: . DIR/env, and qsub, qstat, qacct … work for every user whose group has a name.
 #   Parallel environment: -pe smp N. Resource: -l gpu=1 (counted; nothing sets CUDA_VISIBLE_DEVICES).
 #   With HOSTS=2 a second host beside it, in a network of its own, and -pe mpi N, which gives slots of both in turn.
-# Environment: SLOTS_EACH=8 GPUS=2 HOSTS=1.
+# Environment: SLOTS_EACH=8 GPUS=2 HOSTS=1, ADDRESS=127.0.0.1 (where its commands find it), and those of cluster.sh.
 
 set -euEo pipefail
 trap 'echo "${0##*/}: failed at line $LINENO${DIR:+; see $DIR/log}" >&2' ERR
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 . "$(dirname "$(readlink -f "$0")")/cluster.sh"
-SLOTS_EACH=${SLOTS_EACH:-8} GPUS=${GPUS:-2} HOSTS=${HOSTS:-1}
+SLOTS_EACH=${SLOTS_EACH:-8} GPUS=${GPUS:-2} HOSTS=${HOSTS:-1} ADDRESS=${ADDRESS:-127.0.0.1}
 HOST=$(hostname) SECOND=second LIB=/usr/lib/gridengine
 PACKAGES='gridengine-master gridengine-exec gridengine-client'
 
@@ -28,9 +28,9 @@ configure() {
   sed 's/^/export /' "$DIR/settings" >"$DIR/env"
   . "$DIR/env"
   # Grid Engine refuses a client whose address has another name than its host: the loopback address has the name
-  # localhost, so both names are made one host.
+  # localhost, so both names are made one host. `rig` is this machine's name on the network of the login nodes.
   getent hosts "$HOST" >/dev/null || echo "127.0.0.1 $HOST" >>/etc/hosts
-  echo "$HOST localhost" >"$DIR/default/common/host_aliases"
+  echo "$HOST localhost rig" >"$DIR/default/common/host_aliases"
   echo "$HOST" >"$DIR/default/common/act_qmaster"
   cat >"$DIR/default/common/bootstrap" <<CONF
 admin_user root
@@ -64,10 +64,10 @@ CONF
 
 # Hosts, resources, scheduler and queue, with qmaster running.
 objects() {
-  local t=$DIR/spool/objects
+  local h t=$DIR/spool/objects
   mkdir -p "$t"
   qconf -ah "$HOST" || true
-  qconf -as "$HOST" || true
+  for h in "$HOST" $(login_nodes); do qconf -as "$h" || true; done
   { qconf -sc; echo 'gpu gpu INT <= YES YES 0 0'; } >"$t/complexes"
   qconf -Mc "$t/complexes"
   printf '%s\n' "hostname $HOST" 'load_scaling NONE' "complex_values slots=$SLOTS_EACH,gpu=$GPUS" \

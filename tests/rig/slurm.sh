@@ -141,7 +141,8 @@ bring_up() {
   export SLURM_CONF=$DIR/slurm.conf
   thaw
   configure
-  spawn munged munged --foreground --key-file="$DIR/munge/key" --socket="$RUN/munge.sock" \
+  # --force: the folder that login nodes see, too, belongs to everyone.
+  spawn munged munged --force --foreground --key-file="$DIR/munge/key" --socket="$RUN/munge.sock" \
     --pid-file="$RUN/munged.own" --log-file="$DIR/log/munged.log" --seed-file="$DIR/munge/seed" --num-threads=4
   wait_for 20 munged munge -n -S "$RUN/munge.sock"
   if [ "$ACCOUNTING" != 0 ]; then database; fi

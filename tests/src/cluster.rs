@@ -15,6 +15,7 @@ use nero_model::ProcessId;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::home::Home;
+use crate::hosts::Hosts;
 
 /// A scheduler that can be brought up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,9 +122,30 @@ impl Cluster {
     /// As [`shared`](Self::shared).
     #[track_caller]
     pub fn alone_with(scheduler: Scheduler, env: &[(&str, &str)]) -> Self {
+        Self::alone_in(Path::new("/tmp"), scheduler, env)
+    }
+
+    /// The same with these hosts as its login nodes: its nodes have their users and the
+    /// home of the first, and a person who logs in finds its commands.
+    ///
+    /// # Panics
+    /// As [`shared`](Self::shared).
+    #[track_caller]
+    pub fn behind(hosts: &Hosts, scheduler: Scheduler, env: &[(&str, &str)]) -> Self {
+        let (folder, address) = (hosts.path().display().to_string(), hosts.own_address());
+        let of_hosts = [("HOSTS_DIR", &*folder), ("ADDRESS", &*address)];
+        let cluster = Self::alone_in(&hosts.common(), scheduler, &[&of_hosts, env].concat());
+        let exports = cluster.env().into_iter();
+        let exports = exports.map(|(name, value)| format!("export {name}='{value}'\n"));
+        hosts.put("h1", ".bash_profile", &exports.collect::<String>(), 0o644);
+        cluster
+    }
+
+    #[track_caller]
+    fn alone_in(parent: &Path, scheduler: Scheduler, env: &[(&str, &str)]) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("nc")
-            .tempdir_in("/tmp")
+            .tempdir_in(parent)
             .expect("a folder");
         let at = folder.path().join("it");
         let mut holder = bring_up(scheduler, &at, None, env);

@@ -313,6 +313,29 @@ impl Hosts {
         self.must("clock", &[host, &offset_s.to_string()]);
     }
 
+    /// The address of this machine on the hosts' network, before it changes.
+    pub fn own_address(&self) -> String {
+        let names = fs::read_to_string(self.path().join("etc_hosts")).expect("their names");
+        let mut lines = names.lines();
+        let own = lines.find_map(|line| line.strip_suffix(" rig"));
+        own.expect("hosts with name spaces").to_owned()
+    }
+
+    /// Makes `name` another name of this host for later connections, as a site does that
+    /// leads its users to one of several login nodes.
+    pub fn alias(&self, name: &str, host: &str) {
+        let text = fs::read_to_string(self.ssh_config()).expect("their configuration");
+        let is_of = |block: &str, whose: &str| block.starts_with(&format!("{whose}\n"));
+        let blocks: Vec<&str> = text.split("Host ").skip(1).collect();
+        let of_host = blocks.iter().find(|block| is_of(block, host));
+        let own = of_host.expect("it exists").replacen(host, name, 1);
+        let mut all = format!("Host {own}");
+        for block in blocks.iter().filter(|block| !is_of(block, name)) {
+            all.push_str(&format!("Host {block}"));
+        }
+        fs::write(self.ssh_config(), all).expect("own file");
+    }
+
     /// Changes the address of this machine on the hosts' network: open
     /// connections hang.
     #[track_caller]

@@ -12,6 +12,7 @@ pub mod golden;
 pub mod home;
 pub mod hosts;
 pub mod login;
+pub mod login_nodes;
 pub mod power;
 pub mod previous;
 pub mod processes;

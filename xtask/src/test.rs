@@ -22,6 +22,7 @@ const ON_HOSTS: &[&str] = &[
     "shared_home::",
     "skew::",
     "ssh::",
+    "ssh_clusters::",
     "ssh_faults::",
     "ssh_groups::",
     "submitted_kills::",

@@ -37,6 +37,7 @@ mod skew;
 mod sources;
 mod ssh;
 mod ssh_balance;
+mod ssh_clusters;
 mod ssh_faults;
 mod ssh_groups;
 mod ssh_recalled;

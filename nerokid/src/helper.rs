@@ -113,10 +113,19 @@ struct Helper {
 }
 
 impl Helper {
-    /// Measures once and tells it; returns whether the run is over. The records of a
-    /// start that is not claimed yet cannot be read.
+    /// Measures once and tells it; returns whether the run is over. While the records
+    /// cannot be read nothing is measured: which processes the watcher measures itself
+    /// is not known.
     fn look(&mut self) -> bool {
-        let life = Life::read(&self.place.folder).unwrap_or_default();
+        let life = match Life::read(&self.place.folder) {
+            Ok(life) => life,
+            // It is not claimed yet.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Life::default(),
+            Err(error) => {
+                eprintln!("nerokid host {}: {error}", self.name);
+                return false;
+            }
+        };
         let usage = self.marked.measure(&life.here());
         self.number += 1;
         if let Err(error) = self.tell(usage) {

@@ -21,7 +21,7 @@ pub struct Marked {
     marks: Vec<Vec<u8>>,
     /// Those of the last look, by number and start time.
     known: HashMap<(i32, u64), MarkedProcess>,
-    /// CPU time of those that ended and whose parent counts for nothing here.
+    /// CPU time of those that ended and whose parent is not counted here.
     ended_ticks: u64,
     ended_read_bytes: u64,
     ended_written_bytes: u64,
@@ -32,8 +32,8 @@ struct MarkedProcess {
     ticks: u64,
     read_bytes: u64,
     written_bytes: u64,
-    /// Whether its parent was marked, too: that one has its time when it ends.
-    is_child: bool,
+    /// Its parent, which has its time after it ended.
+    parent: i32,
 }
 
 impl Marked {
@@ -110,7 +110,7 @@ impl Marked {
                 ticks: stat.user_ticks + stat.system_ticks + waited_ticks(&waited),
                 read_bytes,
                 written_bytes,
-                is_child: marked.contains_key(&stat.ppid),
+                parent: stat.ppid,
             };
             known.insert((*pid, stat.start_ticks), now);
         }
@@ -118,7 +118,7 @@ impl Marked {
             .known
             .iter()
             .filter(|(key, _)| !known.contains_key(key));
-        for (_, gone) in gone.filter(|(_, gone)| !gone.is_child) {
+        for (_, gone) in gone.filter(|(_, gone)| !marked.contains_key(&gone.parent)) {
             self.ended_ticks += gone.ticks;
             self.ended_read_bytes += gone.read_bytes;
             self.ended_written_bytes += gone.written_bytes;

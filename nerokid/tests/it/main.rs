@@ -7,6 +7,7 @@
 )]
 
 mod end;
+mod hosts;
 mod intake;
 mod line;
 mod rig;

@@ -221,10 +221,19 @@ impl Agent {
         };
         let run_dir = self.run_dir(entry.id);
         let mut granted = allocation.granted.clone();
-        let spec = spec::read(&self.setup.paths, entry.id, token).unwrap_or_default();
+        let spec = spec::read(&self.setup.paths, entry.id, token);
+        let spec = match &spec {
+            Ok(spec) => Some(spec),
+            Err(error) => {
+                // The folder was built from it a moment ago.
+                tracing::warn!(run = %entry.id, file = %error.file, "the run gets no helpers");
+                None
+            }
+        };
         let help = allocation.help.as_ref();
         let text = run_dir.display().to_string();
-        let wanted = help.and_then(|help| help.of(&spec, &text, incarnation));
+        let wanted = help.zip(spec);
+        let wanted = wanted.and_then(|(help, spec)| help.of(spec, &text, incarnation));
         if let Some(wanted) = &wanted {
             granted.helped = wanted.hosts();
         }
@@ -233,7 +242,8 @@ impl Agent {
             // It is for people: the run starts without it.
             tracing::warn!(run = %entry.id, %error, "cannot note what was granted");
         }
-        let asked = spec.scheduler.map_or(0, |asks| asks.nodes);
+        let asks = spec.and_then(|spec| spec.scheduler.as_ref());
+        let asked = asks.map_or(0, |asks| asks.nodes);
         let given = help.and_then(Help::hosts);
         if let Some(given) = given.filter(|given| asked > 1 && *given != asked) {
             let text = format!(

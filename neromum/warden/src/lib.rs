@@ -145,17 +145,17 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
         seen.iter().map(call).collect()
     }
 
-    /// Keeps a waiting job, or the task `task` of an array, from being started; its row
-    /// has just been listed. `None`: the scheduler cannot do that.
-    fn hold_call(&self, seen: &Listed, task: Option<u32>) -> Option<Call> {
-        let _ = (seen, task);
-        None
+    /// Keeps waiting jobs, or tasks of arrays, from being started; their rows have just
+    /// been listed. None where the scheduler cannot do that.
+    fn hold_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+        let _ = seen;
+        Vec::new()
     }
 
-    /// Ends what [`hold_call`](Self::hold_call) did.
-    fn release_call(&self, seen: &Listed, task: Option<u32>) -> Option<Call> {
-        let _ = (seen, task);
-        None
+    /// Ends what [`hold_calls`](Self::hold_calls) did.
+    fn release_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+        let _ = seen;
+        Vec::new()
     }
 
     /// Tells the batch tasks of these running jobs, whose rows a listing has just

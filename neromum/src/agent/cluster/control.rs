@@ -2,7 +2,7 @@
 //! whatever starts meanwhile ends by itself. A job is cancelled by its id after a
 //! listing showed the id with our name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use nero_journal::frame::{self, FrameKind};
@@ -124,11 +124,7 @@ impl Agent {
             is_seen && listed >= *since
         };
         let (ready, later): (HashMap<_, _>, HashMap<_, _>) = holds.into_iter().partition(is_seen);
-        let mut calls = Vec::new();
-        for (token, (wanted, _)) in ready {
-            let call = self.hold_call(&token, wanted);
-            calls.extend(call.filter(|call| !calls.contains(call)));
-        }
+        let calls = self.hold_calls(&ready);
         let cluster = self.cluster.as_mut()?;
         cluster.holds = later;
         if !calls.is_empty() {
@@ -137,23 +133,41 @@ impl Agent {
         (!calls.is_empty()).then_some(calls)
     }
 
-    /// A task is held when each of its runs is paused or over.
-    fn hold_call(&self, token: &RunToken, wanted: Wanted) -> Option<Call> {
-        let cluster = self.cluster.as_ref()?;
-        let (submission, task) = cluster.task(token)?;
-        let row = submission.row(task)?;
-        let one = row.tasks.as_ref().map(|_| task.index);
+    /// The commands for these requests. A task is held when each of its runs is paused
+    /// or over.
+    fn hold_calls(&self, ready: &HashMap<RunToken, (Wanted, Instant)>) -> Vec<Call> {
+        let Some(cluster) = &self.cluster else {
+            return Vec::new();
+        };
         let is_paused = |token: &RunToken| self.core.run(token).is_some_and(|run| run.paused);
         let rests = |token: &RunToken| self.is_done(token) || is_paused(token);
-        match (&row.state, wanted) {
-            (State::Waiting(_), Wanted::Paused)
-                if task.runs.iter().all(|run| rests(&run.token)) =>
-            {
-                cluster.warden.hold_call(row, one)
+        let (mut hold, mut release) = (Vec::new(), Vec::new());
+        // The runs of a pack share a task.
+        let mut listed = HashSet::new();
+        for (token, (wanted, _)) in ready {
+            let Some((submission, task)) = cluster.task(token) else {
+                continue;
+            };
+            let Some(row) = submission.row(task) else {
+                continue;
+            };
+            let list: &mut Vec<(&Listed, Option<u32>)> = match (&row.state, wanted) {
+                (State::Waiting(_), Wanted::Paused)
+                    if task.runs.iter().all(|run| rests(&run.token)) =>
+                {
+                    &mut hold
+                }
+                (State::Held(_), Wanted::Resumed) => &mut release,
+                _ => continue,
+            };
+            let index = row.tasks.as_ref().map(|_| task.index);
+            if listed.insert((row.job, index)) {
+                list.push((row, index));
             }
-            (State::Held(_), Wanted::Resumed) => cluster.warden.release_call(row, one),
-            _ => None,
         }
+        let mut calls = cluster.warden.hold_calls(&hold);
+        calls.extend(cluster.warden.release_calls(&release));
+        calls
     }
 
     /// Asks for a listing when jobs are to be held or released.

@@ -97,15 +97,20 @@ impl Warden for Oge {
     }
 
     fn cancel_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
-        seen.chunks(IDS_MAX).map(submit::cancel_all).collect()
+        {
+            let chunks = seen.chunks(IDS_MAX);
+            chunks.map(|seen| submit::of_jobs("qdel", seen)).collect()
+        }
     }
 
-    fn hold_call(&self, seen: &Listed, task: Option<u32>) -> Option<Call> {
-        Some(submit::of_job("qhold", seen, task))
+    fn hold_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+        let chunks = seen.chunks(IDS_MAX);
+        chunks.map(|seen| submit::of_jobs("qhold", seen)).collect()
     }
 
-    fn release_call(&self, seen: &Listed, task: Option<u32>) -> Option<Call> {
-        Some(submit::of_job("qrls", seen, task))
+    fn release_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+        let chunks = seen.chunks(IDS_MAX);
+        chunks.map(|seen| submit::of_jobs("qrls", seen)).collect()
     }
 
     fn ring_call(&self, _: &[(&Listed, Option<u32>)]) -> Option<Call> {

@@ -210,16 +210,6 @@ fn is_refusal(said: &Said) -> bool {
     })
 }
 
-/// A command about a job, or one task of it.
-pub(super) fn of_job(program: &'static str, seen: &Listed, task: Option<u32>) -> Call {
-    let mut call = Call::new(program, []);
-    call.words.push(match task {
-        Some(task) => format!("{}.{task}", seen.job).into(),
-        None => seen.job.to_string().into(),
-    });
-    call
-}
-
 /// Cancels a job, or one of its tasks, that a listing has just shown with its name.
 pub(super) fn cancel(seen: &Listed, task: Option<u32>) -> Call {
     let mut call = Call::new("qdel", []);
@@ -230,9 +220,9 @@ pub(super) fn cancel(seen: &Listed, task: Option<u32>) -> Call {
     call
 }
 
-/// Cancels several: `12.3` is a task of an array.
-pub(super) fn cancel_all(seen: &[(&Listed, Option<u32>)]) -> Call {
-    let mut call = Call::new("qdel", []);
+/// A command about several: `12.3` is a task of an array.
+pub(super) fn of_jobs(program: &'static str, seen: &[(&Listed, Option<u32>)]) -> Call {
+    let mut call = Call::new(program, []);
     call.words.extend(seen.iter().map(|(row, task)| match task {
         Some(task) => format!("{}.{task}", row.job).into(),
         None => row.job.to_string().into(),

@@ -125,12 +125,16 @@ impl Warden for Slurm {
         }
     }
 
-    fn hold_call(&self, seen: &Listed, task: Option<u32>) -> Option<Call> {
-        Some(submit::of_job("scontrol", &["uhold"], seen, task))
+    fn hold_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+        let chunks = seen.chunks(IDS_MAX);
+        chunks.map(|seen| submit::control("uhold", seen)).collect()
     }
 
-    fn release_call(&self, seen: &Listed, task: Option<u32>) -> Option<Call> {
-        Some(submit::of_job("scontrol", &["release"], seen, task))
+    fn release_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+        let chunks = seen.chunks(IDS_MAX);
+        chunks
+            .map(|seen| submit::control("release", seen))
+            .collect()
     }
 
     fn ring_call(&self, seen: &[(&Listed, Option<u32>)]) -> Option<Call> {

@@ -323,16 +323,11 @@ fn id(row: &Listed, task: Option<u32>) -> std::borrow::Cow<'static, str> {
     }
 }
 
-/// A command about a job, or one task of it.
-pub(super) fn of_job(
-    program: &'static str,
-    words: &[&'static str],
-    seen: &Listed,
-    task: Option<u32>,
-) -> Call {
-    let mut call = Call::new(program, []);
-    call.words.extend(words.iter().map(|word| (*word).into()));
-    call.words.push(id(seen, task));
+/// A word of `scontrol` about jobs, or tasks of them.
+pub(super) fn control(word: &'static str, seen: &[(&Listed, Option<u32>)]) -> Call {
+    let mut call = Call::new("scontrol", [word]);
+    let ids: Vec<_> = seen.iter().map(|(row, task)| id(row, *task)).collect();
+    call.words.push(ids.join(",").into());
     call
 }
 

@@ -359,7 +359,7 @@ fn one_of_several_waiting_tasks_is_cancelled_without_the_others() {
 }
 
 #[test]
-fn many_tasks_are_cancelled_in_one_command() {
+fn many_tasks_are_cancelled_or_held_in_one_command() {
     let row = |job, tasks: Option<&str>| Listed {
         name: order().name,
         job: JobId(job),
@@ -380,6 +380,20 @@ fn many_tasks_are_cancelled_in_one_command() {
     let many: Vec<_> = (0..1200).map(|_| (&rows[2], None)).collect();
     assert_eq!(Slurm::default().cancel_calls(&many).len(), 3);
     assert!(Slurm::default().cancel_calls(&[]).is_empty());
+    let words = |calls: Vec<nero_warden::Call>| {
+        let words = calls.into_iter();
+        let words = words.map(|call| format!("{} {}", call.program, call.words.join(" ")));
+        words.collect::<Vec<_>>()
+    };
+    let slurm = Slurm::default();
+    assert_eq!(words(slurm.hold_calls(&seen)), ["scontrol uhold 7_4,7_9,8"]);
+    assert_eq!(
+        words(slurm.release_calls(&seen)),
+        ["scontrol release 7_4,7_9,8"]
+    );
+    assert_eq!(words(Oge.hold_calls(&seen)), ["qhold 7.4 7.9 8"]);
+    assert_eq!(words(Oge.release_calls(&seen)), ["qrls 7.4 7.9 8"]);
+    assert_eq!(slurm.hold_calls(&many).len(), 3);
 }
 
 #[test]

@@ -235,6 +235,14 @@ fn the_doctor_shows_the_programs_and_what_the_list_reads_as() {
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    // A change of the configuration makes the connection anew; it is waited for.
+    for name in ["Altered", "Altered once more"] {
+        let like = format!("scheduler: {{like: pbs, name: {name}}}");
+        site.home
+            .configure(&example("scheduler: pbs").replace("scheduler: pbs", &like));
+        let ran = site.home.run(&["node", "doctor", "local"]);
+        assert!(ran.out.contains(&format!("{name}'s list: ")), "{ran:?}");
+    }
     site.home.ok(&["abort", "1"]);
 }
 

@@ -106,6 +106,12 @@ impl Inbox {
         }
     }
 
+    /// Whether its driver has not yet ended the connection that was made by an earlier
+    /// configuration.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.held().kick >= Some(Kick::Changed)
+    }
+
     /// Forgets earlier kicks: a try begins now.
     pub(super) fn settle(&self) {
         self.held().kick = None;

@@ -82,7 +82,7 @@ pub(super) async fn until_known(
     let failures = node.now().failures;
     loop {
         let now = node.now();
-        if now.connected() && now.about.is_some() {
+        if now.connected() && now.about.is_some() && !node.inbox.is_changing() {
             return Ok(());
         }
         if now.failures > failures || Instant::now() >= deadline {
@@ -172,7 +172,12 @@ impl Man {
             node.inbox.kick(Kick::Person);
         }
         until_known(&node, CONNECT, &sink).await?;
-        let now = node.described(Duration::from_secs(10)).await;
+        let mut now = node.described(Duration::from_secs(10)).await;
+        if !now.connected() && now.failures == 0 {
+            // Its configuration was changed: it is connected anew.
+            until_known(&node, CONNECT, &sink).await?;
+            now = node.described(Duration::from_secs(10)).await;
+        }
         for line in about(&now) {
             say(&sink, Event::Line(line)).await;
         }

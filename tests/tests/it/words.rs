@@ -8,8 +8,8 @@ use nero_tests::{Home, until};
 
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
-    "template", "run", "set", "note", "tag", "copy", "plot", "open", "diff", "export", "backup",
-    "top", "web", "setup", "mail", "import",
+    "adopt", "template", "run", "set", "note", "tag", "copy", "plot", "open", "diff", "export",
+    "backup", "top", "web", "setup", "mail", "import",
 ];
 const VERBS: &[&str] = &[
     "add", "status", "show", "start", "restart", "abort", "pause", "resume", "rm", "wait", "logs",

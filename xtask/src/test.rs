@@ -11,6 +11,7 @@ use crate::{chaos, codegen, deps, names, packages};
 /// needs the open umask, too.
 const ON_HOSTS: &[&str] = &[
     "arrays::",
+    "batches::the_rest_of_an_array",
     "control::an_abort_ends_a_run_in",
     "described::",
     "hosts::",

@@ -255,6 +255,9 @@ pub struct Start {
     /// Experiments, or a folder or file, which is added first
     #[arg(required = true, value_name = "SEL|PATH", add = picked_or_path())]
     pub picked: Vec<String>,
+    /// Do not ask before a start that costs much
+    #[arg(long, short)]
+    pub yes: bool,
     #[command(flatten)]
     pub launch: Launch,
 }

@@ -260,6 +260,7 @@ pub fn started() -> StartReply {
         folders: vec![taken()],
         scripts: Vec::new(),
         batch: "1.1".into(),
+        costs: String::new(),
     }
 }
 

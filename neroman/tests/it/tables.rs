@@ -367,6 +367,7 @@ fn foreign_text_never_reaches_the_screen_raw() {
                 },
             ],
             batch: HOSTILE.into(),
+            costs: String::new(),
             notes: vec![HOSTILE.into()],
             scripts: vec![BatchScript {
                 node: HOSTILE.into(),

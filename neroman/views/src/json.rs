@@ -5,7 +5,8 @@ use std::io;
 
 use nero_model::safe::Safe;
 use nero_wire::v1::{
-    EnvVar, ExperimentView, Gpu, MetricSummary, NodeView, Param, RuleState, RunView,
+    EnvVar, ExperimentView, Gpu, MetricSummary, NodeView, Param, RuleState, RunView, SchedulerUse,
+    scheduler_use::Program,
 };
 use serde::Serialize as _;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
@@ -121,6 +122,33 @@ pub fn node(view: &NodeView) -> Value {
         "transfer": some(&view.transfer),
         "troubles": view.troubles,
         "build": some(&view.build),
+        "scheduler": view.usage.as_ref().map(usage),
+    })
+}
+
+fn usage(usage: &SchedulerUse) -> Value {
+    let program = |one: &Program| {
+        json!({
+            "name": one.name,
+            "total": one.total,
+            "last_hour": one.last_hour,
+        })
+    };
+    json!({
+        "programs": usage.programs.iter().map(program).collect::<Vec<_>>(),
+        "cpu_s": number(usage.cpu_s),
+        "up_s": number(usage.up_s),
+        "folders_listed": usage.lists,
+        "runs_read": usage.reads,
+        "answered_s": usage.answered_s.map(number),
+        "own": usage.own,
+        "queued": usage.queued,
+        "all": usage.all,
+        "max_queued": usage.max_queued,
+        "max_running": usage.max_running,
+        "site_max_own": usage.site_max_own,
+        "site_max_all": usage.site_max_all,
+        "site_max_array": usage.site_max_array,
     })
 }
 

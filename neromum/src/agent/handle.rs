@@ -144,6 +144,8 @@ pub struct Busy {
     pub min_free: u64,
     /// Files of the node that cannot be used.
     pub unreadable: Vec<nero_wire::v1::Unreadable>,
+    /// What was counted of the scheduler, where the node has one.
+    pub scheduler: Option<nero_wire::v1::SchedulerUse>,
 }
 
 /// Speaks to the agent. A method that returns an answer returns when the effect

@@ -174,6 +174,9 @@ impl Agent {
     /// Reads the bytes appended to a run's segments; false when they cannot be read
     /// now.
     pub(super) fn look(&mut self, token: RunToken, incarnation: u32) -> bool {
+        if let Some(cluster) = &mut self.cluster {
+            cluster.count_read();
+        }
         let Some(entry) = self.entries.get_mut(&token) else {
             return true;
         };

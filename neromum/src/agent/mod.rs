@@ -355,6 +355,7 @@ impl Agent {
             memory_given: self.core.used().memory_bytes,
             min_free: self.setup.min_free,
             unreadable: self.unreadable_files(),
+            scheduler: self.counted_at_scheduler(),
         }
     }
 

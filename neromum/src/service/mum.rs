@@ -11,7 +11,7 @@ use nero_wire::v1::{
     FollowRequest, HandOverReply, HandOverRequest, Hello, ListFilesReply, ListFilesRequest,
     LogPart, NodeDescription, PauseRunsReply, PauseRunsRequest, PutBlobsReply, ReadFileRequest,
     ReadFilesRequest, ReadLogRequest, Role, RunFolder, RunsRequest, ScriptReply, ScriptRequest,
-    SetRulesReply, SetRulesRequest, StopReply, StopRequest,
+    SetRulesReply, SetRulesRequest, Site, StopReply, StopRequest,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -65,7 +65,10 @@ impl Mum for Service {
         let busy = self.inner.answer(self.inner.agent.busy()).await?;
         let gpus = self.inner.gpus.look().await;
         let site = match &self.inner.front {
-            Some(front) => Some(front.describe().await),
+            Some(front) => Some(Site {
+                usage: busy.scheduler.clone().map(|counted| front.usage(counted)),
+                ..front.describe().await
+            }),
             None => None,
         };
         let inner = self.inner.clone();

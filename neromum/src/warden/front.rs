@@ -34,6 +34,7 @@ pub struct Front {
     login: OnceCell<Login>,
     runner: OnceCell<Arc<Runner>>,
     known: Mutex<Option<KnownSite>>,
+    began: Instant,
 }
 
 /// The scheduler's last description of its site.
@@ -53,6 +54,7 @@ impl Front {
             login: OnceCell::new(),
             runner: OnceCell::new(),
             known: Mutex::new(None),
+            began: Instant::now(),
         })
     }
 
@@ -127,6 +129,19 @@ impl Front {
         site.map_err(|error| Safe::line(&error.to_string()).to_string())
     }
 
+    /// What is asked of the scheduler, beside what the agent counted.
+    pub fn usage(&self, counted: v1::SchedulerUse) -> v1::SchedulerUse {
+        let runner = self.runner.get();
+        v1::SchedulerUse {
+            programs: runner.map(|runner| runner.programs()).unwrap_or_default(),
+            cpu_s: cpu_s().unwrap_or(0.0),
+            up_s: self.began.elapsed().as_secs_f64(),
+            max_queued: self.settings.max_queued,
+            max_running: self.settings.max_running.map(u64::from),
+            ..counted
+        }
+    }
+
     /// What the site allows, for neroman.
     pub async fn describe(&self) -> v1::Site {
         let site = match tokio::time::timeout(WAIT, self.site()).await {
@@ -154,6 +169,16 @@ impl Front {
             },
         }
     }
+}
+
+/// CPU seconds of this process and of the commands that it waited for.
+fn cpu_s() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name in parentheses may contain anything.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let ticks = fields.split(' ').skip(11).take(4);
+    let ticks: u64 = ticks.filter_map(|field| field.parse::<u64>().ok()).sum();
+    Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
 fn with_site(described: v1::Site, site: &Site) -> v1::Site {

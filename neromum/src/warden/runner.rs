@@ -2,16 +2,18 @@
 //! own process group and deadline, bounded output. Every command is counted.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use nero_warden::{Call, End, Said, Warden};
+use nero_wire::v1::scheduler_use;
 use rustix::fs::{Access, access};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
@@ -39,7 +41,39 @@ pub struct Runner {
     user: String,
     env: Vec<(OsString, OsString)>,
     patience: Duration,
-    executed: AtomicU64,
+    executed: Mutex<BTreeMap<String, Executed>>,
+    began: Instant,
+}
+
+/// Commands of one program.
+#[derive(Debug, Default)]
+struct Executed {
+    total: u64,
+    /// The minutes of the last hour since the runner began, and the commands in each.
+    minutes: VecDeque<(u64, u64)>,
+}
+
+impl Executed {
+    fn count(&mut self, minute: u64) {
+        self.total += 1;
+        match self.minutes.back_mut() {
+            Some((last, count)) if *last == minute => *count += 1,
+            _ => self.minutes.push_back((minute, 1)),
+        }
+        while self
+            .minutes
+            .front()
+            .is_some_and(|(first, _)| first + 60 <= minute)
+        {
+            self.minutes.pop_front();
+        }
+    }
+
+    fn last_hour(&self, minute: u64) -> u64 {
+        let minutes = self.minutes.iter();
+        let recent = minutes.filter(|(at, _)| at + 60 > minute);
+        recent.map(|(_, count)| count).sum()
+    }
 }
 
 impl Runner {
@@ -83,13 +117,30 @@ impl Runner {
             user: String::new(),
             env,
             patience,
-            executed: AtomicU64::new(0),
+            executed: Mutex::default(),
+            began: Instant::now(),
         }
     }
 
     /// Number of commands executed so far.
     pub fn executed(&self) -> u64 {
-        self.executed.load(Ordering::Relaxed)
+        self.locked().values().map(|one| one.total).sum()
+    }
+
+    /// The commands executed so far, by their programs.
+    pub fn programs(&self) -> Vec<scheduler_use::Program> {
+        let minute = self.began.elapsed().as_secs() / 60;
+        let program = |(name, one): (&String, &Executed)| scheduler_use::Program {
+            name: name.clone(),
+            total: one.total,
+            last_hour: one.last_hour(minute),
+        };
+        self.locked().iter().map(program).collect()
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Executed>> {
+        let locked = self.executed.lock();
+        locked.unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Executes a command and waits for its end or the deadline.
@@ -105,7 +156,9 @@ impl Runner {
             Ok(child) => child,
             Err(error) => return not_executed(&program, &error),
         };
-        self.executed.fetch_add(1, Ordering::Relaxed);
+        let minute = self.began.elapsed().as_secs() / 60;
+        let name = call.program.to_string();
+        self.locked().entry(name).or_default().count(minute);
         // Dropped before the child, also when the caller leaves: the group is ended
         // while its leader is not reaped.
         let mut group = ProcessGroup::of(&child);
@@ -309,6 +362,18 @@ mod tests {
             assert!(std::time::Instant::now() < deadline, "{child} lives");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    #[test]
+    fn commands_are_counted_by_the_hour_and_in_all() {
+        let mut executed = Executed::default();
+        for minute in [0, 0, 1, 59, 60, 61] {
+            executed.count(minute);
+        }
+        assert_eq!(executed.total, 6);
+        assert_eq!(executed.last_hour(61), 3, "of minutes 59 to 61");
+        assert_eq!(executed.last_hour(119), 2);
+        assert_eq!(executed.last_hour(1000), 0);
     }
 
     #[tokio::test]

@@ -1,6 +1,8 @@
 //! What the first runs of a start mean for its others: `--pilot`, and first runs that crash
 //! alike.
 
+use nero_tests::cluster::Scheduler;
+use nero_tests::login::Login;
 use nero_tests::processes::Part;
 use nero_tests::{Home, until};
 use serde_json::Value;
@@ -143,4 +145,92 @@ fn the_rest_is_held_when_the_first_five_crash_alike_and_goes_on_when_resumed() {
         (&seen["state"], &seen["run"]),
         (&"finished".into(), &"12.2".into())
     );
+}
+
+/// The rest of an array is held at its scheduler, in few commands, whatever dies meanwhile.
+fn the_rest_of_an_array_is_held_at_its_scheduler(scheduler: Scheduler) {
+    let login = Login::new(scheduler);
+    let home = &login.home;
+    let go = login.path("go");
+    // The sixth, if it begins at all, keeps the array's only place: the others surely wait.
+    let lines = format!(
+        "if [ {{n}} = 6 ]; then while ! [ -e {go} ]; do sleep 0.1; done; fi; \
+         [ -e {go} ] || {{{{ echo no disk >&2; exit 3; }}}}"
+    );
+    let numbers: Vec<String> = (1..=14).map(|number: u32| number.to_string()).collect();
+    let yaml = format!(
+        "command: [sh, -c, '{lines}']\nparameters: {{n: [{}]}}\nat_once: 1\n",
+        numbers.join(", ")
+    );
+    let folder = home.experiment("sweep", &yaml);
+    home.ok(&["start", folder.to_str().unwrap()]);
+    let held_there = || {
+        let said = match login.is_slurm() {
+            true => login
+                .cluster
+                .run("squeue", &["-r", "--noheader", "--format=%r"]),
+            false => login.cluster.run("qstat", &["-s", "hu", "-g", "d"]),
+        };
+        let text = String::from_utf8_lossy(&said.stdout).into_owned();
+        let is_held = |line: &&str| line.contains("JobHeldUser") || line.contains("hqw");
+        (text.lines().filter(is_held).count(), text)
+    };
+    // What began before the scheduler was told stands still or has ended.
+    let all = until("the scheduler to hold the rest", || {
+        let (all, (there, text)) = (held(home), held_there());
+        let seen: Vec<Value> = all.iter().map(|id| home.experiment_json(*id)).collect();
+        let is_paused = |one: &Value| one["state"] == "paused";
+        let waiting = seen.iter().filter(|one| one["started_at"].is_null());
+        match seen.iter().all(is_paused) && there >= 7 && waiting.count() == there {
+            true => Ok(all),
+            false => Err((seen, text, home.logs())),
+        }
+    });
+    let (resumed, aborted) = all.split_at(1);
+    let seen = home.experiment_json(14);
+    let why = seen["held"].as_str().unwrap();
+    assert!(why.ends_with("did: exit code 3, no disk"), "{why}");
+    let seen = home.json(&["status", "local"]);
+    let usage = &seen["nodes"][0]["scheduler"];
+    let programs = usage["programs"].as_array().unwrap();
+    let program = if login.is_slurm() {
+        "scontrol"
+    } else {
+        "qhold"
+    };
+    let one = programs.iter().find(|one| one["name"] == program).unwrap();
+    // SLURM's describes its site, too.
+    assert!(one["total"].as_u64().unwrap() <= 6, "{usage:#}");
+    assert!(usage["own"].as_u64() >= Some(all.len() as u64), "{usage:#}");
+    let said = home.ok(&["node", "status", "local"]);
+    assert!(said.contains(" of your runs here"), "{said}");
+    assert!(said.contains(&format!("{program} ")), "{said}");
+
+    login.kill_leader();
+    home.kill(Part::Daemon);
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(held(home), all);
+    let ids = |ids: &[u64]| {
+        let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
+        ids.join(",")
+    };
+    assert_eq!(home.ok(&["resume", &ids(resumed)]), "resumed 1\n");
+    for id in resumed {
+        assert_eq!(home.until_settled(*id)["state"], "finished");
+    }
+    home.ok(&["abort", &ids(aborted)]);
+    for id in aborted {
+        let seen = home.until_state(*id, "aborted");
+        assert_eq!(seen["started_at"], Value::Null, "{seen:#}");
+    }
+}
+
+#[test]
+fn the_rest_of_an_array_is_held_at_slurm() {
+    the_rest_of_an_array_is_held_at_its_scheduler(Scheduler::Slurm);
+}
+
+#[test]
+fn the_rest_of_an_array_is_held_at_grid_engine() {
+    the_rest_of_an_array_is_held_at_its_scheduler(Scheduler::GridEngine);
 }

@@ -30,6 +30,17 @@ pub enum NodeVerb {
     /// The nodes and their state
     #[command(after_help = "Examples:\n  neroman node list\n  neroman node list --json")]
     List(Json),
+    /// A node, what its scheduler has and how often that was asked, and the experiments there
+    #[command(
+        after_help = "Examples:\n  neroman node status alpha\n  neroman node status alpha --json"
+    )]
+    Status {
+        /// Its name
+        #[arg(value_name = "NAME", add = node_name())]
+        name: String,
+        #[command(flatten)]
+        json: Json,
+    },
     /// Examine a node: its programs, limits and disks
     #[command(
         after_help = "Examples:\n  neroman node doctor alpha\n  neroman node doctor alpha --json"

@@ -23,7 +23,7 @@ pub async fn run(session: &mut Session, args: &Restart) -> Result<u8, Stop> {
         resume: args.resume,
         ..start::asked(&args.launch)
     };
-    start::launch(session, asked, &args.launch, "restart").await
+    start::launch(session, asked, &args.launch, "restart", args.yes).await
 }
 
 /// Asks before live runs are stopped: those that an abort of the same selector

@@ -13,7 +13,7 @@ use super::add::{taken, taken_json};
 use super::wait;
 use crate::args::{Launch, Start};
 use crate::connect::{Change, for_jobs};
-use crate::fault::{Stop, code};
+use crate::fault::{Fault, Stop, code};
 use crate::say::Out;
 use crate::session::{Session, absolute, request, selection};
 
@@ -41,7 +41,7 @@ pub async fn run(session: &mut Session, args: &Start) -> Result<u8, Stop> {
         paths: paths.collect::<Result<_, _>>()?,
         ..asked(&args.launch)
     };
-    launch(session, asked, &args.launch, "start").await
+    launch(session, asked, &args.launch, "start", args.yes).await
 }
 
 /// A request with the options of both verbs.
@@ -63,16 +63,23 @@ pub fn asked(launch: &Launch) -> StartRequest {
 /// Sends the request, prints the outcome, waits if `--wait` was given.
 pub async fn launch(
     session: &mut Session,
-    asked: StartRequest,
+    mut asked: StartRequest,
     launch: &Launch,
     verb: &str,
+    yes: bool,
 ) -> Result<u8, Stop> {
-    let client = session.client().await?;
-    let reply = client
-        .change(Change::Last, asked, async |man, request| {
-            man.start(request).await
-        })
-        .await?;
+    asked.may_ask = !yes && !launch.dry_run && session.out.screen.can_ask;
+    let mut reply = send(session, asked.clone()).await?;
+    if !reply.costs.is_empty() {
+        session.out.note(&Safe::line(&reply.costs).to_string());
+        if !session.out.ask(&format!("{verb} them?")).await? {
+            session.out.note("nothing was done");
+            return Ok(code::FAILED);
+        }
+        asked.may_ask = false;
+        asked.request = request();
+        reply = send(session, asked).await?;
+    }
     if launch.json.json {
         session.out.json(&as_json(&reply, launch.dry_run))?;
     } else {
@@ -95,6 +102,14 @@ pub async fn launch(
     } else {
         Ok(code::OK)
     }
+}
+
+async fn send(session: &mut Session, asked: StartRequest) -> Result<StartReply, Fault> {
+    let client = session.client().await?;
+    let started = client.change(Change::Last, asked, async |man, request| {
+        man.start(request).await
+    });
+    started.await
 }
 
 fn started(reply: &StartReply) -> impl Iterator<Item = &One> {
@@ -308,7 +323,7 @@ pub async fn may_touch(
     if explicit {
         return Ok(true);
     }
-    Err(crate::fault::Fault::usage(format!(
+    Err(Fault::usage(format!(
         "this would {what} {}",
         text::plural(touched.len(), noun)
     ))

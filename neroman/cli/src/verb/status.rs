@@ -9,7 +9,7 @@ use serde_json::json;
 use super::listed::{Parts, list};
 use super::on_node::{self, NamedNodes, may_name_nodes, note_namesake};
 use super::{node, watch};
-use crate::args::Status;
+use crate::args::{Json, Status};
 use crate::fault::{Fault, Stop, code};
 use crate::say::experiments::as_table;
 use crate::say::{Screen, overview};
@@ -64,6 +64,21 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
     Ok(code::OK)
 }
 
+/// `node status`: as `status NAME`, also where an experiment has that name.
+pub async fn of_node(session: &mut Session, name: &str, json: &Json) -> Result<u8, Stop> {
+    let unknown = Fault::usage(format!("no node is called `{name}`"));
+    let named = NamedNodes::find(session, name, unknown).await?;
+    let args = Status {
+        picked: vec![name.to_owned()],
+        json: *json,
+        csv: false,
+        columns: Vec::new(),
+        sort: None,
+        watch: false,
+    };
+    on_nodes(session, &named, &args).await
+}
+
 /// Shows the nodes and the experiments there.
 async fn on_nodes(session: &mut Session, named: &NamedNodes, args: &Status) -> Result<u8, Stop> {
     let mut reply = on_node::ask(session, false).await?;
@@ -84,7 +99,8 @@ async fn on_nodes(session: &mut Session, named: &NamedNodes, args: &Status) -> R
         return Ok(code::OK);
     }
     let mut screen = session.out.screen;
-    let nodes = node::nodes_as_text(&screen, &reply);
+    let mut nodes = node::nodes_as_text(&screen, &reply);
+    nodes.extend(reply.nodes.iter().map(node::usage_as_text));
     let lines = u16::try_from(nodes.lines().count() + 1).unwrap_or(u16::MAX);
     screen.height = screen.height.saturating_sub(lines);
     let experiments = match there.experiments.is_empty() {

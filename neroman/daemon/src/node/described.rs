@@ -142,6 +142,32 @@ fn checked_site(said: v1::Site) -> v1::Site {
         version: bounded(&said.version),
         cluster: bounded(&said.cluster),
         problem: bounded(&said.problem),
+        usage: said.usage.map(checked_use),
+        ..said
+    }
+}
+
+/// Programs of a scheduler whose commands are counted.
+const PROGRAMS_MAX: usize = 50;
+
+fn checked_use(said: v1::SchedulerUse) -> v1::SchedulerUse {
+    let programs = said.programs.into_iter().take(PROGRAMS_MAX);
+    let programs = programs.map(|one| v1::scheduler_use::Program {
+        name: bounded(&one.name),
+        ..one
+    });
+    let seconds = |value: f64| {
+        if value.is_finite() {
+            value.max(0.0)
+        } else {
+            0.0
+        }
+    };
+    v1::SchedulerUse {
+        programs: programs.collect(),
+        cpu_s: seconds(said.cpu_s),
+        up_s: seconds(said.up_s),
+        answered_s: said.answered_s.map(seconds),
         ..said
     }
 }

@@ -1,5 +1,5 @@
-//! What a start asks of clusters, told before it: GPU-hours, and tasks that are so short
-//! that the scheduler takes longer than their runs.
+//! What a start asks of clusters: GPU-hours, told before they are used, and tasks that are
+//! so short that the scheduler takes longer than their runs.
 
 use std::collections::HashMap;
 
@@ -13,6 +13,8 @@ use nero_life::state::State;
 
 /// Runs that usually end sooner are short.
 const SHORT_MS: u64 = 60_000;
+/// From so many GPU-hours on a person is asked before the start.
+const MUCH_HOURS: f64 = 100.0;
 /// Fewer short runs are no burden.
 const SHORT_MIN: usize = 20;
 
@@ -23,6 +25,27 @@ struct GpuTime {
     gpu_ms: u128,
     /// Of the runs: those without a time limit.
     open: usize,
+}
+
+/// Whether any node has a scheduler.
+pub(super) fn may_cost(config: &Config) -> bool {
+    let mut nodes = config.nodes.values();
+    nodes.any(|node| node.warden != Warden::None)
+}
+
+/// The GPU-hours of these runs, if they are many.
+pub(super) fn much(config: &Config, asking: &[Asking]) -> Option<String> {
+    let mut words: HashMap<&str, Option<String>> = HashMap::new();
+    let mut gpus = GpuTime::default();
+    for one in asking {
+        let cluster = words
+            .entry(&one.word)
+            .or_insert_with(|| guarded(config, &one.word));
+        if let Some(node) = cluster {
+            gpus.add(one, node);
+        }
+    }
+    gpus.note().filter(|_| gpus.hours() >= MUCH_HOURS)
 }
 
 /// Lines about runs that go to a scheduler.
@@ -99,14 +122,17 @@ impl GpuTime {
         }
     }
 
+    fn hours(&self) -> f64 {
+        self.gpu_ms as f64 / 3_600_000.0
+    }
+
     fn note(&self) -> Option<String> {
         if self.runs == 0 {
             return None;
         }
-        let hours = self.gpu_ms as f64 / 3_600_000.0;
-        let hours = match hours {
-            ..10.0 => format!("{hours:.1}"),
-            _ => format!("{hours:.0}"),
+        let hours = match self.hours() {
+            hours @ ..10.0 => format!("{hours:.1}"),
+            hours => format!("{hours:.0}"),
         };
         let open = match self.open {
             0 => String::new(),

@@ -194,6 +194,7 @@ fn describe(view: &mut v1::NodeView, about: &Described) {
     said.arch.clone_into(&mut view.arch);
     said.host.clone_into(&mut view.host);
     view.round_trip_ms = about.round_trip_ms;
+    view.usage = said.site.as_ref().and_then(|site| site.usage.clone());
 }
 
 /// The transfer to a node, in one line.

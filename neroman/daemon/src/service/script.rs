@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use nero_config::{Config, Warden};
+use nero_format::Place;
 use nero_model::ExperimentId;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
@@ -23,6 +24,8 @@ struct Equal {
     node: String,
     spec: v1::RunSpec,
     experiments: Vec<ExperimentId>,
+    /// Where the first of them is described.
+    place: Place,
 }
 
 impl Man {
@@ -70,7 +73,10 @@ impl Man {
             experiments: equal.experiments.iter().map(|id| id.0).collect(),
             command: written.command,
             script: written.script,
-            problem: written.problem,
+            problem: match written.problem.is_empty() {
+                true => String::new(),
+                false => format!("{} ({})", written.problem, equal.place),
+            },
         }
     }
 
@@ -105,20 +111,21 @@ fn groups<'a>(config: &'a Config, asking: &[Asking]) -> (Vec<Equal>, Option<&'a 
                 continue;
             }
             let spec = spec::submitted(&one.definition, &node.asks, name);
-            add(&mut equal, name, spec, one.id.experiment);
+            add(&mut equal, name, spec, one);
         }
     }
     (equal, bare)
 }
 
-fn add(equal: &mut Vec<Equal>, node: &str, spec: v1::RunSpec, experiment: ExperimentId) {
+fn add(equal: &mut Vec<Equal>, node: &str, spec: v1::RunSpec, one: &Asking) {
     let same = |group: &&mut Equal| group.node == node && group.spec == spec;
     match equal.iter_mut().rev().find(same) {
-        Some(group) => group.experiments.push(experiment),
+        Some(group) => group.experiments.push(one.id.experiment),
         None => equal.push(Equal {
             node: node.to_owned(),
             spec,
-            experiments: vec![experiment],
+            experiments: vec![one.id.experiment],
+            place: one.definition.place.clone(),
         }),
     }
 }

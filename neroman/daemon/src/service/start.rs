@@ -18,7 +18,7 @@ use super::code;
 use super::select::{self, Selection};
 use super::sources;
 use super::unschedulable::Asking;
-use super::{Man, blocking, counted};
+use super::{Man, blocking, cost, counted};
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
 use crate::outside::{FolderToFreeze, Freezer, Frozen};
@@ -120,6 +120,14 @@ impl Man {
             }
             return Ok(answer);
         }
+        if request.may_ask
+            && let Some(costs) = self.costs_much(&asked).await?
+        {
+            return Ok(v1::StartReply {
+                costs,
+                ..v1::StartReply::default()
+            });
+        }
         let mut outcome = Err(Failure::failed(
             "the selected experiments changed while they were being started",
         ));
@@ -146,6 +154,17 @@ impl Man {
             }
         }
         Ok(self.with_outlook(outcome?).await)
+    }
+
+    /// What the runs would cost, if that is much. Only what clusters are asked for costs.
+    async fn costs_much(&self, asked: &Arc<RequestedStart>) -> Result<Option<String>, Failure> {
+        let config = Arc::clone(&asked.places.config);
+        if !cost::may_cost(&config) {
+            return Ok(None);
+        }
+        let prepared = self.prepared(asked, false).await?;
+        let (_, asking) = dry(&self.ledger.state(), &prepared, asked)?;
+        Ok(cost::much(&config, &asking))
     }
 
     async fn prepared(

@@ -160,9 +160,12 @@ impl Man {
         };
         let reasons = awaited.iter().map(|one| {
             let run = one.chosen.of(state.experiment(one.chosen.id)?)?;
-            let held = Held::of(state, run).filter(Held::needs_person);
-            held.map(|held| held.to_string())
-                .or_else(|| stuck.never(run, &nodes))
+            match Held::of(state, run) {
+                // A pilot that can never run keeps the others waiting for ever.
+                Some(Held::PilotLives(pilot)) => stuck.never(state.run(pilot)?, &nodes),
+                Some(held) => Some(held.to_string()),
+                None => stuck.never(run, &nodes),
+            }
         });
         let reasons: Vec<String> = reasons.collect::<Option<_>>()?;
         let chosen: Vec<Chosen> = awaited.iter().map(|one| one.chosen.clone()).collect();

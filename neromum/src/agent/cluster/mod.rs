@@ -24,6 +24,7 @@ use std::time::Duration;
 use nero_model::{RunId, RunToken, SubmissionId};
 use nero_warden::standing::{Ms, Standing, Step};
 use nero_warden::{Call, End, JobId, JobName, Known, Listed, Order, Said, Site, Warden};
+use nero_wire::v1::SchedulerUse;
 use tokio::time::Instant;
 
 use super::off_reactor::Report;
@@ -104,6 +105,9 @@ pub(super) struct Cluster {
     /// When the last reading of the news began.
     look_began: Option<Instant>,
     look_pause: Duration,
+    /// Folders of submissions that were listed, and run folders that were read.
+    listed: u64,
+    read: u64,
     /// Until then nothing is asked for, since a command failed.
     paused: Option<Instant>,
     pause: Duration,
@@ -196,9 +200,16 @@ impl Cluster {
             look_at: None,
             look_began: None,
             look_pause: LOOK_EVERY.0,
+            listed: 0,
+            read: 0,
             paused: None,
             pause: PAUSES.0,
         }
+    }
+
+    /// A run's folder is read.
+    pub fn count_read(&mut self) {
+        self.read += 1;
     }
 
     /// Whether a run is in a submission.
@@ -331,6 +342,30 @@ impl Agent {
         token: &RunToken,
     ) -> Option<(TaskWord, Option<String>)> {
         self.cluster.as_ref()?.stands(token)
+    }
+
+    /// What was counted of the scheduler, where the node has one.
+    pub(super) fn counted_at_scheduler(&self) -> Option<SchedulerUse> {
+        let cluster = self.cluster.as_ref()?;
+        let site = cluster.site.as_ref().map(|(_, site)| site);
+        let submissions = cluster.submissions.values();
+        let runs = submissions
+            .filter(|one| one.job().is_some())
+            .flat_map(Submission::runs);
+        let own = runs.filter(|run| !self.is_done(&run.token)).count() as u64;
+        let answered = cluster.answered.map(|at| at.elapsed().as_secs_f64());
+        Some(SchedulerUse {
+            lists: cluster.listed,
+            reads: cluster.read,
+            answered_s: answered,
+            own,
+            queued: cluster.counted.map(|(_, counted)| counted.queued),
+            all: cluster.counted_all.map(|(_, all)| all),
+            site_max_own: site.and_then(|site| site.own_jobs_max),
+            site_max_all: site.and_then(|site| site.jobs_max),
+            site_max_array: site.and_then(|site| site.array_index_end),
+            ..SchedulerUse::default()
+        })
     }
 
     /// Does what is to be done next about the scheduler; called at the end of each

@@ -44,6 +44,7 @@ impl Agent {
         cluster.look_began = Some(now);
         let all = cluster.submissions.values();
         let all: Vec<(SubmissionId, Files)> = all.map(|one| (one.id, one.files.clone())).collect();
+        cluster.listed += all.len() as u64;
         self.off_reactor(Done::News(Vec::new()), move || {
             Done::News(
                 all.into_iter()

@@ -522,6 +522,63 @@ pub struct Site {
     /// commands of the scheduler executed since neromum began
     #[prost(uint64, tag = "8")]
     pub asked: u64,
+    /// absent: not told
+    #[prost(message, optional, tag = "9")]
+    pub usage: ::core::option::Option<SchedulerUse>,
+}
+/// What neromum does on the login node since it began, and what it counted there.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SchedulerUse {
+    #[prost(message, repeated, tag = "1")]
+    pub programs: ::prost::alloc::vec::Vec<scheduler_use::Program>,
+    /// of neromum and of those commands
+    #[prost(double, tag = "2")]
+    pub cpu_s: f64,
+    #[prost(double, tag = "3")]
+    pub up_s: f64,
+    /// folders of submissions that were listed
+    #[prost(uint64, tag = "4")]
+    pub lists: u64,
+    /// run folders that were read
+    #[prost(uint64, tag = "5")]
+    pub reads: u64,
+    /// age of the queue's last answer
+    #[prost(double, optional, tag = "6")]
+    pub answered_s: ::core::option::Option<f64>,
+    /// runs of ours that the scheduler has
+    #[prost(uint64, tag = "7")]
+    pub own: u64,
+    /// jobs and tasks of this user there, ours included
+    #[prost(uint64, optional, tag = "8")]
+    pub queued: ::core::option::Option<u64>,
+    /// of all users
+    #[prost(uint64, optional, tag = "9")]
+    pub all: ::core::option::Option<u64>,
+    /// by the configuration
+    #[prost(uint64, optional, tag = "10")]
+    pub max_queued: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "11")]
+    pub max_running: ::core::option::Option<u64>,
+    /// by the site
+    #[prost(uint64, optional, tag = "12")]
+    pub site_max_own: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "13")]
+    pub site_max_all: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "14")]
+    pub site_max_array: ::core::option::Option<u64>,
+}
+/// Nested message and enum types in `SchedulerUse`.
+pub mod scheduler_use {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Program {
+        #[prost(string, tag = "1")]
+        pub name: ::prost::alloc::string::String,
+        /// commands executed
+        #[prost(uint64, tag = "2")]
+        pub total: u64,
+        #[prost(uint64, tag = "3")]
+        pub last_hour: u64,
+    }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Partition {
@@ -3826,6 +3883,9 @@ pub struct StartRequest {
     /// the first run alone; the others when it has finished
     #[prost(bool, tag = "14")]
     pub pilot: bool,
+    /// a person can be asked whether what costs much is to start
+    #[prost(bool, tag = "15")]
+    pub may_ask: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartReply {
@@ -3840,6 +3900,9 @@ pub struct StartReply {
     /// the first run that was made; empty: none was
     #[prost(string, tag = "4")]
     pub batch: ::prost::alloc::string::String,
+    /// nothing was done: the person is to be asked about this first
+    #[prost(string, tag = "5")]
+    pub costs: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "10")]
     pub folders: ::prost::alloc::vec::Vec<FolderTaken>,
 }
@@ -4419,6 +4482,9 @@ pub struct NodeView {
     /// what keeps runs from getting there
     #[prost(string, repeated, tag = "33")]
     pub troubles: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// of a node with a scheduler
+    #[prost(message, optional, tag = "35")]
+    pub usage: ::core::option::Option<SchedulerUse>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodesReply {

@@ -65,6 +65,68 @@ pub fn as_text(screen: &Screen, reply: &NodesReply) -> String {
     said
 }
 
+/// What a node's scheduler has of ours, and how often it was asked; empty: it has none.
+pub fn usage_as_text(node: &NodeView) -> String {
+    let Some(usage) = &node.usage else {
+        return String::new();
+    };
+    let of_at_most = |limits: &[(Option<u64>, &str)]| {
+        let known = limits
+            .iter()
+            .filter_map(|(limit, whose)| Some((limit.as_ref()?, whose)));
+        let known: Vec<String> = known
+            .map(|(limit, whose)| format!("{limit} ({whose})"))
+            .collect();
+        match known.is_empty() {
+            true => String::new(),
+            false => format!(", of at most {}", known.join(", ")),
+        }
+    };
+    let mut queue = vec![format!("{} of your runs here", usage.own)];
+    if let Some(queued) = usage.queued {
+        let limits = [
+            (usage.max_queued, "max_queued"),
+            (usage.site_max_own, "the site"),
+        ];
+        queue.push(format!("{queued} of your jobs{}", of_at_most(&limits)));
+    }
+    if let Some(all) = usage.all {
+        let limits = [(usage.site_max_all, "the site")];
+        queue.push(format!("{all} of all users{}", of_at_most(&limits)));
+    }
+    if let Some(running) = usage.max_running {
+        queue.push(format!("max_running is {running}"));
+    }
+    if let Some(age_s) = usage.answered_s {
+        queue.push(format!("counted {} ago", text::duration(age_s)));
+    }
+    let hour: u64 = usage.programs.iter().map(|one| one.last_hour).sum();
+    let total: u64 = usage.programs.iter().map(|one| one.total).sum();
+    let programs = usage.programs.iter();
+    let programs = programs.map(|one| format!("{} {}/{}", one.name, one.last_hour, one.total));
+    let programs: Vec<String> = programs.collect();
+    let lines = [
+        format!("in the queue: {}", queue.join("; ")),
+        format!(
+            "commands, last hour/in {}: {hour}/{total}  {}",
+            text::duration(usage.up_s),
+            programs.join("  ")
+        ),
+        format!(
+            "neromum there: {} of CPU, {} submission folders listed, {} run folders read",
+            text::duration(usage.cpu_s),
+            usage.lists,
+            usage.reads
+        ),
+    ];
+    let line = |line: String| format!("{}: {line}", node.name);
+    let lines = lines.map(line);
+    let lines = lines
+        .iter()
+        .map(|line| format!("{}\n", nero_model::safe::Safe::line(line)));
+    lines.collect()
+}
+
 /// Since when it is out of reach, why, and what to do.
 fn remarks(node: &NodeView) -> Vec<String> {
     let mut said = Vec::new();

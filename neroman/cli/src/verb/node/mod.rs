@@ -13,8 +13,9 @@ use crate::args::{NodeAdd, NodeVerb, Warden, YesNo};
 use crate::connect::{CHANGE_DEADLINE, Client, Next};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request};
+use crate::verb::status;
 
-pub use list::{as_text as nodes_as_text, show as list};
+pub use list::{as_text as nodes_as_text, show as list, usage_as_text};
 
 use events::How;
 
@@ -24,6 +25,7 @@ pub async fn run(session: &mut Session, args: &NodeVerb) -> Result<u8, Stop> {
     match args {
         NodeVerb::Add(args) => add(session, args).await,
         NodeVerb::List(json) => list(session, json.json).await,
+        NodeVerb::Status { name, json } => status::of_node(session, name, json).await,
         NodeVerb::Doctor { name, json } => {
             let asked = NodeDoctorRequest { name: name.clone() };
             events::follow(

@@ -9,10 +9,10 @@ use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::v1::StopCause;
 use nero_model::ProcessId;
 use nero_model::paths::run as names;
-use nero_wire::v1::{Cancel, RuleSet, RunSpec};
+use nero_wire::v1::{Cancel, Pause, RuleSet, RunSpec};
 use rustix::process::{Signal, pidfd_send_signal};
 
-use crate::core::rules::Abort;
+use crate::core::rules::Asked;
 use crate::life::{self, Life};
 
 /// The numbers that `number` reads in names of the folder's files, highest first;
@@ -63,12 +63,12 @@ pub fn newer_rules(folder: &Path, version: u64) -> io::Result<Vec<Versioned>> {
 ///
 /// # Errors
 /// When the cancel request cannot be made; the caller tries again.
-pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io::Result<bool> {
+pub fn cancel(folder: &Path, spec: &RunSpec, asked: &Asked, wall_ms: i64) -> io::Result<bool> {
     let existing = cancels(folder)?;
     let made_by_rule = existing.iter().any(|number| {
         let path = folder.join(format!("cancel.{number}"));
         frame::read::<Cancel>(FrameKind::Cancel, &path)
-            .is_ok_and(|cancel| is_by_rule(&cancel, abort.rule))
+            .is_ok_and(|cancel| is_by_rule(&cancel, asked.rule))
     });
     if made_by_rule {
         return Ok(false);
@@ -79,8 +79,8 @@ pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io:
         cause: StopCause::Rule as u32,
         grace_ms: u32::try_from(grace_ms).unwrap_or(u32::MAX),
         signal: 0,
-        rule: abort.rule,
-        author: abort.author.clone(),
+        rule: asked.rule,
+        author: asked.author.clone(),
         asked_ms: wall_ms,
     };
     fs::create_dir_all(folder)?;
@@ -92,6 +92,37 @@ pub fn cancel(folder: &Path, spec: &RunSpec, abort: &Abort, wall_ms: i64) -> io:
         match frame::create_or_stand_in(FrameKind::Cancel, &path, &cancel, run_dir) {
             Ok(_) => return Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Writes a pause request because a rule held, unless the newest request asks for
+/// a pause already.
+///
+/// # Errors
+/// When the request cannot be made; the caller tries again.
+pub fn pause(folder: &Path, spec: &RunSpec, asked: &Asked, wall_ms: i64) -> io::Result<()> {
+    let author = match asked.author.as_str() {
+        "" => format!("rule {}", asked.rule),
+        author => format!("rule {} of {author}", asked.rule),
+    };
+    let pause = Pause {
+        token: spec.token.clone(),
+        author,
+        asked_ms: wall_ms,
+    };
+    fs::create_dir_all(folder)?;
+    let run_dir = folder.parent().unwrap_or(folder);
+    loop {
+        let [_, newest] = newest_requests(folder)?;
+        if newest % 2 == 1 {
+            return Ok(());
+        }
+        let path = folder.join(format!("pause.{}", newest + 1));
+        match frame::create_or_stand_in(FrameKind::Pause, &path, &pause, run_dir) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
     }

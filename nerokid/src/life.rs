@@ -43,6 +43,8 @@ pub struct Life {
     /// Hosts of the allocation, where several or a launcher of the scheduler have
     /// processes of the job, and whether a helper measures these.
     pub hosts: Vec<(String, bool)>,
+    /// When its scheduler ends the task, on the wall clock; 0: not told.
+    pub granted_until_ms: i64,
     /// The launcher that took over.
     pub taken_over_by: Option<ProcessId>,
     /// A record reports that nothing of the job is alive, or ever was.
@@ -123,12 +125,13 @@ impl Life {
                 }
             }
             RecordKind::Granted => {
-                if let Ok(granted) = record.decode::<v1::Granted>()
-                    && !granted.helped.is_empty()
-                {
-                    let all = granted.hosts.into_iter().take(HOSTS_MAX);
-                    let helped = |host: &String| granted.helped.contains(host);
-                    self.hosts = all.map(|host| (host.clone(), helped(&host))).collect();
+                if let Ok(granted) = record.decode::<v1::Granted>() {
+                    self.granted_until_ms = granted.until_ms;
+                    if !granted.helped.is_empty() {
+                        let all = granted.hosts.into_iter().take(HOSTS_MAX);
+                        let helped = |host: &String| granted.helped.contains(host);
+                        self.hosts = all.map(|host| (host.clone(), helped(&host))).collect();
+                    }
                 }
             }
             RecordKind::TreeGone | RecordKind::JobNotStarted | RecordKind::Lost => {

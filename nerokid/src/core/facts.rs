@@ -94,6 +94,8 @@ pub struct RunFacts {
     pub params: Vec<Param>,
     /// The time limit; 0 when there is none.
     pub time_limit_ms: u64,
+    /// When its scheduler ends the task, on the wall clock; 0: not told.
+    pub granted_until_ms: i64,
     /// Time of the job's start.
     pub started: Option<Moment>,
     /// Time at which it ended, or was asked to.
@@ -130,6 +132,22 @@ impl Sight<'_> {
         let started = self.facts.started?;
         let passed = self.until().mono_ms.saturating_sub(started.mono_ms);
         Some(passed.saturating_sub(self.facts.paused_ms))
+    }
+
+    /// Time until our limit, or the scheduler, ends the run. A pause stops the first
+    /// clock alone.
+    fn time_left_ms(&self) -> Option<u64> {
+        let facts = self.facts;
+        let ours = match facts.time_limit_ms {
+            0 => None,
+            limit => self.runtime_ms().map(|ran| limit.saturating_sub(ran)),
+        };
+        let at = facts.ending.unwrap_or(self.now);
+        let theirs = match facts.granted_until_ms {
+            0 => None,
+            until => Some(u64::try_from(until.saturating_sub(at.wall_ms)).unwrap_or(0)),
+        };
+        ours.into_iter().chain(theirs).min()
     }
 
     /// The end of the time that counts so far.
@@ -172,10 +190,7 @@ impl Scope for Sight<'_> {
                 (None, None) => "pending",
             }),
             Fact::Runtime => seconds(self.runtime_ms()),
-            Fact::Timeleft => match (facts.time_limit_ms, self.runtime_ms()) {
-                (limit @ 1.., Some(runtime)) => seconds(Some(limit.saturating_sub(runtime))),
-                _ => Value::Unknown,
-            },
+            Fact::Timeleft => seconds(self.time_left_ms()),
             Fact::Silent => {
                 let until = self.until().mono_ms;
                 seconds(facts.started.map(|started| {

@@ -1,7 +1,7 @@
 //! The standing rules of a run: bindings, evaluation, and actions.
 //!
 //! A rule that holds is a record first; its action follows only when that
-//! record is on disk. `abort` fires once in a run; `warn` and `notify` fire
+//! record is on disk. What ends the run fires once in it; the others fire
 //! again while they hold, but not before their pause is over. Records of
 //! earlier watchers count as our own.
 
@@ -32,6 +32,12 @@ pub enum Action {
     Warn,
     /// Sends a notification to people.
     Notify,
+    /// Stops its processes until a person lets them go on.
+    Pause,
+    /// Ends the run; neroman makes a new one on the same node.
+    Restart,
+    /// Ends the run; neroman makes a new one on a node that it chooses anew.
+    Requeue,
 }
 
 impl Action {
@@ -41,13 +47,30 @@ impl Action {
             Self::Abort => "abort",
             Self::Warn => "warn",
             Self::Notify => "notify",
+            Self::Pause => "pause",
+            Self::Restart => "restart",
+            Self::Requeue => "requeue",
         }
     }
 
     fn from_word(word: &str) -> Option<Self> {
-        [Self::Abort, Self::Warn, Self::Notify]
-            .into_iter()
-            .find(|action| action.word() == word)
+        let all = [
+            Self::Abort,
+            Self::Warn,
+            Self::Notify,
+            Self::Pause,
+            Self::Restart,
+            Self::Requeue,
+        ];
+        all.into_iter().find(|action| action.word() == word)
+    }
+
+    /// Whether it ends the run.
+    const fn ends(self) -> bool {
+        match self {
+            Self::Abort | Self::Restart | Self::Requeue => true,
+            Self::Warn | Self::Notify | Self::Pause => false,
+        }
     }
 }
 
@@ -66,13 +89,15 @@ pub struct Given {
     pub repeat_ms: u64,
 }
 
-/// A cancel request.
+/// What a rule that fired asks of the run's supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Abort {
+pub struct Asked {
     /// The rule that asks for it.
     pub rule: u64,
     /// Author of the rule.
     pub author: String,
+    /// A pause; else the end.
+    pub pause: bool,
 }
 
 #[derive(Debug)]
@@ -93,7 +118,7 @@ pub struct Rules {
     standing: Vec<StandingRule>,
     bound: Vec<RuleBound>,
     fired: BTreeMap<u64, Fired>,
-    aborts: Vec<Abort>,
+    asked: Vec<Asked>,
     /// Number of series whose names the rules have seen.
     seen: usize,
     /// The run is over: no rule can end it any more.
@@ -120,10 +145,10 @@ impl Rules {
         self.standing.is_empty()
     }
 
-    /// From now on `abort` has no meaning.
+    /// From now on no rule can end or pause the run.
     pub fn run_is_over(&mut self) {
         self.moot = true;
-        self.aborts.clear();
+        self.asked.clear();
     }
 
     /// Replaces the rules in force, as a whole. Returns the rules that cannot
@@ -270,10 +295,11 @@ impl Rules {
             values: values.join(", "),
             times: self.fired.get(&id).map_or(0, |fired| fired.times) + 1,
         };
-        if rule.action == Action::Abort {
-            self.aborts.push(Abort {
+        if rule.action.ends() || rule.action == Action::Pause {
+            self.asked.push(Asked {
                 rule: id,
                 author: rule.given.author.clone(),
+                pause: rule.action == Action::Pause,
             });
         }
         self.fired.insert(
@@ -288,8 +314,12 @@ impl Rules {
     }
 
     fn may_fire(&self, rule: &StandingRule, sight: &Sight<'_>) -> bool {
-        if rule.action == Action::Abort {
-            return !self.moot && !self.has_aborted();
+        if rule.action.ends() {
+            return !self.moot && !self.has_ended_it();
+        }
+        let is_pause = rule.action == Action::Pause;
+        if is_pause && (self.moot || self.has_ended_it() || sight.facts.paused_since.is_some()) {
+            return false;
         }
         let Some(fired) = self.fired.get(&rule.given.id) else {
             return true;
@@ -298,31 +328,32 @@ impl Rules {
             0 => REPEAT_MS,
             given => given,
         };
+        // A person who lets the run go on has that long before a rule pauses it again.
+        let last_ms = match is_pause {
+            true => fired.last_ms.max(sight.facts.resumed_ms),
+            false => fired.last_ms,
+        };
         let now_ms = sight.now.mono_ms;
         // A later time is from before a restart of the machine.
-        fired.last_ms > now_ms || now_ms - fired.last_ms >= repeat_ms
+        last_ms > now_ms || now_ms - last_ms >= repeat_ms
     }
 
-    fn has_aborted(&self) -> bool {
-        let word = Action::Abort.word();
-        self.fired.values().any(|fired| fired.record.action == word)
+    fn has_ended_it(&self) -> bool {
+        self.fired.values().any(ends)
     }
 
-    /// Takes the recorded aborts, to be carried out. This includes, once, those
-    /// of an earlier watcher, which may have died before it carried them out.
-    pub fn take_aborts(&mut self) -> Vec<Abort> {
-        std::mem::take(&mut self.aborts)
+    /// Takes what the recorded firings ask for, to be carried out.
+    pub fn take_asked(&mut self) -> Vec<Asked> {
+        std::mem::take(&mut self.asked)
     }
 
-    /// Aborts that an earlier watcher recorded.
-    pub fn inherited_aborts(&self) -> Vec<Abort> {
-        let word = Action::Abort.word();
-        let aborts = self
-            .fired
-            .iter()
-            .filter(|(_, fired)| fired.record.action == word);
-        aborts
-            .map(|(id, _)| Abort {
+    /// The ends that an earlier watcher recorded and may not have asked for. A pause is
+    /// not repeated: the run may have been let go on since.
+    pub fn inherited(&self) -> Vec<Asked> {
+        let ended = self.fired.iter().filter(|(_, fired)| ends(fired));
+        ended
+            .map(|(id, _)| Asked {
+                pause: false,
                 rule: *id,
                 author: self
                     .standing
@@ -385,6 +416,11 @@ impl StandingRule {
         }
         Some(holds)
     }
+}
+
+/// Whether a firing ends the run.
+fn ends(fired: &Fired) -> bool {
+    Action::from_word(&fired.record.action).is_some_and(Action::ends)
 }
 
 fn rule_bound(rule: u64, record: &BindRecord) -> RuleBound {

@@ -92,7 +92,7 @@ impl Watch {
             facts: facts(&place.spec),
             intake: Intake::new(begin, finder, life.run_ms(now), now.mono_ms),
             rules: Rules::new(history.bound, history.fired),
-            aborts: Vec::new(),
+            asked: Vec::new(),
             rules_refused: history.rules_refused,
             sampler: Sampler::new(history.sample),
             journal: Journal::new(segment),

@@ -21,7 +21,7 @@ impl Watch {
     pub(super) async fn end(mut self) -> Result<Watched, WatchError> {
         let since_ms = now().mono_ms;
         self.rules.run_is_over();
-        self.aborts.clear();
+        self.asked.clear();
         // No process of the job is left to measure.
         self.sample_due_ms = u64::MAX;
         self.check_names();

@@ -18,7 +18,7 @@ use crate::alarm::Alarm;
 use crate::core::facts::{Moment, RunFacts, Sight};
 use crate::core::intake::Intake;
 use crate::core::record::Record;
-use crate::core::rules::{Abort, Rules};
+use crate::core::rules::{Asked, Rules};
 use crate::helper::Hosts;
 use crate::journal::Journal;
 use crate::life::{Contact, Life};
@@ -123,8 +123,8 @@ pub struct Watch {
     facts: RunFacts,
     intake: Intake,
     rules: Rules,
-    /// Aborts that are recorded and not yet written as cancel requests.
-    aborts: Vec<Abort>,
+    /// What recorded firings ask for and that is not yet written as a request.
+    asked: Vec<Asked>,
     /// Highest version of rules that was refused.
     rules_refused: u64,
     tails: [Tail; 2],
@@ -233,6 +233,7 @@ impl Watch {
         self.facts.resumed_ms = resumed_ms;
         self.facts.paused_since = self.life.paused_since();
         self.facts.exited = self.life.exited.clone();
+        self.facts.granted_until_ms = self.life.granted_until_ms;
         if self.life.time_limit_ms > 0 {
             self.facts.time_limit_ms = self.life.time_limit_ms;
         }
@@ -241,7 +242,7 @@ impl Watch {
     /// Time of the next turn without an event.
     fn due_ms(&self) -> u64 {
         let now_ms = self.now.mono_ms;
-        if self.journal.is_stuck() || !self.aborts.is_empty() {
+        if self.journal.is_stuck() || !self.asked.is_empty() {
             return now_ms + RETRY_MS;
         }
         let sight = Sight {

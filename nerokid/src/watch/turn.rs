@@ -51,8 +51,8 @@ impl Watch {
     pub(super) fn write(&mut self) -> Result<(), WatchError> {
         self.journal.write(self.out.drain(..))?;
         if !self.journal.is_stuck() {
-            self.aborts.extend(self.rules.take_aborts());
-            self.carry_out_aborts();
+            self.asked.extend(self.rules.take_asked());
+            self.carry_out();
         }
         self.journal.send();
         Ok(())
@@ -194,14 +194,14 @@ impl Watch {
         }
     }
 
-    /// Puts the spec's rules in force, then newer sets; and takes the aborts that
-    /// an earlier watcher may not have carried out.
+    /// Puts the spec's rules in force, then newer sets; and takes the ends that
+    /// an earlier watcher may not have asked for.
     pub(super) fn begin_rules(&mut self, applied: u64) {
         if let Some(set) = self.place.spec.rules.clone() {
             self.apply(set.version, Ok(set), applied);
         }
         self.newer_rules(self.rules.version(), applied);
-        self.aborts = self.rules.inherited_aborts();
+        self.asked = self.rules.inherited();
     }
 
     /// Takes the newest rule set above `since` that can be read. Sets up to the
@@ -249,22 +249,23 @@ impl Watch {
         }
     }
 
-    /// Writes the cancel requests of rules that fired. A cancel request that cannot
-    /// be written is tried again: the firing is on disk, so the cancel request is
-    /// made in the end.
-    fn carry_out_aborts(&mut self) {
+    /// Writes the requests of rules that fired. A request that cannot be written is
+    /// tried again: the firing is on disk, so the request is made in the end.
+    fn carry_out(&mut self) {
         if self.life.over {
-            self.aborts.clear();
+            self.asked.clear();
         }
         let folder = self.place.control();
         let (spec, wall_ms) = (&self.place.spec, self.now.wall_ms);
         let own = &self.place.folder;
-        self.aborts.retain(|abort| {
-            // Ring although the cancel request lay there already: its writer may
+        self.asked.retain(|asked| {
+            let written = match asked.pause {
+                true => control::pause(&folder, spec, asked, wall_ms),
+                false => control::cancel(&folder, spec, asked, wall_ms).map(drop),
+            };
+            // Ring although the request lay there already: its writer may
             // have died before ringing. A failure of either part is tried again.
-            control::cancel(&folder, spec, abort, wall_ms)
-                .and_then(|_| control::ring(own))
-                .is_err()
+            written.and_then(|()| control::ring(own)).is_err()
         });
     }
 }

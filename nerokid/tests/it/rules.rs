@@ -132,7 +132,7 @@ fn an_abort_fires_once_with_its_values() {
     assert_eq!(bench.all(), [""; 0]);
     assert_eq!(bench.point("loss", 1.0), [""; 0]);
     assert_eq!(bench.point("loss", 7.31), ["1 abort 1: loss = 7.31"]);
-    let aborts = bench.rules.take_aborts();
+    let aborts = bench.rules.take_asked();
     assert_eq!(
         (aborts.len(), aborts[0].rule, aborts[0].author.as_str()),
         (1, 1, "ada")
@@ -140,7 +140,46 @@ fn an_abort_fires_once_with_its_values() {
     assert_eq!(bench.point("loss", 9.0), [""; 0]);
     bench.later(3_600_000);
     assert_eq!(bench.all(), [""; 0]);
-    assert!(bench.rules.take_aborts().is_empty());
+    assert!(bench.rules.take_asked().is_empty());
+}
+
+#[test]
+fn restart_and_requeue_end_the_run_and_pause_stops_it_again_after_a_while() {
+    for action in ["restart", "requeue"] {
+        let mut bench = Bench::new(&[(action, "loss > 5"), ("abort", "loss > 6")]);
+        assert_eq!(
+            bench.point("loss", 7.0),
+            [format!("1 {action} 1: loss = 7")]
+        );
+        let asked = bench.rules.take_asked();
+        assert!(asked.len() == 1 && !asked[0].pause, "one end is enough");
+    }
+    let mut bench = Bench::new(&[("pause", "loss > 5")]);
+    assert_eq!(bench.point("loss", 7.0).len(), 1);
+    assert!(bench.rules.take_asked()[0].pause);
+    bench.facts.paused_since = Some(bench.now);
+    bench.later(3_600_000);
+    assert_eq!(bench.all(), [""; 0], "it is paused");
+    bench.facts.paused_since = None;
+    bench.facts.resumed_ms = bench.now.mono_ms;
+    bench.later(9 * 60_000);
+    assert_eq!(bench.all(), [""; 0], "a person let it go on just now");
+    bench.later(60_000);
+    assert_eq!(bench.all().len(), 1);
+    bench.rules.run_is_over();
+    assert!(bench.rules.take_asked().is_empty());
+}
+
+#[test]
+fn the_time_left_is_that_of_our_limit_or_of_the_allocation() {
+    let mut bench = Bench::new(&[("warn", "timeleft < 1m")]);
+    bench.later(3_600_000);
+    assert_eq!(bench.all(), [""; 0], "there is no limit");
+    bench.facts.granted_until_ms = bench.now.wall_ms + 60_001;
+    assert_eq!(bench.all(), [""; 0]);
+    assert_eq!(bench.due_in(10_000), Some(2));
+    bench.facts.time_limit_ms = 3_600_000 + 59_000;
+    assert_eq!(bench.all().len(), 1, "our limit comes first");
 }
 
 #[test]
@@ -275,7 +314,7 @@ fn a_printed_argument_leaves_the_rule_over_the_parameter_in_force() {
 fn a_new_set_keeps_what_was_fired_and_bound() {
     let mut bench = Bench::new(&[("abort", "errorrate > 0.4")]);
     bench.point("error_rate", 0.5);
-    bench.rules.take_aborts();
+    bench.rules.take_asked();
     bench.out.clear();
     bench.apply(
         2,
@@ -298,7 +337,7 @@ fn a_rule_aborts_nothing_after_the_end_of_the_run() {
     let mut bench = Bench::new(&[("abort", "loss > 5"), ("notify", "loss > 5")]);
     bench.rules.run_is_over();
     assert_eq!(bench.point("loss", 7.0), ["2 notify 1: loss = 7"]);
-    assert!(bench.rules.take_aborts().is_empty());
+    assert!(bench.rules.take_asked().is_empty());
 }
 
 #[test]
@@ -332,7 +371,7 @@ fn the_records_of_an_earlier_watcher_count() {
     second.rules = Rules::new(history.bound, history.fired);
     second.apply(1, &[("abort", "loss > 5"), ("warn", "loss > 5")]);
     assert_eq!(second.point("loss", 8.0).len(), 0);
-    let inherited = second.rules.inherited_aborts();
+    let inherited = second.rules.inherited();
     assert_eq!((inherited.len(), inherited[0].rule), (1, 1));
     assert_eq!(inherited[0].author, "ada");
     second.later(600_000);

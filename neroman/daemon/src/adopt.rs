@@ -280,6 +280,9 @@ fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: i64)
         all_made: spec.outputs.is_empty() && spec.results_max_bytes > 0,
         resume: spec.resume.as_ref().map(|run| run.number),
         batch: None,
+        again: nero_format::Again::default(),
+        checkpoint: !spec.checkpoint.is_empty(),
+        follows: None,
         takes: Takes {
             cpus: resources.cpus,
             memory_bytes: resources.memory_bytes,
@@ -306,6 +309,9 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
         takes: Takes::default(),
         resume: None,
         batch: None,
+        again: nero_format::Again::default(),
+        checkpoint: false,
+        follows: None,
     };
     Change::Run(Arc::new(NewRun {
         made: Arc::new(made),
@@ -389,6 +395,7 @@ fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         custom_msg: None,
         sbatch_args: None,
         scheduling: nero_format::Scheduling::default(),
+        again: nero_format::Again::default(),
         not_built: Vec::new(),
         notes: vec![NOTE.to_owned()],
     }

@@ -4,7 +4,10 @@ use nero_format::{
     Buffering, Definition, Fetch, MetricReading, OnNodes, Scheduling, Strays, Stream, Value,
 };
 use nero_wire::v1;
+use prost::Message as _;
 use serde_json::json;
+
+use crate::failure::Failure;
 
 use nero_life::change::Rule;
 use nero_life::run::{Made, Run, Takes};
@@ -47,6 +50,23 @@ pub(crate) fn build(
         results_max_bytes,
         ..v1::RunSpec::default()
     }
+}
+
+/// The stored spec of a run for the run that follows it by itself.
+///
+/// # Errors
+/// When the spec cannot be read.
+pub(crate) fn again(spec: &[u8], made: &Made) -> Result<Vec<u8>, Failure> {
+    let mut spec = v1::RunSpec::decode(spec)
+        .map_err(|error| Failure::failed("its description cannot be read").caused_by(&error))?;
+    spec.token = made.token.to_vec();
+    spec.number = made.id.number;
+    spec.attempt = made.id.number;
+    spec.node.clone_from(&made.node);
+    let resources = spec.resources.get_or_insert_default();
+    resources.memory_bytes = made.takes.memory_bytes;
+    resources.time_ms = made.time_ms;
+    Ok(spec.encode_to_vec())
 }
 
 fn resources(definition: &Definition) -> v1::Resources {

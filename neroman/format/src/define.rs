@@ -7,7 +7,7 @@ use crate::definition::{Buffering, Definition, Monitor, NotBuilt, Resources};
 use crate::fields::{self, Field};
 use crate::params::{self, Axis};
 use crate::reader::{PathKind, Reader};
-use crate::{outputs, placing, rules, scheduling, settings};
+use crate::{again, outputs, placing, rules, scheduling, settings};
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Mark, Zero};
 
@@ -34,6 +34,18 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         .get(Field::Files)
         .map(|given| outputs::files(reader, &given.value));
     let mut scheduling = scheduling::read(reader, scope, &mut not_built);
+    let resources = match scope.get(Field::Resources) {
+        Some(given) => settings::resources(reader, &given.value, &mut not_built, &mut scheduling),
+        None => Resources::default(),
+    };
+    let checkpoint = placing::checkpoint(reader, scope);
+    let again = again::read(
+        reader,
+        scope,
+        &mut not_built,
+        &resources,
+        !checkpoint.is_empty(),
+    );
     let mut common = Definition {
         name: String::new(),
         block: name.to_owned(),
@@ -50,12 +62,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         params: Vec::new(),
         env: env(reader, scope),
         data: placing::data(reader, scope),
-        resources: match scope.get(Field::Resources) {
-            Some(given) => {
-                settings::resources(reader, &given.value, &mut not_built, &mut scheduling)
-            }
-            None => Resources::default(),
-        },
+        resources,
         linked_files: files
             .iter()
             .flatten()
@@ -69,7 +76,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
             Some(given) => outputs::read(reader, &given.value),
             None => Vec::new(),
         },
-        checkpoint: placing::checkpoint(reader, scope),
+        checkpoint,
         node: placing::node(reader, scope),
         requires: placing::requires(reader, scope, &mut not_built),
         rules,
@@ -88,6 +95,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         sbatch_args: (scope.get(Field::SbatchArgs))
             .and_then(|given| given.value.scalar().map(str::to_owned)),
         scheduling,
+        again,
         not_built,
         notes: Vec::new(),
     };

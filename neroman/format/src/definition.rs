@@ -129,6 +129,9 @@ pub struct Definition {
     /// What it asks of a scheduler.
     #[serde(default, skip_serializing_if = "Scheduling::is_empty")]
     pub scheduling: Scheduling,
+    /// The runs that follow the end of one by themselves.
+    #[serde(default, skip_serializing_if = "Again::is_none")]
+    pub again: Again,
     /// Words that are understood and not built: `start` refuses with each.
     pub not_built: Vec<NotBuilt>,
     /// Remarks for the user on this experiment.
@@ -404,6 +407,99 @@ impl<T> OnNodes<T> {
     }
 }
 
+/// The runs that neroman makes by itself after the end of one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Again {
+    /// `retry`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// `on_timeout: requeue`: a run that our own time limit ended goes on from its
+    /// newest checkpoint, as a new run.
+    pub requeues_timeout: bool,
+}
+
+impl Again {
+    /// Whether no run follows.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// When a run is made again, and with how much more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Retry {
+    /// The ends that count.
+    pub on: Vec<RetryOn>,
+    /// Most runs that follow one.
+    pub max: u32,
+    /// Factor of the memory, after an end by too little of it.
+    pub memory: f64,
+    /// Factor of the time limit, after an end by it.
+    pub time: f64,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            on: RetryOn::ALL.to_vec(),
+            max: 1,
+            memory: 1.0,
+            time: 1.0,
+        }
+    }
+}
+
+/// An end after which a run is made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryOn {
+    /// Its machine was started anew, or failed by its scheduler's word.
+    NodeFailure,
+    /// It used more memory than there was, or than it had asked for.
+    OutOfMemory,
+    /// A time limit, ours or its scheduler's.
+    Timeout,
+    /// Its scheduler gave its place to other jobs.
+    Preempted,
+    /// Any other failure by itself: an exit code, a signal, a full disk.
+    Crashed,
+}
+
+impl RetryOn {
+    /// Every such end.
+    pub const ALL: [Self; 5] = [
+        Self::NodeFailure,
+        Self::OutOfMemory,
+        Self::Timeout,
+        Self::Preempted,
+        Self::Crashed,
+    ];
+
+    /// The word in a file.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::NodeFailure => "node_failure",
+            Self::OutOfMemory => "out_of_memory",
+            Self::Timeout => "timeout",
+            Self::Preempted => "preempted",
+            Self::Crashed => "crashed",
+        }
+    }
+}
+
+impl std::fmt::Display for RetryOn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NodeFailure => "a node failure",
+            Self::OutOfMemory => "out of memory",
+            Self::Timeout => "its time limit",
+            Self::Preempted => "a preemption",
+            Self::Crashed => "a crash",
+        })
+    }
+}
+
 /// One entry of `outputs`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
@@ -463,6 +559,36 @@ pub enum RuleAction {
     Warn,
     /// Tells the user.
     Notify,
+    /// Stops its processes until a person lets them go on.
+    Pause,
+    /// Ends the run; a new one goes on from its checkpoint, on the same node.
+    Restart,
+    /// The same, on a node that is chosen anew.
+    Requeue,
+}
+
+impl RuleAction {
+    /// Every action.
+    pub const ALL: [Self; 6] = [
+        Self::Abort,
+        Self::Warn,
+        Self::Notify,
+        Self::Pause,
+        Self::Restart,
+        Self::Requeue,
+    ];
+
+    /// The word in rules.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Abort => "abort",
+            Self::Warn => "warn",
+            Self::Notify => "notify",
+            Self::Pause => "pause",
+            Self::Restart => "restart",
+            Self::Requeue => "requeue",
+        }
+    }
 }
 
 /// Which lines of a job's output are read for metrics, and how.

@@ -52,6 +52,8 @@ pub(crate) enum Field {
     Requires,
     Data,
     Checkpoint,
+    Retry,
+    OnTimeout,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -101,6 +103,8 @@ const FIELDS: &[(&str, Field)] = &[
     ("requires", Field::Requires),
     ("data", Field::Data),
     ("checkpoint", Field::Checkpoint),
+    ("retry", Field::Retry),
+    ("on_timeout", Field::OnTimeout),
 ];
 
 /// Words of a block that are kept, and refused at the start.
@@ -110,7 +114,6 @@ const LATER: &[&str] = &[
     "progress",
     "parameters_style",
     "render",
-    "retry",
     "split",
     "repeat",
     "exclude",
@@ -133,18 +136,9 @@ pub(crate) const RESOURCES: &[&str] = &[
     "exclusive",
 ];
 /// Actions of rules.
-pub(crate) const ACTIONS: &[&str] = &["abort", "warn", "notify"];
+pub(crate) const ACTIONS: &[&str] = &["abort", "warn", "notify", "pause", "restart", "requeue"];
 /// Words of rules that are kept.
-pub(crate) const ACTIONS_LATER: &[&str] = &[
-    "pause",
-    "restart",
-    "requeue",
-    "signal",
-    "run",
-    "run_local",
-    "on",
-    "repeat",
-];
+pub(crate) const ACTIONS_LATER: &[&str] = &["signal", "run", "run_local", "on", "repeat"];
 /// Ways to write a parameter that are kept.
 pub(crate) const GENERATORS_LATER: &[&str] = &["linspace", "logspace", "sample", "zip", "exclude"];
 
@@ -198,7 +192,7 @@ pub(crate) fn field_hint(key: &str, is_map: bool) -> String {
     }
     for (outer, words) in [
         ("resources", RESOURCES.to_vec()),
-        ("rules", [ACTIONS, &ACTIONS_LATER[..6]].concat()),
+        ("rules", [ACTIONS, &ACTIONS_LATER[..3]].concat()),
         ("monitor", vec!["interval", "grace", "strays"]),
     ] {
         if words.contains(&key) {

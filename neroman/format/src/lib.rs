@@ -12,6 +12,7 @@
 //!
 //! Never done here: running anything, expanding `$NAME`, looking at a node.
 
+mod again;
 mod batch;
 mod block;
 mod command;
@@ -41,9 +42,9 @@ mod walk;
 mod words;
 
 pub use definition::{
-    Buffering, DataDef, DataPath, Definition, Fetch, MetricReading, Monitor, NotBuilt, Note,
-    OnNode, OnNodes, Output, Param, Place, Placed, Resources, RuleAction, RuleDef, Scheduling,
-    Source, SourceKind, Strays, Stream, Value,
+    Again, Buffering, DataDef, DataPath, Definition, Fetch, MetricReading, Monitor, NotBuilt, Note,
+    OnNode, OnNodes, Output, Param, Place, Placed, Resources, Retry, RetryOn, RuleAction, RuleDef,
+    Scheduling, Source, SourceKind, Strays, Stream, Value,
 };
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use outputs::glob_mistake;

@@ -94,12 +94,11 @@ fn rule(
         reader.not_built(not_built, &format!("rules.{}", entry.key), entry.key_mark);
     }
     for entry in entries {
-        let action = match entry.key.as_str() {
-            "abort" => RuleAction::Abort,
-            "warn" => RuleAction::Warn,
-            "notify" => RuleAction::Notify,
-            key if ACTIONS_LATER.contains(&key) => continue,
-            key => {
+        let mut known = RuleAction::ALL.into_iter();
+        let action = match (known.find(|one| one.word() == entry.key), &*entry.key) {
+            (Some(action), _) => action,
+            (None, key) if ACTIONS_LATER.contains(&key) => continue,
+            (None, key) => {
                 let mut hint = word_hint(key, ACTIONS, ACTIONS_LATER);
                 if key.contains([' ', '(', ')', '>', '<', '=']) || entry.value.is_null() {
                     hint.push_str("; in braces quote the expression, since a comma ends it");

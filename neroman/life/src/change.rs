@@ -51,6 +51,20 @@ pub enum Change {
 }
 
 impl Change {
+    /// The run that it changes; `None` for all but what happened to a run.
+    pub fn run(&self) -> Option<RunId> {
+        match self {
+            Self::Dispatch { run, .. } | Self::Journal { run, .. } => Some(*run),
+            Self::Origin(_)
+            | Self::Experiment(_)
+            | Self::Rule(_)
+            | Self::Run(_)
+            | Self::Event { .. }
+            | Self::Adopted { .. }
+            | Self::Last(_) => None,
+        }
+    }
+
     /// Whether it asks the run's node to end it, and nothing else is to be done.
     pub fn is_cancel(&self) -> bool {
         matches!(self, Self::Dispatch { dispatch, .. } if dispatch.cancel.is_some() && dispatch.stage.verdict().is_none())

@@ -135,6 +135,13 @@ pub struct Dispatch {
     /// travel.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) hints: Vec<String>,
+    /// Whether its job left a new checkpoint, as its node reported at its end; none:
+    /// not reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) made_checkpoint: Option<bool>,
+    /// Why no run follows it by itself although one could; empty: nothing to tell.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) no_retry: String,
     /// Tree of the checkpoints that it begins with, in hexadecimal, if they come
     /// from here; empty if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]

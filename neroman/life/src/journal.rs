@@ -244,6 +244,9 @@ pub struct Granted {
     /// All hosts, its own first; empty: not told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// When the scheduler ends the task; 0: not told.
+    #[serde(default)]
+    pub until_ms: i64,
 }
 
 /// How a scheduler ended the task of a run.

@@ -229,6 +229,9 @@ mod tests {
             takes: Takes::default(),
             resume: None,
             batch: None,
+            again: nero_format::Again::default(),
+            checkpoint: false,
+            follows: None,
         }
     }
 

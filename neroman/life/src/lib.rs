@@ -45,6 +45,7 @@ pub mod refusal;
 pub mod report;
 pub mod reports;
 mod results;
+pub mod retry;
 pub mod rules;
 pub mod run;
 pub mod scope;

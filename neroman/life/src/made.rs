@@ -1,10 +1,11 @@
 //! The facts of a run that never change, and its demands on its node.
 
-use nero_format::{DataDef, Scheduling};
+use nero_format::{Again, DataDef, Scheduling};
 use nero_model::{RunId, RunToken};
 use serde::{Deserialize, Serialize};
 
 use super::now::Tick;
+use super::retry::Follows;
 
 /// The facts of a run that never change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +51,15 @@ pub struct Made {
     /// The earlier run of the experiment whose checkpoints it begins with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<u32>,
+    /// The runs that follow its end by themselves.
+    #[serde(default, skip_serializing_if = "Again::is_none")]
+    pub again: Again,
+    /// Whether its experiment names checkpoints.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checkpoint: bool,
+    /// The run after which neroman made it by itself; none: a person did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<Follows>,
 }
 
 /// The resources that a run takes of its node, and its requirements.
@@ -77,6 +87,10 @@ pub struct Takes {
     /// What it asks of a scheduler.
     #[serde(skip_serializing_if = "Scheduling::is_empty")]
     pub scheduling: Scheduling,
+    /// Whether a retry asks for more than the person did: it ends where no node can
+    /// ever take it, instead of waiting for one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub grown: bool,
 }
 
 #[expect(

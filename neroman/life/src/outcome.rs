@@ -296,7 +296,8 @@ fn by_scheduler(one: &Incarnation, otherwise: Phase) -> (Phase, EndReason) {
 
 /// The rule that stopped the run, by its watcher's record.
 fn aborted_by(journal: &Journal) -> Option<u64> {
-    let fired = |facts: &RuleFacts| facts.action == "abort" && facts.fired > 0;
+    let ends_it = |word: &str| matches!(word, "abort" | "restart" | "requeue");
+    let fired = |facts: &RuleFacts| ends_it(&facts.action) && facts.fired > 0;
     let rules = journal.rules.iter();
     rules
         .filter(|(_, facts)| fired(facts))

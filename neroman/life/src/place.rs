@@ -38,7 +38,7 @@ pub enum Choice {
     Wait,
     /// No node takes it now.
     Nowhere(NoNode),
-    /// Every node that could take it refused it.
+    /// Every node that could take it refused it, or can never take what a retry asks for.
     Never(NoNode),
 }
 
@@ -90,7 +90,7 @@ pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choic
             return Choice::Nowhere(NoNode::NoneConfigured);
         }
         let reasons = NoNode::Each(reasons);
-        return match refused && for_good {
+        return match (refused || takes.grown) && for_good {
             true => Choice::Never(reasons),
             false => Choice::Nowhere(reasons),
         };

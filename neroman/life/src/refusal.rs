@@ -148,6 +148,9 @@ mod tests {
             takes: Takes::default(),
             resume: None,
             batch: None,
+            again: nero_format::Again::default(),
+            checkpoint: false,
+            follows: None,
         };
         let dispatch = Dispatch {
             stage: Stage::Offered {

@@ -54,6 +54,8 @@ pub struct Report {
     pub paused: bool,
     /// Whether its job made no file and changed none.
     pub made_nothing: bool,
+    /// Whether its job left a new checkpoint; none: not told.
+    pub made_checkpoint: Option<bool>,
     /// Whether the node has no usable spec of it.
     pub send_spec: bool,
     /// The files of the run that the node cannot use.
@@ -74,6 +76,7 @@ impl Report {
             host: String::new(),
             paused: false,
             made_nothing: false,
+            made_checkpoint: None,
             send_spec: false,
             unreadable: Vec::new(),
             generation: 0,
@@ -111,6 +114,7 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
     dispatch.unsupervised = report.unsupervised;
     dispatch.paused = report.paused;
     dispatch.far_host.clone_from(&report.host);
+    dispatch.made_checkpoint = report.made_checkpoint.or(dispatch.made_checkpoint);
     match report.standing {
         Standing::Waiting | Standing::Starting => {
             dispatch.stage.advance(Handing::Pending);

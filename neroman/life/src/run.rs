@@ -13,6 +13,7 @@ pub use super::made::{Made, Takes};
 use super::now::{Now, Tick};
 use super::outcome::{self, Outcome};
 pub use super::results::Results;
+use super::retry;
 use super::stage::{Stage, Verdict};
 
 /// A hand-over of a run: its node and its generation.
@@ -64,6 +65,7 @@ impl Run {
     ) -> Self {
         dispatch.follow_journal(&made, &journal);
         let outcome = outcome::judge(&dispatch, &journal);
+        let outcome = retry::held_back(&made, &dispatch, outcome);
         Self {
             made,
             dispatch,
@@ -84,6 +86,7 @@ impl Run {
         }
         self.dispatch.follow_journal(&self.made, &self.journal);
         let outcome = outcome::judge(&self.dispatch, &self.journal);
+        let outcome = retry::held_back(&self.made, &self.dispatch, outcome);
         if !self.has_ended() || outcome.phase == self.outcome.phase {
             self.outcome = outcome;
         }

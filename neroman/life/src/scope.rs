@@ -59,12 +59,7 @@ impl<'a> Sight<'a> {
                 };
                 Value::number(waited as f64 / 1000.0)
             }
-            Fact::Timeleft => {
-                let limit = (run.made.time_ms > 0 && run.phase().is_live())
-                    .then_some(run.made.time_ms as f64 / 1000.0);
-                let spent = run.runtime_s(self.now).unwrap_or(0.0);
-                Value::number_or_unknown(limit.map(|limit| (limit - spent).max(0.0)))
-            }
+            Fact::Timeleft => Value::number_or_unknown(run.timeleft_s(self.now)),
             Fact::Exit => {
                 let seen = run
                     .exit()

@@ -7,7 +7,7 @@ use super::batch::{Hold, HoldCause};
 use super::deferred;
 use super::dispatch::{Cancel, Unreadable};
 use super::leaving::Refusal;
-use super::now::Tick;
+use super::now::{Now, Tick};
 use super::outcome::judge;
 use super::reason::Why;
 use super::results::Results;
@@ -139,6 +139,30 @@ impl Run {
     /// What may be behind its end.
     pub fn hints(&self) -> &[String] {
         &self.dispatch.hints
+    }
+
+    /// Seconds until our limit, or the scheduler's end of its task, ends a live run; `None`
+    /// without either.
+    pub fn timeleft_s(&self, now: &Now) -> Option<f64> {
+        if !self.phase().is_live() {
+            return None;
+        }
+        let limit_s = Some(self.made.time_ms).filter(|ms| *ms > 0);
+        let spent_s = self.runtime_s(now).unwrap_or(0.0);
+        let ours = limit_s.map(|ms| ms as f64 / 1000.0 - spent_s);
+        let granted = self
+            .journal
+            .newest()
+            .and_then(|(_, one)| one.granted.as_ref());
+        let until_ms = granted.map(|one| one.until_ms).filter(|ms| *ms > 0);
+        let theirs = until_ms.map(|until_ms| (until_ms - now.ms) as f64 / 1000.0);
+        let least = ours.into_iter().chain(theirs).reduce(f64::min);
+        least.map(|left| left.max(0.0))
+    }
+
+    /// Why no run follows it by itself although one could.
+    pub fn why_not_again(&self) -> Option<&str> {
+        Some(&*self.dispatch.no_retry).filter(|why| !why.is_empty())
     }
 
     /// The earlier run of the experiment whose end it waits for.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nero_format::{NotBuilt, RuleAction};
+use nero_format::NotBuilt;
 use nero_model::{ExperimentId, Phase, RunId};
 
 use super::batch::Held;
@@ -222,15 +222,10 @@ pub fn rules(state: &State, experiment: &Experiment, fresh: &mut Vec<Rule>) -> V
         .rules
         .iter()
         .map(|rule| {
-            let action = match rule.action {
-                RuleAction::Abort => "abort",
-                RuleAction::Warn => "warn",
-                RuleAction::Notify => "notify",
-            };
             identify(
                 state,
                 fresh,
-                action,
+                rule.action.word(),
                 &rule.text,
                 "",
                 &rule.place.to_string(),

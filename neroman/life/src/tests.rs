@@ -25,6 +25,7 @@ mod batches;
 mod lab;
 mod matrix;
 mod reach;
+mod retries;
 mod sources;
 mod verdicts;
 

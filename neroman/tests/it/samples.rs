@@ -160,6 +160,7 @@ pub fn show() -> ShowReply {
         token: "abcdefghijklmnopqrstuvwxyz".into(),
         stderr_line: "ValueError: lr".into(),
         batch: "1.1".into(),
+        follows: None,
         strays: Some(Strays {
             ended: 1,
             left: 0,

@@ -93,6 +93,7 @@ facts! { view:
     Results "results" "results" Csv Value::text_of(&view.results);
     Settled "settled" "settled" Json Value::Json(view.settled.into());
     NotBuilt "not_built" "not_built" Json Value::Lines(&view.not_built);
+    Follows "follows" "follows" Column follows(view);
     AlsoLive "also_live" "also_live" Json Value::Json(also_live(view));
 }
 
@@ -160,6 +161,7 @@ pub fn of_run(view: ExperimentView, run: RunView) -> ExperimentView {
         reason: run.reason,
         stderr_line: run.stderr_line,
         batch: run.batch,
+        follows: run.follows,
         node: run.node,
         results: run.results,
         submitted_ms: run.created_ms,
@@ -169,6 +171,13 @@ pub fn of_run(view: ExperimentView, run: RunView) -> ExperimentView {
         exit_code: run.exit_code,
         signal: run.signal,
         ..view
+    }
+}
+
+fn follows(view: &ExperimentView) -> Value<'_> {
+    match &view.follows {
+        None => Value::Unknown,
+        Some(one) => Value::Follows(view.id, one),
     }
 }
 

@@ -5,8 +5,8 @@ use std::io;
 
 use nero_model::safe::Safe;
 use nero_wire::v1::{
-    EnvVar, ExperimentView, Gpu, MetricSummary, NodeView, Param, RuleState, RunView, SchedulerUse,
-    scheduler_use::Program,
+    EnvVar, ExperimentView, Follows, Gpu, MetricSummary, NodeView, Param, RuleState, RunView,
+    SchedulerUse, scheduler_use::Program,
 };
 use serde::Serialize as _;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
@@ -69,6 +69,7 @@ pub fn run(experiment: u64, view: &RunView) -> Value {
         "token": some(&view.token),
         "stderr_line": some(&view.stderr_line),
         "batch": some(&view.batch),
+        "follows": view.follows.as_ref().map(|one| follows(experiment, one)),
         "strays": view.strays.as_ref().map(|strays| json!({
             "ended": strays.ended,
             "left": strays.left,
@@ -78,6 +79,15 @@ pub fn run(experiment: u64, view: &RunView) -> Value {
                 "name": one.name,
             })).collect::<Vec<_>>(),
         })),
+    })
+}
+
+/// The earlier run after which neroman made a run by itself.
+pub(crate) fn follows(experiment: u64, one: &Follows) -> Value {
+    json!({
+        "run": run_id(experiment, one.run),
+        "cause": one.cause,
+        "text": one.text,
     })
 }
 

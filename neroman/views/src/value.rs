@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use nero_wire::v1::{ExperimentView, Param};
+use nero_wire::v1::{ExperimentView, Follows, Param};
 
 use crate::{csv, json, text};
 
@@ -32,6 +32,8 @@ pub enum Value<'a> {
     Time(i64),
     /// A parameter, with the type that its file gave it.
     Param(&'a Param),
+    /// The earlier run of this experiment after which neroman made its run by itself.
+    Follows(u64, &'a Follows),
     /// Several sentences.
     Lines(&'a [String]),
     /// What has a form for programs only.
@@ -71,6 +73,7 @@ impl<'a> Value<'a> {
             Self::Bytes(count) => text::bytes(*count),
             Self::Time(ms) => text::local_time(*ms),
             Self::Param(param) => param.text.clone(),
+            Self::Follows(_, one) => one.text.clone(),
             Self::Lines(lines) => lines.join("; "),
             Self::Json(value) => json::print(value),
         }
@@ -92,6 +95,7 @@ impl<'a> Value<'a> {
             | Self::Text(_)
             | Self::State(_)
             | Self::Param(_)
+            | Self::Follows(..)
             | Self::Lines(_)
             | Self::Json(_) => csv::Cell::text(&self.text()),
         }
@@ -110,6 +114,7 @@ impl<'a> Value<'a> {
             Self::Bytes(count) => count.into(),
             Self::Time(ms) => text::iso_time(ms).into(),
             Self::Param(param) => json::parameter(param),
+            Self::Follows(id, one) => json::follows(id, one),
             Self::Lines(lines) => lines.into(),
             Self::Json(value) => value,
         }
@@ -129,6 +134,7 @@ impl<'a> Value<'a> {
             | Self::Seconds(_)
             | Self::Bytes(_)
             | Self::Time(_)
+            | Self::Follows(..)
             | Self::Lines(_)
             | Self::Json(_) => self.is_measured(),
         }

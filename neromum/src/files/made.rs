@@ -14,7 +14,7 @@ use nero_wire::v1::{LinkEntry, ListFilesReply, RunSpec, Tree, TreeEntry};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat, utimensat};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
-use super::list::{DEPTH_MAX, LeftOut, Listing, REPLY_BYTES_MAX, file_entry, leave_out};
+use super::list::{DEPTH_MAX, LeftOut, Listing, REPLY_BYTES_MAX, file_entry, leave_out, list};
 use super::{is_dots, link_below, open_below, open_folder};
 use crate::config;
 use crate::staging::{store::Store, tree};
@@ -69,6 +69,29 @@ pub fn is_nothing_made(paths: &NodePaths, run_dir: &Path, work: &Path, code: Tre
         Code::known(code.entries, paths, run_dir)?.is_all(&folder, &folder, "")
     };
     look().unwrap_or(false)
+}
+
+/// Whether a start left a checkpoint that is new or was written to since its work folder
+/// was built; `None` where its experiment names none, or that cannot be found out.
+pub fn left_checkpoint(run_dir: &Path, work: &Path) -> Option<bool> {
+    let spec: RunSpec = frame::read(FrameKind::Spec, &run_dir.join(names::SPEC)).ok()?;
+    if spec.checkpoint.is_empty() {
+        return None;
+    }
+    let look = || {
+        let built = built(run_dir)?;
+        let folder = open_folder(work)?;
+        let found = list(work, &spec.checkpoint)?;
+        let is_new = |path: &str| {
+            let found = statat(&folder, path, AtFlags::SYMLINK_NOFOLLOW);
+            // What was carried over may be as new as the clock of the file system tells.
+            found.is_ok_and(|found| changed_at(&found) > built)
+        };
+        io::Result::Ok(found.files.iter().any(|file| is_new(&file.path)))
+    };
+    look()
+        .inspect_err(|error| tracing::info!(%error, "checkpoints cannot be looked for"))
+        .ok()
 }
 
 /// Contents of a work folder when it was built.

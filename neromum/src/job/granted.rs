@@ -36,6 +36,8 @@ struct Variables {
     gpus: [&'static str; 2],
     /// Its hosts, or a file with them.
     hosts: &'static str,
+    /// When the job ends at the latest, in seconds since 1970; empty: it is not told.
+    until: &'static str,
 }
 
 const SCHEDULERS: [Variables; 2] = [
@@ -47,6 +49,7 @@ const SCHEDULERS: [Variables; 2] = [
         cpus: "SLURM_CPUS_ON_NODE",
         gpus: ["SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES"],
         hosts: "SLURM_JOB_NODELIST",
+        until: "SLURM_JOB_END_TIME",
     },
     Variables {
         scheduler: "Grid Engine",
@@ -56,6 +59,7 @@ const SCHEDULERS: [Variables; 2] = [
         cpus: "NSLOTS",
         gpus: ["SGE_HGR_gpu", "CUDA_VISIBLE_DEVICES"],
         hosts: "PE_HOSTFILE",
+        until: "",
     },
 ];
 
@@ -132,6 +136,9 @@ impl Granted {
                 memory_bytes: memory.unwrap_or(0),
                 gpus,
                 helped: Vec::new(),
+                until_ms: number(variables.until)
+                    .and_then(|s| i64::try_from(s).ok()?.checked_mul(1000))
+                    .unwrap_or(0),
             },
             hosts,
             kind: match is_slurm {

@@ -25,6 +25,7 @@ mod neighbours;
 mod placing;
 mod power;
 mod read_only;
+mod retries;
 mod review;
 mod rules;
 mod scheduler_ends;

@@ -15,7 +15,12 @@ pub fn as_table(screen: &Screen, views: &[ExperimentView], chosen: Option<Vec<Co
     for line in held(views) {
         text.push_str(&format!("{line}\n"));
     }
-    for (word, told) in [("warning", warnings(views)), ("hint", hints(views))] {
+    let lines = [
+        ("warning", warnings(views)),
+        ("hint", hints(views)),
+        ("run again", again(views)),
+    ];
+    for (word, told) in lines {
         for (ids, what) in told {
             let (ids, what) = (text::ids(&ids), Safe::line(&what));
             text.push_str(&format!("{word} {ids}: {what}\n"));
@@ -58,6 +63,17 @@ pub fn warnings(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
 /// The same for hints about reasons.
 pub fn hints(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
     grouped(views, |view| view.hints.clone())
+}
+
+/// The same for runs that neroman made by itself and that have not finished.
+fn again(views: &[ExperimentView]) -> Vec<(Vec<u64>, String)> {
+    grouped(views, |view| {
+        let follows = view.follows.iter();
+        follows
+            .filter(|_| view.state != "finished")
+            .map(|one| one.text.clone())
+            .collect()
+    })
 }
 
 fn grouped(

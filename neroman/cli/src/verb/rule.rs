@@ -15,10 +15,10 @@ use crate::say::table::{self, Cell};
 use crate::session::{Session, author, request, selection};
 
 /// Actions that work.
-const BUILT: &[&str] = &["abort", "warn", "notify"];
+const BUILT: &[&str] = &["abort", "warn", "notify", "pause", "restart", "requeue"];
 
 /// Actions of the design that are not built yet.
-const NOT_BUILT: &[&str] = &["pause", "restart", "requeue", "signal", "run", "run_local"];
+const NOT_BUILT: &[&str] = &["signal", "run", "run_local"];
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Rule) -> Result<u8, Stop> {
@@ -95,11 +95,11 @@ fn split(rule: &str) -> Result<(&str, &str), Fault> {
     let (action, text) = (action.trim(), text.trim());
     if NOT_BUILT.contains(&action) {
         return Err(Fault::not_built(format!("the action `{action}`"))
-            .hint("abort, warn and notify are there"));
+            .hint(format!("there are {}", BUILT.join(", "))));
     }
     if !BUILT.contains(&action) {
         return Err(Fault::usage(format!("`{action}` is no action of a rule"))
-            .hint("the actions are abort, warn and notify"));
+            .hint(format!("the actions are {}", BUILT.join(", "))));
     }
     if text.is_empty() {
         return Err(Fault::usage("the rule has no expression").hint(how));
@@ -237,13 +237,7 @@ mod tests {
             split("warn:error_rate>=0.35 for 10m"),
             Ok(("warn", "error_rate>=0.35 for 10m"))
         );
-        for wrong in [
-            "loss > 5",
-            "abort:",
-            "kill: loss > 5",
-            "pause: loss > 5",
-            "",
-        ] {
+        for wrong in ["loss > 5", "abort:", "kill: loss > 5", ""] {
             assert_eq!(
                 split(wrong).map_err(|fault| fault.exit_code),
                 Err(2),

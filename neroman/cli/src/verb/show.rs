@@ -87,6 +87,7 @@ impl Page<'_> {
             line.push_str(&format!("  {}", Safe::line(&reason)));
         }
         self.text.push_str(&format!("{line}\n"));
+        self.fact("run again", view, Fact::Follows);
         self.fact("asked", view, Fact::Cancel);
         self.fact("waits for", view, Fact::Waiting);
         self.fact("held", view, Fact::Held);

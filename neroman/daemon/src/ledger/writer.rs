@@ -1,9 +1,9 @@
 //! The thread that owns the databases and the state.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use nero_model::{RequestId, RunId};
+use nero_model::{RequestId, RunId, RunToken};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::durable::Durable;
@@ -12,7 +12,9 @@ use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::folding::{Folding, OwnedPart, PartsOutcome};
 use crate::keep::{Batch, Keep, Unwritten};
+use crate::spec;
 use nero_life::change::Change;
+use nero_life::retry::{self, Next};
 use nero_life::state::State;
 use nero_life::{abort, batch as batches, needs};
 
@@ -116,7 +118,7 @@ impl Writer {
                 } => {
                     let changes = note(&work, now_ms);
                     batch.durable |= durable && !changes.is_empty();
-                    take(&mut work, &mut batch, changes);
+                    self.take(&mut work, &mut batch, changes);
                     answers.notes.push((reply, note));
                 }
                 Message::Parts { parts, reply } => {
@@ -127,7 +129,7 @@ impl Writer {
                     // The state must contain these folds before the next
                     // decision.
                     let changes = self.folding.changes(&mut batch);
-                    take(&mut work, &mut batch, changes);
+                    self.take(&mut work, &mut batch, changes);
                     answers.parts.push(AnsweredParts {
                         reply,
                         parts,
@@ -198,8 +200,43 @@ impl Writer {
             given.insert(id, decided.answer.clone());
         }
         batch.durable |= !decided.changes.is_empty();
-        take(work, batch, decided.changes);
+        self.take(work, batch, decided.changes);
         Ok(decided.answer)
+    }
+
+    /// Applies changes. A run that follows by itself is made together with the end before it, and
+    /// before the next message: an abort that comes then is that of the new run.
+    fn take(&self, work: &mut State, batch: &mut Batch, changes: Vec<Change>) {
+        let changed: BTreeSet<RunId> = changes.iter().filter_map(Change::run).collect();
+        take(work, batch, changes);
+        for run in changed {
+            self.follow(work, batch, run);
+        }
+    }
+
+    /// Makes the run that follows one by itself, if it ended and one does.
+    fn follow(&self, work: &mut State, batch: &mut Batch, ended: RunId) {
+        let now = self.clock.moment();
+        let changes = match retry::next(work, ended, RunToken::random, &now) {
+            None => return,
+            Some(Next::None(changes)) => changes,
+            Some(Next::Run { mut new, event }) => {
+                let spec = self.keep.spec(ended).flatten();
+                match spec.and_then(|spec| spec::again(&spec, &new.made)) {
+                    Ok(spec) => {
+                        new.spec = spec.into();
+                        vec![Change::Run(Arc::new(*new)), event]
+                    }
+                    Err(failure) => {
+                        let why = format!("not run again: {failure}");
+                        let run = work.run(ended);
+                        run.map_or_else(Vec::new, |run| retry::forgone(run, why, now.ms))
+                    }
+                }
+            }
+        };
+        tracing::info!(run = %ended, "what follows its end is decided");
+        take(work, batch, changes);
     }
 
     /// Lets runs go on that waited for the end of an earlier one, and holds or lets go the

@@ -392,6 +392,7 @@ fn reported(word: &v1::RunState) -> Report {
         paused: word.paused,
         host: word.host.chars().take(HOST_CHARS_MAX).collect(),
         made_nothing: word.made_nothing,
+        made_checkpoint: word.made_checkpoint,
         send_spec: word.unreadable.iter().any(|file| file.send_spec),
         unreadable: files.map(unreadable).collect(),
         generation: word.generation,

@@ -1,6 +1,7 @@
 //! `RuleList`, `RuleAdd`, `RuleRemove`.
 
 use nero_expr::{Expr, Fact, NameKind, NameRef, ParseContext};
+use nero_format::RuleAction;
 use nero_model::names::same_loosely;
 use nero_wire::v1;
 use nero_wire::v1::rule_change_reply::One;
@@ -56,14 +57,11 @@ impl Man {
             return Ok(answer);
         }
         let now_ms = self.clock.now_ms();
-        match request.action.as_str() {
-            "abort" | "warn" | "notify" => {}
-            other => {
-                return Err(
-                    Failure::usage(format!("not built yet: the action `{other}`"))
-                        .hint("abort, warn or notify"),
-                );
-            }
+        let known = RuleAction::ALL.map(RuleAction::word);
+        let action = &request.action;
+        if !known.contains(&action.as_str()) {
+            let failure = Failure::usage(format!("not built yet: the action `{action}`"));
+            return Err(failure.hint(known.join(", ")));
         }
         let given = request.selection.clone().unwrap_or_default();
         let zone = select::zone(&given.zone, given.utc_offset_s);

@@ -258,6 +258,7 @@ fn run_view(run: &Run, sight: &Sight<'_>) -> v1::RunView {
         stderr_line: run.stderr_line().to_owned(),
         batch: view::batch(run),
         strays: strays(run),
+        follows: run.made.follows.as_ref().map(view::follows),
     }
 }
 

@@ -265,6 +265,7 @@ fn takes(definition: &Definition) -> Takes {
         prefer: String::new(),
         data: definition.data.clone(),
         scheduling: definition.scheduling.clone(),
+        grown: false,
     }
 }
 
@@ -633,6 +634,9 @@ fn made(
         takes: placed.takes,
         resume: placed.resume,
         batch: None,
+        again: definition.again.clone(),
+        checkpoint: !definition.checkpoint.is_empty(),
+        follows: None,
     }
 }
 

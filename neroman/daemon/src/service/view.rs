@@ -13,6 +13,7 @@ use nero_life::batch::Held;
 use nero_life::experiment::Experiment;
 use nero_life::journal::Journal;
 use nero_life::now::{Now, Tick};
+use nero_life::retry::{Cause, Follows};
 use nero_life::run::{Results, Run};
 use nero_life::state::State;
 
@@ -171,6 +172,8 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
         }
     }
     view.hints = run.hints().to_vec();
+    view.hints.extend(run.why_not_again().map(str::to_owned));
+    view.follows = run.made.follows.as_ref().map(follows);
     let unreadable = run.unreadable().iter().map(ToString::to_string);
     view.warnings.extend(unreadable);
     view.warnings.extend(run.doubt_text(&sight.now));
@@ -187,6 +190,20 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
             view.warnings.extend(warnings.iter().cloned());
         }
         Results::Done { .. } | Results::Open | Results::Fetching { .. } | Results::Nothing => {}
+    }
+}
+
+/// The earlier run after which neroman made a run by itself.
+pub(super) fn follows(one: &Follows) -> v1::Follows {
+    let cause = match one.cause {
+        Cause::Retry { .. } => "retry",
+        Cause::Timeout => "timeout",
+        Cause::Rule { .. } => "rule",
+    };
+    v1::Follows {
+        run: one.run,
+        cause: cause.to_owned(),
+        text: one.to_string(),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The native fields.
 
-use crate::{Folder, commands, load, named, names, texts};
+use crate::{Folder, commands, load, named, names, report, texts};
 use nero_format::{
-    Buffering, Definition, Fetch, MetricReading, Monitor, RuleAction, Strays, Stream,
+    Again, Buffering, Definition, Fetch, MetricReading, Monitor, Retry, RetryOn, RuleAction,
+    Strays, Stream,
 };
 
 #[test]
@@ -330,7 +331,7 @@ fn words_not_built_are_kept_with_their_place() {
         ("progress: epoch / 50", "progress"),
         ("parameters_style: flags", "parameters_style"),
         ("render: {a: b}", "render"),
-        ("retry: {max: 2}", "retry"),
+        ("retry: {max: 2, after: 1m}", "retry.after"),
         ("split: true", "split"),
         ("repeat: 5", "repeat"),
         ("exclude: ['x > 1']", "exclude"),
@@ -362,9 +363,6 @@ fn words_not_built_are_kept_with_their_place() {
         ),
         ("metrics: {file: metrics.csv}", "metrics.file"),
         ("metrics: [{command: ./reader.py}]", "metrics.command"),
-        ("rules: [{pause: 'loss > 1'}]", "rules.pause"),
-        ("rules: [{restart: 'loss > 1'}]", "rules.restart"),
-        ("rules: [{requeue: 'loss > 1'}]", "rules.requeue"),
         ("rules: [{signal: USR1}]", "rules.signal"),
         ("rules: [{run: ./x}]", "rules.run"),
         ("rules: [{run_local: ./x}]", "rules.run_local"),
@@ -391,6 +389,69 @@ fn words_not_built_are_kept_with_their_place() {
     let loaded = load("+a:\n  script: |\n    echo {x}\n  parameters: {x: [1, 2]}\n");
     assert_eq!(loaded.definitions[1].not_built[0].word, "script");
     assert_eq!(loaded.definitions[1].argv, [""; 0]);
+}
+
+#[test]
+fn what_follows_an_end_by_itself_is_read_and_checked() {
+    let read = |lines: &str| {
+        let text = format!(
+            "+a:\n  command: prog\n  checkpoint: 'c/*'\n  resources: {{memory: 1G, time: 1h}}\n  {lines}\n"
+        );
+        load(&text).definitions[0].again.clone()
+    };
+    let retry = |lines: &str| read(lines).retry.unwrap();
+    let all = RetryOn::ALL.to_vec();
+    assert_eq!(
+        retry("retry: {on: [node_failure, out_of_memory], max: 2, memory: x2}"),
+        Retry {
+            on: vec![RetryOn::NodeFailure, RetryOn::OutOfMemory],
+            max: 2,
+            memory: 2.0,
+            time: 1.0,
+        }
+    );
+    assert_eq!(retry("retry: {on: timeout, time: x1.5}").max, 1);
+    assert_eq!((retry("retry: 3").max, retry("retry: 3").on), (3, all));
+    assert_eq!(read("retry: 0"), Again::default());
+    assert!(read("on_timeout: requeue").requeues_timeout);
+    assert_eq!(read("on_timeout: end"), Again::default());
+    let mistakes = [
+        ("retry: {on: [oom]}", "`retry.on` takes node_failure"),
+        (
+            "retry: {max: 1000}",
+            "`retry.max` takes a whole number up to 100, not `1000`",
+        ),
+        (
+            "retry: {memory: 2}",
+            "`retry.memory` takes a factor, not `2`",
+        ),
+        (
+            "retry: {memory: x0.5}",
+            "`retry.memory` takes a factor, not `x0.5`",
+        ),
+        (
+            "retry: {memory: xnan}",
+            "`retry.memory` takes a factor, not `xnan`",
+        ),
+        (
+            "retry: {on: [timeout], memory: x2}",
+            "`retry.memory` counts after `out_of_memory`, which `on` does not name",
+        ),
+        (
+            "retry: {time: x2}",
+            "`retry.time` multiplies `resources.time`, which is not given",
+        ),
+        ("retry: {often: 2}", "is no part of `retry`"),
+        (
+            "on_timeout: requeue",
+            "`on_timeout: requeue` goes on from `checkpoint:`, which is not given",
+        ),
+        ("on_timeout: restart", "`on_timeout` takes end or requeue"),
+    ];
+    for (line, message) in mistakes {
+        let said = report(&format!("+a:\n  command: prog\n  {line}\n"));
+        assert!(said.contains(message), "{line}: {said}");
+    }
 }
 
 #[test]
@@ -493,13 +554,7 @@ fn the_manual_s_example_can_be_added() {
         .collect();
     assert_eq!(
         words,
-        [
-            "python",
-            "progress",
-            "metrics.file",
-            "metrics.command",
-            "retry",
-        ]
+        ["python", "progress", "metrics.file", "metrics.command",]
     );
 }
 

@@ -324,6 +324,7 @@ fn life(
                 memory_bytes: granted.memory_bytes,
                 gpus: gpus.map(text).collect(),
                 hosts: hosts.map(text).collect(),
+                until_ms: granted.until_ms,
             });
         }
         RecordKind::TaskOver => {

@@ -1,6 +1,11 @@
 //! Random orders of steps: no order breaks the state.
 
+use nero_format::RetryOn;
+
 use super::*;
+
+/// Most retries in a row.
+const MAX: u32 = 2;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -39,7 +44,11 @@ proptest! {
     fn no_order_of_steps_breaks_the_state(steps in proptest::collection::vec(step(), 1..60)) {
         let mut lab = Lab::default();
         let names = ["a", "b", "c", "d", "e"];
-        let all = |count: usize| names[..count].iter().map(|n| definition(n, "1")).collect();
+        let again = retries::retrying(&RetryOn::ALL, MAX);
+        let all = |count: usize| names[..count].iter().map(|n| Definition {
+            again: again.clone(),
+            ..definition(n, "1")
+        }).collect();
         lab.add("/lab", all(4));
         for step in steps {
             // The oldest live run is on a node.
@@ -77,6 +86,19 @@ proptest! {
             }
             for (id, phase) in ends {
                 prop_assert_eq!(lab.phase(id), phase);
+            }
+            // What the writer does after each message.
+            let runs: Vec<RunId> = lab.state.experiments.iter()
+                .flat_map(|experiment| experiment.runs.iter().map(|run| run.made.id))
+                .collect();
+            for id in runs {
+                let before = lab.state.run(id).unwrap().clone();
+                let Some(next) = lab.follow(id) else { continue };
+                prop_assert!(before.cancel().is_none() && before.has_ended());
+                let follows = lab.state.run(next).unwrap().made.follows.clone().unwrap();
+                prop_assert!(follows.run == id.number && follows.retries <= MAX);
+                prop_assert!(lab.follow(id).is_none());
+                if lab.state.run(next).unwrap().unplaced() { lab.place(next); }
             }
         }
     }

@@ -61,6 +61,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         custom_msg: None,
         sbatch_args: None,
         scheduling: nero_format::Scheduling::default(),
+        again: nero_format::Again::default(),
         not_built: Vec::new(),
         notes: Vec::new(),
     }
@@ -84,7 +85,7 @@ pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
 }
 
 /// A state that only decisions change.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Lab {
     pub state: State,
     now_ms: i64,
@@ -165,13 +166,20 @@ impl Lab {
                 tree: String::new(),
                 git: String::new(),
                 fingerprint: experiment.fingerprint.to_string(),
-                time_ms: 0,
+                time_ms: experiment.definition.resources.time_ms.unwrap_or(0),
                 outputs: false,
                 all_made: false,
                 placing: batch.is_some(),
-                takes: Takes::default(),
+                takes: Takes {
+                    memory_bytes: experiment.definition.resources.memory_bytes.unwrap_or(0),
+                    limit_s: experiment.definition.scheduler_limit_s(),
+                    ..Takes::default()
+                },
                 resume: None,
                 batch,
+                again: experiment.definition.again.clone(),
+                checkpoint: experiment.definition.again.requeues_timeout,
+                follows: None,
             };
             let new = NewRun {
                 made: Arc::new(made),

@@ -30,6 +30,9 @@ fn stands(stage: Stage) -> Run {
         takes: Takes::default(),
         resume: None,
         batch: None,
+        again: nero_format::Again::default(),
+        checkpoint: false,
+        follows: None,
     };
     let dispatch = Dispatch {
         stage,

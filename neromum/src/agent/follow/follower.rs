@@ -14,7 +14,9 @@ use super::stream::Flow;
 use crate::agent::Entry;
 use crate::config;
 use crate::core::{Run, Stage};
+use crate::files::made;
 use crate::runs::segments::{self, Fresh, Seg};
+use crate::staging;
 
 /// Result of sending to a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +142,11 @@ impl Follower {
                 ..
             }
         );
+        // By an end that a time limit may have wanted.
+        let stopped = ended && (entry.facts.stop_asked || entry.facts.lost);
+        let made_checkpoint = stopped
+            .then(|| staging::work_folder(run_dir, entry.incarnation))
+            .and_then(|work| made::left_checkpoint(run_dir, &work));
         let files = entry.unreadable.values().flatten();
         let unreadable: Vec<v1::Unreadable> = files.map(|file| file.to_wire(run_dir)).collect();
         self.send(Event::State(RunState {
@@ -157,6 +164,7 @@ impl Follower {
             unreadable,
             generation: entry.generation,
             paused: run.paused,
+            made_checkpoint,
         }));
     }
 

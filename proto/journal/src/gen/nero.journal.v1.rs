@@ -579,6 +579,9 @@ pub struct Granted {
     /// of its shim; empty: there are no such processes.
     #[prost(string, repeated, tag = "9")]
     pub helped: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// when the scheduler ends the task, on the host's wall clock; 0: not told
+    #[prost(int64, tag = "10")]
+    pub until_ms: i64,
 }
 /// What the helper of a host measured of a run there. In a file of the incarnation's
 /// folder, written anew each time.

@@ -1111,6 +1111,10 @@ pub struct RunState {
     /// its newest pause request asks for a pause
     #[prost(bool, tag = "10")]
     pub paused: bool,
+    /// Of a run that a time limit ended and that names checkpoints: whether its job left
+    /// one that is new or changed. Absent: not looked for.
+    #[prost(bool, optional, tag = "11")]
+    pub made_checkpoint: ::core::option::Option<bool>,
 }
 /// Nested message and enum types in `RunState`.
 pub mod run_state {
@@ -3669,6 +3673,21 @@ pub struct ExperimentView {
     /// why it waits until a person acts; empty: it does not
     #[prost(string, tag = "55")]
     pub held: ::prost::alloc::string::String,
+    /// none: a person made the run
+    #[prost(message, optional, tag = "56")]
+    pub follows: ::core::option::Option<Follows>,
+}
+/// The earlier run after which neroman made a run by itself.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Follows {
+    #[prost(uint32, tag = "1")]
+    pub run: u32,
+    /// retry, timeout, rule
+    #[prost(string, tag = "2")]
+    pub cause: ::prost::alloc::string::String,
+    /// "retry 1 of 2 after out of memory"
+    #[prost(string, tag = "3")]
+    pub text: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FactValue {
@@ -3766,6 +3785,9 @@ pub struct RunView {
     /// none: nothing outlived the main process for long
     #[prost(message, optional, tag = "15")]
     pub strays: ::core::option::Option<Strays>,
+    /// none: a person made it
+    #[prost(message, optional, tag = "17")]
+    pub follows: ::core::option::Option<Follows>,
 }
 /// Processes of a run that outlived its main process.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -113,6 +113,9 @@ impl World {
             takes: Takes::default(),
             resume: None,
             batch: None,
+            again: nero_format::Again::default(),
+            checkpoint: false,
+            follows: None,
         };
         let dispatch = Dispatch::planned(one.then(|| NODES[0].to_owned()), after);
         self.take(vec![Change::Run(Arc::new(NewRun {

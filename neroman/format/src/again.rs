@@ -1,0 +1,150 @@
+//! What follows the end of a run by itself: `retry` and `on_timeout`.
+
+use crate::block::{Given, Scope};
+use crate::definition::{Again, NotBuilt, Resources, Retry, RetryOn};
+use crate::fields::Field;
+use crate::reader::Reader;
+use nero_model::safe::quoted;
+use nero_yaml::{Kind, Node};
+
+/// Most runs that `retry` makes after one.
+const MAX: u32 = 100;
+/// Largest factor.
+const FACTOR_MAX: f64 = 100.0;
+
+/// Reads both fields; what they lean on is read before.
+pub(crate) fn read(
+    reader: &mut Reader<'_>,
+    scope: &Scope,
+    not_built: &mut Vec<NotBuilt>,
+    resources: &Resources,
+    has_checkpoint: bool,
+) -> Again {
+    let retry = scope.get(Field::Retry).and_then(|given| {
+        let retry = retry(reader, given, not_built);
+        check_factors(reader, given, &retry, resources);
+        (retry.max > 0).then_some(retry)
+    });
+    let requeues_timeout = scope.get(Field::OnTimeout).is_some_and(|given| {
+        let (key, value) = (&given.key, &given.value);
+        let choice = reader.choice(key, value, &[("end", false), ("requeue", true)]);
+        let requeues = choice.unwrap_or(false);
+        if requeues && !has_checkpoint {
+            reader.wrong(
+                given.key_mark,
+                "`on_timeout: requeue` goes on from `checkpoint:`, which is not given",
+                "for example `checkpoint: 'ckpt/*.pt'`",
+            );
+        }
+        requeues
+    });
+    Again {
+        retry,
+        requeues_timeout,
+    }
+}
+
+/// `retry: {on: [node_failure, out_of_memory], max: 2, memory: x2}`, or `retry: 2`.
+fn retry(reader: &mut Reader<'_>, given: &Given, not_built: &mut Vec<NotBuilt>) -> Retry {
+    const KEYS: &[&str] = &["on", "max", "memory", "time"];
+    let mut retry = Retry::default();
+    if let Kind::Scalar { .. } = given.value.kind {
+        retry.max = max(reader, &given.key, &given.value).unwrap_or(retry.max);
+        return retry;
+    }
+    let example = "retry: {on: [node_failure, out_of_memory], max: 2, memory: x2}";
+    for entry in reader.map("retry", &given.value, example) {
+        let (key, value) = (&entry.key, &entry.value);
+        if value.is_null() && KEYS.contains(&key.as_str()) {
+            continue;
+        }
+        match key.as_str() {
+            "on" => retry.on = reasons(reader, value),
+            "max" => retry.max = max(reader, "retry.max", value).unwrap_or(retry.max),
+            "memory" => retry.memory = factor(reader, "retry.memory", value).unwrap_or(1.0),
+            "time" => retry.time = factor(reader, "retry.time", value).unwrap_or(1.0),
+            "after" => reader.not_built(not_built, "retry.after", entry.key_mark),
+            _ => reader.unknown(entry, "is no part of `retry`", KEYS, &["after"]),
+        }
+    }
+    retry
+}
+
+fn reasons(reader: &mut Reader<'_>, value: &Node) -> Vec<RetryOn> {
+    let known = RetryOn::ALL.map(|on| (on.word(), on));
+    let items = match &value.kind {
+        Kind::List(items) => items.iter().map(|item| &**item).collect(),
+        Kind::Map(_) | Kind::Scalar { .. } => vec![value],
+    };
+    let mut on = Vec::new();
+    for item in items {
+        if let Some(one) = reader.choice("retry.on", item, &known)
+            && !on.contains(&one)
+        {
+            on.push(one);
+        }
+    }
+    on
+}
+
+fn max(reader: &mut Reader<'_>, key: &str, value: &Node) -> Option<u32> {
+    let text = reader.single(key, value)?;
+    let number = text.parse::<u32>().ok().filter(|number| *number <= MAX);
+    if number.is_none() {
+        let message = format!(
+            "`{key}` takes a whole number up to {MAX}, not {}",
+            quoted(text)
+        );
+        reader.wrong(value.mark, message, "for example 2");
+    }
+    number
+}
+
+/// `x2`, `x1.5`.
+fn factor(reader: &mut Reader<'_>, key: &str, value: &Node) -> Option<f64> {
+    let text = reader.single(key, value)?;
+    let number = text
+        .strip_prefix('x')
+        .and_then(|text| text.parse::<f64>().ok());
+    let factor = number.filter(|number| (1.0..=FACTOR_MAX).contains(number));
+    if factor.is_none() {
+        let message = format!("`{key}` takes a factor, not {}", quoted(text));
+        let hint = "for example x2: each retry asks for twice as much";
+        reader.wrong(value.mark, message, hint);
+    }
+    factor
+}
+
+/// Refuses a factor without effect.
+fn check_factors(reader: &mut Reader<'_>, given: &Given, retry: &Retry, resources: &Resources) {
+    let factors = [
+        (
+            "memory",
+            retry.memory,
+            RetryOn::OutOfMemory,
+            resources.memory_bytes.is_some(),
+            "4G",
+        ),
+        (
+            "time",
+            retry.time,
+            RetryOn::Timeout,
+            resources.time_ms.is_some(),
+            "2h",
+        ),
+    ];
+    for (key, factor, on, is_given, example) in factors {
+        if factor <= 1.0 {
+            continue;
+        }
+        if !retry.on.contains(&on) {
+            let word = on.word();
+            let message = format!("`retry.{key}` counts after `{word}`, which `on` does not name");
+            reader.wrong(given.key_mark, message, format!("add {word} to `on`"));
+        } else if !is_given {
+            let message = format!("`retry.{key}` multiplies `resources.{key}`, which is not given");
+            let hint = format!("for example `resources: {{{key}: {example}}}`");
+            reader.wrong(given.key_mark, message, hint);
+        }
+    }
+}

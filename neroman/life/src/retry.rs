@@ -1,0 +1,301 @@
+//! Runs that neroman makes by itself when one ended: `retry`, `on_timeout: requeue`, and
+//! the rule actions `restart` and `requeue`.
+//!
+//! The next run is decided in the transaction that has the end, so a crash of the daemon
+//! leaves both or neither. It is made once, since only an experiment's newest run has a
+//! next one. Whatever a person asked for before the end wins: a cancel request, a new run.
+
+use std::fmt;
+use std::sync::Arc;
+
+use nero_format::{Retry, RetryOn, RuleAction};
+use nero_model::units::short_bytes;
+use nero_model::{EndReason, Phase, RunId, RunToken, TaskEnd};
+use serde::{Deserialize, Serialize};
+
+use super::change::{Change, NewRun, dispatch_changed};
+use super::dispatch::{Dispatch, Sent};
+use super::experiment::Experiment;
+use super::made::Made;
+use super::now::Moment;
+use super::outcome::Outcome;
+use super::run::Run;
+use super::start;
+use super::state::State;
+
+/// Most runs in a row that rules make.
+const BY_RULES_MAX: u32 = 3;
+
+/// The earlier run after which neroman made a run by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Follows {
+    /// Number of the run that ended.
+    pub run: u32,
+    pub cause: Cause,
+    /// Runs in a row that `retry` made, up to this one.
+    pub retries: u32,
+    /// Runs in a row that rules made, up to this one.
+    pub by_rules: u32,
+}
+
+/// Why neroman made a run by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// `retry`, with its `max`.
+    Retry { on: RetryOn, max: u32 },
+    /// `on_timeout: requeue`.
+    Timeout,
+    /// A rule, with its condition. `anywhere`: a node was chosen anew.
+    Rule { text: String, anywhere: bool },
+}
+
+impl fmt::Display for Follows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            Cause::Retry { on, max } => write!(f, "retry {} of {max} after {on}", self.retries),
+            Cause::Timeout => f.write_str("requeued after its time limit"),
+            Cause::Rule { text, anywhere } => {
+                let done = if *anywhere { "requeued" } else { "restarted" };
+                write!(
+                    f,
+                    "{done} by the rule `{text}`, {} of {BY_RULES_MAX}",
+                    self.by_rules
+                )
+            }
+        }
+    }
+}
+
+/// What follows the end of a run.
+#[derive(Debug)]
+pub enum Next {
+    /// A new run, without its spec: it is that of the run before, for the new [`Made`].
+    Run { new: Box<NewRun>, event: Change },
+    /// No run follows although one could: recorded with the reason.
+    None(Vec<Change>),
+}
+
+/// What follows the end of a run by itself; `token` makes that of the new run. `None`:
+/// nothing, or not yet.
+pub fn next(
+    state: &State,
+    ended: RunId,
+    token: impl FnOnce() -> RunToken,
+    now: &Moment,
+) -> Option<Next> {
+    let experiment = state.experiment(ended.experiment)?;
+    let run = experiment.newest().filter(|run| run.made.id == ended)?;
+    let is_open = experiment.hidden_ms.is_none()
+        && run.dispatch.cancel.is_none()
+        && run.dispatch.no_retry.is_empty();
+    if !is_open || !run.phase().is_end() || run.in_doubt() {
+        return None;
+    }
+    match cause(state, run)? {
+        Ok(cause) => Some(follow(experiment, run, cause, token(), now)),
+        Err(why) => Some(Next::None(forgone(run, why, now.ms))),
+    }
+}
+
+/// Records why no run follows this one, although one could.
+pub fn forgone(run: &Run, why: String, now_ms: i64) -> Vec<Change> {
+    let id = run.made.id;
+    let event = Change::Event {
+        experiment: id.experiment,
+        run: Some(id.number),
+        at_ms: now_ms,
+        text: format!("{id}: {why}"),
+    };
+    let change = dispatch_changed(run, |dispatch| dispatch.no_retry = why);
+    change.into_iter().chain([event]).collect()
+}
+
+/// An end by the time limit, until its node reports whether a checkpoint was made: a run
+/// may follow, so the run shown is still ending, and an abort still counts.
+pub(crate) fn held_back(made: &Made, dispatch: &Dispatch, outcome: Outcome) -> Outcome {
+    let waits = made.again.requeues_timeout
+        && outcome.phase == Phase::Timeout
+        && dispatch.sent == Sent::Some
+        && dispatch.cancel.is_none()
+        && dispatch.stage.verdict().is_none();
+    match waits {
+        true => Outcome {
+            phase: Phase::Ending,
+            reason: None,
+            ended_ms: None,
+        },
+        false => outcome,
+    }
+}
+
+/// Why a run follows this one, or why it does not although one could.
+fn cause(state: &State, run: &Run) -> Option<Result<Cause, String>> {
+    let reason = run.reason()?;
+    if let EndReason::ByRule { rule, text, .. } = reason {
+        return by_rule(state, run, *rule, text);
+    }
+    let on = counts_as(reason)?;
+    let again = &run.made.again;
+    let mut why = None;
+    if on == RetryOn::Timeout && again.requeues_timeout {
+        match run.dispatch.made_checkpoint {
+            Some(true) => return Some(Ok(Cause::Timeout)),
+            Some(false) => {
+                why = Some("not requeued: it left no new checkpoint in its time".to_owned());
+            }
+            None => {
+                why = Some("not requeued: its node tells of no checkpoint".to_owned());
+            }
+        }
+    }
+    let retry = again.retry.as_ref().filter(|retry| counts(retry, on));
+    let Some(&Retry { max, .. }) = retry else {
+        return why.map(Err);
+    };
+    let made = run.made.follows.as_ref().map_or(0, |one| one.retries);
+    match made < max {
+        true => Some(Ok(Cause::Retry { on, max })),
+        false => Some(Err(format!("not run again: {max} of {max} retries failed"))),
+    }
+}
+
+fn by_rule(state: &State, run: &Run, rule: u64, text: &str) -> Option<Result<Cause, String>> {
+    let action = &state.rules.get(&rule)?.action;
+    let anywhere = match action.as_str() {
+        restart if restart == RuleAction::Restart.word() => false,
+        requeue if requeue == RuleAction::Requeue.word() => true,
+        _ => return None,
+    };
+    let made = run.made.follows.as_ref().map_or(0, |one| one.by_rules);
+    if made >= BY_RULES_MAX {
+        let why = format!("not run again: rules did so {BY_RULES_MAX} times in a row");
+        return Some(Err(why));
+    }
+    let text = text.to_owned();
+    Some(Ok(Cause::Rule { text, anywhere }))
+}
+
+/// Whether a failure for want of memory counts, too, where any crash does.
+fn counts(retry: &Retry, on: RetryOn) -> bool {
+    let crash = on == RetryOn::OutOfMemory && retry.on.contains(&RetryOn::Crashed);
+    crash || retry.on.contains(&on)
+}
+
+/// The word of `retry.on` for a reason.
+fn counts_as(reason: &EndReason) -> Option<RetryOn> {
+    match reason {
+        EndReason::Rebooted => Some(RetryOn::NodeFailure),
+        EndReason::OutOfMemory { .. } => Some(RetryOn::OutOfMemory),
+        EndReason::TimeLimit { .. } => Some(RetryOn::Timeout),
+        EndReason::ByScheduler { how, .. } => match how {
+            TaskEnd::HostFailure => Some(RetryOn::NodeFailure),
+            TaskEnd::OutOfMemory => Some(RetryOn::OutOfMemory),
+            TaskEnd::TimeLimit => Some(RetryOn::Timeout),
+            TaskEnd::Preempted => Some(RetryOn::Preempted),
+            TaskEnd::Cancelled | TaskEnd::Escalated | TaskEnd::Failed | TaskEnd::Untold => None,
+        },
+        EndReason::Exited { .. } | EndReason::Signalled { .. } | EndReason::DiskFull { .. } => {
+            Some(RetryOn::Crashed)
+        }
+        EndReason::NotStarted { .. }
+        | EndReason::ByPerson { .. }
+        | EndReason::ByRule { .. }
+        | EndReason::TakenAway { .. }
+        | EndReason::CodeUnknown
+        | EndReason::NodeGone { .. }
+        | EndReason::Other { .. } => None,
+    }
+}
+
+fn follow(experiment: &Experiment, run: &Run, cause: Cause, token: RunToken, now: &Moment) -> Next {
+    let before = run.made.follows.as_ref();
+    let follows = Follows {
+        run: run.made.id.number,
+        retries: before.map_or(0, |one| one.retries)
+            + u32::from(matches!(cause, Cause::Retry { .. })),
+        by_rules: match cause {
+            Cause::Rule { .. } => before.map_or(0, |one| one.by_rules) + 1,
+            Cause::Retry { .. } | Cause::Timeout => 0,
+        },
+        cause,
+    };
+    let mut made = (*run.made).clone();
+    made.id.number = run.made.id.number.saturating_add(1);
+    made.token = token;
+    made.placing = true;
+    // A pilot may finish by its retry; else the crashes of one experiment are no sign of a
+    // cause that all runs of its start share.
+    let own = made.id.experiment;
+    made.batch = made.batch.filter(|batch| batch.experiment == own);
+    made.created_ms = now.ms;
+    made.created = Some(now.tick.clone());
+    let more = grow(&mut made, &follows.cause);
+    let earlier = Some(experiment)
+        .filter(|_| made.checkpoint)
+        .and_then(start::earlier);
+    if let Some(earlier) = earlier {
+        made.resume = Some(earlier.made.id.number);
+        earlier.node_word().clone_into(&mut made.takes.prefer);
+    }
+    let there = match &follows.cause {
+        Cause::Rule {
+            anywhere: false, ..
+        } => run.node().map(str::to_owned),
+        Cause::Rule { .. } | Cause::Retry { .. } | Cause::Timeout => None,
+    };
+    if let Some(node) = &there {
+        made.node.clone_from(node);
+    }
+    let from = match made.resume {
+        Some(number) => format!(", from the checkpoints of {}.{number}", made.id.experiment),
+        None => String::new(),
+    };
+    let event = Change::Event {
+        experiment: made.id.experiment,
+        run: Some(made.id.number),
+        at_ms: now.ms,
+        text: format!("{}: {follows}{more}{from}", made.id),
+    };
+    made.follows = Some(follows);
+    let live = experiment.live().next().map(|live| live.made.id.number);
+    let new = Box::new(NewRun {
+        made: Arc::new(made),
+        dispatch: Dispatch::planned(there, live),
+        rules: Arc::clone(&run.rules),
+        spec: Arc::default(),
+    });
+    Next::Run { new, event }
+}
+
+/// Gives a retry the factors of its `retry`; returns the words about them.
+fn grow(made: &mut Made, cause: &Cause) -> String {
+    let (Cause::Retry { on, .. }, Some(retry)) = (cause, made.again.retry.clone()) else {
+        return String::new();
+    };
+    let times = |number: u64, factor: f64| (number as f64 * factor).ceil() as u64;
+    match on {
+        RetryOn::OutOfMemory if retry.memory > 1.0 => {
+            let takes = &mut made.takes;
+            takes.memory_bytes = times(takes.memory_bytes, retry.memory);
+            takes.grown = true;
+            format!(", with {} memory", short_bytes(takes.memory_bytes))
+        }
+        RetryOn::Timeout if retry.time > 1.0 => {
+            let longer_ms = times(made.time_ms, retry.time);
+            // The margin in which our own limit ends the run stays.
+            let more_s = longer_ms.saturating_sub(made.time_ms).div_ceil(1000);
+            made.time_ms = longer_ms;
+            let takes = &mut made.takes;
+            takes.limit_s = takes.limit_s.saturating_add(more_s);
+            takes.grown = true;
+            let time = nero_model::units::print_duration_ms(longer_ms);
+            format!(", with a time limit of {time}")
+        }
+        RetryOn::OutOfMemory
+        | RetryOn::Timeout
+        | RetryOn::NodeFailure
+        | RetryOn::Preempted
+        | RetryOn::Crashed => String::new(),
+    }
+}

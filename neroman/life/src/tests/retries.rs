@@ -1,0 +1,270 @@
+//! Runs that neroman makes by itself after the end of one.
+
+use nero_format::{Again, Resources, Retry, RetryOn};
+use nero_journal::v1::{StopCause, lost};
+
+use super::*;
+use crate::change::Rule;
+use crate::journal::{Lost, Stop};
+use crate::retry::{self, Next};
+use crate::run::Run;
+use crate::stage::Stage;
+
+impl Lab {
+    /// An experiment whose runs have this policy, one gigabyte and an hour; its first run.
+    fn with_again(again: &Again) -> (Self, RunId) {
+        let mut lab = Self::default();
+        let resources = Resources {
+            memory_bytes: Some(1 << 30),
+            time_ms: Some(3_600_000),
+            ..Resources::default()
+        };
+        let again = again.clone();
+        let definition = Definition {
+            again,
+            resources,
+            ..definition("a", "1")
+        };
+        lab.add("/lab", vec![definition]);
+        lab.start(&[1], Wanted::default());
+        (lab, run(1, 1))
+    }
+
+    /// What the writer does after each change of a run.
+    pub(crate) fn follow(&mut self, id: RunId) -> Option<RunId> {
+        match retry::next(&self.state, id, RunToken::random, &moment(9))? {
+            Next::Run { new, event } => {
+                let next = new.made.id;
+                self.take(vec![Change::Run(Arc::new(*new)), event]);
+                Some(next)
+            }
+            Next::None(changes) => {
+                self.take(changes);
+                None
+            }
+        }
+    }
+
+    /// The placer chose a node.
+    pub(crate) fn place(&mut self, id: RunId) {
+        let node = "local".to_owned();
+        let sending = false;
+        self.dispatch(id, |dispatch| {
+            dispatch.stage = Stage::Chosen { node, sending };
+        });
+    }
+
+    fn last(&self) -> &Run {
+        self.state
+            .experiment(ExperimentId(1))
+            .unwrap()
+            .newest()
+            .unwrap()
+    }
+
+    fn words(&self) -> String {
+        let follows = self.last().made.follows.as_ref();
+        follows.map_or_else(String::new, ToString::to_string)
+    }
+}
+
+pub(crate) fn retrying(on: &[RetryOn], max: u32) -> Again {
+    Again {
+        retry: Some(Retry {
+            on: on.to_vec(),
+            max,
+            memory: 2.0,
+            time: 1.5,
+        }),
+        requeues_timeout: false,
+    }
+}
+
+pub(crate) fn out_of_memory() -> Incarnation {
+    let mut one = ended(137);
+    one.exit.as_mut().unwrap().oom_kills = 1;
+    one
+}
+
+fn stopped(cause: StopCause, rule: u64) -> Incarnation {
+    let mut one = ended(143);
+    let mut key = one.exit.as_ref().unwrap().key;
+    key.offset -= 1;
+    one.stop = Some(Stop {
+        key,
+        cause: cause as i32,
+        rule,
+        at_ms: 5,
+    });
+    one
+}
+
+#[test]
+fn out_of_memory_is_run_again_with_more_until_max() {
+    let (mut lab, first) = Lab::with_again(&retrying(&[RetryOn::OutOfMemory], 2));
+    lab.say(first, out_of_memory());
+    let second = lab.follow(first).unwrap();
+    assert_eq!(
+        (second, lab.words().as_str()),
+        (run(1, 2), "retry 1 of 2 after out of memory")
+    );
+    let made = &lab.last().made;
+    assert_eq!(
+        (made.takes.memory_bytes, made.time_ms),
+        (2 << 30, 3_600_000)
+    );
+    assert!(made.takes.grown && lab.last().unplaced());
+    assert_ne!(made.token, lab.state.run(first).unwrap().made.token);
+    assert_eq!(lab.follow(first), None, "a run is followed once");
+    lab.say(second, out_of_memory());
+    let third = lab.follow(second).unwrap();
+    assert_eq!(lab.words(), "retry 2 of 2 after out of memory");
+    assert_eq!(lab.last().made.takes.memory_bytes, 4 << 30);
+    lab.say(third, out_of_memory());
+    assert_eq!((lab.follow(third), lab.last().made.id), (None, third));
+    let why = lab.last().why_not_again();
+    assert_eq!(why, Some("not run again: 2 of 2 retries failed"));
+    assert_eq!(lab.phase(third), Phase::Crashed);
+}
+
+#[test]
+fn a_retry_after_the_time_limit_has_more_time_and_the_same_margin() {
+    let (mut lab, first) = Lab::with_again(&retrying(&[RetryOn::Timeout], 1));
+    lab.say(first, stopped(StopCause::TimeLimit, 0));
+    lab.follow(first).unwrap();
+    let made = &lab.last().made;
+    let before = lab.state.run(first).unwrap().made.takes.limit_s;
+    assert_eq!(
+        (made.time_ms, made.takes.limit_s),
+        (5_400_000, before + 1800)
+    );
+    assert_eq!(
+        (made.takes.memory_bytes, lab.words().as_str()),
+        (1 << 30, "retry 1 of 1 after its time limit")
+    );
+}
+
+#[test]
+fn what_is_not_named_and_what_people_and_rules_ended_is_not_run_again() {
+    let every = retrying(&RetryOn::ALL, 3);
+    let lost = |reason: lost::Reason| {
+        let mut one = running();
+        one.lost = Some(Lost {
+            key: Key::default(),
+            reason: reason as i32,
+            detail: String::new(),
+            at_ms: 7,
+        });
+        one
+    };
+    let ends = [
+        (&every, ended(0), false),
+        (&every, ended(1), true),
+        (&every, out_of_memory(), true),
+        (&every, lost(lost::Reason::Rebooted), true),
+        (&every, lost(lost::Reason::CodeUnknown), false),
+        (&every, lost(lost::Reason::FolderGone), false),
+        (&every, stopped(StopCause::Person, 0), false),
+        (&every, stopped(StopCause::Rule, 7), false),
+        (&every, stopped(StopCause::Warden, 0), false),
+        (&retrying(&[RetryOn::Crashed], 1), out_of_memory(), true),
+        (&retrying(&[RetryOn::NodeFailure], 1), ended(1), false),
+        (&Again::default(), ended(1), false),
+    ];
+    for (again, end, follows) in ends {
+        let (mut lab, id) = Lab::with_again(again);
+        lab.say(id, end.clone());
+        assert_eq!(lab.follow(id).is_some(), follows, "{again:?} {end:?}");
+    }
+}
+
+#[test]
+fn an_abort_before_the_end_and_a_newer_run_win_over_a_retry() {
+    let every = retrying(&RetryOn::ALL, 3);
+    let (mut lab, id) = Lab::with_again(&every);
+    lab.say(id, running());
+    lab.cancel(id);
+    lab.say(id, ended(1));
+    assert_eq!(lab.follow(id), None);
+    let (mut lab, id) = Lab::with_again(&every);
+    lab.say(id, running());
+    lab.start(&[1], RESTART);
+    lab.say(id, ended(1));
+    assert_eq!((lab.follow(id), lab.last().made.id), (None, run(1, 2)));
+}
+
+#[test]
+fn a_time_limit_is_requeued_while_new_checkpoints_are_left() {
+    let again = Again {
+        requeues_timeout: true,
+        ..Again::default()
+    };
+    let report = |made_checkpoint| Input::Reported {
+        node: "local".to_owned(),
+        report: Report {
+            standing: Standing::Ended,
+            made_checkpoint,
+            ..Report::unknown()
+        },
+    };
+    let (mut lab, first) = Lab::with_again(&again);
+    lab.say(first, stopped(StopCause::TimeLimit, 0));
+    // Its node has not told of checkpoints yet.
+    assert_eq!((lab.phase(first), lab.follow(first)), (Phase::Ending, None));
+    lab.happens(first, &report(Some(true)));
+    assert_eq!(lab.phase(first), Phase::Timeout);
+    let second = lab.follow(first).unwrap();
+    assert_eq!(
+        (lab.words().as_str(), lab.last().made.resume),
+        ("requeued after its time limit", Some(1))
+    );
+    assert_eq!(lab.last().made.takes.prefer, "local");
+    for (made, why) in [
+        (
+            Some(false),
+            "not requeued: it left no new checkpoint in its time",
+        ),
+        (None, "not requeued: its node tells of no checkpoint"),
+    ] {
+        let mut lab = lab.clone();
+        lab.place(second);
+        lab.say(second, stopped(StopCause::TimeLimit, 0));
+        lab.happens(second, &report(made));
+        assert_eq!(
+            (lab.follow(second), lab.last().why_not_again()),
+            (None, Some(why))
+        );
+    }
+    // An abort that comes while the end is still open ends it for good.
+    let (mut lab, first) = Lab::with_again(&again);
+    lab.say(first, stopped(StopCause::TimeLimit, 0));
+    lab.cancel(first);
+    assert_eq!(lab.phase(first), Phase::Timeout);
+    lab.happens(first, &report(Some(true)));
+    assert_eq!(lab.follow(first), None);
+}
+
+#[test]
+fn rules_restart_there_and_requeue_anywhere_three_times_in_a_row() {
+    for (action, unplaced) in [("restart", false), ("requeue", true)] {
+        let (mut lab, mut id) = Lab::with_again(&Again::default());
+        lab.take(vec![Change::Rule(Arc::new(Rule {
+            id: 7,
+            action: action.to_owned(),
+            text: "loss > 5".to_owned(),
+            author: String::new(),
+            origin: String::new(),
+        }))]);
+        for turn in 1..=3 {
+            lab.say(id, stopped(StopCause::Rule, 7));
+            id = lab.follow(id).unwrap();
+            assert_eq!(lab.last().unplaced(), unplaced);
+            let end = format!("by the rule `rule 7`, {turn} of 3");
+            assert!(lab.words().ends_with(&end), "{}", lab.words());
+            lab.place(id);
+        }
+        lab.say(id, stopped(StopCause::Rule, 7));
+        assert_eq!((lab.follow(id), lab.phase(id)), (None, Phase::Aborted));
+        assert!(lab.last().why_not_again().unwrap().contains("3 times"));
+    }
+}

@@ -1,0 +1,158 @@
+//! Runs that neroman makes by itself after the end of one.
+
+use nero_tests::Home;
+use nero_tests::Part;
+use nero_tests::cluster::Scheduler;
+use nero_tests::login::Login;
+use serde_json::Value;
+
+/// Counts its starts in a checkpoint.
+const COUNT: &str = "mkdir -p ckpt; n=$(cat ckpt/n 2>/dev/null || echo 0); n=$((n+1)); \
+                     echo $n > ckpt/n; echo at $n $(test -n \"$NERO_RESUME\" && echo resumed)";
+
+fn added(home: &Home, yaml: &str) {
+    let folder = home.experiment("r", yaml);
+    home.ok(&["add", &folder.display().to_string()]);
+}
+
+/// Waits for the experiment's last end; checks its run, its state and what it follows.
+#[track_caller]
+fn ends(home: &Home, id: u64, run: &str, state: &str, follows: &str) -> Value {
+    home.run(&["wait", &id.to_string()]);
+    let seen = home.until_settled(id);
+    assert_eq!(
+        (&seen["run"], &seen["state"]),
+        (&run.into(), &state.into()),
+        "{seen:#}"
+    );
+    let text = seen["follows"]["text"].as_str().unwrap_or_default();
+    assert_eq!(text, follows, "{seen:#}");
+    seen
+}
+
+#[test]
+fn a_run_is_made_again_by_itself_as_its_experiment_says_and_as_nobody_forbids() {
+    let home = Home::new();
+    let forever = "while :; do sleep 0.05; done";
+    let yaml = format!(
+        "collection: r
+checkpoint: 'ckpt/*'
+monitor: {{grace: 1s}}
++crashes: {{retry: {{on: crashed, max: 2}}, command: [sh, -c, '{COUNT}; [ $n -ge 3 ]']}}
++fails: {{retry: 1, command: [sh, -c, 'echo no >&2; exit 3']}}
++requeued: {{on_timeout: requeue, resources: {{time: 1s}}, command: [sh, -c, '{COUNT}; [ $n -ge 3 ] || {forever}']}}
++stuck: {{on_timeout: requeue, resources: {{time: 1s}}, command: [sh, -c, '{forever}']}}
++aborted: {{retry: 5, on_timeout: requeue, command: [sh, -c, 'echo here; {forever}']}}
++restarted:
+  rules: [restart: loss > 5]
+  command: [sh, -c, '{COUNT}; echo loss=$((9 - 3*n)); [ $n -ge 2 ] || {forever}']
++slow: {{retry: {{on: timeout, max: 1, time: x60}}, resources: {{time: 1s}}, command: [sh, -c, 'sleep 3']}}
++paused: {{rules: [pause: loss > 5], command: [sh, -c, 'echo loss=9; sleep 1; echo on']}}
+"
+    );
+    added(&home, &yaml);
+    home.ok(&["start", "all"]);
+    home.until_state(5, "running");
+    home.ok(&["abort", "5"]);
+    // The end and what follows it are one transaction.
+    home.kill(Part::Daemon);
+
+    let seen = ends(&home, 1, "1.3", "finished", "retry 2 of 2 after a crash");
+    assert_eq!(
+        (&seen["follows"]["run"], &seen["follows"]["cause"]),
+        (&"1.2".into(), &"retry".into())
+    );
+    assert_eq!(home.ok(&["logs", "1"]), "at 3 resumed\n");
+    let shown = home.ok(&["show", "1"]);
+    assert!(
+        shown.contains("run again    retry 2 of 2 after a crash"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("1.2: retry 1 of 2 after a crash, from the checkpoints of 1.1"),
+        "{shown}"
+    );
+
+    let seen = ends(&home, 2, "2.2", "crashed", "retry 1 of 1 after a crash");
+    assert_eq!(
+        seen["hints"][0], "not run again: 1 of 1 retries failed",
+        "{seen:#}"
+    );
+
+    ends(&home, 3, "3.3", "finished", "requeued after its time limit");
+    assert_eq!(home.ok(&["logs", "3"]), "at 3 resumed\n");
+    let seen = ends(&home, 4, "4.1", "timeout", "");
+    assert_eq!(
+        seen["hints"][0], "not requeued: it left no new checkpoint in its time",
+        "{seen:#}"
+    );
+    ends(&home, 5, "5.1", "aborted", "");
+    ends(
+        &home,
+        6,
+        "6.2",
+        "finished",
+        "restarted by the rule `loss > 5`, 1 of 3",
+    );
+    assert_eq!(home.ok(&["logs", "6"]), "at 2 resumed\nloss=3\n");
+    ends(
+        &home,
+        7,
+        "7.2",
+        "finished",
+        "retry 1 of 1 after its time limit",
+    );
+    let shown = home.ok(&["show", "7"]);
+    assert!(shown.contains("with a time limit of 1m"), "{shown}");
+    home.until_state(8, "paused");
+    home.ok(&["resume", "8"]);
+    ends(&home, 8, "8.1", "finished", "");
+}
+
+#[test]
+fn slurm_runs_are_made_again_with_more_memory_and_from_their_checkpoints() {
+    let login = Login::new(Scheduler::Slurm);
+    let eat = "import time; x = bytearray(300000000); time.sleep(1)";
+    let eat = format!("exec python3 -c \"{eat}\"");
+    let retry = |factor: u32| {
+        format!(
+            "resources: {{memory: 200M}}\nretry: {{on: out_of_memory, max: 1, memory: x{factor}}}"
+        )
+    };
+    login.submit("grows", &eat, &retry(4));
+    login.submit("grows too far", &eat, &retry(100));
+    let forever = "while :; do sleep 0.1; done";
+    let requeue =
+        "resources: {time: 3s}\nmonitor: {grace: 2s}\ncheckpoint: 'ckpt/*'\non_timeout: requeue";
+    login.submit(
+        "requeued",
+        &format!("{COUNT}; [ $n -ge 2 ] || {forever}"),
+        requeue,
+    );
+    ends(
+        &login.home,
+        1,
+        "1.2",
+        "finished",
+        "retry 1 of 1 after out of memory",
+    );
+    let shown = login.home.ok(&["show", "1"]);
+    assert!(shown.contains("with 800M memory"), "{shown}");
+    let seen = ends(
+        &login.home,
+        2,
+        "2.2",
+        "crashed",
+        "retry 1 of 1 after out of memory",
+    );
+    let why = seen["reason"].as_str().unwrap_or_default();
+    assert!(why.contains("memory"), "{seen:#}");
+    ends(
+        &login.home,
+        3,
+        "3.2",
+        "finished",
+        "requeued after its time limit",
+    );
+    assert_eq!(login.home.ok(&["logs", "3"]), "at 2 resumed\n");
+}

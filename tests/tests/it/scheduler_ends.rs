@@ -204,7 +204,7 @@ fn ends_at_grid_engine_are_told_as_they_were_and_their_last_records_are_home() {
         &forever,
         "resources: {time: 2s}\nmonitor: {grace: 5s}",
     );
-    login.submit("limited", &forever, "qsub_args: [-l=h_rt=5]");
+    login.submit("limited", &forever, "qsub_args: [\"-l=s_rt=2,h_rt=5\"]");
     let deleted = login.submit("deleted", &forever, "");
     let again = login.path("again");
     let once = format!("echo x >> {again}; echo loss=0.5; {FOREVER}");

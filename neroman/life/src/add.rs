@@ -18,6 +18,9 @@ use super::state::State;
 use super::step::{fits, step};
 use super::taken_over;
 
+/// Most new experiments whose names are printed before a start.
+const NAMED_MAX: usize = 10;
+
 /// A source that was read, with the stamp of its file.
 #[derive(Clone, Debug)]
 pub struct Read {
@@ -421,10 +424,13 @@ impl Merged {
     pub fn lines(&self) -> Vec<String> {
         let mut order: Vec<String> = Vec::new();
         let mut alike: HashMap<String, Vec<ExperimentId>> = HashMap::new();
+        let added = self.seen.iter().filter(|seen| seen.what == What::Added);
+        let names_added = added.count() <= NAMED_MAX;
         for seen in &self.seen {
             let what = match seen.what {
                 What::Same | What::Hidden => continue,
-                What::Added => format!("new in its source: {}", seen.name),
+                What::Added if names_added => format!("new in its source: {}", seen.name),
+                What::Added => "new in its source".to_owned(),
                 What::Gone => "no longer in its source; kept".to_owned(),
                 What::Changed => seen.changes.join(", "),
             };

@@ -141,8 +141,15 @@ fn changed(
 
 fn changed_text(reply: &RuleChangeReply, done: &str) -> String {
     let mut text = String::new();
+    let mut notes: Vec<(&str, Vec<u64>)> = Vec::new();
     for one in reply.changed.iter().filter(|one| !one.note.is_empty()) {
-        text.push_str(&format!("{}: {}\n", one.experiment, Safe::line(&one.note)));
+        match notes.iter_mut().find(|(note, _)| *note == one.note) {
+            Some((_, those)) => those.push(one.experiment),
+            None => notes.push((&one.note, vec![one.experiment])),
+        }
+    }
+    for (note, those) in notes {
+        text.push_str(&format!("{}: {}\n", text::ids(&those), Safe::line(note)));
     }
     let mut rules: Vec<u64> = reply.changed.iter().map(|one| one.rule).collect();
     rules.sort_unstable();
@@ -159,7 +166,8 @@ fn changed_text(reply: &RuleChangeReply, done: &str) -> String {
     text
 }
 
-/// The table for eyes. The same rule of several experiments is one line.
+/// The table for eyes. The same rule of several experiments is one line, with the values
+/// that all of them have; `show` has those of each.
 pub fn as_text(screen: &Screen, rules: &[RuleState], with_experiments: bool) -> String {
     if rules.is_empty() {
         return "no rules\n".into();
@@ -171,10 +179,7 @@ pub fn as_text(screen: &Screen, rules: &[RuleState], with_experiments: bool) -> 
             "{}\0{}\0{}\0{}\0{}",
             rule.action, rule.text, rule.id, state.fired, state.problem
         );
-        match groups
-            .iter_mut()
-            .find(|(those, known)| *known == key && those[0].last_values == state.last_values)
-        {
+        match groups.iter_mut().find(|(_, known)| *known == key) {
             Some((those, _)) => those.push(state),
             None => groups.push((vec![state], key)),
         }
@@ -196,6 +201,8 @@ fn row(those: &[&RuleState], with_experiments: bool) -> Vec<Cell> {
     let state = those[0];
     let rule = state.rule.clone().unwrap_or_default();
     let last = those.iter().map(|state| state.last_fired_ms).max();
+    let mut values = those.iter().map(|one| &one.last_values);
+    let is_one = values.all(|values| *values == state.last_values);
     let names = state.names.iter();
     let mut notes: Vec<String> = names
         .filter(|name| name.written != name.exact)
@@ -216,7 +223,7 @@ fn row(those: &[&RuleState], with_experiments: bool) -> Vec<Cell> {
             Some(at) if at != 0 => text::local_time(at),
             _ => String::new(),
         }),
-        Cell::text(&state.last_values),
+        Cell::text(if is_one { &state.last_values } else { "" }),
         Cell::text(&notes.join("; ")),
     ];
     if with_experiments {

@@ -197,6 +197,8 @@ pub fn nodes_text(screen: &Screen, nodes: &[NodeView]) -> String {
                 true => Cell::right(&text::marked(&text, node.known_old)),
                 false => Cell::right(""),
             };
+            let has_scheduler = !["", "none"].contains(&&*node.warden);
+            let own = |text: String| if has_scheduler { String::new() } else { text };
             let is_away = node.unreachable_since_ms != 0;
             let counted =
                 |count: u32| Cell::right(&text::marked(&count.to_string(), is_away && count > 0));
@@ -211,8 +213,9 @@ pub fn nodes_text(screen: &Screen, nodes: &[NodeView]) -> String {
                 measured(text::number(node.load_15)),
                 measured(share(node.memory_used)),
                 measured(share(node.disk_used)),
-                measured(text::number(node.cpus)),
-                measured(text::number(node.cpus_free)),
+                // Of a cluster these are figures of one of its hosts.
+                measured(own(text::number(node.cpus))),
+                measured(own(text::number(node.cpus_free))),
                 counted(node.live),
                 counted(node.waiting),
                 Cell::text(&says(node)),

@@ -3,6 +3,7 @@
 //! Not a test: nothing fails because a machine is slow. The CPU time of all
 //! processes together is the fair figure on a busy machine.
 
+mod cluster;
 mod files;
 mod host;
 mod hyperqueue;

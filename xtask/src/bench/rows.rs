@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::hyperqueue::HyperQueue;
 use super::programs::Programs;
 use super::stage::{BenchHome, private_kib, switches};
-use super::{Row, files, listing, median, monotonic, printing, ssh};
+use super::{Row, cluster, files, listing, median, monotonic, printing, ssh};
 
 type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
 
@@ -26,6 +26,10 @@ pub const ALL: &[(&str, Measure)] = &[
     ("starting over ssh", ssh::starting),
     ("print to client over ssh", printing::over_ssh),
     ("files over ssh", files::files),
+    ("accepted by SLURM", cluster::accepting),
+    ("makespan on SLURM", cluster::makespan),
+    ("one run on SLURM", cluster::one),
+    ("watching on SLURM", cluster::watching),
 ];
 
 fn overhead(programs: &Programs, rounds: usize, runs: usize) -> Result<Vec<Row>, String> {

@@ -140,8 +140,19 @@ impl BenchHome {
         self.processes()
             .iter()
             .filter(|(_, kind)| lasting.contains(kind))
-            .map(|(pid, _)| fields(*pid).map_or(0.0, |f| f[13..17].iter().sum::<f64>() / TICKS))
+            .map(|(pid, _)| cpu_seconds(*pid))
             .sum()
+    }
+
+    /// Every neromum of this home with this first word, such as `serve` or `job`.
+    pub fn agents(&self, word: &str) -> Vec<i32> {
+        let has_word = |pid: &i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).nth(1) == Some(word.as_bytes())
+        };
+        let all = self.processes().into_iter();
+        let agents = all.filter(|(_, kind)| *kind == "neromum");
+        agents.map(|(pid, _)| pid).filter(has_word).collect()
     }
 }
 
@@ -154,6 +165,11 @@ impl Drop for BenchHome {
             }
         }
     }
+}
+
+/// CPU seconds of a process and of all it waited for.
+pub fn cpu_seconds(pid: i32) -> f64 {
+    fields(pid).map_or(0.0, |fields| fields[13..17].iter().sum::<f64>() / TICKS)
 }
 
 /// Private memory of a process in KiB.

@@ -257,7 +257,8 @@ fn has_room(node: &Member, nodes: &[Member]) -> bool {
 }
 
 /// Whether a run waits on its node, and another one may have it. A run that goes on
-/// from checkpoints stays: they may lie there.
+/// from checkpoints stays: they may lie there. So does a paused one: its node holds it,
+/// and no other node would.
 pub fn waits_freely(run: &Run) -> bool {
     let waits = match &run.dispatch.stage {
         Stage::Chosen { sending, .. } | Stage::Offered { sending, .. } => !sending,
@@ -270,7 +271,7 @@ pub fn waits_freely(run: &Run) -> bool {
     };
     let bound = run.made.resume.is_some() || !run.made.takes.prefer.is_empty();
     let asked = run.dispatch.cancel.is_some() || run.dispatch.send_spec;
-    let stays = bound || asked;
+    let stays = bound || asked || run.dispatch.paused;
     let moves = run.of_several() && !stays;
     waits && moves
 }

@@ -4,7 +4,7 @@ use regex::bytes::Captures;
 
 use super::{Generic, Recipe, call};
 use crate::job::{Ended, JobId, JobName, Known, Listed, Queue, Reason, State, Tasks};
-use crate::{Call, Said, Unreadable, Word};
+use crate::{Call, End, Said, Unreadable, Word};
 
 /// Shortest beginning of a name that is taken for it where a scheduler cuts names:
 /// seven random characters.
@@ -70,7 +70,13 @@ pub(super) fn read(
 fn text(warden: &Generic, said: &Said) -> Result<Option<String>, Unreadable> {
     let empty = warden.empty.as_ref();
     let tells = |bytes: &[u8]| empty.is_some_and(|empty| empty.is_match(bytes));
-    if tells(&said.err) || tells(&said.out) {
+    // The words may stand in a row, or in half of an answer.
+    let is_row = |line: &[u8]| warden.row.pattern.is_match(line);
+    let is_whole = matches!(said.end, End::Code(_));
+    if is_whole
+        && (tells(&said.err) || tells(&said.out))
+        && !said.out.split(|byte| *byte == b'\n').any(is_row)
+    {
         return Ok(None);
     }
     let call = Call {

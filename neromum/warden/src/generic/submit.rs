@@ -1,5 +1,6 @@
 //! Submitting and cancelling.
 
+use super::template::Template;
 use super::{Generic, call as command, with_user};
 use crate::order::{Order, OrderError};
 use crate::submit::Submitted;
@@ -42,6 +43,8 @@ fn honours(warden: &Generic, order: &Order) -> Result<(), OrderError> {
     let (resources, fields) = (&order.resources, &order.fields);
     let asked = [
         ("cpus", resources.cpus_in_all() > 1),
+        ("memory", resources.memory_bytes.is_some()),
+        ("time", resources.time_s.is_some()),
         ("gpus", resources.gpus > 0),
         ("gpu_type", resources.gpu_type.is_some()),
         ("exclusive", resources.exclusive),
@@ -52,7 +55,18 @@ fn honours(warden: &Generic, order: &Order) -> Result<(), OrderError> {
         ("parallel_env", fields.parallel_env.is_some()),
         ("constraint", fields.constraint.is_some()),
     ];
-    let is_passed = |name: &str| warden.header.iter().any(|line| line.has(name));
+    // A line is left out whole where one of its names stands for nothing.
+    let is_written = |line: &&Template| line.fill(|name| value(warden, order, name)).is_some();
+    let written: Vec<&Template> = warden.header.iter().filter(is_written).collect();
+    let is_passed = |field: &str| {
+        let units: &[&str] = match field {
+            "memory" => &["memory_bytes", "memory_kb", "memory_mb"],
+            "time" => &["time_s", "time_minutes", "time_hms"],
+            field => &[field],
+        };
+        let passes = |line: &&Template| units.iter().any(|name| line.has(name));
+        written.iter().any(passes)
+    };
     match asked
         .into_iter()
         .find(|(name, asked)| *asked && !is_passed(name))

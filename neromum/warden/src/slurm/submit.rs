@@ -269,6 +269,15 @@ const REFUSALS: &[&str] = &[
     "Job size specification needs to be provided",
 ];
 
+/// Beginnings of the last line of `sbatch` where it refuses an option itself, with exit
+/// code 1 and before it calls the controller (22.05).
+const OWN_REFUSALS: &[&str] = &[
+    "Invalid --",
+    "Invalid generic resource (gres) specification",
+    "Invalid numeric value ",
+    "unrecognized --",
+];
+
 pub(super) fn read(said: &Said) -> Submitted {
     let out = String::from_utf8_lossy(&said.out);
     let id = out.lines().last().and_then(|line| {
@@ -290,8 +299,16 @@ pub(super) fn read(said: &Said) -> Submitted {
 fn is_refusal(said: &Said) -> bool {
     let text = String::from_utf8_lossy(&said.err);
     let last = text.lines().rev().find(|line| !line.trim().is_empty());
-    let reason = last.and_then(|line| line.split_once("Batch job submission failed: "));
-    reason.is_some_and(|(_, reason)| REFUSALS.contains(&reason.trim()))
+    let Some(last) = last else {
+        return false;
+    };
+    match last.split_once("Batch job submission failed: ") {
+        Some((_, reason)) => REFUSALS.contains(&reason.trim()),
+        None => {
+            let own = last.strip_prefix("sbatch: error: ");
+            own.is_some_and(|own| OWN_REFUSALS.iter().any(|text| own.starts_with(text)))
+        }
+    }
 }
 
 /// Cancels a job or one of its tasks. `scancel --name` cancels only if the name fits

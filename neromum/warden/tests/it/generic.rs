@@ -153,10 +153,30 @@ fn what_a_run_asks_for_and_no_line_passes_on_is_refused() {
 }
 
 #[test]
+fn a_line_that_is_left_out_passes_nothing_on() {
+    let mut recipe = without_names();
+    let line = "#PBS -l select=1:ncpus={cpus}:ngpus={gpus}";
+    recipe.set("header", list(&[line])).unwrap();
+    let warden = Generic::new(&recipe).unwrap();
+    let mut order = order(None);
+    order.resources.gpus = 1;
+    order.resources.memory_bytes = None;
+    order.resources.time_s = None;
+    assert!(warden.script(&order).unwrap().contains("ncpus=4:ngpus=1"));
+    order.resources.gpus = 0;
+    let refused = warden.script(&order).unwrap_err().to_string();
+    assert!(refused.contains("{cpus}"), "{refused}");
+}
+
+#[test]
 fn a_script_goes_by_its_file_where_the_command_asks_for_one() {
     let jobman = Generic::new(&without_names()).unwrap();
     let mut order = order(None);
-    order.resources.cpus = 1;
+    // Its configuration passes nothing on.
+    order.resources = Resources {
+        cpus: 1,
+        ..Resources::default()
+    };
     let expected = ["jobman", "submit", "/home/ada/s/script"];
     assert_eq!(words(&jobman, &order), expected);
     assert!(jobman.submit_call(&order, "x").input.is_empty());
@@ -294,6 +314,12 @@ fn an_answer_of_nothing_but_complaints_is_no_empty_queue() {
     let none = said(255, "", "No unfinished job found\n");
     assert_eq!(lsf.read_queue(&[none], &[]), Ok(Queue::default()));
     assert!(lsf.read_queue(&[said(255, "", lost)], &[]).is_err());
+    let none = "No unfinished job found";
+    let cut = Said {
+        end: End::TimedOut,
+        ..said(0, "", none)
+    };
+    assert!(lsf.read_queue(&[cut], &[]).is_err(), "half of an answer");
 }
 
 #[test]

@@ -279,6 +279,15 @@ fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
             "{name}: {answer:?}"
         );
     }
+    for own in [
+        "unrecognized --hint argument \"foo\", see --hint=help",
+        "Invalid numeric value \"x\" for --mincpus.",
+        "Invalid --bbf specification",
+        "Invalid generic resource (gres) specification",
+    ] {
+        let answer = slurm.read_submit(&said(1, "", &format!("sbatch: error: {own}\n")));
+        assert!(matches!(answer, Submitted::Refused(_)), "{own}: {answer:?}");
+    }
     let failed = "sbatch: error: Batch job submission failed: ";
     for (code, out, err) in [
         (1, "", "Socket timed out on send/recv operation"),

@@ -204,6 +204,11 @@ impl Login {
             Scheduler::Slurm | Scheduler::SlurmWithoutAccounting => "sbatch",
             Scheduler::GridEngine => "qsub",
         };
+        self.replace(name, lines)
+    }
+
+    /// The same for another command.
+    pub fn replace(&mut self, name: &str, lines: &str) -> PathBuf {
         let which = |name: &str| -> PathBuf {
             let path = std::env::var("PATH").unwrap();
             let mut found = path.split(':').map(|folder| Path::new(folder).join(name));
@@ -217,6 +222,7 @@ impl Login {
             let to = folder.join(other);
             let _ = std::os::unix::fs::symlink(which(other), to);
         }
+        let _ = std::fs::remove_file(folder.join(name));
         let real = which(name).display().to_string();
         let script =
             format!("#!/bin/sh\n[ \"$1\" = --version ] && exec {real} --version\n{lines}\n");

@@ -106,7 +106,12 @@ impl Agent {
             true => Wanted::Paused,
             false => Wanted::Resumed,
         };
-        // The neromum before may have left between the request and the call.
+        // The neromum before may have left between the request and the call. It noted which
+        // jobs it held: a person may hold others.
+        let is_held = |path: std::path::PathBuf| path.symlink_metadata().is_ok();
+        if !is_paused && !self.held_by_us(&token).is_some_and(is_held) {
+            return;
+        }
         if let Some(cluster) = self.cluster.as_mut().filter(|cluster| cluster.has(&token)) {
             cluster.hold_at_scheduler(token, wanted);
         }

@@ -8,6 +8,7 @@ use nero_journal::WriteError;
 use nero_journal::v1::{LedgerExited, Lost, RecordKind, lost};
 use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
+use nero_wire::v1;
 
 use super::{Agent, Entry};
 use crate::core::capacity::Needs;
@@ -88,8 +89,7 @@ impl Agent {
                 entry.rules = has_rules(spec, &run_dir);
                 let earlier = spec.resume.as_ref();
                 entry.earlier = earlier.and_then(|run| RunToken::from_slice(&run.token));
-                let resources = spec.resources.unwrap_or_default();
-                Needs::of(resources.cpus, resources.memory_bytes)
+                needs_of(spec)
             }
             Err(_) => Needs::default(),
         };
@@ -290,9 +290,7 @@ impl Agent {
             let earlier = spec.resume.as_ref();
             entry.earlier = earlier.and_then(|run| RunToken::from_slice(&run.token));
         }
-        let resources = spec.resources.unwrap_or_default();
-        let needs = Needs::of(resources.cpus, resources.memory_bytes);
-        self.core.wait_again(token, needs);
+        self.core.wait_again(token, needs_of(&spec));
         true
     }
 
@@ -332,4 +330,16 @@ pub(super) enum Left {
     Nothing,
     /// A folder that a start made.
     Something,
+}
+
+/// What a run takes. Nothing counts GPUs: a run that asks for some takes whole CPUs, of
+/// which an allocation has those of one such run, so that they go one after the other.
+fn needs_of(spec: &v1::RunSpec) -> Needs {
+    let resources = spec.resources.unwrap_or_default();
+    let asked = spec.scheduler.as_ref();
+    let cpus = match asked.map_or(0, |asked| asked.gpus) {
+        0 => resources.cpus,
+        _ => resources.cpus.max(1.0).ceil(),
+    };
+    Needs::of(cpus, resources.memory_bytes)
 }

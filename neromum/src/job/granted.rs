@@ -118,7 +118,8 @@ impl Granted {
         let gpus = gpus.as_deref().map_or(Vec::new(), list);
         let task = set(variables.task).filter(|task| task != "undefined");
         let task = task.map_or(String::new(), |task| format!("_{task}"));
-        // Nothing counts GPUs: runs that ask for some go one after the other.
+        // Nothing counts GPUs: runs that ask for some go one after the other, so that the
+        // CPUs are as many as one of them takes.
         let for_runs = match grant.gpus {
             0 => cpus,
             _ => cpus.min(asked),

@@ -243,24 +243,57 @@ fn an_abort_ends_a_run_in_grid_engine_whose_supervisors_are_frozen() {
 #[test]
 fn a_run_in_slurm_is_held_while_it_waits_and_stopped_while_it_runs() {
     let scheduler = Scheduler::Slurm;
-    let login = Login::of(Cluster::alone(scheduler), scheduler);
+    let mut login = Login::of(Cluster::alone(scheduler), scheduler);
+    // The command that holds fails at first.
+    let (fails, failed) = (login.path("fails"), login.path("failed"));
+    login.replace_submit("exec REAL \"$@\"");
+    let lines = format!(
+        "[ \"$1\" = uhold ] && [ -e {fails} ] && {{ rm {fails}; echo > {failed}; exit 1; }}\n\
+         exec REAL \"$@\""
+    );
+    login.replace("scontrol", &lines);
+    std::fs::write(&fails, "").unwrap();
     let home = &login.home;
     login.tell("scontrol", &["update", "partitionname=main", "state=down"]);
     start(home, "a", "");
     let job = login.until_queued(1);
     assert_eq!(home.ok(&["pause", "1"]), "paused 1\n");
     home.until_state(1, "paused");
-    let reason = || {
-        let words = ["--noheader", "--format=%i %r"];
+    let is_held = |job: &str| {
+        let words = ["--noheader", "--format=%r", "--jobs", job];
         let said = login.cluster.run("squeue", &words);
-        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+        String::from_utf8_lossy(&said.stdout).trim() == "JobHeldUser"
     };
-    until("SLURM to hold it", || match reason() {
-        said if said == format!("{job} JobHeldUser") => Ok(()),
-        said => Err((said, home.logs())),
-    });
-    login.tell("scontrol", &["update", "partitionname=main", "state=up"]);
+    let until_held = |job: &str, held: bool| {
+        until("SLURM to hold it, or no more", || {
+            match is_held(job) == held {
+                true => Ok(()),
+                false => Err((job.to_owned(), held, home.logs())),
+            }
+        });
+    };
+    login.until_made("failed");
+    until_held(&job, true);
     home.ok(&["resume", "1"]);
+    until_held(&job, false);
+    login.until(1, "to be known as released", |seen| {
+        let why = seen["waiting_for"].as_str().unwrap_or_default();
+        !why.is_empty() && !why.contains("held")
+    });
+
+    // A later neromum releases only what was held by us.
+    login.tell("scontrol", &["uhold", &job]);
+    login.kill_leader();
+    start(home, "b", "");
+    let other = login.until_queued(2);
+    home.ok(&["pause", "2"]);
+    until_held(&other, true);
+    home.ok(&["resume", "2"]);
+    until_held(&other, false);
+    assert!(is_held(&job));
+    home.ok(&["abort", "2"]);
+    login.tell("scontrol", &["release", &job]);
+    login.tell("scontrol", &["update", "partitionname=main", "state=up"]);
     login.until_made("a.pid");
     home.until_state(1, "running");
 

@@ -3,6 +3,7 @@
 //! listing showed the id with our name.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nero_journal::frame::{self, FrameKind};
@@ -26,6 +27,33 @@ const AGAIN_OVERDUE: Duration = Duration::from_secs(60);
 /// Time that a run has beyond its grace, for its cancel request and its end to pass
 /// over the disk.
 const MARGIN: Duration = Duration::from_secs(45);
+
+/// A request to hold or release the job of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hold {
+    wanted: Wanted,
+    /// Listings that were asked for before that time say nothing about it.
+    since: Instant,
+    /// When its command may be given, or given again.
+    next: Instant,
+}
+
+impl Hold {
+    /// The same after its command was given, if that was due.
+    fn told(self, now: Instant) -> Self {
+        match self.next <= now {
+            true => Self {
+                since: now,
+                next: now + AGAIN,
+                ..self
+            },
+            false => Self {
+                since: self.next,
+                ..self
+            },
+        }
+    }
+}
 
 impl Agent {
     /// Tasks to cancel at the scheduler now: no run of them is to go on, at least one
@@ -107,7 +135,8 @@ impl Agent {
     }
 
     /// The commands that hold or release the waiting jobs of runs that were paused or
-    /// resumed; `None`: there are none, or a listing has to show the jobs first. What
+    /// resumed; `None`: there are none, or a listing has to show the jobs first. A
+    /// request stays until a listing shows it done, and its command is given again. What
     /// runs by now is stopped by its shim.
     pub(super) fn hold(&mut self, now: Instant) -> Option<Vec<Call>> {
         let cluster = self.cluster.as_mut()?;
@@ -116,42 +145,54 @@ impl Agent {
             return None;
         }
         let holds = std::mem::take(&mut cluster.holds);
-        let is_seen = |(token, (_, since)): &(RunToken, (Wanted, Instant))| {
+        let is_seen = |(token, hold): &(RunToken, Hold)| {
             let task = cluster.task(token);
             let is_seen = task.is_none_or(|(submission, task)| {
                 submission.row(task).is_some() || matches!(task.seen, Seen::Gone(_))
             });
-            is_seen && listed >= *since
+            is_seen && listed >= hold.since
         };
         let (ready, later): (HashMap<_, _>, HashMap<_, _>) = holds.into_iter().partition(is_seen);
-        let calls = self.hold_calls(&ready);
+        let (calls, open) = self.hold_calls(&ready, now);
+        for (token, hold) in &ready {
+            match hold.wanted {
+                Wanted::Paused if open.contains(token) => self.note_held(token),
+                Wanted::Resumed if !open.contains(token) => self.note_released(token),
+                Wanted::Paused | Wanted::Resumed => {}
+            }
+        }
         let cluster = self.cluster.as_mut()?;
         cluster.holds = later;
-        if !calls.is_empty() {
-            cluster.list_soon(now + super::LIST_APART);
-        }
+        let open = ready.into_iter().filter(|(token, _)| open.contains(token));
+        let open = open.map(|(token, hold)| (token, hold.told(now)));
+        cluster.holds.extend(open);
         (!calls.is_empty()).then_some(calls)
     }
 
-    /// The commands for these requests. A task is held when each of its runs is paused
-    /// or over.
-    fn hold_calls(&self, ready: &HashMap<RunToken, (Wanted, Instant)>) -> Vec<Call> {
+    /// The commands for these requests, and the runs that a listing does not show as
+    /// they are to be. A task is held when each of its runs is paused or over.
+    fn hold_calls(
+        &self,
+        ready: &HashMap<RunToken, Hold>,
+        now: Instant,
+    ) -> (Vec<Call>, HashSet<RunToken>) {
         let Some(cluster) = &self.cluster else {
-            return Vec::new();
+            return (Vec::new(), HashSet::new());
         };
         let is_paused = |token: &RunToken| self.core.run(token).is_some_and(|run| run.paused);
         let rests = |token: &RunToken| self.is_done(token) || is_paused(token);
         let (mut hold, mut release) = (Vec::new(), Vec::new());
+        let mut open = HashSet::new();
         // The runs of a pack share a task.
         let mut listed = HashSet::new();
-        for (token, (wanted, _)) in ready {
+        for (token, asked) in ready {
             let Some((submission, task)) = cluster.task(token) else {
                 continue;
             };
             let Some(row) = submission.row(task) else {
                 continue;
             };
-            let list: &mut Vec<(&Listed, Option<u32>)> = match (&row.state, wanted) {
+            let list: &mut Vec<(&Listed, Option<u32>)> = match (&row.state, asked.wanted) {
                 (State::Waiting(_), Wanted::Paused)
                     if task.runs.iter().all(|run| rests(&run.token)) =>
                 {
@@ -161,13 +202,41 @@ impl Agent {
                 _ => continue,
             };
             let index = row.tasks.as_ref().map(|_| task.index);
-            if listed.insert((row.job, index)) {
+            open.insert(*token);
+            if asked.next <= now && listed.insert((row.job, index)) {
                 list.push((row, index));
             }
         }
         let mut calls = cluster.warden.hold_calls(&hold);
         calls.extend(cluster.warden.release_calls(&release));
-        calls
+        if calls.is_empty() && !(hold.is_empty() && release.is_empty()) {
+            // This scheduler holds nothing.
+            open.clear();
+        }
+        (calls, open)
+    }
+
+    /// Notes, before the call, that a run's job is held by us: a later neromum releases
+    /// no job that a person holds.
+    fn note_held(&self, token: &RunToken) {
+        if let Some(path) = self.held_by_us(token)
+            && let Err(error) = std::fs::write(&path, "")
+        {
+            tracing::warn!(%error, path = %path.display(), "cannot note that a job is held");
+        }
+    }
+
+    fn note_released(&self, token: &RunToken) {
+        if let Some(path) = self.held_by_us(token) {
+            // It is not there for most.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// The name that says that a run's job was held by us.
+    pub(in crate::agent) fn held_by_us(&self, token: &RunToken) -> Option<PathBuf> {
+        let entry = self.entries.get(token)?;
+        Some(self.run_dir(entry.id).join(names::CONTROL).join("held"))
     }
 
     /// Asks for a listing when jobs are to be held or released.
@@ -176,8 +245,15 @@ impl Agent {
             return;
         };
         let listed = cluster.counted.map(|(at, _)| at);
-        if !cluster.holds.is_empty() {
-            cluster.list_soon(listed.map_or(now, |at| (at + super::LIST_APART * 2).max(now)));
+        // Of what is in doubt no row can be expected.
+        let has_job = |token: &RunToken| {
+            let task = cluster.task(token);
+            task.is_none_or(|(submission, _)| submission.job().is_some())
+        };
+        let due = cluster.holds.iter().filter(|(token, _)| has_job(token));
+        if let Some(due) = due.map(|(_, hold)| hold.since).min() {
+            let next = listed.map_or(now, |at| at + super::LIST_APART * 2);
+            cluster.list_soon(next.max(due).max(now));
         }
     }
 
@@ -248,7 +324,13 @@ impl Agent {
 impl Cluster {
     /// A waiting run is to be held at its scheduler, or released.
     pub fn hold_at_scheduler(&mut self, token: RunToken, wanted: Wanted) {
-        self.holds.insert(token, (wanted, Instant::now()));
+        let now = Instant::now();
+        let hold = Hold {
+            wanted,
+            since: now,
+            next: now,
+        };
+        self.holds.insert(token, hold);
         self.hurry();
     }
 
@@ -317,11 +399,25 @@ impl Cluster {
         }
         let mut seen: Vec<(&Listed, Option<u32>)> = Vec::new();
         for (id, submission) in &mut self.submissions {
-            let wanted = |index: u32| tasks.contains(&(*id, index));
             let Some(job) = submission.job() else {
                 continue;
             };
             let rows: Vec<&Listed> = submission.rows.iter().collect();
+            // A task that began since is rung first; our own steps end it, if it answers.
+            let begins = |task: &super::Task| {
+                let is_first = task.cancelled.is_none() && !task.is_overdue(now);
+                let row = task.row(&rows, job);
+                is_first && row.is_some_and(|row| row.state == State::Running)
+            };
+            let mut rung = Vec::new();
+            for task in &mut submission.tasks {
+                if tasks.contains(&(*id, task.index)) && begins(task) {
+                    task.cancelled = Some(now);
+                    self.rings.extend(task.runs.iter().map(|run| run.token));
+                    rung.push(task.index);
+                }
+            }
+            let wanted = |index: u32| tasks.contains(&(*id, index)) && !rung.contains(&index);
             // The last of a row takes the whole row with it, in one command.
             let all = submission
                 .tasks
@@ -333,16 +429,11 @@ impl Cluster {
                 .filter(|task| wanted(task.index))
             {
                 let is_overdue = task.is_overdue(now);
-                let is_first = task.cancelled.replace(now).is_none() && !is_overdue;
+                task.cancelled = Some(now);
                 let row = task.row(&rows, job);
                 let Some(row) = row.filter(|row| !matches!(row.state, State::Ended(_))) else {
                     continue;
                 };
-                if is_first && row.state == State::Running {
-                    // It began since; our own steps end it, if it answers.
-                    self.rings.extend(task.runs.iter().map(|run| run.token));
-                    continue;
-                }
                 if is_overdue && !std::mem::replace(&mut task.is_told, true) {
                     let runs = task.runs.iter().map(|run| (run.token, run.id));
                     self.escalated.extend(runs);

@@ -82,9 +82,8 @@ pub(super) struct Cluster {
     launches: Vec<(SubmissionId, News)>,
     /// Live runs whose tasks are to look for cancel requests.
     rings: HashSet<RunToken>,
-    /// Runs whose waiting jobs are to be held, or released, by a listing that was asked
-    /// for after that time.
-    holds: HashMap<RunToken, (Wanted, Instant)>,
+    /// Runs whose waiting jobs are to be held or released.
+    holds: HashMap<RunToken, control::Hold>,
     /// Runs that did not end in time, whose jobs are cancelled by the next command.
     escalated: Vec<(RunToken, RunId)>,
     /// Zero of the times of listings.
@@ -331,6 +330,7 @@ impl Agent {
         };
         let mut submissions = cluster.submissions.values();
         cluster.rings.is_empty()
+            && cluster.holds.is_empty()
             && submissions.all(|one| one.job().is_some() || one.is_refused())
             && self.core.runs().all(|(_, run)| is_there(run))
     }

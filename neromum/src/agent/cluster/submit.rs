@@ -190,11 +190,11 @@ impl Agent {
             .collect();
         let waits = |token: &RunToken| {
             let run = self.core.run(token);
-            run.is_some_and(|run| run.stage == Stage::Waiting && !run.cancelled)
+            run.is_some_and(|run| run.stage == Stage::Waiting && !run.cancelled && !run.paused)
         };
         let files = Files::at(&self.setup.paths.submission(&id));
         if !runs.iter().all(waits) {
-            // One was recalled or cancelled meanwhile: the rest is submitted anew.
+            // One was recalled, cancelled or paused meanwhile: the rest is submitted anew.
             remove(files.folder());
             return;
         }

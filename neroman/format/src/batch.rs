@@ -208,11 +208,11 @@ fn of_words(words: Vec<(&'static str, Said<String>)>) -> Vec<Entry> {
 fn interpreter(text: &Text, shell: Option<String>, notes: &mut Vec<(Mark, String)>) -> Vec<String> {
     let first = text.line(1).strip_prefix("#!").map(str::to_owned);
     let line = shell.or(first).unwrap_or_default();
-    let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let mut words: Vec<String> = line.split_whitespace().map(literal).collect();
     if words.is_empty() {
         words.push("/bin/sh".to_owned());
     }
-    let is_bash = words.last().is_some_and(|word| word.ends_with("bash"));
+    let is_bash = words.iter().any(|word| word.ends_with("bash"));
     if is_bash && let Some(mark) = module_line(&text.text) {
         // `module` is a function of the login shell.
         words.push("-l".to_owned());

@@ -147,6 +147,11 @@ pub enum OrderError {
     /// A line of `setup` that is more than one line.
     #[error("a line of setup: holds a line break or a zero byte: {0:?}")]
     Setup(String),
+    /// A line of `setup` that a scheduler reads as an option.
+    #[error(
+        "{0:?} in `setup` is an option of the scheduler: write it into `sbatch_args` or `qsub_args`"
+    )]
+    SetupOption(String),
     /// Features with other characters than names, `&`, `|`, `*`, `[`, `]`, `(`, `)`.
     #[error("{0:?} is no constraint of SLURM: it has names, & | * [ ] ( ) and numbers")]
     Constraint(String),
@@ -210,6 +215,10 @@ impl Order {
         for line in &self.setup {
             if line.contains(['\n', '\r', '\0']) {
                 return Err(OrderError::Setup(line.clone()));
+            }
+            let is_option = |sign: &&str| line.starts_with(*sign);
+            if ["#$", "#SBATCH", "#PBS", "#BSUB"].iter().any(is_option) {
+                return Err(OrderError::SetupOption(line.clone()));
             }
             lines.push_str(line);
             lines.push('\n');

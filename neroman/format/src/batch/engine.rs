@@ -58,7 +58,10 @@ fn resources(one: &Directive, wanted: &mut AskedFor, per_slot: &mut Option<Said<
                 });
             }
             "gpu" | "gpus" => wanted.resource("gpus", one.mark, value),
-            "exclusive" => wanted.resource("exclusive", one.mark, "true"),
+            "exclusive" if !["false", "0"].contains(&value) => {
+                wanted.resource("exclusive", one.mark, "true");
+            }
+            "exclusive" => {}
             _ => others.push(part),
         }
     }

@@ -132,8 +132,23 @@ const OURS: &[Refused] = &[
 /// # Errors
 /// The first that is ours, with the field to use, or that is none.
 pub fn check_options(given: &[String]) -> Result<(), OptionError> {
-    options::check(given, OURS)
+    options::check(given, OURS)?;
+    // `-Oa1-9` is `-O -a 1-9`.
+    let is_bundle = |option: &&String| {
+        let mut letters = option.chars().skip(1);
+        letters
+            .next()
+            .is_some_and(|one| WITHOUT_VALUE.contains(one))
+            && letters.next().is_some()
+    };
+    match given.iter().find(is_bundle) {
+        Some(bundle) => Err(OptionError::Odd(bundle.clone())),
+        None => Ok(()),
+    }
 }
+
+/// Short options of `sbatch` that take no value (22.05).
+const WITHOUT_VALUE: &str = "hHIkOQsvVW";
 
 /// The script. `SLURM_EXPORT_ENV=NONE`, which our own `--export=NONE` sets, would
 /// make every `srun` of the user start with an empty environment.

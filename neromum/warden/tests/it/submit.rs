@@ -182,6 +182,7 @@ fn options_of_ours_are_refused_with_the_field_to_use() {
         "--x=\n#SBATCH --wrap=ls",
         "--x=$(id)",
         "--x='",
+        "-Oa1-9",
     ] {
         order.fields.options = vec![odd.to_owned()];
         let error = Slurm::default().script(&order).unwrap_err().to_string();
@@ -192,6 +193,7 @@ fn options_of_ours_are_refused_with_the_field_to_use() {
         "--gres-flags=enforce-binding",
         "--mem-bind=local",
         "--licenses=a:2",
+        "-O",
     ] {
         order.fields.options = vec![allowed.to_owned()];
         assert!(Slurm::default().script(&order).is_ok(), "{allowed}");
@@ -225,6 +227,11 @@ fn names_that_could_be_commands_are_refused() {
     assert!(matches!(
         Slurm::default().script(&order),
         Err(OrderError::Setup(_))
+    ));
+    order.setup = vec!["#SBATCH --array=0-9".to_owned()];
+    assert!(matches!(
+        Slurm::default().script(&order),
+        Err(OrderError::SetupOption(_))
     ));
     order.setup = Vec::new();
     order.job.folder = PathBuf::from("/home/it's $HOME/x");

@@ -15,7 +15,7 @@ use nero_journal::v1;
 use nero_model::paths::make_private;
 use rustix::fs::{FlockOperation, flock};
 
-pub use news::{News, StartId};
+pub use news::{News, StartId, began, launched_by};
 pub use plan::{Plan, PlanError, Planned, Task};
 
 /// A submission's folder.

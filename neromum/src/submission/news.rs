@@ -1,5 +1,6 @@
 //! News of a submission, each of them a name in `starts/`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,8 +15,9 @@ pub struct StartId {
     pub number: u32,
 }
 
-/// The meaning of a name in `starts/`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The meaning of a name in `starts/`. In their order the starts of a task lie side by
+/// side, and so do the launches of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum News {
     /// A start began; the file's mtime is its beat.
     Began(StartId),
@@ -31,6 +33,40 @@ pub enum News {
     Ended(RunId, u32),
     /// No record of an ended incarnation can come any more.
     Settled(RunId, u32),
+}
+
+/// The starts of a task that began.
+pub fn began(news: &BTreeSet<News>, task: u32) -> impl Iterator<Item = StartId> + Clone {
+    let start = |number| News::Began(StartId { task, number });
+    news.range(start(0)..=start(u32::MAX))
+        .filter_map(|news| match news {
+            News::Began(start) => Some(*start),
+            News::Leave(_)
+            | News::Left(_)
+            | News::Closed(_)
+            | News::Launches(..)
+            | News::Ended(..)
+            | News::Settled(..) => None,
+        })
+}
+
+/// The starts that were about to launch this incarnation of a run.
+pub fn launched_by(
+    news: &BTreeSet<News>,
+    run: RunId,
+    incarnation: u32,
+) -> impl Iterator<Item = StartId> {
+    let start = |task, number| News::Launches(run, incarnation, StartId { task, number });
+    news.range(start(0, 0)..=start(u32::MAX, u32::MAX))
+        .filter_map(|news| match news {
+            News::Launches(_, _, start) => Some(*start),
+            News::Began(_)
+            | News::Leave(_)
+            | News::Left(_)
+            | News::Closed(_)
+            | News::Ended(..)
+            | News::Settled(..) => None,
+        })
 }
 
 impl News {

@@ -16,7 +16,7 @@ mod vanished;
 mod waiting;
 mod watch;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,7 +136,7 @@ pub(super) struct Submission {
     number: u64,
     /// What is submitted, until the scheduler has it.
     order: Option<Box<(Order, String)>>,
-    news: HashSet<News>,
+    news: BTreeSet<News>,
     /// Copies of it, which the scheduler has too.
     twins: Vec<JobId>,
     /// Whether a task of it vanished, and the start of the controller tells what is to

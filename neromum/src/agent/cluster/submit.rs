@@ -458,7 +458,7 @@ impl Submission {
             made_ms: 0,
             number: 0,
             order: None,
-            news: std::collections::HashSet::new(),
+            news: std::collections::BTreeSet::new(),
             twins: Vec::new(),
             has_vanished: false,
             accounted: None,

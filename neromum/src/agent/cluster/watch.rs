@@ -1,6 +1,7 @@
 //! Watching submissions: the news in their folders, which are names; the queue, in
 //! one question for all; the accounting of what left the queue.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use nero_journal::frame::{self, FrameKind};
@@ -17,7 +18,7 @@ use crate::lease::BEAT;
 use crate::lease::decide::OLD_BEATS;
 use crate::lease::files::{modified, server_time, since};
 use crate::runs::own;
-use crate::submission::{Files, News, StartId};
+use crate::submission::{Files, News, StartId, began, launched_by};
 
 /// Pause before the second listing that has to miss a task.
 const MISSED: std::time::Duration =
@@ -440,17 +441,7 @@ impl Agent {
         let (Some((submission, task)), Some(entry)) = (task, self.entries.get(token)) else {
             return false;
         };
-        submission.news.iter().any(|news| match news {
-            News::Launches(run, number, by) => {
-                (*run, *number, by.task) == (entry.id, incarnation, task.index)
-            }
-            News::Began(_)
-            | News::Leave(_)
-            | News::Left(_)
-            | News::Closed(_)
-            | News::Ended(..)
-            | News::Settled(..) => false,
-        })
+        launched_by(&submission.news, entry.id, incarnation).any(|by| by.task == task.index)
     }
 
     /// Records how the scheduler ended a task, before an end that it caused is told.
@@ -509,11 +500,7 @@ impl Submission {
 
     /// Whether nothing of a task can come any more.
     pub(super) fn is_finished(&self, task: &Task) -> bool {
-        let of_task = |start: &StartId| start.task == task.index;
-        let mut began = self.news.iter().filter_map(|news| match news {
-            News::Began(start) => Some(*start).filter(of_task),
-            _ => None,
-        });
+        let mut began = began(&self.news, task.index);
         let has_left = |start| self.news.contains(&News::Left(start));
         task.over
             || matches!(self.standing, Standing::Refused(_))
@@ -523,15 +510,7 @@ impl Submission {
 
 /// Starts of a task that may be alive: they did not leave, and their beats do not
 /// stand still for long.
-pub(super) fn living(
-    files: &Files,
-    news: &std::collections::HashSet<News>,
-    task: u32,
-) -> Vec<StartId> {
-    let began = news.iter().filter_map(|news| match news {
-        News::Began(start) if start.task == task => Some(*start),
-        _ => None,
-    });
+pub(super) fn living(files: &Files, news: &BTreeSet<News>, task: u32) -> Vec<StartId> {
     let stands_still = |start: &StartId| {
         let age = modified(&files.path(News::Began(*start)))
             .and_then(|then| Ok(since(then, server_time(&files.starts())?)));
@@ -540,7 +519,7 @@ pub(super) fn living(
     let left = |start: &StartId| {
         news.contains(&News::Left(*start)) || files.path(News::Left(*start)).exists()
     };
-    began
+    began(news, task)
         .filter(|start| !left(start) && !stands_still(start))
         .collect()
 }

@@ -217,7 +217,7 @@ struct HelpedHost {
     /// When its newest sample came, or when it was expected first.
     seen_ms: u64,
     usage: Usage,
-    /// That nobody watches it was told.
+    /// Whether the run was told that this host has no helper that answers.
     told: bool,
 }
 
@@ -229,7 +229,7 @@ const SILENT_MIN_MS: u64 = 10_000;
 
 impl Hosts {
     /// Reads what is new; returns what the hosts use together. The names of hosts that
-    /// nobody watches any more are added to `unwatched`, each once.
+    /// whose helper does not answer any more are added to `unwatched`, each once.
     pub fn look(
         &mut self,
         folder: &Path,

@@ -35,7 +35,7 @@ const OF_ONE: &[(&str, Warden, &str)] = &[
     ),
 ];
 
-/// Words in the place of which a scheduler of the configuration has lines of its own.
+/// Words that a described scheduler does not take: the lines of its `header` stand for them.
 const IN_HEADER: &[&str] = &["constraint", "sbatch_args", "qsub_args"];
 
 /// Whether a word of a node is for its scheduler.

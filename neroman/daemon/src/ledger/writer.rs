@@ -205,7 +205,7 @@ impl Writer {
     }
 
     /// Applies changes. A run that follows by itself is made together with the end before it, and
-    /// before the next message: an abort that comes then is that of the new run.
+    /// before the next message: a later abort finds the new run.
     fn take(&self, work: &mut State, batch: &mut Batch, changes: Vec<Change>) {
         let changed: BTreeSet<RunId> = changes.iter().filter_map(Change::run).collect();
         take(work, batch, changes);

@@ -136,8 +136,9 @@ enum Message {
     Stop,
 }
 
-/// Called for every run that changed, after the change is committed.
-pub(crate) type Listener = Arc<dyn Fn(&State, RunId, Bell) + Send + Sync>;
+/// Called with all runs that one commit changed, after it. They come together, so that
+/// a scheduler gets what one command started as one submission.
+pub(crate) type Listener = Arc<dyn Fn(&State, &[(RunId, Bell)]) + Send + Sync>;
 
 /// The task that a changed run concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

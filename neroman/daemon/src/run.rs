@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::door::Door;
 use crate::error::DaemonError;
 use crate::keep::{Keep, LoadError};
-use crate::ledger::{Bell, Ledger, LedgerThread, Listener};
+use crate::ledger::{Ledger, LedgerThread, Listener};
 use crate::log;
 use crate::node::{Inboxes, Nodes, Settings, Setup};
 use crate::outside::{Agents, Freezer, Outside};
@@ -212,12 +212,8 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     let inboxes = Arc::new(Inboxes::default());
     let listener: Listener = {
         let inboxes = Arc::clone(&inboxes);
-        Arc::new(move |state, run, bell| {
-            let node = state.run(run).and_then(|run| run.node());
-            match bell {
-                Bell::Node => inboxes.changed(node, run),
-                Bell::Placer => inboxes.ring_placer(),
-            }
+        Arc::new(move |state, rings| {
+            inboxes.ring(state, rings);
         })
     };
     let (ledger, thread) =

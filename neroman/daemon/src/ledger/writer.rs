@@ -284,15 +284,17 @@ impl Writer {
                     self.publish.send_replace(Arc::new(self.state.clone()));
                 }
                 answers.tell();
+                let mut rings = Vec::new();
                 for run in touched {
                     let (before, after) = (before.run(run), self.state.run(run));
                     if needs::changed(before, after) {
-                        (self.listener)(&self.state, run, Bell::Node);
+                        rings.push((run, Bell::Node));
                     }
                     if needs::deferred(before, after) {
-                        (self.listener)(&self.state, run, Bell::Placer);
+                        rings.push((run, Bell::Placer));
                     }
                 }
+                (self.listener)(&self.state, &rings);
             }
             Err(unwritten) => {
                 self.folding.forget();
@@ -318,9 +320,9 @@ impl Writer {
                 take(&mut work, &mut batch, decided.changes);
                 self.state = work;
                 self.publish.send_replace(Arc::new(self.state.clone()));
-                for run in batch.touched() {
-                    (self.listener)(&self.state, run, Bell::Node);
-                }
+                let touched = batch.touched().into_iter();
+                let rings: Vec<_> = touched.map(|run| (run, Bell::Node)).collect();
+                (self.listener)(&self.state, &rings);
                 decided.answer
             });
             let _ = asked.reply.send(answer);

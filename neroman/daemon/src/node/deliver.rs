@@ -54,7 +54,7 @@ pub(super) struct Deliver {
     inbox: Arc<Inbox>,
     ledger: Ledger,
     peer: Peer,
-    hand_over: mpsc::UnboundedSender<RunId>,
+    hand_over: mpsc::UnboundedSender<Vec<RunId>>,
     gate: Gate,
     results: mpsc::UnboundedSender<RunId>,
     closed: mpsc::Sender<Vec<Vec<u8>>>,
@@ -72,7 +72,7 @@ impl Deliver {
         inbox: Arc<Inbox>,
         ledger: Ledger,
         peer: Peer,
-        hand_over: (mpsc::UnboundedSender<RunId>, Gate),
+        hand_over: (mpsc::UnboundedSender<Vec<RunId>>, Gate),
         results: mpsc::UnboundedSender<RunId>,
         closed: mpsc::Sender<Vec<Vec<u8>>>,
     ) -> Self {
@@ -190,9 +190,9 @@ impl Deliver {
         for part in recall.chunks(recall::RUNS_MAX) {
             self.recall(part).await?;
         }
-        for id in hand_over {
+        if !hand_over.is_empty() {
             // The receiver lives as long as this connection.
-            let _ = self.hand_over.send(id);
+            let _ = self.hand_over.send(hand_over);
         }
         self.rules(rules).await
     }

@@ -34,8 +34,8 @@ use nero_life::state::State;
 const RUNS_MAX: usize = 1000;
 /// Most bytes of one `HandOver`, half of what a message may have.
 const BYTES_MAX: usize = 2 * 1024 * 1024;
-/// Runs taken from the queue at once.
-const RUNS_WAITING_MAX: usize = 10_000;
+/// Lists of runs taken from the queue at once.
+const LISTS_WAITING_MAX: usize = 10_000;
 /// Most bytes of one run, so that it fits beside the others of its message.
 const RUN_BYTES_MAX: usize = BYTES_MAX - 64 * 1024;
 /// How long the node's reply may take; neromum answers from memory and its disk.
@@ -72,13 +72,14 @@ pub(super) struct HandOver {
     client: MumClient<Channel>,
     stager: Stager,
     gate: Gate,
-    tx: mpsc::UnboundedSender<RunId>,
-    rx: mpsc::UnboundedReceiver<RunId>,
+    /// Lists of runs that came together: a node with a scheduler submits them together.
+    tx: mpsc::UnboundedSender<Vec<RunId>>,
+    rx: mpsc::UnboundedReceiver<Vec<RunId>>,
     /// When the runs that had to wait are looked at again.
     again: Option<Instant>,
     /// The second sender, for runs whose files take long; `None` in the second
     /// sender itself.
-    beside: Option<mpsc::UnboundedSender<RunId>>,
+    beside: Option<mpsc::UnboundedSender<Vec<RunId>>>,
     /// Trees that were given to the second sender, and were not on the node
     /// since.
     sent_beside: HashSet<Vec<u8>>,
@@ -137,7 +138,7 @@ impl HandOver {
     }
 
     /// The queue of runs to hand over, and the gate that holds them.
-    pub(super) fn queue(&self) -> (mpsc::UnboundedSender<RunId>, Gate) {
+    pub(super) fn queue(&self) -> (mpsc::UnboundedSender<Vec<RunId>>, Gate) {
         (self.tx.clone(), self.gate.clone())
     }
 
@@ -160,10 +161,10 @@ impl HandOver {
 
     /// Hands over all runs that wait.
     async fn hand_over_waiting(&mut self) -> Result<(), Failure> {
-        let mut runs = Vec::new();
+        let mut lists = Vec::new();
         let pause = self.again.unwrap_or_else(Instant::now);
         tokio::select! {
-            _ = self.rx.recv_many(&mut runs, RUNS_WAITING_MAX) => {}
+            _ = self.rx.recv_many(&mut lists, LISTS_WAITING_MAX) => {}
             () = tokio::time::sleep_until(pause), if self.again.is_some() => {
                 self.again = None;
                 // Runs that are still due are looked at again.
@@ -171,6 +172,7 @@ impl HandOver {
             }
         }
         let state = self.ledger.state();
+        let mut runs = lists.concat();
         runs.sort_unstable();
         runs.dedup();
         // A run may be in the queue twice, or not be due any more.
@@ -273,11 +275,10 @@ impl HandOver {
     /// Gives these runs to the second sender.
     fn give_away(&self, tokens: &[RunToken]) {
         let state = self.ledger.state();
-        for id in tokens.iter().filter_map(|token| state.by_token(token)) {
-            if let Some(beside) = &self.beside {
-                // The receiver lives as long as this sender.
-                let _ = beside.send(id);
-            }
+        let runs = tokens.iter().filter_map(|token| state.by_token(token));
+        if let Some(beside) = &self.beside {
+            // The receiver lives as long as this sender.
+            let _ = beside.send(runs.collect());
         }
     }
 

@@ -5,8 +5,12 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nero_life::run::Run;
+use nero_life::state::State;
 use nero_model::RunId;
 use tokio::sync::Notify;
+
+use crate::ledger::Bell;
 
 /// Runs remembered one by one; for more, all open ones are looked at.
 const REMEMBERED: usize = 20_000;
@@ -54,16 +58,16 @@ impl Inbox {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a run that changed.
-    pub(crate) fn changed(&self, run: RunId) {
+    /// Adds runs that changed together; the driver gets all of them at once.
+    pub(crate) fn changed(&self, runs: &[RunId]) {
         {
             let mut held = self.held();
-            if held.runs.len() >= REMEMBERED {
+            if held.runs.len() + runs.len() > REMEMBERED {
                 held.runs.clear();
                 held.all = true;
             }
             if !held.all {
-                held.runs.insert(run);
+                held.runs.extend(runs);
             }
         }
         self.news.notify_one();
@@ -179,11 +183,18 @@ impl Inboxes {
         }
     }
 
-    /// Rings the driver of a changed run's node, or the placer.
-    pub(crate) fn changed(&self, node: Option<&str>, run: RunId) {
-        match node {
-            Some(node) => self.of(node).changed(run),
-            None => self.placer.notify_one(),
+    /// Rings the drivers of the nodes of runs that one commit changed, and the placer.
+    pub(crate) fn ring(&self, state: &State, rings: &[(RunId, Bell)]) {
+        let mut of_nodes: BTreeMap<&str, Vec<RunId>> = BTreeMap::new();
+        for (run, bell) in rings {
+            let node = state.run(*run).and_then(Run::node);
+            match (bell, node) {
+                (Bell::Node, Some(node)) => of_nodes.entry(node).or_default().push(*run),
+                (Bell::Node, None) | (Bell::Placer, _) => self.ring_placer(),
+            }
+        }
+        for (node, runs) in of_nodes {
+            self.of(node).changed(&runs);
         }
     }
 

@@ -35,7 +35,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::clock::Clock;
 use crate::connect::{Connect, Ways};
 use crate::keep::Keep;
-use crate::ledger::{Bell, Ledger, LedgerThread, Listener};
+use crate::ledger::{Ledger, LedgerThread, Listener};
 use crate::node::{Inboxes, Nodes, Settings, Setup};
 use crate::outside::{Agents, Freezer};
 use crate::results::{Pace, Places};
@@ -119,13 +119,9 @@ impl Rig {
         let inboxes = Arc::new(Inboxes::default());
         let listener: Listener = {
             let inboxes = Arc::clone(&inboxes);
-            Arc::new(move |state, run, bell| {
+            Arc::new(move |state, rings| {
                 state.check_invariants();
-                let node = state.run(run).and_then(|run| run.node());
-                match bell {
-                    Bell::Node => inboxes.changed(node, run),
-                    Bell::Placer => inboxes.ring_placer(),
-                }
+                inboxes.ring(state, rings);
             })
         };
         let (ledger, thread) = Ledger::start(keep, state, clock, listener).unwrap();

@@ -135,6 +135,24 @@ async fn accepted_orders_are_there_after_a_restart_of_the_daemon() {
     rig.stop().await;
 }
 
+/// A node with a scheduler makes one submission of what arrives together.
+#[tokio::test]
+async fn what_one_command_starts_arrives_at_its_node_together() {
+    let values: Vec<String> = (0..300).map(|n| n.to_string()).collect();
+    let parameters = format!("parameters: {{x: [{}]}}\n", values.join(", "));
+    let (rig, _) = sent(&format!(
+        "collection: lab\ncommand: echo {{x}}\n{parameters}"
+    ))
+    .await;
+    assert_eq!(rig.mum.hand_overs(), 1);
+    rig.start("2-300").await;
+    for id in 2..=300 {
+        rig.mum.token(id, 1).await;
+    }
+    assert_eq!(rig.mum.hand_overs(), 2);
+    rig.stop().await;
+}
+
 #[tokio::test]
 async fn a_node_that_was_cut_off_goes_on_from_our_positions() {
     let (rig, token) = begun(TWO).await;

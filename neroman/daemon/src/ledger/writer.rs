@@ -225,6 +225,9 @@ impl Writer {
                 match spec.and_then(|spec| spec::again(&spec, &new.made)) {
                     Ok(spec) => {
                         new.spec = spec.into();
+                        // Its node may get it next. After a power cut another run would
+                        // be made beside that one.
+                        batch.durable = true;
                         vec![Change::Run(Arc::new(*new)), event]
                     }
                     Err(failure) => {
@@ -406,5 +409,103 @@ fn take(work: &mut State, batch: &mut Batch, changes: Vec<Change>) {
     for change in changes {
         work.apply(&change);
         batch.push(change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use nero_format::{Again, Retry};
+    use nero_journal::v1::lost;
+    use nero_life::change::NewRun;
+    use nero_life::journal::{Incarnation, Journal, Key, Lost};
+    use nero_life::run::Made;
+    use nero_model::{ExperimentId, Home};
+    use nero_wire::v1;
+
+    use super::*;
+    use crate::adopt::adopt;
+
+    const FIRST: RunId = RunId {
+        experiment: ExperimentId(1),
+        number: 1,
+    };
+
+    /// A writer over a home with one run, which is retried.
+    fn writer(home: &Home) -> Writer {
+        let (mut keep, mut state) = Keep::open(home, 0).unwrap();
+        let spec = v1::RunSpec {
+            token: RunToken::random().to_vec(),
+            experiment: 1,
+            number: 1,
+            name: "a".to_owned(),
+            argv: vec!["true".to_owned()],
+            ..v1::RunSpec::default()
+        };
+        let mut batch = Batch::default();
+        for change in adopt(&state, "local", Path::new("/lab"), vec![spec], 0).changes {
+            let change = match change {
+                Change::Run(new) => Change::Run(Arc::new(retried(&new))),
+                other => other,
+            };
+            take(&mut state, &mut batch, vec![change]);
+        }
+        keep.write(&state, &batch).unwrap();
+        Writer {
+            durable: Durable::new(home),
+            full: watch::channel(None).0,
+            again: watch::channel(()).0,
+            refused: false,
+            folding: Folding::default(),
+            publish: watch::channel(Arc::new(state.clone())).0,
+            listener: Arc::new(|_, _| ()),
+            clock: Clock::system(),
+            keep,
+            state,
+        }
+    }
+
+    fn retried(new: &NewRun) -> NewRun {
+        let again = Again {
+            retry: Some(Retry::default()),
+            ..Again::default()
+        };
+        NewRun {
+            made: Arc::new(Made {
+                again,
+                ..(*new.made).clone()
+            }),
+            ..new.clone()
+        }
+    }
+
+    #[test]
+    fn a_run_that_follows_by_itself_is_synced_before_its_node_may_get_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::below(folder.path());
+        nero_model::paths::make_private(&home.data).unwrap();
+        let writer = writer(&home);
+        let (mut work, mut batch) = (writer.state.clone(), Batch::default());
+        let lost = Incarnation {
+            started_ms: Some(1),
+            lost: Some(Lost {
+                key: Key::default(),
+                reason: lost::Reason::Rebooted.into(),
+                detail: String::new(),
+                at_ms: 2,
+            }),
+            ..Incarnation::default()
+        };
+        let mut journal = Journal::default();
+        journal.incarnations.insert(1, lost);
+        let change = Change::Journal {
+            run: FIRST,
+            journal: Arc::new(journal),
+        };
+        writer.take(&mut work, &mut batch, vec![change]);
+        let next = RunId { number: 2, ..FIRST };
+        assert!(work.run(next).is_some());
+        assert!(batch.durable);
     }
 }

@@ -69,7 +69,8 @@ pub fn follow(
         let Some(batch) = run.made.batch.filter(|_| !had_ended) else {
             continue;
         };
-        if batch.experiment == id.experiment && run.phase() == Phase::Finished {
+        let is_pilot = batch.experiment == id.experiment && after.batch(batch).runs > 1;
+        if is_pilot && run.phase() == Phase::Finished {
             finished_pilots.push(batch);
         }
         with_ends.push(batch);
@@ -100,8 +101,9 @@ pub fn members(state: &State, batch: RunId) -> impl Iterator<Item = &Run> {
 
 /// Holds the runs of a batch that have not begun, if its first ends are equal crashes.
 fn hold_if_alike(state: &State, batch: RunId, now_ms: i64) -> Vec<Change> {
+    let counts = |run: &Run| run.made.counts_in().is_some();
     let mut ended: Vec<&Run> = members(state, batch)
-        .filter(|run| run.has_ended())
+        .filter(|run| run.has_ended() && counts(run))
         .collect();
     ended.sort_by_key(|run| (run.outcome.ended_ms, run.made.id));
     ended.truncate(FIRST_ENDS as usize);
@@ -114,7 +116,7 @@ fn hold_if_alike(state: &State, batch: RunId, now_ms: i64) -> Vec<Change> {
     }
     let like = first.made.id;
     let hold = Input::Hold(HoldCause::Crashes(like));
-    let held = members(state, batch).filter(|run| may_be_held(run));
+    let held = members(state, batch).filter(|run| counts(run) && may_be_held(run));
     let mut changes: Vec<Change> = held
         .flat_map(|run| fits(step(run, &hold, now_ms)))
         .collect();

@@ -62,6 +62,14 @@ pub struct Made {
     pub follows: Option<Follows>,
 }
 
+impl Made {
+    /// The batch whose runs and first ends it counts among. A run that neroman made by
+    /// itself is its experiment once more, and no sign of what the others will do.
+    pub(crate) fn counts_in(&self) -> Option<RunId> {
+        self.batch.filter(|_| self.follows.is_none())
+    }
+}
+
 /// The resources that a run takes of its node, and its requirements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

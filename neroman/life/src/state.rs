@@ -47,7 +47,7 @@ impl Share {
             cores: run.made.takes.cores(),
             node: run.node().map(str::to_owned),
             ended: run.has_ended(),
-            batch: run.made.batch,
+            batch: run.made.counts_in(),
         }
     }
 
@@ -370,7 +370,7 @@ impl State {
                 live += u64::from(run.phase().is_live());
                 unplaced += u64::from(run.unplaced());
                 deferred += u64::from(run.deferred().is_some());
-                if let Some(first) = run.made.batch {
+                if let Some(first) = run.made.counts_in() {
                     let count = batches.entry(first).or_default();
                     count.runs += 1;
                     count.ended += u32::from(run.has_ended());

@@ -1,5 +1,7 @@
 //! Batches: a pilot before the others, and first runs that crash alike.
 
+use nero_format::RetryOn;
+
 use super::*;
 use crate::batch::{self, Held};
 
@@ -128,6 +130,31 @@ fn what_does_not_crash_alike_or_early_or_is_a_small_batch_holds_nothing() {
             lab.say(run(id, 1), crash(1, 1));
         }
     }
+}
+
+#[test]
+fn the_retries_of_one_experiment_hold_no_other() {
+    let mut lab = Lab::default();
+    let again = retries::retrying(&[RetryOn::Crashed], 9);
+    let one = |n: u64| Definition {
+        again: again.clone(),
+        ..definition(&format!("e{n}"), "1")
+    };
+    lab.add("/lab", (1..=12).map(one).collect());
+    lab.start_batch(&(1..=12).collect::<Vec<u64>>(), false);
+    let mut id = run(1, 1);
+    for _ in 0..7 {
+        lab.say(id, crashed(1, "no disk", 900));
+        id = lab.follow(id).unwrap();
+        lab.place(id);
+    }
+    assert_eq!(held(&lab), [0_u64; 0]);
+    for id in 2..=4 {
+        lab.say(run(id, 1), crashed(1, "no disk", 900));
+    }
+    assert_eq!(held(&lab), [0_u64; 0]);
+    lab.say(run(5, 1), crashed(1, "no disk", 900));
+    assert_eq!(held(&lab), [6, 7, 8, 9, 10, 11, 12]);
 }
 
 #[test]

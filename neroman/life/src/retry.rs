@@ -36,6 +36,9 @@ pub struct Follows {
     pub retries: u32,
     /// Runs in a row that rules made, up to this one.
     pub by_rules: u32,
+    /// The word for nodes that was asked for, where a rule keeps this run on one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_node: Option<String>,
 }
 
 /// Why neroman made a run by itself.
@@ -132,8 +135,8 @@ pub(crate) fn held_back(made: &Made, dispatch: &Dispatch, outcome: Outcome) -> O
 /// Why a run follows this one, or why it does not although one could.
 fn cause(state: &State, run: &Run) -> Option<Result<Cause, String>> {
     let reason = run.reason()?;
-    if let EndReason::ByRule { rule, text, .. } = reason {
-        return by_rule(state, run, *rule, text);
+    if let EndReason::ByRule { rule, .. } = reason {
+        return by_rule(state, run, *rule);
     }
     let on = counts_as(reason)?;
     let again = &run.made.again;
@@ -160,9 +163,9 @@ fn cause(state: &State, run: &Run) -> Option<Result<Cause, String>> {
     }
 }
 
-fn by_rule(state: &State, run: &Run, rule: u64, text: &str) -> Option<Result<Cause, String>> {
-    let action = &state.rules.get(&rule)?.action;
-    let anywhere = match action.as_str() {
+fn by_rule(state: &State, run: &Run, rule: u64) -> Option<Result<Cause, String>> {
+    let rule = state.rules.get(&rule)?;
+    let anywhere = match rule.action.as_str() {
         restart if restart == RuleAction::Restart.word() => false,
         requeue if requeue == RuleAction::Requeue.word() => true,
         _ => return None,
@@ -172,7 +175,8 @@ fn by_rule(state: &State, run: &Run, rule: u64, text: &str) -> Option<Result<Cau
         let why = format!("not run again: rules did so {BY_RULES_MAX} times in a row");
         return Some(Err(why));
     }
-    let text = text.to_owned();
+    // The record of its firing may not be home yet.
+    let text = rule.text.clone();
     Some(Ok(Cause::Rule { text, anywhere }))
 }
 
@@ -210,7 +214,7 @@ fn counts_as(reason: &EndReason) -> Option<RetryOn> {
 
 fn follow(experiment: &Experiment, run: &Run, cause: Cause, token: RunToken, now: &Moment) -> Next {
     let before = run.made.follows.as_ref();
-    let follows = Follows {
+    let mut follows = Follows {
         run: run.made.id.number,
         retries: before.map_or(0, |one| one.retries)
             + u32::from(matches!(cause, Cause::Retry { .. })),
@@ -218,9 +222,13 @@ fn follow(experiment: &Experiment, run: &Run, cause: Cause, token: RunToken, now
             Cause::Rule { .. } => before.map_or(0, |one| one.by_rules) + 1,
             Cause::Retry { .. } | Cause::Timeout => 0,
         },
+        asked_node: None,
         cause,
     };
     let mut made = (*run.made).clone();
+    if let Some(asked) = before.and_then(|one| one.asked_node.as_ref()) {
+        made.node.clone_from(asked);
+    }
     made.id.number = run.made.id.number.saturating_add(1);
     made.token = token;
     made.placing = true;
@@ -245,7 +253,7 @@ fn follow(experiment: &Experiment, run: &Run, cause: Cause, token: RunToken, now
         Cause::Rule { .. } | Cause::Retry { .. } | Cause::Timeout => None,
     };
     if let Some(node) = &there {
-        made.node.clone_from(node);
+        follows.asked_node = Some(std::mem::replace(&mut made.node, node.clone()));
     }
     let from = match made.resume {
         Some(number) => format!(", from the checkpoints of {}.{number}", made.id.experiment),

@@ -259,7 +259,8 @@ fn rules_restart_there_and_requeue_anywhere_three_times_in_a_row() {
             lab.say(id, stopped(StopCause::Rule, 7));
             id = lab.follow(id).unwrap();
             assert_eq!(lab.last().unplaced(), unplaced);
-            let end = format!("by the rule `rule 7`, {turn} of 3");
+            // Its watcher's record of the rule is not home yet.
+            let end = format!("by the rule `loss > 5`, {turn} of 3");
             assert!(lab.words().ends_with(&end), "{}", lab.words());
             lab.place(id);
         }
@@ -267,4 +268,42 @@ fn rules_restart_there_and_requeue_anywhere_three_times_in_a_row() {
         assert_eq!((lab.follow(id), lab.phase(id)), (None, Phase::Aborted));
         assert!(lab.last().why_not_again().unwrap().contains("3 times"));
     }
+}
+
+#[test]
+fn a_run_that_a_rule_restarted_on_its_node_goes_anywhere_at_its_next_retry() {
+    let again = retrying(&[RetryOn::NodeFailure], 2);
+    let (mut lab, first) = Lab::with_again(&again);
+    let asked = lab.last().made.node.clone();
+    lab.take(vec![Change::Rule(Arc::new(Rule {
+        id: 7,
+        action: "restart".to_owned(),
+        text: "loss > 5".to_owned(),
+        author: String::new(),
+        origin: String::new(),
+    }))]);
+    lab.dispatch(first, |dispatch| {
+        dispatch.stage = Stage::Accepted {
+            node: "box".to_owned(),
+            queued: true,
+        };
+    });
+    let mut id = first;
+    for _ in 0..2 {
+        lab.say(id, stopped(StopCause::Rule, 7));
+        id = lab.follow(id).unwrap();
+        let made = &lab.last().made;
+        assert_eq!((&*made.node, lab.last().node()), ("box", Some("box")));
+    }
+    let mut lost = running();
+    lost.lost = Some(Lost {
+        key: Key::default(),
+        reason: lost::Reason::Rebooted as i32,
+        detail: String::new(),
+        at_ms: 7,
+    });
+    lab.say(id, lost);
+    lab.follow(id).unwrap();
+    assert!(lab.last().unplaced());
+    assert_eq!(lab.last().made.node, asked);
 }

@@ -346,6 +346,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_job_forges_ends_no_watcher() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = [("a".to_owned(), true), ("b".to_owned(), true)];
+        for (host, _) in &all {
+            tell(folder.path(), host, 1, u64::MAX, u64::MAX);
+        }
+        let usage = Hosts::default().look(folder.path(), &all, 0, 1000, &mut Vec::new());
+        assert_eq!((usage.cpu_ms, usage.rss_bytes), (u64::MAX, u64::MAX));
+    }
+
+    #[test]
     fn a_helper_that_never_reports_is_waited_for_longer() {
         let folder = tempfile::tempdir().unwrap();
         let all = [("a".to_owned(), true)];

@@ -41,14 +41,15 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Adds what is used elsewhere.
+    /// Adds what is used elsewhere. A job may have written it, so no number is too large.
     pub fn add(&mut self, other: &Self) {
-        self.cpu_ms += other.cpu_ms;
-        self.rss_bytes += other.rss_bytes;
-        self.read_bytes += other.read_bytes;
-        self.written_bytes += other.written_bytes;
-        self.processes += other.processes;
-        self.threads += other.threads;
+        let add = |sum: &mut u64, more| *sum = sum.saturating_add(more);
+        add(&mut self.cpu_ms, other.cpu_ms);
+        add(&mut self.rss_bytes, other.rss_bytes);
+        add(&mut self.read_bytes, other.read_bytes);
+        add(&mut self.written_bytes, other.written_bytes);
+        self.processes = self.processes.saturating_add(other.processes);
+        self.threads = self.threads.saturating_add(other.threads);
     }
 }
 

@@ -100,8 +100,12 @@ pub fn usage_as_text(node: &NodeView) -> String {
     if let Some(age_s) = usage.answered_s {
         queue.push(format!("counted {} ago", text::duration(age_s)));
     }
-    let hour: u64 = usage.programs.iter().map(|one| one.last_hour).sum();
-    let total: u64 = usage.programs.iter().map(|one| one.total).sum();
+    // A node may tell any number.
+    let (mut hour, mut total) = (0_u64, 0_u64);
+    for one in &usage.programs {
+        hour = hour.saturating_add(one.last_hour);
+        total = total.saturating_add(one.total);
+    }
     let programs = usage.programs.iter();
     let programs = programs.map(|one| format!("{} {}/{}", one.name, one.last_hour, one.total));
     let programs: Vec<String> = programs.collect();
@@ -240,5 +244,34 @@ fn says(node: &NodeView) -> String {
     } else {
         // No run is live there, and none was sent there for a while.
         "idle".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nero_wire::v1::{SchedulerUse, scheduler_use::Program};
+
+    use super::*;
+
+    #[test]
+    fn a_node_may_tell_any_number_of_commands() {
+        let program = |name: &str| Program {
+            name: name.to_owned(),
+            total: u64::MAX,
+            last_hour: u64::MAX,
+        };
+        let node = NodeView {
+            name: "cluster".to_owned(),
+            usage: Some(SchedulerUse {
+                programs: vec![program("squeue"), program("sbatch")],
+                ..SchedulerUse::default()
+            }),
+            ..NodeView::default()
+        };
+        let said = usage_as_text(&node);
+        assert!(
+            said.contains(&format!("{0}/{0}  squeue", u64::MAX)),
+            "{said}"
+        );
     }
 }

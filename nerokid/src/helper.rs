@@ -1,6 +1,7 @@
 //! The helper of one host of a run. The run's launcher (`srun`, `mpirun`) makes processes
 //! that are in no tree of ours, on this host and on others; they carry the run's marks in
-//! their environment. The helper measures them, tells the watcher by a file of the
+//! their environment, and the number of the scheduler's job: what the run submits itself
+//! has the marks, too. The helper measures them, tells the watcher by a file of the
 //! incarnation's folder, and ends what is left of them when the run is over.
 //!
 //! Its standard input is held by `neromum job`, and ends when the run is over or when
@@ -45,8 +46,10 @@ pub fn help(run_dir: &Path, incarnation: u32, name: Option<String>) -> Result<()
     };
     let place = WatchedStart::open(run_dir, incarnation).map_err(|error| crate::chain(&error))?;
     let path = place.folder.join(format!("{}{name}", names::HOST_PREFIX));
+    let mut marks = place.marks();
+    marks.extend(job());
     let mut helper = Helper {
-        marked: Marked::new(place.marks()),
+        marked: Marked::new(marks),
         file: open(&place.folder, &path)
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?,
         number: 0,
@@ -67,6 +70,13 @@ pub fn help(run_dir: &Path, incarnation: u32, name: Option<String>) -> Result<()
             return Ok(());
         }
     }
+}
+
+/// The variable with the number of the scheduler's job, as all of its processes have it.
+fn job() -> Option<Vec<u8>> {
+    let names = ["SLURM_JOB_ID", "JOB_ID"].iter();
+    let mut set = names.filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)));
+    set.next().map(String::into_bytes)
 }
 
 fn open(folder: &Path, path: &Path) -> io::Result<File> {

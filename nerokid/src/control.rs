@@ -115,7 +115,7 @@ pub fn pause(folder: &Path, spec: &RunSpec, asked: &Asked, wall_ms: i64) -> io::
     fs::create_dir_all(folder)?;
     let run_dir = folder.parent().unwrap_or(folder);
     loop {
-        let [_, newest] = newest_requests(folder)?;
+        let newest = newest_pause(folder);
         if newest % 2 == 1 {
             return Ok(());
         }
@@ -126,6 +126,18 @@ pub fn pause(folder: &Path, spec: &RunSpec, asked: &Asked, wall_ms: i64) -> io::
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The pause request that counts; 0: none. The shim, too, reads 1, 2, 3 … up to the first
+/// gap.
+fn newest_pause(folder: &Path) -> u32 {
+    let is_there = |number: &u32| {
+        folder
+            .join(format!("pause.{number}"))
+            .symlink_metadata()
+            .is_ok()
+    };
+    (1..).take_while(is_there).last().unwrap_or(0)
 }
 
 /// The highest numbers of a cancel request and of a pause request; 0 for what the
@@ -164,4 +176,28 @@ pub fn ring(folder: &Path) -> io::Result<()> {
         life.taken_over_by.map(hears);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_the_next_request_whatever_else_lies_there() {
+        let run_dir = tempfile::tempdir().unwrap();
+        let folder = run_dir.path().join("control");
+        fs::create_dir(&folder).unwrap();
+        // A job wrote it, and no shim reads it.
+        fs::write(folder.join("pause.18446744073709551615"), "").unwrap();
+        let asked = Asked {
+            rule: 7,
+            author: "ada".to_owned(),
+            pause: true,
+        };
+        for _ in 0..2 {
+            pause(&folder, &RunSpec::default(), &asked, 1).unwrap();
+        }
+        let made = |number: u32| folder.join(format!("pause.{number}")).exists();
+        assert!(made(1) && !made(2), "it is paused already");
+    }
 }

@@ -434,6 +434,35 @@ async fn a_task_that_a_person_may_have_cancelled_is_submitted_again_only_when_th
     }
 }
 
+#[tokio::test]
+async fn a_start_that_comes_back_after_its_run_was_called_lost_is_asked_to_leave() {
+    let mut lost = Lost::new();
+    let news = [
+        News::Began(FIRST),
+        News::Left(FIRST),
+        News::Began(SECOND),
+        News::Launches(lost.run.id, 1, SECOND),
+    ];
+    let _segment = lost.node.claim(&lost.run, 1);
+    lost.agent.hears(&lost.files, &news);
+    for submission in lost
+        .agent
+        .cluster
+        .as_mut()
+        .unwrap()
+        .submissions
+        .values_mut()
+    {
+        submission.tasks[0].seen = Seen::Gone(Some(nero_warden::Ended::HostFailure));
+        submission.tasks[0].over = true;
+    }
+    lost.agent.look_and_decide(lost.run.token, 1);
+    lost.agent.carry_out();
+    assert!(lost.agent.entries[&lost.run.token].facts.lost);
+    let is_asked = |start| lost.files.path(News::Leave(start)).exists();
+    assert!(is_asked(SECOND) && !is_asked(FIRST));
+}
+
 /// Commands of each minute, from the third on, while 200 tasks wait and nothing
 /// changes.
 async fn commands_a_minute(node: &Node, mut agent: Agent) -> Vec<usize> {

@@ -429,8 +429,24 @@ impl Agent {
             reason: lost::Reason::TaskOver.into(),
             detail: String::new(),
         };
+        self.ask_starts_to_leave(&token);
         self.note_how_it_ended(token, incarnation);
         self.say(token, incarnation, RecordKind::Lost, &record);
+    }
+
+    /// Asks the starts of a run's task to leave that did not. The host of one that was cut
+    /// off may come back, and the experiment's next run may have begun elsewhere by then.
+    fn ask_starts_to_leave(&self, token: &RunToken) {
+        let task = self.cluster.as_ref().and_then(|one| one.task(token));
+        let Some((submission, task)) = task else {
+            return;
+        };
+        let has_left = |start: &StartId| submission.news.contains(&News::Left(*start));
+        for start in began(&submission.news, task.index).filter(|start| !has_left(start)) {
+            if let Err(error) = submission.files.note(News::Leave(start), true) {
+                tracing::error!(%start, %error, "a start cannot be asked to leave");
+            }
+        }
     }
 
     /// Whether a start of the run's task was about to launch this incarnation. The end

@@ -8,7 +8,7 @@ use nero_wire::v1::cancel_reply::Outcome;
 use nero_wire::v1::run_state::Stage;
 use nero_wire::v1::{CancelReply, CancelRequest, Rule, RuleSet, RunSpec, SetRulesRequest};
 
-use crate::rig::{Follower, Known, Mum, Node, reference, wait_until_forgotten};
+use crate::rig::{Follower, Known, Mum, Node, reference, wait_for, wait_until_forgotten};
 
 /// Cancels a run while its control folder accepts no file, as on a full disk.
 async fn cancel_in_vain(node: &Node, mum: &mut Mum, spec: &RunSpec) {
@@ -232,4 +232,25 @@ async fn a_run_that_was_cancelled_before_it_came_in_comes_in_no_more() {
         assert!(reply.accepted.is_empty(), "{generation}: {reply:?}");
         assert!(!node.run_dir(&spec).exists());
     }
+}
+
+#[tokio::test]
+async fn checkpoints_are_looked_for_when_a_time_limit_ended_a_run_and_not_after_a_cancel() {
+    let mut node = Node::new();
+    let mut mum = node.start().await;
+    let line = "echo 1 > ckpt; while :; do sleep 0.05; done";
+    let [aborted, mut over] = [1, 2].map(|experiment| RunSpec {
+        checkpoint: vec!["ckpt*".to_owned()],
+        ..node.sh(experiment, line)
+    });
+    over.resources.as_mut().unwrap().time_ms = 500;
+    mum.accept(&[&aborted, &over]).await;
+    let mut follower = mum.follow(Known::default()).await;
+    follower.stage(&aborted, Stage::Running).await;
+    let made = node.run_dir(&aborted).join("work/ckpt");
+    wait_for("the checkpoint", || made.exists().then_some(())).await;
+    mum.cancel(&[&aborted]).await;
+    follower.settled(&[&aborted, &over]).await;
+    assert_eq!(follower.of(&over).made_checkpoint, Some(true));
+    assert_eq!(follower.of(&aborted).made_checkpoint, None);
 }

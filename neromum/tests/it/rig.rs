@@ -450,6 +450,7 @@ pub struct KnownRun {
     pub why: String,
     pub unreadable: Vec<nero_wire::v1::Unreadable>,
     pub unsupervised: bool,
+    pub made_checkpoint: Option<bool>,
     /// Segments that were sent anew from their beginning.
     pub anew: u32,
 }
@@ -639,6 +640,7 @@ impl Known {
         run.why.clone_from(&state.why);
         run.unreadable.clone_from(&state.unreadable);
         run.unsupervised = state.unsupervised;
+        run.made_checkpoint = state.made_checkpoint;
     }
 
     /// Names the experiments, so that positions can be sent later.

@@ -15,6 +15,7 @@ use crate::agent::Entry;
 use crate::config;
 use crate::core::{Run, Stage};
 use crate::files::made;
+use crate::runs::control::newest_cancel;
 use crate::runs::segments::{self, Fresh, Seg};
 use crate::staging;
 
@@ -142,9 +143,7 @@ impl Follower {
                 ..
             }
         );
-        // By an end that a time limit may have wanted.
-        let stopped = ended && (entry.facts.stop_asked || entry.facts.lost);
-        let made_checkpoint = stopped
+        let made_checkpoint = (ended && may_be_over_its_limit(run_dir, entry))
             .then(|| staging::work_folder(run_dir, entry.incarnation))
             .and_then(|work| made::left_checkpoint(run_dir, &work));
         let files = entry.unreadable.values().flatten();
@@ -345,6 +344,13 @@ fn wire_stage(stage: &Stage) -> WireStage {
         Stage::TakenAway => WireStage::TakenAway,
         Stage::Refused => WireStage::Refused,
     }
+}
+
+/// Whether a time limit may have ended the run: ours, or its scheduler's. A person and a
+/// rule leave a cancel request, and nobody asks for the checkpoints of their runs.
+fn may_be_over_its_limit(run_dir: &std::path::Path, entry: &Entry) -> bool {
+    let is_stopped = entry.facts.stop_asked || entry.facts.lost;
+    is_stopped && newest_cancel(run_dir) == 0
 }
 
 #[cfg(test)]

@@ -4,6 +4,10 @@ use crate::{Kind, Word};
 
 /// Largest number of hosts of one allocation.
 const HOSTS_MAX: usize = 10_000;
+/// Widest number in a name.
+const WIDTH_MAX: usize = 20;
+/// Most brackets in a name.
+const BRACKETS_MAX: usize = 4;
 
 /// Reads `SLURM_JOB_NODELIST`: names with commas between them, in which brackets hold
 /// numbers and ranges of one width (`r[1-2]n[01-16,20]`). `None`: it is another text, or
@@ -11,6 +15,9 @@ const HOSTS_MAX: usize = 10_000;
 pub fn slurm(text: &str) -> Option<Vec<AllocatedHost>> {
     let mut hosts = Vec::new();
     for pattern in outside_brackets(text)? {
+        if pattern.matches('[').count() > BRACKETS_MAX {
+            return None;
+        }
         let room = HOSTS_MAX - hosts.len();
         hosts.extend(expanded(pattern, room)?);
     }
@@ -66,7 +73,7 @@ pub fn helper_calls(kind: Kind, hosts: &[AllocatedHost], helper: &[String]) -> V
     let Some((first, others)) = hosts.split_first() else {
         return Vec::new();
     };
-    let call = |front: &[&str], hosts: &[&str], name: Option<&str>| {
+    let call_of = |front: &[&str], helper: &[String], hosts: &[&str], name: Option<&str>| {
         let front = front.iter().map(|word| (*word).to_owned());
         let words = front.chain(helper.iter().cloned());
         HelperCall {
@@ -74,6 +81,7 @@ pub fn helper_calls(kind: Kind, hosts: &[AllocatedHost], helper: &[String]) -> V
             hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
         }
     };
+    let call = |front: &[&str], hosts: &[&str], name| call_of(front, helper, hosts, name);
     let mut calls = vec![call(&[], &[&first.name], Some(&first.name))];
     let names: Vec<&str> = others.iter().map(|host| host.name.as_str()).collect();
     match kind {
@@ -101,10 +109,13 @@ pub fn helper_calls(kind: Kind, hosts: &[AllocatedHost], helper: &[String]) -> V
             calls.push(call(&front, &names, None));
         }
         Kind::Oge => {
+            // It joins its words with blanks, and a shell of the other host reads them.
+            let quoted = |word: &String| format!("'{}'", word.replace('\'', r"'\''"));
+            let helper: Vec<String> = helper.iter().map(quoted).collect();
             let spare = others.iter().filter(|host| host.slots > 1);
             let each = spare.map(|host| {
                 let name = host.name.as_str();
-                call(&["qrsh", "-inherit", name], &[name], Some(name))
+                call_of(&["qrsh", "-inherit", name], &helper, &[name], Some(name))
             });
             calls.extend(each);
         }
@@ -166,7 +177,7 @@ fn numbers(range: &str, room: usize) -> Option<Vec<String>> {
     };
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     let (from, to, width) = (number(first)?, number(last)?, first.len());
-    let fits = from <= to && to - from < room as u64;
+    let fits = from <= to && to - from < room as u64 && width <= WIDTH_MAX;
     fits.then(|| (from..=to).map(|n| format!("{n:0width$}")).collect())
 }
 
@@ -208,6 +219,8 @@ mod tests {
             "n[1-99999]",
             "n[1-9999][1-9999]",
             "n[0-18446744073709551615]",
+            "n[000000000000000000000000001-2]",
+            "a[1][1][1][1][1]",
             "$(id)",
             "a b",
             "-w",
@@ -218,7 +231,7 @@ mod tests {
 
     #[test]
     fn one_step_of_slurm_starts_all_helpers_and_grid_engine_is_asked_for_each() {
-        let helper = ["/b/nerokid".to_owned(), "host".to_owned(), "/r".to_owned()];
+        let helper = ["/b/nerokid", "host", "/it's r"].map(str::to_owned);
         let hosts = [("a", 4), ("b", 1), ("c", 2)].map(|(name, slots)| AllocatedHost {
             name: name.to_owned(),
             slots,
@@ -228,7 +241,7 @@ mod tests {
             let said = calls.map(|call| (call.argv.join(" "), call.hosts.join(" ")));
             said.collect::<Vec<_>>()
         };
-        let own = ("/b/nerokid host /r a".to_owned(), "a".to_owned());
+        let own = ("/b/nerokid host /it's r a".to_owned(), "a".to_owned());
         let slurm = said(Kind::Slurm, &hosts);
         assert_eq!(slurm[0], own);
         let (command, helped) = &slurm[1];
@@ -237,9 +250,9 @@ mod tests {
             "{command}"
         );
         assert!(command.contains(" --nodelist=b,c "), "{command}");
-        assert!(command.ends_with(" /b/nerokid host /r"), "{command}");
+        assert!(command.ends_with(" /b/nerokid host /it's r"), "{command}");
         assert_eq!(helped, "b c");
-        let engine = "qrsh -inherit c /b/nerokid host /r c".to_owned();
+        let engine = "qrsh -inherit c '/b/nerokid' 'host' '/it'\\''s r' c".to_owned();
         let expected = [own.clone(), (engine, "c".to_owned())];
         assert_eq!(said(Kind::Oge, &hosts), expected);
         assert_eq!(said(Kind::Slurm, &hosts[..1]), [own]);

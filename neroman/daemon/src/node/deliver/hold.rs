@@ -47,7 +47,11 @@ impl Deliver {
                 reply.into_inner().runs.iter().filter_map(answer).collect()
             }
             // An agent of an earlier version starts them all the same.
-            Err(status) if status.code() == Code::Unimplemented => BTreeMap::new(),
+            Err(status) if status.code() == Code::Unimplemented => {
+                let node = &self.settings.name;
+                tracing::warn!(node, "its agent is of an earlier version and holds no runs");
+                BTreeMap::new()
+            }
             Err(status) => return self.refused(failure.status(&status), &status),
         };
         // A node that does not know the run reports that itself, and the hold stays.

@@ -47,7 +47,7 @@ pub fn help(run_dir: &Path, incarnation: u32, name: Option<String>) -> Result<()
     let place = WatchedStart::open(run_dir, incarnation).map_err(|error| crate::chain(&error))?;
     let path = place.folder.join(format!("{}{name}", names::HOST_PREFIX));
     let mut marks = place.marks();
-    marks.extend(job());
+    marks.extend(job_mark());
     let mut helper = Helper {
         marked: Marked::new(marks),
         file: open(&place.folder, &path)
@@ -73,7 +73,7 @@ pub fn help(run_dir: &Path, incarnation: u32, name: Option<String>) -> Result<()
 }
 
 /// The variable with the number of the scheduler's job, as all of its processes have it.
-fn job() -> Option<Vec<u8>> {
+fn job_mark() -> Option<Vec<u8>> {
     let names = ["SLURM_JOB_ID", "JOB_ID"].iter();
     let mut set = names.filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)));
     set.next().map(String::into_bytes)

@@ -143,9 +143,15 @@ impl Sight<'_> {
             limit => self.runtime_ms().map(|ran| limit.saturating_sub(ran)),
         };
         let at = facts.ending.unwrap_or(self.now);
-        let theirs = match facts.granted_until_ms {
-            0 => None,
-            until => Some(u64::try_from(until.saturating_sub(at.wall_ms)).unwrap_or(0)),
+        // It tells a time of the wall clock. Only that of the start is compared with it: the
+        // clock may be set since.
+        let theirs = match (facts.granted_until_ms, facts.started) {
+            (0, _) | (_, None) => None,
+            (until, Some(started)) => {
+                let granted_ms = u64::try_from(until.saturating_sub(started.wall_ms));
+                let passed_ms = at.mono_ms.saturating_sub(started.mono_ms);
+                Some(granted_ms.unwrap_or(0).saturating_sub(passed_ms))
+            }
         };
         ours.into_iter().chain(theirs).min()
     }

@@ -178,6 +178,8 @@ fn the_time_left_is_that_of_our_limit_or_of_the_allocation() {
     bench.facts.granted_until_ms = bench.now.wall_ms + 60_001;
     assert_eq!(bench.all(), [""; 0]);
     assert_eq!(bench.due_in(10_000), Some(2));
+    bench.now.wall_ms += 3_600_000;
+    assert_eq!(bench.all(), [""; 0], "only the clock was set");
     bench.facts.time_limit_ms = 3_600_000 + 59_000;
     assert_eq!(bench.all().len(), 1, "our limit comes first");
 }

@@ -325,7 +325,7 @@ impl Run {
 
     /// Milliseconds since its start. Until its node's boot clock is known, only wall
     /// clocks tell, which a step makes wrong; but no run is older than its record here.
-    fn ran_for_ms(&self, started: Option<&Tick>, started_ms: i64, now: &Now) -> i64 {
+    pub(crate) fn ran_for_ms(&self, started: Option<&Tick>, started_ms: i64, now: &Now) -> i64 {
         let ran_ms = now.since(started, started_ms);
         if started.is_some_and(|tick| now.knows(tick)) {
             return ran_ms;

@@ -13,7 +13,7 @@ use super::reason::Why;
 use super::results::Results;
 use super::run::Run;
 use super::stage::Stage;
-use crate::journal::{Journal, Paused};
+use crate::journal::{Incarnation, Journal, Paused};
 
 impl Run {
     /// How far its results have come home.
@@ -150,14 +150,20 @@ impl Run {
         let limit_s = Some(self.made.time_ms).filter(|ms| *ms > 0);
         let spent_s = self.runtime_s(now).unwrap_or(0.0);
         let ours = limit_s.map(|ms| ms as f64 / 1000.0 - spent_s);
-        let granted = self
-            .journal
-            .newest()
-            .and_then(|(_, one)| one.granted.as_ref());
-        let until_ms = granted.map(|one| one.until_ms).filter(|ms| *ms > 0);
-        let theirs = until_ms.map(|until_ms| (until_ms - now.ms) as f64 / 1000.0);
+        let newest = self.journal.newest().map(|(_, one)| one);
+        let theirs = newest.and_then(|one| self.granted_s(one, now));
         let least = ours.into_iter().chain(theirs).reduce(f64::min);
         least.map(|left| left.max(0.0))
+    }
+
+    /// Seconds until the scheduler ends the task of a start that began. It told a time of
+    /// its host's wall clock, of which only the start's time is taken: clocks differ, and
+    /// are set.
+    fn granted_s(&self, one: &Incarnation, now: &Now) -> Option<f64> {
+        let until_ms = one.granted.as_ref()?.until_ms;
+        let started_ms = one.started_ms.filter(|_| until_ms > 0)?;
+        let passed_ms = self.ran_for_ms(one.started.as_ref(), started_ms, now);
+        Some((until_ms.saturating_sub(started_ms) as f64 - passed_ms as f64) / 1000.0)
     }
 
     /// Why no run follows it by itself although one could.

@@ -9,15 +9,16 @@ use proptest::prelude::*;
 
 use super::abort::{self, CancelOutcome};
 use super::add::{self, What};
+use super::balance;
 use super::change::Change;
 use super::dispatch::Sent;
 use super::input::Input;
-use super::journal::{Incarnation, Journal, Key};
+use super::journal::{Granted, Incarnation, Journal, Key};
 use super::needs;
 use super::now::{Now, Tick};
 use super::report::{Report, Standing};
 use super::run::{Cancel, Dispatch, Made, Results, Takes};
-use super::stage::{Handing, Verdict};
+use super::stage::{Handing, Stage, Verdict};
 use super::start::Wanted;
 
 mod any_order;
@@ -189,6 +190,65 @@ fn no_step_of_the_clock_makes_a_run_older_than_its_record_while_its_node_is_out_
     assert_eq!(run.runtime_s(&now(&[("here", 13_000)])), Some(8.0));
     let both = now(&[("here", 13_000), ("there", 77_000)]);
     assert_eq!(run.runtime_s(&both), Some(7.0), "its own clock counts more");
+}
+
+#[test]
+fn no_step_of_the_clock_changes_the_time_that_a_scheduler_leaves_a_run() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    lab.start(&[1], Wanted::default());
+    let granted = Granted {
+        scheduler: "SLURM".to_owned(),
+        job: "7".to_owned(),
+        host: "n1".to_owned(),
+        partition: String::new(),
+        cpus: 1.0,
+        memory_bytes: 0,
+        gpus: Vec::new(),
+        hosts: Vec::new(),
+        until_ms: 61_000,
+    };
+    let live = Incarnation {
+        started_ms: Some(1_000),
+        started: Some(Tick {
+            boot: "there".to_owned(),
+            ms: 70_000,
+        }),
+        granted: Some(granted),
+        ..Incarnation::default()
+    };
+    lab.say(run(1, 1), live);
+    let now = Now {
+        ms: 24 * 3600 * 1000,
+        boots: Arc::new([("there".to_owned(), 80_000)].into()),
+    };
+    let run = lab.state.run(run(1, 1)).unwrap();
+    assert_eq!(run.timeleft_s(&now), Some(50.0));
+}
+
+#[test]
+fn a_paused_run_that_waits_stays_on_its_node() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    lab.start_batch(&[1], false);
+    lab.dispatch(run(1, 1), |dispatch| {
+        dispatch.stage = Stage::Accepted {
+            node: "box".to_owned(),
+            queued: true,
+        };
+    });
+    let mut moves = |paused| {
+        let report = Report {
+            standing: Standing::Waiting,
+            paused,
+            ..Report::unknown()
+        };
+        let node = "box".to_owned();
+        lab.happens(run(1, 1), &Input::Reported { node, report });
+        balance::waits_freely(lab.state.run(run(1, 1)).unwrap())
+    };
+    assert!(moves(false));
+    assert!(!moves(true), "no other node knows of the pause");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nero_warden::Kind;
 use nero_warden::hosts::{AllocatedHost, HelperCall, helper_calls};
-use nero_wire::v1::RunSpec;
+use nero_wire::v1::{RunSpec, SchedulerRequest};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
@@ -61,8 +61,10 @@ impl Help {
     /// The helpers of a start: none where all processes of the run are in the tree of
     /// its shim.
     pub fn of(&self, spec: &RunSpec, run_dir: &str, incarnation: u32) -> Option<HelpersWanted> {
-        let launcher = spec.scheduler.as_ref().map(|asks| asks.launcher.as_str());
-        let is_needed = self.hosts.len() > 1 || launcher == Some("srun");
+        // A script that asks for several processes calls `srun` itself.
+        let has_steps = |asks: &SchedulerRequest| asks.launcher == "srun" || asks.processes > 1;
+        let by_srun = self.kind == Kind::Slurm && spec.scheduler.as_ref().is_some_and(has_steps);
+        let is_needed = self.hosts.len() > 1 || by_srun;
         let helper = [
             self.program.display().to_string(),
             "host".to_owned(),
@@ -153,5 +155,34 @@ impl Helpers {
         if tokio::time::timeout(FAREWELL, all).await.is_err() {
             tracing::warn!("helpers do not end: the scheduler ends them");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_whose_script_calls_srun_itself_gets_a_helper_on_its_one_host() {
+        let host = AllocatedHost {
+            name: "n1".to_owned(),
+            slots: 0,
+        };
+        let (help, _starts) = Help::new(vec![host], Kind::Slurm, PathBuf::from("/b/nerokid"));
+        let hosts = |processes, launcher: &str| {
+            let asks = SchedulerRequest {
+                processes,
+                launcher: launcher.to_owned(),
+                ..SchedulerRequest::default()
+            };
+            let spec = RunSpec {
+                scheduler: Some(asks),
+                ..RunSpec::default()
+            };
+            help.of(&spec, "/r", 1).map(|wanted| wanted.hosts())
+        };
+        let one = Some(vec!["n1".to_owned()]);
+        assert_eq!((hosts(4, ""), hosts(1, "srun")), (one.clone(), one));
+        assert_eq!(hosts(1, ""), None, "all of it is in the tree of its shim");
     }
 }

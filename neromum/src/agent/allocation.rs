@@ -214,10 +214,11 @@ impl Agent {
         }
     }
 
-    /// Notes in a start what the scheduler gave, before the start is launched.
-    pub(super) fn note_granted(&self, token: RunToken, incarnation: u32) {
+    /// Notes in a start what the scheduler gave, before the start is launched. Returns
+    /// whether it gets helpers.
+    pub(super) fn note_granted(&self, token: RunToken, incarnation: u32) -> bool {
         let (Some(allocation), Some(entry)) = (&self.allocation, self.entries.get(&token)) else {
-            return;
+            return false;
         };
         let run_dir = self.run_dir(entry.id);
         let mut granted = allocation.granted.clone();
@@ -258,7 +259,9 @@ impl Agent {
         }
         if let (Some(help), Some(wanted)) = (help, wanted) {
             help.start(wanted);
+            return true;
         }
+        false
     }
 
     /// Tells the leader of an end that is synced.

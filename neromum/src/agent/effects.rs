@@ -201,6 +201,7 @@ impl Agent {
         if !self.may_launch(token, incarnation) {
             return;
         }
+        self.give_cards(token, &mut start.launch.env);
         start.launch.is_step &= self.note_granted(token, incarnation);
         self.core.prepared(token, incarnation);
         let launched = Stage::Starting {

@@ -437,6 +437,17 @@ pub struct Retry {
     pub memory: f64,
     /// Factor of the time limit, after an end by it.
     pub time: f64,
+    /// Pause between the end of a run and the next one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub after_ms: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Default for Retry {
@@ -446,6 +457,7 @@ impl Default for Retry {
             max: 1,
             memory: 1.0,
             time: 1.0,
+            after_ms: 0,
         }
     }
 }

@@ -146,6 +146,11 @@ impl Definition {
         self.resources.time_ms.map_or(0, limit)
     }
 
+    /// The same for so many runs in one pack, from that of one run.
+    pub fn pack_limit_s(limit_s: u64, runs: u32) -> u64 {
+        nero_warden::limit::of_pack_s(limit_s, runs)
+    }
+
     /// The collection that the name is unique in.
     pub fn collection(&self) -> &str {
         self.collections.first().map_or("", String::as_str)

@@ -143,7 +143,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     view.ended_ms = run.outcome.ended_ms.unwrap_or(0);
     view.warnings = run.journal.warnings();
     view.results = run.results().folder().to_owned();
-    view.settled = settled(run);
+    view.settled = !phase.is_live() && settled(run);
     let newest = run
         .journal
         .newest()

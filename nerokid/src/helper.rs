@@ -2,18 +2,22 @@
 //! that are in no tree of ours, on this host and on others; they carry the run's marks in
 //! their environment, and the number of the scheduler's job: what the run submits itself
 //! has the marks, too. The helper measures them, tells the watcher by a file of the
-//! incarnation's folder, and ends what is left of them when the run is over.
+//! incarnation's folder, and ends what is left of them when the run is over. Beside the
+//! shim it has SLURM signal the step of `srun`, which would answer by ending the step.
 //!
 //! Its standard input is held by `neromum job`, and ends when the run is over or when
 //! that process is dead. The records of the run tell which of the two.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use inotify::{Inotify, WatchMask};
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::HostSample;
 use nero_model::ProcessId;
@@ -25,6 +29,7 @@ use crate::life::Life;
 use crate::marked::Marked;
 use crate::place::WatchedStart;
 use crate::sample::Usage;
+use crate::segments;
 
 /// Pause before the first sample: the job begins meanwhile.
 const FIRST: Duration = Duration::from_millis(500);
@@ -34,12 +39,26 @@ const END_MAX: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_secs(3);
 /// Pause between two looks at something that comes soon.
 const LOOK: Duration = Duration::from_millis(50);
+/// Time for `scancel` to send a signal.
+const SCANCEL_MAX: Duration = Duration::from_secs(10);
+/// Signals that the shim does not send to `srun`, which would end the step, and those
+/// that `srun` keeps to itself.
+const TO_STEP: [Signal; 6] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::TERM,
+    Signal::STOP,
+    Signal::CONT,
+];
 
 /// Does the work of a helper.
 ///
 /// # Errors
 /// When the run's folder cannot be used.
 pub fn help(run_dir: &Path, incarnation: u32, name: Option<String>) -> Result<(), String> {
+    // On SLURM only the helper beside the shim is told the name of its host.
+    let is_beside = name.is_some();
     let name = match name.or_else(|| std::env::var("SLURMD_NODENAME").ok()) {
         Some(name) => name,
         None => return Err("the name of the host is missing".to_owned()),
@@ -53,14 +72,24 @@ pub fn help(run_dir: &Path, incarnation: u32, name: Option<String>) -> Result<()
         file: open(&place.folder, &path)
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?,
         number: 0,
+        step: None,
         name,
         place,
     };
+    let asks = helper.place.spec.scheduler.as_ref();
+    if is_beside && asks.is_some_and(|asks| asks.launcher == "srun") {
+        helper.step = Some(SignalledStep {
+            signalled: 0,
+            changes: Inotify::init().ok(),
+            is_watched: false,
+        });
+    }
     let interval = Duration::from_millis(helper.place.interval_ms());
     let mut pause = FIRST.min(interval);
     loop {
-        let has_ended = wait(pause).map_err(|error| format!("standard input: {error}"))?;
-        pause = interval;
+        let has_ended = helper
+            .wait(pause)
+            .map_err(|error| format!("standard input: {error}"))?;
         let over = helper.look() || (has_ended && helper.is_over_soon());
         if over {
             helper.sweep();
@@ -69,6 +98,11 @@ pub fn help(run_dir: &Path, incarnation: u32, name: Option<String>) -> Result<()
         if over || has_ended {
             return Ok(());
         }
+        let step = helper.step.as_ref();
+        pause = match step.is_some_and(|step| !step.is_watched) {
+            true => FIRST.min(interval),
+            false => interval,
+        };
     }
 }
 
@@ -92,37 +126,89 @@ fn open(folder: &Path, path: &Path) -> io::Result<File> {
     }
 }
 
-/// Waits for the end of standard input; returns whether it came.
-fn wait(pause: Duration) -> io::Result<bool> {
-    let until = Instant::now() + pause;
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let stdin = io::stdin();
-        let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
-        let left = Timespec::try_from(left).unwrap_or_default();
-        match poll(&mut polled, Some(&left)) {
-            Ok(0) => return Ok(false),
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(error) => return Err(error.into()),
-        }
-        // Nothing is ever sent; what came all the same is thrown away.
-        let mut bytes = [0; 256];
-        if rustix::io::read(&stdin, &mut bytes)? == 0 {
-            return Ok(true);
-        }
-    }
-}
-
 struct Helper {
     place: WatchedStart,
     name: String,
     marked: Marked,
     file: File,
     number: u64,
+    /// Of the helper beside the shim of `srun`.
+    step: Option<SignalledStep>,
+}
+
+/// The step of `srun`, which gets its signals by `scancel`.
+struct SignalledStep {
+    /// Signals of the records that it got.
+    signalled: usize,
+    /// Tells of new records, where the kernel can tell.
+    changes: Option<Inotify>,
+    /// Whether it tells of those of the claim.
+    is_watched: bool,
 }
 
 impl Helper {
+    /// Waits for new records, or for the end of standard input; returns whether that came.
+    fn wait(&mut self, pause: Duration) -> io::Result<bool> {
+        let until = Instant::now() + pause;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let stdin = io::stdin();
+            let mut polled = vec![PollFd::new(&stdin, PollFlags::IN)];
+            let step = self.step.as_ref();
+            let changes = step.and_then(|step| step.changes.as_ref());
+            polled.extend(changes.map(|changes| PollFd::new(changes, PollFlags::IN)));
+            let left = Timespec::try_from(left).unwrap_or_default();
+            match poll(&mut polled, Some(&left)) {
+                Ok(0) => return Ok(false),
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let has_input = !polled[0].revents().is_empty();
+            let step = self.step.as_mut().filter(|_| !has_input);
+            if let Some(changes) = step.and_then(|step| step.changes.as_mut()) {
+                let _ = changes.read_events(&mut [0; 4096]);
+                return Ok(false);
+            }
+            // Nothing is ever sent; what came all the same is thrown away.
+            let mut bytes = [0; 256];
+            if rustix::io::read(&stdin, &mut bytes)? == 0 {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Has SLURM send the step what the records ask for, on all hosts.
+    fn signal_step(&mut self, life: &Life) {
+        let Some(step) = self.step.as_mut().filter(|_| !life.here().is_empty()) else {
+            return;
+        };
+        if let Some(changes) = &step.changes {
+            let launchers = segments::list(&self.place.folder, "launcher-");
+            let claim = self.place.folder.join(names::CLAIM);
+            // Where it cannot be watched the next look is soon.
+            let watch = |path: &Path| changes.watches().add(path, WatchMask::MODIFY).is_ok();
+            step.is_watched = watch(&claim);
+            for path in launchers.into_iter().flatten() {
+                step.is_watched &= watch(&path);
+            }
+        }
+        let new = life.signals.iter().skip(step.signalled);
+        let signals = new.filter_map(|raw| TO_STEP.iter().find(|one| one.as_raw() == *raw));
+        step.signalled = life.signals.len();
+        for signal in signals {
+            let steps = self.marked.steps();
+            if !steps.is_empty() && scancel(&steps, *signal) {
+                continue;
+            }
+            // It has started nothing, or nothing is left here, or SLURM does not answer.
+            eprintln!("nerokid host {}: srun itself gets {signal:?}", self.name);
+            if let Some(srun) = life.job {
+                self.signal(srun, *signal);
+            }
+        }
+    }
+
     /// Measures once and tells it; returns whether the run is over. While the records
     /// cannot be read nothing is measured: which processes the watcher measures itself
     /// is not known.
@@ -136,6 +222,7 @@ impl Helper {
                 return false;
             }
         };
+        self.signal_step(&life);
         let usage = self.marked.measure(&life.here());
         self.number += 1;
         if let Err(error) = self.tell(usage) {
@@ -209,6 +296,36 @@ impl Helper {
         let is_it = ProcessId::of(process.pid).is_ok_and(|found| found == process);
         if let Some(handle) = handle.filter(|_| is_it) {
             let _ = pidfd_send_signal(handle, signal);
+        }
+    }
+}
+
+/// Has SLURM signal every process of some steps; returns whether it did.
+fn scancel(steps: &BTreeSet<String>, signal: Signal) -> bool {
+    let child = Command::new("scancel")
+        .arg("--quiet")
+        .arg(format!("--signal={}", signal.as_raw()))
+        .args(steps)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("nerokid host: scancel: {error}");
+            return false;
+        }
+    };
+    let until = Instant::now() + SCANCEL_MAX;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) if Instant::now() < until => std::thread::sleep(LOOK),
+            Ok(None) | Err(_) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return false;
+            }
         }
     }
 }

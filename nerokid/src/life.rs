@@ -10,7 +10,7 @@ use nero_journal::v1::{self, RecordKind};
 use nero_model::ProcessId;
 use nero_model::paths::run;
 use nero_model::process::Life as ProcessLife;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use crate::core::facts::Moment;
 use crate::segments;
@@ -36,6 +36,8 @@ pub struct Life {
     /// The newest end of a pause: its request, the time of all pauses until then, and
     /// when it was, in ms since the machine's start.
     pub resumed: Option<(u32, u64, u64)>,
+    /// The signals of stops, pauses and their ends, in the order of the records.
+    pub signals: Vec<i32>,
     /// What is known of its end.
     pub exited: Option<v1::JobExited>,
     /// The time limit; 0 when there is none.
@@ -97,6 +99,9 @@ impl Life {
             }
             RecordKind::StopAsked => {
                 self.ending.get_or_insert(moment);
+                if let Ok(asked) = record.decode::<v1::StopAsked>() {
+                    self.signals.push(asked.signal);
+                }
             }
             RecordKind::JobExited => {
                 self.ending.get_or_insert(moment);
@@ -104,6 +109,7 @@ impl Life {
             }
             RecordKind::Paused => {
                 if let Ok(v1::Paused { request }) = record.decode() {
+                    self.signals.push(Signal::STOP.as_raw());
                     let newer = |old: (u32, Moment)| {
                         let again = old.0 == request && moment.mono_ms < old.1.mono_ms;
                         request > old.0 || again
@@ -115,6 +121,7 @@ impl Life {
             }
             RecordKind::Resumed => {
                 if let Ok(v1::Resumed { request, paused_ms }) = record.decode() {
+                    self.signals.push(Signal::CONT.as_raw());
                     let new = (request, paused_ms, moment.mono_ms);
                     self.resumed = self.resumed.max(Some(new));
                 }

@@ -1,8 +1,9 @@
 //! Processes of this host that carry a run's marks in their environment, wherever they
 //! are in the tree.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
+use std::io::Read as _;
 
 use nero_model::ProcessId;
 use nero_model::process::Stat;
@@ -14,6 +15,8 @@ use crate::sample::{Usage, waited_ticks};
 const PROCESSES_MAX: usize = 65_536;
 /// Longest environment that is read.
 const ENVIRONMENT_BYTES_MAX: u64 = 4 << 20;
+/// The first number that SLURM keeps for steps of its own.
+const STEPS_MAX: u32 = 0xffff_fff0;
 
 /// Measures marked processes.
 #[derive(Debug)]
@@ -50,20 +53,17 @@ impl Marked {
 
     /// Whether a process carries the marks now.
     pub fn is_marked(&self, pid: i32) -> bool {
-        use std::io::Read as _;
-        let Ok(file) = fs::File::open(format!("/proc/{pid}/environ")) else {
+        let Some(bytes) = environment(pid) else {
             return false;
         };
-        let mut bytes = Vec::new();
-        if file
-            .take(ENVIRONMENT_BYTES_MAX)
-            .read_to_end(&mut bytes)
-            .is_err()
-        {
-            return false;
-        }
         let has = |mark: &Vec<u8>| bytes.split(|byte| *byte == 0).any(|one| one == mark);
         !self.marks.is_empty() && self.marks.iter().all(has)
+    }
+
+    /// Steps of SLURM that marked processes here belong to, as `JOB.STEP`.
+    pub fn steps(&self) -> BTreeSet<String> {
+        let marked = stats().into_keys().filter(|pid| self.is_marked(*pid));
+        marked.filter_map(step).collect()
     }
 
     /// All marked processes that live.
@@ -131,6 +131,27 @@ impl Marked {
         usage.written_bytes = of(|one| one.written_bytes) + self.ended_written_bytes;
         usage
     }
+}
+
+/// What a process was started with, as far as it may be read.
+fn environment(pid: i32) -> Option<Vec<u8>> {
+    let file = fs::File::open(format!("/proc/{pid}/environ")).ok()?;
+    let mut bytes = Vec::new();
+    let read = file.take(ENVIRONMENT_BYTES_MAX).read_to_end(&mut bytes);
+    read.is_ok().then_some(bytes)
+}
+
+/// The step of SLURM that a process is in.
+fn step(pid: i32) -> Option<String> {
+    let bytes = environment(pid)?;
+    let number = |name: &str| {
+        let mut each = bytes.split(|byte| *byte == 0);
+        let value = each.find_map(|one| one.strip_prefix(name.as_bytes()))?;
+        str::from_utf8(value).ok()?.parse::<u32>().ok()
+    };
+    let (job, step) = (number("SLURM_JOB_ID=")?, number("SLURM_STEP_ID=")?);
+    // The batch script has a step, too, with a number that is none.
+    (step < STEPS_MAX).then(|| format!("{job}.{step}"))
 }
 
 /// Every process that lives here.

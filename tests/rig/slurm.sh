@@ -8,7 +8,8 @@
 # Then: export SLURM_CONF=DIR/slurm.conf, and sbatch, squeue, sacct … work for every user.
 # Partitions: `main` (default), `short` (30 minutes, 2 CPUs and 2000 MB a node), `shut` (takes jobs, starts none).
 # Environment: CPUS=8 MEMORY=8000 (MB) GPUS=2 (of each node), ARRAY_SIZE=5001 JOBS_MAX=20000 JOB_AGE=300 (s), ACCOUNTING=1
-# (0: no database, sacct does not work), ADDRESS=127.0.0.1 (where its commands find it), and those of cluster.sh.
+# (0: no database, sacct does not work), PREEMPT=1 (partition `high` takes the places of jobs in `requeue` and `cancel`,
+# which then are what their names tell), ADDRESS=127.0.0.1 (where its commands find it), and those of cluster.sh.
 
 set -euEo pipefail
 trap 'echo "${0##*/}: failed at line $LINENO${DIR:+; see $DIR/log}" >&2' ERR
@@ -106,6 +107,15 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=short Nodes=${PREFIX}[1-2] MaxTime=30 MaxCPUsPerNode=2 MaxMemPerNode=2000 State=UP
 PartitionName=shut Nodes=${PREFIX}3 State=DOWN
 CONF
+  if [ -n "${PREEMPT:-}" ]; then
+    cat >>"$SLURM_CONF" <<CONF
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=high Nodes=ALL PriorityTier=9 PreemptMode=OFF State=UP
+PartitionName=requeue Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE State=UP
+PartitionName=cancel Nodes=ALL PriorityTier=1 PreemptMode=CANCEL State=UP
+CONF
+  fi
 }
 
 database() {

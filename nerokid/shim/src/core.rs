@@ -33,7 +33,13 @@ pub struct LaunchSettings {
     pub strays: Strays,
     /// End of the time limit; `None`: there is no limit.
     pub limit_at_ns: Option<u64>,
+    /// Whether the main process is `srun`, which kills its step at once when it is asked
+    /// to end: a helper sends such signals to the step.
+    pub is_step: bool,
 }
+
+/// Signals that `srun` answers by killing its step; others it passes on.
+const STEP_ENDS: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
 /// Treatment of processes that outlive the job's main process. A cancel request
 /// or the time limit ends them in any case.
@@ -238,6 +244,7 @@ impl Core {
             grace_ms: 0,
             strays: Strays::End,
             limit_at_ns: None,
+            is_step: false,
         });
         core.stage = Stage::Gone;
         core
@@ -475,6 +482,10 @@ impl Core {
             kill_at_ns = kill_at_ns.min(sooner);
         }
         self.ladder = Ladder::Asked { kill_at_ns };
+        let is_steps = self.plan.is_step && STEP_ENDS.contains(&asked.signal);
+        if is_steps && self.stage == Stage::Running {
+            return [resumed, record, resumed.map(|_| Effect::Continue), None];
+        }
         // The signal goes with SIGCONT, so that a stopped process can act on it.
         [resumed, record, Some(Effect::Signal(asked.signal)), None]
     }

@@ -9,6 +9,7 @@ const PLAN: LaunchSettings = LaunchSettings {
     grace_ms: 100,
     strays: Strays::End,
     limit_at_ns: None,
+    is_step: false,
 };
 
 const SECOND: u64 = 1000 * MS;
@@ -38,6 +39,41 @@ fn story(plan: LaunchSettings, steps: &[(u64, Input, &str)]) -> Core {
         assert_eq!(words(core.step(*input, *now_ns)), *expected, "step {at}");
     }
     core
+}
+
+#[test]
+fn srun_gets_no_signal_that_would_end_its_step_until_the_grace_is_over() {
+    let step = LaunchSettings {
+        is_step: true,
+        ..PLAN
+    };
+    let signal = |number: u32, signal: i32| {
+        Input::Cancel(Cancel {
+            number,
+            signal,
+            ..Cancel::default()
+        })
+    };
+    story(
+        step,
+        &[
+            (0, signal(1, libc::SIGUSR1), "asked:0:1 signal:10"),
+            (MS, signal(2, 0), "asked:0:2"),
+            (99 * MS, Input::Tick, ""),
+            (100 * MS, Input::Tick, "kill"),
+        ],
+    );
+    // It has to see the end of a step that was paused.
+    story(
+        step,
+        &[
+            (0, Input::Pause { request: 1 }, "paused:1 stop"),
+            (MS, Input::EndStart, "resumed:1:1 asked:4:0 continue"),
+            (2 * MS, Input::LeaderEnded, "exited"),
+            // What it leaves behind is signalled as ever.
+            (3 * MS, cancel(1), "asked:1:1 signal:15"),
+        ],
+    );
 }
 
 fn cancel(number: u32) -> Input {
@@ -334,7 +370,7 @@ proptest! {
         strays in prop::sample::select(vec![Strays::End, Strays::Wait, Strays::Leave]),
         limit_at_ns in prop::option::of(0..20 * SECOND),
     ) {
-        let mut core = Core::new(LaunchSettings { grace_ms: 100, strays, limit_at_ns });
+        let mut core = Core::new(LaunchSettings { grace_ms: 100, strays, limit_at_ns, is_step: false });
         let mut now_ns = 0;
         let (mut exits, mut ends, mut polite, mut paused) = (0, 0, false, false);
         for (input, pause) in steps {

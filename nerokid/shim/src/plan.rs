@@ -70,6 +70,8 @@ pub struct Plan {
     pub grace_ms: u32,
     /// Treatment of processes that outlive the main process.
     pub strays: Strays,
+    /// See [`crate::core::LaunchSettings`].
+    pub is_step: bool,
     /// First record, without the shim's number and start time.
     pub claimed: Claimed,
     /// Second record, without the job's number and start time.
@@ -115,6 +117,7 @@ impl Plan {
             time_limit_ms: launch.time_limit_ms,
             grace_ms: launch.grace_ms,
             strays: Strays::new(launch.wait_for_strays, launch.leave_strays),
+            is_step: launch.is_step,
             claimed: Claimed {
                 shim: Some(launcher.clone()),
                 launcher: Some(launcher.clone()),

@@ -150,6 +150,7 @@ fn supervise(
             grace_ms: plan.grace_ms,
             strays: plan.strays,
             limit_at_ns: limit_ns,
+            is_step: plan.is_step,
         }),
         journal: Journal::new(Some(segment)),
         folder: None,

@@ -1,11 +1,11 @@
 //! What follows the end of a run by itself: `retry` and `on_timeout`.
 
 use crate::block::{Given, Scope};
-use crate::definition::{Again, NotBuilt, Resources, Retry, RetryOn};
+use crate::definition::{Again, Resources, Retry, RetryOn};
 use crate::fields::Field;
 use crate::reader::Reader;
 use nero_model::safe::quoted;
-use nero_yaml::{Kind, Node};
+use nero_yaml::{Kind, Node, Zero};
 
 /// Most runs that `retry` makes after one.
 const MAX: u32 = 100;
@@ -16,12 +16,11 @@ const FACTOR_MAX: f64 = 100.0;
 pub(crate) fn read(
     reader: &mut Reader<'_>,
     scope: &Scope,
-    not_built: &mut Vec<NotBuilt>,
     resources: &Resources,
     has_checkpoint: bool,
 ) -> Again {
     let retry = scope.get(Field::Retry).and_then(|given| {
-        let retry = retry(reader, given, not_built);
+        let retry = retry(reader, given);
         check_factors(reader, given, &retry, resources);
         (retry.max > 0).then_some(retry)
     });
@@ -45,8 +44,8 @@ pub(crate) fn read(
 }
 
 /// `retry: {on: [node_failure, out_of_memory], max: 2, memory: x2}`, or `retry: 2`.
-fn retry(reader: &mut Reader<'_>, given: &Given, not_built: &mut Vec<NotBuilt>) -> Retry {
-    const KEYS: &[&str] = &["on", "max", "memory", "time"];
+fn retry(reader: &mut Reader<'_>, given: &Given) -> Retry {
+    const KEYS: &[&str] = &["on", "max", "memory", "time", "after"];
     let mut retry = Retry::default();
     if let Kind::Scalar { .. } = given.value.kind {
         retry.max = max(reader, &given.key, &given.value).unwrap_or(retry.max);
@@ -63,8 +62,11 @@ fn retry(reader: &mut Reader<'_>, given: &Given, not_built: &mut Vec<NotBuilt>) 
             "max" => retry.max = max(reader, "retry.max", value).unwrap_or(retry.max),
             "memory" => retry.memory = factor(reader, "retry.memory", value).unwrap_or(1.0),
             "time" => retry.time = factor(reader, "retry.time", value).unwrap_or(1.0),
-            "after" => reader.not_built(not_built, "retry.after", entry.key_mark),
-            _ => reader.unknown(entry, "is no part of `retry`", KEYS, &["after"]),
+            "after" => {
+                let after = reader.duration_ms("retry.after", value, Zero::Allowed);
+                retry.after_ms = after.unwrap_or(0);
+            }
+            _ => reader.unknown(entry, "is no part of `retry`", KEYS, &[]),
         }
     }
     retry

@@ -39,13 +39,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         None => Resources::default(),
     };
     let checkpoint = placing::checkpoint(reader, scope);
-    let again = again::read(
-        reader,
-        scope,
-        &mut not_built,
-        &resources,
-        !checkpoint.is_empty(),
-    );
+    let again = again::read(reader, scope, &resources, !checkpoint.is_empty());
     let mut common = Definition {
         name: String::new(),
         block: name.to_owned(),

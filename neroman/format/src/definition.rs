@@ -146,6 +146,11 @@ impl Definition {
         self.resources.time_ms.map_or(0, limit)
     }
 
+    /// The same for so many runs in one pack, from that of one run.
+    pub fn pack_limit_s(limit_s: u64, runs: u32) -> u64 {
+        nero_warden::limit::of_pack_s(limit_s, runs)
+    }
+
     /// The collection that the name is unique in.
     pub fn collection(&self) -> &str {
         self.collections.first().map_or("", String::as_str)
@@ -437,6 +442,17 @@ pub struct Retry {
     pub memory: f64,
     /// Factor of the time limit, after an end by it.
     pub time: f64,
+    /// Pause between the end of a run and the next one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub after_ms: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Default for Retry {
@@ -446,6 +462,7 @@ impl Default for Retry {
             max: 1,
             memory: 1.0,
             time: 1.0,
+            after_ms: 0,
         }
     }
 }

@@ -5,17 +5,22 @@ use super::judge;
 use super::leaving::Refusal;
 use super::now::Tick;
 use super::place::{self, Candidate, Choice, Standing};
+use super::retry;
 use super::run::Run;
 
 /// Chooses a node for one run. A node that the run left lately because it could
 /// not take the run is chosen only if no other can have it.
 pub fn choose(run: &Run, candidates: &mut [Candidate], now: &Tick) -> Choice {
+    let left_ms = retry::pause_left_ms(&run.made, now);
+    if left_ms > 0 {
+        return Choice::Later { left_ms };
+    }
     let left = |name: &str| run.passes_over(name, now);
     if !candidates.iter().any(|one| left(&one.name)) {
         return choose_but(run, candidates, &|_| false);
     }
     match choose_but(run, candidates, &left) {
-        choice @ (Choice::On(_) | Choice::Wait) => choice,
+        choice @ (Choice::On(_) | Choice::Wait | Choice::Later { .. }) => choice,
         Choice::Nowhere(_) | Choice::Never(_) => choose_but(run, candidates, &|_| false),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use nero_format::Scheduling;
+use nero_format::{Definition, Scheduling};
 use nero_model::units::{print_duration_ms, print_less_bytes};
 
 use super::made::Takes;
@@ -80,6 +80,8 @@ pub enum Shortage {
     Time {
         most_s: u64,
         asks_s: u64,
+        /// Runs in one pack.
+        runs: u32,
     },
     /// `has`: the most GPUs of the type on one host.
     Gpus {
@@ -198,16 +200,26 @@ impl Cluster {
                 asks_bytes: memory_bytes,
             });
         }
-        if less(partition.time_max_s, takes.limit_s) {
+        let runs = self.packed(takes, node);
+        let asks_s = Definition::pack_limit_s(takes.limit_s, runs);
+        if less(partition.time_max_s, asks_s) {
             return Some(Shortage::Time {
                 most_s: partition.time_max_s,
-                asks_s: takes.limit_s,
+                asks_s,
+                runs,
             });
         }
         match self.scheduler {
             Scheduler::Slurm => self.lacks_gpus(partition, takes, node),
             Scheduler::GridEngine => None,
         }
+    }
+
+    /// Runs that share its task there, for the time of all of them.
+    fn packed(&self, takes: &Takes, node: &str) -> u32 {
+        let pack = takes.scheduling.pack.on(node);
+        let pack = pack.or_else(|| self.defaults.pack.on(node)).copied();
+        pack.unwrap_or(1).min(takes.together).max(1)
     }
 
     fn lacks_gpus(&self, partition: &Partition, takes: &Takes, node: &str) -> Option<Shortage> {
@@ -296,10 +308,18 @@ impl fmt::Display for Shortage {
                 has_bytes,
                 asks_bytes,
             } => write!(f, "memory {}", print_less_bytes(*has_bytes, *asks_bytes)),
-            Self::Time { most_s, asks_s } => {
+            Self::Time {
+                most_s,
+                asks_s,
+                runs,
+            } => {
                 let print = |seconds: u64| print_duration_ms(seconds.saturating_mul(1000));
                 let (most, asks) = (print(*most_s), print(*asks_s));
-                write!(f, "time {most} < {asks} (grace and a margin included)")
+                let of = match runs {
+                    0 | 1 => String::new(),
+                    runs => format!(" of a pack of {runs} runs"),
+                };
+                write!(f, "time {most} < {asks}{of} (grace and a margin included)")
             }
             Self::Gpus { kind, has, asks } => {
                 let kind = match kind.as_str() {
@@ -385,6 +405,18 @@ mod tests {
         };
         let expected = "short: time 30m < 31m40s (grace and a margin included)";
         assert_eq!(said(&site, &long), expected);
+        let packed = |together| {
+            let mut one = in_partition("short");
+            one.scheduling.pack = on(8);
+            Takes {
+                limit_s: 360,
+                together,
+                ..one
+            }
+        };
+        assert_eq!(said(&site, &packed(5)), "fits");
+        let expected = "short: time 30m < 41m of a pack of 8 runs (grace and a margin included)";
+        assert_eq!(said(&site, &packed(20)), expected);
         let large = Takes {
             memory_bytes: 16 << 30,
             ..Takes::default()

@@ -81,6 +81,10 @@ pub struct Takes {
     /// Time limit that a scheduler is asked for, in seconds; 0: none.
     #[serde(skip_serializing_if = "is_zero")]
     pub limit_s: u64,
+    /// Runs of its start that ask the same, of which a pack may hold as many as it can;
+    /// 0: not looked at.
+    #[serde(skip)]
+    pub together: u32,
     /// Free space below the node's root; 0: not stated.
     pub disk_bytes: u64,
     /// The canonical expression of `requires`; empty for none.

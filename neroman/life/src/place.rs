@@ -36,6 +36,8 @@ pub enum Choice {
     On(String),
     /// An answer that may change the choice is on its way.
     Wait,
+    /// It is a retry that is not due yet.
+    Later { left_ms: i64 },
     /// No node takes it now.
     Nowhere(NoNode),
     /// Every node that could take it refused it, or can never take what a retry asks for.
@@ -217,7 +219,7 @@ mod tests {
         match choice {
             Choice::Nowhere(why) => why.to_string(),
             Choice::Never(why) => format!("never: {why}"),
-            Choice::On(_) | Choice::Wait => format!("{choice:?}"),
+            Choice::On(_) | Choice::Wait | Choice::Later { .. } => format!("{choice:?}"),
         }
     }
 
@@ -399,7 +401,7 @@ mod tests {
                     };
                     prop_assert_eq!(nodes.len(), sizes.len());
                 }
-                Choice::Wait | Choice::Never(_) => {
+                Choice::Wait | Choice::Later { .. } | Choice::Never(_) => {
                     prop_assert!(false, "nobody was asked, nobody refused");
                 }
             }

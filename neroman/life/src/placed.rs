@@ -6,6 +6,7 @@ use super::late::{Late, Stepped};
 use super::place::Choice;
 use super::reason::Why;
 use super::refusal;
+use super::retry;
 use super::run::Run;
 use super::stage::Stage;
 use super::text::bounded;
@@ -39,7 +40,7 @@ pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Stepped {
             at_ms: now_ms,
             text: format!("{id}: placed on {name}"),
         }),
-        Choice::Nowhere(_) | Choice::Never(_) | Choice::Wait => None,
+        Choice::Nowhere(_) | Choice::Never(_) | Choice::Later { .. } | Choice::Wait => None,
     };
     let change = dispatch_changed(run, |dispatch| match choice {
         Choice::On(name) => {
@@ -51,6 +52,7 @@ pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Stepped {
             // It goes on there if the node has it still.
             dispatch.left_behind.retain(|other| other != name);
         }
+        Choice::Later { .. } => dispatch.why = Why::Said(retry::why_later(&run.made)),
         Choice::Nowhere(why) => dispatch.why = Why::NoNode(why.clone()),
         Choice::Never(why) => {
             let why = bounded(&why.to_string());

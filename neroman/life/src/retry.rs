@@ -17,7 +17,7 @@ use super::change::{Change, NewRun, dispatch_changed};
 use super::dispatch::{Dispatch, Sent};
 use super::experiment::Experiment;
 use super::made::Made;
-use super::now::Moment;
+use super::now::{Moment, Tick};
 use super::outcome::Outcome;
 use super::run::Run;
 use super::start;
@@ -99,6 +99,29 @@ pub fn next(
         Ok(cause) => Some(follow(experiment, run, cause, token(), now)),
         Err(why) => Some(Next::None(forgone(run, why, now.ms))),
     }
+}
+
+/// Time until a retry is due, by `retry.after`; 0 for any other run. After another start
+/// of this machine all of it counts anew, since only a boot clock decides.
+pub fn pause_left_ms(made: &Made, now: &Tick) -> i64 {
+    let pause_ms = pause_ms(made);
+    let created = made.created.as_ref();
+    (pause_ms - now.since(created)).clamp(0, pause_ms)
+}
+
+fn pause_ms(made: &Made) -> i64 {
+    let is_retry = |follows: &Follows| matches!(follows.cause, Cause::Retry { .. });
+    let retry = made.again.retry.as_ref();
+    let retry = retry.filter(|_| made.follows.as_ref().is_some_and(is_retry));
+    retry.map_or(0, |retry| i64::try_from(retry.after_ms).unwrap_or(i64::MAX))
+}
+
+/// Why a retry that is not due yet waits.
+pub(crate) fn why_later(made: &Made) -> String {
+    let pause = nero_model::units::print_duration_ms(pause_ms(made).unsigned_abs());
+    let before = made.follows.as_ref().map_or(0, |follows| follows.run);
+    let experiment = made.id.experiment;
+    format!("retried {pause} after {experiment}.{before} ended (`retry.after`)")
 }
 
 /// Records why no run follows this one, although one could.

@@ -193,6 +193,9 @@ pub fn telling(views: &[ExperimentView]) -> Vec<Column> {
             columns.push(column);
         }
     }
+    if views.iter().any(|view| view.hosts.len() > 1) {
+        columns.push(Column::Fact(Fact::Hosts));
+    }
     let runtime = Column::Fact(Fact::Runtime);
     if said(&runtime) {
         columns.push(runtime);

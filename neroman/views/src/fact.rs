@@ -60,6 +60,7 @@ facts! { view:
     Collection "collection" "collection" Csv Value::text_of(&view.collection);
     State "state" "state" Csv Value::State(&view.state);
     Node "node" "node" Csv Value::text_of(&view.node);
+    Hosts "hosts" "hosts" Column Value::Names(&view.hosts);
     Run "run" "run" Csv run_id(view.id, view.run).map_or(Value::Unknown, |id| Value::Text(id.into()));
     Parameters "parameters" "parameters" Json Value::Json(parameters(&view.params));
     Metrics "metrics" "metrics" Json Value::Json(metrics(&view.metrics));

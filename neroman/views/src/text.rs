@@ -134,6 +134,29 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// `0.310 ± 0.021`: the deviation with two digits, the mean to the same place.
+pub fn spread(mean: f64, deviation: f64) -> String {
+    // After rounding: 0.0996 is 0.10.
+    let digits = format!("{deviation:.1e}");
+    let size = digits
+        .rsplit_once('e')
+        .and_then(|(_, size)| size.parse::<i32>().ok());
+    let places = size.map(|size| 1 - size);
+    let fits = deviation > 0.0 && mean.is_finite() && mean.abs() < 1e9;
+    match places.filter(|places| fits && (-8..10).contains(places)) {
+        Some(places) if places >= 0 => {
+            let places = places.unsigned_abs() as usize;
+            format!("{mean:.places$} ± {deviation:.places$}")
+        }
+        Some(places) => {
+            let unit = 10_f64.powi(-places);
+            let rounded = |value: f64| (value / unit).round() * unit;
+            format!("{:.0} ± {:.0}", rounded(mean), rounded(deviation))
+        }
+        None => format!("{} ± {}", number(mean), number(deviation)),
+    }
+}
+
 /// `3.2G`, `512K`.
 pub fn bytes(count: u64) -> String {
     nero_model::units::short_bytes(count)
@@ -196,6 +219,23 @@ pub fn plural(count: usize, word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mean_has_the_digits_that_its_deviation_lets_count() {
+        for (mean, deviation, text) in [
+            (0.0000333333, 0.000057735, "0.000033 ± 0.000058"),
+            (0.102633, 0.00149778, "0.1026 ± 0.0015"),
+            (0.31, 0.0996, "0.31 ± 0.10"),
+            (12.345, 1.0, "12.3 ± 1.0"),
+            (123_456.0, 1234.0, "123500 ± 1200"),
+            (100.0, 0.0, "100 ± 0"),
+            (0.5, 1e-12, "0.5 ± 1.0000e-12"),
+            (f64::NAN, f64::NAN, "NaN ± NaN"),
+            (1.0, f64::INFINITY, "1 ± inf"),
+        ] {
+            assert_eq!(spread(mean, deviation), text);
+        }
+    }
 
     #[test]
     fn times_are_said_where_the_reader_is() {

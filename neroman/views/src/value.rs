@@ -36,6 +36,8 @@ pub enum Value<'a> {
     Follows(u64, &'a Follows),
     /// Several sentences.
     Lines(&'a [String]),
+    /// Several names without blanks.
+    Names(&'a [String]),
     /// What has a form for programs only.
     Json(serde_json::Value),
 }
@@ -75,6 +77,7 @@ impl<'a> Value<'a> {
             Self::Param(param) => param.text.clone(),
             Self::Follows(_, one) => one.text.clone(),
             Self::Lines(lines) => lines.join("; "),
+            Self::Names(names) => names.join(" "),
             Self::Json(value) => json::print(value),
         }
     }
@@ -97,6 +100,7 @@ impl<'a> Value<'a> {
             | Self::Param(_)
             | Self::Follows(..)
             | Self::Lines(_)
+            | Self::Names(_)
             | Self::Json(_) => csv::Cell::text(&self.text()),
         }
     }
@@ -115,7 +119,7 @@ impl<'a> Value<'a> {
             Self::Time(ms) => text::iso_time(ms).into(),
             Self::Param(param) => json::parameter(param),
             Self::Follows(id, one) => json::follows(id, one),
-            Self::Lines(lines) => lines.into(),
+            Self::Lines(lines) | Self::Names(lines) => lines.into(),
             Self::Json(value) => value,
         }
     }
@@ -136,6 +140,7 @@ impl<'a> Value<'a> {
             | Self::Time(_)
             | Self::Follows(..)
             | Self::Lines(_)
+            | Self::Names(_)
             | Self::Json(_) => self.is_measured(),
         }
     }

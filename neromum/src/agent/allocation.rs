@@ -24,6 +24,14 @@ use crate::submission::{Files, News, Planned, StartId};
 /// Exit code of a shell for a program that cannot be executed, or is not there.
 const CANNOT_EXECUTE: i32 = 126;
 const NOT_FOUND: i32 = 127;
+/// Variables in which schedulers and drivers list the cards that a program may use.
+const CARD_LISTS: [&str; 5] = [
+    "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "ZE_AFFINITY_MASK",
+];
 
 /// What the agent knows of its allocation.
 #[derive(Debug)]
@@ -214,13 +222,48 @@ impl Agent {
         }
     }
 
-    /// Notes in a start what the scheduler gave, before the start is launched.
-    pub(super) fn note_granted(&self, token: RunToken, incarnation: u32) {
-        let (Some(allocation), Some(entry)) = (&self.allocation, self.entries.get(&token)) else {
+    /// Lets a job see the cards of its run alone, of those that its environment lists. A
+    /// list of its own stays.
+    pub(super) fn give_cards(&self, token: RunToken, env: &mut [Vec<u8>]) {
+        let (Some(allocation), Some(run)) = (&self.allocation, self.core.run(&token)) else {
             return;
+        };
+        let all = allocation.granted.gpus.len();
+        if run.cards.is_empty() {
+            return;
+        }
+        for name in CARD_LISTS {
+            let Some(given) = self.setup.orders.base.value(name.as_bytes()) else {
+                continue;
+            };
+            let whole = [name.as_bytes(), b"=", given].concat();
+            let each: Vec<&[u8]> = given.split(|byte| *byte == b',').collect();
+            let own = env.iter_mut().find(|var| **var == whole);
+            let Some(own) = own.filter(|_| each.len() == all) else {
+                continue;
+            };
+            let cards = run
+                .cards
+                .iter()
+                .filter_map(|card| each.get(*card as usize).copied());
+            let cards: Vec<&[u8]> = cards.collect();
+            *own = [name.as_bytes(), b"=", &cards.join(&b',')].concat();
+        }
+    }
+
+    /// Notes in a start what the scheduler gave, before the start is launched. Returns
+    /// whether it gets helpers.
+    pub(super) fn note_granted(&self, token: RunToken, incarnation: u32) -> bool {
+        let (Some(allocation), Some(entry)) = (&self.allocation, self.entries.get(&token)) else {
+            return false;
         };
         let run_dir = self.run_dir(entry.id);
         let mut granted = allocation.granted.clone();
+        if let Some(run) = self.core.run(&token).filter(|run| !run.cards.is_empty()) {
+            let all = std::mem::take(&mut granted.gpus);
+            let cards = run.cards.iter().filter_map(|card| all.get(*card as usize));
+            granted.gpus = cards.cloned().collect();
+        }
         let spec = spec::read(&self.setup.paths, entry.id, token);
         let spec = match &spec {
             Ok(spec) => Some(spec),
@@ -258,7 +301,9 @@ impl Agent {
         }
         if let (Some(help), Some(wanted)) = (help, wanted) {
             help.start(wanted);
+            return true;
         }
+        false
     }
 
     /// Tells the leader of an end that is synced.

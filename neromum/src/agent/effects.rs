@@ -178,7 +178,7 @@ impl Agent {
         incarnation: u32,
         start: Result<Box<Start>, PrepareError>,
     ) {
-        let start = match start {
+        let mut start = match start {
             Ok(start) => start,
             Err(error) => {
                 let (why, again) = (error.in_full(), error.may_pass());
@@ -201,7 +201,8 @@ impl Agent {
         if !self.may_launch(token, incarnation) {
             return;
         }
-        self.note_granted(token, incarnation);
+        self.give_cards(token, &mut start.launch.env);
+        start.launch.is_step &= self.note_granted(token, incarnation);
         self.core.prepared(token, incarnation);
         let launched = Stage::Starting {
             incarnation,

@@ -332,14 +332,9 @@ pub(super) enum Left {
     Something,
 }
 
-/// What a run takes. Nothing counts GPUs: a run that asks for some takes whole CPUs, of
-/// which an allocation has those of one such run, so that they go one after the other.
+/// What a run takes.
 fn needs_of(spec: &v1::RunSpec) -> Needs {
     let resources = spec.resources.unwrap_or_default();
-    let asked = spec.scheduler.as_ref();
-    let cpus = match asked.map_or(0, |asked| asked.gpus) {
-        0 => resources.cpus,
-        _ => resources.cpus.max(1.0).ceil(),
-    };
-    Needs::of(cpus, resources.memory_bytes)
+    let cards = spec.scheduler.as_ref().map_or(0, |asked| asked.gpus);
+    Needs::of(resources.cpus, resources.memory_bytes).with_cards(cards)
 }

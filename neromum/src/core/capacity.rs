@@ -13,6 +13,8 @@ pub struct Capacity {
     pub micro_cpus: u64,
     /// Memory, when it is stated.
     pub memory_bytes: Option<u64>,
+    /// Cards (GPUs), where they are counted.
+    pub cards: Option<u32>,
 }
 
 /// Resources that a run asks for, or that runs hold.
@@ -22,6 +24,8 @@ pub struct Needs {
     pub micro_cpus: u64,
     /// Memory; 0 when it is not stated.
     pub memory_bytes: u64,
+    /// Cards (GPUs).
+    pub cards: u32,
 }
 
 /// Reason why a run can never start on a node.
@@ -62,7 +66,13 @@ impl Needs {
         Self {
             micro_cpus: micro(cpus).max(1),
             memory_bytes,
+            cards: 0,
         }
+    }
+
+    /// The same with cards.
+    pub fn with_cards(self, cards: u32) -> Self {
+        Self { cards, ..self }
     }
 
     /// Both together.
@@ -70,6 +80,7 @@ impl Needs {
         Self {
             micro_cpus: self.micro_cpus + other.micro_cpus,
             memory_bytes: self.memory_bytes + other.memory_bytes,
+            cards: self.cards + other.cards,
         }
     }
 
@@ -78,6 +89,7 @@ impl Needs {
         Self {
             micro_cpus: self.micro_cpus - other.micro_cpus,
             memory_bytes: self.memory_bytes - other.memory_bytes,
+            cards: self.cards - other.cards,
         }
     }
 }
@@ -87,6 +99,7 @@ impl Capacity {
     pub const UNBOUNDED: Self = Self {
         micro_cpus: u64::MAX / 2,
         memory_bytes: None,
+        cards: None,
     };
 
     /// From the figures of the command line.
@@ -94,6 +107,7 @@ impl Capacity {
         Self {
             micro_cpus: micro(cpus),
             memory_bytes,
+            cards: None,
         }
     }
 
@@ -122,8 +136,13 @@ impl Capacity {
         if used.micro_cpus + needs.micro_cpus > self.micro_cpus {
             return Some("waits for CPUs");
         }
-        match self.memory_bytes {
-            Some(has) if used.memory_bytes + needs.memory_bytes > has => Some("waits for memory"),
+        if let Some(has) = self.memory_bytes
+            && used.memory_bytes + needs.memory_bytes > has
+        {
+            return Some("waits for memory");
+        }
+        match self.cards {
+            Some(has) if used.cards + needs.cards > has => Some("waits for GPUs"),
             _ => None,
         }
     }

@@ -166,6 +166,7 @@ impl Core {
             stage,
             cancelled: false,
             paused: false,
+            cards: Vec::new(),
             next: 1,
             vain: 0,
             why: String::new(),

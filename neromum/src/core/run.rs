@@ -144,6 +144,9 @@ pub struct Run {
     /// Whether a person asked for a pause of it: it is not started, or its processes
     /// are stopped and its CPUs are given to others.
     pub paused: bool,
+    /// Cards that its start got, by their place in the list of those that are given; none
+    /// where they are not counted, or its start is an earlier process's.
+    pub cards: Vec<u32>,
     /// Incarnation that its next start makes; earlier ones are over.
     pub next: u32,
     /// Number of failed starts in a row.

@@ -16,9 +16,14 @@ impl Core {
                 return;
             };
             let (needs, incarnation) = (self.runs[&token].needs, self.runs[&token].next);
-            if let Some(lack) = self.capacity.lacks(self.used, needs) {
-                self.set_why(token, lack);
+            let lack = self.capacity.lacks(self.used, needs);
+            let cards = self.free_cards(needs.cards);
+            let (None, Some(cards)) = (lack, cards) else {
+                self.set_why(token, lack.unwrap_or("waits for GPUs"));
                 return;
+            };
+            if let Some(run) = self.runs.get_mut(&token) {
+                run.cards = cards;
             }
             self.queue.remove(&order);
             self.set_stage(
@@ -30,6 +35,24 @@ impl Core {
             );
             self.effects.push(Effect::Prepare { token, incarnation });
         }
+    }
+
+    /// The first of the cards that no run has; `None`: they are too few, or a run has some
+    /// of which it is not known which.
+    fn free_cards(&self, count: u32) -> Option<Vec<u32>> {
+        let Some(all) = self.capacity.cards.filter(|_| count > 0) else {
+            return Some(Vec::new());
+        };
+        let mut taken = Vec::new();
+        for run in self.runs.values().filter(|run| run.holds().cards > 0) {
+            if run.cards.is_empty() {
+                return None;
+            }
+            taken.extend(&run.cards);
+        }
+        let free = (0..all).filter(|card| !taken.contains(card));
+        let free: Vec<u32> = free.take(count as usize).collect();
+        (free.len() == count as usize).then_some(free)
     }
 
     /// Starts a run that waits, whatever other runs hold. Only for runs whose shim
@@ -52,9 +75,9 @@ impl Core {
     /// Whether a run would be started now if there were no hold.
     pub fn wants_to_start(&self) -> bool {
         self.queue.first_key_value().is_some_and(|(_, token)| {
-            self.capacity
-                .lacks(self.used, self.runs[token].needs)
-                .is_none()
+            let needs = self.runs[token].needs;
+            let lacks = self.capacity.lacks(self.used, needs).is_some();
+            !lacks && self.free_cards(needs.cards).is_some()
         })
     }
 
@@ -179,6 +202,14 @@ impl Core {
         let vain = run.vain;
         if self.runs[&token].cancelled && incarnation == 1 {
             self.take_away(token);
+            return;
+        }
+        let run = &self.runs[&token];
+        let lacks_cards = run.needs.cards > 0 && run.cards.is_empty();
+        if lacks_cards && self.capacity.cards.is_some() && !run.cancelled {
+            // An earlier process started it.
+            self.leave_queue(token);
+            self.enqueue_again(token);
             return;
         }
         self.leave_queue(token);

@@ -64,6 +64,58 @@ fn runs_start_in_order_and_the_first_that_does_not_fit_stops_the_rest() {
 }
 
 #[test]
+fn runs_get_cards_of_their_own_and_wait_for_those_that_nobody_knows() {
+    let mut core = Core::new(Capacity {
+        cards: Some(3),
+        ..Capacity::new(8.0, None)
+    });
+    let needs = |cards| Needs::of(1.0, 0).with_cards(cards);
+    for (number, cards) in [(1, 2), (2, 1), (3, 2), (4, 0)] {
+        let order = u64::from(number);
+        core.accept(token(number), id(number.into()), order, needs(cards))
+            .unwrap();
+    }
+    core.schedule();
+    let cards = |core: &Core, number| core.run(&token(number)).unwrap().cards.clone();
+    assert_eq!(prepared(&core.take_effects()), [token(1), token(2)]);
+    assert_eq!((cards(&core, 1), cards(&core, 2)), (vec![0, 1], vec![2]));
+    assert_eq!(core.run(&token(3)).unwrap().why, "waits for GPUs");
+    for incarnation in [1, 2] {
+        core.prepared(token(1), incarnation);
+        if incarnation == 1 {
+            core.found(token(1), 1, Decision::LaunchNext);
+            assert_eq!(cards(&core, 1), [0, 1], "the next start has the same");
+        }
+    }
+    core.prepared(token(2), 1);
+    core.found(token(2), 1, Decision::Ended);
+    core.schedule();
+    assert!(!core.wants_to_start(), "one card is free");
+    core.found(token(1), 2, Decision::Ended);
+    core.schedule();
+    assert_eq!(cards(&core, 3), [0, 1]);
+    core.check_invariants();
+
+    let mut core = Core::new(Capacity {
+        cards: Some(3),
+        ..Capacity::new(8.0, None)
+    });
+    core.restore(token(1), id(1), 1, needs(1), 1);
+    core.restore(token(2), id(2), 2, needs(1), 0);
+    core.schedule();
+    assert!(prepared(&core.take_effects()).is_empty());
+    core.found(token(1), 1, Decision::LaunchNext);
+    core.schedule();
+    assert_eq!(
+        prepared(&core.take_effects()),
+        [token(1), token(2)],
+        "its next start gets cards that are known"
+    );
+    assert_eq!((cards(&core, 1), cards(&core, 2)), (vec![0], vec![1]));
+    core.check_invariants();
+}
+
+#[test]
 fn a_run_that_can_never_fit_is_not_accepted() {
     let mut core = core(2.0);
     let refused = core.accept(token(1), id(1), 1, Needs::of(2.5, 0));

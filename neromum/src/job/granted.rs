@@ -84,7 +84,10 @@ impl Granted {
                     memory_bytes: grant.memory.unwrap_or(0),
                     ..v1::Granted::default()
                 },
-                capacity: Capacity::new(asked, grant.memory),
+                capacity: Capacity {
+                    cards: Some(grant.gpus).filter(|gpus| *gpus > 0),
+                    ..Capacity::new(asked, grant.memory)
+                },
                 hosts: Vec::new(),
                 kind: Kind::Generic,
                 odd_hosts: None,
@@ -118,15 +121,19 @@ impl Granted {
         let gpus = gpus.as_deref().map_or(Vec::new(), list);
         let task = set(variables.task).filter(|task| task != "undefined");
         let task = task.map_or(String::new(), |task| format!("_{task}"));
-        // Nothing counts GPUs: runs that ask for some go one after the other, so that the
-        // CPUs are as many as one of them takes.
-        let for_runs = match grant.gpus {
-            0 => cpus,
-            _ => cpus.min(asked),
+        // Those of the other hosts are not told, and a scheduler may tell of none: runs that
+        // ask for some go one after the other then.
+        let told = match hosts.len() {
+            0 | 1 => gpus.len() as u32,
+            _ => 0,
         };
+        let cards = told.max(grant.gpus);
         Self {
             odd_hosts,
-            capacity: Capacity::new(for_runs, memory),
+            capacity: Capacity {
+                cards: (grant.gpus > 0).then_some(cards),
+                ..Capacity::new(cpus, memory)
+            },
             record: v1::Granted {
                 scheduler: variables.scheduler.to_owned(),
                 job: format!("{}{task}", grant.job),
@@ -278,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_with_gpus_go_one_after_the_other() {
+    fn an_allocation_gives_the_cards_that_its_scheduler_names() {
         let vars = [
             ("SLURM_JOB_ID", "15"),
             ("SLURM_CPUS_ON_NODE", "8"),
@@ -286,10 +293,21 @@ mod tests {
             ("SLURM_JOB_GPUS", "0,3"),
         ];
         // A whole host has GPUs that nobody asked for.
-        assert_eq!(read(&vars).capacity, Capacity::new(8.0, Some(800 << 20)));
-        let granted = read_with_gpus(2, &vars);
-        assert_eq!(granted.capacity, Capacity::new(1.0, Some(800 << 20)));
+        let without = Capacity::new(8.0, Some(800 << 20));
+        assert_eq!(read(&vars).capacity, without);
+        let with = |cards| Capacity {
+            cards: Some(cards),
+            ..without
+        };
+        let granted = read_with_gpus(1, &vars);
+        assert_eq!(granted.capacity, with(2));
         assert_eq!(granted.record.gpus, ["0", "3"]);
+        // Those of other hosts are not named.
+        let hosts = ("SLURM_JOB_NODELIST", "n[1-2]");
+        let cpus = ("SLURM_JOB_CPUS_PER_NODE", "4(x2)");
+        let several = [&vars[..], &[hosts, cpus]].concat();
+        assert_eq!(read_with_gpus(4, &several).capacity, with(4));
+        assert_eq!(read_with_gpus(3, &vars[..3]).capacity, with(3));
         let granted = read(&[("SGE_TASK_ID", "7"), ("SGE_HGR_gpu", "cuda0 cuda1")]);
         assert_eq!(granted.record.gpus, ["cuda0", "cuda1"]);
         assert_eq!(granted.devices(), None);

@@ -16,6 +16,7 @@ mod files;
 mod job;
 mod ledger;
 mod owners;
+mod paused;
 mod placing;
 mod recalled;
 mod rig;

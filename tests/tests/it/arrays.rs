@@ -380,6 +380,39 @@ fn runs_of_a_pack_on_a_whole_host_of_slurm_run_at_the_same_time() {
         assert_eq!(seen["exit_code"], id - 1, "{seen:#}");
     }
     assert!(fact(&login, 1, "granted:").contains("8 CPUs"));
+    runs_of_a_pack_have_cards_of_their_own(&login);
+}
+
+/// Eight CPUs and two cards: as many runs at once as there are cards, each with its own.
+fn runs_of_a_pack_have_cards_of_their_own(login: &Many) {
+    let folder = login.folder("cards");
+    // Each of them waits until another run has the other card.
+    let lines = format!(
+        "mkdir -p {folder}/$CUDA_VISIBLE_DEVICES; \
+         echo cards=$CUDA_VISIBLE_DEVICES,$ROCR_VISIBLE_DEVICES; \
+         while ! [ -e {folder}/$((1 - CUDA_VISIBLE_DEVICES)) ]; do sleep 0.1; done"
+    );
+    let yaml = format!(
+        "+cards:\n  command: [sh, -c, '{lines}; true {{n}}']\n  parameters: {{n: [0, 1, 2, 3]}}\n  \
+         pack: 4\n  resources: {{exclusive: true, gpus: 1}}\n"
+    );
+    let of_cards = login.home.experiment("of cards", &yaml);
+    login.home.ok(&["start", of_cards.to_str().unwrap()]);
+    let first = 11;
+    let mut cards = std::collections::BTreeSet::new();
+    for id in first..first + 4 {
+        let seen = login.home.until_settled(id);
+        assert_eq!(seen["exit_code"], 0, "{seen:#}");
+        let log = login.home.ok(&["logs", &id.to_string()]);
+        let card = fact(login, id, "granted:");
+        let (_, card) = card.split_once("GPU ").unwrap();
+        assert!(
+            log.contains(&format!("cards={card},{card}")),
+            "{log} {card}"
+        );
+        cards.insert(card.to_owned());
+    }
+    assert_eq!(cards.into_iter().collect::<Vec<_>>(), ["0", "1"]);
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod multihost;
 mod neighbours;
 mod placing;
 mod power;
+mod preemption;
 mod read_only;
 mod retries;
 mod review;

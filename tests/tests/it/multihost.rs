@@ -110,6 +110,51 @@ fn a_run_over_two_hosts_of_slurm_is_told_of_them_and_measured_on_both() {
     assert!(shown.contains("8 CPUs"), "{shown}");
 }
 
+/// Whether a process is stopped: by a signal, or by SLURM, which freezes its group where
+/// it has groups.
+fn is_stopped(process: &ProcessId) -> bool {
+    let stat = nero_model::process::Stat::read(process.pid);
+    stat.is_ok_and(|stat| [b'T', b'D'].contains(&stat.state))
+}
+
+#[test]
+fn srun_passes_pauses_on_and_its_processes_have_their_signal_and_the_grace_on_every_host() {
+    let login = Login::new(Scheduler::Slurm);
+    let (said, saved) = (login.path("said"), login.path("saved"));
+    // Each of them needs its time to save something.
+    let save = format!("sleep 2; {TELL} >> {saved}; exit 0");
+    let lines = format!("trap \"{save}\" TERM; {TELL} >> {said}; while :; do sleep 0.1; done");
+    let yaml = format!(
+        "command: [sh, -c, '{lines}']\nlauncher: srun\n\
+         monitor: {{grace: 60s}}\nresources: {{nodes: 2}}\n"
+    );
+    let folder = login.home.experiment("a", &yaml);
+    login.home.ok(&["start", folder.to_str().unwrap()]);
+    let hosts = until_lines(&login, "said", 2);
+    let all_stopped = |wanted: bool| {
+        until(&format!("all stopped: {wanted}"), || {
+            let all = processes_of_runs(&login);
+            match all.iter().all(|one| is_stopped(one) == wanted) {
+                true => Ok(()),
+                false => Err((all, login.home.logs())),
+            }
+        });
+    };
+    login.home.ok(&["pause", "1"]);
+    all_stopped(true);
+    login.home.ok(&["resume", "1"]);
+    all_stopped(false);
+    login.home.ok(&["abort", "1"]);
+    let seen = login.home.until_state(1, "aborted");
+    assert_eq!(seen["exit_code"], 0, "{seen:#}");
+    let both = [&hosts, &until_lines(&login, "saved", 2)].map(|lines| {
+        let mut hosts: Vec<String> = lines.iter().map(|line| line[0].clone()).collect();
+        hosts.sort();
+        hosts
+    });
+    assert_eq!(both[0], both[1], "each host, once");
+}
+
 #[test]
 fn an_abort_leaves_nothing_on_any_host_of_slurm_and_too_many_hosts_are_refused() {
     let login = Login::new(Scheduler::Slurm);

@@ -58,7 +58,7 @@ fn a_rule_added_behind_the_end_of_a_run_is_listed_for_the_next() {
     );
     assert_eq!(
         listed["rules"][1]["problem"],
-        "not in 1.1: the next run takes it"
+        "not in its run: the next run takes it"
     );
 }
 

@@ -75,6 +75,7 @@ impl Launcher {
                 run_dir: guard.run_dir.clone(),
                 grace_ms: guard.grace_ms,
                 strays: strays(Path::new(&guard.run_dir)),
+                is_step: guard.is_step,
                 notes_stop: true,
                 time_limit_ms: guard.time_limit_ms,
                 work_dir: run_dir,

@@ -281,6 +281,7 @@ impl Launcher {
                 run_dir: launch.run_dir.clone(),
                 grace_ms: launch.grace_ms,
                 strays,
+                is_step: launch.is_step,
                 notes_stop: true,
                 time_limit_ms: launch.time_limit_ms,
                 work_dir,

@@ -32,6 +32,8 @@ pub struct LaunchedRun {
     pub grace_ms: u32,
     /// Treatment of processes that outlive the main process.
     pub strays: Strays,
+    /// See [`crate::core::LaunchSettings`].
+    pub is_step: bool,
     /// Whether a stop of its shim is still to be noted: one note is enough.
     pub notes_stop: bool,
     /// 0: none.

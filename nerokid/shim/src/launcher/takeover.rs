@@ -224,6 +224,7 @@ impl Launcher {
             grace_ms: run.grace_ms,
             strays: run.strays,
             limit_at_ns: limit.map(|limit| gate_ns.saturating_add(limit.saturating_mul(MS))),
+            is_step: run.is_step,
         };
         let mut core = match evidence.exited || evidence.not_started {
             true => Core::after_exit(plan, now_ns),

@@ -363,6 +363,7 @@ impl Rig {
             watcher: run.launch.watcher.clone(),
             time_limit_ms: run.launch.time_limit_ms,
             marks: run.launch.env.clone(),
+            is_step: false,
         })
     }
 

@@ -114,6 +114,9 @@ impl Page<'_> {
         }
         self.fact("folder", view, Fact::Path);
         self.fact("node", view, Fact::Node);
+        if view.hosts.len() > 1 {
+            self.fact("hosts", view, Fact::Hosts);
+        }
         self.fact("results", view, Fact::Results);
         self.field("work", &reply.work);
         let outputs: Vec<String> = reply.outputs.iter().map(output).collect();

@@ -138,6 +138,9 @@ impl Placer {
             match &choice {
                 Choice::On(name) => taken(&mut words, name, run.made.takes.cores(), word),
                 Choice::Wait => pause = self.patience_left().min(pause),
+                Choice::Later { left_ms } => {
+                    pause = pause.min(Duration::from_millis(left_ms.unsigned_abs()));
+                }
                 Choice::Nowhere(_) | Choice::Never(_) => {}
             }
             changes.push((id, choice));
@@ -298,7 +301,7 @@ impl Placer {
 fn takes_room(choice: &Choice) -> bool {
     match choice {
         Choice::On(_) | Choice::Wait => true,
-        Choice::Nowhere(_) | Choice::Never(_) => false,
+        Choice::Later { .. } | Choice::Nowhere(_) | Choice::Never(_) => false,
     }
 }
 

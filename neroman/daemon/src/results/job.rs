@@ -65,6 +65,8 @@ pub(crate) struct FetchJob {
     id: RunId,
     way: Way,
     ended: bool,
+    /// Whether it ended without finishing: outputs that it did not come to are no news.
+    failed: bool,
     /// Whether it ended, and all files came home.
     done: bool,
     outputs: Vec<v1::Output>,
@@ -140,6 +142,7 @@ impl FetchJob {
                 min_free,
             },
             ended: run.phase().is_end(),
+            failed: run.phase().is_end() && run.phase() != Phase::Finished,
             done: matches!(run.results(), Results::Done { .. }),
             outputs,
             checkpoint,
@@ -241,7 +244,7 @@ impl FetchJob {
     fn warnings(&self, outcome: &Outcome) -> Vec<String> {
         let node = &self.way.whose.node;
         let mut lines = Vec::new();
-        for glob in &outcome.unfit {
+        for glob in outcome.unfit.iter().filter(|_| !self.failed) {
             lines.push(format!("`{glob}` of `outputs` fits no file of the run"));
         }
         if !outcome.left.is_empty() {

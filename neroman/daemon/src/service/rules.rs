@@ -185,7 +185,8 @@ pub(super) fn states(
         };
         for mut one in next() {
             if !shown.iter().any(|known| has(known, &one)) {
-                one.problem = format!("not in {}: the next run takes it", run.made.id);
+                // Without the run's number: equal lines are shown as one.
+                "not in its run: the next run takes it".clone_into(&mut one.problem);
                 shown.push(one);
             }
         }

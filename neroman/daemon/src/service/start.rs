@@ -266,6 +266,7 @@ fn takes(definition: &Definition) -> Takes {
         data: definition.data.clone(),
         scheduling: definition.scheduling.clone(),
         grown: false,
+        together: 0,
     }
 }
 

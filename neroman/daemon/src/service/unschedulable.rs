@@ -162,12 +162,13 @@ impl Man {
 
     /// The lines, and the nodes whose description is missing.
     fn look(&self, asking: &[Asking]) -> (Vec<String>, BTreeSet<String>) {
+        let asking = together(asking);
         let config = self.nodes.usable_config();
         let figures = self.nodes.figures(&self.ledger.state());
         let mut unschedulable = Alike::default();
         let mut unknown = BTreeSet::new();
         let mut last: Option<(&Asking, Outlook)> = None;
-        for one in asking {
+        for one in &asking {
             let outlook = match last.take() {
                 Some((like, outlook)) if like.word == one.word && like.takes == one.takes => {
                     outlook
@@ -183,6 +184,18 @@ impl Man {
         }
         (never_lines(unschedulable).collect(), unknown)
     }
+}
+
+/// The same runs, each with the number of those that a pack may hold with it.
+fn together(asking: &[Asking]) -> Vec<Asking> {
+    let mut all: Vec<Asking> = asking.to_vec();
+    let alike = |one: &Asking, other: &Asking| one.word == other.word && one.takes == other.takes;
+    // Those of one block follow each other.
+    for same in all.chunk_by_mut(alike) {
+        let count = u32::try_from(same.len()).unwrap_or(u32::MAX);
+        same.iter_mut().for_each(|one| one.takes.together = count);
+    }
+    all
 }
 
 /// Whether the nodes that a word stands for may ever take a run.

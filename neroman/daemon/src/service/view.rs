@@ -143,7 +143,17 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     view.ended_ms = run.outcome.ended_ms.unwrap_or(0);
     view.warnings = run.journal.warnings();
     view.results = run.results().folder().to_owned();
-    view.settled = settled(run);
+    view.settled = !phase.is_live() && settled(run);
+    let newest = run
+        .journal
+        .newest()
+        .and_then(|(_, one)| one.granted.as_ref());
+    if let Some(granted) = newest {
+        view.hosts.clone_from(&granted.hosts);
+        if view.hosts.is_empty() && !granted.host.is_empty() {
+            view.hosts.push(granted.host.clone());
+        }
+    }
     if phase.is_live() {
         view.cancel = cancel(run, sight);
         let held = Held::of(sight.state, run);

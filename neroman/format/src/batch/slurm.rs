@@ -29,6 +29,8 @@ struct Size {
     hosts: u64,
     /// MiB of each CPU.
     per_cpu: Option<Said<String>>,
+    /// GPUs of each task.
+    gpus: Option<Directive>,
 }
 
 /// What the options ask for.
@@ -83,7 +85,8 @@ fn take(one: &Directive, wanted: &mut AskedFor, size: &mut Size) {
         "--mem" => memory(one, wanted, size.hosts),
         "--mem-per-cpu" => size.per_cpu = Some(said(one)),
         "--gres" | "--gpus-per-node" => gpus(one, wanted, size.hosts),
-        "--gpus" | "--gpus-per-task" => gpus(one, wanted, 1),
+        "--gpus" => gpus(one, wanted, 1),
+        "--gpus-per-task" => size.gpus = Some(one.clone()),
         "--nodes" => match one.value.as_str() {
             "1" => {}
             hosts => wanted.resource("nodes", mark, hosts),
@@ -141,7 +144,7 @@ fn in_units(text: &str) -> String {
 }
 
 /// `gpu:2`, `gpu:a100:2`, and for `--gpus` the same without `gpu:`.
-fn gpus(one: &Directive, wanted: &mut AskedFor, hosts: u64) {
+fn gpus(one: &Directive, wanted: &mut AskedFor, parts: u64) {
     let mut text = one.value.as_str();
     if one.name == "--gres" {
         let all = text.split(',');
@@ -163,7 +166,7 @@ fn gpus(one: &Directive, wanted: &mut AskedFor, hosts: u64) {
     };
     let all = count
         .parse::<u64>()
-        .map(|count| count.saturating_mul(hosts));
+        .map(|count| count.saturating_mul(parts));
     let all = all.map_or_else(|_| count.to_owned(), |all| all.to_string());
     wanted.resource("gpus", one.mark, all);
     if !kind.is_empty() {
@@ -218,6 +221,9 @@ impl Size {
             && tasks > 1
         {
             wanted.resource("processes", said.mark, tasks.to_string());
+        }
+        if let Some(each) = &self.gpus {
+            gpus(each, wanted, tasks);
         }
         let Some(per_cpu) = self.per_cpu else { return };
         let size = times(&in_units(&per_cpu.value), cpus);

@@ -154,6 +154,17 @@ fn a_job_over_several_hosts_keeps_their_number_and_its_processes() {
         assert_eq!(one.scheduling.processes.on("any"), Some(&processes));
         assert_eq!(one.resources.cpus, cpus, "{options}");
     }
+    for (options, gpus) in [
+        ("-n 4 --gpus-per-task=a100:2", 8),
+        ("-N 2 --gpus-per-task=1 --ntasks-per-node=3", 6),
+        ("--gpus-per-task=2", 2),
+        ("-n 4 --gpus=2", 2),
+    ] {
+        let text = format!("#!/bin/sh\n#SBATCH {options}\nsrun ./solve\n");
+        let loaded = read("cards.slurm", &text);
+        let asks = &only(&loaded).scheduling;
+        assert_eq!(asks.gpus.on("any"), Some(&gpus), "{options}");
+    }
     let loaded = read(
         "four.slurm",
         "#!/bin/sh\n#SBATCH --mem=2G --gres=gpu:a100:2 -N4 -c 8\nsrun ./solve\n",

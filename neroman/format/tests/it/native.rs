@@ -331,7 +331,6 @@ fn words_not_built_are_kept_with_their_place() {
         ("progress: epoch / 50", "progress"),
         ("parameters_style: flags", "parameters_style"),
         ("render: {a: b}", "render"),
-        ("retry: {max: 2, after: 1m}", "retry.after"),
         ("split: true", "split"),
         ("repeat: 5", "repeat"),
         ("exclude: ['x > 1']", "exclude"),
@@ -407,10 +406,12 @@ fn what_follows_an_end_by_itself_is_read_and_checked() {
             on: vec![RetryOn::NodeFailure, RetryOn::OutOfMemory],
             max: 2,
             memory: 2.0,
+            after_ms: 0,
             time: 1.0,
         }
     );
     assert_eq!(retry("retry: {on: timeout, time: x1.5}").max, 1);
+    assert_eq!(retry("retry: {after: 1m30s}").after_ms, 90_000);
     assert_eq!((retry("retry: 3").max, retry("retry: 3").on), (3, all));
     assert_eq!(read("retry: 0"), Again::default());
     assert!(read("on_timeout: requeue").requeues_timeout);
@@ -442,6 +443,7 @@ fn what_follows_an_end_by_itself_is_read_and_checked() {
             "`retry.time` multiplies `resources.time`, which is not given",
         ),
         ("retry: {often: 2}", "is no part of `retry`"),
+        ("retry: {after: soon}", "`retry.after`"),
         (
             "on_timeout: requeue",
             "`on_timeout: requeue` goes on from `checkpoint:`, which is not given",

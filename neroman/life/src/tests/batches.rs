@@ -3,7 +3,9 @@
 use nero_format::RetryOn;
 
 use super::*;
+use crate::balance::waits_freely;
 use crate::batch::{self, Held};
+use crate::stage::Stage;
 
 /// A batch of these experiments, each with a run on its node.
 fn started(experiments: u64, pilot: bool) -> Lab {
@@ -177,4 +179,19 @@ fn a_hold_is_stored_and_a_run_of_an_earlier_build_has_none() {
     let one = lab.state.run(run(1, 1)).unwrap();
     let stored = serde_json::to_string(&crate::kept::Kept::of(one)).unwrap();
     assert!(!stored.contains("hold"), "{stored}");
+}
+
+#[test]
+fn a_paused_run_that_waits_on_its_node_is_moved_to_no_other() {
+    let mut lab = started(1, false);
+    let id = run(1, 1);
+    lab.dispatch(id, |dispatch| {
+        dispatch.stage = Stage::Chosen {
+            node: "alpha".to_owned(),
+            sending: false,
+        };
+    });
+    assert!(waits_freely(lab.state.run(id).unwrap()));
+    lab.dispatch(id, |dispatch| dispatch.paused = true);
+    assert!(!waits_freely(lab.state.run(id).unwrap()));
 }

@@ -5,7 +5,12 @@ use nero_journal::v1::{StopCause, lost};
 
 use super::*;
 use crate::change::Rule;
+use crate::choose::choose;
 use crate::journal::{Lost, Stop};
+use crate::now::Tick;
+use crate::place::Choice;
+use crate::placed;
+use crate::reason::NoNode;
 use crate::retry::{self, Next};
 use crate::run::Run;
 use crate::stage::Stage;
@@ -75,6 +80,7 @@ pub(crate) fn retrying(on: &[RetryOn], max: u32) -> Again {
             max,
             memory: 2.0,
             time: 1.5,
+            after_ms: 0,
         }),
         requeues_timeout: false,
     }
@@ -125,6 +131,34 @@ fn out_of_memory_is_run_again_with_more_until_max() {
     let why = lab.last().why_not_again();
     assert_eq!(why, Some("not run again: 2 of 2 retries failed"));
     assert_eq!(lab.phase(third), Phase::Crashed);
+}
+
+#[test]
+fn a_retry_waits_for_its_pause_by_the_boot_clock_and_tells_so() {
+    let mut again = retrying(&[RetryOn::Crashed], 2);
+    again.retry.as_mut().unwrap().after_ms = 60_000;
+    let (mut lab, first) = Lab::with_again(&again);
+    let chosen = |run: &Run, boot: &str, ms| {
+        let boot = boot.to_owned();
+        choose(run, &mut [], &Tick { boot, ms })
+    };
+    let nowhere = Choice::Nowhere(NoNode::NoneConfigured);
+    assert_eq!(chosen(lab.last(), "boot", 9), nowhere, "no retry");
+    lab.say(first, ended(1));
+    lab.follow(first).unwrap();
+    let later = chosen(lab.last(), "boot", 1009);
+    assert_eq!(later, Choice::Later { left_ms: 59_000 });
+    let changes = placed::decided(lab.last(), &later, 1009).unwrap();
+    lab.take(changes);
+    assert_eq!(
+        lab.last().dispatch.why.to_string(),
+        "retried 1m after 1.1 ended (`retry.after`)"
+    );
+    assert_eq!(chosen(lab.last(), "boot", 60_009), nowhere);
+    // The machine was started anew: only the time since then is certain.
+    let later = chosen(lab.last(), "another", 5000);
+    assert_eq!(later, Choice::Later { left_ms: 55_000 });
+    assert_eq!(chosen(lab.last(), "another", 60_000), nowhere);
 }
 
 #[test]

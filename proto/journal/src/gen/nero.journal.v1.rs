@@ -1072,6 +1072,10 @@ pub struct Launch {
     /// the run ends with its main process
     #[prost(bool, tag = "13")]
     pub leave_strays: bool,
+    /// The job is `srun`, which answers a signal that asks for its end by killing its step at
+    /// once: the helper of this host sends such a signal to the step, from the records.
+    #[prost(bool, tag = "14")]
+    pub is_step: bool,
 }
 /// Look after a run whose shim lives without being this launcher's child, or
 /// whose job lives without any shim.
@@ -1097,6 +1101,9 @@ pub struct Guard {
     /// are found when the job's main process is gone.
     #[prost(bytes = "vec", repeated, tag = "9")]
     pub marks: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// as in Launch
+    #[prost(bool, tag = "10")]
+    pub is_step: bool,
 }
 /// Something new lies in the run's control folder.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

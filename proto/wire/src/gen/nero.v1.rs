@@ -3676,6 +3676,9 @@ pub struct ExperimentView {
     /// none: a person made the run
     #[prost(message, optional, tag = "56")]
     pub follows: ::core::option::Option<Follows>,
+    /// of its newest start at a scheduler
+    #[prost(string, repeated, tag = "60")]
+    pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// The earlier run after which neroman made a run by itself.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -99,9 +99,7 @@ fn spread(stats: &Stats) -> String {
     match (stats.mean, stats.deviation) {
         (None, _) => String::new(),
         (Some(mean), None) => text::number(mean),
-        (Some(mean), Some(deviation)) => {
-            format!("{} ± {}", text::number(mean), text::number(deviation))
-        }
+        (Some(mean), Some(deviation)) => text::spread(mean, deviation),
     }
 }
 

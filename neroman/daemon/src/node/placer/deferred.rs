@@ -72,7 +72,7 @@ impl Placer {
             match choose_but(run, candidates, &no) {
                 Choice::On(_) => leave.push(run.made.id),
                 Choice::Wait => pause = pause.min(Duration::from_secs(1)),
-                Choice::Nowhere(_) | Choice::Never(_) => {}
+                Choice::Later { .. } | Choice::Nowhere(_) | Choice::Never(_) => {}
             }
         }
         if leave.is_empty() {

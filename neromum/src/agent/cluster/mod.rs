@@ -536,7 +536,8 @@ impl Agent {
                 let lock = of_call.as_ref().map(Files::lock_for_a_call).transpose();
                 let lock = lock.map_err(|error| format!("its script: {error}"));
                 said.push(match (front.runner().await, lock) {
-                    (Ok(runner), Ok(lock)) => runner.run_with(call, lock).await,
+                    (Ok(runner), Ok(Some(lock))) => runner.submit(call, lock).await,
+                    (Ok(runner), Ok(None)) => runner.run(call).await,
                     (Err(why), _) | (_, Err(why)) => Said {
                         end: End::NotExecuted(why),
                         out: Vec::new(),

@@ -411,6 +411,7 @@ pub struct Programs {
     pub watcher: PathBuf,
     /// This program.
     own: PathBuf,
+    /// Name of the launcher's build, of which a login node has one; empty in a task.
     launcher_build: String,
 }
 
@@ -430,6 +431,24 @@ impl Programs {
             launcher_build: build_id::content(&shim).unwrap_or_else(|_| "none".to_owned()),
             watcher: folder.join("nerokid"),
             shim,
+            own,
+        })
+    }
+
+    /// The same without reading them, which takes longer than a short job: the folder of
+    /// a build has its name.
+    ///
+    /// # Errors
+    /// When the path of this program cannot be read.
+    pub fn of_task() -> Result<Self, RunError> {
+        let own = std::env::current_exe().map_err(at(Path::new("the path of this program")))?;
+        let folder = own.parent().unwrap_or(Path::new("/"));
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        Ok(Self {
+            build: format!("{}+{name}", nero_model::VERSION),
+            launcher_build: String::new(),
+            watcher: folder.join("nerokid"),
+            shim: folder.join("nerokid-shim"),
             own,
         })
     }

@@ -70,9 +70,14 @@ impl Agent {
             if effects.is_empty() {
                 return;
             }
+            let mut vanished = Vec::new();
             for effect in effects {
-                self.effect(effect);
+                match effect {
+                    Effect::Vanished { token } => vanished.push(token),
+                    effect => self.effect(effect),
+                }
             }
+            self.vanished(&vanished);
             self.start_what_fits();
         }
     }
@@ -118,7 +123,7 @@ impl Agent {
                 self.report(token);
             }
             Effect::HoldStarts { why } => self.hold_starts(&why),
-            Effect::Vanished { token } => self.vanished(token),
+            Effect::Vanished { token } => self.vanished(&[token]),
             Effect::SayTaskOver { token, incarnation } => self.say_task_over(token, incarnation),
         }
     }

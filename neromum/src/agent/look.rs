@@ -44,16 +44,18 @@ impl Agent {
         }
         // Look at the processes before the segments: a process that was dead then
         // cannot have written a record that the reading missed. The identities are
-        // known only from the segments, so these are read twice where it matters.
+        // known only from the segments, so these are read twice where it matters. The
+        // processes of a task of a scheduler are on other hosts.
         let mut read = tracking == Tracking::Over || self.look(token, incarnation);
-        let lives = match tracking {
-            Tracking::Nobody => self.lives(token),
-            Tracking::Tracked | Tracking::Over => Lives {
+        let sees_processes = tracking == Tracking::Nobody && !self.is_submitted(&token);
+        let lives = match sees_processes {
+            true => self.lives(token),
+            false => Lives {
                 shim: None,
                 job: None,
             },
         };
-        if tracking != Tracking::Tracked {
+        if tracking == Tracking::Over || sees_processes {
             read &= self.look(token, incarnation);
         }
         // Looks first whether a person gave the run up: then nothing of it can be read.

@@ -141,7 +141,7 @@ async fn serve(
     paths: &NodePaths,
     task: &Task,
 ) -> Result<u8, JobError> {
-    let programs = Programs::beside_own()?;
+    let programs = Programs::of_task()?;
     let mut calls = Calls::new().map_err(at(Path::new("signals")))?;
     let mut start = Start::begin(files, plan, grant, &programs.build)?;
     tracing::info!(start = %start.id(), job = grant.job, build = programs.build, "starting");

@@ -1,10 +1,11 @@
 //! What the person's login shell knows and a connection by `ssh` does not: the
-//! folder of the scheduler's programs, and the variables that name the cluster. It is
-//! asked once. What its files print is passed over; a shell that hangs is ended.
+//! folder of the scheduler's programs, the variables that name the cluster, and those
+//! with which a job begins. It is asked once. What its files print is passed over; a
+//! shell that hangs is ended.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -32,6 +33,11 @@ pub const CLUSTER: [&str; 13] = [
     "PBS_HOME",
     "CONDOR_CONFIG",
 ];
+/// Variables with which each job begins at a scheduler, beside `PATH` and those that name
+/// the cluster. `TMPDIR` is the compute node's own.
+const JOB: [&str; 6] = ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ"];
+/// Those of them that the files of the login shell set.
+const JOB_BY_LOGIN: [&str; 2] = ["LANG", "TZ"];
 /// Time limit of the login shell: its files may ask slow disks.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Largest output, what its files print included.
@@ -50,6 +56,7 @@ pub struct Login {
     path: OsString,
     login_path: OsString,
     vars: Vec<Variable>,
+    job: Vec<(OsString, OsString)>,
 }
 
 /// A variable that names the cluster.
@@ -89,6 +96,7 @@ impl Login {
             path: OsStr::from_bytes(path).to_owned(),
             login_path: OsString::new(),
             vars: Vec::new(),
+            job: Vec::new(),
             shell,
         };
         let mut told = match told(base, &login.shell, patience).await {
@@ -103,6 +111,12 @@ impl Login {
             at.map(|at| OsString::from_vec(told.swap_remove(at).1))
         };
         login.login_path = take("PATH").unwrap_or_default();
+        for name in JOB {
+            let own = || base.value(name.as_bytes()).map(OsStr::from_bytes);
+            if let Some(value) = take(name).or_else(|| own().map(OsStr::to_owned)) {
+                login.job.push((name.into(), value));
+            }
+        }
         for name in CLUSTER {
             let own = std::env::var_os(name).filter(|value| !value.is_empty());
             let by_login = own.is_none();
@@ -131,17 +145,38 @@ impl Login {
     pub fn vars(&self) -> &[Variable] {
         &self.vars
     }
+
+    /// The environment of a submission, with which its jobs begin: of this process only
+    /// what a job on a node without a scheduler gets, too. The scheduler's programs are
+    /// on its `PATH`.
+    pub fn of_jobs(&self, programs: &Path) -> Vec<(OsString, OsString)> {
+        let path = match self.login_path.is_empty() {
+            true => &self.path,
+            false => &self.login_path,
+        };
+        let mut folders: Vec<PathBuf> = std::env::split_paths(path).collect();
+        if !folders.iter().any(|folder| folder == programs) {
+            folders.push(programs.to_path_buf());
+        }
+        let path = std::env::join_paths(folders).unwrap_or_else(|_| path.clone());
+        let cluster = self.vars.iter();
+        let cluster = cluster.map(|var| (OsString::from(var.name), var.value.clone()));
+        let job = self.job.iter().cloned();
+        job.chain(cluster).chain([("PATH".into(), path)]).collect()
+    }
 }
 
 /// Has the shell print the variables as `NAME=value`, each with a zero byte behind
 /// it, between two marks. `exec` keeps what a shell prints when it ends away.
 async fn told(
     base: &Base,
-    shell: &std::path::Path,
+    shell: &Path,
     patience: Duration,
 ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, String> {
     let mark = format!("nero-{}", SubmissionId::random());
-    let each = CLUSTER.map(|name| format!(r#""{name}=${name}""#)).join(" ");
+    let names = CLUSTER.iter().chain(&JOB_BY_LOGIN);
+    let each: Vec<String> = names.map(|name| format!(r#""{name}=${name}""#)).collect();
+    let each = each.join(" ");
     let print = format!(r#"printf "%s\0" "" {mark} "PATH=$PATH" {each} {mark}"#);
     let name = shell.file_name().and_then(OsStr::to_str).unwrap_or("sh");
     let mut command = Command::new(shell);
@@ -212,7 +247,7 @@ mod tests {
     use super::*;
 
     /// A base with this home and shell.
-    fn base(home: &std::path::Path, shell: &str) -> Base {
+    fn base(home: &Path, shell: &str) -> Base {
         Base::of([
             ("HOME", home.to_str().unwrap()),
             ("SHELL", shell),
@@ -247,7 +282,7 @@ mod tests {
             ("/bin/tcsh", ".login", csh),
             ("/usr/bin/fish", ".config/fish/config.fish", fish),
         ] {
-            if !std::path::Path::new(shell).exists() {
+            if !Path::new(shell).exists() {
                 continue;
             }
             let login = ask(shell, file, lines, LONG).await;
@@ -270,6 +305,33 @@ mod tests {
         assert_eq!((found.path, found.by_login), (path, true));
         assert!(!login.find("true").unwrap().by_login);
         assert_eq!(login.find("there-is-no-such"), None);
+    }
+
+    #[tokio::test]
+    async fn jobs_begin_with_the_variables_of_a_login_and_no_others() {
+        let lines = "export LANG=de_DE.UTF-8 API_TOKEN=x SGE_CELL=c PATH=/opt/mine:/usr/bin\n";
+        let login = ask("/bin/bash", ".bash_profile", lines, LONG).await;
+        let of = |programs: &str| -> Vec<(String, String)> {
+            let all = login.of_jobs(Path::new(programs)).into_iter();
+            let text = |text: OsString| text.into_string().unwrap();
+            let mut all: Vec<_> = all.map(|(name, value)| (text(name), text(value))).collect();
+            all.sort();
+            all
+        };
+        let all = of("/opt/slurm");
+        let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["HOME", "LANG", "PATH", "SGE_CELL", "SHELL"]);
+        let value = |name: &str| &all.iter().find(|(known, _)| known == name).unwrap().1;
+        assert_eq!(value("LANG"), "de_DE.UTF-8");
+        assert_eq!(value("PATH"), "/opt/mine:/usr/bin:/opt/slurm");
+        let path = ("PATH".to_owned(), "/opt/mine:/usr/bin".to_owned());
+        assert!(of("/usr/bin").contains(&path), "{all:?}");
+        let silent = ask("/bin/false", ".profile", "", LONG).await;
+        let path = silent.of_jobs(Path::new("/bin"));
+        assert!(
+            path.contains(&("PATH".into(), "/usr/bin:/bin".into())),
+            "{path:?}"
+        );
     }
 
     #[tokio::test]

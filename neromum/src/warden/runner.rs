@@ -30,6 +30,9 @@ const OUT_BYTES_MAX: u64 = 256 << 20;
 /// Largest part of standard error that is kept.
 const ERR_BYTES_MAX: usize = 64 << 10;
 
+/// Variables with their values.
+type Environment = Vec<(OsString, OsString)>;
+
 /// Executes commands of one scheduler.
 #[derive(Debug)]
 pub struct Runner {
@@ -39,7 +42,9 @@ pub struct Runner {
     elsewhere: Vec<(Cow<'static, str>, PathBuf)>,
     /// Name of the user, for which `{user}` stands in words of commands.
     user: String,
-    env: Vec<(OsString, OsString)>,
+    env: Environment,
+    /// That of submissions: their jobs begin with it.
+    env_of_jobs: Environment,
     patience: Duration,
     executed: Mutex<BTreeMap<String, Executed>>,
     began: Instant,
@@ -84,7 +89,8 @@ impl Runner {
         let programs = found.path.parent()?.to_path_buf();
         let cluster = login.vars().iter();
         let cluster = cluster.map(|var| (OsString::from(var.name), var.value.clone()));
-        let mut runner = Self::at(programs, cluster.collect(), patience);
+        let of_jobs = login.of_jobs(&programs);
+        let mut runner = Self::at(programs, cluster.collect(), of_jobs, patience);
         runner.user.clone_from(&login.user);
         let others = warden.programs_elsewhere().into_iter();
         let others = others.filter(|name| !runner.programs.join(&**name).exists());
@@ -94,8 +100,14 @@ impl Runner {
         Some(runner)
     }
 
-    /// Programs of this folder, with these variables that name the cluster.
-    fn at(programs: PathBuf, cluster: Vec<(OsString, OsString)>, patience: Duration) -> Self {
+    /// Programs of this folder, with these variables that name the cluster, and those
+    /// with which jobs begin.
+    fn at(
+        programs: PathBuf,
+        cluster: Environment,
+        env_of_jobs: Environment,
+        patience: Duration,
+    ) -> Self {
         let own = |name: &&str| Some((OsString::from(name), std::env::var_os(name)?));
         let mut env: Vec<_> = PERSON.iter().filter_map(own).collect();
         env.extend(cluster);
@@ -116,6 +128,7 @@ impl Runner {
             elsewhere: Vec::new(),
             user: String::new(),
             env,
+            env_of_jobs,
             patience,
             executed: Mutex::default(),
             began: Instant::now(),
@@ -145,14 +158,19 @@ impl Runner {
 
     /// Executes a command and waits for its end or the deadline.
     pub async fn run(&self, call: &Call) -> Said {
-        self.run_with(call, None).await
+        self.execute(call, &self.env, None).await
     }
 
-    /// The same. Every process of the command has this file open, and so keeps its
-    /// lock, also after an end of neromum.
-    pub async fn run_with(&self, call: &Call, lock: Option<File>) -> Said {
+    /// The same for a submission, in the environment of its jobs: SLURM and LSF pass it
+    /// on. Every process of the command has this file open, and so keeps its lock, also
+    /// after an end of neromum.
+    pub async fn submit(&self, call: &Call, lock: File) -> Said {
+        self.execute(call, &self.env_of_jobs, Some(lock)).await
+    }
+
+    async fn execute(&self, call: &Call, env: &Environment, lock: Option<File>) -> Said {
         let program = self.path(&call.program);
-        let mut child = match self.spawn(&program, call, lock) {
+        let mut child = match self.spawn(&program, call, env, lock) {
             Ok(child) => child,
             Err(error) => return not_executed(&program, &error),
         };
@@ -191,7 +209,13 @@ impl Runner {
 
     /// The kernel ends the program with the thread that calls this, which lives as
     /// long as neromum. A wrapper's children live on.
-    fn spawn(&self, program: &Path, call: &Call, lock: Option<File>) -> io::Result<Child> {
+    fn spawn(
+        &self,
+        program: &Path,
+        call: &Call,
+        env: &Environment,
+        lock: Option<File>,
+    ) -> io::Result<Child> {
         access(program, Access::EXEC_OK)?;
         let mut command = Command::new(program);
         let own = getpid();
@@ -216,7 +240,7 @@ impl Runner {
                     .map(|word| word.replace("{user}", &self.user)),
             )
             .env_clear()
-            .envs(self.env.iter().cloned())
+            .envs(env.iter().cloned())
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -320,7 +344,8 @@ mod tests {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         let cluster = vec![("SGE_CELL".into(), "default".into())];
         let programs = folder.path().to_path_buf();
-        let runner = Runner::at(programs, cluster, Duration::from_millis(700));
+        let of_jobs = vec![("LANG".into(), "de_DE.UTF-8".into())];
+        let runner = Runner::at(programs, cluster, of_jobs, Duration::from_millis(700));
         (folder, runner)
     }
 
@@ -346,6 +371,16 @@ mod tests {
             assert!(allowed.contains(&name), "{name}");
         }
         assert_eq!(runner.executed(), 1);
+        let lock = File::open("/dev/null").unwrap();
+        let said = runner.submit(&call, lock).await;
+        let text = String::from_utf8(said.out).unwrap();
+        let names: Vec<&str> = text[1 << 20..].lines().skip(1).collect();
+        assert!(names.contains(&"LANG"), "{names:?}");
+        assert!(
+            names.iter().all(|name| ["LANG", "PWD", "_"].contains(name)),
+            "jobs begin with the environment of a submission: {names:?}"
+        );
+        assert_eq!(runner.executed(), 2);
     }
 
     #[tokio::test]

@@ -14,6 +14,7 @@ mod control;
 mod damaged;
 mod described;
 mod disk;
+mod environments;
 mod files;
 mod golden;
 mod hosts;

@@ -2,7 +2,7 @@
 //! whatever starts meanwhile ends by itself. A job is cancelled by its id after a
 //! listing showed the id with our name.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -59,11 +59,11 @@ impl Agent {
     /// Tasks to cancel at the scheduler now: no run of them is to go on, at least one
     /// was aborted before it began or had its time to end by itself, and none was
     /// cancelled lately.
-    pub(super) fn tasks_to_cancel(&self, now: Instant) -> Vec<(SubmissionId, u32)> {
+    pub(super) fn tasks_to_cancel(&self, now: Instant) -> BTreeSet<(SubmissionId, u32)> {
+        let mut found = BTreeSet::new();
         let Some(cluster) = &self.cluster else {
-            return Vec::new();
+            return found;
         };
-        let mut found = Vec::new();
         for submission in cluster.submissions.values() {
             if submission.job().is_none() {
                 continue;
@@ -81,7 +81,7 @@ impl Agent {
                     runs_on || self.waits_for_its_end(token)
                 };
                 if runs().all(|token| self.is_done(token) || ends(token)) && runs().any(ends) {
-                    found.push((submission.id, task.index));
+                    found.insert((submission.id, task.index));
                 }
             }
         }
@@ -116,9 +116,8 @@ impl Agent {
             return;
         };
         for (id, index, at) in noted {
-            let tasks = cluster.submissions.get_mut(&id).map(|one| &mut one.tasks);
-            let task = tasks.and_then(|tasks| tasks.iter_mut().find(|task| task.index == index));
-            if let Some(task) = task {
+            let submission = cluster.submissions.get_mut(&id);
+            if let Some(task) = submission.and_then(|one| one.task_mut(index)) {
                 task.overdue_at = Some(at);
             }
         }
@@ -341,9 +340,8 @@ impl Cluster {
         let Some((id, index)) = self.of_run.get(&token) else {
             return;
         };
-        let tasks = self.submissions.get_mut(id).map(|one| &mut one.tasks);
-        let mut tasks = tasks.into_iter().flatten();
-        if let Some(task) = tasks.find(|task| task.index == *index) {
+        let submission = self.submissions.get_mut(id);
+        if let Some(task) = submission.and_then(|one| one.task_mut(*index)) {
             task.overdue_at = None;
         }
     }
@@ -357,15 +355,17 @@ impl Cluster {
         }
         let rings = std::mem::take(&mut self.rings);
         let mut seen: Vec<(&Listed, Option<u32>)> = Vec::new();
+        // The runs of a pack share a task.
+        let mut rung = HashSet::new();
         for token in &rings {
             let Some((submission, task)) = self.task(token) else {
                 continue;
             };
             let row = submission.row(task);
             if let Some(row) = row.filter(|row| row.state == State::Running) {
-                let one = (row, row.tasks.as_ref().map(|_| task.index));
-                if !seen.contains(&one) {
-                    seen.push(one);
+                let index = row.tasks.as_ref().map(|_| task.index);
+                if rung.insert((row.job, index)) {
+                    seen.push((row, index));
                 }
             }
         }
@@ -390,7 +390,7 @@ impl Cluster {
     /// `None`: a listing has to show them first.
     pub(super) fn cancel(
         &mut self,
-        tasks: &[(SubmissionId, u32)],
+        tasks: &BTreeSet<(SubmissionId, u32)>,
         now: Instant,
     ) -> Option<Vec<Call>> {
         let listed = self.answered?;

@@ -78,7 +78,7 @@ pub(super) struct Cluster {
     is_making: bool,
     /// Whether the news are being read.
     is_looking: bool,
-    /// Launches whose claims were not there yet: each look reads their folders.
+    /// Launches of which no job was seen yet: each look reads their folders.
     launches: Vec<(SubmissionId, News)>,
     /// Live runs whose tasks are to look for cancel requests.
     rings: HashSet<RunToken>,
@@ -127,7 +127,9 @@ pub(super) struct Submission {
     id: SubmissionId,
     name: JobName,
     files: Files,
+    /// Its tasks, by their indexes.
     tasks: Vec<Task>,
+    tokens: HashMap<RunId, RunToken>,
     standing: Standing,
     /// Whether the intent is synced.
     is_synced: bool,
@@ -227,8 +229,7 @@ impl Cluster {
     fn task(&self, token: &RunToken) -> Option<(&Submission, &Task)> {
         let (id, index) = self.of_run.get(token)?;
         let submission = self.submissions.get(id)?;
-        let task = submission.tasks.iter().find(|task| task.index == *index)?;
-        Some((submission, task))
+        Some((submission, submission.task(*index)?))
     }
 
     /// Something changed: the scheduler and the news are looked at soon.
@@ -295,6 +296,16 @@ impl Submission {
             Standing::Accepted(job) => Some(job),
             Standing::Intended { .. } | Standing::InDoubt(_) | Standing::Refused(_) => None,
         }
+    }
+
+    fn task(&self, index: u32) -> Option<&Task> {
+        let at = self.tasks.binary_search_by_key(&index, |task| task.index);
+        self.tasks.get(at.ok()?)
+    }
+
+    fn task_mut(&mut self, index: u32) -> Option<&mut Task> {
+        let at = self.tasks.binary_search_by_key(&index, |task| task.index);
+        self.tasks.get_mut(at.ok()?)
     }
 
     fn is_refused(&self) -> bool {
@@ -525,7 +536,8 @@ impl Agent {
                 let lock = of_call.as_ref().map(Files::lock_for_a_call).transpose();
                 let lock = lock.map_err(|error| format!("its script: {error}"));
                 said.push(match (front.runner().await, lock) {
-                    (Ok(runner), Ok(lock)) => runner.run_with(call, lock).await,
+                    (Ok(runner), Ok(Some(lock))) => runner.submit(call, lock).await,
+                    (Ok(runner), Ok(None)) => runner.run(call).await,
                     (Err(why), _) | (_, Err(why)) => Said {
                         end: End::NotExecuted(why),
                         out: Vec::new(),

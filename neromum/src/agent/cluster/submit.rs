@@ -446,13 +446,18 @@ impl Submission {
 
     fn of(plan: &Plan, files: Files, name: nero_warden::JobName) -> Self {
         let tasks = plan.tasks.iter();
+        let runs = tasks.clone().flat_map(|task| &task.runs);
+        let tokens = runs.map(|run| (run.id, run.token)).collect();
+        let mut tasks: Vec<Task> = tasks
+            .map(|task| Task::new(task.index, task.runs.clone()))
+            .collect();
+        tasks.sort_by_key(|task| task.index);
         Self {
             id: plan.submission,
             name,
             files,
-            tasks: tasks
-                .map(|task| Task::new(task.index, task.runs.clone()))
-                .collect(),
+            tasks,
+            tokens,
             standing: Standing::NEW,
             is_synced: false,
             made_ms: 0,

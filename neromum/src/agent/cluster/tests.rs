@@ -7,7 +7,7 @@ use nero_journal::v1::{
 use nero_journal::{Clocks, Segment, Writer};
 use nero_model::paths::{make_private, run as names};
 use nero_model::{DeploymentId, ExperimentId, RunId};
-use nero_warden::{Kind, Settings};
+use nero_warden::{Ended, Kind, Settings};
 
 use super::*;
 use crate::agent::{Mailboxes, Setup};
@@ -171,13 +171,19 @@ impl Node {
 
     /// A start claims an incarnation of a run, whose job runs.
     fn claim(&self, run: &Planned, incarnation: u32) -> Segment {
+        let mut segment = self.claim_only(run, incarnation);
+        append(&mut segment, RecordKind::JobStarted, &JobStarted::default());
+        segment
+    }
+
+    /// A start claims an incarnation of a run, and is about to start its job.
+    fn claim_only(&self, run: &Planned, incarnation: u32) -> Segment {
         let folder = segments::folder(&self.paths.run(run.id), incarnation);
         make_private(&folder).unwrap();
         let path = folder.join(names::CLAIM);
         let token = run.token.as_bytes();
         let mut segment = Segment::create(&path, Writer::Shim, token, incarnation).unwrap();
         append(&mut segment, RecordKind::Claimed, &Claimed::default());
-        append(&mut segment, RecordKind::JobStarted, &JobStarted::default());
         segment
     }
 }
@@ -282,6 +288,23 @@ async fn a_start_whose_claim_comes_after_the_name_of_its_launch_is_seen_at_the_n
 }
 
 #[tokio::test]
+async fn a_job_that_begins_after_its_claim_was_read_is_seen_at_the_next_look() {
+    let (node, run) = (Node::new(), planned(1));
+    let files = node.submit(&[run], 7);
+    let (mut agent, _boxes) = node.agent();
+    let mut claim = node.claim_only(&run, 1);
+    agent.hears(
+        &files,
+        &[News::Began(FIRST), News::Launches(run.id, 1, FIRST)],
+    );
+    assert!(!agent.entries[&run.token].facts.started);
+    append(&mut claim, RecordKind::JobStarted, &JobStarted::default());
+    agent.hears(&files, &[]);
+    assert!(agent.entries[&run.token].facts.started);
+    assert!(agent.cluster.as_ref().unwrap().launches.is_empty());
+}
+
+#[tokio::test]
 async fn an_end_that_is_held_back_is_none_after_a_compaction_and_a_restart() {
     let (node, run) = (Node::new(), planned(1));
     let files = node.submit(&[run], 7);
@@ -379,8 +402,47 @@ async fn a_start_that_came_before_its_task_was_closed_keeps_its_run() {
     ));
     // It saw the name and left: now nothing of the task is alive.
     lost.files.note(News::Left(FIRST), false).unwrap();
-    lost.agent.vanished(lost.run.token);
+    lost.agent.vanished(&[lost.run.token]);
     assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+}
+
+/// Three tasks that are over by this word of the scheduler, of which the second has a
+/// start that lives.
+fn three_of_which_one_lives(how: Option<Ended>) -> ([Planned; 3], Agent, (Node, Mailboxes)) {
+    let (node, runs) = (Node::new(), [1, 2, 3].map(planned));
+    let files = node.submit(&runs, 7);
+    let (mut agent, boxes) = node.agent();
+    let submissions = agent.cluster.as_mut().unwrap().submissions.values_mut();
+    for task in submissions.flat_map(|one| &mut one.tasks) {
+        task.seen = Seen::Gone(how);
+        task.over = true;
+    }
+    let lives = News::Began(StartId { task: 1, number: 1 });
+    files.note(lives, false).unwrap();
+    (runs, agent, (node, boxes))
+}
+
+#[tokio::test]
+async fn tasks_cancelled_together_are_given_up_but_for_one_whose_start_lives() {
+    let (runs, mut agent, _node) = three_of_which_one_lives(Some(Ended::Cancelled));
+    agent.vanished(&runs.map(|run| run.token));
+    agent.carry_out();
+    assert_eq!(agent.stage(&runs[0]), Stage::TakenAway);
+    assert!(matches!(agent.stage(&runs[1]), Stage::Submitted { .. }));
+    assert_eq!(agent.stage(&runs[2]), Stage::TakenAway);
+}
+
+#[tokio::test]
+async fn a_task_whose_start_lives_keeps_no_other_from_being_submitted_again() {
+    let (runs, mut agent, _node) = three_of_which_one_lives(None);
+    std::thread::sleep(Duration::from_millis(5));
+    let cluster = agent.cluster.as_ref().unwrap();
+    let ids: Vec<SubmissionId> = cluster.submissions.keys().copied().collect();
+    agent.controller_is_up(&ids, Some(0));
+    agent.carry_out();
+    assert_eq!(agent.stage(&runs[0]), Stage::Waiting);
+    assert!(matches!(agent.stage(&runs[1]), Stage::Submitted { .. }));
+    assert_eq!(agent.stage(&runs[2]), Stage::Waiting);
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@
 //! made a name of its own: of two that make a name and then look, one at least sees
 //! the other.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use nero_model::{RunToken, SubmissionId};
 use nero_warden::Ended;
 use nero_warden::standing::Standing;
@@ -15,36 +17,81 @@ use super::{Agent, Seen, Submission, Task};
 use crate::runs::{own, spec};
 use crate::submission::{Files, News, Planned};
 
+/// A run whose task is over, and which began no user code.
+#[derive(Debug)]
+struct Vanished {
+    token: RunToken,
+    submission: SubmissionId,
+    task: u32,
+    /// The way, where the scheduler told it.
+    how: Option<Ended>,
+    /// Whether its task was given up before.
+    was_closed: bool,
+    /// Whether its task has no other run.
+    is_alone: bool,
+    /// Whether a run of its task began.
+    has_begun: bool,
+}
+
 impl Agent {
-    /// The task of a run is over, and began no user code.
-    pub(in crate::agent) fn vanished(&mut self, token: RunToken) {
-        let Some((submission, task)) = self.cluster.as_ref().and_then(|one| one.task(&token))
-        else {
-            return;
+    /// The tasks of these runs are over, and began no user code of them. All that are
+    /// over at once are closed together: a person may cancel a whole array.
+    pub(in crate::agent) fn vanished(&mut self, tokens: &[RunToken]) {
+        let found: Vec<Vanished> = tokens.iter().filter_map(|one| self.gone(*one)).collect();
+        let mut to_close: BTreeMap<SubmissionId, BTreeSet<u32>> = BTreeMap::new();
+        for one in &found {
+            if one.how.is_none() && !one.was_closed {
+                self.ask_when_it_was_started(one.submission);
+            } else {
+                let tasks = to_close.entry(one.submission).or_default();
+                tasks.insert(one.task);
+            }
+        }
+        for (id, tasks) in &mut to_close {
+            let indexes: Vec<u32> = tasks.iter().copied().collect();
+            for open in self.close_tasks(*id, &indexes) {
+                tasks.remove(&open);
+            }
+        }
+        for one in found {
+            let closed = to_close.get(&one.submission);
+            let is_closed = closed.is_some_and(|tasks| tasks.contains(&one.task));
+            if is_closed && self.can_begin_no_more(one.token) {
+                self.did_vanish(&one);
+            }
+        }
+    }
+
+    /// What is known of a run's task that is over, before it is closed.
+    fn gone(&self, token: RunToken) -> Option<Vanished> {
+        let (submission, task) = self.cluster.as_ref()?.task(&token)?;
+        let Seen::Gone(how) = task.seen else {
+            return None;
         };
-        let (id, index) = (submission.id, task.index);
-        let Seen::Gone(how) = task.seen else { return };
-        let was_closed = submission.news.contains(&News::Closed(index));
-        // Another run of a pack has it closed, which says nothing about this one.
-        let is_alone = task.runs.len() == 1;
         let facts = |run: &Planned| self.entries.get(&run.token).map(|entry| &entry.facts);
         let mut facts = task.runs.iter().filter_map(facts);
-        let has_begun = facts.any(|facts| facts.claimed);
-        if how.is_none() && !was_closed {
-            self.ask_when_it_was_started(id);
-            return;
-        }
-        if !self.close_tasks(id, &[index]) || !self.can_begin_no_more(token) {
-            return;
-        }
-        match how {
-            _ if was_closed && is_alone => self.submit_again(token),
+        Some(Vanished {
+            token,
+            submission: submission.id,
+            task: task.index,
+            how,
+            was_closed: submission.news.contains(&News::Closed(task.index)),
+            is_alone: task.runs.len() == 1,
+            has_begun: facts.any(|facts| facts.claimed),
+        })
+    }
+
+    fn did_vanish(&mut self, vanished: &Vanished) {
+        let token = vanished.token;
+        match vanished.how {
+            // Another run of a pack has it closed, which says nothing about this one.
+            _ if vanished.was_closed && vanished.is_alone => self.submit_again(token),
             Some(Ended::Cancelled) => {
                 tracing::info!(%token, "cancelled at the scheduler before it began");
                 self.core.cancelled_elsewhere(token);
             }
             // Each submission brings at least one run of a pack to its end.
-            Some(_) if has_begun => self.submit_again(token),
+            Some(_) if vanished.has_begun => self.submit_again(token),
             Some(how) => {
                 let why = self.why_over(&token, how);
                 self.core.turn_down(token, &why);
@@ -122,10 +169,9 @@ impl Agent {
     /// Submits the runs of these tasks again, unless a start of them can begin.
     fn submit_tasks_again(&mut self, id: SubmissionId, tasks: &[Task]) {
         let indexes: Vec<u32> = tasks.iter().map(|task| task.index).collect();
-        if !self.close_tasks(id, &indexes) {
-            return;
-        }
-        for run in tasks.iter().flat_map(|task| &task.runs) {
+        let open = self.close_tasks(id, &indexes);
+        let closed = tasks.iter().filter(|task| !open.contains(&task.index));
+        for run in closed.flat_map(|task| &task.runs) {
             if self.can_begin_no_more(run.token) {
                 self.submit_again(run.token);
             }
@@ -140,12 +186,12 @@ impl Agent {
         self.core.submit_again(token);
     }
 
-    /// Closes tasks. Names that are there by then are taken in; false when one is of a
-    /// start that may be alive, or the disk refuses: then it is decided anew after
-    /// the next look at the news.
-    fn close_tasks(&mut self, id: SubmissionId, tasks: &[u32]) -> bool {
+    /// Closes tasks. Names that are there by then are taken in. Returns those that stay
+    /// open, since a start of them may be alive or the disk refuses: they are decided
+    /// about anew after the next look at the news.
+    fn close_tasks(&mut self, id: SubmissionId, tasks: &[u32]) -> Vec<u32> {
         let Some(submission) = self.submission(id) else {
-            return false;
+            return tasks.to_vec();
         };
         let is_open = |task: &&u32| !submission.news.contains(&News::Closed(**task));
         let open: Vec<u32> = tasks.iter().filter(is_open).copied().collect();
@@ -162,18 +208,18 @@ impl Agent {
                 }
             }
             Err(error) => {
-                tracing::error!(submission = %id, %error, "a task cannot be given up");
+                tracing::error!(submission = %id, %error, "tasks cannot be given up");
                 self.decide_anew(id, tasks);
-                return false;
+                return tasks.to_vec();
             }
         }
         let Some(submission) = self.submission(id) else {
-            return false;
+            return tasks.to_vec();
         };
         let lives = |task: &&u32| !living(&submission.files, &submission.news, **task).is_empty();
         let alive: Vec<u32> = tasks.iter().filter(lives).copied().collect();
         self.decide_anew(id, &alive);
-        alive.is_empty()
+        alive
     }
 
     fn submission(&mut self, id: SubmissionId) -> Option<&mut Submission> {
@@ -185,9 +231,10 @@ impl Agent {
         let Some(submission) = self.submission(id) else {
             return;
         };
-        let tasks = |task: &&mut Task| tasks.contains(&task.index);
-        for task in submission.tasks.iter_mut().filter(tasks) {
-            task.over = false;
+        for index in tasks {
+            if let Some(task) = submission.task_mut(*index) {
+                task.over = false;
+            }
         }
     }
 

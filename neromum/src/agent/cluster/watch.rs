@@ -105,9 +105,8 @@ impl Agent {
             News::Began(_) | News::Leave(_) | News::Closed(_) => return,
         };
         let token = self.cluster.as_ref().and_then(|cluster| {
-            let tasks = &cluster.submissions.get(&id)?.tasks;
-            let mut runs = tasks.iter().flat_map(|task| &task.runs);
-            Some(runs.find(|one| one.id == run)?.token)
+            let submission = cluster.submissions.get(&id)?;
+            submission.tokens.get(&run).copied()
         });
         let Some(token) = token else { return };
         self.look_and_decide(token, incarnation);
@@ -116,19 +115,21 @@ impl Agent {
         }
         if matches!(news, News::Launches(..))
             && !self.is_done(&token)
-            && !self.has_claim(&token, incarnation)
+            && !self.has_begun(&token, incarnation)
             && let Some(cluster) = &mut self.cluster
         {
-            // A start makes this name before the claim, and none after it.
+            // A start makes this name before the claim and the job, and none after it.
             cluster.launches.push((id, news));
         }
     }
 
-    /// Whether the claim of this incarnation, or of a later one, was read.
-    fn has_claim(&self, token: &RunToken, incarnation: u32) -> bool {
+    /// Whether the job of this incarnation was seen to begin, or that it cannot, or a
+    /// later incarnation.
+    fn has_begun(&self, token: &RunToken, incarnation: u32) -> bool {
         self.entries.get(token).is_some_and(|entry| {
-            entry.incarnation > incarnation
-                || (entry.incarnation == incarnation && entry.facts.claimed)
+            let facts = &entry.facts;
+            let is_told = facts.claimed && (facts.started || facts.gate_closed || facts.ended());
+            entry.incarnation > incarnation || (entry.incarnation == incarnation && is_told)
         })
     }
 

@@ -86,12 +86,12 @@ pub(super) fn script(order: &Order) -> Result<String, OrderError> {
     for option in &fields.options {
         script.push_str(&format!("#$ {}\n", option.replacen('=', " ", 1)));
     }
+    if !order.setup.is_empty() {
+        // `module` is a function of login shells, and sites decide which shells are ones.
+        script.push_str("shopt -q login_shell || exec /bin/bash -l \"$0\"\n");
+    }
     // Without an array the variable is `undefined`.
     script.push_str("task=$SGE_TASK_ID\n[ \"$task\" != undefined ] || task=0\n");
-    if !order.setup.is_empty() {
-        // `module` is a function of login shells; `-S` started a plain one.
-        script.push_str("[ ! -r /etc/profile ] || . /etc/profile\n");
-    }
     script.push_str(&order.lines("$task", "$JOB_ID")?);
     Ok(script)
 }
@@ -119,10 +119,12 @@ pub fn check_options(given: &[String]) -> Result<(), OptionError> {
 pub(super) fn call(order: &Order, script: &str) -> Call {
     let mut call = Call::new(
         "qsub",
-        [
-            "-terse", "-S", "/bin/sh", "-wd", "/", "-r", "y", "-notify", "-j", "y",
-        ],
+        ["-terse", "-wd", "/", "-r", "y", "-notify", "-j", "y", "-S"],
     );
+    call.words.push(match order.setup.is_empty() {
+        true => "/bin/sh".into(),
+        false => "/bin/bash".into(),
+    });
     let mut give = |option: &'static str, value: String| {
         call.words.push(option.into());
         call.words.push(value.into());

@@ -49,6 +49,7 @@ fn slurm_is_given_an_array_with_its_resources() {
     let slurm = Slurm::default();
     let words = words(&slurm, &order);
     for word in [
+        "--export=ALL",
         "--job-name=nero-abcdefghijklmnopqrstuvwxyz",
         "--array=0-999%8",
         "--cpus-per-task=4",
@@ -95,8 +96,14 @@ fn grid_engine_is_given_an_array_with_resources_for_each_slot() {
     ] {
         assert!(given.contains(part), "{part} is not in {given}");
     }
+    assert!(given.contains("-S /bin/sh"), "{given}");
     let script = Oge.script(&order).unwrap();
     assert!(script.contains("--task \"$task\""), "{script}");
+    order.setup = vec!["module load cuda".to_owned()];
+    let login = "shopt -q login_shell || exec /bin/bash -l \"$0\"\n";
+    assert!(Oge.script(&order).unwrap().starts_with(login));
+    assert!(words(&Oge, &order).join(" ").contains("-S /bin/bash"));
+    order.setup.clear();
     order.fields.parallel_env = None;
     assert_eq!(Oge.script(&order), Err(OrderError::ParallelEnv(4)));
     order.resources.cpus = 1;

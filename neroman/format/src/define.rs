@@ -48,6 +48,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     );
     let mut common = Definition {
         name: String::new(),
+        number: None,
         block: name.to_owned(),
         varied: axes
             .iter()

@@ -1,5 +1,6 @@
-//! `neroman`: the command line, and with `daemon run` the daemon itself. The
-//! command line knows the daemon as another process alone.
+//! `neroman`: the command line, with `daemon run` the daemon itself, and the process in
+//! which the daemon has the file of a table read. Each knows the others as other
+//! processes alone.
 
 use std::process::ExitCode;
 
@@ -7,6 +8,13 @@ use nero_cli::{CannotServe, Served};
 use nero_model::Home;
 
 fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments
+        .next()
+        .is_some_and(|verb| verb == nero_table::child::VERB)
+    {
+        return nero_spreadsheet::answer(arguments);
+    }
     nero_cli::main(daemon)
 }
 

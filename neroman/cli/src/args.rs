@@ -43,7 +43,7 @@ pub struct Line {
 pub enum Verb {
     /// Register the experiments of folders and files; again to update them
     #[command(
-        after_help = "Examples:\n  neroman add .\n  neroman add sweep/ old/config.yaml --dry-run"
+        after_help = "Examples:\n  neroman add .\n  neroman add sweep/ old/config.yaml --dry-run\n  neroman add plan.xlsx --offset 1000"
     )]
     #[command(alias = "addexp")]
     Add(Add),
@@ -176,9 +176,15 @@ pub struct Json {
 /// `add`.
 #[derive(Debug, Args)]
 pub struct Add {
-    /// Folders (neronet.yaml, else config.yaml) or files
+    /// Folders (neronet.yaml, else config.yaml), YAML files, tables (.xlsx, .ods, .csv)
     #[arg(required = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     pub paths: Vec<String>,
+    /// YAML file with the fields for all rows of a table (else the one of its name)
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub with: Option<String>,
+    /// Add N to the numbers of a table's rows
+    #[arg(long, value_name = "N")]
+    pub offset: Option<u64>,
     /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,

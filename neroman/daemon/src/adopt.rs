@@ -155,8 +155,10 @@ fn origin(work: &mut State, adopted: &mut Adopted, folder: &Path) -> u64 {
             file: folder.join("neronet.yaml"),
             folder: folder.to_path_buf(),
             digest: String::new(),
+            table: None,
         },
         stamp: Stamp::default(),
+        companion: Stamp::default(),
     };
     take(work, adopted, Change::Origin(Arc::new(origin)));
     id
@@ -332,6 +334,7 @@ fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
     }
     Definition {
         name: spec.name.clone(),
+        number: None,
         block: String::new(),
         varied: Vec::new(),
         collections,
@@ -340,6 +343,7 @@ fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
             file: folder.join("neronet.yaml").display().to_string(),
             line: 1,
             column: 1,
+            sheet: None,
         },
         argv: spec.argv.clone(),
         command_text: spec.argv.join(" "),

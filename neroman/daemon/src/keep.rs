@@ -172,6 +172,7 @@ impl Keep {
                 id: source.id.0,
                 source: kept.source,
                 stamp: kept.stamp,
+                companion: kept.companion,
             })));
         }
         for rule in loaded.rules {

@@ -117,6 +117,19 @@ impl FolderToFreeze {
     /// The files of its folder that travel with an experiment.
     pub(crate) fn of(definition: &Definition) -> Self {
         let results = definition.results_dir.as_deref().unwrap_or("results");
+        let mut left_out = vec![PathBuf::from(results)];
+        // A table is edited all the time; a job that reads it has it in its `files`.
+        if definition.files.is_none() && definition.place.sheet.is_some() {
+            let table = PathBuf::from(&definition.place.file);
+            if let Some(name) = table.file_name().and_then(|name| name.to_str()) {
+                left_out.extend([
+                    PathBuf::from(name),
+                    // Locks of LibreOffice and Excel.
+                    PathBuf::from(format!(".~lock.{name}#")),
+                    PathBuf::from(format!("~${name}")),
+                ]);
+            }
+        }
         Self {
             folder: definition.folder.clone(),
             what: snapshot::FileSelection {
@@ -124,7 +137,7 @@ impl FolderToFreeze {
                 linked: definition.linked_files.clone(),
                 required: definition.required_files.clone(),
                 main: definition.main_file.clone(),
-                left_out: vec![PathBuf::from(results)],
+                left_out,
             },
         }
     }

@@ -178,8 +178,9 @@ fn replace(reader: &mut Reader<'_>, entry: &Entry, field: Field, scope: &mut Sco
     if let Some(other) = before.filter(|given| given.depth == scope.depth) {
         // Two names of one field; the same name twice was found before.
         let hint = format!(
-            "`{}` in line {} means the same",
-            other.key, other.key_mark.line
+            "`{}` in {} means the same",
+            other.key,
+            reader.text.beside(other.key_mark)
         );
         reader.wrong(
             entry.key_mark,

@@ -91,7 +91,9 @@ pub(crate) fn read(
                     "put the places into `command`: python3 main.py {x} {y}",
                 );
             }
-            from_command(reader, &names, command)
+            let splits = scope.get(Field::Split);
+            let splits = splits.and_then(|given| reader.boolean(&given.key, &given.value));
+            from_command(reader, &names, command, splits == Some(true))
         }
         None if is_original => from_original(reader, scope, &names, main, block),
         None => {
@@ -107,11 +109,37 @@ pub(crate) fn read(
     }
 }
 
-fn from_command(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) -> Command {
+/// Reads `command`. With `split: true` it is filled first and split then, as the
+/// original's `parameters_format` is: a value may hold several arguments.
+fn from_command(
+    reader: &mut Reader<'_>,
+    names: &Names<'_>,
+    given: &Given,
+    splits: bool,
+) -> Command {
     let before = reader.count();
     let mut result = Vec::new();
     match &given.value.kind {
+        Kind::Scalar { .. } if splits => {
+            let node = &given.value;
+            let line = reader.single(&given.key, node);
+            let format = line.and_then(|line| template(reader, names, line, node, At::Exactly(0)));
+            return match format {
+                Some(format) => Command::Original {
+                    head: Vec::new(),
+                    format: Some(format),
+                },
+                None => Command::Missing,
+            };
+        }
         Kind::List(items) => {
+            if splits {
+                reader.wrong(
+                    given.value.mark,
+                    "`split` splits a command of one line, and this one is a list",
+                    "write the command as one line, or leave `split` out",
+                );
+            }
             for item in items {
                 if let Some(text) = reader.single(&given.key, item) {
                     result.extend(template(reader, names, text, item, At::Exactly(0)));
@@ -360,6 +388,17 @@ pub(crate) fn report_unused(
         return;
     }
     let used: HashSet<usize> = words.iter().flat_map(|w| w.template.params()).collect();
+    if reader.is_table {
+        // A command without a place is a row's own; its columns are for people.
+        let unused = axes
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| !used.contains(index) && !used.is_empty());
+        reader
+            .unused
+            .extend(unused.map(|(_, axis)| axis.name.clone()));
+        return;
+    }
     for (index, axis) in axes.iter().enumerate() {
         if !used.contains(&index) {
             reader.note_once(

@@ -42,6 +42,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     let again = again::read(reader, scope, &resources, !checkpoint.is_empty());
     let mut common = Definition {
         name: String::new(),
+        number: None,
         block: name.to_owned(),
         varied: axes
             .iter()

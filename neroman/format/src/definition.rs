@@ -7,7 +7,8 @@
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A place in a source: lines and columns count from one, columns in characters.
+/// A place in a source: lines and columns count from one, columns in characters. In a
+/// table they are the row and the column of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// The file as it is shown to the user.
@@ -16,11 +17,20 @@ pub struct Place {
     pub line: u32,
     /// Column in characters, from one.
     pub column: u32,
+    /// The sheet of a cell, empty in a table of text; none in any other text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sheet: Option<Box<str>>,
 }
 
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+        let Self {
+            file, line, column, ..
+        } = self;
+        match &self.sheet {
+            Some(sheet) => write!(f, "{file}:{}", nero_table::cell_name(sheet, *line, *column)),
+            None => write!(f, "{file}:{line}:{column}"),
+        }
     }
 }
 
@@ -30,7 +40,7 @@ impl std::fmt::Display for Place {
 pub enum SourceKind {
     /// A folder: `neronet.yaml`, else `config.yaml`, is looked for at each reading.
     Folder,
-    /// One YAML file.
+    /// One file.
     File,
 }
 
@@ -41,12 +51,27 @@ pub struct Source {
     pub path: PathBuf,
     /// What that path is.
     pub kind: SourceKind,
-    /// The YAML file that was read, absolute.
+    /// The file that was read, absolute.
     pub file: PathBuf,
     /// The folder that experiments of this source work from, absolute.
     pub folder: PathBuf,
     /// BLAKE3 of the file's bytes, in hexadecimal.
     pub digest: String,
+    /// How a table is read; none: it is no table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableOptions>,
+}
+
+/// What was typed when a table was added.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TableOptions {
+    /// The YAML file that is read with it, absolute; none: the one of the same name beside
+    /// it, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with: Option<PathBuf>,
+    /// Added to the numbers of its rows.
+    pub offset: u64,
 }
 
 /// One experiment, completely resolved: inherited, expanded and filled in.
@@ -54,6 +79,9 @@ pub struct Source {
 pub struct Definition {
     /// The name, unique within its collection; any characters.
     pub name: String,
+    /// The number that its row gives it, offset included: its identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
     /// The name of the block that it was made by; empty in what earlier versions
     /// stored.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -177,6 +205,7 @@ impl Definition {
     pub fn fingerprint(&self) -> String {
         let mut bare = self.clone();
         bare.notes.clear();
+        bare.number = None;
         bare.block.clear();
         bare.varied.clear();
         // A folder that was moved holds the same experiments.
@@ -185,6 +214,7 @@ impl Definition {
             file: String::new(),
             line: 0,
             column: 0,
+            sheet: None,
         };
         bare.place = nowhere.clone();
         for rule in &mut bare.rules {
@@ -721,6 +751,28 @@ mod float_text {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_earlier_builds_stored_is_read_and_what_is_no_table_is_stored_as_then() {
+        let place = r#"{"file":"a.yaml","line":3,"column":5}"#;
+        let source =
+            r#"{"path":"/a","kind":"file","file":"/a/a.yaml","folder":"/a","digest":"00"}"#;
+        let read: Place = serde_json::from_str(place).unwrap();
+        assert_eq!(read.to_string(), "a.yaml:3:5");
+        assert_eq!(serde_json::to_string(&read).unwrap(), place);
+        let read: Source = serde_json::from_str(source).unwrap();
+        assert_eq!(read.table, None);
+        assert_eq!(serde_json::to_string(&read).unwrap(), source);
+        let cell = Place {
+            file: "plan.xlsx".to_owned(),
+            line: 7,
+            column: 3,
+            sheet: Some("My plan".into()),
+        };
+        assert_eq!(cell.to_string(), "plan.xlsx:'My plan'!C7");
+        let back: Place = serde_json::from_str(&serde_json::to_string(&cell).unwrap()).unwrap();
+        assert_eq!(back, cell);
+    }
 
     #[test]
     fn values_survive_json() {

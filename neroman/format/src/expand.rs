@@ -143,8 +143,8 @@ fn make(
             "a list holds the same value twice".to_owned()
         } else {
             format!(
-                "the other one is in line {}; names are unique in a collection",
-                first.line
+                "the other one is in {}; names are unique in a collection",
+                reader.text.beside(first)
             )
         };
         reader.wrong(

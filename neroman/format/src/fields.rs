@@ -54,6 +54,7 @@ pub(crate) enum Field {
     Checkpoint,
     Retry,
     OnTimeout,
+    Split,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -105,6 +106,7 @@ const FIELDS: &[(&str, Field)] = &[
     ("checkpoint", Field::Checkpoint),
     ("retry", Field::Retry),
     ("on_timeout", Field::OnTimeout),
+    ("split", Field::Split),
 ];
 
 /// Words of a block that are kept, and refused at the start.
@@ -114,12 +116,9 @@ const LATER: &[&str] = &[
     "progress",
     "parameters_style",
     "render",
-    "split",
     "repeat",
     "exclude",
     "zip",
-    "table",
-    "results",
     "parent",
 ];
 
@@ -187,6 +186,11 @@ pub(crate) fn suggested(key: &str) -> Option<&'static str> {
 
 /// What to say of a key of a block that is no field.
 pub(crate) fn field_hint(key: &str, is_map: bool) -> String {
+    if let "table" | "results" = key {
+        return format!(
+            "`{key}` stands in the YAML file beside a table: plan.yaml beside plan.xlsx"
+        );
+    }
     if let Some(word) = suggested(key) {
         return format!("did you mean `{word}`?");
     }

@@ -40,6 +40,16 @@ pub(crate) fn argv(
             argv
         }
     };
+    if let (
+        Command::Original {
+            format: Some(word), ..
+        },
+        true,
+    ) = (command, argv.is_empty())
+    {
+        reader.wrong(word.node.mark, "the command is empty", "");
+        return None;
+    }
     check_program(reader, command, &argv);
     Some(argv)
 }

@@ -6,6 +6,8 @@
 //! folder or a YAML file completely and answers with every experiment in it, or with
 //! every mistake in it; nothing is half read. Called by neroman only.
 //!
+//! A table is read by [`read_table`]: each row becomes a block of the same tree (`table`).
+//!
 //! The steps, each in its module: `source` finds and decodes the file, `parse` has
 //! a tree of positioned nodes made, `walk` goes through the blocks, `block` applies inheritance,
 //! `define` reads the fields, `expand` multiplies and `command` fills in.
@@ -38,18 +40,20 @@ mod scheduling;
 mod settings;
 mod source;
 mod spec;
+mod table;
 mod walk;
 mod words;
 
 pub use definition::{
     Again, Buffering, DataDef, DataPath, Definition, Fetch, MetricReading, Monitor, NotBuilt, Note,
     OnNode, OnNodes, Output, Param, Place, Placed, Resources, Retry, RetryOn, RuleAction, RuleDef,
-    Scheduling, Source, SourceKind, Strays, Stream, Value,
+    Scheduling, Source, SourceKind, Strays, Stream, TableOptions, Value,
 };
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use outputs::glob_mistake;
 pub use problem::{FormatErrors, Problem};
 pub use scheduling::values::{NODE_WORDS as NODE_SCHEDULING, node_word as node_scheduling};
+pub use table::{ReadSheet, companion, is_table, read_table};
 
 use nero_expr::ParseContext;
 use nero_yaml::{Entry, Fields, Kind, Mark, Node};

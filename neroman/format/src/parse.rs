@@ -39,6 +39,20 @@ pub(crate) fn parse(text: &Text, fields: &mut Fields) -> Result<Option<Rc<Node>>
     })
 }
 
+/// The value of a cell that is written as YAML is.
+pub(crate) fn cell(text: &str) -> Result<Option<Rc<Node>>, (String, String)> {
+    let mut first: Option<(String, String)> = None;
+    let mut report = |Wrong { what, .. }: Wrong| {
+        first.get_or_insert_with(|| (what.to_string(), what.hint()));
+    };
+    let node = nero_yaml::parse(text, &LIMITS, &mut report)
+        .map_err(|Wrong { what, .. }| (what.to_string(), what.hint()))?;
+    match first {
+        Some(wrong) => Err(wrong),
+        None => Ok(node),
+    }
+}
+
 /// Whether a list is a tuple.
 pub(crate) fn is_tuple(node: &Node) -> bool {
     node.tag.as_deref() == Some(TUPLE)

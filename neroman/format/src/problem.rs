@@ -19,7 +19,7 @@ pub struct Problem {
     /// What to do.
     pub hint: Option<String>,
     /// The line of the source around the place, and the columns before its caret.
-    pub snippet: Option<(String, usize)>,
+    pub snippet: Option<(Box<str>, usize)>,
 }
 
 impl Problem {

@@ -31,6 +31,10 @@ pub(crate) struct Reader<'a> {
     pub(crate) globs: HashMap<String, Option<String>>,
     /// Bytes of all definitions so far.
     pub(crate) bytes: u64,
+    /// Whether the experiments are the rows of a table.
+    pub(crate) is_table: bool,
+    /// Parameters of a table that a command with places has no place for.
+    pub(crate) unused: std::collections::BTreeSet<String>,
     notes: Vec<Note>,
     notes_seen: HashSet<String>,
     notes_dropped: usize,
@@ -77,6 +81,8 @@ impl<'a> Reader<'a> {
             patterns: HashMap::new(),
             globs: HashMap::new(),
             bytes: 0,
+            is_table: false,
+            unused: std::collections::BTreeSet::new(),
             notes: Vec::new(),
             notes_seen: HashSet::new(),
             notes_dropped: 0,

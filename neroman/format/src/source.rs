@@ -22,6 +22,19 @@ pub(crate) struct Text {
     /// The text without a byte order mark.
     pub(crate) text: String,
     line_starts: Vec<usize>,
+    /// The table that is read with this text, and its sheet.
+    table: Option<(String, String)>,
+}
+
+/// Set in the line of a mark that is a cell of the table, not a place in the text.
+const CELL: u32 = 1 << 31;
+
+/// The mark of a cell.
+pub(crate) fn cell_mark(row: u32, column: u32) -> Mark {
+    Mark {
+        line: row | CELL,
+        column,
+    }
 }
 
 impl Text {
@@ -31,15 +44,43 @@ impl Text {
             file,
             text,
             line_starts,
+            table: None,
+        }
+    }
+
+    /// The same text, read with a table.
+    pub(crate) fn with_table(self, file: String, sheet: String) -> Self {
+        Self {
+            table: Some((file, sheet)),
+            ..self
         }
     }
 
     /// The place of a mark, for storing.
     pub(crate) fn place(&self, mark: Mark) -> Place {
+        if let (Some((file, sheet)), true) = (&self.table, mark.line & CELL != 0) {
+            return Place {
+                file: file.clone(),
+                line: mark.line & !CELL,
+                column: mark.column,
+                sheet: Some(sheet.as_str().into()),
+            };
+        }
         Place {
             file: self.file.clone(),
             line: mark.line,
             column: mark.column,
+            sheet: None,
+        }
+    }
+
+    /// The place of a mark in words, for a mistake of the same source: `line 7`.
+    pub(crate) fn beside(&self, mark: Mark) -> String {
+        match (&self.table, mark.line & CELL != 0) {
+            (Some((_, sheet)), true) => {
+                nero_table::cell_name(sheet, mark.line & !CELL, mark.column).to_string()
+            }
+            _ => format!("line {}", mark.line),
         }
     }
 
@@ -51,11 +92,19 @@ impl Text {
         hint: impl Into<String>,
     ) -> Problem {
         let hint = hint.into();
+        let place = self.place(mark);
+        let snippet = match place.sheet {
+            Some(_) => None,
+            None => {
+                let (line, pad) = window(self.line(mark.line), mark.column as usize);
+                Some((line.into(), pad))
+            }
+        };
         Problem {
-            place: Some(self.place(mark)),
+            place: Some(place),
             message: message.into(),
             hint: (!hint.is_empty()).then_some(hint),
-            snippet: Some(window(self.line(mark.line), mark.column as usize)),
+            snippet,
         }
     }
 
@@ -126,11 +175,21 @@ pub(crate) fn open(path: &Path) -> Result<(Source, Text), Problem> {
         file,
         folder,
         digest,
+        table: None,
     };
     Ok((source, Text::new(shown, text)))
 }
 
-fn shown(path: &Path) -> String {
+/// Reads the YAML file that is read with a table.
+pub(crate) fn text(file: &Path) -> Result<(Text, Vec<u8>), Problem> {
+    let bytes = read(file)?;
+    let digest = blake3::hash(&bytes).as_bytes().to_vec();
+    let shown = shown(file);
+    let text = decode(&shown, bytes)?;
+    Ok((Text::new(shown, text), digest))
+}
+
+pub(crate) fn shown(path: &Path) -> String {
     printable(&path.display().to_string())
 }
 
@@ -141,16 +200,16 @@ fn locate(path: &Path) -> Result<(PathBuf, SourceKind), Problem> {
         return match path.extension().and_then(|e| e.to_str()) {
             Some("yaml" | "yml") | None => Ok((path.to_path_buf(), SourceKind::File)),
             Some(_) if batch::is_script(path) => Ok((path.to_path_buf(), SourceKind::File)),
-            Some(ending @ ("xlsx" | "ods" | "csv" | "tsv" | "json")) => Err(Problem::of_file(
+            Some("json") => Err(Problem::of_file(
                 format!(
-                    "{}: not built yet: experiments from .{ending} files",
+                    "{}: not built yet: experiments from .json files",
                     shown(path)
                 ),
                 "name the folder with neronet.yaml or config.yaml, or a .yaml file",
             )),
             Some(_) => Err(Problem::of_file(
-                format!("{} is not a YAML file", shown(path)),
-                "name the folder with neronet.yaml or config.yaml, or a .yaml file",
+                format!("{} is neither a YAML file nor a table", shown(path)),
+                "name the folder with neronet.yaml or config.yaml, a .yaml file, or a table (.xlsx, .ods, .csv)",
             )),
         };
     }
@@ -224,7 +283,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Problem {
     }
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, Problem> {
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Problem> {
     let has_parent = path
         .components()
         .any(|c| matches!(c, std::path::Component::ParentDir));

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nero_format::{Definition, Loaded, Value};
+use nero_format::{Definition, Loaded, Place, Value};
 use nero_model::ExperimentId;
 
 use super::change::{Change, Described};
@@ -26,6 +26,17 @@ const NAMED_MAX: usize = 10;
 pub struct Read {
     pub loaded: Loaded,
     pub stamp: Stamp,
+    /// The stamp of the YAML file beside a table.
+    pub companion: Stamp,
+}
+
+/// A row whose number another experiment has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clash {
+    pub number: u64,
+    pub place: Place,
+    /// The name of the other experiment, and the file of its source.
+    pub holder: (String, PathBuf),
 }
 
 /// The change of one experiment.
@@ -58,6 +69,8 @@ pub struct Merged {
     pub seen: Vec<Seen>,
     /// One line for each note on a whole source.
     pub notes: Vec<String>,
+    /// With any of these nothing may be changed.
+    pub clashes: Vec<Clash>,
 }
 
 /// A source that was read, with the part of the state that it matches.
@@ -78,12 +91,16 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Mome
     let mut merged = Merged::default();
     let mut known = recognised(state, sources, missing);
     across(state, &mut known, missing);
-    let mut next_id = state.highest + 1;
+    let numbers = sources.iter().flat_map(|read| &read.loaded.definitions);
+    let numbers = numbers.filter_map(|definition| definition.number);
+    let mut next_id = numbers.max().unwrap_or(0).max(state.highest) + 1;
+    let mut given: HashMap<u64, &Definition> = HashMap::new();
     for one in &known {
         let origin = Arc::new(Origin {
             id: one.id,
             source: one.read.loaded.source.clone(),
             stamp: one.read.stamp,
+            companion: one.read.companion,
         });
         if one.before.is_none_or(|before| **before != *origin) {
             merged.changes.push(Change::Origin(Arc::clone(&origin)));
@@ -100,6 +117,15 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Mome
         for (definition, old) in one.read.loaded.definitions.iter().zip(&one.pairs) {
             if let Some(old) = old {
                 merged.again(old, definition, origin.id, now);
+            } else if let Some(number) = definition.number {
+                match holder(state, &mut given, number, definition) {
+                    Some(holder) => merged.clashes.push(Clash {
+                        number,
+                        place: definition.place.clone(),
+                        holder,
+                    }),
+                    None => merged.added(ExperimentId(number), definition, origin.id, now),
+                }
             } else {
                 merged.added(ExperimentId(next_id), definition, origin.id, now);
                 next_id += 1;
@@ -120,6 +146,22 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Mome
         }
     }
     merged
+}
+
+/// The experiment that has a number: a known one, or one of the same reading.
+fn holder<'a>(
+    state: &State,
+    given: &mut HashMap<u64, &'a Definition>,
+    number: u64,
+    definition: &'a Definition,
+) -> Option<(String, PathBuf)> {
+    if let Some(known) = state.experiment(ExperimentId(number)) {
+        let source = state.origins.get(&known.source);
+        let file = source.map_or_else(PathBuf::new, |origin| origin.source.file.clone());
+        return Some((known.definition.name.clone(), file));
+    }
+    let other = given.insert(number, definition)?;
+    Some((other.name.clone(), PathBuf::from(&other.place.file)))
 }
 
 /// The known source of each of these, and the experiment of each definition.
@@ -220,12 +262,26 @@ fn across<'a>(state: &'a State, known: &mut [Known<'a>], missing: &HashSet<u64>)
             if pair.is_some() {
                 continue;
             }
-            let namesakes = state.named(&definition.name).iter();
+            let number = definition.number.map(ExperimentId);
+            let namesakes = match &number {
+                Some(number) => std::slice::from_ref(number),
+                None => state.named(&definition.name),
+            };
             let mut fits = namesakes
+                .iter()
                 .filter(|id| !paired.contains(id))
                 .filter_map(|id| state.experiment(*id))
                 .filter(|old| old.source != one.id)
-                .filter(|old| old.definition.collection() == definition.collection())
+                .filter(|old| match number {
+                    None => old.definition.collection() == definition.collection(),
+                    // A number alone is no evidence: other tables count from 1 as well.
+                    Some(_) => {
+                        taken_over::without_source(&old.definition)
+                            || old.definition.name == definition.name
+                            || missing.contains(&old.source)
+                                && old.definition.folder == source.folder
+                    }
+                })
                 .filter(|old| {
                     let beside = old.definition.folder == source.folder;
                     taken_over::without_source(&old.definition)

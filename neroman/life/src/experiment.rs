@@ -93,6 +93,8 @@ pub struct Origin {
     pub source: nero_format::Source,
     /// Modification time and size of its file when it was read.
     pub stamp: Stamp,
+    /// The same of the YAML file beside a table.
+    pub companion: Stamp,
 }
 
 /// A cheap fingerprint of a file.

@@ -10,7 +10,8 @@ use super::experiment::Experiment;
 /// The experiment that each definition describes anew; `None` for a new one. No
 /// experiment is returned twice.
 ///
-/// The first rule that fits decides: the same name, in its collection or in
+/// A definition with a number is the experiment of this number and no other. Of the rest
+/// the first rule that fits decides: the same name, in its collection or in
 /// another; in the same block, the same values of the parameters that vary, so
 /// that constants may change and axes come and go; in a renamed block, the same
 /// parameters and command. An experiment in its source comes before one that
@@ -25,6 +26,7 @@ pub fn pair<'a>(old: &[&'a Experiment], new: &[Definition]) -> Vec<Option<&'a Ex
         old,
         new,
     };
+    pairing.by_numbers();
     let (all_old, all_new) = (pairing.free_old(|_| true), pairing.free_new(|_| true));
     pairing.by(&all_old, &all_new, |one| {
         (one.collection().to_owned(), one.name.clone())
@@ -76,8 +78,19 @@ impl Pairing<'_, '_> {
 
     fn free_new(&self, fits: impl Fn(usize) -> bool) -> Vec<usize> {
         let all = 0..self.new.len();
-        all.filter(|&at| self.found[at].is_none() && fits(at))
-            .collect()
+        let unnamed = |at: usize| self.new[at].number.is_none() && self.found[at].is_none();
+        all.filter(|&at| unnamed(at) && fits(at)).collect()
+    }
+
+    fn by_numbers(&mut self) {
+        let places = self.old.iter().enumerate();
+        let places: HashMap<u64, usize> = places.map(|(at, one)| (one.id.0, at)).collect();
+        for new in 0..self.new.len() {
+            let number = self.new[new].number;
+            if let Some(&old) = number.and_then(|number| places.get(&number)) {
+                self.give(new, old);
+            }
+        }
     }
 
     fn give(&mut self, new: usize, old: usize) {

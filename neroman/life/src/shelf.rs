@@ -12,12 +12,15 @@ use std::sync::Arc;
 /// many pointers, a clone copies one pointer for each.
 const CHUNK: usize = 128;
 
-/// Elements by a dense number that begins with 1, with gaps.
+/// Elements by a number that begins with 1. Gaps take no room but within a chunk.
 #[derive(Debug)]
 pub struct Shelf<T> {
-    chunks: Vec<Arc<Vec<Option<Arc<T>>>>>,
+    /// By rising number of the chunk.
+    chunks: Vec<(usize, Chunk<T>)>,
     count: usize,
 }
+
+type Chunk<T> = Arc<Vec<Option<Arc<T>>>>;
 
 impl<T> Default for Shelf<T> {
     fn default() -> Self {
@@ -41,13 +44,15 @@ impl<T: Clone> Shelf<T> {
     /// The element with this number.
     pub fn get(&self, number: u64) -> Option<&Arc<T>> {
         let (chunk, slot) = place(number)?;
-        self.chunks.get(chunk)?.get(slot)?.as_ref()
+        let at = self.chunk(chunk).ok()?;
+        self.chunks[at].1.get(slot)?.as_ref()
     }
 
     /// The element, for a change; it is copied first if a reader holds it.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         let (chunk, slot) = place(number)?;
-        let chunk = Arc::make_mut(self.chunks.get_mut(chunk)?);
+        let at = self.chunk(chunk).ok()?;
+        let chunk = Arc::make_mut(&mut self.chunks[at].1);
         chunk.get_mut(slot)?.as_mut().map(Arc::make_mut)
     }
 
@@ -56,10 +61,11 @@ impl<T: Clone> Shelf<T> {
         let Some((chunk, slot)) = place(number) else {
             return;
         };
-        while self.chunks.len() <= chunk {
-            self.chunks.push(Arc::new(Vec::new()));
-        }
-        let chunk = Arc::make_mut(&mut self.chunks[chunk]);
+        let at = self.chunk(chunk).unwrap_or_else(|at| {
+            self.chunks.insert(at, (chunk, Arc::default()));
+            at
+        });
+        let chunk = Arc::make_mut(&mut self.chunks[at].1);
         if chunk.len() <= slot {
             chunk.resize(slot + 1, None);
         }
@@ -80,7 +86,19 @@ impl<T: Clone> Shelf<T> {
 
     /// All elements by rising number.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.chunks.iter().flat_map(|chunk| chunk.iter().flatten())
+        let chunks = self.chunks.iter();
+        chunks.flat_map(|(_, chunk)| chunk.iter().flatten())
+    }
+
+    /// The index of a chunk, or the one at which it is to be put in.
+    fn chunk(&self, chunk: usize) -> Result<usize, usize> {
+        // Without gaps before it a chunk lies at its own number.
+        match self.chunks.get(chunk) {
+            Some((number, _)) if *number == chunk => Ok(chunk),
+            _ => self
+                .chunks
+                .binary_search_by_key(&chunk, |(number, _)| *number),
+        }
     }
 }
 
@@ -168,6 +186,22 @@ mod tests {
         assert_eq!(all(&shelf), [10, 20, 30, 7]);
         assert_eq!((before.len(), shelf.len()), (3, 4));
         assert!(shelf.get(0).is_none() && shelf.get(4).is_none() && shelf.get(9999).is_none());
+    }
+
+    #[test]
+    fn a_large_number_takes_no_more_room_than_a_small_one() {
+        let mut shelf = Shelf::default();
+        for number in [9_999_999, 1, 5_000_000, 2, 9_999_998] {
+            shelf.put(number, number);
+        }
+        assert_eq!(shelf.chunks.len(), 3);
+        assert_eq!(shelf.len(), 5);
+        let all: Vec<u64> = shelf.iter().map(|number| **number).collect();
+        assert_eq!(all, [1, 2, 5_000_000, 9_999_998, 9_999_999]);
+        assert_eq!(shelf.get(5_000_000).map(|number| **number), Some(5_000_000));
+        assert!(shelf.get(5_000_001).is_none() && shelf.get(300).is_none());
+        *shelf.get_mut(1).unwrap() = 3;
+        assert_eq!(shelf.get(1).map(|number| **number), Some(3));
     }
 
     #[test]

@@ -75,6 +75,19 @@ impl Tx<'_> {
         self.next(meta::NEXT_EXPERIMENT).map(ExperimentId)
     }
 
+    /// Counts the numbers up to `last` as given, whether or not an experiment has each.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn give_experiments(&mut self, last: ExperimentId) -> Result<(), StoreError> {
+        let next = state::counter(self.db, meta::NEXT_EXPERIMENT)?;
+        if next <= last.0 {
+            let next = (last.0 + 1).to_le_bytes();
+            state::put_meta(self.db, meta::NEXT_EXPERIMENT, &next)?;
+        }
+        Ok(())
+    }
+
     /// Adds an experiment, or replaces the one with its number.
     ///
     /// # Errors

@@ -47,6 +47,7 @@ mod ssh_recalled;
 mod story;
 mod submitted;
 mod submitted_kills;
+mod tables;
 mod take_over;
 mod told;
 mod wardens;

@@ -26,7 +26,6 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("retry", "{on: [node_failure], max: 2, after: 1m}"),
     ("render", "{a.in: a}"),
     ("repeat", "5"),
-    ("split", "true"),
     ("parameters_style", "flags"),
     ("launcher", "torchrun"),
     ("resources", "{disk: {triton: 20G}}"),
@@ -160,6 +159,7 @@ const FIELDS: &str = r#"collection: f
 +parameters: {command: "echo {x} {y}", parameters: {x: 0.10, y: no}}
 +parameters_format: {run_command_prefix: sh, main_code_file: main.sh, parameters_format: "-x {x}", parameters: {x: 1}, files: [main.sh]}
 +required_files: {run_command_prefix: sh, main_code_file: main.sh, files: [main.sh], required_files: [a.txt], parameters_format: ''}
++split: {command: "printf %s. {words}", split: true, parameters: {words: one 'two three'}}
 +env: {command: "sh -c 'echo $A_WORD'", env: {A_WORD: said}}
 +cpus: {command: "sh -c 'echo $NERO_CPUS $OMP_NUM_THREADS'", resources: {cpus: 1, memory: 1M, disk: 1M}}
 +time: {command: sleep 600, resources: {time: 1s}}
@@ -189,6 +189,7 @@ const PRINTED: &[(&str, &str)] = &[
     ("required_files", "main\na.txt\nmain.sh"),
     ("env", "said"),
     ("cpus", "1 1"),
+    ("split", "one.two three."),
     ("files", "a.txt\nc.txt"),
     ("monitor", "left"),
     ("buffered", ".."),

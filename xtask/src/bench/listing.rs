@@ -51,7 +51,7 @@ pub fn listing(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>,
 }
 
 /// Waits for a child, which must succeed; the most memory that it had resident.
-fn peak_mib(pid: u32) -> Result<f64, String> {
+pub fn peak_mib(pid: u32) -> Result<f64, String> {
     let pid = libc::pid_t::try_from(pid).map_err(|error| error.to_string())?;
     let mut status = 0;
     // SAFETY: rusage is plain numbers; the call fills both places, which outlive it.

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::hyperqueue::HyperQueue;
 use super::programs::Programs;
 use super::stage::{BenchHome, private_kib, switches};
-use super::{Row, cluster, files, listing, median, monotonic, printing, ssh};
+use super::{Row, cluster, files, listing, median, monotonic, printing, ssh, table};
 
 type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
 
@@ -23,6 +23,7 @@ pub const ALL: &[(&str, Measure)] = &[
     ("memory and wake-ups", at_rest),
     ("restart after kill -9", restart),
     ("list of very many", listing::listing),
+    ("a large workbook", table::table),
     ("starting over ssh", ssh::starting),
     ("print to client over ssh", printing::over_ssh),
     ("files over ssh", files::files),

@@ -25,6 +25,11 @@ pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
         paths: paths.collect::<Result<_, _>>()?,
         shell: for_jobs(),
         dry_run: args.dry_run,
+        with: match &args.with {
+            Some(with) => absolute(with)?,
+            None => String::new(),
+        },
+        offset: args.offset,
     };
     let client = session.client().await?;
     let reply = client

@@ -267,7 +267,9 @@ fn is_path(word: &str) -> bool {
         || describes("config.yaml")
         || (path.is_file()
             && ending.is_some_and(|ending| {
-                let described = ["yaml", "yml", "xlsx", "ods", "csv"];
+                let described = [
+                    "yaml", "yml", "xlsx", "xlsm", "xlsb", "xls", "ods", "csv", "tsv",
+                ];
                 let scripts = ["sh", "slurm", "sbatch", "sge", "job"];
                 described.contains(&ending) || scripts.contains(&ending)
             }))

@@ -31,8 +31,9 @@ pub(super) fn write_change(
             tx.put_source(&source_row(origin))
         }
         Change::Experiment(described) => {
-            while given.experiment < described.id.0 {
-                given.experiment = tx.new_experiment()?.0;
+            if given.experiment < described.id.0 {
+                tx.give_experiments(described.id)?;
+                given.experiment = described.id.0;
             }
             tx.put_experiment(&experiment_row(described))
         }

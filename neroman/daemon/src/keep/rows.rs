@@ -27,6 +27,8 @@ pub(super) struct KeptExperiment {
 pub(super) struct KeptSource {
     pub(super) source: nero_format::Source,
     pub(super) stamp: Stamp,
+    #[serde(default)]
+    pub(super) companion: Stamp,
 }
 
 /// The stored form of what neroman did about a run.
@@ -48,6 +50,7 @@ pub(super) fn source_row(origin: &Origin) -> nero_store::Source {
         kept: json(&KeptSource {
             source: origin.source.clone(),
             stamp: origin.stamp,
+            companion: origin.companion,
         }),
     }
 }

@@ -7,11 +7,12 @@ use nero_wire::v1::add_reply::One;
 use nero_wire::v1::add_reply::one::What as WireWhat;
 
 use super::code;
-use super::sources;
+use super::sources::{self, SourceToRead};
 use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
 use nero_life::add::{self, Merged, Read, Seen, What};
+use nero_life::state::State;
 
 impl Man {
     /// Adds new experiments and updates changed ones.
@@ -21,11 +22,14 @@ impl Man {
         }
         let paths = canonical(&request.paths)?;
         if paths.is_empty() {
-            return Err(Failure::usage("nothing to add").hint("name a folder or a YAML file"));
+            return Err(
+                Failure::usage("nothing to add").hint("name a folder, a YAML file or a table")
+            );
         }
+        let wanted = wanted(&self.ledger.state(), paths, &request)?;
         let state = self.ledger.state();
         let (reads, missing, folders) = blocking(move || {
-            let reads = sources::read_paths(&paths)?;
+            let reads = sources::read_paths(&wanted)?;
             let definitions = reads.iter().flat_map(|read| &read.loaded.definitions);
             let folders = code::survey(definitions);
             Ok::<_, Failure>((reads, sources::missing(&state), folders))
@@ -35,11 +39,13 @@ impl Man {
         if request.dry_run {
             let state = self.ledger.state();
             let merged = add::merge(&state, &reads, &missing, &now);
+            let merged = sources::accepted(&state, merged)?;
             return Ok(reply(&reads, &merged, &folders));
         }
         self.ledger
             .ask(&request.request, move |state, _| {
                 let merged = add::merge(state, &reads, &missing, &now);
+                let merged = sources::accepted(state, merged)?;
                 let answer = reply(&reads, &merged, &folders);
                 let mut changes = merged.changes.clone();
                 changes.push(ledger::last(merged.present()));
@@ -47,6 +53,33 @@ impl Man {
             })
             .await
     }
+}
+
+/// The sources, tables among them with what was typed for tables.
+fn wanted(
+    state: &State,
+    paths: Vec<PathBuf>,
+    request: &v1::AddRequest,
+) -> Result<Vec<SourceToRead>, Failure> {
+    let typed = request.offset.is_some() || !request.with.is_empty();
+    if typed && !paths.iter().any(|path| nero_format::is_table(path)) {
+        return Err(Failure::usage("--with and --offset go with a table")
+            .hint("name a workbook or a .csv file"));
+    }
+    let with = match request.with.as_str() {
+        "" => None,
+        with => canonical(&[with.to_owned()])?.pop(),
+    };
+    let mut sources = Vec::new();
+    for path in paths {
+        let mut one = SourceToRead::again(state, path);
+        if nero_format::is_table(&one.path) {
+            one.with = with.clone().or(one.with);
+            one.offset = request.offset.unwrap_or(one.offset);
+        }
+        sources.push(one);
+    }
+    Ok(sources)
 }
 
 /// The paths as they are stored.

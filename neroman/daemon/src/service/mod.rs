@@ -28,6 +28,7 @@ mod select;
 mod show;
 mod sources;
 mod start;
+mod tables;
 mod unschedulable;
 mod unseen;
 mod view;

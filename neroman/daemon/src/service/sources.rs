@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nero_format::{FormatErrors, SourceKind};
+use nero_format::{FormatErrors, SourceKind, TableOptions};
 use nero_model::ExperimentId;
 use nero_wire::v1;
 
-use super::{Man, blocking};
+use super::{Man, blocking, tables};
 use crate::failure::Failure;
 use crate::ledger::Decided;
-use nero_life::add::{self, Read};
+use nero_life::add::{self, Merged, Read};
 use nero_life::experiment::{Origin, Stamp};
 use nero_life::state::State;
 use nero_life::taken_over;
@@ -39,18 +39,65 @@ fn stamp(path: &Path) -> io::Result<Stamp> {
     })
 }
 
-/// Reads one source; its file did not change meanwhile.
-fn read(path: &Path) -> Result<Read, FormatErrors> {
+/// A source that is to be read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SourceToRead {
+    pub(super) path: PathBuf,
+    /// The YAML file that is named for a table.
+    pub(super) with: Option<PathBuf>,
+    /// Added to the numbers of its rows.
+    pub(super) offset: u64,
+}
+
+impl SourceToRead {
+    /// A path as it was read before, if it was.
+    pub(super) fn again(state: &State, path: PathBuf) -> Self {
+        let known = state.origin_at(&path);
+        let table = known.and_then(|origin| origin.source.table.clone());
+        let TableOptions { with, offset } = table.unwrap_or_default();
+        Self { path, with, offset }
+    }
+
+    /// The same paths as they were read before.
+    pub(super) fn all_again(state: &State, paths: &[PathBuf]) -> Vec<Self> {
+        let paths = paths.iter();
+        paths.map(|path| Self::again(state, path.clone())).collect()
+    }
+
+    fn load(&self) -> Result<nero_format::Loaded, FormatErrors> {
+        if !nero_format::is_table(&self.path) {
+            return nero_format::read_source(&self.path);
+        }
+        let options = TableOptions {
+            with: self.with.clone(),
+            offset: self.offset,
+        };
+        nero_format::read_table(&self.path, &options, &tables::read_sheet)
+    }
+}
+
+/// The files of a source, with their stamps; no stamp of a file that is not there.
+#[derive(PartialEq)]
+struct WatchedFiles {
+    file: PathBuf,
+    stamp: Stamp,
+    companion: Stamp,
+}
+
+/// Reads one source; its files did not change meanwhile.
+fn read(wanted: &SourceToRead) -> Result<Read, FormatErrors> {
+    let path = &wanted.path;
     let began = Instant::now();
     loop {
-        let before = watched(path);
-        let loaded = nero_format::read_source(path);
-        let after = watched(path);
+        let before = watched(path, wanted.with.as_deref());
+        let loaded = wanted.load();
+        let after = watched(path, wanted.with.as_deref());
         let quiet = before.is_some() && before == after;
         match loaded {
             Ok(loaded) if quiet => {
                 return Ok(Read {
                     stamp: stamp(&loaded.source.file).unwrap_or_default(),
+                    companion: after.map(|after| after.companion).unwrap_or_default(),
                     loaded,
                 });
             }
@@ -67,8 +114,8 @@ fn read(path: &Path) -> Result<Read, FormatErrors> {
     }
 }
 
-/// The stamp of the file that a path stands for.
-fn watched(path: &Path) -> Option<(PathBuf, Stamp)> {
+/// The files that a path stands for.
+fn watched(path: &Path, with: Option<&Path>) -> Option<WatchedFiles> {
     let file = if path.is_dir() {
         ["neronet.yaml", "config.yaml"]
             .iter()
@@ -77,8 +124,15 @@ fn watched(path: &Path) -> Option<(PathBuf, Stamp)> {
     } else {
         path.to_path_buf()
     };
-    let stamp = stamp(&file).ok()?;
-    Some((file, stamp))
+    let beside = nero_format::is_table(&file).then(|| nero_format::companion(&file, with));
+    Some(WatchedFiles {
+        stamp: stamp(&file).ok()?,
+        companion: match beside.flatten() {
+            Some(beside) => stamp(&beside).unwrap_or_default(),
+            None => Stamp::default(),
+        },
+        file,
+    })
 }
 
 /// Whether a source may have changed since it was read.
@@ -87,19 +141,26 @@ fn changed(origin: &Origin) -> bool {
         SourceKind::Folder => &origin.source.path,
         SourceKind::File => &origin.source.file,
     };
-    watched(path) != Some((origin.source.file.clone(), origin.stamp))
+    let table = origin.source.table.as_ref();
+    let with = table.and_then(|table| table.with.as_deref());
+    watched(path, with)
+        != Some(WatchedFiles {
+            file: origin.source.file.clone(),
+            stamp: origin.stamp,
+            companion: origin.companion,
+        })
 }
 
 /// Reads several sources, or reports every mistake of all of them.
 ///
 /// # Errors
 /// All mistakes at once; nothing may be changed then.
-pub(super) fn read_paths(paths: &[PathBuf]) -> Result<Vec<Read>, Failure> {
+pub(super) fn read_paths(sources: &[SourceToRead]) -> Result<Vec<Read>, Failure> {
     let mut found = Vec::new();
     let mut report = String::new();
     let mut wrong = 0;
-    for path in paths {
-        match read(path) {
+    for wanted in sources {
+        match read(wanted) {
             Ok(one) => found.push(one),
             Err(errors) => {
                 wrong += errors.problems.len();
@@ -113,9 +174,9 @@ pub(super) fn read_paths(paths: &[PathBuf]) -> Result<Vec<Read>, Failure> {
     if wrong == 0 {
         return Ok(found);
     }
-    let what = match (wrong, paths) {
-        (1, [path]) => format!("{} has a mistake", path.display()),
-        (_, [path]) => format!("{} has {wrong} mistakes", path.display()),
+    let what = match (wrong, sources) {
+        (1, [one]) => format!("{} has a mistake", one.path.display()),
+        (_, [one]) => format!("{} has {wrong} mistakes", one.path.display()),
         _ => format!("{wrong} mistakes in what is to be read"),
     };
     Err(Failure::usage(what).report(report))
@@ -123,21 +184,67 @@ pub(super) fn read_paths(paths: &[PathBuf]) -> Result<Vec<Read>, Failure> {
 
 /// Reads those of these sources again that may have changed.
 pub(super) fn read_changed(origins: &[Arc<Origin>]) -> Result<Vec<Read>, Failure> {
-    let mut paths: Vec<PathBuf> = origins
+    let mut sources: Vec<SourceToRead> = origins
         .iter()
         .filter(|origin| changed(origin))
-        .map(|origin| origin.source.path.clone())
+        .map(|origin| {
+            let TableOptions { with, offset } = origin.source.table.clone().unwrap_or_default();
+            SourceToRead {
+                path: origin.source.path.clone(),
+                with,
+                offset,
+            }
+        })
         .collect();
-    paths.sort();
-    paths.dedup();
-    let is_moved = paths.iter().any(|path| !path.exists());
-    read_paths(&paths).map_err(|failure| {
+    sources.sort();
+    sources.dedup();
+    let is_moved = sources.iter().any(|one| !one.path.exists());
+    read_paths(&sources).map_err(|failure| {
         failure.hint(if is_moved {
             "if it was moved, `neroman add` its new place; the numbers stay"
         } else {
             "correct it, or go on with what was read before: --as-added"
         })
     })
+}
+
+/// The changes from reading sources, unless rows have numbers of other experiments.
+///
+/// # Errors
+/// All such rows at once.
+pub(super) fn accepted(state: &State, merged: Merged) -> Result<Merged, Failure> {
+    /// More rows than a person reads.
+    const SHOWN_MAX: usize = 100;
+    /// An offset is a round number.
+    const ROUND: u64 = 1000;
+    let clashes = &merged.clashes;
+    let Some(first) = clashes.first() else {
+        return Ok(merged);
+    };
+    let what = match clashes.len() {
+        1 => "a number in the table belongs to another experiment".to_owned(),
+        count => format!("{count} numbers in the table belong to other experiments"),
+    };
+    let mut report = String::new();
+    for clash in clashes.iter().take(SHOWN_MAX) {
+        let (name, file) = &clash.holder;
+        report.push_str(&format!(
+            "{}: {} is {} of {}\n",
+            clash.place,
+            clash.number,
+            nero_model::safe::quoted(name),
+            nero_model::safe::Safe::line(&file.display().to_string()),
+        ));
+    }
+    if clashes.len() > SHOWN_MAX {
+        report.push_str(&format!("and {} more\n", clashes.len() - SHOWN_MAX));
+    }
+    let offset = state.highest.div_ceil(ROUND).max(1) * ROUND;
+    Err(Failure::usage(what).report(report).hint(format!(
+        "`neroman add {} --offset {offset}` makes {} of row number 1",
+        nero_model::safe::Safe::line(&first.place.file),
+        offset + 1,
+    )))
 }
 
 /// The sources of these experiments; not the placeholders of a take-over.
@@ -184,7 +291,7 @@ impl Man {
         let reply: v1::AddReply = self
             .ledger
             .ask(&[], move |state, _| {
-                let merged = add::merge(state, &reads, &missing, &now);
+                let merged = accepted(state, add::merge(state, &reads, &missing, &now))?;
                 Ok(Decided {
                     answer: v1::AddReply {
                         notes: merged.lines(),

@@ -16,7 +16,7 @@ use prost::Message as _;
 use super::add::canonical;
 use super::code;
 use super::select::{self, Selection};
-use super::sources;
+use super::sources::{self, SourceToRead};
 use super::unschedulable::Asking;
 use super::{Man, blocking, cost, counted};
 use crate::failure::Failure;
@@ -284,6 +284,7 @@ fn prepare(
         sources::missing(state)
     };
     let merged = add::merge(state, &reads, &missing, &asked.at);
+    let merged = sources::accepted(state, merged)?;
     let mut prospect = state.clone();
     for change in &merged.changes {
         prospect.apply(change);
@@ -323,7 +324,7 @@ fn prepare(
 
 /// The sources that the command names, and those that may have changed.
 fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Failure> {
-    let mut reads = sources::read_paths(&asked.paths)?;
+    let mut reads = sources::read_paths(&SourceToRead::all_again(state, &asked.paths))?;
     if let (Some(selection), false) = (&asked.selection, asked.as_added) {
         let origins = if selection.asks_sources() {
             let missing = sources::missing(state);
@@ -409,6 +410,7 @@ fn dry(
     asked: &RequestedStart,
 ) -> Result<(v1::StartReply, Vec<Asking>), Failure> {
     let merged = add::merge(state, &prepared.reads, &prepared.missing, &asked.at);
+    let merged = sources::accepted(state, merged)?;
     let mut prospect = state.clone();
     for change in &merged.changes {
         prospect.apply(change);
@@ -480,6 +482,7 @@ fn decide(
         return Err(Failure::moved());
     }
     let merged = add::merge(state, &prepared.reads, &prepared.missing, &asked.at);
+    let merged = sources::accepted(state, merged)?;
     let mut work = state.clone();
     let mut changes = Vec::new();
     let mut take = |work: &mut State, change: Change| {

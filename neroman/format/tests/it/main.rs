@@ -7,6 +7,7 @@ mod native;
 mod original;
 mod placing;
 mod properties;
+mod tables;
 
 use nero_format::{Definition, Loaded, Value, read_source_in};
 use std::path::{Path, PathBuf};

@@ -24,6 +24,7 @@ use crate::state::State;
 pub(crate) fn definition(name: &str, lr: &str) -> Definition {
     Definition {
         name: name.to_owned(),
+        number: None,
         block: name.to_owned(),
         varied: Vec::new(),
         collections: vec!["lab".to_owned()],
@@ -32,6 +33,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
             file: "neronet.yaml".to_owned(),
             line: 1,
             column: 1,
+            sheet: None,
         },
         argv: vec!["true".to_owned(), lr.to_owned()],
         command_text: format!("true {lr}"),
@@ -76,11 +78,13 @@ pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
                 file: PathBuf::from(path).join("neronet.yaml"),
                 folder: PathBuf::from(path),
                 digest: String::new(),
+                table: None,
             },
             definitions,
             notes: Vec::new(),
         },
         stamp: Stamp::default(),
+        companion: Stamp::default(),
     }
 }
 

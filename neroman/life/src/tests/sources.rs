@@ -47,7 +47,11 @@ impl Desk {
             inode,
             ..Stamp::default()
         };
-        let reads = [Read { loaded, stamp }];
+        let reads = [Read {
+            loaded,
+            stamp,
+            companion: Stamp::default(),
+        }];
         let missing: HashSet<u64> = (self.lab.state.origins.values())
             .filter(|origin| !origin.source.file.exists())
             .map(|origin| origin.id)
@@ -310,4 +314,76 @@ fn experiments_of_an_earlier_version_find_their_block() {
     );
     assert_eq!(count(&merged, What::Changed), 1, "{:?}", merged.seen);
     assert_eq!(merged.seen[0].id.0, 1);
+}
+
+/// Definitions of rows with numbers.
+fn numbered(rows: &[(u64, &str, &str)]) -> Vec<nero_format::Definition> {
+    let row = |(number, name, lr): &(u64, &str, &str)| {
+        let mut row = definition(name, lr);
+        row.number = Some(*number);
+        row.block = "plan".to_owned();
+        row
+    };
+    rows.iter().map(row).collect()
+}
+
+fn present(lab: &Lab) -> Vec<(u64, String, bool)> {
+    let all = lab.state.experiments.iter();
+    all.map(|one| (one.id.0, one.definition.name.clone(), one.gone))
+        .collect()
+}
+
+#[test]
+fn the_number_of_a_row_is_its_identity_whatever_else_it_holds() {
+    let mut lab = Lab::default();
+    lab.add("/plan", numbered(&[(10, "a", "0.1"), (20, "b", "0.2")]));
+    // The names change places, and a row takes the values of another.
+    let merged = lab.add(
+        "/plan",
+        numbered(&[(20, "a", "0.1"), (15, "c", "0.2"), (10, "b", "0.3")]),
+    );
+    assert_eq!(count(&merged, What::Added), 1);
+    assert_eq!(count(&merged, What::Changed), 2, "{:?}", merged.seen);
+    let want = [(10, "b"), (15, "c"), (20, "a")];
+    assert_eq!(
+        present(&lab),
+        want.map(|(id, name)| (id, name.to_owned(), false))
+    );
+    // A row that left comes back with its number alone.
+    lab.add("/plan", numbered(&[(10, "b", "0.3")]));
+    lab.add("/plan", numbered(&[(10, "b", "0.3"), (16, "c", "0.2")]));
+    let gone: Vec<u64> = present(&lab)
+        .iter()
+        .filter(|(.., gone)| *gone)
+        .map(|(id, ..)| *id)
+        .collect();
+    assert_eq!(gone, [15, 20]);
+    assert_eq!(lab.state.highest, 20);
+    // Without a number an experiment comes behind all.
+    lab.add("/yaml", vec![definition("e", "1")]);
+    assert_eq!(present(&lab).last().map(|(id, ..)| *id), Some(21));
+}
+
+#[test]
+fn numbers_of_other_sources_clash_all_at_once() {
+    let mut lab = Lab::default();
+    lab.add("/yaml", vec![definition("x", "1"), definition("y", "1")]);
+    let merged = add::merge(
+        &lab.state,
+        &[
+            source(
+                "/one",
+                numbered(&[(1, "a", "1"), (2, "b", "1"), (9, "c", "1")]),
+            ),
+            source("/two", numbered(&[(9, "d", "1"), (9_999_999, "e", "1")])),
+        ],
+        &HashSet::new(),
+        &moment(9),
+    );
+    let clashes: Vec<(u64, &str)> = merged
+        .clashes
+        .iter()
+        .map(|clash| (clash.number, clash.holder.0.as_str()))
+        .collect();
+    assert_eq!(clashes, [(1, "x"), (2, "y"), (9, "c")]);
 }

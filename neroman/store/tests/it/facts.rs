@@ -204,3 +204,16 @@ fn an_older_copy_gives_no_run_the_metrics_of_another() {
     let next = store.write(Durability::Synced, |tx| one(tx, "next"));
     assert_eq!(next.unwrap(), RunKey(lost.0 + 1));
 }
+
+#[test]
+fn a_large_number_is_counted_as_given_in_one_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = filled(&home(folder.path()), 2);
+    let next = store.write(Durability::Synced, |tx| {
+        tx.give_experiments(ExperimentId(9_999_999))?;
+        // A smaller one changes nothing.
+        tx.give_experiments(ExperimentId(3))?;
+        tx.new_experiment()
+    });
+    assert_eq!(next.unwrap(), ExperimentId(10_000_000));
+}

@@ -3466,6 +3466,12 @@ pub struct AddRequest {
     pub shell: ::prost::alloc::vec::Vec<EnvVar>,
     #[prost(bool, tag = "4")]
     pub dry_run: bool,
+    /// YAML file beside a table; absolute
+    #[prost(string, tag = "5")]
+    pub with: ::prost::alloc::string::String,
+    /// added to the numbers of a table's rows
+    #[prost(uint64, optional, tag = "6")]
+    pub offset: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AddReply {

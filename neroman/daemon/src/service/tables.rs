@@ -1,0 +1,90 @@
+//! Has the file of a table read by a process of its own, our program again: a small file
+//! can unfold into gigabytes, and a parser can go astray. The process limits itself
+//! (`nero_spreadsheet::answer`); its answer and its time are bounded here.
+
+use std::io::{self, Read as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nero_table::child::{ADDRESS_SPACE_MAX, ANSWER_BYTES_MAX, CPU_SECONDS_MAX, VERB};
+use nero_table::{Sheet, UnreadableTable};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+
+/// The longest that a file is read, its disk included.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Reads a sheet of a file: the one of this name, else the first. Blocks.
+pub(super) fn read_sheet(path: &Path, sheet: Option<&str>) -> Result<Sheet, UnreadableTable> {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(VERB).arg(path).args(sheet);
+    command
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| failed(&error))?;
+    let answer = answer(&mut child);
+    if answer.is_err() {
+        // One that has ended already needs no signal.
+        let _ = child.kill();
+    }
+    let ended = child.wait().map_err(|error| failed(&error))?;
+    let answer = answer.map_err(|error| failed(&error))?;
+    if !ended.success() {
+        return Err(cut_off(ended));
+    }
+    match serde_json::from_slice::<Result<Sheet, UnreadableTable>>(&answer) {
+        Ok(read) => read,
+        Err(error) => Err(failed(&io::Error::other(error))),
+    }
+}
+
+/// What the process prints.
+fn answer(child: &mut Child) -> io::Result<Vec<u8>> {
+    let Some(mut out) = child.stdout.take() else {
+        return Err(io::Error::other("the process has no output"));
+    };
+    let began = Instant::now();
+    let mut answer = Vec::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let left = PATIENCE.saturating_sub(began.elapsed());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        let ready = poll(&mut [PollFd::new(&out, PollFlags::IN)], Some(&left));
+        if ready? == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("it was not read within {} s", PATIENCE.as_secs()),
+            ));
+        }
+        let count = out.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(answer);
+        }
+        answer.extend_from_slice(&buffer[..count]);
+        if answer.len() as u64 > ANSWER_BYTES_MAX {
+            return Err(io::Error::other("its cells are too many"));
+        }
+    }
+}
+
+/// A process that came to an end by a limit.
+fn cut_off(ended: ExitStatus) -> UnreadableTable {
+    let is_slow = ended.signal() == Some(Signal::XCPU.as_raw())
+        || ended.signal() == Some(Signal::KILL.as_raw());
+    let why = match is_slow {
+        true => format!("takes more than {CPU_SECONDS_MAX} s of processor time to read"),
+        false => format!("needs more than {} MiB to read", ADDRESS_SPACE_MAX >> 20),
+    };
+    UnreadableTable::file(
+        why,
+        "if the file is yours, copy the sheet with the plan into a new workbook",
+    )
+}
+
+fn failed(error: &io::Error) -> UnreadableTable {
+    UnreadableTable::file(format!("could not be read: {error}"), "try again")
+}

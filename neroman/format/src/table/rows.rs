@@ -1,0 +1,636 @@
+//! Makes a block of each row.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use nero_model::safe::quoted;
+use nero_table::{CellValue, Header, Sheet, SheetRow, column_name};
+use nero_yaml::{Entry, Kind, Mark, Node};
+
+use super::layout::{Layout, Role};
+use crate::block::{self, Scope};
+use crate::fields::Field;
+use crate::reader::Reader;
+use crate::source::cell_mark;
+use crate::{define, expand, parse};
+
+/// The highest number of a row; numbers stay readable, and nothing is sized by them.
+const NUMBER_MAX: u64 = 9_999_999;
+/// Most columns that one remark names.
+const NAMED_MAX: usize = 8;
+
+/// A table with everything that its rows are read with.
+pub(super) struct Table<'a> {
+    pub(super) sheet: &'a Sheet,
+    pub(super) header: &'a Header,
+    pub(super) layout: &'a Layout,
+    /// The fields that hold for all rows.
+    pub(super) entries: &'a [Entry],
+    /// The table's name without its ending.
+    pub(super) stem: &'a str,
+    /// The name of the YAML file beside it.
+    pub(super) beside: &'a str,
+    pub(super) offset: u64,
+}
+
+/// A row that is an experiment.
+struct Filled<'a> {
+    row: &'a SheetRow,
+    number: Option<u64>,
+    scope: Scope,
+    name: Option<(String, Mark)>,
+}
+
+/// Rows that are none, by why.
+#[derive(Default)]
+struct SkippedRows {
+    without_command: Vec<u32>,
+    without_number: Vec<u32>,
+}
+
+/// Reads all rows into definitions.
+pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) {
+    let mut roles = table.layout.roles(reader, table.header);
+    let (outer, _) = block::enter(reader, &Scope::default(), table.entries);
+    say(reader, table);
+    let last = table.header.rows.last().copied().unwrap_or(0);
+    let below = table.sheet.rows.iter().filter(|row| row.number > last);
+    let rows: Vec<&SheetRow> = below.filter(|row| counts(row, &roles)).collect();
+    let number = number_column(reader, table, &mut roles, &rows);
+    let mut left_out = SkippedRows::default();
+    let mut filled = Vec::new();
+    let mut numbers: HashMap<u64, Mark> = HashMap::new();
+    for row in rows {
+        if reader.full() {
+            return;
+        }
+        if !runs(&outer) && !has_command(row, &roles) {
+            left_out.without_command.push(row.number);
+            continue;
+        }
+        let given = number.map(|column| (column, row.cell(column)));
+        if let Some((_, None)) = given {
+            left_out.without_number.push(row.number);
+            continue;
+        }
+        let before = reader.count();
+        let entries = entries(reader, table, &roles, row);
+        let (scope, _) = block::enter(reader, &outer, &entries);
+        blanks(reader, table, &roles, row, &scope);
+        let is_whole = reader.count() == before;
+        let number = match given {
+            Some((column, Some(cell))) => {
+                let mark = cell_mark(row.number, column);
+                let number = whole(reader, mark, cell, table.offset);
+                if let Some(first) = number.and_then(|number| numbers.insert(number, mark)) {
+                    let message = format!("the number {} comes twice", quoted(cell.text()));
+                    let hint = format!(
+                        "it stands in {} as well; each row has its own",
+                        reader.text.beside(first)
+                    );
+                    reader.wrong(mark, message, hint);
+                }
+                number
+            }
+            _ => None,
+        };
+        let name = roles.iter().find(|(_, role)| **role == Role::Name);
+        let name = name.and_then(|(column, _)| Some((row.cell(*column)?, *column)));
+        let name =
+            name.map(|(cell, column)| (cell.text().to_owned(), cell_mark(row.number, column)));
+        // What follows from a cell without a value is noise.
+        if is_whole {
+            filled.push(Filled {
+                row,
+                number,
+                scope,
+                name,
+            });
+        }
+    }
+    define(reader, table, &roles, filled, number.is_some());
+    report(reader, table, &left_out);
+    if number.is_none() && !reader.definitions.is_empty() {
+        reader.note(None, "the table has no column of numbers (id, nr, no, # or `table: {number: …}`): neronet numbers the experiments, and knows a row again by its name, else by its parameters");
+    }
+}
+
+/// Whether a row is more than a spacer: it has a cell that neronet reads.
+fn counts(row: &SheetRow, roles: &HashMap<u32, Role>) -> bool {
+    let mut columns = row.cells.iter().filter_map(|(column, _)| roles.get(column));
+    columns.any(|role| !matches!(role, Role::Other | Role::Name))
+}
+
+fn runs(scope: &Scope) -> bool {
+    let fields = [
+        Field::Command,
+        Field::RunCommandPrefix,
+        Field::MainCodeFile,
+        Field::Later("script"),
+    ];
+    fields.into_iter().any(|field| scope.get(field).is_some())
+}
+
+fn has_command(row: &SheetRow, roles: &HashMap<u32, Role>) -> bool {
+    let mut columns = row.cells.iter().filter_map(|(column, _)| roles.get(column));
+    columns.any(|role| match role {
+        Role::Field(word) => {
+            matches!(
+                crate::fields::field(word),
+                Some(Field::Command | Field::RunCommandPrefix | Field::MainCodeFile)
+            )
+        }
+        _ => false,
+    })
+}
+
+/// The column of the numbers. One that is only called like one, and holds no number at
+/// all, is a parameter.
+fn number_column(
+    reader: &mut Reader<'_>,
+    table: &Table<'_>,
+    roles: &mut HashMap<u32, Role>,
+    rows: &[&SheetRow],
+) -> Option<u32> {
+    let (&number, _) = roles.iter().find(|(_, role)| **role == Role::Number)?;
+    let holds_one = rows.iter().any(|row| {
+        row.cell(number).is_some_and(|cell| {
+            cell.text().parse::<f64>().is_ok()
+                || matches!(cell, CellValue::Error(_) | CellValue::Uncomputed)
+        })
+    });
+    if holds_one {
+        return Some(number);
+    }
+    let column = table
+        .header
+        .columns
+        .iter()
+        .find(|column| column.number == number)?;
+    let mark = cell_mark(column.row, column.number);
+    reader.note(
+        Some(mark),
+        format!(
+            "the column {} holds no number and is read as a parameter",
+            quoted(&column.full())
+        ),
+    );
+    roles.insert(number, Role::Param(column.full()));
+    None
+}
+
+/// The number of a row, offset included.
+fn whole(reader: &mut Reader<'_>, mark: Mark, cell: &CellValue, offset: u64) -> Option<u64> {
+    let text = cell.text();
+    let whole = text.strip_suffix(".0").unwrap_or(text);
+    let number = match cell {
+        CellValue::Number(_) | CellValue::Text(_) => {
+            whole.parse::<u64>().ok().filter(|number| *number > 0)
+        }
+        CellValue::Bool(_) | CellValue::Date(_) | CellValue::Error(_) | CellValue::Uncomputed => {
+            None
+        }
+    };
+    let Some(number) = number else {
+        let message = match cell {
+            CellValue::Uncomputed => "the formula has no value in the file".to_owned(),
+            _ => format!("{} is no number of an experiment", quoted(text)),
+        };
+        reader.wrong(mark, message, "numbers are whole, from 1");
+        return None;
+    };
+    let sum = number.checked_add(offset).filter(|sum| *sum <= NUMBER_MAX);
+    if sum.is_none() {
+        let message = match offset {
+            0 => format!("the number {number} is larger than {NUMBER_MAX}"),
+            _ => {
+                format!("the number {number} with the offset {offset} is larger than {NUMBER_MAX}")
+            }
+        };
+        reader.wrong(mark, message, "number the rows 1, 2, 3 …");
+    }
+    sum
+}
+
+/// The block of a row.
+fn entries(
+    reader: &mut Reader<'_>,
+    table: &Table<'_>,
+    roles: &HashMap<u32, Role>,
+    row: &SheetRow,
+) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut params = Vec::new();
+    let mut parts: Vec<(String, Mark, Vec<Entry>)> = Vec::new();
+    for (column, cell) in &row.cells {
+        let mark = cell_mark(row.number, *column);
+        let role = match roles.get(column) {
+            None | Some(Role::Other | Role::Number | Role::Name) => continue,
+            Some(role) => role,
+        };
+        match cell {
+            CellValue::Error(error) => {
+                let hint = "correct the formula; `#N/A` stands for a value that is missing";
+                reader.wrong(
+                    mark,
+                    format!("the cell holds the error {}", quoted(error)),
+                    hint,
+                );
+                continue;
+            }
+            CellValue::Uncomputed => {
+                let hint = "open the file in a spreadsheet program, which computes it, and save it";
+                reader.wrong(mark, "the formula has no value in the file", hint);
+                continue;
+            }
+            CellValue::Text(_) | CellValue::Number(_) | CellValue::Bool(_) | CellValue::Date(_) => {
+            }
+        }
+        match role {
+            Role::Param(name) => params.push(entry(name, mark, scalar(cell.text(), mark))),
+            Role::Field(word) => {
+                let value = value(reader, word, cell.text(), mark);
+                entries.push(entry(word, mark, value));
+            }
+            Role::Part(word, key) => {
+                let value = entry(key, mark, value(reader, key, cell.text(), mark));
+                match parts.iter_mut().find(|(one, ..)| one == word) {
+                    Some((_, _, entries)) => entries.push(value),
+                    None => parts.push((word.clone(), mark, vec![value])),
+                }
+            }
+            Role::Other | Role::Number | Role::Name => {}
+        }
+    }
+    for (word, mark, own) in parts {
+        let merged = merged(table.entries, &word, own);
+        entries.push(entry(
+            &word,
+            mark,
+            Rc::new(Node::made(Kind::Map(merged), mark)),
+        ));
+    }
+    if let Some(first) = params.first() {
+        let mark = first.key_mark;
+        entries.push(entry(
+            "parameters",
+            mark,
+            Rc::new(Node::made(Kind::Map(params), mark)),
+        ));
+    }
+    entries
+}
+
+/// A row's part of a map over the same map for all rows.
+fn merged(outer: &[Entry], word: &str, own: Vec<Entry>) -> Vec<Entry> {
+    let outer = outer.iter().find(|entry| entry.key == word);
+    let mut all = match outer.map(|entry| &entry.value.kind) {
+        Some(Kind::Map(entries)) => entries.clone(),
+        Some(Kind::Scalar { .. } | Kind::List(_)) | None => Vec::new(),
+    };
+    all.retain(|entry| own.iter().all(|one| one.key != entry.key));
+    all.extend(own);
+    all
+}
+
+fn entry(key: &str, mark: Mark, value: Rc<Node>) -> Entry {
+    Entry {
+        key: key.to_owned(),
+        key_mark: mark,
+        key_bytes: (0, 0),
+        value,
+    }
+}
+
+fn scalar(text: &str, mark: Mark) -> Rc<Node> {
+    let kind = Kind::Scalar {
+        text: text.to_owned(),
+        plain: true,
+    };
+    Rc::new(Node::made(kind, mark))
+}
+
+/// The value of a field: brackets and braces are YAML, except in texts.
+fn value(reader: &mut Reader<'_>, word: &str, text: &str, mark: Mark) -> Rc<Node> {
+    let is_text = matches!(
+        word,
+        "command" | "run_command_prefix" | "parameters_format" | "parameter_format" | "custom_msg"
+    );
+    if is_text || !text.starts_with(['[', '{']) {
+        return scalar(text, mark);
+    }
+    match parse::cell(text) {
+        Ok(Some(node)) => moved(&node, mark),
+        Ok(None) => scalar(text, mark),
+        Err((message, hint)) => {
+            reader.wrong(mark, message, hint);
+            scalar("", mark)
+        }
+    }
+}
+
+/// The same value, with the cell as the place of all that is in it.
+fn moved(node: &Node, mark: Mark) -> Rc<Node> {
+    let kind = match &node.kind {
+        Kind::Scalar { text, plain } => Kind::Scalar {
+            text: text.clone(),
+            plain: *plain,
+        },
+        Kind::List(items) => Kind::List(items.iter().map(|item| moved(item, mark)).collect()),
+        Kind::Map(entries) => Kind::Map(
+            entries
+                .iter()
+                .map(|one| entry(&one.key, mark, moved(&one.value, mark)))
+                .collect(),
+        ),
+    };
+    Rc::new(Node::made(kind, mark))
+}
+
+/// Reports cells without a value that the command of their row has a place for.
+fn blanks(
+    reader: &mut Reader<'_>,
+    table: &Table<'_>,
+    roles: &HashMap<u32, Role>,
+    row: &SheetRow,
+    scope: &Scope,
+) {
+    let templates = [Field::Command, Field::ParametersFormat].into_iter();
+    let mut texts = Vec::new();
+    for given in templates.filter_map(|field| scope.get(field)) {
+        match &given.value.kind {
+            Kind::Scalar { text, .. } => texts.push(text.clone()),
+            Kind::List(items) => texts.extend(
+                items
+                    .iter()
+                    .filter_map(|item| Some(item.scalar()?.to_owned())),
+            ),
+            Kind::Map(_) => {}
+        }
+    }
+    for column in &table.header.columns {
+        let Some(Role::Param(name)) = roles.get(&column.number) else {
+            continue;
+        };
+        if row.cell(column.number).is_some() || scope.params.iter().any(|param| param.name == *name)
+        {
+            continue;
+        }
+        let place = format!("{{{name}");
+        let mut behind = texts.iter().flat_map(|text| {
+            text.match_indices(&place)
+                .map(|(at, _)| &text[at + place.len()..])
+        });
+        if behind.any(|rest| rest.starts_with(['}', ':', '!'])) {
+            reader.wrong(
+                cell_mark(row.number, column.number),
+                format!(
+                    "the command has a place for {}, and this cell is empty",
+                    quoted(name)
+                ),
+                format!(
+                    "fill it, or give a value for all such rows in {}: `parameters: {{{name}: …}}`",
+                    table.beside
+                ),
+            );
+        }
+    }
+}
+
+/// Makes the experiments of the rows.
+fn define(
+    reader: &mut Reader<'_>,
+    table: &Table<'_>,
+    roles: &HashMap<u32, Role>,
+    filled: Vec<Filled<'_>>,
+    is_numbered: bool,
+) {
+    let varied = varied(table, roles, &filled);
+    let mut names: HashSet<String> = HashSet::new();
+    for Filled {
+        row,
+        number,
+        scope,
+        name,
+    } in filled
+    {
+        if reader.full() {
+            return;
+        }
+        let at = Mark {
+            column: row.cells.first().map_or(1, |(column, _)| *column),
+            ..cell_mark(row.number, 1)
+        };
+        let (name, mark) = match (name, number) {
+            (Some((name, mark)), _) => (name, mark),
+            (None, Some(number)) => (format!("{}_{number}", table.stem), at),
+            (None, None) => {
+                let mut name = table.stem.to_owned();
+                for column in &varied {
+                    if let (Some(Role::Param(param)), Some(cell)) =
+                        (roles.get(column), row.cell(*column))
+                    {
+                        name.extend(["_", param, "-", cell.text()]);
+                    }
+                }
+                // Rows that are alike are told apart by their order.
+                let mut count = 1;
+                let mut own = name.clone();
+                while !names.insert(own.clone()) {
+                    count += 1;
+                    own = format!("{name}_{count}");
+                }
+                (own, at)
+            }
+        };
+        let before = (reader.count(), reader.definitions.len());
+        let draft = define::draft(reader, &scope, &name, mark);
+        if reader.count() == before.0 {
+            expand::expand(reader, &draft, &name, mark);
+        }
+        for definition in &mut reader.definitions[before.1..] {
+            definition.number = number;
+            table.stem.clone_into(&mut definition.block);
+            if !is_numbered {
+                definition.varied = varied
+                    .iter()
+                    .filter_map(|column| match roles.get(column) {
+                        Some(Role::Param(name)) => Some(name.clone()),
+                        _ => None,
+                    })
+                    .collect();
+            }
+        }
+    }
+}
+
+/// The columns of parameters whose values differ, by their names.
+fn varied(table: &Table<'_>, roles: &HashMap<u32, Role>, filled: &[Filled<'_>]) -> Vec<u32> {
+    let mut columns: Vec<(&str, u32)> = Vec::new();
+    for column in &table.header.columns {
+        let Some(Role::Param(name)) = roles.get(&column.number) else {
+            continue;
+        };
+        let mut values = filled
+            .iter()
+            .map(|one| one.row.cell(column.number).map(CellValue::text));
+        let first = values.next();
+        if values.any(|value| Some(value) != first) {
+            columns.push((name, column.number));
+        }
+    }
+    columns.sort_unstable();
+    columns.into_iter().map(|(_, column)| column).collect()
+}
+
+/// Remarks on the table as a whole.
+fn say(reader: &mut Reader<'_>, table: &Table<'_>) {
+    let sheet = table.sheet;
+    if let (Some(name), None, true) = (&sheet.name, &table.layout.sheet, sheet.sheets.len() > 1) {
+        let others: Vec<String> = sheet
+            .sheets
+            .iter()
+            .filter(|one| *one != name)
+            .take(NAMED_MAX)
+            .map(|one| quoted(one))
+            .collect();
+        reader.note(
+            None,
+            format!(
+                "the sheet {} is read, not {}; `table: {{sheet: …}}` in {} chooses another",
+                quoted(name),
+                others.join(", "),
+                table.beside
+            ),
+        );
+    }
+    if let (None, [first, second]) = (table.layout.header_rows, table.header.rows.as_slice()) {
+        reader.note(None, format!("rows {first} and {second} are the header; `table: {{header_rows: 1}}` in {} makes it one row", table.beside));
+    }
+    if let Some((written, read)) = &sheet.decimal_comma {
+        reader.note(
+            None,
+            format!(
+                "{} is read as {read}: the table has decimal commas",
+                quoted(written)
+            ),
+        );
+    }
+    let named: HashSet<u32> = table
+        .header
+        .columns
+        .iter()
+        .map(|column| column.number)
+        .collect();
+    let last = table.header.rows.last().copied().unwrap_or(0);
+    let mut nameless: Vec<(u32, u32)> = Vec::new();
+    for row in sheet.rows.iter().filter(|row| row.number > last) {
+        for (column, _) in &row.cells {
+            if !named.contains(column)
+                && nameless.iter().all(|(one, _)| one != column)
+                && nameless.len() <= NAMED_MAX
+            {
+                nameless.push((*column, row.number));
+            }
+        }
+    }
+    for (column, row) in nameless.iter().take(NAMED_MAX) {
+        reader.note(
+            Some(cell_mark(*row, *column)),
+            format!(
+                "the column {} has no name and is not read",
+                column_name(*column)
+            ),
+        );
+    }
+    if let Some(mark) = table.layout.written() {
+        reader.note(Some(mark), "results and states are not written into tables yet: it is not built; `neroman results` shows them, and these columns are no parameters");
+    }
+}
+
+/// Reports the rows that are no experiments, and columns that the command leaves alone.
+fn report(reader: &mut Reader<'_>, table: &Table<'_>, left_out: &SkippedRows) {
+    let SkippedRows {
+        without_command,
+        without_number,
+    } = left_out;
+    if reader.definitions.is_empty() && reader.count() == 0 {
+        let first = table.header.columns.first();
+        let mark = first.map_or(cell_mark(1, 1), |column| {
+            cell_mark(column.row, column.number)
+        });
+        match (without_command.is_empty(), without_number.is_empty()) {
+            (false, _) => reader.wrong(
+                mark,
+                "no row has a command",
+                format!(
+                    "name a column `command`, or write `command: python3 main.py {{lr}}` into {}",
+                    table.beside
+                ),
+            ),
+            (true, false) => reader.wrong(
+                mark,
+                "no row with a command has a number",
+                "number the rows 1, 2, 3 …",
+            ),
+            (true, true) => reader.wrong(
+                mark,
+                "the table has no rows below its header",
+                "each row is an experiment",
+            ),
+        }
+        return;
+    }
+    if !without_command.is_empty() {
+        reader.note(
+            None,
+            format!("left out, without a command: {}", rows(without_command)),
+        );
+    }
+    if !without_number.is_empty() {
+        reader.note(
+            None,
+            format!("left out, without a number: {}", rows(without_number)),
+        );
+    }
+    let unused = std::mem::take(&mut reader.unused);
+    if !unused.is_empty() {
+        let mut names: Vec<String> = unused
+            .iter()
+            .take(NAMED_MAX)
+            .map(|name| quoted(name))
+            .collect();
+        if unused.len() > NAMED_MAX {
+            names.push(format!("{} more", unused.len() - NAMED_MAX));
+        }
+        reader.note(
+            None,
+            format!(
+                "the command does not use {}; the job sees them in its environment only",
+                names.join(", ")
+            ),
+        );
+    }
+}
+
+/// `rows 16-17, 19`.
+fn rows(numbers: &[u32]) -> String {
+    let mut text = String::from(if numbers.len() == 1 { "row " } else { "rows " });
+    let mut rest = numbers;
+    while let Some(&first) = rest.first() {
+        let run = rest
+            .iter()
+            .zip(first..)
+            .take_while(|(number, wanted)| **number == *wanted)
+            .count();
+        if rest.len() < numbers.len() {
+            text.push_str(", ");
+        }
+        text.push_str(&first.to_string());
+        if run > 1 {
+            text.push_str(&format!("-{}", rest[run - 1]));
+        }
+        rest = &rest[run..];
+    }
+    text
+}

@@ -1,0 +1,310 @@
+//! Tables: rows become experiments, and mistakes have cells.
+
+use std::path::Path;
+
+use nero_format::{Loaded, TableOptions, Value, companion, is_table, read_table};
+use nero_table::{Sheet, UnreadableTable};
+
+use crate::{Folder, commands, named, names, texts, value};
+
+fn cells(path: &Path, sheet: Option<&str>) -> Result<Sheet, UnreadableTable> {
+    let ending = path
+        .extension()
+        .and_then(|ending| ending.to_str())
+        .unwrap_or("");
+    nero_spreadsheet::read(&std::fs::read(path).unwrap(), ending, sheet)
+}
+
+/// A folder with a table of text, and the YAML file beside it.
+fn folder(table: &str, yaml: &str) -> Folder {
+    let folder = Folder::new();
+    folder.write("plan.csv", table.as_bytes());
+    if !yaml.is_empty() {
+        folder.write("plan.yaml", yaml.as_bytes());
+    }
+    folder
+}
+
+fn read_in(folder: &Folder, name: &str, options: &TableOptions) -> Result<Loaded, String> {
+    let path = folder.path().join(name);
+    read_table(&path, options, &cells).map_err(|errors| {
+        let dir = folder.path();
+        let dir = dir.parent().unwrap().to_str().unwrap();
+        errors.to_string().replace(dir, "DIR")
+    })
+}
+
+fn read(table: &str, yaml: &str) -> Result<Loaded, String> {
+    read_in(&folder(table, yaml), "plan.csv", &TableOptions::default())
+}
+
+fn load(table: &str, yaml: &str) -> Loaded {
+    read(table, yaml).unwrap_or_else(|report| panic!("{report}"))
+}
+
+fn report(table: &str, yaml: &str) -> String {
+    match read(table, yaml) {
+        Ok(loaded) => panic!("no mistake was found: {loaded:#?}"),
+        Err(report) => report,
+    }
+}
+
+fn notes(loaded: &Loaded) -> String {
+    let notes = loaded.notes.iter().map(|note| match &note.place {
+        Some(place) => format!("{place}: {}\n", note.text),
+        None => format!("{}\n", note.text),
+    });
+    notes.collect()
+}
+
+fn numbers(loaded: &Loaded) -> Vec<Option<u64>> {
+    loaded.definitions.iter().map(|one| one.number).collect()
+}
+
+#[test]
+fn a_row_is_an_experiment_with_its_number_and_what_was_typed() {
+    let loaded = load(
+        "nr,name,lr,n,comments\n12,base,0.10,010,fine\n3,,1e-3,5,\n",
+        "command: python3 main.py {lr} {n}\nresources: {cpus: 2}\n",
+    );
+    assert_eq!(names(&loaded), ["base", "plan_3"]);
+    assert_eq!(numbers(&loaded), [Some(12), Some(3)]);
+    assert_eq!(
+        commands(&loaded),
+        ["python3|main.py|0.10|010", "python3|main.py|1e-3|5"]
+    );
+    let base = named(&loaded, "base");
+    assert_eq!(value(base, "lr"), &Value::Float(0.1));
+    assert_eq!(value(base, "n"), &Value::Int(10));
+    assert_eq!(base.resources.cpus, 2.0);
+    assert_eq!(base.block, "plan");
+    assert!(
+        base.place.to_string().ends_with("plan.csv:B2"),
+        "{}",
+        base.place
+    );
+    assert_eq!(
+        notes(&loaded),
+        "the command does not use `comments`; the job sees them in its environment only\n"
+    );
+}
+
+#[test]
+fn a_column_named_as_a_field_is_the_field_of_its_row() {
+    let loaded = load(
+        "id;command;collection;resources/cpus;outputs;rules;lr\n\
+         1;python3 main.py --rate {lr};mine;3;[stdout, '*.pt'];\"[{abort: loss > 2}]\";0,5\n\
+         2;./run.sh;;;;;\n",
+        "resources: {memory: 1G}\ncollection: all\n",
+    );
+    let (first, second) = (&loaded.definitions[0], &loaded.definitions[1]);
+    assert_eq!(first.argv, ["python3", "main.py", "--rate", "0.5"]);
+    assert_eq!(second.argv, ["./run.sh"]);
+    assert_eq!((first.collection(), second.collection()), ("mine", "all"));
+    assert_eq!(first.outputs.len(), 2);
+    assert_eq!(first.rules[0].text, "loss > 2");
+    assert!(first.rules[0].place.to_string().ends_with("plan.csv:F2"));
+    assert_eq!(second.resources.memory_bytes, Some(1 << 30));
+    assert!(
+        notes(&loaded).contains("`0,5` is read as 0.5"),
+        "{}",
+        notes(&loaded)
+    );
+}
+
+#[test]
+fn a_group_gives_its_map_keys_and_keeps_what_all_rows_have() {
+    let loaded = load(
+        "nr,resources,,env,parameters,\n,cpus,time,OMP,lr,\n1,4,2h,8,0.1,\n2,,,,0.2,\n",
+        "command: python3 main.py {lr}\nresources: {cpus: 1, memory: 1G}\n",
+    );
+    let (first, second) = (&loaded.definitions[0], &loaded.definitions[1]);
+    assert_eq!((first.resources.cpus, second.resources.cpus), (4.0, 1.0));
+    assert_eq!(first.resources.time_ms, Some(7_200_000));
+    assert_eq!(first.resources.memory_bytes, second.resources.memory_bytes);
+    assert_eq!(first.env, [("OMP".to_owned(), Some("8".to_owned()))]);
+    assert_eq!(texts(&loaded, "lr"), ["0.1", "0.2"]);
+    assert!(
+        notes(&loaded).contains("rows 1 and 2 are the header"),
+        "{}",
+        notes(&loaded)
+    );
+}
+
+#[test]
+fn groups_tell_columns_of_one_name_apart() {
+    let table = ",,,Test,,Train,,Code,Params,\n\
+                 date,status,name,10ep,50ep,10ep,50ep,pyth,learning rate,comments\n\
+                 2015-05-20,,one,0.67,,,,python3 main.py --lr 0.1,0.1,\n\
+                 ,,,,,,,,,\n\
+                 ,TODO,two,,,,,,0.2,later\n";
+    let yaml = "table: {command: Code/pyth, status: status, ignore: [date, Params/comments], split: true}\n\
+                results: {Test/10ep: 'min(err)', Test/50ep: err, Train/10ep: err, Train/50ep: err}\n";
+    let loaded = load(table, yaml);
+    assert_eq!(names(&loaded), ["one"]);
+    assert_eq!(commands(&loaded), ["python3|main.py|--lr|0.1"]);
+    assert_eq!(texts(&loaded, "Params/learning rate"), ["0.1"]);
+    assert_eq!(loaded.definitions[0].params.len(), 1);
+    let notes = notes(&loaded);
+    assert!(
+        notes.contains("left out, without a command: row 5"),
+        "{notes}"
+    );
+    assert!(
+        notes.contains("results and states are not written"),
+        "{notes}"
+    );
+    assert!(notes.contains("no column of numbers"), "{notes}");
+}
+
+#[test]
+fn split_splits_what_a_value_brings() {
+    let table = "id,args\n1,\"--lr 0.1 --name 'a b'\"\n";
+    let loaded = load(
+        table,
+        "table: {split: true}\ncommand: python3 main.py {args}\n",
+    );
+    assert_eq!(commands(&loaded), ["python3|main.py|--lr|0.1|--name|a b"]);
+    let loaded = load(table, "command: python3 main.py {args}\n");
+    assert_eq!(commands(&loaded), ["python3|main.py|--lr 0.1 --name 'a b'"]);
+}
+
+#[test]
+fn without_numbers_rows_have_names_of_what_differs() {
+    let loaded = load(
+        "lr,n,seed,command\n0.1,1,7,true {lr}\n0.2,1,7,true {lr}\n0.2,1,7,true {lr}\n,1,7,true\n",
+        "",
+    );
+    assert_eq!(
+        names(&loaded),
+        ["plan_lr-0.1", "plan_lr-0.2", "plan_lr-0.2_2", "plan"]
+    );
+    assert_eq!(loaded.definitions[0].varied, ["lr"]);
+    assert_eq!(numbers(&loaded), [None; 4]);
+}
+
+#[test]
+fn a_column_called_like_numbers_that_holds_none_is_a_parameter() {
+    let loaded = load("no,command\nyes,true {no}\nnever,true {no}\n", "");
+    assert_eq!(texts(&loaded, "no"), ["yes", "never"]);
+    assert!(
+        notes(&loaded).contains("plan.csv:A1: the column `no` holds no number"),
+        "{}",
+        notes(&loaded)
+    );
+}
+
+#[test]
+fn rows_that_are_no_experiments_are_counted() {
+    let loaded = load(
+        "Nr.,command,lr\n1,true,\n,,\n3,,0.1\n,true,0.2\n5,true,\n,,0.5\n7,,\n8,,\n",
+        "",
+    );
+    assert_eq!(numbers(&loaded), [Some(1), Some(5)]);
+    let notes = notes(&loaded);
+    assert!(notes.contains("without a command: rows 4, 7-9"), "{notes}");
+    assert!(notes.contains("without a number: row 5"), "{notes}");
+}
+
+#[test]
+fn the_offset_is_part_of_the_number() {
+    let folder = folder("id,command\n1,true\n2,true\n", "");
+    let options = TableOptions {
+        with: None,
+        offset: 100,
+    };
+    let loaded = read_in(&folder, "plan.csv", &options).unwrap();
+    assert_eq!(numbers(&loaded), [Some(101), Some(102)]);
+    assert_eq!(names(&loaded), ["plan_101", "plan_102"]);
+    assert_eq!(loaded.source.table, Some(options));
+}
+
+#[test]
+fn another_yaml_file_is_named_with_it() {
+    let folder = folder("id,lr\n1,0.1\n", "command: true\n");
+    folder.write("other.yaml", b"command: main {lr}\n");
+    let path = folder.path().join("plan.csv");
+    assert_eq!(
+        companion(&path, None),
+        Some(folder.path().join("plan.yaml"))
+    );
+    let options = TableOptions {
+        with: Some(folder.path().join("other.yaml")),
+        offset: 0,
+    };
+    let loaded = read_in(&folder, "plan.csv", &options).unwrap();
+    assert_eq!(commands(&loaded), ["main|0.1"]);
+    // Either file changes what the source is.
+    let before = read_in(&folder, "plan.csv", &TableOptions::default()).unwrap();
+    folder.write("plan.yaml", b"command: 'false'\n");
+    let after = read_in(&folder, "plan.csv", &TableOptions::default()).unwrap();
+    assert_ne!(before.source.digest, after.source.digest);
+    assert!(is_table(Path::new("a/B.XLSX")) && !is_table(Path::new("a.yaml")));
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_each_with_its_cell() {
+    let report = report(
+        "nr,name,lr,command,resources/cpus,node\n\
+         1,a,0.1,main {lr} {x},two,alpha\n\
+         1.5,b,0.1,main {lr},,\n\
+         7,a,,main {lr},,a b\n\
+         7,d,0.1,\"main 'x\",,\n\
+         20260520001,e,0.1,main,,\n\
+         -3,f,#REF!,main,,\n",
+        "table: {sheetz: x, number: nr}\nresults: {best: min(loss)}\nresorces: {cpus: 1}\n",
+    );
+    insta::assert_snapshot!(report);
+}
+
+#[test]
+fn a_table_without_a_header_or_rows_is_told_at_a_cell() {
+    insta::assert_snapshot!(
+        [
+            report("0.1,10,python main.py\n0.2,20,python main.py\n", ""),
+            report("lr,lr,command\n1,2,main\n", ""),
+            report("lr,n\n1,2\n", ""),
+            report("lr,command\n", ""),
+            report("\n\n,,\n", ""),
+            report("lr,command\n1,\"main\n", ""),
+            report("lr,command\n1,main\n", "+block: {command: main}\n"),
+            report("lr,command\n1,main\n", "table: {sheet: Plan}\n"),
+            report(
+                "lr,command\n1,main\n",
+                "table: {header_rows: 3, command: comand}\n"
+            ),
+        ]
+        .join("\n")
+    );
+}
+
+#[test]
+fn a_formula_without_a_value_is_a_mistake_where_it_is_used() {
+    let folder = Folder::new();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../spreadsheet/tests/golden");
+    std::fs::copy(
+        golden.join("openpyxl.xlsx"),
+        folder.path().join("plan.xlsx"),
+    )
+    .unwrap();
+    folder.write("plan.yaml", b"table: {command: Code/command}\n");
+    let report = read_in(&folder, "plan.xlsx", &TableOptions::default()).unwrap_err();
+    assert!(report.contains("plan.xlsx:Experiments!H3"), "{report}");
+    assert!(
+        report.contains("the formula has no value in the file"),
+        "{report}"
+    );
+    // A column that nobody reads may hold anything.
+    folder.write(
+        "plan.yaml",
+        b"table: {ignore: [Code/command, Test/10ep, Test/50ep]}\ncommand: echo {Params/lr}\n",
+    );
+    let report = read_in(&folder, "plan.xlsx", &TableOptions::default());
+    let loaded = report.unwrap_or_else(|report| panic!("{report}"));
+    assert_eq!(numbers(&loaded), [1, 2, 3, 4].map(Some));
+    assert_eq!(
+        texts(&loaded, "date"),
+        ["2015-05-20", "2015-05-27T14:30:00"]
+    );
+    assert_eq!(named(&loaded, "first").argv, ["echo", "0.673181"]);
+}

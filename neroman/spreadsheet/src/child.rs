@@ -1,0 +1,72 @@
+//! The process that reads one file.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use nero_table::child::{ADDRESS_SPACE_MAX, CPU_SECONDS_MAX};
+use nero_table::{Sheet, UnreadableTable};
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+use crate::FILE_BYTES_MAX;
+
+/// Reads the file and the sheet that the command line names behind its verb, and prints
+/// the answer.
+pub fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let Some(file) = arguments.next() else {
+        return ExitCode::from(2);
+    };
+    let sheet = arguments.next().and_then(|name| name.into_string().ok());
+    let limits = [
+        (Resource::As, ADDRESS_SPACE_MAX),
+        (Resource::Cpu, CPU_SECONDS_MAX),
+        (Resource::Core, 0),
+    ];
+    for (resource, most) in limits {
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        };
+        if setrlimit(resource, limit).is_err() {
+            return ExitCode::FAILURE;
+        }
+    }
+    // A reader of formats that meets what it did not expect is no bug of ours.
+    std::panic::set_hook(Box::new(|_| {}));
+    let read = std::panic::catch_unwind(|| of_file(Path::new(&file), sheet.as_deref()));
+    let read = read.unwrap_or_else(|_| {
+        Err(UnreadableTable::file(
+            "is damaged: what it says of itself does not fit together",
+            "open it in a spreadsheet program and save it anew",
+        ))
+    });
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let written = serde_json::to_writer(&mut out, &read).map_err(std::io::Error::from);
+    match written.and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn of_file(path: &Path, sheet: Option<&str>) -> Result<Sheet, UnreadableTable> {
+    let unreadable = |error: std::io::Error| {
+        UnreadableTable::file(
+            format!("cannot be read: {error}"),
+            "ask its owner, or copy it",
+        )
+    };
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .map_err(unreadable)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(UnreadableTable::file(
+            format!("is larger than {} MiB", FILE_BYTES_MAX >> 20),
+            "keep the plan of the experiments in a file without pictures and data",
+        ));
+    }
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    crate::read(&bytes, &ending.unwrap_or("").to_ascii_lowercase(), sheet)
+}

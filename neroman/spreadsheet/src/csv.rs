@@ -1,0 +1,345 @@
+//! Text with commas, semicolons or tabs.
+//!
+//! The crate `csv` reads to the end of the file where a quote is not closed; here that is
+//! a mistake with its place. The separator is the one that the first line has most of.
+
+use nero_table::{CellValue, Sheet, UnreadableTable};
+
+use crate::gather::Gather;
+use crate::value;
+
+/// Reads a table of text.
+pub(crate) fn read(
+    bytes: &[u8],
+    ending: &str,
+    wanted: Option<&str>,
+) -> Result<Sheet, UnreadableTable> {
+    if wanted.is_some() {
+        return Err(UnreadableTable::file(
+            "is a text, which has no sheets",
+            "leave `sheet` out of the YAML file beside it",
+        ));
+    }
+    let text = decoded(bytes)?;
+    let (separator, skipped) = separator(&text, ending);
+    let fields = fields(&text[skipped..], separator, u32::from(skipped > 0))?;
+    // With commas between the cells a number has none.
+    let comma = (separator != ',').then(|| decimal_comma(&fields)).flatten();
+    let mut gather = Gather::new(None, Vec::new());
+    for (row, column, field) in fields {
+        let field = field.trim();
+        let written = match &comma {
+            Some(_) => with_point(field),
+            None => None,
+        };
+        let cell = match written.as_deref().unwrap_or(field) {
+            "#N/A" => None,
+            error @ ("#REF!" | "#DIV/0!" | "#VALUE!" | "#NAME?" | "#NUM!" | "#NULL!") => {
+                value::error(error)
+            }
+            number if is_number(number) => Some(CellValue::Number(number.to_owned())),
+            "TRUE" | "true" | "True" => Some(CellValue::Bool(true)),
+            "FALSE" | "false" | "False" => Some(CellValue::Bool(false)),
+            text => value::text(text),
+        };
+        if let Some(cell) = cell {
+            gather.add(row, column, cell)?;
+        }
+    }
+    let mut sheet = gather.finish();
+    sheet.decimal_comma = comma;
+    Ok(sheet)
+}
+
+fn decoded(bytes: &[u8]) -> Result<String, UnreadableTable> {
+    for (mark, of) in [
+        ([0xff, 0xfe], u16::from_le_bytes as fn([u8; 2]) -> u16),
+        ([0xfe, 0xff], u16::from_be_bytes),
+    ] {
+        if let Some(rest) = bytes.strip_prefix(&mark) {
+            let units = rest.chunks_exact(2).map(|pair| of([pair[0], pair[1]]));
+            let text: Result<String, _> = char::decode_utf16(units).collect();
+            return text.map_err(|_| {
+                UnreadableTable::file(
+                    "is no UTF-16, although it begins so",
+                    "save it as CSV UTF-8",
+                )
+            });
+        }
+    }
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let (row, column) = position(&bytes[..error.valid_up_to()]);
+            return Err(UnreadableTable::At {
+                sheet: None,
+                row,
+                column,
+                why: format!("the byte 0x{:02x} is not UTF-8", bytes[error.valid_up_to()]),
+                hint: "save the file as CSV UTF-8".to_owned(),
+            });
+        }
+    };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.contains('\0') {
+        return Err(UnreadableTable::file(
+            "holds a NUL character",
+            "save it as CSV UTF-8",
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// The row and about the column behind some bytes.
+fn position(before: &[u8]) -> (u32, u32) {
+    let line = before.iter().filter(|byte| **byte == b'\n').count();
+    let last = before
+        .rsplit(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or(before);
+    let separators = last
+        .iter()
+        .filter(|byte| matches!(byte, b',' | b';' | b'\t'));
+    (line as u32 + 1, separators.count() as u32 + 1)
+}
+
+/// The character between cells, and the bytes of a line `sep=;` before them.
+fn separator(text: &str, ending: &str) -> (char, usize) {
+    let first = text.lines().find(|line| !line.trim().is_empty());
+    let first = first.unwrap_or("");
+    let stated = text
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("sep="));
+    if let Some(stated) = stated.and_then(|rest| rest.chars().next()) {
+        let end = text.find('\n').map_or(text.len(), |at| at + 1);
+        return (stated, end);
+    }
+    let mut is_quoted = false;
+    let mut counts = [('\t', 0_usize), (';', 0), (',', 0)];
+    for c in first.chars() {
+        is_quoted ^= c == '"';
+        for (separator, count) in &mut counts {
+            *count += usize::from(c == *separator && !is_quoted);
+        }
+    }
+    let most = counts.iter().max_by_key(|(_, count)| *count);
+    match most {
+        Some((separator, count)) if *count > 0 => (*separator, 0),
+        _ if ending == "tsv" => ('\t', 0),
+        _ => (',', 0),
+    }
+}
+
+/// All fields with a content: row, column, text.
+fn fields(
+    text: &str,
+    separator: char,
+    rows_before: u32,
+) -> Result<Vec<(u32, u32, String)>, UnreadableTable> {
+    let mut fields = Vec::new();
+    let (mut row, mut column) = (rows_before + 1, 1);
+    let mut field = String::new();
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            // A quote begins a quoted field at its beginning only.
+            '"' if field.trim().is_empty() => {
+                field.clear();
+                loop {
+                    match chars.next() {
+                        Some('"') if chars.peek() == Some(&'"') => {
+                            chars.next();
+                            field.push('"');
+                        }
+                        Some('"') => break,
+                        Some(c) => field.push(c),
+                        None => {
+                            return Err(UnreadableTable::At {
+                                sheet: None,
+                                row,
+                                column,
+                                why: "the quote at the beginning of this cell is not closed"
+                                    .to_owned(),
+                                hint:
+                                    "end the cell with `\"`; a quote inside of it is written twice"
+                                        .to_owned(),
+                            });
+                        }
+                    }
+                }
+            }
+            c if c == separator => {
+                keep(&mut fields, row, column, &mut field);
+                column += 1;
+            }
+            '\n' | '\r' => {
+                if c == '\r' && chars.peek() == Some(&'\n') {
+                    chars.next();
+                }
+                keep(&mut fields, row, column, &mut field);
+                (row, column) = (row + 1, 1);
+            }
+            c => field.push(c),
+        }
+    }
+    keep(&mut fields, row, column, &mut field);
+    Ok(fields)
+}
+
+fn keep(fields: &mut Vec<(u32, u32, String)>, row: u32, column: u32, field: &mut String) {
+    if !field.trim().is_empty() {
+        fields.push((row, column, std::mem::take(field)));
+    }
+    field.clear();
+}
+
+/// Digits with at most one point, and an exponent.
+fn is_number(text: &str) -> bool {
+    let begins = text.trim_start_matches(['+', '-']);
+    begins.starts_with(|c: char| c.is_ascii_digit() || c == '.') && text.parse::<f64>().is_ok()
+}
+
+/// `0,67` as `0.67`.
+fn with_point(field: &str) -> Option<String> {
+    let is_one = field.matches(',').count() == 1 && !field.contains('.');
+    let behind = field.split(',').nth(1)?;
+    let digits = behind.starts_with(|c: char| c.is_ascii_digit());
+    let point = field.replace(',', ".");
+    (is_one && digits && is_number(&point)).then_some(point)
+}
+
+/// The first number with a decimal comma, where no number has a decimal point.
+fn decimal_comma(fields: &[(u32, u32, String)]) -> Option<(String, String)> {
+    let has_point = |field: &str| field.contains('.') && is_number(field);
+    if fields.iter().any(|(_, _, field)| has_point(field.trim())) {
+        return None;
+    }
+    fields.iter().find_map(|(_, _, field)| {
+        let field = field.trim();
+        Some((field.to_owned(), with_point(field)?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cells(text: &str) -> Vec<(u32, u32, String)> {
+        let sheet = read(text.as_bytes(), "csv", None).unwrap();
+        let cells = sheet.rows.iter().flat_map(|row| {
+            let cells = row.cells.iter();
+            cells.map(|(column, cell)| (row.number, *column, format!("{cell:?}")))
+        });
+        cells.collect()
+    }
+
+    fn row(text: &str) -> Vec<String> {
+        cells(text).into_iter().map(|(_, _, cell)| cell).collect()
+    }
+
+    #[test]
+    fn each_dialect_is_read() {
+        let want = [
+            "Text(\"a\")",
+            "Text(\"b c\")",
+            "Number(\"0.5\")",
+            "Number(\"7\")",
+        ];
+        let dialects = [
+            "a,b c\n0.5,7\n",
+            "\u{feff}a, b c\r\n0.5, 7\r\n",
+            "a;b c\n0,5;7\n",
+            "a\tb c\r0,5\t7",
+            "sep=;\na;b c\n0,5;7",
+            "\"a\";\"b c\"\n\"0,5\";\"7\"\n",
+        ];
+        for text in dialects {
+            assert_eq!(row(text), want, "{text:?}");
+        }
+        let utf16: Vec<u8> = [0xff, 0xfe]
+            .into_iter()
+            .chain("a\tb c\n0.5\t7".encode_utf16().flat_map(u16::to_le_bytes))
+            .collect();
+        let sheet = read(&utf16, "csv", None).unwrap();
+        assert_eq!(sheet.rows.len(), 2);
+    }
+
+    #[test]
+    fn quotes_hold_separators_lines_and_quotes() {
+        let found = cells("a,b\n\"x, \"\"y\"\"\nz\",2\n#N/A,true\n");
+        assert_eq!(found[2], (2, 1, "Text(\"x, \\\"y\\\"\\nz\")".to_owned()));
+        assert_eq!(found[3], (2, 2, "Number(\"2\")".to_owned()));
+        assert_eq!(found[4], (3, 2, "Bool(true)".to_owned()));
+        // A quote in the middle is a character.
+        assert_eq!(row("a,b\n5\" disk,1")[2], "Text(\"5\\\" disk\")");
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_has_its_place() {
+        let error = read(b"a,b\n1,\"x\n2,3\n", "csv", None).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                UnreadableTable::At {
+                    row: 2,
+                    column: 2,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+        let error = read(b"a,b\n1,caf\xe9\n", "csv", None).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                UnreadableTable::At {
+                    row: 2,
+                    column: 2,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn a_comma_is_a_decimal_one_only_where_no_number_has_a_point() {
+        let sheet = read(b"a;b\n0,5;64,32\n", "csv", None).unwrap();
+        assert_eq!(
+            sheet.decimal_comma,
+            Some(("0,5".to_owned(), "0.5".to_owned()))
+        );
+        assert_eq!(row("a;b\n0.5;64,32\n")[3], "Text(\"64,32\")");
+        assert_eq!(row("a;b\n1,2,3;x\n")[2], "Text(\"1,2,3\")");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_quoted_comes_back(rows in proptest::collection::vec(
+            proptest::collection::vec("[a-z\",;\t\n ]{0,6}x", 2..5), 1..5,
+        )) {
+            let mut text = String::new();
+            for row in &rows {
+                let cells: Vec<String> = row.iter().map(|cell| format!("\"{}\"", cell.replace('"', "\"\""))).collect();
+                text.push_str(&cells.join(","));
+                text.push_str("\r\n");
+            }
+            let sheet = read(text.as_bytes(), "csv", None).unwrap();
+            let found: Vec<Vec<String>> = sheet.rows.iter().map(|row| {
+                row.cells.iter().map(|(_, cell)| cell.text().to_owned()).collect()
+            }).collect();
+            let want: Vec<Vec<String>> = rows.iter().map(|row| {
+                row.iter().map(|cell| cell.trim().to_owned()).collect()
+            }).collect();
+            prop_assert_eq!(found, want);
+        }
+
+        #[test]
+        fn no_bytes_end_the_reader(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = crate::read(&bytes, "csv", None);
+            let _ = crate::read(&bytes, "xlsx", None);
+        }
+    }
+}

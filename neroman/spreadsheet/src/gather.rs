@@ -1,0 +1,100 @@
+//! Puts cells into rows, within bounds.
+
+use nero_table::{
+    CELLS_MAX, COLUMNS_MAX, CellValue, FILLED_ROWS_MAX, ROWS_MAX, Sheet, SheetRow, TEXT_BYTES_MAX,
+    UnreadableTable,
+};
+
+/// A sheet that is being read.
+#[derive(Debug, Default)]
+pub(crate) struct Gather {
+    pub(crate) sheet: Sheet,
+    cells: usize,
+    text_bytes: usize,
+    /// Whether rows came in another order than their numbers.
+    is_mixed: bool,
+}
+
+impl Gather {
+    pub(crate) fn new(name: Option<String>, sheets: Vec<String>) -> Self {
+        Self {
+            sheet: Sheet {
+                name,
+                sheets,
+                ..Sheet::default()
+            },
+            ..Self::default()
+        }
+    }
+
+    /// Adds a cell; row and column count from one.
+    pub(crate) fn add(
+        &mut self,
+        row: u32,
+        column: u32,
+        cell: CellValue,
+    ) -> Result<(), UnreadableTable> {
+        if row == 0 || row > ROWS_MAX || column == 0 || column > COLUMNS_MAX {
+            return Err(UnreadableTable::file(
+                "has a cell outside of any sheet",
+                "open it in a spreadsheet program and save it anew",
+            ));
+        }
+        self.cells += 1;
+        self.text_bytes += cell.text().len();
+        let rows = &mut self.sheet.rows;
+        let last = rows.last().map(|last| last.number);
+        if last != Some(row) {
+            self.is_mixed |= last > Some(row);
+            rows.push(SheetRow {
+                number: row,
+                cells: Vec::new(),
+            });
+        }
+        if rows.len() > FILLED_ROWS_MAX
+            || self.cells > CELLS_MAX
+            || self.text_bytes > TEXT_BYTES_MAX
+        {
+            let what = match rows.len() > FILLED_ROWS_MAX {
+                true => format!("has more than {FILLED_ROWS_MAX} rows with a content"),
+                false => format!(
+                    "has more than {CELLS_MAX} cells with a content, or more than {} MiB of text",
+                    TEXT_BYTES_MAX >> 20
+                ),
+            };
+            return Err(UnreadableTable::file(
+                what,
+                "one table makes at most 100000 experiments: take several, or ranges in a YAML file",
+            ));
+        }
+        if let Some(last) = rows.last_mut() {
+            last.cells.push((column, cell));
+        }
+        Ok(())
+    }
+
+    /// The sheet with rows and cells in order. Of a cell that is given twice the last
+    /// counts, as in spreadsheet programs.
+    pub(crate) fn finish(mut self) -> Sheet {
+        if self.is_mixed {
+            let rows = &mut self.sheet.rows;
+            rows.sort_by_key(|row| row.number);
+            let mut whole: Vec<SheetRow> = Vec::with_capacity(rows.len());
+            for row in rows.drain(..) {
+                match whole.last_mut().filter(|last| last.number == row.number) {
+                    Some(last) => last.cells.extend(row.cells),
+                    None => whole.push(row),
+                }
+            }
+            self.sheet.rows = whole;
+        }
+        for row in &mut self.sheet.rows {
+            if !row.cells.is_sorted_by(|(a, _), (b, _)| a < b) {
+                row.cells.reverse();
+                row.cells.sort_by_key(|(column, _)| *column);
+                row.cells.dedup_by_key(|(column, _)| *column);
+            }
+        }
+        self.sheet
+    }
+}

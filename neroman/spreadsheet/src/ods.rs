@@ -1,0 +1,299 @@
+//! OpenDocument sheets, as LibreOffice writes them.
+//!
+//! `calamine` makes all sheets dense before it gives any; here the elements are read one
+//! after the other. Rows and cells that are alike stand there once with a count, and the
+//! counts reach to the end of the sheet, so that an empty cell is counted and never made.
+
+use std::collections::HashSet;
+use std::io::{BufReader, Cursor};
+
+use nero_table::{COLUMNS_MAX, CellValue, Sheet, UnreadableTable};
+use quick_xml::Reader;
+use quick_xml::escape::{resolve_xml_entity, unescape};
+use quick_xml::events::{BytesRef, BytesStart, Event};
+use zip::ZipArchive;
+
+use crate::gather::Gather;
+use crate::package::{self, damaged};
+use crate::value;
+
+/// Reads the sheet of this name, else the first that is not hidden.
+pub(crate) fn read(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, UnreadableTable> {
+    let mut zip = ZipArchive::new(Cursor::new(bytes)).map_err(|error| damaged(&error))?;
+    package::check(&mut zip)?;
+    let found = in_content(&mut zip, wanted)?;
+    let sheets = found.sheets;
+    match (found.gather, sheets.first()) {
+        (Some(gather), _) => {
+            let mut sheet = gather.finish();
+            sheet.sheets = sheets;
+            Ok(sheet)
+        }
+        // All sheets are hidden.
+        (None, Some(first)) if wanted.is_none() => read(bytes, Some(first)),
+        (None, _) => Err(UnreadableTable::NoSheet { sheets }),
+    }
+}
+
+#[derive(Default)]
+struct Content {
+    sheets: Vec<String>,
+    gather: Option<Gather>,
+}
+
+/// A row that is being read.
+#[derive(Default)]
+struct OpenRow {
+    repeated: u32,
+    column: u32,
+    cells: Vec<(u32, CellValue)>,
+}
+
+/// A cell that is being read.
+#[derive(Default)]
+struct OpenCell {
+    repeated: u32,
+    is_covered: bool,
+    formula: Option<String>,
+    kind: String,
+    is_error: bool,
+    value: Option<String>,
+    text: Option<String>,
+}
+
+fn in_content(
+    zip: &mut ZipArchive<Cursor<&[u8]>>,
+    wanted: Option<&str>,
+) -> Result<Content, UnreadableTable> {
+    let part = zip
+        .by_name("content.xml")
+        .map_err(|error| damaged(&error))?;
+    let mut xml = Reader::from_reader(BufReader::new(part));
+    xml.config_mut().expand_empty_elements = true;
+    let (mut buffer, mut skipped) = (Vec::new(), Vec::new());
+    let mut found = Content::default();
+    let mut hidden: HashSet<String> = HashSet::new();
+    let mut style = String::new();
+    let mut row_number = 1_u32;
+    let (mut row, mut cell) = (OpenRow::default(), OpenCell::default());
+    loop {
+        buffer.clear();
+        let event = xml.read_event_into(&mut buffer);
+        match event.map_err(|error| damaged(&error))? {
+            Event::Start(start) => match start.name().as_ref() {
+                "style:style" => style = attribute(&start, "style:name")?.unwrap_or_default(),
+                "style:table-properties"
+                    if attribute(&start, "table:display")?.as_deref() == Some("false") =>
+                {
+                    hidden.insert(style.clone());
+                }
+                "table:table" => {
+                    let name = attribute(&start, "table:name")?.unwrap_or_default();
+                    let style = attribute(&start, "table:style-name")?;
+                    let is_seen = !style.is_some_and(|style| hidden.contains(&style));
+                    found.sheets.push(name.clone());
+                    let is_it = match wanted {
+                        Some(wanted) => wanted == name,
+                        None => is_seen,
+                    };
+                    if is_it && found.gather.is_none() {
+                        found.gather = Some(Gather::new(Some(name), Vec::new()));
+                        row_number = 1;
+                    } else {
+                        let end = start.to_end().into_owned();
+                        skip(&mut xml, &end, &mut skipped)?;
+                    }
+                }
+                "table:tracked-changes" | "table:shapes" | "office:annotation" | "office:forms" => {
+                    let end = start.to_end().into_owned();
+                    skip(&mut xml, &end, &mut skipped)?;
+                }
+                "table:table-row" => {
+                    row = OpenRow {
+                        repeated: repeated(&start, "table:number-rows-repeated")?,
+                        column: 1,
+                        cells: Vec::new(),
+                    };
+                }
+                name @ ("table:table-cell" | "table:covered-table-cell") => {
+                    cell = opened(&start, name == "table:covered-table-cell")?;
+                }
+                "text:p" => match &mut cell.text {
+                    Some(text) => text.push('\n'),
+                    None => cell.text = Some(String::new()),
+                },
+                "text:s" => {
+                    let count = repeated(&start, "text:c")?.min(1000) as usize;
+                    cell.push(&" ".repeat(count));
+                }
+                "text:tab" => cell.push("\t"),
+                "text:line-break" => cell.push("\n"),
+                _ => {}
+            },
+            Event::Text(text) => cell.push(&text.xml10_content()),
+            Event::CData(text) => cell.push(&text.xml10_content()),
+            Event::GeneralRef(entity) => cell.push(&resolved(&entity)?),
+            Event::End(end) => match end.name().as_ref() {
+                "table:table-cell" | "table:covered-table-cell" => {
+                    row.close(std::mem::take(&mut cell));
+                }
+                "table:table-row" => {
+                    let Some(gather) = &mut found.gather else {
+                        continue;
+                    };
+                    if !row.cells.is_empty() {
+                        for number in (row_number..).take(row.repeated as usize) {
+                            for (column, cell) in &row.cells {
+                                gather.add(number, *column, cell.clone())?;
+                            }
+                        }
+                    }
+                    row_number = row_number.saturating_add(row.repeated);
+                    row = OpenRow::default();
+                }
+                _ => {}
+            },
+            Event::Eof => return Ok(found),
+            Event::Empty(_)
+            | Event::Comment(_)
+            | Event::Decl(_)
+            | Event::PI(_)
+            | Event::DocType(_) => {}
+        }
+    }
+}
+
+impl OpenCell {
+    fn push(&mut self, text: &str) {
+        if let Some(to) = &mut self.text {
+            to.push_str(text);
+        }
+    }
+
+    /// What it holds. Text between the tags counts where no attribute has the value.
+    fn cell(self) -> Option<CellValue> {
+        if self.is_covered {
+            return None;
+        }
+        let shown = self.text.as_deref().unwrap_or("");
+        if self.is_error {
+            return value::error(shown.trim());
+        }
+        let of_value = self.value.as_deref();
+        // LibreOffice writes a truth that it read from another format so.
+        match self.formula.as_deref() {
+            Some("of:=TRUE()") => return Some(CellValue::Bool(true)),
+            Some("of:=FALSE()") => return Some(CellValue::Bool(false)),
+            _ => {}
+        }
+        match self.kind.as_str() {
+            "float" | "percentage" | "currency" => match of_value?.parse::<f64>() {
+                Ok(number) => Some(value::number(number)),
+                Err(_) => value::text(of_value?),
+            },
+            "boolean" => Some(CellValue::Bool(of_value? == "true")),
+            "date" => {
+                let moment = of_value?;
+                let date = moment.strip_suffix("T00:00:00").unwrap_or(moment);
+                Some(CellValue::Date(date.to_owned()))
+            }
+            "time" => Some(match seconds(of_value?) {
+                Some(seconds) => value::duration(seconds),
+                None => CellValue::Date(of_value?.to_owned()),
+            }),
+            "string" => value::text(of_value.unwrap_or(shown)),
+            _ if self.formula.is_some() && shown.is_empty() => Some(CellValue::Uncomputed),
+            _ => value::text(shown),
+        }
+    }
+}
+
+impl OpenRow {
+    fn close(&mut self, cell: OpenCell) {
+        let repeated = cell.repeated;
+        if let Some(cell) = cell.cell() {
+            let end = self.column.saturating_add(repeated).min(COLUMNS_MAX + 1);
+            self.cells
+                .extend((self.column..end).map(|column| (column, cell.clone())));
+        }
+        self.column = self.column.saturating_add(repeated);
+    }
+}
+
+fn opened(start: &BytesStart<'_>, is_covered: bool) -> Result<OpenCell, UnreadableTable> {
+    let mut cell = OpenCell {
+        repeated: repeated(start, "table:number-columns-repeated")?,
+        is_covered,
+        ..OpenCell::default()
+    };
+    for attribute in start.attributes() {
+        let attribute = attribute.map_err(|error| damaged(&error))?;
+        let value = || unescape(&attribute.value).map_err(|error| damaged(&error));
+        match attribute.key.as_ref() {
+            "office:value-type" => cell.kind = value()?.into_owned(),
+            "calcext:value-type" => cell.is_error = value()? == "error",
+            "office:value"
+            | "office:date-value"
+            | "office:time-value"
+            | "office:boolean-value"
+            | "office:string-value" => cell.value = Some(value()?.into_owned()),
+            "table:formula" => cell.formula = Some(value()?.into_owned()),
+            _ => {}
+        }
+    }
+    Ok(cell)
+}
+
+fn attribute(start: &BytesStart<'_>, name: &str) -> Result<Option<String>, UnreadableTable> {
+    let found = start
+        .try_get_attribute(name)
+        .map_err(|error| damaged(&error))?;
+    match found {
+        Some(found) => match unescape(&found.value) {
+            Ok(value) => Ok(Some(value.into_owned())),
+            Err(error) => Err(damaged(&error)),
+        },
+        None => Ok(None),
+    }
+}
+
+/// A count of at least one.
+fn repeated(start: &BytesStart<'_>, name: &str) -> Result<u32, UnreadableTable> {
+    let count = attribute(start, name)?.and_then(|count| count.parse().ok());
+    Ok(count.unwrap_or(1).max(1))
+}
+
+fn skip<R: std::io::BufRead>(
+    xml: &mut Reader<R>,
+    end: &quick_xml::events::BytesEnd<'_>,
+    buffer: &mut Vec<u8>,
+) -> Result<(), UnreadableTable> {
+    buffer.clear();
+    let skipped = xml.read_to_end_into(end.name(), buffer);
+    skipped.map(drop).map_err(|error| damaged(&error))
+}
+
+fn resolved(entity: &BytesRef<'_>) -> Result<String, UnreadableTable> {
+    if let Some(text) = resolve_xml_entity(entity.as_ref()) {
+        return Ok(text.to_owned());
+    }
+    let character = entity.resolve_char_ref().map_err(|error| damaged(&error))?;
+    Ok(character.map_or_else(String::new, String::from))
+}
+
+/// The seconds of `PT26H03M00S`.
+fn seconds(text: &str) -> Option<f64> {
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text),
+    };
+    let mut rest = rest.strip_prefix("PT")?;
+    let mut sum = 0.0;
+    for (letter, factor) in [('H', 3600.0), ('M', 60.0), ('S', 1.0)] {
+        if let Some((number, behind)) = rest.split_once(letter) {
+            sum += number.parse::<f64>().ok()? * factor;
+            rest = behind;
+        }
+    }
+    rest.is_empty().then_some(sign * sum)
+}

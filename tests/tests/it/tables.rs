@@ -1,0 +1,331 @@
+//! Experiments from a spreadsheet, with the real programs: the file is read by a process
+//! of its own, the sheet's numbers are the numbers, and the owner goes on editing.
+
+use std::fs;
+use std::io::{Cursor, Write as _};
+use std::path::{Path, PathBuf};
+
+use nero_tests::Home;
+use serde_json::Value;
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+/// A folder with a table of text and the YAML file beside it.
+fn plan(home: &Home, name: &str, table: &str, yaml: &str) -> PathBuf {
+    let folder = home.path().join(name);
+    fs::create_dir_all(&folder).unwrap();
+    if !yaml.is_empty() {
+        fs::write(folder.join("plan.yaml"), yaml).unwrap();
+    }
+    let table_file = folder.join("plan.csv");
+    fs::write(&table_file, table).unwrap();
+    table_file
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn golden(name: &str) -> PathBuf {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../neroman");
+    crates.join("spreadsheet/tests/golden").join(name)
+}
+
+/// A workbook that says of itself that it has a hundred million texts: its reader makes
+/// room for them, and only the limits of its process help.
+fn liar() -> Vec<u8> {
+    const OFFICE: &str = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+    const MAIN: &str = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
+    let rels = format!(
+        r#"<Relationships><Relationship Id="rId1" Type="{OFFICE}/officeDocument" Target="xl/workbook.xml"/></Relationships>"#
+    );
+    let book = format!(r#"<workbook xmlns="{MAIN}"><sheets/></workbook>"#);
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, text) in [
+        ("[Content_Types].xml", "<Types/>"),
+        ("_rels/.rels", &rels),
+        ("xl/workbook.xml", &book),
+        (
+            "xl/sharedStrings.xml",
+            r#"<sst uniqueCount="100000000"></sst>"#,
+        ),
+    ] {
+        zip.start_file(name, SimpleFileOptions::default()).unwrap();
+        zip.write_all(text.as_bytes()).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+/// Number, name and `lr` of all experiments.
+fn rows(home: &Home) -> Vec<(u64, String, Value)> {
+    let document = home.json(&["status", "all"]);
+    let experiments = document["experiments"].as_array().unwrap();
+    experiments
+        .iter()
+        .map(|one| {
+            let name = one["name"].as_str().unwrap().to_owned();
+            (
+                one["id"].as_u64().unwrap(),
+                name,
+                one["parameters"]["lr"].clone(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_researcher_starts_rows_of_a_workbook_by_the_sheets_own_numbers() {
+    let home = Home::new();
+    let folder = home.path().join("rnn");
+    fs::create_dir(&folder).unwrap();
+    let book = folder.join("book.xlsx");
+    fs::copy(golden("xlsxwriter.xlsx"), &book).unwrap();
+    fs::write(
+        folder.join("book.yaml"),
+        "table: {ignore: [Test/10ep, Test/50ep]}\ncommand: echo {nr} rate {Params/lr}\n",
+    )
+    .unwrap();
+    let broken = home.run(&["add", &shown(&book)]);
+    assert_eq!(broken.code, Some(2), "{broken:#?}");
+    assert!(
+        broken.err.contains("`nr` names no parameter") || broken.err.contains("nr"),
+        "{broken:#?}"
+    );
+    fs::write(
+        folder.join("book.yaml"),
+        "table: {ignore: [Test/10ep, Test/50ep, Code/command]}\ncommand: echo rate {Params/lr}\n",
+    )
+    .unwrap();
+    let added = home.run(&["add", &shown(&book)]);
+    assert_eq!(added.code, Some(0), "{added:#?}");
+    assert!(
+        added.out.contains("added 4") && added.out.contains("start 1-4"),
+        "{added:#?}"
+    );
+    assert!(
+        added.err.contains("rows 1 and 2 are the header"),
+        "{added:#?}"
+    );
+    home.ok(&["start", "1,3", "--wait"]);
+    assert_eq!(home.ok(&["logs", "3"]), "rate 0.0002\n");
+    let seen = home.experiment_json(1);
+    assert_eq!(seen["name"], "first", "{seen:#}");
+    assert_eq!(seen["parameters"]["date"], "2015-05-20", "{seen:#}");
+    // The workbook is the plan, and no file of the code.
+    fs::write(folder.join("~$book.xlsx"), "lock").unwrap();
+    fs::copy(golden("libreoffice.xlsx"), &book).unwrap();
+    let changed = home.json(&["status", "changed"]);
+    assert_eq!(changed["experiments"], serde_json::json!([]), "{changed:#}");
+}
+
+#[test]
+fn rows_are_renamed_sorted_inserted_and_deleted_and_keep_their_numbers() {
+    let home = Home::new();
+    let yaml = "command: echo {lr}\n";
+    let table = plan(
+        &home,
+        "p",
+        "nr,name,lr\n10,a,0.1\n20,b,0.2\n5,c,0.3\n",
+        yaml,
+    );
+    let added = home.ok(&["add", &shown(&table)]);
+    assert!(added.contains("start 5,10,20"), "{added}");
+    // Sorted, one renamed, one changed, one inserted in the middle, one deleted.
+    fs::write(&table, "nr,name,lr\n5,c,0.3\n7,new,0.7\n10,base,0.15\n").unwrap();
+    let ran = home.run(&["start", "10", "--wait"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(ran.err.contains("10: lr 0.1 → 0.15"), "{ran:#?}");
+    assert!(
+        ran.err.contains("20: no longer in its source; kept"),
+        "{ran:#?}"
+    );
+    assert!(ran.err.contains("7: new in its source: new"), "{ran:#?}");
+    assert_eq!(home.ok(&["logs", "10"]), "0.15\n");
+    let found = rows(&home);
+    let ids: Vec<u64> = found.iter().map(|(id, ..)| *id).collect();
+    assert_eq!(ids, [5, 7, 10], "{found:?}");
+    assert_eq!(found[2].1, "base");
+    assert_eq!(home.experiment_json(20)["gone"], true);
+    // What another source adds comes behind all numbers.
+    crate::story::added(&home, "y", "collection: y\n+e: {command: 'true'}\n");
+    assert_eq!(home.experiment_json(21)["name"], "e");
+    // The row comes back with its number.
+    fs::write(
+        &table,
+        "nr,name,lr\n20,b,0.2\n5,c,0.3\n7,new,0.7\n10,base,0.15\n",
+    )
+    .unwrap();
+    let listed = home.run(&["status", "tmod<1h", "--json"]);
+    assert!(
+        listed.out.contains("\"id\":20") || listed.out.contains("\"id\": 20"),
+        "{listed:#?}"
+    );
+    assert_eq!(home.experiment_json(20)["gone"], false);
+}
+
+#[test]
+fn the_yaml_file_beside_a_table_is_read_again_as_the_table_is() {
+    let home = Home::new();
+    let table = plan(
+        &home,
+        "p",
+        "id,lr\n1,0.1\n2,0.2\n",
+        "command: echo one {lr}\n",
+    );
+    home.ok(&["add", &shown(&table)]);
+    let yaml = table.with_extension("yaml");
+    fs::write(&yaml, "command: echo two {lr}\n").unwrap();
+    let ran = home.run(&["start", "1", "--wait"]);
+    assert!(ran.err.contains("command changed"), "{ran:#?}");
+    assert_eq!(home.ok(&["logs", "1"]), "two 0.1\n");
+    // A mistake stops the command and changes nothing.
+    fs::write(&table, "id,lr\n1,0.5\n1,0.2\n").unwrap();
+    let ran = home.run(&["restart", "1"]);
+    assert_eq!(ran.code, Some(2), "{ran:#?}");
+    assert!(
+        ran.err.contains("plan.csv:A3") && ran.err.contains("comes twice"),
+        "{ran:#?}"
+    );
+    assert_eq!(home.experiment_json(1)["run"], "1.1");
+    let ran = home.run(&["restart", "1", "--as-added", "--wait"]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    // Another file than the one of its name.
+    fs::write(&table, "id,lr\n1,0.5\n").unwrap();
+    let other = table.with_file_name("other.yaml");
+    fs::write(&other, "command: echo three {lr}\n").unwrap();
+    home.ok(&["add", &shown(&table), "--with", &shown(&other)]);
+    fs::write(&other, "command: echo four {lr}\n").unwrap();
+    home.ok(&["restart", "1", "--wait"]);
+    assert_eq!(home.ok(&["logs", "1"]), "four 0.5\n");
+}
+
+#[test]
+fn numbers_of_other_experiments_are_told_for_all_rows_at_once() {
+    let home = Home::new();
+    crate::story::added(
+        &home,
+        "y",
+        "collection: y\n+e: {command: 'true {x}', parameters: {x: [1, 2, 3]}}\n",
+    );
+    let table = plan(&home, "p", "#,command\n2,true\n3,true\n9999999,true\n", "");
+    let ran = home.run(&["add", &shown(&table)]);
+    assert_eq!(ran.code, Some(2), "{ran:#?}");
+    assert!(
+        ran.err
+            .contains("2 numbers in the table belong to other experiments"),
+        "{ran:#?}"
+    );
+    for told in [
+        "plan.csv:A2: 2 is `e_x-2`",
+        "plan.csv:A3: 3 is `e_x-3`",
+        "--offset 1000",
+    ] {
+        assert!(ran.err.contains(told), "{told}: {ran:#?}");
+    }
+    assert_eq!(
+        home.json(&["status", "all"])["experiments"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+    let ran = home.run(&["add", &shown(&table), "--offset", "1000"]);
+    assert!(
+        ran.err.contains("plan.csv:A4") && ran.err.contains("larger than 9999999"),
+        "{ran:#?}"
+    );
+    fs::write(&table, "#,command\n2,true\n3,true\n9998999,true\n").unwrap();
+    let added = home.ok(&["add", &shown(&table), "--offset", "1000"]);
+    assert!(added.contains("start 1002-1003,9999999"), "{added}");
+    // The offset is remembered; nothing is sized by a number.
+    fs::write(&table, "#,command\n2,true\n3,true\n4,true\n9998999,true\n").unwrap();
+    let added = home.ok(&["add", &shown(&table)]);
+    assert!(added.contains("same 3 · added 1"), "{added}");
+    home.kill(nero_tests::Part::Daemon);
+    assert_eq!(home.experiment_json(9_999_999)["name"], "plan_9999999");
+    home.ok(&["start", "9999999", "--wait"]);
+}
+
+#[test]
+fn a_sheet_without_numbers_gets_them_and_is_known_again_by_its_values() {
+    let home = Home::new();
+    let table = plan(
+        &home,
+        "p",
+        "lr;n\n0,1;4\n0,2;4\n0,3;4\n",
+        "command: echo {lr} {n}\n",
+    );
+    let added = home.run(&["add", &shown(&table)]);
+    assert!(
+        added.out.contains("added 3") && added.err.contains("no column of numbers"),
+        "{added:#?}"
+    );
+    assert!(added.err.contains("`0,1` is read as 0.1"), "{added:#?}");
+    // Sorted anew, with a row in between.
+    fs::write(&table, "lr;n\n0,3;4\n0,15;4\n0,1;4\n0,2;4\n").unwrap();
+    let added = home.ok(&["add", &shown(&table)]);
+    assert!(added.contains("same 3 · added 1"), "{added}");
+    assert_eq!(rows(&home)[2].2, serde_json::json!(0.3));
+    // A value that is the same in all rows before, and no more.
+    fs::write(&table, "lr;n\n0,3;4\n0,15;4\n0,1;4\n0,2;4\n0,1;5\n").unwrap();
+    let added = home.ok(&["add", &shown(&table)]);
+    assert!(added.contains("added 1"), "{added}");
+    assert!(!added.contains("gone"), "{added}");
+}
+
+#[test]
+fn a_file_that_is_no_table_is_told_and_changes_nothing() {
+    let home = Home::new();
+    let folder = home.path().join("p");
+    fs::create_dir(&folder).unwrap();
+    let whole = fs::read(golden("libreoffice.xlsx")).unwrap();
+    let cases: [(&str, Vec<u8>, &str); 5] = [
+        (
+            "cut.xlsx",
+            whole[..whole.len() / 2].to_vec(),
+            "is cut short or damaged",
+        ),
+        (
+            "page.xlsx",
+            b"<html><table></table></html>".to_vec(),
+            "web page (HTML)",
+        ),
+        (
+            "old.xlsx",
+            fs::read(golden("libreoffice.xls")).unwrap(),
+            "old workbook (.xls)",
+        ),
+        ("liar.xlsx", liar(), "needs more than 768 MiB to read"),
+        (
+            "quote.csv",
+            b"id,command\n1,\"true\n".to_vec(),
+            "is not closed",
+        ),
+    ];
+    for (name, bytes, told) in cases {
+        let file = folder.join(name);
+        fs::write(&file, &bytes).unwrap();
+        let ran = home.run(&["add", &shown(&file)]);
+        assert_eq!(ran.code, Some(2), "{name}: {ran:#?}");
+        assert!(ran.err.contains(told), "{name}: {ran:#?}");
+        assert_eq!(fs::read(&file).unwrap(), bytes, "{name}");
+    }
+    assert_eq!(
+        home.json(&["status", "all"])["experiments"],
+        serde_json::json!([])
+    );
+    let ran = home.run(&[
+        "add",
+        &shown(&folder.join("quote.csv")),
+        "--with",
+        "nothing.yaml",
+    ]);
+    assert_eq!(ran.code, Some(2), "{ran:#?}");
+    let ran = home.run(&[
+        "add",
+        &shown(&home.experiment("y", "+e: {command: 'true'}\n")),
+        "--offset",
+        "5",
+    ]);
+    assert!(ran.err.contains("go with a table"), "{ran:#?}");
+}

@@ -22,6 +22,10 @@ impl Agent {
         else {
             return;
         };
+        if submission.hand.is_some() {
+            self.adopted_is_gone(token);
+            return;
+        }
         let (id, index) = (submission.id, task.index);
         let Seen::Gone(how) = task.seen else { return };
         let was_closed = submission.news.contains(&News::Closed(index));

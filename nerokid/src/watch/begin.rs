@@ -71,7 +71,8 @@ impl Watch {
         let mut out = vec![Record::Started(WatchStarted {
             watcher: ProcessId::own().ok().map(Into::into),
             build: nero_model::VERSION.to_owned(),
-            environment: Some(host::environment(&place.folder)),
+            // An adopted job runs on another host than its watcher.
+            environment: (place.spec.adopted.is_none()).then(|| host::environment(&place.folder)),
             settling,
         })];
         let notices = pattern_errors.iter().map(|error| error.to_string());

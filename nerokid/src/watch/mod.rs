@@ -217,6 +217,8 @@ impl Watch {
         match self.life.contact() {
             Contact::Over => return Ok(true),
             Contact::Alive | Contact::Unknown => self.silent_since_ms = None,
+            // No process of an adopted job is known: its end is a record of neromum.
+            Contact::Silent if self.place.spec.adopted.is_some() => {}
             Contact::Silent => {
                 let since = *self.silent_since_ms.get_or_insert(self.now.mono_ms);
                 return Ok(self.now.mono_ms >= since + SILENT_MAX_MS);

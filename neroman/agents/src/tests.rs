@@ -184,6 +184,10 @@ mod greeter {
             nothing()
         }
 
+        async fn find_jobs(&self, _: Request<FindJobsRequest>) -> Answer<FindJobsReply> {
+            nothing()
+        }
+
         async fn set_rules(&self, _: Request<SetRulesRequest>) -> Answer<SetRulesReply> {
             nothing()
         }

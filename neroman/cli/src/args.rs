@@ -80,6 +80,11 @@ pub enum Verb {
     /// Let paused runs go on
     #[command(after_help = "Examples:\n  neroman resume 144\n  neroman resume paused")]
     Resume(Pause),
+    /// Take jobs into the books that you submitted to a scheduler by hand
+    #[command(
+        after_help = "Examples:\n  neroman adopt cluster 48213\n  neroman adopt cluster 48213_7 --log logs/train.7.out"
+    )]
+    Adopt(Adopt),
     /// Hide experiments; --undo brings them back for 30 days
     #[command(after_help = "Examples:\n  neroman rm 'lr_*' --dry-run\n  neroman rm --undo 3")]
     #[command(alias = "delexp")]
@@ -323,6 +328,22 @@ pub struct Pause {
     /// Show what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `adopt`.
+#[derive(Debug, Args)]
+pub struct Adopt {
+    /// Node with the scheduler
+    #[arg(add = node_name())]
+    pub node: String,
+    /// Numbers of the jobs: 48213, or 48213_7 (48213.7) for a task of an array
+    #[arg(required = true, value_name = "JOBID")]
+    pub jobs: Vec<String>,
+    /// What the job prints, as a path there; its scheduler tells it otherwise
+    #[arg(long, value_name = "PATH")]
+    pub log: Option<String>,
     #[command(flatten)]
     pub json: Json,
 }

@@ -143,8 +143,17 @@ fn take(work: &mut State, adopted: &mut Adopted, change: Change) {
 
 /// The placeholder source of all definitions.
 fn origin(work: &mut State, adopted: &mut Adopted, folder: &Path) -> u64 {
+    let (id, new) = placeholder(work, folder);
+    if let Some(change) = new {
+        take(work, adopted, change);
+    }
+    id
+}
+
+/// The number of a placeholder source, and the change that makes it where it is new.
+pub(crate) fn placeholder(work: &State, folder: &Path) -> (u64, Option<Change>) {
     if let Some(known) = work.origin_at(folder) {
-        return known.id;
+        return (known.id, None);
     }
     let id = work.origins.last_key_value().map_or(0, |(id, _)| *id) + 1;
     let origin = Origin {
@@ -160,8 +169,7 @@ fn origin(work: &mut State, adopted: &mut Adopted, folder: &Path) -> u64 {
         stamp: Stamp::default(),
         companion: Stamp::default(),
     };
-    take(work, adopted, Change::Origin(Arc::new(origin)));
-    id
+    (id, Some(Change::Origin(Arc::new(origin))))
 }
 
 /// Rules keep their numbers: journals name them.
@@ -261,7 +269,13 @@ fn same_rule(work: &State, rule: &v1::Rule) -> bool {
     known.is_some_and(|known| known.action == rule.action && known.text == rule.text)
 }
 
-fn made(id: RunId, token: RunToken, node: &str, spec: &v1::RunSpec, now_ms: i64) -> Made {
+pub(crate) fn made(
+    id: RunId,
+    token: RunToken,
+    node: &str,
+    spec: &v1::RunSpec,
+    now_ms: i64,
+) -> Made {
     let resources = spec.resources.unwrap_or_default();
     Made {
         token,
@@ -324,7 +338,7 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
 }
 
 /// The definition that a run's spec describes.
-fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
+pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
     let resources = spec.resources.unwrap_or_default();
     let monitor = spec.monitor.unwrap_or_default();
     let given = |number: u64| (number > 0).then_some(number);

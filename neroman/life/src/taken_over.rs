@@ -18,7 +18,12 @@ pub fn without_source(definition: &Definition) -> bool {
     definition.block.is_empty() && definition.folder.ends_with(FOLDER)
 }
 
+/// Folder below the data, as the source of experiments that stand for adopted jobs. It does
+/// not exist, either.
+pub const ADOPTED: &str = "adopted";
+
 /// Whether a source is the placeholder for missing sources: it is never read.
 pub fn stands_in(source: &Source) -> bool {
-    source.digest.is_empty() && source.path.ends_with(FOLDER)
+    let names = [FOLDER, ADOPTED];
+    source.digest.is_empty() && names.iter().any(|name| source.path.ends_with(name))
 }

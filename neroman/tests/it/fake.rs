@@ -358,6 +358,13 @@ impl Man for Service {
         Ok(Response::new(PauseReply::default()))
     }
 
+    async fn adopt(&self, request: Request<AdoptRequest>) -> Result<Response<AdoptReply>, Status> {
+        let request = request.into_inner();
+        let what = format!("{} {:?} log {}", request.node, request.jobs, request.log);
+        self.take("adopt", what, &[])?;
+        Ok(Response::new(AdoptReply::default()))
+    }
+
     async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListReply>, Status> {
         let request = request.into_inner();
         let mut what = format!(

@@ -40,6 +40,8 @@ pub struct Entry {
     pub(super) elsewhere: Option<String>,
     /// Whether it runs in a task of this node's scheduler.
     pub(super) at_scheduler: bool,
+    /// Whether its job is there already, and is to be adopted.
+    pub(super) adopted: bool,
     /// Whether it was recalled: another node may have it.
     pub(super) recalled: bool,
     /// Number of waits in vain for its watcher's last records.
@@ -91,6 +93,7 @@ impl Entry {
             tracked: None,
             elsewhere: None,
             at_scheduler: false,
+            adopted: false,
             recalled: false,
             waits: 0,
             earlier: None,

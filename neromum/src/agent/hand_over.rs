@@ -373,6 +373,7 @@ impl Agent {
             earlier,
             generation,
             sent_again,
+            adopted,
         } = placed;
         if let Some(known) = self.entries.get_mut(&token) {
             if known.id != id {
@@ -476,6 +477,7 @@ impl Agent {
         entry.generation = generation;
         entry.rules = rules;
         entry.fresh = true;
+        entry.adopted = adopted;
         entry.earlier = earlier;
         self.entries.insert(token, entry);
         self.core

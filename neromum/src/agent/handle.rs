@@ -103,6 +103,8 @@ pub(super) enum Done {
     Made(Box<super::cluster::Made>),
     /// The news of submissions.
     News(super::cluster::Looked),
+    /// Logs of adopted jobs.
+    Copied(super::cluster::CopiedLogs),
     /// The scheduler's answers.
     Asked(Box<super::cluster::Answered>),
     /// The claim of a start in an allocation was synced.

@@ -321,6 +321,7 @@ impl Agent {
             Done::Looked(found) => self.looked_again(&found),
             Done::Made(made) => self.made(*made),
             Done::News(looked) => self.looked_at_news(looked),
+            Done::Copied(copied) => self.copied_logs(copied),
             Done::Asked(answered) => self.answered(*answered),
             Done::WaitingCancelled(tokens) => self.start_cancelled(&tokens),
             Done::ClaimSynced(Ok(())) => {}

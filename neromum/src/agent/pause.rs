@@ -45,6 +45,14 @@ impl Agent {
             return Ok(PauseOutcome::UnknownRun);
         };
         let (id, waits) = (run.id, run.stage == Stage::Waiting);
+        let is_adopted = self
+            .cluster
+            .as_ref()
+            .is_some_and(|one| one.is_adopted(&token));
+        if is_adopted && run.stage.is_elsewhere() {
+            // No process of ours is beside its job.
+            return Ok(PauseOutcome::Adopted);
+        }
         let outcome = match run.stage {
             Stage::Ended { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => {
                 return Ok(PauseOutcome::Ended);

@@ -86,6 +86,7 @@ impl Agent {
         let needs = match &spec {
             Ok(spec) => {
                 entry.generation = spec.generation;
+                entry.adopted = spec.adopted.is_some();
                 entry.rules = has_rules(spec, &run_dir);
                 let earlier = spec.resume.as_ref();
                 entry.earlier = earlier.and_then(|run| RunToken::from_slice(&run.token));

@@ -39,13 +39,17 @@ pub fn write_copies(
     copies: &[ledger_exited::Copy],
 ) -> io::Result<()> {
     write_own(run_dir, token, incarnation, |segment| {
-        copies.iter().try_for_each(|copy| {
-            let kind = i32::try_from(copy.kind)
-                .ok()
-                .and_then(|kind| RecordKind::try_from(kind).ok())
-                .unwrap_or_default();
-            append(segment, kind, clocks_of(copy), &Raw(&copy.payload))
-        })
+        append_copies(segment, copies)
+    })
+}
+
+fn append_copies(segment: &mut Segment, copies: &[ledger_exited::Copy]) -> io::Result<()> {
+    copies.iter().try_for_each(|copy| {
+        let kind = i32::try_from(copy.kind)
+            .ok()
+            .and_then(|kind| RecordKind::try_from(kind).ok())
+            .unwrap_or_default();
+        append(segment, kind, clocks_of(copy), &Raw(&copy.payload))
     })
 }
 
@@ -55,25 +59,46 @@ pub fn write_copies(
 /// # Errors
 /// When the disk refuses.
 pub fn withhold_claim(run_dir: &Path, token: RunToken, incarnation: u32) -> io::Result<bool> {
+    let closed = JobNotStarted {
+        stage: job_not_started::Stage::Gate.into(),
+        ..JobNotStarted::default()
+    };
+    claim_with(run_dir, token, incarnation, |segment| {
+        append(segment, RecordKind::JobNotStarted, Clocks::now(), &closed)
+    })
+}
+
+/// Makes the claim of a start with these records. False when another made it before.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn claim(
+    run_dir: &Path,
+    token: RunToken,
+    incarnation: u32,
+    records: &[ledger_exited::Copy],
+) -> io::Result<bool> {
+    claim_with(run_dir, token, incarnation, |segment| {
+        append_copies(segment, records)
+    })
+}
+
+fn claim_with(
+    run_dir: &Path,
+    token: RunToken,
+    incarnation: u32,
+    records: impl FnOnce(&mut Segment) -> io::Result<()>,
+) -> io::Result<bool> {
     let folder = segments::folder(run_dir, incarnation);
     nero_model::paths::make_private(&folder)?;
     let private = folder.join(format!(
         ".{}",
         nero_model::ids::hex(&nero_model::ids::random::<8>())
     ));
-    let closed = JobNotStarted {
-        stage: job_not_started::Stage::Gate.into(),
-        ..JobNotStarted::default()
-    };
     // A claim has its first record before it has its name.
     let made = Segment::create(&private, Writer::Mum, token.as_bytes(), incarnation)
         .and_then(|mut segment| {
-            append(
-                &mut segment,
-                RecordKind::JobNotStarted,
-                Clocks::now(),
-                &closed,
-            )?;
+            records(&mut segment)?;
             segment.sync()
         })
         .and_then(|()| std::fs::hard_link(&private, folder.join(names::CLAIM)));

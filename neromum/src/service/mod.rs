@@ -7,6 +7,7 @@ mod clean;
 mod describe;
 mod end;
 mod fetch;
+mod find_jobs;
 mod gpus;
 mod link;
 mod logs;

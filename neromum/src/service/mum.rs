@@ -7,11 +7,11 @@ use nero_wire::v1::mum_server::Mum;
 use nero_wire::v1::read_files_request::Want;
 use nero_wire::v1::{
     BlobList, BlobPart, CancelReply, CancelRequest, CleanReply, CleanRequest, DescribeRequest,
-    DiskUsageReply, DiskUsageRequest, ExamineReply, ExamineRequest, FilePart, FollowEvent,
-    FollowRequest, HandOverReply, HandOverRequest, Hello, ListFilesReply, ListFilesRequest,
-    LogPart, NodeDescription, PauseRunsReply, PauseRunsRequest, PutBlobsReply, ReadFileRequest,
-    ReadFilesRequest, ReadLogRequest, Role, RunFolder, RunsRequest, ScriptReply, ScriptRequest,
-    SetRulesReply, SetRulesRequest, Site, StopReply, StopRequest,
+    DiskUsageReply, DiskUsageRequest, ExamineReply, ExamineRequest, FilePart, FindJobsReply,
+    FindJobsRequest, FollowEvent, FollowRequest, HandOverReply, HandOverRequest, Hello,
+    ListFilesReply, ListFilesRequest, LogPart, NodeDescription, PauseRunsReply, PauseRunsRequest,
+    PutBlobsReply, ReadFileRequest, ReadFilesRequest, ReadLogRequest, Role, RunFolder, RunsRequest,
+    ScriptReply, ScriptRequest, SetRulesReply, SetRulesRequest, Site, StopReply, StopRequest,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -304,6 +304,15 @@ impl Mum for Service {
     ) -> Result<Response<ScriptReply>, Status> {
         self.greeted(&request)?;
         let reply = super::script::script(&self.inner, &request.into_inner());
+        Ok(Response::new(reply))
+    }
+
+    async fn find_jobs(
+        &self,
+        request: Request<FindJobsRequest>,
+    ) -> Result<Response<FindJobsReply>, Status> {
+        self.greeted(&request)?;
+        let reply = super::find_jobs::find(&self.inner, request.into_inner()).await?;
         Ok(Response::new(reply))
     }
 

@@ -7,6 +7,8 @@ use nero_journal::frame::FrameError;
 use nero_journal::v1;
 use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, ExperimentId, RunId, RunToken, SubmissionId};
+use nero_warden::{JobId, JobRef};
+use nero_wire::v1 as wire;
 
 /// The format that this build writes, and the highest that it reads.
 const FORMAT: u32 = 1;
@@ -28,6 +30,63 @@ pub struct Plan {
     pub beat: Duration,
     /// In any order.
     pub tasks: Vec<Task>,
+    /// The job, if a person submitted it; then there is one task with one run.
+    pub adopted: Option<AdoptedJob>,
+}
+
+/// A job that a person submitted. Ids are used again: the time of submission belongs to
+/// its identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdoptedJob {
+    /// Its number.
+    pub job: JobRef,
+    /// When it was submitted, in seconds since 1970.
+    pub submitted_s: i64,
+    /// Its log; `None`: none is known.
+    pub stdout: Option<PathBuf>,
+    /// The log of its standard error, where that is another file.
+    pub stderr: Option<PathBuf>,
+}
+
+impl AdoptedJob {
+    /// Reads the job of a run's spec; `None`: it has no number.
+    pub fn read(given: &wire::AdoptedJob) -> Option<Self> {
+        Self::of(&v1::AdoptedJob {
+            job: given.job,
+            task: given.task,
+            submitted_s: given.submitted_s,
+            stdout: given.stdout.clone(),
+            stderr: given.stderr.clone(),
+        })
+    }
+
+    fn of(given: &v1::AdoptedJob) -> Option<Self> {
+        let path = |text: &str| Some(PathBuf::from(text)).filter(|path| path.is_absolute());
+        let job = JobRef {
+            job: JobId(given.job),
+            task: given.task,
+        };
+        (given.job > 0).then(|| Self {
+            job,
+            submitted_s: given.submitted_s,
+            stdout: path(&given.stdout),
+            stderr: path(&given.stderr),
+        })
+    }
+
+    fn encoded(&self) -> v1::AdoptedJob {
+        let text = |path: &Option<PathBuf>| {
+            let path = path.as_ref().map(|path| path.display().to_string());
+            path.unwrap_or_default()
+        };
+        v1::AdoptedJob {
+            job: self.job.job.0,
+            task: self.job.task,
+            submitted_s: self.submitted_s,
+            stdout: text(&self.stdout),
+            stderr: text(&self.stderr),
+        }
+    }
 }
 
 /// One element of an array, or the only task of a job.
@@ -115,6 +174,7 @@ impl Plan {
             root,
             beat,
             tasks: tasks.ok_or_else(|| wrong("a run of it has no number or token"))?,
+            adopted: encoded.adopted.as_ref().and_then(AdoptedJob::of),
         })
     }
 
@@ -136,6 +196,7 @@ impl Plan {
             root: self.root.display().to_string(),
             beat_ms: u32::try_from(self.beat.as_millis()).unwrap_or(u32::MAX),
             tasks: self.tasks.iter().map(task).collect(),
+            adopted: self.adopted.as_ref().map(AdoptedJob::encoded),
         }
     }
 }

@@ -19,6 +19,7 @@ fn plan() -> Plan {
         id: run(144, 2),
     };
     Plan {
+        adopted: None,
         submission: SubmissionId::random(),
         deployment: DeploymentId::random(),
         node: "n".to_owned(),

@@ -218,21 +218,14 @@ impl Runner {
     ) -> io::Result<Child> {
         access(program, Access::EXEC_OK)?;
         let mut command = Command::new(program);
-        let own = getpid();
-        let prepare = move || {
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            if getppid() != Some(own) {
-                // neromum ended before the signal was asked for.
-                return Err(Errno::SRCH.into());
-            }
-            match &lock {
-                Some(lock) => Ok(fcntl_setfd(lock, FdFlags::empty())?),
-                None => Ok(()),
-            }
+        ends_with_neromum(&mut command);
+        let share = move || match &lock {
+            Some(lock) => Ok(fcntl_setfd(lock, FdFlags::empty())?),
+            None => Ok(()),
         };
-        // SAFETY: between fork and exec it makes three system calls, and allocates and
-        // locks nothing.
-        unsafe { command.pre_exec(prepare) };
+        // SAFETY: between fork and exec it makes one system call, and allocates and locks
+        // nothing.
+        unsafe { command.pre_exec(share) };
         command
             .args(
                 call.words
@@ -249,6 +242,23 @@ impl Runner {
             .kill_on_drop(true)
             .spawn()
     }
+}
+
+/// Has the kernel end a program with the thread that starts it, which lives as long as
+/// neromum.
+pub fn ends_with_neromum(command: &mut Command) {
+    let own = getpid();
+    let prepare = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        match getppid() == Some(own) {
+            true => Ok(()),
+            // neromum ended before the signal was asked for.
+            false => Err(Errno::SRCH.into()),
+        }
+    };
+    // SAFETY: between fork and exec it makes two system calls, and allocates and locks
+    // nothing.
+    unsafe { command.pre_exec(prepare) };
 }
 
 fn not_executed(program: &Path, error: &io::Error) -> Said {

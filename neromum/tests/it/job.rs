@@ -58,6 +58,7 @@ impl Submission {
             number: run.number,
         };
         let plan = Plan {
+            adopted: None,
             format: 1,
             submission: self.id.to_vec(),
             deployment: self.node.deployment.to_vec(),

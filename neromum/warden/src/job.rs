@@ -106,6 +106,14 @@ impl Tasks {
         Some(Self { ranges })
     }
 
+    /// Their only task; `None`: there are several, or none.
+    pub fn only(&self) -> Option<u32> {
+        match self.ranges[..] {
+            [(first, last, _)] if first == last => Some(first),
+            _ => None,
+        }
+    }
+
     /// Whether a task is among them.
     pub fn contains(&self, index: u32) -> bool {
         let within = |(first, last, step): &(u32, u32, u32)| {
@@ -118,6 +126,18 @@ impl Tasks {
     pub fn count(&self) -> u64 {
         let of = |(first, last, step): &(u32, u32, u32)| u64::from((last - first) / step) + 1;
         self.ranges.iter().map(of).sum()
+    }
+}
+
+impl fmt::Display for Tasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let range = |(first, last, step): &(u32, u32, u32)| match (first == last, step) {
+            (true, _) => first.to_string(),
+            (false, 1) => format!("{first}-{last}"),
+            (false, step) => format!("{first}-{last}:{step}"),
+        };
+        let ranges: Vec<String> = self.ranges.iter().map(range).collect();
+        f.write_str(&ranges.join(","))
     }
 }
 

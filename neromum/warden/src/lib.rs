@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 
+pub mod adopted;
 pub mod call;
 pub mod generic;
 pub mod group;
@@ -24,6 +25,7 @@ pub mod standing;
 pub mod submit;
 pub mod word;
 
+pub use adopted::{Adopted, FoundJob, JobRef, NotFound, Sighting};
 pub use call::{Call, End, Said, Unreadable};
 pub use job::{Ended, JobId, JobName, Known, Listed, Queue, Reason, Record, State, Tasks};
 pub use options::OptionError;
@@ -162,4 +164,68 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     /// shown, that something lies on the disk for them. `None`: the scheduler cannot
     /// do that without harm, and they look themselves.
     fn ring_call(&self, seen: &[(&Listed, Option<u32>)]) -> Option<Call>;
+
+    /// Asks for a job that a person names.
+    fn find_calls(&self, job: JobRef) -> Vec<Call> {
+        let _ = job;
+        Vec::new()
+    }
+
+    /// Reads the answers to [`find_calls`](Self::find_calls).
+    ///
+    /// # Errors
+    /// When there is no such job, or the answer names none.
+    fn read_found(&self, said: &[Said], job: JobRef) -> Result<FoundJob, NotFound> {
+        let _ = (said, job);
+        Err(NotFound::Unsupported)
+    }
+
+    /// What is asked beside [`queue_calls`](Self::queue_calls) where these jobs were
+    /// adopted.
+    fn adopted_calls(&self, adopted: &[Adopted<'_>]) -> Vec<Call> {
+        let _ = adopted;
+        Vec::new()
+    }
+
+    /// Reads where adopted jobs stand: from the answers to
+    /// [`queue_calls`](Self::queue_calls), and from those to
+    /// [`adopted_calls`](Self::adopted_calls) after them.
+    ///
+    /// # Errors
+    /// When the scheduler did not answer, or only in part.
+    fn read_adopted(
+        &self,
+        said: &[Said],
+        more: &[Said],
+        adopted: &[Adopted<'_>],
+    ) -> Result<Vec<Sighting>, Unreadable> {
+        let _ = (said, more, adopted);
+        Ok(Vec::new())
+    }
+
+    /// Asks the accounting for adopted jobs, from `since_s` seconds ago on.
+    fn adopted_ends_calls(&self, adopted: &[Adopted<'_>], since_s: u64) -> Vec<Call> {
+        let _ = (adopted, since_s);
+        Vec::new()
+    }
+
+    /// Reads the answers to [`adopted_ends_calls`](Self::adopted_ends_calls).
+    ///
+    /// # Errors
+    /// When there is no accounting, or it did not answer.
+    fn read_adopted_ends(
+        &self,
+        said: &[Said],
+        adopted: &[Adopted<'_>],
+    ) -> Result<Vec<Sighting>, Unreadable> {
+        let _ = (said, adopted);
+        Ok(Vec::new())
+    }
+
+    /// Cancels adopted jobs whose rows have just been listed with their times of
+    /// submission. They have names of their own.
+    fn cancel_adopted_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+        let _ = seen;
+        Vec::new()
+    }
 }

@@ -5,6 +5,7 @@
     reason = "the runtime of a test ends its tasks"
 )]
 
+mod adopted;
 mod arrays;
 mod batches;
 mod clients;

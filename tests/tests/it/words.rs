@@ -8,13 +8,13 @@ use nero_tests::{Home, until};
 
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
-    "adopt", "template", "run", "set", "note", "tag", "copy", "plot", "open", "diff", "export",
-    "backup", "top", "web", "setup", "mail", "import",
+    "template", "run", "set", "note", "tag", "copy", "plot", "open", "diff", "export", "backup",
+    "top", "web", "setup", "mail", "import",
 ];
 const VERBS: &[&str] = &[
-    "add", "status", "show", "start", "restart", "abort", "pause", "resume", "rm", "wait", "logs",
-    "metrics", "results", "path", "fetch", "node", "shell", "exec", "clean", "du", "config",
-    "rule", "daemon",
+    "add", "adopt", "status", "show", "start", "restart", "abort", "pause", "resume", "rm", "wait",
+    "logs", "metrics", "results", "path", "fetch", "node", "shell", "exec", "clean", "du",
+    "config", "rule", "daemon",
 ];
 
 /// Fields of later versions, each with a value that its form allows.

@@ -2,6 +2,7 @@
 
 mod abort;
 mod add;
+mod adopt;
 mod clean;
 mod completions;
 mod config;
@@ -57,6 +58,7 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Abort(args) => abort::run(session, args).await,
         Verb::Pause(args) => pause::run(session, args, pause::Which::Pause).await,
         Verb::Resume(args) => pause::run(session, args, pause::Which::Resume).await,
+        Verb::Adopt(args) => adopt::run(session, args).await,
         Verb::Rm(args) => rm::run(session, args).await,
         Verb::Wait(args) => wait::run(session, args).await,
         Verb::Logs(args) => logs::run(session, args).await,

@@ -3,6 +3,7 @@
 mod abort;
 mod add;
 mod admin;
+mod adopted;
 mod clean;
 mod clean_node;
 mod code;
@@ -212,6 +213,14 @@ impl v1::man_server::Man for Man {
     ) -> Result<Response<v1::PauseReply>, Status> {
         let man = self.clone();
         carried_out(async move { man.pause(request.into_inner()).await }).await
+    }
+
+    async fn adopt(
+        &self,
+        request: Request<v1::AdoptRequest>,
+    ) -> Result<Response<v1::AdoptReply>, Status> {
+        let man = self.clone();
+        carried_out(async move { man.adopt_jobs(request.into_inner()).await }).await
     }
 
     async fn remove(

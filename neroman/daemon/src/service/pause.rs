@@ -205,6 +205,10 @@ fn took(one: &mut One, outcome: NodeOutcome, resume: bool) {
         NodeOutcome::Same => (Outcome::Skipped, "already paused"),
         NodeOutcome::Ended => (Outcome::Skipped, "ended"),
         NodeOutcome::Begun => (Outcome::Skipped, "began meanwhile"),
+        NodeOutcome::Adopted => (
+            Outcome::Failed,
+            "its job was submitted by hand and runs: only one that waits can be held",
+        ),
         NodeOutcome::UnknownRun => (Outcome::Failed, "its node does not know it"),
         NodeOutcome::Unspecified => (
             Outcome::Failed,

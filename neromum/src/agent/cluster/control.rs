@@ -107,7 +107,11 @@ impl Agent {
                     && of_it().all(|token| is_wanted(&token))
                 {
                     let grace = of_it().map(|token| self.grace_of(&token)).max();
-                    let at = now + grace.unwrap_or_default() + MARGIN;
+                    let at = match submission.hand {
+                        // Nothing but its scheduler can end it.
+                        Some(_) => now,
+                        None => now + grace.unwrap_or_default() + MARGIN,
+                    };
                     noted.push((submission.id, task.index, at));
                 }
             }
@@ -335,6 +339,11 @@ impl Cluster {
 
     /// A live run is to look for the requests in its folder.
     pub fn ring_at_scheduler(&mut self, token: RunToken) {
+        if self.is_adopted(&token) {
+            // A signal would hit the person's own script.
+            self.list_soon(Instant::now());
+            return;
+        }
         self.rings.insert(token);
         // A later request may give less time than the one before.
         let Some((id, index)) = self.of_run.get(&token) else {
@@ -398,14 +407,16 @@ impl Cluster {
             return None;
         }
         let mut seen: Vec<(&Listed, Option<u32>)> = Vec::new();
+        let mut adopted = Vec::new();
         for (id, submission) in &mut self.submissions {
             let Some(job) = submission.job() else {
                 continue;
             };
+            let is_adopted = submission.hand.is_some();
             let rows: Vec<&Listed> = submission.rows.iter().collect();
             // A task that began since is rung first; our own steps end it, if it answers.
             let begins = |task: &super::Task| {
-                let is_first = task.cancelled.is_none() && !task.is_overdue(now);
+                let is_first = task.cancelled.is_none() && !task.is_overdue(now) && !is_adopted;
                 let row = task.row(&rows, job);
                 is_first && row.is_some_and(|row| row.state == State::Running)
             };
@@ -422,7 +433,9 @@ impl Cluster {
             let all = submission
                 .tasks
                 .iter()
-                .all(|task| wanted(task.index) || task.over);
+                .all(|task| wanted(task.index) || task.over)
+                // Other tasks of its array are not ours.
+                && !is_adopted;
             for task in submission
                 .tasks
                 .iter_mut()
@@ -434,11 +447,15 @@ impl Cluster {
                 let Some(row) = row.filter(|row| !matches!(row.state, State::Ended(_))) else {
                     continue;
                 };
-                if is_overdue && !std::mem::replace(&mut task.is_told, true) {
+                if is_overdue && !is_adopted && !std::mem::replace(&mut task.is_told, true) {
                     let runs = task.runs.iter().map(|run| (run.token, run.id));
                     self.escalated.extend(runs);
                 }
                 let one = row.tasks.as_ref().map(|_| task.index).filter(|_| !all);
+                if is_adopted {
+                    adopted.push((row, one));
+                    continue;
+                }
                 // All tasks of an array may be one row, and one word.
                 let last = seen.last().map(|(row, task)| (row.job, *task));
                 if last != Some((row.job, one)) {
@@ -446,6 +463,11 @@ impl Cluster {
                 }
             }
         }
-        Some(self.warden.cancel_calls(&seen))
+        let mut calls = match seen.is_empty() {
+            true => Vec::new(),
+            false => self.warden.cancel_calls(&seen),
+        };
+        calls.extend(self.warden.cancel_adopted_calls(&adopted));
+        Some(calls)
     }
 }

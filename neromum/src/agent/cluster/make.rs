@@ -142,6 +142,7 @@ impl Maker {
                     runs: runs.clone(),
                 })
                 .collect(),
+            adopted: None,
         };
         Files::at(&self.paths.submission(&id)).make(&plan, &script)?;
         Ok(Ok(Group {

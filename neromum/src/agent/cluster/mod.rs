@@ -3,6 +3,7 @@
 //! decide; the scheduler's word is asked for in few commands for all runs
 //! together, one at a time. See `docs/design/schedulers.md`.
 
+mod adopted;
 mod control;
 mod make;
 mod room;
@@ -35,6 +36,7 @@ use crate::core::{Run, Stage};
 use crate::ledger::{Answer, Intent};
 use crate::submission::{Files, News};
 use crate::warden::front::Front;
+pub(super) use adopted::CopiedLogs;
 pub(super) use make::Made;
 use task::{Seen, Task};
 pub(super) use watch::Looked;
@@ -78,6 +80,10 @@ pub(super) struct Cluster {
     is_making: bool,
     /// Whether the news are being read.
     is_looking: bool,
+    /// Whether logs of adopted jobs are being copied.
+    is_copying: bool,
+    /// Answers of the listing that is asked for, those about adopted jobs not counted.
+    queue_answers: usize,
     /// Launches of which no job was seen yet: each look reads their folders.
     launches: Vec<(SubmissionId, News)>,
     /// Live runs whose tasks are to look for cancel requests.
@@ -147,6 +153,8 @@ pub(super) struct Submission {
     /// When the accounting was asked for it last.
     accounted: Option<Instant>,
     rows: Vec<Listed>,
+    /// Its job, if a person submitted it.
+    hand: Option<adopted::Hand>,
 }
 
 /// What a command is asked for.
@@ -187,6 +195,8 @@ impl Cluster {
             is_asking: false,
             is_making: false,
             is_looking: false,
+            is_copying: false,
+            queue_answers: 0,
             launches: Vec::new(),
             rings: HashSet::new(),
             holds: HashMap::new(),
@@ -259,7 +269,13 @@ impl Cluster {
         self.see_calls_left_behind();
         let names = self.names();
         let names: Vec<&JobName> = names.iter().collect();
-        (Ask::List(now), self.warden.queue_calls(&names))
+        let mut calls = self.warden.queue_calls(&names);
+        self.queue_answers = calls.len();
+        let adopted = self.adopted();
+        if !adopted.is_empty() {
+            calls.extend(self.warden.adopted_calls(&adopted));
+        }
+        (Ask::List(now), calls)
     }
 
     /// The intents, for a new ledger.
@@ -383,6 +399,7 @@ impl Agent {
     /// turn.
     pub(super) fn see_to_cluster(&mut self) {
         let now = Instant::now();
+        self.take_in_adopted();
         self.look_at_news(now);
         self.give_up_unwanted();
         self.make_submissions(now);
@@ -578,14 +595,21 @@ impl Agent {
                     .values()
                     .map(Submission::known)
                     .collect();
-                let queue = cluster.warden.read_queue(&said, &known);
+                let (said, more) = said.split_at(cluster.queue_answers.min(said.len()));
+                let queue = cluster.warden.read_queue(said, &known);
+                let adopted = cluster.adopted();
+                let sightings = match adopted.is_empty() {
+                    true => Ok(Vec::new()),
+                    false => cluster.warden.read_adopted(said, more, &adopted),
+                };
                 if queue.is_err()
-                    && let Some(plain) = cluster.warden.without_json(&said)
+                    && let Some(plain) = cluster.warden.without_json(said)
                 {
                     tracing::info!("the scheduler is built without JSON: asked for plain rows");
                     cluster.warden = plain;
                 }
-                let heard = queue.map(|queue| self.listed(at, &queue));
+                let heard = queue.and_then(|queue| Ok((queue, sightings?)));
+                let heard = heard.map(|(queue, seen)| self.listed(at, &queue, &seen));
                 heard.map_err(|error| error.to_string())
             }
             Ask::Count(at) => {

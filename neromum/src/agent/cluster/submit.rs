@@ -12,6 +12,7 @@ use nero_warden::standing::{Doubt, Standing, Step};
 use nero_warden::{Call, Order, Said, Submitted, Warden};
 use tokio::time::Instant;
 
+use super::adopted::Hand;
 use super::make::{Group, Made, Maker, ordered, shape};
 use super::{Agent, Ask, Cluster, Done, Submission, Task};
 use crate::config;
@@ -137,7 +138,12 @@ impl Agent {
             }
             return;
         }
-        let runs = self.core.queue().take(config::HAND_OVER_MAX);
+        let is_ours = |token: &RunToken| !self.entries.get(token).is_some_and(|one| one.adopted);
+        let runs = self
+            .core
+            .queue()
+            .filter(is_ours)
+            .take(config::HAND_OVER_MAX);
         let runs: Vec<(RunToken, RunId)> = runs
             .filter_map(|token| Some((token, self.entries.get(&token)?.id)))
             .collect();
@@ -150,6 +156,9 @@ impl Agent {
             room,
             max_running: cluster.setup.front.settings().max_running,
         };
+        if runs.is_empty() {
+            return;
+        }
         cluster.is_making = true;
         let lost = Done::Made(Box::default());
         self.off_reactor(lost, move || Done::Made(Box::new(maker.make(&runs))));
@@ -318,7 +327,7 @@ impl Agent {
 }
 
 impl Cluster {
-    fn add(&mut self, mut submission: Submission) {
+    pub(super) fn add(&mut self, mut submission: Submission) {
         let numbers = self.submissions.values().map(|one| one.number);
         submission.number = numbers.max().map_or(0, |last| last + 1);
         for task in &submission.tasks {
@@ -343,6 +352,8 @@ impl Cluster {
         submission.made_ms = intent.made_ms;
         submission.is_synced = true;
         submission.standing = match &intent.answer {
+            // No call is ever made for it.
+            Answer::InDoubt if plan.adopted.is_some() => submission.standing,
             Answer::InDoubt => Standing::recovered(),
             Answer::Job(job) => Standing::Accepted(nero_warden::JobId(*job)),
             Answer::Refused(why) => Standing::Refused(why.clone()),
@@ -444,7 +455,7 @@ impl Submission {
         self.tasks.iter().flat_map(|task| &task.runs)
     }
 
-    fn of(plan: &Plan, files: Files, name: nero_warden::JobName) -> Self {
+    pub(super) fn of(plan: &Plan, files: Files, name: nero_warden::JobName) -> Self {
         let tasks = plan.tasks.iter();
         let runs = tasks.clone().flat_map(|task| &task.runs);
         let tokens = runs.map(|run| (run.id, run.token)).collect();
@@ -458,7 +469,10 @@ impl Submission {
             files,
             tasks,
             tokens,
-            standing: Standing::NEW,
+            standing: match &plan.adopted {
+                Some(adopted) => Standing::Accepted(adopted.job.job),
+                None => Standing::NEW,
+            },
             is_synced: false,
             made_ms: 0,
             number: 0,
@@ -468,6 +482,7 @@ impl Submission {
             has_vanished: false,
             accounted: None,
             rows: Vec::new(),
+            hand: plan.adopted.clone().map(Hand::new),
         }
     }
 }

@@ -60,6 +60,24 @@ impl Node {
             .unwrap();
     }
 
+    /// A run that adopts job 7, submitted at this time.
+    fn adopt(&self, run: &Planned, submitted_s: i64) {
+        self.wait(run);
+        let path = self.paths.run(run.id).join(names::SPEC);
+        std::fs::remove_file(&path).unwrap();
+        let spec = nero_wire::v1::RunSpec {
+            token: run.token.to_vec(),
+            adopted: Some(nero_wire::v1::AdoptedJob {
+                job: 7,
+                submitted_s,
+                ..nero_wire::v1::AdoptedJob::default()
+            }),
+            ..nero_wire::v1::RunSpec::default()
+        };
+        nero_journal::frame::create_synced(nero_journal::frame::FrameKind::Spec, &path, &spec)
+            .unwrap();
+    }
+
     /// The answer to a question, for a job of an array whose tasks wait.
     fn answer(&self, ask: &Ask, tasks: u32) -> Said {
         let out = match ask {
@@ -147,6 +165,7 @@ impl Node {
             runs: vec![*run],
         };
         let plan = Plan {
+            adopted: None,
             submission,
             deployment: self.deployment,
             node: "node".to_owned(),
@@ -603,4 +622,63 @@ async fn neromum_leaves_a_run_to_its_scheduler_unless_it_is_to_end() {
         !agent.is_all_submitted(),
         "a job that does not end by itself is cancelled from here"
     );
+}
+
+impl Agent {
+    /// SLURM lists job 7 in this state, submitted at this time.
+    fn lists_job_7(&mut self, state: &str, submitted_s: i64) {
+        let out = format!(
+            r#"{{"jobs": [{{"name": "by hand", "job_id": 7, "job_state": "{state}", "user_id": 0,
+            "submit_time": {submitted_s}, "start_time": 2000, "batch_host": "n1"}}]}}"#
+        );
+        let said = vec![Said {
+            end: End::Code(0),
+            out: out.into_bytes(),
+            err: Vec::new(),
+        }];
+        let now = Instant::now();
+        let (ask, _) = self.cluster.as_mut().unwrap().list(now);
+        let site = None;
+        self.answered(Answered { ask, said, site });
+        self.carry_out();
+    }
+
+    /// The words of the command that cancels, if that is the next.
+    fn cancels(&mut self) -> Option<String> {
+        let now = Instant::now();
+        self.note_overdue(now);
+        let (_, calls) = self.next_ask(now)?;
+        let call = calls.into_iter().find(|call| call.program == "scancel")?;
+        Some(call.words.join(" "))
+    }
+}
+
+#[tokio::test]
+async fn an_adopted_job_is_cancelled_and_a_later_job_of_its_number_is_not() {
+    for (listed_s, cancelled) in [(1000, Some("7")), (1001, None)] {
+        let (node, run) = (Node::new(), planned(1));
+        node.adopt(&run, 1000);
+        let (mut agent, boxes) = node.agent();
+        agent.see_to_cluster();
+        assert!(matches!(agent.stage(&run), Stage::Submitted { .. }));
+        // It dies before the answer of the scheduler could be noted, and after.
+        for _ in 0..2 {
+            let (agent, _boxes) = node.agent();
+            let cluster = agent.cluster.as_ref().unwrap();
+            let one = cluster.submissions.values().next().unwrap();
+            assert_eq!(one.standing, Standing::Accepted(JobId(7)));
+            assert!(matches!(agent.stage(&run), Stage::Submitted { .. }));
+        }
+        agent.lists_job_7("PENDING", 1000);
+        assert!(matches!(agent.stage(&run), Stage::Submitted { .. }));
+        agent.lists_job_7("RUNNING", 1000);
+        assert!(agent.stage(&run).is_elsewhere(), "{:?}", agent.stage(&run));
+        drop((agent, boxes));
+        let (mut agent, _boxes) = node.agent();
+        assert!(agent.stage(&run).is_elsewhere(), "{:?}", agent.stage(&run));
+        agent.core.cancel(run.token);
+        agent.lists_job_7("RUNNING", listed_s);
+        assert_eq!(agent.cancels().as_deref(), cancelled);
+        assert!(agent.cluster.as_ref().unwrap().rings.is_empty());
+    }
 }

@@ -37,7 +37,16 @@ impl Agent {
     /// The tasks of these runs are over, and began no user code of them. All that are
     /// over at once are closed together: a person may cancel a whole array.
     pub(in crate::agent) fn vanished(&mut self, tokens: &[RunToken]) {
-        let found: Vec<Vanished> = tokens.iter().filter_map(|one| self.gone(*one)).collect();
+        let is_adopted = |token: &&RunToken| {
+            let task = self.cluster.as_ref().and_then(|one| one.task(token));
+            task.is_some_and(|(submission, _)| submission.hand.is_some())
+        };
+        let (adopted, tokens): (Vec<&RunToken>, Vec<&RunToken>) =
+            tokens.iter().partition(is_adopted);
+        for token in adopted {
+            self.adopted_is_gone(*token);
+        }
+        let found: Vec<Vanished> = tokens.into_iter().filter_map(|one| self.gone(*one)).collect();
         let mut to_close: BTreeMap<SubmissionId, BTreeSet<u32>> = BTreeMap::new();
         for one in &found {
             if one.how.is_none() && !one.was_closed {

@@ -8,7 +8,9 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{Lost, RecordKind, TaskOver, TaskStart, lost, task_over};
 use nero_model::{RunToken, SubmissionId};
 use nero_warden::standing::{Standing, Step};
-use nero_warden::{Accounting, Call, Ended, JobId, JobName, Listed, Queue, Said, State, Warden};
+use nero_warden::{
+    Accounting, Adopted, Call, Ended, JobId, JobName, Listed, Queue, Said, Sighting, State, Warden,
+};
 use tokio::time::Instant;
 
 use super::submit::in_doubt;
@@ -24,7 +26,7 @@ use crate::submission::{Files, News, StartId, began, launched_by};
 const MISSED: std::time::Duration =
     std::time::Duration::from_millis(nero_warden::standing::APART_MS);
 /// Number of times that the accounting is asked for a task that left the queue.
-const ACCOUNTED_MAX: u8 = 4;
+pub(super) const ACCOUNTED_MAX: u8 = 4;
 /// Live runs whose folders are read at one look at the news.
 const READ_MAX: usize = 64;
 
@@ -46,6 +48,7 @@ impl Agent {
         let all = cluster.submissions.values();
         let all: Vec<(SubmissionId, Files)> = all.map(|one| (one.id, one.files.clone())).collect();
         cluster.listed += all.len() as u64;
+        self.copy_logs(now);
         self.off_reactor(Done::News(Vec::new()), move || {
             Done::News(
                 all.into_iter()
@@ -165,7 +168,7 @@ impl Agent {
     }
 
     /// Takes in the scheduler's queue.
-    pub(super) fn listed(&mut self, at: Instant, queue: &Queue) {
+    pub(super) fn listed(&mut self, at: Instant, queue: &Queue, adopted: &[Sighting]) {
         let Some(cluster) = &mut self.cluster else {
             return;
         };
@@ -210,7 +213,15 @@ impl Agent {
                 let is_refused = matches!(submission.standing, Standing::Refused(_));
                 refused.extend(is_refused.then_some(submission.id));
             }
-            let rows = queue.of(&submission.name).cloned().collect();
+            let of_it = |one: &&Sighting| one.row.name == submission.name;
+            let rows = match submission.hand {
+                Some(_) => adopted
+                    .iter()
+                    .filter(of_it)
+                    .map(|one| one.row.clone())
+                    .collect(),
+                None => queue.of(&submission.name).cloned().collect(),
+            };
             changed |= submission.rows != rows;
             submission.rows = rows;
             let is_hidden = queue.hides(&submission.name);
@@ -272,6 +283,7 @@ impl Agent {
                 self.core.waits_for(token, &why.waiting);
             }
         }
+        self.see_adopted(adopted);
         self.look_at_what_is_gone();
     }
 
@@ -288,7 +300,7 @@ impl Agent {
         let wants = |submission: &&Submission| {
             let left = |task: &Task| matches!(task.seen, Seen::Missing { .. } | Seen::Gone(None));
             let mut tasks = submission.tasks.iter();
-            tasks.any(|task| left(task) && task.asked < ACCOUNTED_MAX && open(task))
+            tasks.any(|task| (left(task) || submission.lacks_its_code(task)) && task.asked < ACCOUNTED_MAX && open(task))
                 // Once for each listing, since records come late.
                 && submission.accounted.is_none_or(|at| at < listed)
         };
@@ -305,29 +317,68 @@ impl Agent {
         for id in &ids {
             let submission = cluster.submissions.get_mut(id)?;
             submission.accounted = Some(Instant::now());
+            let is_adopted = submission.hand.is_some();
             for task in &mut submission.tasks {
-                task.asked +=
-                    u8::from(matches!(task.seen, Seen::Missing { .. } | Seen::Gone(None)));
+                let left = matches!(task.seen, Seen::Missing { .. } | Seen::Gone(None));
+                task.asked += u8::from(left || is_adopted);
             }
-            names.push(submission.name.clone());
+            if let Some(one) = submission.adopted() {
+                oldest = oldest.min(one.submitted_s.saturating_mul(1000));
+            } else {
+                names.push(submission.name.clone());
+            }
             oldest = oldest.min(submission.made_ms);
         }
-        if names.is_empty() {
+        if ids.is_empty() {
             return None;
         }
         // A day more, since clocks of hosts differ.
         let since_s = u64::try_from((now_ms - oldest) / 1000).unwrap_or(0) + 24 * 3600;
         let names: Vec<&JobName> = names.iter().collect();
-        Some((Ask::Ends(ids), cluster.warden.ends_calls(&names, since_s)))
+        let mut calls = match names.is_empty() {
+            true => Vec::new(),
+            false => cluster.warden.ends_calls(&names, since_s),
+        };
+        let of = |id: &SubmissionId| cluster.submissions.get(id)?.adopted();
+        let adopted: Vec<Adopted<'_>> = ids.iter().filter_map(of).collect();
+        if !adopted.is_empty() {
+            calls.extend(cluster.warden.adopted_ends_calls(&adopted, since_s));
+        }
+        Some((Ask::Ends(ids), calls))
     }
 
     pub(super) fn ends_answered(&mut self, ids: &[SubmissionId], said: &[Said]) {
         let Some(cluster) = &mut self.cluster else {
             return;
         };
-        let of = |id: &SubmissionId| Some(cluster.submissions.get(id)?.name.clone());
-        let names: Vec<JobName> = ids.iter().filter_map(of).collect();
+        let of = |id: &SubmissionId| cluster.submissions.get(id);
+        let (by_hand, ours): (Vec<&Submission>, Vec<&Submission>) = ids
+            .iter()
+            .filter_map(of)
+            .partition(|one| one.hand.is_some());
+        let names: Vec<JobName> = ours.iter().map(|one| one.name.clone()).collect();
         let names: Vec<&JobName> = names.iter().collect();
+        let answers = match names.is_empty() {
+            true => 0,
+            false => cluster.warden.ends_calls(&names, 0).len(),
+        };
+        let (said, more) = said.split_at(answers.min(said.len()));
+        let by_hand: Vec<Adopted<'_>> = by_hand.iter().filter_map(|one| one.adopted()).collect();
+        let told = match by_hand.is_empty() {
+            true => Ok(Vec::new()),
+            false => cluster.warden.read_adopted_ends(more, &by_hand),
+        };
+        match told {
+            Ok(told) => self.adopted_ended(&told),
+            Err(error) => tracing::info!(%error, "the accounting tells nothing of adopted jobs"),
+        }
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        if names.is_empty() {
+            self.look_at_what_is_gone();
+            return;
+        }
         let records = match cluster.warden.read_ends(said, &names) {
             Ok(records) => records,
             Err(error) => {
@@ -356,6 +407,23 @@ impl Agent {
         self.look_at_what_is_gone();
     }
 
+    /// The accounting's word about adopted jobs.
+    fn adopted_ended(&mut self, told: &[Sighting]) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        for submission in cluster.submissions.values_mut() {
+            let mut of_it = told.iter().filter(|one| one.row.name == submission.name);
+            // Earlier starts come first.
+            if let Some(one) = of_it.next_back() {
+                for task in &mut submission.tasks {
+                    task.accounted(&one.row.state);
+                }
+            }
+        }
+        self.see_adopted(told);
+    }
+
     /// What the scheduler calls gone is decided about by news that are read after its
     /// word: the names of its last start are there by then.
     fn look_at_what_is_gone(&mut self) {
@@ -379,19 +447,26 @@ impl Agent {
 
     /// Finds tasks that are over by the scheduler's word, and of which no start is
     /// alive; then decides about their runs.
-    fn see_what_is_over(&mut self) {
+    pub(super) fn see_what_is_over(&mut self) {
+        let is_accounted = self.may_be_accounted();
         let Some(cluster) = &mut self.cluster else {
             return;
         };
+        if cluster.is_looking {
+            // Names that are being read count.
+            return;
+        }
         let began = cluster.look_began;
         let mut over = Vec::new();
         let mut again = false;
         for submission in cluster.submissions.values_mut() {
-            for task in &mut submission.tasks {
-                let is_read = task
-                    .gone
-                    .is_some_and(|gone| began.is_some_and(|at| at >= gone));
-                if task.over || !is_read {
+            let mut tasks = std::mem::take(&mut submission.tasks);
+            for task in &mut tasks {
+                let is_read = task.gone.is_some_and(|gone| {
+                    began.is_some_and(|at| at >= gone) && submission.is_copied_since(gone)
+                });
+                let waits = is_accounted && submission.lacks_its_code(task);
+                if task.over || !is_read || waits {
                     continue;
                 }
                 let starts = living(&submission.files, &submission.news, task.index);
@@ -401,6 +476,7 @@ impl Agent {
                     over.extend(task.runs.iter().map(|run| run.token));
                 }
             }
+            submission.tasks = tasks;
         }
         if again {
             // Their beats have to stand still first, or they leave.
@@ -422,6 +498,9 @@ impl Agent {
     /// Records how the scheduler ended the task of a run, and that the run's records
     /// say no end.
     pub(in crate::agent) fn say_task_over(&mut self, token: RunToken, incarnation: u32) {
+        if self.end_adopted(token) {
+            return;
+        }
         if !self.is_launched_by_its_task(&token, incarnation) {
             tracing::info!(%token, incarnation, "another submission's start has the run");
             return;
@@ -464,6 +543,10 @@ impl Agent {
     /// Records how the scheduler ended a task, before an end that it caused is told.
     pub(in crate::agent) fn note_how_it_ended(&mut self, token: RunToken, incarnation: u32) {
         let Some(cluster) = &self.cluster else { return };
+        if cluster.is_adopted(&token) {
+            // It stands beside its end.
+            return;
+        }
         let (Some((_, task)), Some(entry)) = (cluster.task(&token), self.entries.get(&token))
         else {
             return;
@@ -593,7 +676,7 @@ fn shown(warden: &dyn Warden, task: &Task, row: &Listed) -> RowText {
     RowText::waiting(waiting)
 }
 
-fn of_ended(how: Ended) -> task_over::How {
+pub(super) fn of_ended(how: Ended) -> task_over::How {
     match how {
         Ended::Completed | Ended::Requeued => task_over::How::Unspecified,
         Ended::Failed => task_over::How::Failed,

@@ -188,7 +188,7 @@ pub(super) fn still_live(id: impl std::fmt::Display) -> No {
 
 fn check_command(spec: &RunSpec) -> Result<(), No> {
     const HINT: &str = "correct the command or its variables";
-    if spec.argv.first().is_none_or(String::is_empty) {
+    if spec.adopted.is_none() && spec.argv.first().is_none_or(String::is_empty) {
         return Err(no("it has no command", HINT));
     }
     let mut total = 0;

@@ -52,6 +52,8 @@ pub struct Placed {
     pub(super) generation: u32,
     /// Whether only its spec is sent again: the node had the run.
     pub(super) sent_again: bool,
+    /// Whether its job is there already, and is to be adopted.
+    pub(super) adopted: bool,
 }
 
 /// The folder of a placed run.
@@ -78,6 +80,7 @@ impl Placed {
             earlier: None,
             generation,
             sent_again: false,
+            adopted: false,
         }
     }
 }
@@ -156,7 +159,7 @@ impl Placer {
     ) -> Result<Placed, No> {
         let (token, id) = identify(&spec)?;
         // Without a command it only asks whether the run is here.
-        let question = sent_again && spec.argv.is_empty();
+        let question = sent_again && spec.argv.is_empty() && spec.adopted.is_none();
         if !question {
             check(&spec, self.deployment)?;
         }
@@ -219,6 +222,10 @@ impl Placer {
             None => asked::bare(&spec),
         };
         asks.map_err(|error| no(error.to_string(), SCHEDULER).here())?;
+        if spec.adopted.is_some() && self.warden.is_none() {
+            let why = format!("{} has no scheduler whose job it could be", spec.node);
+            return Err(no(why, SCHEDULER).here());
+        }
         let earlier = earlier(&self.paths, &spec)?;
         for hash in [&spec.tree, &spec.overlay] {
             if hash.is_empty() {
@@ -255,6 +262,7 @@ impl Placer {
             earlier,
             generation: spec.generation,
             sent_again,
+            adopted: spec.adopted.is_some(),
         })
     }
 

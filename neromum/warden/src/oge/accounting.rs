@@ -28,11 +28,7 @@ pub fn read(said: &Said, name: &JobName) -> Result<Vec<Record>, Unreadable> {
 }
 
 fn record(block: &str) -> Option<Record> {
-    let field = |key: &str| {
-        let mut lines = block.lines().filter_map(|line| line.strip_prefix(key));
-        let value = lines.find(|rest| rest.starts_with(char::is_whitespace));
-        value.map(str::trim)
-    };
+    let field = |key: &str| field(block, key);
     let number = |key: &str| -> Option<u32> { field(key)?.split_whitespace().next()?.parse().ok() };
     let (failed, code) = (number("failed")?, number("exit_status")?);
     let task = match field("taskid")? {
@@ -44,16 +40,27 @@ fn record(block: &str) -> Option<Record> {
         job: JobId::read(field("jobnumber")?)?,
         task,
         state: State::Ended(ended(failed, code)),
-        // Codes above 128 stand for signals.
-        exit: match code.checked_sub(128) {
-            Some(signal @ 1..=64) => Some((0, signal)),
-            _ => Some((code, 0)),
-        },
+        exit: Some(exit(code)),
     })
 }
 
+/// The value of a line `key value`.
+pub(super) fn field<'a>(block: &'a str, key: &str) -> Option<&'a str> {
+    let mut lines = block.lines().filter_map(|line| line.strip_prefix(key));
+    let value = lines.find(|rest| rest.starts_with(char::is_whitespace));
+    value.map(str::trim)
+}
+
+/// Exit code and signal: codes above 128 stand for signals.
+pub(super) fn exit(code: u32) -> (u32, u32) {
+    match code.checked_sub(128) {
+        Some(signal @ 1..=64) => (0, signal),
+        _ => (code, 0),
+    }
+}
+
 /// The meaning of `failed`, a number of the shepherd.
-fn ended(failed: u32, code: u32) -> Ended {
+pub(super) fn ended(failed: u32, code: u32) -> Ended {
     match (failed, code) {
         (0, 0) => Ended::Completed,
         // Migrated, rescheduled, or in error state after exit code 100: the job is

@@ -1,6 +1,7 @@
 //! Grid Engine and its descendants; seen in use: 8.1.9.
 
 mod accounting;
+mod adopted;
 mod queue;
 mod site;
 mod state;
@@ -9,6 +10,7 @@ mod xml;
 
 use std::borrow::Cow;
 
+use crate::adopted::{Adopted, FoundJob, JobRef, NotFound, Sighting};
 use crate::job::{JobId, JobName, Known, Listed, Queue, Record};
 use crate::order::{Order, OrderError};
 use crate::{Call, Kind, Said, Site, Submitted, Unreadable, Warden};
@@ -115,5 +117,42 @@ impl Warden for Oge {
 
     fn ring_call(&self, _: &[(&Listed, Option<u32>)]) -> Option<Call> {
         None
+    }
+
+    fn find_calls(&self, job: JobRef) -> Vec<Call> {
+        vec![adopted::details_call([job.job])]
+    }
+
+    fn read_found(&self, said: &[Said], job: JobRef) -> Result<FoundJob, NotFound> {
+        adopted::read_found(said, job)
+    }
+
+    fn adopted_calls(&self, adopted: &[Adopted<'_>]) -> Vec<Call> {
+        vec![adopted::details_call(adopted.iter().map(|one| one.job.job))]
+    }
+
+    fn read_adopted(
+        &self,
+        said: &[Said],
+        more: &[Said],
+        adopted: &[Adopted<'_>],
+    ) -> Result<Vec<Sighting>, Unreadable> {
+        adopted::read(said, more, adopted)
+    }
+
+    fn adopted_ends_calls(&self, adopted: &[Adopted<'_>], _: u64) -> Vec<Call> {
+        adopted.iter().map(adopted::ends_call).collect()
+    }
+
+    fn read_adopted_ends(
+        &self,
+        said: &[Said],
+        adopted: &[Adopted<'_>],
+    ) -> Result<Vec<Sighting>, Unreadable> {
+        adopted::read_ends(said, adopted)
+    }
+
+    fn cancel_adopted_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+        self.cancel_calls(seen)
     }
 }

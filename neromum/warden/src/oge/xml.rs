@@ -62,7 +62,8 @@ fn attribute<'a>(inside: &'a str, name: &str) -> Option<&'a str> {
     rest[1..].split_once(quote).map(|(value, _)| value)
 }
 
-fn plain(text: &str) -> Cow<'_, str> {
+/// A text without its escapes.
+pub fn plain(text: &str) -> Cow<'_, str> {
     if !text.contains('&') {
         return Cow::Borrowed(text);
     }

@@ -52,7 +52,7 @@ pub fn read(said: &Said, names: &[&JobName]) -> Result<Vec<Record>, Unreadable> 
 }
 
 /// `6`, `1_0` or `1_[2-3,5%2]`.
-fn id_of(text: &str) -> Option<(JobId, Option<Tasks>)> {
+pub(super) fn id_of(text: &str) -> Option<(JobId, Option<Tasks>)> {
     match text.split_once('_') {
         None => Some((JobId::read(text)?, None)),
         Some((job, task)) => {
@@ -63,7 +63,7 @@ fn id_of(text: &str) -> Option<(JobId, Option<Tasks>)> {
 }
 
 /// `0:125`: exit code and signal.
-fn exit_of(text: &str) -> Option<(u32, u32)> {
+pub(super) fn exit_of(text: &str) -> Option<(u32, u32)> {
     let (code, signal) = text.split_once(':')?;
     Some((code.parse().ok()?, signal.parse().ok()?))
 }

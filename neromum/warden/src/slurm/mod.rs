@@ -1,6 +1,7 @@
 //! SLURM, from 17.11 on; seen in use: 22.05.
 
 mod accounting;
+mod adopted;
 mod queue;
 mod site;
 mod state;
@@ -9,6 +10,7 @@ pub mod time;
 
 use std::borrow::Cow;
 
+use crate::adopted::{Adopted, FoundJob, JobRef, NotFound, Sighting};
 use crate::job::{JobName, Known, Listed, Queue, Record};
 use crate::order::{Order, OrderError};
 use crate::{Call, Kind, Said, Site, Submitted, Unreadable, Warden};
@@ -139,5 +141,51 @@ impl Warden for Slurm {
 
     fn ring_call(&self, seen: &[(&Listed, Option<u32>)]) -> Option<Call> {
         (!seen.is_empty()).then(|| submit::ring(seen))
+    }
+
+    fn find_calls(&self, job: JobRef) -> Vec<Call> {
+        adopted::find_calls(job, self.is_plain)
+    }
+
+    fn read_found(&self, said: &[Said], job: JobRef) -> Result<FoundJob, NotFound> {
+        match self.is_plain {
+            true => adopted::read_found_plain(said, job),
+            false => adopted::read_found(said, job),
+        }
+    }
+
+    fn adopted_calls(&self, adopted: &[Adopted<'_>]) -> Vec<Call> {
+        match self.is_plain {
+            true => vec![adopted::plain_call(adopted)],
+            false => Vec::new(),
+        }
+    }
+
+    fn read_adopted(
+        &self,
+        said: &[Said],
+        more: &[Said],
+        adopted: &[Adopted<'_>],
+    ) -> Result<Vec<Sighting>, Unreadable> {
+        match self.is_plain {
+            true => adopted::read_plain(more, adopted),
+            false => adopted::read(said, adopted),
+        }
+    }
+
+    fn adopted_ends_calls(&self, adopted: &[Adopted<'_>], since_s: u64) -> Vec<Call> {
+        vec![adopted::ends_call(adopted, since_s)]
+    }
+
+    fn read_adopted_ends(
+        &self,
+        said: &[Said],
+        adopted: &[Adopted<'_>],
+    ) -> Result<Vec<Sighting>, Unreadable> {
+        adopted::read_ends(said, adopted)
+    }
+
+    fn cancel_adopted_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+        seen.chunks(IDS_MAX).map(submit::cancel_all).collect()
     }
 }

@@ -92,14 +92,14 @@ struct Job {
     start_time: Number,
 }
 
-fn text_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+pub(super) fn text_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Ok(Option::<String>::deserialize(from)?.unwrap_or_default())
 }
 
 /// A number, plain or as `{set, infinite, number}`; `None`: not set.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(from = "AnyNumber")]
-struct Number(Option<i64>);
+pub(super) struct Number(pub(super) Option<i64>);
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -132,13 +132,13 @@ impl From<AnyNumber> for Number {
 /// `COMPLETING`.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Words {
+pub(super) enum Words {
     One(String),
     Several(Vec<String>),
 }
 
 impl Words {
-    fn state(&self, reason: &str) -> State {
+    pub(super) fn state(&self, reason: &str) -> State {
         match self {
             Self::One(word) => state(word, reason),
             Self::Several(words) => {

@@ -1,6 +1,7 @@
 //! What real schedulers printed, read by this crate. The recordings lie in
 //! `tests/recorded`.
 
+mod adopted;
 mod generic;
 mod odd;
 mod queue;

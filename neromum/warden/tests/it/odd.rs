@@ -4,7 +4,7 @@
 use nero_warden::generic::{Generic, Recipe};
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
-use nero_warden::{End, JobName, Said, Warden};
+use nero_warden::{Adopted, End, JobId, JobName, JobRef, Said, Warden};
 use proptest::prelude::*;
 
 use crate::{known, recorded};
@@ -32,6 +32,20 @@ fn read_everything(out: &[u8]) {
         let _ = warden.read_queue(&each(warden.queue_calls(&[&name]).len()), &known(&[&name]));
         let _ = warden.read_ends(&each(warden.ends_calls(&[&name], 60).len()), &[&name]);
         let _ = warden.read_submit(&said(out.to_vec()));
+        for task in [None, Some(2)] {
+            let job = JobRef {
+                job: JobId(12),
+                task,
+            };
+            let adopted = [Adopted {
+                name: &name,
+                job,
+                submitted_s: 1_795_502_856,
+            }];
+            let _ = warden.read_found(&each(warden.find_calls(job).len()), job);
+            let _ = warden.read_adopted(&each(1), &each(1), &adopted);
+            let _ = warden.read_adopted_ends(&each(1), &adopted);
+        }
     }
 }
 
@@ -41,11 +55,17 @@ const RECORDED: &[(&str, &str)] = &[
     ("slurm-22.05", "nodes"),
     ("slurm-22.05", "queue.json"),
     ("slurm-22.05", "accounting.txt"),
+    ("slurm-22.05", "adopted.json"),
+    ("slurm-22.05", "adopted.plain"),
+    ("slurm-22.05", "adopted.ends"),
     ("gridengine-8.1.9", "config"),
     ("gridengine-8.1.9", "queues"),
     ("gridengine-8.1.9", "hosts"),
     ("gridengine-8.1.9", "queue.xml"),
     ("gridengine-8.1.9", "accounting"),
+    ("gridengine-8.1.9", "adopted.details"),
+    ("gridengine-8.1.9", "adopted.ends"),
+    ("gridengine-8.1.9", "job.6.xml"),
     ("slurm-torque-22.05", "queue"),
 ];
 

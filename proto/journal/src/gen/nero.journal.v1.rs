@@ -1210,6 +1210,24 @@ pub struct Plan {
     pub beat_ms: u32,
     #[prost(message, repeated, tag = "7")]
     pub tasks: ::prost::alloc::vec::Vec<PlannedTask>,
+    /// A job that a person submitted: neromum makes no call for it, and `neromum job` never
+    /// reads this plan.
+    #[prost(message, optional, tag = "8")]
+    pub adopted: ::core::option::Option<AdoptedJob>,
+}
+/// As nero.v1.AdoptedJob.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AdoptedJob {
+    #[prost(uint64, tag = "1")]
+    pub job: u64,
+    #[prost(uint32, optional, tag = "2")]
+    pub task: ::core::option::Option<u32>,
+    #[prost(int64, tag = "3")]
+    pub submitted_s: i64,
+    #[prost(string, tag = "4")]
+    pub stdout: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub stderr: ::prost::alloc::string::String,
 }
 /// One element of an array, or the only task of a plain job.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -311,6 +311,29 @@ pub struct RunSpec {
     pub scheduler: ::core::option::Option<SchedulerRequest>,
     #[prost(message, optional, tag = "40")]
     pub metric_reading: ::core::option::Option<MetricReading>,
+    /// A job that is there already: nothing is started for the run, which has no command.
+    #[prost(message, optional, tag = "41")]
+    pub adopted: ::core::option::Option<AdoptedJob>,
+}
+/// A job that its owner submitted by hand. Schedulers use ids again, so its identity is
+/// the id, the time of submission and the user of the node.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AdoptedJob {
+    /// of an array, the number of all its tasks
+    #[prost(uint64, tag = "1")]
+    pub job: u64,
+    /// of an array; absent: the job is none
+    #[prost(uint32, optional, tag = "2")]
+    pub task: ::core::option::Option<u32>,
+    /// since 1970
+    #[prost(int64, tag = "3")]
+    pub submitted_s: i64,
+    /// absolute path of its log; empty: none is known
+    #[prost(string, tag = "4")]
+    pub stdout: ::prost::alloc::string::String,
+    /// empty: none is known, or it is the same file
+    #[prost(string, tag = "5")]
+    pub stderr: ::prost::alloc::string::String,
 }
 /// A place on a node, named by the experiment.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -962,6 +985,8 @@ pub mod pause_runs_reply {
         UnknownRun = 5,
         /// nothing was done, as it was asked for runs that wait
         Begun = 6,
+        /// nothing was done: its job was submitted by hand, and runs
+        Adopted = 7,
     }
     impl Outcome {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -977,6 +1002,7 @@ pub mod pause_runs_reply {
                 Self::Ended => "OUTCOME_ENDED",
                 Self::UnknownRun => "OUTCOME_UNKNOWN_RUN",
                 Self::Begun => "OUTCOME_BEGUN",
+                Self::Adopted => "OUTCOME_ADOPTED",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -989,6 +1015,7 @@ pub mod pause_runs_reply {
                 "OUTCOME_ENDED" => Some(Self::Ended),
                 "OUTCOME_UNKNOWN_RUN" => Some(Self::UnknownRun),
                 "OUTCOME_BEGUN" => Some(Self::Begun),
+                "OUTCOME_ADOPTED" => Some(Self::Adopted),
                 _ => None,
             }
         }
@@ -1489,6 +1516,48 @@ pub struct ScriptReply {
     /// why there is none
     #[prost(string, tag = "3")]
     pub problem: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FindJobsRequest {
+    /// as people write them: "12", "12_3", "12.3"
+    #[prost(string, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FindJobsReply {
+    /// in the order of the request
+    #[prost(message, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<find_jobs_reply::One>,
+    /// "SLURM"
+    #[prost(string, tag = "2")]
+    pub scheduler: ::prost::alloc::string::String,
+    /// nothing there tells how a job ended that is gone
+    #[prost(bool, tag = "3")]
+    pub no_accounting: bool,
+}
+/// Nested message and enum types in `FindJobsReply`.
+pub mod find_jobs_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct One {
+        /// why it cannot be adopted; empty: the fields below count
+        #[prost(string, tag = "1")]
+        pub problem: ::prost::alloc::string::String,
+        #[prost(string, tag = "2")]
+        pub hint: ::prost::alloc::string::String,
+        #[prost(message, optional, tag = "3")]
+        pub job: ::core::option::Option<super::AdoptedJob>,
+        /// the job as its scheduler's commands take it: "12_3"
+        #[prost(string, tag = "4")]
+        pub text: ::prost::alloc::string::String,
+        #[prost(string, tag = "5")]
+        pub name: ::prost::alloc::string::String,
+        /// that it was submitted from
+        #[prost(string, tag = "6")]
+        pub folder: ::prost::alloc::string::String,
+        /// why its log is not known; empty: it is
+        #[prost(string, tag = "7")]
+        pub no_log: ::prost::alloc::string::String,
+    }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatcherMessage {
@@ -2049,6 +2118,25 @@ pub mod mum_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "Script"));
             self.inner.unary(req, path, codec).await
         }
+        /// What the scheduler has of jobs that their owner submitted by hand.
+        pub async fn find_jobs(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FindJobsRequest>,
+        ) -> std::result::Result<tonic::Response<super::FindJobsReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/FindJobs");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "FindJobs"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -2181,6 +2269,11 @@ pub mod mum_server {
             &self,
             request: tonic::Request<super::ScriptRequest>,
         ) -> std::result::Result<tonic::Response<super::ScriptReply>, tonic::Status>;
+        /// What the scheduler has of jobs that their owner submitted by hand.
+        async fn find_jobs(
+            &self,
+            request: tonic::Request<super::FindJobsRequest>,
+        ) -> std::result::Result<tonic::Response<super::FindJobsReply>, tonic::Status>;
     }
     #[derive(Debug)]
     pub struct MumServer<T> {
@@ -3075,6 +3168,49 @@ pub mod mum_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ScriptSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Mum/FindJobs" => {
+                    #[allow(non_camel_case_types)]
+                    struct FindJobsSvc<T: Mum>(pub Arc<T>);
+                    impl<T: Mum> tonic::server::UnaryService<super::FindJobsRequest>
+                    for FindJobsSvc<T> {
+                        type Response = super::FindJobsReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FindJobsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Mum>::find_jobs(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FindJobsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -4187,6 +4323,58 @@ pub mod pause_reply {
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AdoptRequest {
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// as people write them: "12", "12_3", "12.3"
+    #[prost(string, repeated, tag = "2")]
+    pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// path on the node, of the only job; empty: the scheduler tells it
+    #[prost(string, tag = "3")]
+    pub log: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AdoptReply {
+    /// in the order of the request
+    #[prost(message, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<adopt_reply::One>,
+    /// "SLURM"
+    #[prost(string, tag = "2")]
+    pub scheduler: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    pub no_accounting: bool,
+}
+/// Nested message and enum types in `AdoptReply`.
+pub mod adopt_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct One {
+        #[prost(string, tag = "1")]
+        pub asked: ::prost::alloc::string::String,
+        /// why it was not adopted; empty: the fields below count
+        #[prost(string, tag = "2")]
+        pub problem: ::prost::alloc::string::String,
+        #[prost(string, tag = "3")]
+        pub hint: ::prost::alloc::string::String,
+        #[prost(uint64, tag = "4")]
+        pub experiment: u64,
+        #[prost(uint32, tag = "5")]
+        pub run: u32,
+        #[prost(string, tag = "6")]
+        pub name: ::prost::alloc::string::String,
+        /// it was adopted before
+        #[prost(bool, tag = "7")]
+        pub known: bool,
+        /// "12_3"
+        #[prost(string, tag = "8")]
+        pub job: ::prost::alloc::string::String,
+        /// that is followed; empty: none, see `no_log`
+        #[prost(string, tag = "9")]
+        pub log: ::prost::alloc::string::String,
+        #[prost(string, tag = "10")]
+        pub no_log: ::prost::alloc::string::String,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WaitRequest {
     #[prost(message, optional, tag = "1")]
     pub selection: ::core::option::Option<Selection>,
@@ -5211,6 +5399,25 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Pause"));
             self.inner.unary(req, path, codec).await
         }
+        /// Takes jobs into the books that their owner submitted to a node's scheduler by hand.
+        pub async fn adopt(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AdoptRequest>,
+        ) -> std::result::Result<tonic::Response<super::AdoptReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/Adopt");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Adopt"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Hides experiments, or shows them again.
         pub async fn remove(
             &mut self,
@@ -5729,6 +5936,11 @@ pub mod man_server {
             &self,
             request: tonic::Request<super::PauseRequest>,
         ) -> std::result::Result<tonic::Response<super::PauseReply>, tonic::Status>;
+        /// Takes jobs into the books that their owner submitted to a node's scheduler by hand.
+        async fn adopt(
+            &self,
+            request: tonic::Request<super::AdoptRequest>,
+        ) -> std::result::Result<tonic::Response<super::AdoptReply>, tonic::Status>;
         /// Hides experiments, or shows them again.
         async fn remove(
             &self,
@@ -6297,6 +6509,49 @@ pub mod man_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PauseSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/Adopt" => {
+                    #[allow(non_camel_case_types)]
+                    struct AdoptSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::AdoptRequest>
+                    for AdoptSvc<T> {
+                        type Response = super::AdoptReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AdoptRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::adopt(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AdoptSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -72,6 +72,10 @@ impl Deliver {
 fn holds(outcome: Outcome) -> bool {
     match outcome {
         Outcome::Held | Outcome::Same | Outcome::Asked => true,
-        Outcome::Unspecified | Outcome::Ended | Outcome::UnknownRun | Outcome::Begun => false,
+        Outcome::Unspecified
+        | Outcome::Ended
+        | Outcome::UnknownRun
+        | Outcome::Begun
+        | Outcome::Adopted => false,
     }
 }

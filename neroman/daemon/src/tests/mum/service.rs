@@ -67,6 +67,13 @@ impl Mum for Service {
         Err(Status::unimplemented("pause_runs"))
     }
 
+    async fn find_jobs(
+        &self,
+        _: Request<v1::FindJobsRequest>,
+    ) -> Result<Response<v1::FindJobsReply>, Status> {
+        Err(Status::unimplemented("find_jobs"))
+    }
+
     async fn describe(
         &self,
         _: Request<v1::DescribeRequest>,

@@ -1,0 +1,114 @@
+//! `adopt NODE JOBID…`: takes jobs into the books that their owner submitted by hand.
+
+use nero_model::safe::Safe;
+use nero_views::json;
+use nero_wire::v1::adopt_reply::One;
+use nero_wire::v1::{AdoptReply, AdoptRequest};
+use serde_json::{Value, json};
+
+use crate::args::Adopt;
+use crate::connect::Change;
+use crate::fault::{Stop, code};
+use crate::session::Session;
+
+/// What does not hold for a job that nothing of ours started.
+const LIMITS: &str = "Nothing of Neronet runs in an adopted job: there is no limit of ours, no CPU or \
+memory is measured, and its files stay where they are. Its end is what the scheduler tells; \
+`abort` cancels it there. Metrics and rules see its log while an agent is on the login node.";
+
+/// Runs the verb.
+pub async fn run(session: &mut Session, args: &Adopt) -> Result<u8, Stop> {
+    let asked = AdoptRequest {
+        node: args.node.clone(),
+        jobs: args.jobs.clone(),
+        log: args.log.clone().unwrap_or_default(),
+    };
+    let client = session.client().await?;
+    let reply = client
+        .change(Change::Last, asked, async |man, request| {
+            man.adopt(request).await
+        })
+        .await?;
+    let notes = notes(&reply);
+    if args.json.json {
+        session.out.json(&as_json(&reply, &notes))?;
+    } else {
+        session.out.text(&as_text(&reply))?;
+        session.out.notes(&notes);
+    }
+    let refused = reply.jobs.iter().any(|one| !one.problem.is_empty());
+    Ok(if refused { code::FAILED } else { code::OK })
+}
+
+fn notes(reply: &AdoptReply) -> Vec<String> {
+    let mut notes = Vec::new();
+    if reply
+        .jobs
+        .iter()
+        .any(|one| one.problem.is_empty() && !one.known)
+    {
+        notes.push(LIMITS.to_owned());
+        if reply.no_accounting {
+            notes.push(format!(
+                "{} has no accounting there: an end that its queue does not show stays unknown.",
+                reply.scheduler
+            ));
+        }
+    }
+    notes
+}
+
+fn as_text(reply: &AdoptReply) -> String {
+    let line = |one: &One| {
+        let (asked, name) = (Safe::line(&one.asked), Safe::line(&one.name));
+        if !one.problem.is_empty() {
+            let hint = match &*one.hint {
+                "" => String::new(),
+                hint => format!("\n  {}", Safe::line(hint)),
+            };
+            return format!(
+                "job {asked} not adopted: {}{hint}\n",
+                Safe::line(&one.problem)
+            );
+        }
+        let (job, id) = (Safe::line(&one.job), one.experiment);
+        if one.known {
+            return format!("job {job} was adopted before: {id} {name}\n");
+        }
+        let log = match (&*one.log, &*one.no_log) {
+            ("", "") => "\n  without a log: `--log PATH` names one".to_owned(),
+            ("", why) => format!(
+                "\n  without a log: {}; `--log PATH` names one",
+                Safe::line(why)
+            ),
+            (log, _) => format!("\n  log {}", Safe::line(log)),
+        };
+        format!("job {job} adopted: {id} {name}{log}\n")
+    };
+    reply.jobs.iter().map(line).collect()
+}
+
+fn as_json(reply: &AdoptReply, notes: &[String]) -> Value {
+    let outcome = |one: &One| match (&*one.problem, one.known) {
+        ("", false) => "adopted",
+        ("", true) => "known",
+        (_, _) => "refused",
+    };
+    let one = |one: &One| {
+        let is_there = one.problem.is_empty();
+        json!({
+            "job": one.asked,
+            "outcome": outcome(one),
+            "why": json::some(&one.problem),
+            "id": is_there.then_some(one.experiment),
+            "name": json::some(&one.name),
+            "run": is_there.then(|| json::run_id(one.experiment, one.run)),
+            "log": json::some(&one.log),
+        })
+    };
+    json::document(json!({
+        "jobs": reply.jobs.iter().map(one).collect::<Vec<_>>(),
+        "scheduler": json::some(&reply.scheduler),
+        "notes": notes,
+    }))
+}

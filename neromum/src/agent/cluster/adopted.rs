@@ -1,0 +1,661 @@
+//! Adopted jobs: a person submitted them, and nothing of ours runs in them. The leader
+//! writes their records in the place of a shim, from the scheduler's words, and copies
+//! their logs. No call is ever made for them but a person's cancel.
+
+mod log;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use nero_journal::Clocks;
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::{
+    Claimed, Granted, JobExited, JobStarted, Lost, Notice, RecordKind, StopAsked, TaskOver,
+    TreeGone, ledger_exited, lost, task_over,
+};
+use nero_model::paths::run as names;
+use nero_model::{RunId, RunToken, SubmissionId};
+use nero_warden::standing::Standing;
+use nero_warden::{Accounting, Adopted, Ended, Sighting};
+use nero_wire::v1;
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use self::log::{Copied, copied};
+use super::watch::{ACCOUNTED_MAX, of_ended};
+use super::{Agent, Cluster, Done, LOOK_EVERY, Seen, Submission, Task};
+use crate::core::Stage;
+use crate::ledger::{Answer, Intent};
+use crate::runs::control::newest_cancel;
+use crate::runs::{own, segments, spec};
+use crate::submission::{AdoptedJob, Files, Plan, Planned};
+use crate::warden::runner::ends_with_neromum;
+
+/// The only start of an adopted job's run: the scheduler alone knows of others.
+const START: u32 = 1;
+/// Watchers of adopted jobs: each is a process on the login node.
+const WATCHERS_MAX: usize = 16;
+/// Pause before a watcher that ended is started again.
+const WATCHER_AGAIN: Duration = Duration::from_secs(30);
+
+/// The logs of adopted jobs, after a look that began at this time.
+pub(in crate::agent) type CopiedLogs = (Instant, Vec<(SubmissionId, Copied)>);
+
+/// What neromum has of an adopted job, beside its submission.
+#[derive(Debug)]
+pub(super) struct Hand {
+    pub(super) job: AdoptedJob,
+    /// The scheduler's last word about it.
+    sighting: Option<Sighting>,
+    /// When the last whole look at its logs began.
+    copied: Option<Instant>,
+    watcher: Option<(Child, Instant)>,
+    /// Whether its folder tells why a log is not followed.
+    is_noted: bool,
+}
+
+impl Hand {
+    pub(super) fn new(job: AdoptedJob) -> Self {
+        Self {
+            job,
+            sighting: None,
+            copied: None,
+            watcher: None,
+            is_noted: false,
+        }
+    }
+
+    fn began(&self) -> bool {
+        self.sighting.as_ref().is_some_and(Sighting::began)
+    }
+
+    fn logs(&self, run_dir: &Path) -> Vec<(PathBuf, PathBuf)> {
+        let folder = segments::folder(run_dir, START);
+        let each = [
+            (&self.job.stdout, names::STDOUT),
+            (&self.job.stderr, names::STDERR),
+        ];
+        let each = each.into_iter();
+        each.filter_map(|(from, name)| Some((from.clone()?, folder.join(name))))
+            .collect()
+    }
+}
+
+impl Submission {
+    /// The question about its job, if that was adopted.
+    pub(super) fn adopted(&self) -> Option<Adopted<'_>> {
+        let hand = self.hand.as_ref()?;
+        Some(Adopted {
+            name: &self.name,
+            job: hand.job.job,
+            submitted_s: hand.job.submitted_s,
+        })
+    }
+
+    /// Whether the accounting may still tell with which code its job failed.
+    pub(super) fn lacks_its_code(&self, task: &Task) -> bool {
+        let Some(hand) = &self.hand else { return false };
+        let exit = hand.sighting.as_ref().and_then(|one| one.exit);
+        let failed = matches!(task.seen, Seen::Gone(Some(Ended::Failed)));
+        failed && exit.is_none() && task.asked < ACCOUNTED_MAX
+    }
+
+    /// Whether the logs of its job were copied since then.
+    pub(super) fn is_copied_since(&self, gone: Instant) -> bool {
+        let hand = self.hand.as_ref();
+        hand.is_none_or(|hand| hand.copied.is_some_and(|at| at >= gone))
+    }
+}
+
+impl Cluster {
+    /// Questions about all adopted jobs.
+    pub(super) fn adopted(&self) -> Vec<Adopted<'_>> {
+        self.submissions
+            .values()
+            .filter_map(Submission::adopted)
+            .collect()
+    }
+
+    pub(in crate::agent) fn is_adopted(&self, token: &RunToken) -> bool {
+        self.task(token).is_some_and(|(one, _)| one.hand.is_some())
+    }
+}
+
+impl Agent {
+    /// Makes the submissions of adopted jobs that wait here. Their scheduler has them
+    /// already: they need no room there, and no call.
+    pub(super) fn take_in_adopted(&mut self) {
+        if self.cluster.is_none() || self.core.waiting() == 0 {
+            return;
+        }
+        let waits = |token: &RunToken| self.entries.get(token).is_some_and(|one| one.adopted);
+        let waiting: Vec<RunToken> = self.core.queue().filter(waits).collect();
+        if waiting.is_empty() || self.must_wait().is_some() {
+            return;
+        }
+        for token in waiting {
+            if let Err(error) = self.note_adopted(token) {
+                tracing::error!(%token, %error, "an adopted job cannot be noted");
+                self.core
+                    .waits_for(token, &format!("the disk does not take it: {error}"));
+            }
+        }
+    }
+
+    fn note_adopted(&mut self, token: RunToken) -> io::Result<()> {
+        let (Some(cluster), Some(entry)) = (&self.cluster, self.entries.get(&token)) else {
+            return Ok(());
+        };
+        let id = entry.id;
+        let spec = spec::read(&self.setup.paths, id, token)
+            .map_err(|error| io::Error::other(error.file.to_string()))?;
+        let Some(job) = spec.adopted.as_ref().and_then(AdoptedJob::read) else {
+            self.core
+                .turn_down(token, "the job that it adopts is not named");
+            return Ok(());
+        };
+        let submission = SubmissionId::random();
+        let name = nero_warden::JobName::of(&submission.to_string());
+        let name = name.ok_or_else(|| io::Error::other("its id is no name of a job"))?;
+        let plan = Plan {
+            submission,
+            deployment: self.ledger.deployment(),
+            node: cluster.setup.node.clone(),
+            root: self.setup.paths.root().to_path_buf(),
+            beat: crate::lease::BEAT,
+            tasks: vec![crate::submission::Task {
+                index: job.job.task.unwrap_or(0),
+                runs: vec![Planned { token, id }],
+            }],
+            adopted: Some(job),
+        };
+        let files = Files::at(&self.setup.paths.submission(&submission));
+        files.make(&plan, "")?;
+        let intent = Intent {
+            submission,
+            tokens: vec![token],
+            made_ms: Clocks::now().wall_ns / 1_000_000,
+            answer: Answer::InDoubt,
+        };
+        let noted = self.ledger.submission(&intent);
+        noted.map_err(|error| io::Error::other(error.to_string()))?;
+        self.core.submit(token);
+        let mut made = Submission::of(&plan, files, name);
+        made.made_ms = intent.made_ms;
+        made.is_synced = true;
+        if let Some(cluster) = &mut self.cluster {
+            cluster.add(made);
+            cluster.hurry();
+            cluster.list_soon(Instant::now());
+        }
+        self.note_standing(submission);
+        Ok(())
+    }
+
+    /// Takes in what a listing or the accounting tells of adopted jobs.
+    pub(super) fn see_adopted(&mut self, sightings: &[Sighting]) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let mut begin = Vec::new();
+        for submission in cluster.submissions.values_mut() {
+            let Some(hand) = &mut submission.hand else {
+                continue;
+            };
+            // Of several records the last start's is the last.
+            let mut told = sightings
+                .iter()
+                .filter(|one| one.row.name == submission.name);
+            if let Some(told) = told.next_back() {
+                let before = hand.sighting.take();
+                let mut told = told.clone();
+                if let Some(before) = before {
+                    told.row.host = told.row.host.or(before.row.host);
+                    told.exit = told.exit.or(before.exit);
+                    told.ended_s = told.ended_s.or(before.ended_s);
+                }
+                hand.sighting = Some(told);
+            }
+            let began = hand.began();
+            for task in &submission.tasks {
+                let is_gone = match task.seen {
+                    // It never began, and its run is taken away.
+                    Seen::Gone(Some(Ended::Cancelled)) => began,
+                    Seen::Gone(_) => true,
+                    Seen::Listed(_) | Seen::Missing { .. } => began,
+                };
+                let runs = task.runs.iter().filter(|_| is_gone);
+                begin.extend(runs.map(|run| (run.token, began)));
+            }
+        }
+        for (token, began) in begin {
+            let run = self.core.run(&token);
+            let waits = run.is_some_and(|run| matches!(run.stage, Stage::Submitted { .. }));
+            // What was aborted before it was seen to begin is taken away.
+            if waits && (began || !self.waits_for_its_end(&token)) {
+                self.begin_adopted(token, began);
+            }
+        }
+    }
+
+    /// Writes the claim of an adopted job's run, which tells where and since when its job
+    /// runs. `began`: the scheduler told that it does, or did.
+    fn begin_adopted(&mut self, token: RunToken, began: bool) {
+        let (Some(cluster), Some(entry)) = (&self.cluster, self.entries.get(&token)) else {
+            return;
+        };
+        let Some((submission, task)) = cluster.task(&token) else {
+            return;
+        };
+        let Some(hand) = &submission.hand else { return };
+        let row = hand.sighting.as_ref().map(|one| &one.row);
+        let host = row
+            .and_then(|row| row.host.as_ref())
+            .map(ToString::to_string);
+        let granted = Granted {
+            scheduler: cluster.warden.name().into_owned(),
+            job: job_text(&*cluster.warden, submission, task),
+            host: host.unwrap_or_default(),
+            ..Granted::default()
+        };
+        let started = row
+            .and_then(|row| row.start_s)
+            .map_or_else(Clocks::now, clocks_of);
+        let mut records = vec![
+            copy(RecordKind::Claimed, started, &Claimed::default()),
+            copy(RecordKind::Granted, started, &granted),
+        ];
+        if began {
+            records.push(copy(
+                RecordKind::JobStarted,
+                started,
+                &JobStarted::default(),
+            ));
+        }
+        let (id, run_dir) = (entry.id, self.run_dir(entry.id));
+        if let Err(error) = own::claim(&run_dir, token, START, &records) {
+            // Tried again at the next listing.
+            tracing::error!(run = %id, %error, "the start of an adopted job cannot be recorded");
+            return;
+        }
+        tracing::info!(run = %id, began, "an adopted job runs, or did");
+        if let Some(cluster) = &mut self.cluster {
+            cluster.look_pause = LOOK_EVERY.0;
+            cluster.look_at = Some(Instant::now());
+        }
+        self.look_and_decide(token, START);
+    }
+
+    /// Copies what is new in the logs of adopted jobs that did not end.
+    pub(super) fn copy_logs(&mut self, now: Instant) {
+        let Some(cluster) = &self.cluster else { return };
+        if cluster.is_copying {
+            return;
+        }
+        let mut logs = Vec::new();
+        for (id, hand, run) in cluster.hands() {
+            if self.is_done(&run.token) {
+                continue;
+            }
+            let of_it = match self.is_live(&run.token) {
+                true => hand.logs(&self.run_dir(run.id)),
+                false => Vec::new(),
+            };
+            logs.push((id, of_it));
+        }
+        if logs.is_empty() {
+            return;
+        }
+        if let Some(cluster) = &mut self.cluster {
+            cluster.is_copying = true;
+        }
+        self.off_reactor(Done::Copied((now, Vec::new())), move || {
+            let each = logs.into_iter().map(|(id, logs)| (id, copied(&logs)));
+            Done::Copied((now, each.collect()))
+        });
+    }
+
+    /// Whether an adopted job began, and its end is not recorded.
+    fn is_live(&self, token: &RunToken) -> bool {
+        let run = self.core.run(token);
+        run.is_some_and(|run| run.stage.is_elsewhere())
+    }
+
+    /// The logs were copied.
+    pub(in crate::agent) fn copied_logs(&mut self, (began, all): CopiedLogs) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        cluster.is_copying = false;
+        let mut notes = Vec::new();
+        for (id, copied) in all {
+            let Some(submission) = cluster.submissions.get_mut(&id) else {
+                continue;
+            };
+            let run = submission
+                .tasks
+                .iter()
+                .flat_map(|task| &task.runs)
+                .next()
+                .copied();
+            let Some(hand) = &mut submission.hand else {
+                continue;
+            };
+            if !copied.has_more {
+                hand.copied = Some(began);
+            }
+            if copied.grew || copied.has_more {
+                cluster.look_pause = LOOK_EVERY.0;
+                cluster.look_at = Some(Instant::now() + LOOK_EVERY.0);
+            }
+            if let (Some(problem), false, Some(run)) = (copied.problem, hand.is_noted, run) {
+                hand.is_noted = true;
+                notes.push((run, problem));
+            }
+        }
+        for (run, text) in notes {
+            self.note_about(run.token, run.id, text);
+        }
+        self.start_watchers();
+        self.see_cancels_of_rules();
+        self.see_what_is_over();
+    }
+
+    fn note_about(&self, token: RunToken, id: RunId, text: String) {
+        let (run_dir, kind) = (self.run_dir(id), RecordKind::Notice);
+        if let Err(error) = own::write(&run_dir, token, START, kind, &Notice { text }) {
+            tracing::warn!(run = %id, %error, "a notice cannot be written");
+        }
+    }
+
+    /// Starts a watcher for each live adopted job with a log: it reads the copy for
+    /// metrics and rules. It ends with this neromum; the next one starts another.
+    fn start_watchers(&mut self) {
+        let watcher = self.setup.orders.watcher.clone();
+        let live: Vec<(SubmissionId, PathBuf)> = self
+            .cluster
+            .iter()
+            .flat_map(Cluster::hands)
+            .filter(|(_, hand, run)| hand.job.stdout.is_some() && self.is_live(&run.token))
+            .map(|(id, _, run)| (id, self.run_dir(run.id)))
+            .collect();
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let mut room = WATCHERS_MAX;
+        for (id, run_dir) in live {
+            let hand = cluster
+                .submissions
+                .get_mut(&id)
+                .and_then(|one| one.hand.as_mut());
+            let Some(hand) = hand.filter(|_| room > 0) else {
+                continue;
+            };
+            room -= 1;
+            if let Some((child, since)) = &mut hand.watcher {
+                let has_ended = !matches!(child.try_wait(), Ok(None));
+                if !has_ended || since.elapsed() < WATCHER_AGAIN {
+                    continue;
+                }
+            }
+            let mut command = Command::new(&watcher.program);
+            if let Some(socket) = &watcher.socket {
+                command.arg("--socket").arg(socket);
+            }
+            command
+                .arg("watch")
+                .arg(&run_dir)
+                .arg(START.to_string())
+                .current_dir("/")
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .kill_on_drop(true);
+            ends_with_neromum(&mut command);
+            match command.spawn() {
+                Ok(child) => hand.watcher = Some((child, Instant::now())),
+                Err(error) => {
+                    tracing::error!(%error, program = %watcher.program.display(), "no watcher of an adopted job");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Finds cancel requests that rules of a watcher made.
+    fn see_cancels_of_rules(&mut self) {
+        let hands = self.cluster.iter().flat_map(Cluster::hands);
+        let live: Vec<Planned> = hands
+            .map(|(_, _, run)| run)
+            .filter(|run| self.is_live(&run.token))
+            .collect();
+        for run in live {
+            let is_new = self.core.run(&run.token).is_some_and(|run| !run.cancelled);
+            let newest = newest_cancel(&self.run_dir(run.id));
+            if is_new && newest > 0 {
+                self.core.cancel(run.token);
+                if let Some(entry) = self.entries.get_mut(&run.token) {
+                    entry.cancels = entry.cancels.max(newest);
+                }
+                if let Some(cluster) = &mut self.cluster {
+                    cluster.list_soon(Instant::now());
+                }
+            }
+        }
+    }
+
+    /// An adopted job is gone, and no claim tells that it began: it was cancelled there, or
+    /// the claim is written now.
+    pub(super) fn adopted_is_gone(&mut self, token: RunToken) {
+        let task = self.cluster.as_ref().and_then(|one| one.task(&token));
+        let Some((submission, task)) = task else {
+            return;
+        };
+        let began = submission.hand.as_ref().is_some_and(Hand::began);
+        if task.seen == Seen::Gone(Some(Ended::Cancelled)) && !began {
+            self.core.cancelled_elsewhere(token);
+            return;
+        }
+        self.begin_adopted(token, began);
+    }
+
+    /// Records the end of an adopted job, as its scheduler tells it; false when the run's
+    /// job is none.
+    pub(super) fn end_adopted(&mut self, token: RunToken) -> bool {
+        let (Some(cluster), Some(entry)) = (&self.cluster, self.entries.get(&token)) else {
+            return false;
+        };
+        let Some((submission, task)) = cluster.task(&token) else {
+            return false;
+        };
+        let Some(hand) = &submission.hand else {
+            return false;
+        };
+        let how = match &task.seen {
+            Seen::Gone(how) => *how,
+            Seen::Listed(_) | Seen::Missing { .. } => None,
+        };
+        let run_dir = self.run_dir(entry.id);
+        let end = End {
+            how,
+            told: hand.sighting.as_ref(),
+            asked: asked(&run_dir).filter(|_| how != Some(Ended::Completed)),
+            output: [names::STDOUT, names::STDERR].map(|name| {
+                let path = segments::folder(&run_dir, START).join(name);
+                path.symlink_metadata().map_or(0, |found| found.len())
+            }),
+            scheduler: cluster.warden.name().into_owned(),
+            job: job_text(&*cluster.warden, submission, task),
+        };
+        let written = own::write_copies(&run_dir, token, START, &end.records());
+        if let Err(error) = written {
+            tracing::error!(run = %entry.id, %error, "the end of an adopted job cannot be recorded");
+            self.timers
+                .look_later(token, START, crate::core::decide::Tracking::Nobody);
+            return true;
+        }
+        self.look_and_decide(token, START);
+        true
+    }
+
+    /// Whether no accounting is known to be there.
+    pub(super) fn may_be_accounted(&self) -> bool {
+        let site = self.cluster.as_ref().and_then(|one| one.site.as_ref());
+        site.is_none_or(|(_, site)| site.accounting != Accounting::Absent)
+    }
+}
+
+impl Cluster {
+    /// The adopted jobs with their runs.
+    fn hands(&self) -> impl Iterator<Item = (SubmissionId, &Hand, Planned)> {
+        self.submissions.values().filter_map(|one| {
+            let run = one.tasks.iter().flat_map(|task| &task.runs).next()?;
+            Some((one.id, one.hand.as_ref()?, *run))
+        })
+    }
+}
+
+/// The newest cancel request of a run.
+fn asked(run_dir: &Path) -> Option<(u32, v1::Cancel)> {
+    let number = newest_cancel(run_dir);
+    let path = run_dir
+        .join(names::CONTROL)
+        .join(format!("cancel.{number}"));
+    // One that cannot be read is a request, too.
+    let cancel = frame::read(FrameKind::Cancel, &path).unwrap_or_default();
+    (number > 0).then_some((number, cancel))
+}
+
+/// The end of an adopted job.
+struct End<'a> {
+    how: Option<Ended>,
+    told: Option<&'a Sighting>,
+    /// The request that it ended by.
+    asked: Option<(u32, v1::Cancel)>,
+    /// Bytes of its logs.
+    output: [u64; 2],
+    scheduler: String,
+    job: String,
+}
+
+impl End<'_> {
+    fn records(&self) -> Vec<ledger_exited::Copy> {
+        let at = self.told.and_then(|told| told.ended_s);
+        let at = at.map_or_else(Clocks::now, clocks_of);
+        let how = self.how.map_or(task_over::How::Unspecified, of_ended);
+        let mut records = vec![copy(
+            RecordKind::TaskOver,
+            at,
+            &TaskOver {
+                how: how.into(),
+                scheduler: self.scheduler.clone(),
+                escalated: false,
+            },
+        )];
+        if let Some((number, cancel)) = &self.asked {
+            let asked = StopAsked {
+                cause: i32::try_from(cancel.cause).unwrap_or(0),
+                cancel: *number,
+                grace_ms: cancel.grace_ms,
+                signal: cancel.signal,
+                rule: cancel.rule,
+            };
+            records.push(copy(RecordKind::StopAsked, at, &asked));
+        }
+        let gone = TreeGone {
+            stdout_bytes: self.output[0],
+            stderr_bytes: self.output[1],
+            ..TreeGone::default()
+        };
+        if let Some(exited) = self.exited() {
+            records.push(copy(RecordKind::JobExited, at, &exited));
+            records.push(copy(RecordKind::TreeGone, at, &gone));
+            return records;
+        }
+        if self.how.is_none() {
+            let text = self.unknown();
+            records.push(copy(RecordKind::Notice, at, &Notice { text }));
+        } else {
+            records.push(copy(RecordKind::TreeGone, at, &gone));
+        }
+        let lost = Lost {
+            reason: lost::Reason::TaskOver.into(),
+            detail: String::new(),
+        };
+        records.push(copy(RecordKind::Lost, at, &lost));
+        records
+    }
+
+    /// The end of its main process, where that tells the run's end; the scheduler's own
+    /// reasons stand in `TaskOver`.
+    fn exited(&self) -> Option<JobExited> {
+        let exit = self.told.and_then(|told| told.exit);
+        let (code, signal, is_unknown) = match (self.how, exit) {
+            (Some(Ended::Completed), _) => (0, 0, false),
+            (Some(Ended::Failed), Some((code, signal))) => (code, signal, false),
+            (_, Some((code, signal))) if self.asked.is_some() => (code, signal, false),
+            (_, None) if self.asked.is_some() => (0, 0, true),
+            (_, _) => return None,
+        };
+        let started_s = self.told.and_then(|told| told.row.start_s);
+        let ended_s = self.told.and_then(|told| told.ended_s);
+        let ran_s = ended_s.zip(started_s).map_or(0, |(end, start)| end - start);
+        Some(JobExited {
+            code: code.cast_signed(),
+            signal: signal.cast_signed(),
+            code_unknown: is_unknown,
+            run_ms: u64::try_from(ran_s).unwrap_or(0) * 1000,
+            ..JobExited::default()
+        })
+    }
+
+    /// Why nothing is known of the end.
+    fn unknown(&self) -> String {
+        let (name, job) = (&self.scheduler, &self.job);
+        format!(
+            "{name} has no job {job} of that time any more, and no accounting tells how it ended; a \
+             job that was put back into the queue may count as a new one: adopt it again if it is \
+             there"
+        )
+    }
+}
+
+/// The job as its scheduler's commands take it.
+fn job_text(warden: &dyn nero_warden::Warden, submission: &Submission, task: &Task) -> String {
+    let job = match submission.standing {
+        Standing::Accepted(job) => job,
+        Standing::Intended { .. } | Standing::InDoubt(_) | Standing::Refused(_) => {
+            return String::new();
+        }
+    };
+    let is_task = submission
+        .hand
+        .as_ref()
+        .is_some_and(|hand| hand.job.job.task.is_some());
+    match is_task {
+        true => warden.task_name(job, task.index),
+        false => job.to_string(),
+    }
+}
+
+/// The clocks of this host at a time of the scheduler.
+fn clocks_of(seconds: i64) -> Clocks {
+    let now = Clocks::now();
+    let wall_ns = seconds.saturating_mul(1_000_000_000).min(now.wall_ns);
+    let age_ns = u64::try_from(now.wall_ns - wall_ns).unwrap_or(0);
+    Clocks {
+        wall_ns,
+        mono_ns: now.mono_ns.saturating_sub(age_ns),
+    }
+}
+
+fn copy(kind: RecordKind, at: Clocks, record: &impl prost::Message) -> ledger_exited::Copy {
+    ledger_exited::Copy {
+        kind: kind as u32,
+        payload: record.encode_to_vec(),
+        wall_ns: at.wall_ns,
+        mono_ns: at.mono_ns,
+    }
+}

@@ -1,16 +1,18 @@
 # shellcheck shell=bash
 # What the clusters of slurm.sh and gridengine.sh have in common. Sourced by them after lib.sh; they set DIR and
 # PACKAGES and define bring_up. All daemons live in one process name space whose first process is the holder, so
-# that they end with it, however it ends.
+# that they end with it, however it ends; and in one network, which has nothing but its loopback and, with HOSTS_DIR,
+# a link to the hosts. Who uses the cluster enters the network: it is that of the holder.
 
 PATH=$PATH:/usr/sbin:/sbin
+PORT=26000
 umask 022
 usage() { sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; exit 2; }
 
 # lib.sh installs what this prints.
 missing() {
   local one
-  for one in $PACKAGES; do
+  for one in $PACKAGES iproute2; do
     [ "$(dpkg-query -Wf '${db:Status-Status}' "$one" 2>/dev/null)" = installed ] || echo "$one"
   done
 }
@@ -23,25 +25,38 @@ install() {
   exec 7>&-
 }
 
-# A number that no other cluster has, SLOT, and twenty ports of 127.0.0.1 from PORT on. The lock stays with the holder.
-allot_ports() {
-  local n
-  for n in $(seq 0 199); do
-    exec 8>>"$SLOTS/ports.$n"
-    SLOT=$n PORT=$((26000 + 20 * n))
-    if flock -n 8 && free_ports; then return 0; fi
+# A number that no other cluster has: the kernel's groups of processes are named by it. The lock stays with the holder.
+allot_number() {
+  for SLOT in $(seq 0 199); do
+    exec 8>>"$SLOTS/cluster.$SLOT"
+    if flock -n 8; then return 0; fi
   done
-  die 'no ports are free'
+  die 'there are 200 clusters'
 }
 
-free_ports() {
-  local p
-  for p in $(seq "$PORT" $((PORT + 19))); do
-    if (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null; then return 1; fi
+# The network of the holder. File 4 is that of its caller.
+network() {
+  local one net bridge
+  ip link set lo up
+  # getaddrinfo refuses every address, AI_ADDRCONFIG given, where 127.0.0.1 is the only one.
+  ip address add 127.0.0.2/8 dev lo
+  # The name of this machine has to lead to the daemons in here, too.
+  for one in $(getent ahosts "$(hostname)" | awk '{print $1}' | sort -u); do
+    ip address add "$one" dev lo 2>/dev/null || true
   done
+  if [ -n "${HOSTS_DIR:-}" ]; then
+    net=$(sed -n 's/\.[0-9]* rig$//p' "$HOSTS_DIR/etc_hosts") bridge=nr${net##*.} ADDRESS=$net.200
+    nsenter --net=/proc/self/fd/4 sh -ec "
+      ip link add $bridge.c type veth peer name eth0 netns $$
+      ip link set $bridge.c master $bridge up"
+    ip address add "$ADDRESS/24" dev eth0
+    ip link set eth0 up
+  fi
+  exec 4>&-
 }
 
 # HOSTS_DIR: the folder of hosts of sshd.sh, which are its login nodes: its nodes have their users and the home of h1.
+# They reach it at ADDRESS.
 mount_home() {
   [ -n "${HOSTS_DIR:-}" ] || return 0
   local f
@@ -55,6 +70,15 @@ mount_home() {
   mount --bind "$HOSTS_DIR/hosts/h1/home" /home/tester
 }
 
+# Schedulers make a login for each job. What the start-up files of this machine's root do is no part of a test, and one
+# of them may hold a lock when its job is killed.
+hide_start_up_files() {
+  local f
+  for f in .bashrc .bash_profile .bash_login .profile; do
+    [ ! -e "/root/$f" ] || mount --bind /dev/null "/root/$f"
+  done
+}
+
 login_nodes() { [ -z "${HOSTS_DIR:-}" ] || ls "$HOSTS_DIR/hosts"; }
 
 # Ends when standard input does; with USERS, when nothing has held a lock on that file for GRACE seconds. The lock on
@@ -63,11 +87,13 @@ hold() {
   [ "$(id -u)" = 0 ] || die "a cluster of its own needs root, and the packages $PACKAGES"
   if [ -z "${INSIDE:-}" ]; then
     install
-    INSIDE=1 exec unshare --pid --mount-proc --fork --kill-child "$0" hold "$DIR"
+    INSIDE=1 exec unshare --net --pid --mount-proc --fork --kill-child "$0" hold "$DIR" 4</proc/self/ns/net
   fi
   slots
+  network
+  hide_start_up_files
   mount_home
-  allot_ports
+  allot_number
   RUN=$DIR/run
   mkdir -p "$RUN" "$DIR/log"
   # Daemons of other users reach their sockets through all of these.

@@ -1,19 +1,19 @@
 #!/bin/bash
-# A real Grid Engine on the loopback of this machine: qmaster and one execd, with the queue all.q.
+# A real Grid Engine in a network of its own: qmaster and one execd, with the queue all.q.
 #   gridengine.sh hold DIR   bring it up, print `ready`, and end all of it when standard input ends
 #   gridengine.sh start DIR NAME   start qmaster or execd again, in the name spaces of the holder
 #   gridengine.sh install    only install what is missing (Debian, root)
-# Then: . DIR/env, and qsub, qstat, qacct … work for every user whose group has a name.
+# Then, in its network: . DIR/env, and qsub, qstat, qacct … work for every user whose group has a name.
 #   Parallel environment: -pe smp N. Resource: -l gpu=1 (counted; nothing sets CUDA_VISIBLE_DEVICES).
 #   With HOSTS=2 a second host beside it, in a network of its own, and -pe mpi N, which gives slots of both in turn.
-# Environment: SLOTS_EACH=8 GPUS=2 HOSTS=1, ADDRESS=127.0.0.1 (where its commands find it), and those of cluster.sh.
+# Environment: SLOTS_EACH=8 GPUS=2 HOSTS=1, and those of cluster.sh.
 
 set -euEo pipefail
 trap 'echo "${0##*/}: failed at line $LINENO${DIR:+; see $DIR/log}" >&2' ERR
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 . "$(dirname "$(readlink -f "$0")")/cluster.sh"
-SLOTS_EACH=${SLOTS_EACH:-8} GPUS=${GPUS:-2} HOSTS=${HOSTS:-1} ADDRESS=${ADDRESS:-127.0.0.1}
-HOST=$(hostname) SECOND=second LIB=/usr/lib/gridengine
+SLOTS_EACH=${SLOTS_EACH:-8} GPUS=${GPUS:-2} HOSTS=${HOSTS:-1}
+HOST=$(hostname) SECOND=second NET=10.199.0 LIB=/usr/lib/gridengine
 PACKAGES='gridengine-master gridengine-exec gridengine-client'
 
 # The spool, before qmaster starts.
@@ -28,9 +28,9 @@ configure() {
   sed 's/^/export /' "$DIR/settings" >"$DIR/env"
   . "$DIR/env"
   # Grid Engine refuses a client whose address has another name than its host: the loopback address has the name
-  # localhost, so both names are made one host. `rig` is this machine's name on the network of the login nodes.
+  # localhost, so both names are made one host.
   getent hosts "$HOST" >/dev/null || echo "127.0.0.1 $HOST" >>/etc/hosts
-  echo "$HOST localhost rig" >"$DIR/default/common/host_aliases"
+  echo "$HOST localhost" >"$DIR/default/common/host_aliases"
   echo "$HOST" >"$DIR/default/common/act_qmaster"
   cat >"$DIR/default/common/bootstrap" <<CONF
 admin_user root
@@ -95,9 +95,8 @@ both_ready() { [ "$(qstat -f -q all.q | awk '/^all.q@/ {print NF, $5}' | sort | 
 
 # What each of the two hosts calls the other. Only processes of this cluster see it.
 name_hosts() {
-  local net=10.199.$SLOT
-  { cat /etc/hosts; echo "$net.2 $SECOND"; } >"$DIR/hosts.first"
-  printf '%s\n' '127.0.0.1 localhost' "$net.1 $HOST" "$net.2 $SECOND" >"$DIR/hosts.second"
+  { cat /etc/hosts; echo "$NET.2 $SECOND"; } >"$DIR/hosts.first"
+  printf '%s\n' '127.0.0.1 localhost' "$NET.1 $HOST" "$NET.2 $SECOND" >"$DIR/hosts.second"
   mount --bind "$DIR/hosts.first" /etc/hosts
 }
 
@@ -119,7 +118,6 @@ two_hosts() {
 start_daemon() {
   local settings clean
   mapfile -t settings <"$DIR/settings"
-  NET=10.199.${SLOT:-0}
   # Jobs inherit the environment of execd. SGE_ND: stay in the foreground.
   clean=(env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "${settings[@]}" SGE_ND=1)
   case $1 in
@@ -141,9 +139,9 @@ start_daemon() {
          ip link set eth0 up && exec sge_execd' \
         sh "$SECOND" "$DIR/hosts.second" "$RUN/second.up" "$NET"
       wait_for 20 'the second host' test -e "$RUN/second.up"
-      ip link add "ge$SLOT" type veth peer name eth0 netns "$(pid_of second)"
-      ip address add "$NET.1/24" dev "ge$SLOT"
-      ip link set "ge$SLOT" up
+      ip link add to-second type veth peer name eth0 netns "$(pid_of second)"
+      ip address add "$NET.1/24" dev to-second
+      ip link set to-second up
       wait_for 60 'the queue on both hosts' both_ready
       ;;
     *) usage ;;
@@ -162,7 +160,7 @@ bring_up() {
   }
 }
 
-clean_up() { [ "$HOSTS" = 1 ] || ip link del "ge$SLOT" 2>/dev/null || true; }
+clean_up() { :; }
 
 case ${1:-} in
   install) install ;;

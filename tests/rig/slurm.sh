@@ -1,22 +1,22 @@
 #!/bin/bash
-# A real SLURM cluster on the loopback of this machine: munge, slurmctld, slurmdbd on MariaDB, three nodes, whose
+# A real SLURM cluster in a network of its own: munge, slurmctld, slurmdbd on MariaDB, three nodes, whose
 # names end in n1, n2, n3.
 #   slurm.sh hold DIR      bring it up, print `ready`, and end all of it when standard input ends
 #   slurm.sh start DIR NAME   start slurmctld or a node again, in the name spaces of the holder
 #   slurm.sh install       only install what is missing (Debian, root)
 #   slurm.sh torque DIR    put the qsub, qstat and qdel that SLURM brings along into DIR/bin
-# Then: export SLURM_CONF=DIR/slurm.conf, and sbatch, squeue, sacct … work for every user.
+# Then, in its network: export SLURM_CONF=DIR/slurm.conf, and sbatch, squeue, sacct … work for every user.
 # Partitions: `main` (default), `short` (30 minutes, 2 CPUs and 2000 MB a node), `shut` (takes jobs, starts none).
 # Environment: CPUS=8 MEMORY=8000 (MB) GPUS=2 (of each node), ARRAY_SIZE=5001 JOBS_MAX=20000 JOB_AGE=300 (s), ACCOUNTING=1
 # (0: no database, sacct does not work), PREEMPT=1 (partition `high` takes the places of jobs in `requeue` and `cancel`,
-# which then are what their names tell), ADDRESS=127.0.0.1 (where its commands find it), and those of cluster.sh.
+# which then are what their names tell), and those of cluster.sh.
 
 set -euEo pipefail
 trap 'echo "${0##*/}: failed at line $LINENO${DIR:+; see $DIR/log}" >&2' ERR
 . "$(dirname "$(readlink -f "$0")")/lib.sh"
 . "$(dirname "$(readlink -f "$0")")/cluster.sh"
 CPUS=${CPUS:-8} MEMORY=${MEMORY:-8000} GPUS=${GPUS:-2} ACCOUNTING=${ACCOUNTING:-1}
-ADDRESS=${ADDRESS:-127.0.0.1}
+ADDRESS=127.0.0.1
 NODES=3
 PACKAGES='munge slurmctld slurmd slurm-client'
 [ "$ACCOUNTING" = 0 ] || PACKAGES+=' slurmdbd mariadb-server'
@@ -119,15 +119,17 @@ CONF
 }
 
 database() {
-  mariadb-install-db --no-defaults --user=root --datadir="$DIR/db" --skip-test-db \
+  # Temporary tables are named by their process, whose number is the same in the name spaces of other clusters.
+  mkdir -p "$DIR/tmp"
+  TMPDIR=$DIR/tmp mariadb-install-db --no-defaults --user=root --datadir="$DIR/db" --skip-test-db \
     --auth-root-authentication-method=normal --innodb-log-file-size=16M \
-    >"$DIR/log/db-install.out" 2>&1 || die "mariadb-install-db failed; see $DIR/log"
+    >"$DIR/log/db-install.out" 2>&1 || die "mariadb-install-db failed: $(head -n 20 "$DIR/log/db-install.out")"
   cat >"$DIR/db-init.sql" <<'SQL'
 CREATE DATABASE IF NOT EXISTS slurm;
 CREATE USER IF NOT EXISTS 'slurm'@'localhost' IDENTIFIED BY 'slurm';
 GRANT ALL ON slurm.* TO 'slurm'@'localhost';
 SQL
-  spawn mariadbd mariadbd --no-defaults --user=root --datadir="$DIR/db" --socket="$RUN/db.sock" \
+  spawn mariadbd env TMPDIR="$DIR/tmp" mariadbd --no-defaults --user=root --datadir="$DIR/db" --socket="$RUN/db.sock" \
     --pid-file="$RUN/mariadbd.own" --skip-networking --skip-log-bin --init-file="$DIR/db-init.sql" \
     --innodb-log-file-size=16M --innodb-flush-log-at-trx-commit=0 --innodb-lock-wait-timeout=900
   wait_for 60 MariaDB mariadb --no-defaults -S "$RUN/db.sock" -uslurm -pslurm -e 'use slurm'

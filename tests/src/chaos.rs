@@ -4,6 +4,7 @@
 //! together with its launcher and takes all inodes. Then the faults stop, and every promise is
 //! checked: each run once, each exit code, each byte of output, each metric point.
 
+mod again;
 mod check;
 mod client;
 pub mod clock;

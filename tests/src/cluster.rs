@@ -1,11 +1,15 @@
-//! Clusters with a real scheduler on this machine's loopback: one SLURM and one Grid
+//! Clusters with a real scheduler, each in a network of its own: one SLURM and one Grid
 //! Engine for all tests of a run. The cluster ends, with every process in it, some
 //! seconds after its last test, also when the tests are killed.
+//!
+//! The thread that asks for a cluster enters its network, and so does all that the
+//! thread starts from then on: nothing else on the machine reaches its daemons.
 //!
 //! The scripts `tests/rig/{slurm,gridengine}.sh` do the work.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -13,6 +17,7 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 use nero_model::ProcessId;
 use rustix::fs::{FlockOperation, flock};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::home::Home;
 use crate::hosts::Hosts;
@@ -93,10 +98,14 @@ impl Cluster {
         let users = opened(&base, "users");
         flock(&users, FlockOperation::LockShared).expect("a lock");
         let mut holder = None;
-        if !folder.join("ready").exists() {
-            holder = Some(bring_up(scheduler, &folder, Some(&base), &[]));
-            fs::write(folder.join("ready"), "").expect("a file");
+        let ready = folder.join("ready");
+        if !ready.exists() {
+            let child = bring_up(scheduler, &folder, Some(&base), &[]);
+            fs::write(&ready, child.id().to_string()).expect("a file");
+            holder = Some(child);
         }
+        let id = fs::read_to_string(&ready).expect("it is ready");
+        enter_network(id.parse().expect("the holder's process id"));
         Self {
             scheduler,
             folder,
@@ -122,18 +131,23 @@ impl Cluster {
     /// As [`shared`](Self::shared).
     #[track_caller]
     pub fn alone_with(scheduler: Scheduler, env: &[(&str, &str)]) -> Self {
-        Self::alone_in(Path::new("/tmp"), scheduler, env)
+        let cluster = Self::alone_in(Path::new("/tmp"), scheduler, env);
+        if let Use::Alone { holder, .. } = &cluster.kept_by {
+            enter_network(holder.id());
+        }
+        cluster
     }
 
     /// The same with these hosts as its login nodes: its nodes have their users and the
-    /// home of the first, and a person who logs in finds its commands.
+    /// home of the first, and a person who logs in finds its commands. The hosts reach
+    /// it, and the test stays in the network from which it reaches the hosts.
     ///
     /// # Panics
     /// As [`shared`](Self::shared).
     #[track_caller]
     pub fn behind(hosts: &Hosts, scheduler: Scheduler, env: &[(&str, &str)]) -> Self {
-        let (folder, address) = (hosts.path().display().to_string(), hosts.own_address());
-        let of_hosts = [("HOSTS_DIR", &*folder), ("ADDRESS", &*address)];
+        let folder = hosts.path().display().to_string();
+        let of_hosts = [("HOSTS_DIR", &*folder)];
         let cluster = Self::alone_in(&hosts.common(), scheduler, &[&of_hosts, env].concat());
         let exports = cluster.env().into_iter();
         let exports = exports.map(|(name, value)| format!("export {name}='{value}'\n"));
@@ -237,7 +251,7 @@ impl Cluster {
         let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
         let children = children.expect("it lives");
         let status = Command::new("nsenter")
-            .args(["--target", children.trim(), "--pid", "--mount"])
+            .args(["--target", children.trim(), "--pid", "--mount", "--net"])
             .args(command)
             .envs(self.env())
             .status();
@@ -277,6 +291,14 @@ impl Cluster {
 fn script(scheduler: Scheduler) -> PathBuf {
     let rig = Path::new(env!("CARGO_MANIFEST_DIR")).join("rig");
     rig.join(scheduler.script())
+}
+
+/// Moves this thread, and what it starts from now on, into the network of a process.
+#[track_caller]
+fn enter_network(process: u32) {
+    let network = File::open(format!("/proc/{process}/ns/net")).expect("its holder lives");
+    let moved = move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network));
+    moved.expect("root enters any network");
 }
 
 /// The name of the daemon that this process is.

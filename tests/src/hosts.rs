@@ -313,14 +313,6 @@ impl Hosts {
         self.must("clock", &[host, &offset_s.to_string()]);
     }
 
-    /// The address of this machine on the hosts' network, before it changes.
-    pub fn own_address(&self) -> String {
-        let names = fs::read_to_string(self.path().join("etc_hosts")).expect("their names");
-        let mut lines = names.lines();
-        let own = lines.find_map(|line| line.strip_suffix(" rig"));
-        own.expect("hosts with name spaces").to_owned()
-    }
-
     /// Makes `name` another name of this host for later connections, as a site does that
     /// leads its users to one of several login nodes.
     pub fn alias(&self, name: &str, host: &str) {

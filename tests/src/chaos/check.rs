@@ -11,6 +11,7 @@ use nero_journal::Stop;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use super::again;
 use super::judge::{self, NodeFate, Noted};
 use super::plan::Planned;
 use super::run::Chaos;
@@ -317,6 +318,8 @@ fn stores(chaos: &mut Chaos) {
             roots.push(hosts.home(&name).join(".neronet"));
         }
     }
+    let again = roots.iter().flat_map(|root| again::after_an_end(root));
+    chaos.broken.extend(again);
     let mut segments = 0;
     while let Some(folder) = roots.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {

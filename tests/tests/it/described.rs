@@ -248,14 +248,14 @@ fn the_doctor_shows_the_programs_and_what_the_list_reads_as() {
 
 #[test]
 fn a_run_goes_through_the_qsub_that_slurm_brings_along_and_aborts_end_it() {
-    let cluster = Cluster::shared(Scheduler::Slurm);
     let mut home = Home::new();
-    cluster.log_in(&mut home);
     let folder = home.path().join("torque");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("rig/slurm.sh");
     let unpacked = Command::new(script).arg("torque").arg(&folder).output();
     let unpacked = unpacked.unwrap();
     assert!(unpacked.status.success(), "{unpacked:?}");
+    let cluster = Cluster::shared(Scheduler::Slurm);
+    cluster.log_in(&mut home);
     let path = std::env::var("PATH").unwrap();
     home.set_env("PATH", &format!("{}/bin:{path}", folder.display()));
     home.configure(&example("scheduler: pbs").replace("pbs", "slurm-torque"));

@@ -1,11 +1,14 @@
 //! A real SLURM on this machine: what we add to it, beside its own commands.
 
-use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::programs::Programs;
 use super::stage::{BenchHome, cpu_seconds, private_kib};
@@ -20,10 +23,12 @@ const PACK: usize = 50;
 /// Longest that anything may take; no measure of speed.
 const DEADLINE: Duration = Duration::from_secs(900);
 
-/// A cluster of three nodes; it ends when this value is dropped.
+/// A cluster of three nodes in a network of its own, in which the thread that brought it
+/// up stays until this value is dropped. Then the cluster ends.
 struct Slurm {
     holder: Child,
     folder: tempfile::TempDir,
+    network_before: File,
 }
 
 impl Slurm {
@@ -48,7 +53,16 @@ impl Slurm {
         if !lines.any(|line| line.starts_with("ready")) {
             return Err("the cluster did not come up; see what slurm.sh said".to_owned());
         }
-        Ok(Self { holder, folder })
+        let network = |process: &str| File::open(format!("/proc/{process}/ns/net"));
+        let entered = network("thread-self").and_then(|before| {
+            enter(&network(&holder.id().to_string())?)?;
+            Ok(before)
+        });
+        Ok(Self {
+            holder,
+            folder,
+            network_before: entered.map_err(|error| format!("its network: {error}"))?,
+        })
     }
 
     fn config(&self) -> String {
@@ -108,10 +122,16 @@ impl Slurm {
 
 impl Drop for Slurm {
     fn drop(&mut self) {
+        enter(&self.network_before).expect("root enters any network");
         drop(self.holder.stdin.take());
         // It ends when its standard input does.
         let _ = self.holder.wait();
     }
+}
+
+fn enter(network: &File) -> io::Result<()> {
+    let kind = Some(LinkNameSpaceType::Network);
+    Ok(move_into_link_name_space(network.as_fd(), kind)?)
 }
 
 fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>, String>) -> Result<T, String> {

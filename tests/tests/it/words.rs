@@ -28,7 +28,6 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("repeat", "5"),
     ("split", "true"),
     ("parameters_style", "flags"),
-    ("launcher", "torchrun"),
     ("resources", "{disk: {triton: 20G}}"),
     ("metrics", "[{file: metrics.csv}]"),
     ("metrics", "[{command: ./reader.py}]"),

@@ -336,7 +336,6 @@ fn words_not_built_are_kept_with_their_place() {
         ("repeat: 5", "repeat"),
         ("exclude: ['x > 1']", "exclude"),
         ("zip: {a: [1]}", "zip"),
-        ("launcher: torchrun", "launcher: torchrun"),
         ("table: {number: nr}", "table"),
         ("results: {a: b}", "results"),
         ("parent: other", "parent"),

@@ -118,7 +118,7 @@ impl Asked {
             });
         }
         // Of the other launchers the order itself finds that.
-        if asks.launcher == "torchrun" && asks.processes % asks.nodes.max(1) != 0 {
+        if asks.launcher == "torchrun" && !asks.processes.is_multiple_of(asks.nodes.max(1)) {
             let uneven = OrderError::Uneven {
                 field: "processes",
                 count: asks.processes,

@@ -172,6 +172,22 @@ async fn a_wait_ends_when_only_runs_are_left_that_wait_for_a_person_at_their_nod
 }
 
 #[tokio::test]
+async fn a_start_notes_values_for_nodes_that_do_not_exist() {
+    let rig = both((4.0, 4.0));
+    rig.write(
+        "collection: lab\ncommand: echo\npartition: {tritn: gpu, both: gpu, alpha: gpu}\n+a: {}\n+b: {}\n",
+    );
+    rig.add().await;
+    let started = start_on(&rig, "1-2", "alpha").await.unwrap();
+    let expected = [
+        "1-2: `partition.both` does nothing: both is a group; name its nodes",
+        "1-2: `partition.tritn` does nothing: no node has the name tritn",
+    ];
+    assert_eq!(started.notes, expected);
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_run_out_of_reach_is_shown_as_its_node_last_reported_it() {
     let (rig, _) = running_on_alpha().await;
     let fresh = rig.view(1).await;

@@ -81,7 +81,7 @@ pub(super) fn script(order: &Order) -> Result<String, OrderError> {
         }
     }
     let slots = resources.cpus_in_all().max(1);
-    if resources.gpus % slots != 0 {
+    if !resources.gpus.is_multiple_of(slots) {
         let gpus = resources.gpus;
         return Err(OrderError::UnevenSlots { gpus, slots });
     }

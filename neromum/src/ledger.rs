@@ -326,16 +326,16 @@ impl Ledger {
         submission: SubmissionId,
         answer: &Answer,
     ) -> Result<(), WriteError> {
-        let (job, refused) = match answer {
-            Answer::InDoubt => (0, String::new()),
-            Answer::Job(job) => (*job, String::new()),
-            Answer::Refused(why) => (0, why.clone()),
-        };
-        let record = LedgerSubmitted {
+        let mut record = LedgerSubmitted {
             submission: submission.to_vec(),
-            job,
-            refused,
+            ..LedgerSubmitted::default()
         };
+        match answer {
+            Answer::InDoubt => {}
+            Answer::Job(job) => record.job = *job,
+            Answer::Refused(why) => record.refused.clone_from(why),
+            Answer::NotNow(why) => record.full.clone_from(why),
+        }
         self.append(RecordKind::LedgerSubmitted, &record)
     }
 

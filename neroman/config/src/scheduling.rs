@@ -36,7 +36,7 @@ const OF_ONE: &[(&str, Warden, &str)] = &[
 ];
 
 /// Words that a described scheduler does not take: the lines of its `header` stand for them.
-const IN_HEADER: &[&str] = &["constraint", "sbatch_args", "qsub_args"];
+const IN_HEADER: &[&str] = &["sbatch_args", "qsub_args"];
 
 /// Whether a word of a node is for its scheduler.
 pub(crate) fn is_word(word: &str) -> bool {

@@ -33,7 +33,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     let files = scope
         .get(Field::Files)
         .map(|given| outputs::files(reader, &given.value));
-    let mut scheduling = scheduling::read(reader, scope, &mut not_built);
+    let mut scheduling = scheduling::read(reader, scope);
     let resources = match scope.get(Field::Resources) {
         Some(given) => settings::resources(reader, &given.value, &mut not_built, &mut scheduling),
         None => Resources::default(),

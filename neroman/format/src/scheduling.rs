@@ -6,7 +6,7 @@ pub(crate) mod values;
 
 use self::values::{QSUB, SBATCH, SubmitOptions, constraint, count, name, options, setup};
 use crate::block::{Given, Scope};
-use crate::definition::{NotBuilt, OnNode, OnNodes, Scheduling};
+use crate::definition::{OnNode, OnNodes, Scheduling};
 use crate::fields::Field;
 use crate::reader::Reader;
 use nero_yaml::{Kind, Node};
@@ -15,11 +15,7 @@ use nero_yaml::{Kind, Node};
 const DEFAULT: &str = "default";
 
 /// Reads the fields of a block; those in `resources` are read with it.
-pub(crate) fn read(
-    reader: &mut Reader<'_>,
-    scope: &Scope,
-    not_built: &mut Vec<NotBuilt>,
-) -> Scheduling {
+pub(crate) fn read(reader: &mut Reader<'_>, scope: &Scope) -> Scheduling {
     Scheduling {
         partition: word(reader, scope, Field::Partition),
         account: word(reader, scope, Field::Account),
@@ -29,7 +25,7 @@ pub(crate) fn read(
         }),
         queue: word(reader, scope, Field::Queue),
         parallel_env: word(reader, scope, Field::ParallelEnv),
-        launcher: launcher(reader, scope, not_built),
+        launcher: launcher(reader, scope),
         reruns_lost: field(reader, scope, Field::OnLost, |reader, key, value| {
             reader.choice(key, value, &[("wait", false), ("rerun", true)])
         }),
@@ -53,20 +49,11 @@ pub(crate) fn read(
 }
 
 /// `launcher: srun`, which also nodes without a scheduler honour or refuse.
-fn launcher(
-    reader: &mut Reader<'_>,
-    scope: &Scope,
-    not_built: &mut Vec<NotBuilt>,
-) -> OnNodes<String> {
+fn launcher(reader: &mut Reader<'_>, scope: &Scope) -> OnNodes<String> {
     let Some(given) = scope.get(Field::Launcher) else {
         return OnNodes::default();
     };
-    let (key, value) = (&given.key, &given.value);
-    on_nodes(reader, key, value, |reader, key, value| {
-        if value.scalar() == Some("torchrun") {
-            reader.not_built(not_built, "launcher: torchrun", value.mark);
-            return None;
-        }
+    on_nodes(reader, &given.key, &given.value, |reader, key, value| {
         values::launcher(reader, key, value)
     })
 }
@@ -150,4 +137,35 @@ fn own_options(
         }
     }
     Some(read.words)
+}
+
+impl Scheduling {
+    /// The nodes that have values of their own, with the fields.
+    pub fn named_nodes(&self) -> Vec<(&'static str, &str)> {
+        fn of<'a, T>(field: &'static str, values: &'a OnNodes<T>) -> Vec<(&'static str, &'a str)> {
+            let names = values.0.iter().filter_map(|one| one.node.as_deref());
+            names.map(|name| (field, name)).collect()
+        }
+        [
+            of("gpus", &self.gpus),
+            of("gpu_type", &self.gpu_type),
+            of("nodes", &self.nodes),
+            of("processes", &self.processes),
+            of("launcher", &self.launcher),
+            of("exclusive", &self.exclusive),
+            of("partition", &self.partition),
+            of("account", &self.account),
+            of("qos", &self.qos),
+            of("constraint", &self.constraint),
+            of("queue", &self.queue),
+            of("parallel_env", &self.parallel_env),
+            of("setup", &self.setup),
+            of("sbatch_args", &self.sbatch_args),
+            of("qsub_args", &self.qsub_args),
+            of("pack", &self.pack),
+            of("at_once", &self.at_once),
+            of("on_lost", &self.reruns_lost),
+        ]
+        .concat()
+    }
 }

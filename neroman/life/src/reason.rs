@@ -127,6 +127,8 @@ pub enum Why {
     GoesTo { to: String, from: String },
     /// The words of its node, or of a step that cannot be taken now.
     Said(String),
+    /// The words of its node for what does not pass until a person acts.
+    NeedsPerson(String),
 }
 
 impl Why {
@@ -148,7 +150,7 @@ impl fmt::Display for Why {
                 f,
                 "it goes to {to}, which has room, if {from} has not started it yet"
             ),
-            Self::Said(text) => f.write_str(text),
+            Self::Said(text) | Self::NeedsPerson(text) => f.write_str(text),
         }
     }
 }
@@ -212,7 +214,7 @@ impl Why {
                 to: to.clone(),
                 from: from.clone(),
             },
-            Self::Said(text) => Kind::Said(text.clone()),
+            Self::Said(text) | Self::NeedsPerson(text) => Kind::Said(text.clone()),
         }
     }
 }

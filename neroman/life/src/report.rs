@@ -5,6 +5,7 @@ use super::change::{Change, dispatch_changed};
 use super::deferred;
 use super::dispatch::{Dispatch, Sent, Unreadable};
 use super::late::{Late, Stepped};
+use super::reason::Why;
 use super::recall;
 use super::run::Run;
 use super::stage::{Handing, Stage};
@@ -46,6 +47,8 @@ pub struct Report {
     /// The reason why it waits, was refused or given back, or the records of it
     /// that are gone.
     pub why: String,
+    /// Whether that reason does not pass until a person acts.
+    pub needs_person: bool,
     /// Whether its job goes on without a parent of ours.
     pub unsupervised: bool,
     /// The host on which it goes on, if that is not its neromum's host.
@@ -72,6 +75,7 @@ impl Report {
         Self {
             standing: Standing::Unknown,
             why: String::new(),
+            needs_person: false,
             unsupervised: false,
             host: String::new(),
             paused: false,
@@ -118,7 +122,10 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
     match report.standing {
         Standing::Waiting | Standing::Starting => {
             dispatch.stage.advance(Handing::Pending);
-            dispatch.why = report.why.clone().into();
+            dispatch.why = match report.needs_person {
+                true => Why::NeedsPerson(report.why.clone()),
+                false => report.why.clone().into(),
+            };
             deferred::taken(dispatch, run.node_word());
         }
         Standing::Running => {

@@ -26,6 +26,19 @@ impl Run {
         &self.dispatch.why
     }
 
+    /// What a person has to act on at its node, before it can go on.
+    pub fn needs_person(&self) -> Option<&str> {
+        match self.why() {
+            Why::NeedsPerson(why) if !self.is_paused() && self.phase().is_live() => Some(why),
+            Why::NeedsPerson(_)
+            | Why::Unknown
+            | Why::NoNode(_)
+            | Why::RefusedBy { .. }
+            | Why::GoesTo { .. }
+            | Why::Said(_) => None,
+        }
+    }
+
     /// Why it is held because of other runs of its batch, if it is.
     pub fn hold_cause(&self) -> Option<HoldCause> {
         match self.dispatch.hold {

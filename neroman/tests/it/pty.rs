@@ -128,6 +128,29 @@ fn more_than_a_screen_is_an_overview() {
 }
 
 #[test]
+fn an_overview_tells_what_runs_wait_for_and_which_of_them_need_a_person() {
+    let waiting = |id, why: String, held: &str| ExperimentView {
+        waiting_for: why,
+        held: held.into(),
+        ..samples::experiment(id, &format!("e{id}"), "pending")
+    };
+    let never = "in SLURM's queue as job 9: QOSMaxGRESPerJob; this does not pass by waiting";
+    let mut views: Vec<_> = (0..40)
+        .map(|task| waiting(task + 1, format!("in SLURM's queue as job 7_{task}"), ""))
+        .collect();
+    views.extend((41..=80).map(|id| waiting(id, never.into(), never)));
+    let shown = on_terminal(&with_list(views), 20, &["status"], "").out;
+    let plain = strip(&shown);
+    let needs = format!(
+        "needs you\n  held 41-80: {never} · neroman start 41-80 makes new runs, abort 41-80 takes \
+         them away\n"
+    );
+    assert!(plain.contains(&needs), "{plain}");
+    let waits = "waiting\n  40 in SLURM's queue as job 7_0: 1-40\n";
+    assert!(plain.contains(waits), "{plain}");
+}
+
+#[test]
 fn the_runs_shown_are_the_runs_aborted() {
     let fake = Fake::new(Answers {
         abort: samples::aborted(true),

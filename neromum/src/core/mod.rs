@@ -170,6 +170,7 @@ impl Core {
             next: 1,
             vain: 0,
             why: String::new(),
+            needs_person: false,
         };
         self.runs.insert(token, run);
     }
@@ -440,11 +441,16 @@ impl Core {
     }
 
     pub(super) fn set_why(&mut self, token: RunToken, why: &str) {
+        self.set_why_of(token, why, false);
+    }
+
+    pub(super) fn set_why_of(&mut self, token: RunToken, why: &str, needs_person: bool) {
         let Some(run) = self.runs.get_mut(&token) else {
             return;
         };
-        if run.why != why {
+        if run.why != why || run.needs_person != needs_person {
             why.clone_into(&mut run.why);
+            run.needs_person = needs_person;
             self.effects.push(Effect::Report { token });
         }
     }
@@ -463,6 +469,7 @@ impl Core {
         if stage != Stage::Refused {
             run.why.clear();
         }
+        run.needs_person = false;
         let before = run.holds();
         run.stage = stage;
         self.used = self.used.minus(before).plus(run.holds());

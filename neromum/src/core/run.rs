@@ -153,6 +153,8 @@ pub struct Run {
     pub vain: u32,
     /// Text for people: the reason why it waits or was refused.
     pub why: String,
+    /// Whether that reason does not pass until a person acts.
+    pub needs_person: bool,
 }
 
 impl Run {

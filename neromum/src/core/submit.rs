@@ -67,6 +67,15 @@ impl Core {
         }
     }
 
+    /// Notes why a run waits, which does not pass until a person acts.
+    pub fn waits_for_a_person(&mut self, token: RunToken, why: &str) {
+        let run = self.runs.get(&token);
+        let waits = |stage: &Stage| matches!(stage, Stage::Waiting | Stage::Submitted { .. });
+        if run.is_some_and(|run| waits(&run.stage)) {
+            self.set_why_of(token, why, true);
+        }
+    }
+
     /// Notes why a run that began at the scheduler does not go on; empty: it does.
     pub fn stands_still(&mut self, token: RunToken, why: &str) {
         let run = self.runs.get(&token);

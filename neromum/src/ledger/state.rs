@@ -51,6 +51,8 @@ pub enum Answer {
     Job(u64),
     /// It refused, with these words.
     Refused(String),
+    /// It took no more jobs, with these words: its runs wait for another submission.
+    NotNow(String),
 }
 
 /// The whole state in the ledger.
@@ -188,10 +190,11 @@ impl LedgerState {
             Ok(RecordKind::LedgerSubmitted) => {
                 let answered: LedgerSubmitted = record.decode()?;
                 if let Some(intent) = self.submission(&answered.submission) {
-                    intent.answer = match (answered.job, answered.refused) {
-                        (0, refused) if refused.is_empty() => Answer::InDoubt,
-                        (0, refused) => Answer::Refused(refused),
-                        (job, _) => Answer::Job(job),
+                    intent.answer = match (answered.job, answered.refused, answered.full) {
+                        (0, refused, _) if !refused.is_empty() => Answer::Refused(refused),
+                        (0, _, full) if !full.is_empty() => Answer::NotNow(full),
+                        (0, _, _) => Answer::InDoubt,
+                        (job, _, _) => Answer::Job(job),
                     };
                 }
             }
@@ -238,11 +241,15 @@ impl LedgerState {
         intents.find(|intent| *intent.submission.as_bytes() == *id)
     }
 
-    /// Forgets submissions of which every run is closed.
+    /// Forgets submissions of which every run is closed, and those that the scheduler had
+    /// no room for.
     pub(super) fn forget_submissions(&mut self) {
         let runs = &self.runs;
-        self.submissions
-            .retain(|intent| intent.tokens.iter().any(|token| runs.contains_key(token)));
+        self.submissions.retain(|intent| {
+            let mut tokens = intent.tokens.iter();
+            let is_open = tokens.any(|token| runs.contains_key(token));
+            is_open && !matches!(intent.answer, Answer::NotNow(_))
+        });
     }
 
     fn kept(&mut self, token: &[u8]) -> Option<&mut Kept> {

@@ -192,7 +192,8 @@ fn a_submission_is_known_until_its_last_run_is_closed_and_in_doubt_without_an_an
     let taken = intent(2, &[3], Answer::Job(77));
     let refused = intent(3, &[4], Answer::Refused("no such partition".to_owned()));
     let over = intent(4, &[5, 6], Answer::Job(78));
-    for intent in [&doubt, &taken, &refused, &over] {
+    let full = intent(5, &[4], Answer::NotNow("job submit limit".to_owned()));
+    for intent in [&doubt, &taken, &refused, &over, &full] {
         ledger.submission(intent).unwrap();
         if intent.answer != Answer::InDoubt {
             ledger.submitted(intent.submission, &intent.answer).unwrap();

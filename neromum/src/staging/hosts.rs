@@ -55,18 +55,51 @@ pub fn is_free(port: u16) -> bool {
 }
 
 /// The words before a run's command that start it on its hosts; none: the command is
-/// started here.
-pub fn launcher(spec: &RunSpec) -> Vec<String> {
+/// started here. `var` returns a variable of the job.
+pub fn launcher(spec: &RunSpec, var: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let Some(asks) = &spec.scheduler else {
         return Vec::new();
     };
     let words: &[&str] = match &*asks.launcher {
-        // The others would wait for a process that died.
-        "srun" => &["srun", "--kill-on-bad-exit=1"],
+        "srun" => SRUN,
         "mpirun" => &["mpirun", "-n", &processes(spec).to_string()],
+        "torchrun" => return torchrun(spec, var),
         _ => &[],
     };
     words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// The others would wait for a process that died.
+const SRUN: &[&str] = &["srun", "--kill-on-bad-exit=1"];
+
+/// `torchrun`, by itself on one host, else one on each of them.
+fn torchrun(spec: &RunSpec, var: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let asks = spec.scheduler.clone().unwrap_or_default();
+    let hosts = asks.nodes.max(1);
+    let processes = match (asks.processes, asks.gpus) {
+        (0, gpus) => gpus.max(hosts),
+        (given, _) => given,
+    };
+    let each = format!("--nproc-per-node={}", (processes / hosts).max(1));
+    let mut words: Vec<String> = match hosts {
+        1 => ["torchrun", "--standalone"].map(str::to_owned).into(),
+        hosts => {
+            let endpoint = ["MASTER_ADDR", "MASTER_PORT"].map(|name| var(name).unwrap_or_default());
+            let mut words: Vec<String> = SRUN.iter().map(|word| (*word).to_owned()).collect();
+            words.extend([
+                "--ntasks-per-node=1".to_owned(),
+                "torchrun".to_owned(),
+                "--rdzv-backend=c10d".to_owned(),
+                format!("--rdzv-endpoint={}", endpoint.join(":")),
+                format!("--rdzv-id={}", var("NERO_RUN").unwrap_or_default()),
+                format!("--nnodes={hosts}"),
+            ]);
+            words
+        }
+    };
+    // Without `--no-python` it would start the command as a script of Python.
+    words.extend([each, "--no-python".to_owned()]);
+    words
 }
 
 /// Processes of a run that its launcher starts; 1 without one.
@@ -128,13 +161,20 @@ mod tests {
                 }),
                 ..RunSpec::default()
             };
-            super::launcher(&spec).join(" ")
+            let var = |name: &str| Some(format!("<{name}>"));
+            super::launcher(&spec, var).join(" ")
         };
         assert_eq!(words("srun", 2, 0), "srun --kill-on-bad-exit=1");
         assert_eq!(words("mpirun", 2, 0), "mpirun -n 2");
         assert_eq!(words("mpirun", 2, 8), "mpirun -n 8");
         assert_eq!(words("none", 2, 8), "");
         assert_eq!(words("", 0, 0), "");
-        assert!(super::launcher(&RunSpec::default()).is_empty());
+        assert!(super::launcher(&RunSpec::default(), |_| None).is_empty());
+        let one = "torchrun --standalone --nproc-per-node=4 --no-python";
+        assert_eq!(words("torchrun", 1, 4), one);
+        let two = "srun --kill-on-bad-exit=1 --ntasks-per-node=1 torchrun --rdzv-backend=c10d \
+                   --rdzv-endpoint=<MASTER_ADDR>:<MASTER_PORT> --rdzv-id=<NERO_RUN> --nnodes=2 \
+                   --nproc-per-node=4 --no-python";
+        assert_eq!(words("torchrun", 2, 8), two);
     }
 }

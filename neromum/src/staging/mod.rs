@@ -144,7 +144,11 @@ pub fn prepare(
     let (vars, argv) = filled(base, spec, &place, &data)?;
     let path = environment::value(&vars, b"PATH").unwrap_or_default();
     let (argv, argv0) = program::resolve(&argv, spec.line_buffered, path, &work);
-    let launcher = hosts::launcher(spec);
+    let var = |name: &str| {
+        let value = environment::value(&vars, name.as_bytes())?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    };
+    let launcher = hosts::launcher(spec, var);
     let (argv, argv0) = match launcher.is_empty() {
         true => (argv, argv0),
         false => {

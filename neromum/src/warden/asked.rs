@@ -85,6 +85,9 @@ pub enum AskError {
         /// The node's scheduler.
         here: String,
     },
+    /// Arrays of the scheduler start as many tasks as there is room for.
+    #[error("`at_once` is not passed on to {0}: no `array.at_once` describes it")]
+    AtOnce(String),
     /// The scheduler has no such thing, or an option is refused.
     #[error(transparent)]
     Order(#[from] OrderError),
@@ -101,12 +104,30 @@ impl Asked {
         if asks.nodes > 1 && asks.pack > 1 {
             return Err(AskError::PackOfHosts(asks.pack));
         }
-        if asks.launcher == "srun" && warden.kind() == Kind::Oge {
+        let launcher = match &*asks.launcher {
+            "srun" => Some("srun"),
+            // Each host starts one, which only `srun` does.
+            "torchrun" if asks.nodes > 1 => Some("torchrun over several hosts"),
+            _ => None,
+        };
+        if let Some(launcher) = launcher.filter(|_| warden.kind() == Kind::Oge) {
             return Err(AskError::Launcher {
-                launcher: "srun",
+                launcher,
                 of: "SLURM",
                 here: warden.name().into_owned(),
             });
+        }
+        // Of the other launchers the order itself finds that.
+        if asks.launcher == "torchrun" && !asks.processes.is_multiple_of(asks.nodes.max(1)) {
+            let uneven = OrderError::Uneven {
+                field: "processes",
+                count: asks.processes,
+                hosts: asks.nodes.max(1),
+            };
+            return Err(uneven.into());
+        }
+        if asks.at_once > 0 && !warden.limits_arrays() {
+            return Err(AskError::AtOnce(warden.name().into_owned()));
         }
         let given = spec.resources.unwrap_or_default();
         let grace_ms = match spec.monitor.as_ref().map_or(0, |monitor| monitor.grace_ms) {
@@ -118,7 +139,11 @@ impl Asked {
             resources: Resources {
                 cpus: given.cpus.clamp(1.0, f64::from(u32::MAX)).ceil() as u32,
                 hosts: asks.nodes,
-                processes: asks.processes,
+                // `torchrun` starts the processes of a host itself.
+                processes: match &*asks.launcher {
+                    "torchrun" => 0,
+                    _ => asks.processes,
+                },
                 memory_bytes: Some(given.memory_bytes).filter(|bytes| *bytes > 0),
                 time_s: Some(given.time_ms).filter(|ms| *ms > 0).map(time_s),
                 gpus: asks.gpus,
@@ -315,6 +340,14 @@ mod tests {
             ..SchedulerRequest::default()
         };
         assert!(of(hosts, &Oge).contains("2 hosts need a parallel environment"));
+        let torchrun = |processes| SchedulerRequest {
+            launcher: "torchrun".to_owned(),
+            nodes: 2,
+            processes,
+            ..SchedulerRequest::default()
+        };
+        assert_eq!(of(torchrun(5), &Slurm::default()), expected);
+        assert!(of(torchrun(4), &Oge).contains("`launcher: torchrun over several hosts`"));
         let srun = SchedulerRequest {
             launcher: "srun".to_owned(),
             ..SchedulerRequest::default()

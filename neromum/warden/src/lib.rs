@@ -105,6 +105,11 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
         true
     }
 
+    /// Whether a submission can tell how many tasks of an array run at once.
+    fn limits_arrays(&self) -> bool {
+        true
+    }
+
     /// Asks for the number of jobs of all users that the scheduler keeps, ended ones
     /// and each task of an array included; none: its limits do not count them.
     fn count_calls(&self) -> Vec<Call> {

@@ -26,6 +26,10 @@ pub(crate) struct Refused {
     pub instead: &'static str,
 }
 
+/// What to do in the place of options about the time of a start.
+pub(crate) const WHEN: &str =
+    "a run begins when `neroman start` starts it and there is room: Neronet has no dependencies";
+
 /// Checks options of which each stands in a word of its own.
 pub(crate) fn check(options: &[String], refused: &[Refused]) -> Result<(), OptionError> {
     for option in options {

@@ -129,6 +129,19 @@ pub struct Fields {
     pub options: Vec<String>,
 }
 
+impl Fields {
+    /// Checks the characters of `constraint`, which is no [`Word`].
+    pub(crate) fn check_constraint(&self) -> Result<(), OrderError> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "_.-&|*[]()".contains(c);
+        match &self.constraint {
+            Some(text) if text.is_empty() || !text.chars().all(fits) => {
+                Err(OrderError::Constraint(text.clone()))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
 /// `neromum job FOLDER`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
@@ -176,6 +189,27 @@ pub enum OrderError {
         count: u32,
         /// Hosts.
         hosts: u32,
+    },
+    /// GPUs that the slots of Grid Engine do not share evenly.
+    #[error(
+        "`gpus: {gpus}` over {slots} slots: Grid Engine counts `-l gpu` for each slot, so it would get \
+         {} GPUs; where the complex counts for the whole job (`JOB` in `qconf -sc`), leave `gpus` \
+         out and write `qsub_args: [-l=gpu={gpus}]`",
+        gpus.div_ceil(*slots) * slots
+    )]
+    UnevenSlots {
+        /// GPUs of the run.
+        gpus: u32,
+        /// Its slots.
+        slots: u32,
+    },
+    /// An option that asks for the same as a field does.
+    #[error("`{option}` asks for what `{field}` asks for: one of them is enough")]
+    Twice {
+        /// The option.
+        option: String,
+        /// The field.
+        field: &'static str,
     },
     /// A field that the description of a scheduler does not pass on.
     #[error("`{field}` is not passed on to {here}: no line of its `header` contains {{{field}}}")]

@@ -65,7 +65,7 @@ pub struct Settings {
     /// Most jobs and tasks of this user in its queue, running ones included; `None`:
     /// the limits of the site alone.
     pub max_queued: Option<u64>,
-    /// Most tasks of one array that run at once; `None`: as many as the site
+    /// Most tasks of this neromum that run at once; `None`: as many as the site
     /// allows.
     pub max_running: Option<u32>,
     /// How a generic one is asked.

@@ -37,6 +37,9 @@ pub enum Standing {
     Accepted(JobId),
     /// The scheduler refused it, or no command could be executed.
     Refused(String),
+    /// The scheduler took no more jobs and does not have it: its runs go into another
+    /// submission.
+    NotNow(String),
 }
 
 /// What is known of a submission that the scheduler may have.
@@ -51,7 +54,25 @@ pub struct Doubt {
     /// The scheduler's words; empty: neromum ended before the answer.
     pub why: String,
     /// Whether these words refuse the last call; an earlier one may be accepted.
-    pub is_refused: bool,
+    pub refused: Option<Refusal>,
+}
+
+/// How a call was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The scheduler never takes it.
+    ForGood,
+    /// It takes no more jobs now.
+    ForNow,
+}
+
+impl Refusal {
+    fn standing(self, why: String) -> Standing {
+        match self {
+            Self::ForGood => Standing::Refused(why),
+            Self::ForNow => Standing::NotNow(why),
+        }
+    }
 }
 
 /// What is to be done about a submission.
@@ -82,7 +103,7 @@ impl Standing {
             missed_ms: None,
             apart_ms: LEFT_BEHIND_MS,
             why: String::new(),
-            is_refused: false,
+            refused: None,
         })
     }
 
@@ -112,16 +133,16 @@ impl Standing {
     /// The call is about to be executed.
     pub fn sent(&mut self) {
         let calls = self.calls() + 1;
-        *self = Self::in_doubt(calls, String::new(), false);
+        *self = Self::in_doubt(calls, String::new(), None);
     }
 
-    fn in_doubt(calls: u32, why: String, is_refused: bool) -> Self {
+    fn in_doubt(calls: u32, why: String, refused: Option<Refusal>) -> Self {
         Self::InDoubt(Doubt {
             calls,
             missed_ms: None,
             apart_ms: APART_MS << calls.saturating_sub(1).min(DOUBLINGS_MAX),
             why,
-            is_refused,
+            refused,
         })
     }
 
@@ -129,7 +150,7 @@ impl Standing {
         match self {
             Self::Intended { calls, .. } => *calls,
             Self::InDoubt(doubt) => doubt.calls,
-            Self::Accepted(_) | Self::Refused(_) => 0,
+            Self::Accepted(_) | Self::Refused(_) | Self::NotNow(_) => 0,
         }
     }
 
@@ -137,15 +158,19 @@ impl Standing {
     /// whose answers told nothing.
     pub fn answered(&mut self, answer: Submitted) {
         let calls = self.calls();
+        let refused = |how: Refusal, why: String| match calls > 1 {
+            true => Self::in_doubt(calls, why, Some(how)),
+            false => how.standing(why),
+        };
         *self = match answer {
             Submitted::Accepted(id) => Self::Accepted(id),
-            Submitted::Refused(why) if calls > 1 => Self::in_doubt(calls, why, true),
-            Submitted::Refused(why) => Self::Refused(why),
+            Submitted::Refused(why) => refused(Refusal::ForGood, why),
+            Submitted::Full(why) => refused(Refusal::ForNow, why),
             Submitted::NotSent(why) => Self::Intended {
                 calls: calls.saturating_sub(1),
                 why,
             },
-            Submitted::Ambiguous(why) => Self::in_doubt(calls, why, false),
+            Submitted::Ambiguous(why) => Self::in_doubt(calls, why, None),
         };
     }
 
@@ -186,9 +211,9 @@ impl Standing {
                     if asked_ms.saturating_sub(first) < doubt.apart_ms {
                         return Step::List;
                     }
-                    *self = match doubt.is_refused {
-                        true => Self::Refused(std::mem::take(&mut doubt.why)),
-                        false => Self::Intended {
+                    *self = match doubt.refused {
+                        Some(how) => how.standing(std::mem::take(&mut doubt.why)),
+                        None => Self::Intended {
                             calls: doubt.calls,
                             why: String::new(),
                         },
@@ -207,7 +232,7 @@ impl Standing {
                     *id = kept;
                 }
             }
-            Self::Intended { .. } | Self::Refused(_) => {}
+            Self::Intended { .. } | Self::Refused(_) | Self::NotNow(_) => {}
         }
         let Self::Accepted(id) = self else {
             return Step::Rest;
@@ -231,7 +256,7 @@ impl Standing {
         match self {
             Self::Intended { .. } => Step::Submit,
             Self::InDoubt(_) => Step::List,
-            Self::Accepted(_) | Self::Refused(_) => Step::Rest,
+            Self::Accepted(_) | Self::Refused(_) | Self::NotNow(_) => Step::Rest,
         }
     }
 }
@@ -422,6 +447,24 @@ mod tests {
         let step = standing.listed(100_000 + 2 * APART_MS, &queue(&[]), &name());
         assert_eq!(step, Step::Rest);
         assert_eq!(standing, Standing::Refused("job submit limit".to_owned()));
+    }
+
+    #[test]
+    fn a_full_queue_is_no_refusal_and_no_doubt_unless_an_earlier_call_may_have_arrived() {
+        let full = || Submitted::Full("job submit limit".to_owned());
+        let mut standing = Standing::NEW;
+        standing.sent();
+        standing.answered(full());
+        assert_eq!(standing, Standing::NotNow("job submit limit".to_owned()));
+        assert_eq!(standing.next(), Step::Rest);
+        let mut again = in_doubt();
+        again.listed(0, &queue(&[]), &name());
+        again.listed(APART_MS, &queue(&[]), &name());
+        again.sent();
+        again.answered(full());
+        assert_eq!(again.listed(100_000, &queue(&[]), &name()), Step::List);
+        again.listed(100_000 + 2 * APART_MS, &queue(&[]), &name());
+        assert_eq!(again, standing);
     }
 
     #[test]

@@ -27,7 +27,6 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("render", "{a.in: a}"),
     ("repeat", "5"),
     ("parameters_style", "flags"),
-    ("launcher", "torchrun"),
     ("resources", "{disk: {triton: 20G}}"),
     ("metrics", "[{file: metrics.csv}]"),
     ("metrics", "[{command: ./reader.py}]"),

@@ -42,17 +42,23 @@ pub fn counts(screen: &Screen, views: &[ExperimentView]) -> String {
 
 /// Why runs wait until a person acts, and what to type; a line for each reason.
 pub fn held(views: &[ExperimentView]) -> Vec<String> {
-    let why = |view: &ExperimentView| match view.held.is_empty() {
+    // What its node waits for is told as it is: `resume` changes nothing there.
+    let is_there = |view: &ExperimentView| view.waiting_for == view.held;
+    let why = |view: &ExperimentView, there| match view.held.is_empty() || is_there(view) != there {
         true => Vec::new(),
         false => vec![view.held.clone()],
     };
-    let line = |(ids, why): (Vec<u64>, String)| {
+    let line = |(ids, why): (Vec<u64>, String), go_on: &str| {
         let (ids, why) = (text::ids(&ids), Safe::line(&why));
+        let go_on = go_on.replace("{ids}", &ids);
         format!(
-            "held {ids}: {why} · neroman resume {ids} goes on, start {ids} makes new runs, abort {ids} takes them away"
+            "held {ids}: {why} · neroman {go_on}start {ids} makes new runs, abort {ids} takes them away"
         )
     };
-    grouped(views, why).into_iter().map(line).collect()
+    let here = grouped(views, |view| why(view, false)).into_iter();
+    let there = grouped(views, |view| why(view, true)).into_iter();
+    let here = here.map(|one| line(one, "resume {ids} goes on, "));
+    here.chain(there.map(|one| line(one, ""))).collect()
 }
 
 /// Each warning once, with all experiments that have it.

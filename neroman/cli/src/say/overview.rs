@@ -33,6 +33,9 @@ const NEEDS: &[&str] = &["crashed", "timeout", "lost"];
 /// At least so many running experiments are shown, however small the screen.
 const RUNNING_MIN: usize = 5;
 
+/// At most so many reasons of waiting runs are shown, the commonest first.
+const WAITS_MAX: usize = 5;
+
 /// The whole overview.
 pub fn as_text(screen: &Screen, views: &[ExperimentView]) -> String {
     let mut text = format!(
@@ -42,6 +45,7 @@ pub fn as_text(screen: &Screen, views: &[ExperimentView]) -> String {
     );
     text.push_str(&by_node(screen, views));
     text.push_str(&needs(screen, views));
+    text.push_str(&waits(views));
     let room = usize::from(screen.height)
         .saturating_sub(text.lines().count() + 5)
         .max(RUNNING_MIN);
@@ -138,6 +142,38 @@ fn needs(screen: &Screen, views: &[ExperimentView]) -> String {
         return String::new();
     }
     format!("\nneeds you\n{}\n", lines.join("\n"))
+}
+
+/// What runs wait for that need nobody; reasons that differ in figures alone are one line,
+/// with the words of the first.
+fn waits(views: &[ExperimentView]) -> String {
+    let mut groups: Vec<(String, &str, Vec<u64>)> = Vec::new();
+    let waiting = views
+        .iter()
+        .filter(|view| !view.waiting_for.is_empty() && view.held.is_empty())
+        .filter(|view| view.state != "paused");
+    for view in waiting {
+        let is_figure = |c: char| c.is_ascii_digit() || c == '_';
+        let kind = view.waiting_for.replace(is_figure, "");
+        match groups.iter_mut().find(|(known, _, _)| *known == kind) {
+            Some((_, _, ids)) => ids.push(view.id),
+            None => groups.push((kind, &view.waiting_for, vec![view.id])),
+        }
+    }
+    groups.sort_by_key(|(_, _, ids)| std::cmp::Reverse(ids.len()));
+    let left_out = groups.len().saturating_sub(WAITS_MAX);
+    let mut lines: Vec<String> = groups
+        .iter()
+        .take(WAITS_MAX)
+        .map(|(_, why, ids)| format!("  {} {}: {}", ids.len(), Safe::line(why), text::ids(ids)))
+        .collect();
+    if left_out > 0 {
+        lines.push(format!("  … and {left_out} more reasons"));
+    }
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("\nwaiting\n{}\n", lines.join("\n"))
 }
 
 fn runs(screen: &Screen, views: &[ExperimentView], room: usize) -> String {

@@ -388,6 +388,7 @@ fn reported(word: &v1::RunState) -> Report {
     Report {
         standing: standing(word),
         why: bounded(&word.why),
+        needs_person: word.needs_person,
         unsupervised: word.unsupervised,
         paused: word.paused,
         host: word.host.chars().take(HOST_CHARS_MAX).collect(),

@@ -21,6 +21,7 @@ mod node_way;
 mod nodes;
 mod paths;
 mod pause;
+mod per_node;
 mod remove;
 mod rules;
 mod scheduler;

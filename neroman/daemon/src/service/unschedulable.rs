@@ -12,7 +12,7 @@ use nero_model::{ExperimentId, RunId};
 use nero_wire::v1;
 
 use super::unseen::quiet_ms;
-use super::{Man, cost};
+use super::{Man, cost, per_node};
 use crate::node::NodeStates;
 use nero_life::add::ranges;
 use nero_life::place::{self, Figures};
@@ -138,6 +138,7 @@ impl Man {
     pub(super) async fn outlook(&self, asking: &[Asking]) -> Vec<String> {
         let config = self.nodes.usable_config();
         let mut notes = cost::notes(&config, &self.ledger.state(), asking);
+        notes.extend(per_node::notes(&config, asking));
         notes.extend(self.unschedulable(asking).await);
         notes
     }

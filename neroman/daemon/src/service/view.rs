@@ -158,8 +158,9 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
         view.cancel = cancel(run, sight);
         let held = Held::of(sight.state, run);
         view.waiting_for = waiting_for(run, held);
-        let held = held.filter(Held::needs_person);
-        view.held = held.map(|held| held.to_string()).unwrap_or_default();
+        let by_its_batch = held.filter(Held::needs_person).map(|held| held.to_string());
+        let at_its_node = || run.needs_person().map(str::to_owned);
+        view.held = by_its_batch.or_else(at_its_node).unwrap_or_default();
         view.contact = contact(run, sight);
         if run.node().is_some() {
             let refused = run.refusals().iter();

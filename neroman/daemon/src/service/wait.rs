@@ -1,14 +1,14 @@
 //! `Wait`: reports each end at once, and returns when all have ended. It reports
 //! when nodes with awaited runs go out of reach and are back, and runs that no
 //! node takes. It returns, too, when only runs are left that no node can ever
-//! take, or that are held until a person acts.
+//! take, or that are held until a person acts, here or at their node's scheduler.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use nero_model::Phase;
+use nero_model::{ExperimentId, Phase};
 use nero_wire::v1;
 use tokio::time::Instant;
 
@@ -18,6 +18,7 @@ use super::unseen::Unseen;
 use super::view::{self, Sight};
 use super::{Man, Sink};
 use crate::failure::Failure;
+use nero_life::add::ranges;
 use nero_life::batch::Held;
 use nero_life::run::Run;
 use nero_life::state::State;
@@ -58,6 +59,7 @@ impl Man {
         let mut nodes = self.nodes.watch();
         let mut unseen = Unseen::default();
         let mut stuck = Stuck::default();
+        let mut asked = HashSet::new();
         let state = Arc::clone(&states.borrow_and_update());
         let (chosen, _) = selection.choose_from(&state).await?;
         let mut awaited: Vec<Awaited> = chosen
@@ -75,7 +77,8 @@ impl Man {
                 &self.nodes.known(),
                 self.clock.boot_ms(),
             );
-            let (notes, stuck_again) = self.stuck(&mut stuck, &awaited, &state);
+            let (mut notes, stuck_again) = self.stuck(&mut stuck, &awaited, &state);
+            notes.extend(asking(&awaited, &state, &mut asked));
             tell_notices(&sink, notices, notes, awaited.len()).await;
             self.tell(&sink, &state, &zone, &ended, awaited.len(), done)
                 .await?;
@@ -164,7 +167,10 @@ impl Man {
                 // A pilot that can never run keeps the others waiting for ever.
                 Some(Held::PilotLives(pilot)) => stuck.never(state.run(pilot)?, &nodes),
                 Some(held) => Some(held.to_string()),
-                None => stuck.never(run, &nodes),
+                None => match run.needs_person() {
+                    Some(why) => Some(why.to_owned()),
+                    None => stuck.never(run, &nodes),
+                },
             }
         });
         let reasons: Vec<String> = reasons.collect::<Option<_>>()?;
@@ -242,6 +248,24 @@ async fn tell_notices(
     for event in of_nodes.chain(of_runs) {
         let _ = sink.send(Ok(event)).await;
     }
+}
+
+/// What a person has to act on at the nodes of awaited runs: each reason once.
+fn asking(awaited: &[Awaited], state: &State, asked: &mut HashSet<String>) -> Vec<String> {
+    let mut of: BTreeMap<&str, Vec<ExperimentId>> = BTreeMap::new();
+    for one in awaited {
+        let run = state
+            .experiment(one.chosen.id)
+            .and_then(|found| one.chosen.of(found));
+        let why = run.and_then(Run::needs_person);
+        if let Some(why) = why.filter(|why| !asked.contains(*why)) {
+            of.entry(why).or_default().push(one.chosen.id);
+        }
+    }
+    asked.extend(of.keys().map(|why| (*why).to_owned()));
+    let line =
+        |(why, ids): (&str, Vec<ExperimentId>)| format!("{}: {why}", ranges(ids.into_iter()));
+    of.into_iter().map(line).collect()
 }
 
 /// How many of the awaited runs each node has.

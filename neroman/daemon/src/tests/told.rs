@@ -142,6 +142,52 @@ async fn runs_that_lack_alike_are_one_line_of_a_start_and_of_a_wait() {
 }
 
 #[tokio::test]
+async fn a_wait_ends_when_only_runs_are_left_that_wait_for_a_person_at_their_node() {
+    let rig = both((4.0, 4.0));
+    rig.write("collection: lab\ncommand: echo\n+a: {}\n+b: {}\n");
+    rig.add().await;
+    start_on(&rig, "1-2", "alpha").await.unwrap();
+    let (one, two) = (
+        rig.node("alpha").token(1, 1).await,
+        rig.node("alpha").token(2, 1).await,
+    );
+    let why = "in SLURM's queue as job 7: QOSMaxGRESPerJob";
+    rig.node("alpha").waits_for_a_person(&one, why);
+    rig.until(1, "asks a person", |view| view.held == why).await;
+    let mut heard = wait(&rig, "1-2");
+    assert_eq!(heard.next().await.notes, [format!("1: {why}")]);
+    // The other goes on: it is waited for.
+    rig.node("alpha").begin(&two);
+    rig.node("alpha").end(&two, 0, b"");
+    let ended = loop {
+        let event = heard.next().await;
+        if event.done {
+            break event.ended;
+        }
+    };
+    let left = ended.last().expect("the run that waits");
+    assert_eq!((left.id, &*left.state, &*left.reason), (1, "pending", why));
+    heard.end().await.unwrap();
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_start_notes_values_for_nodes_that_do_not_exist() {
+    let rig = both((4.0, 4.0));
+    rig.write(
+        "collection: lab\ncommand: echo\npartition: {tritn: gpu, both: gpu, alpha: gpu}\n+a: {}\n+b: {}\n",
+    );
+    rig.add().await;
+    let started = start_on(&rig, "1-2", "alpha").await.unwrap();
+    let expected = [
+        "1-2: `partition.both` does nothing: both is a group; name its nodes",
+        "1-2: `partition.tritn` does nothing: no node has the name tritn",
+    ];
+    assert_eq!(started.notes, expected);
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_run_out_of_reach_is_shown_as_its_node_last_reported_it() {
     let (rig, _) = running_on_alpha().await;
     let fresh = rig.view(1).await;

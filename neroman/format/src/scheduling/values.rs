@@ -107,7 +107,12 @@ pub(crate) fn gpus(fields: &mut Fields, key: &str, value: &Node) -> Option<u32> 
 }
 
 /// Programs that start a command on several hosts, or several times on one.
-const LAUNCHERS: &[(&str, &str)] = &[("srun", "srun"), ("mpirun", "mpirun"), ("none", "none")];
+const LAUNCHERS: &[(&str, &str)] = &[
+    ("srun", "srun"),
+    ("mpirun", "mpirun"),
+    ("torchrun", "torchrun"),
+    ("none", "none"),
+];
 
 /// One of [`LAUNCHERS`].
 pub(crate) fn launcher(fields: &mut Fields, key: &str, value: &Node) -> Option<String> {

@@ -334,7 +334,6 @@ fn words_not_built_are_kept_with_their_place() {
         ("repeat: 5", "repeat"),
         ("exclude: ['x > 1']", "exclude"),
         ("zip: {a: [1]}", "zip"),
-        ("launcher: torchrun", "launcher: torchrun"),
         ("parent: other", "parent"),
         ("logoutput: log.txt", "logoutput"),
         ("resources: {cpus: {triton: 4}}", "resources.cpus per node"),

@@ -43,7 +43,9 @@ pub(super) struct Maker {
     pub program: PathBuf,
     pub warden: Arc<dyn Warden>,
     pub room: Room,
-    pub max_running: Option<u32>,
+    /// Tasks of these that may run beside those that are at the scheduler, 1 or more;
+    /// `None`: the node has no limit.
+    pub running_left: Option<u32>,
 }
 
 impl Maker {
@@ -61,8 +63,23 @@ impl Maker {
                 break;
             }
         }
-        for group in groups {
-            match self.make_one(&group.like, &group.tasks) {
+        let mut left = self.running_left;
+        for mut group in groups {
+            if left == Some(0) {
+                // The others wait until tasks of these have ended.
+                break;
+            }
+            let limit = left;
+            if let Some(left) = &mut left {
+                if !self.warden.limits_arrays() {
+                    group.tasks.truncate(*left as usize);
+                }
+                let tasks = u32::try_from(group.tasks.len()).unwrap_or(u32::MAX);
+                *left -= tasks
+                    .min(group.like.at_once.unwrap_or(tasks).max(1))
+                    .min(*left);
+            }
+            match self.make_one(&group.like, &group.tasks, limit) {
                 Ok(Ok(group)) => made.groups.push(group),
                 Ok(Err(why)) => {
                     let runs = group.tasks.iter().flatten();
@@ -109,6 +126,7 @@ impl Maker {
         &self,
         like: &Waiting<Planned>,
         tasks: &[Vec<Planned>],
+        limit: Option<u32>,
     ) -> io::Result<Result<Group, String>> {
         let id = SubmissionId::random();
         let asked = Asked {
@@ -118,7 +136,7 @@ impl Maker {
             pack: like.pack,
             at_once: like.at_once,
         };
-        let shape = shape(tasks.iter().map(Vec::len), self.max_running);
+        let shape = shape(tasks.iter().map(Vec::len), limit);
         let order = ordered(&asked, &id, shape, &self.paths, &self.program);
         let order = order.ok_or_else(|| io::Error::other("its id is no name of a job"))?;
         let script = match self.warden.script(&order) {
@@ -154,9 +172,9 @@ impl Maker {
 }
 
 /// The shape of a submission whose tasks have so many runs.
-pub(super) fn shape(runs: impl ExactSizeIterator<Item = usize>, max_running: Option<u32>) -> Shape {
+pub(super) fn shape(runs: impl ExactSizeIterator<Item = usize>, limit: Option<u32>) -> Shape {
     let tasks = runs.len();
-    Shape::of(tasks, runs.max().unwrap_or(1)).with_limit(max_running)
+    Shape::of(tasks, runs.max().unwrap_or(1)).with_limit(limit)
 }
 
 /// The order of a submission whose runs ask the same.

@@ -102,6 +102,8 @@ pub(super) struct Cluster {
     /// Whether the last count left no room: it is counted again with the next listing
     /// that is due.
     is_full: bool,
+    /// Tasks that are submitted at once at most, since the scheduler took no more.
+    at_most: Option<u64>,
     /// When the last listing was answered.
     answered: Option<Instant>,
     list_at: Option<Instant>,
@@ -140,6 +142,10 @@ pub(super) struct Submission {
     /// Whether the intent is synced.
     is_synced: bool,
     made_ms: i64,
+    /// Tasks of it that may run at once.
+    at_once: u32,
+    /// Whether no job of this user was in the queue as it was made.
+    is_alone: bool,
     /// Its place among all submissions of this neromum: later ones are higher.
     number: u64,
     /// What is submitted, until the scheduler has it.
@@ -205,6 +211,7 @@ impl Cluster {
             counted: None,
             counted_all: None,
             is_full: false,
+            at_most: None,
             answered: None,
             list_at: None,
             list_pause: LIST_EVERY.0,
@@ -296,6 +303,7 @@ impl Submission {
                 Standing::Intended { .. } | Standing::InDoubt(_) => Answer::InDoubt,
                 Standing::Accepted(job) => Answer::Job(job.0),
                 Standing::Refused(why) => Answer::Refused(why.clone()),
+                Standing::NotNow(why) => Answer::NotNow(why.clone()),
             },
         }
     }
@@ -310,7 +318,10 @@ impl Submission {
     fn job(&self) -> Option<JobId> {
         match self.standing {
             Standing::Accepted(job) => Some(job),
-            Standing::Intended { .. } | Standing::InDoubt(_) | Standing::Refused(_) => None,
+            Standing::Intended { .. }
+            | Standing::InDoubt(_)
+            | Standing::Refused(_)
+            | Standing::NotNow(_) => None,
         }
     }
 
@@ -325,7 +336,7 @@ impl Submission {
     }
 
     fn is_refused(&self) -> bool {
-        matches!(self.standing, Standing::Refused(_))
+        matches!(self.standing, Standing::Refused(_) | Standing::NotNow(_))
     }
 
     fn row(&self, task: &Task) -> Option<&Listed> {
@@ -434,7 +445,7 @@ impl Agent {
     fn has_to_ask(&self) -> bool {
         let is_open = |one: &Submission| match one.standing {
             Standing::Intended { .. } | Standing::InDoubt(_) => true,
-            Standing::Refused(_) => false,
+            Standing::Refused(_) | Standing::NotNow(_) => false,
             Standing::Accepted(_) => {
                 let mut tasks = one.tasks.iter();
                 tasks.any(|task| !one.is_finished(task))

@@ -4,7 +4,7 @@
 use nero_warden::group::Room;
 use tokio::time::Instant;
 
-use super::{COUNT_FRESH, Cluster};
+use super::{COUNT_FRESH, Cluster, Submission};
 
 /// A submission counts as big from this part of the site's limit of jobs on.
 const BIG_PARTS: u64 = 100;
@@ -33,6 +33,18 @@ impl Cluster {
         counted.is_some_and(|age| age < COUNT_FRESH)
     }
 
+    /// How many tasks may run beside those that are at the scheduler, each array of which
+    /// has a limit of its own; `None`: the node has no limit.
+    pub(super) fn running_left(&self) -> Option<u32> {
+        let max = self.setup.front.settings().max_running?;
+        let may_run = |one: &Submission| {
+            let open = one.tasks.iter().filter(|task| !one.is_finished(task));
+            u32::try_from(open.count()).map_or(one.at_once, |open| open.min(one.at_once))
+        };
+        let all = self.submissions.values().map(may_run);
+        Some(max.saturating_sub(all.fold(0, u32::saturating_add)))
+    }
+
     /// How many tasks the scheduler still takes, and why it takes no more; `None`: it
     /// has to be counted first.
     pub(super) fn room(&self, now: Instant) -> Option<(Room, String)> {
@@ -45,8 +57,19 @@ impl Cluster {
         let all = self.counted_all.filter(|_| self.is_counted_all(now));
         let all = all.map_or(0, |(_, all)| all).max(own.kept);
         let max_queued = self.setup.front.settings().max_queued;
-        let room = Room::left(site, max_queued, own.queued, all);
-        let (name, queued) = (self.warden.name(), own.queued);
+        let mut room = Room::left(site, max_queued, own.queued, all);
+        room.tasks = room.tasks.min(self.at_most.unwrap_or(u64::MAX));
+        let name = self.warden.name();
+        if self.running_left() == Some(0) {
+            room.tasks = 0;
+            let max = self.setup.front.settings().max_running.unwrap_or(0);
+            let why = format!(
+                "waits for the end of a task: {max} of yours run or may run in {name} \
+                 (`max_running:` of the node)"
+            );
+            return Some((room, why));
+        }
+        let queued = own.queued;
         let own_max = [max_queued, site.own_jobs_max].into_iter().flatten().min();
         let why = match own_max.filter(|max| queued >= *max) {
             Some(max) => format!(

@@ -76,7 +76,10 @@ impl Agent {
                 Standing::Refused(why) => {
                     Some(format!("{} refused it: {why}", cluster.warden.name()))
                 }
-                Standing::Intended { .. } | Standing::InDoubt(_) | Standing::Accepted(_) => None,
+                Standing::Intended { .. }
+                | Standing::InDoubt(_)
+                | Standing::Accepted(_)
+                | Standing::NotNow(_) => None,
             }
         });
         self.restore_end(token, kept.exited.clone(), newest);
@@ -154,7 +157,7 @@ impl Agent {
             program: cluster.setup.program.clone(),
             warden: cluster.warden.clone(),
             room,
-            max_running: cluster.setup.front.settings().max_running,
+            running_left: cluster.running_left(),
         };
         if runs.is_empty() {
             return;
@@ -226,6 +229,7 @@ impl Agent {
             return;
         };
         let tasks = plan.tasks.len() as u64;
+        let is_alone = cluster.counted.is_some_and(|(_, own)| own.queued == 0);
         if let Some((_, own)) = &mut cluster.counted {
             own.queued += tasks;
             own.kept += tasks;
@@ -235,6 +239,8 @@ impl Agent {
         }
         let mut submission = Submission::of(&plan, files, order.name.clone());
         submission.made_ms = intent.made_ms;
+        submission.is_alone = is_alone;
+        submission.at_once = order.at_once.unwrap_or(u32::MAX);
         submission.order = Some(Box::new((order, script)));
         cluster.add(submission);
         self.sync_intent(id);
@@ -263,13 +269,22 @@ impl Agent {
         tracing::info!(submission = %id, ?answer, "the scheduler answered");
         let not_sent = match &answer {
             Submitted::NotSent(why) => Some(why.clone()),
-            Submitted::Accepted(_) | Submitted::Refused(_) | Submitted::Ambiguous(_) => None,
+            Submitted::Accepted(_)
+            | Submitted::Refused(_)
+            | Submitted::Full(_)
+            | Submitted::Ambiguous(_) => None,
         };
+        let is_full = matches!(answer, Submitted::Full(_));
+        if matches!(answer, Submitted::Accepted(_)) {
+            cluster.at_most = cluster.at_most.map(|tasks| tasks.saturating_mul(2));
+        }
         let Some(submission) = cluster.submissions.get_mut(&id) else {
             return;
         };
         submission.standing.answered(answer);
-        cluster.hurry();
+        if !is_full {
+            cluster.hurry();
+        }
         self.note_standing(id);
         match not_sent {
             Some(why) => self.scheduler_fails(&why),
@@ -307,6 +322,11 @@ impl Agent {
                 format!("in {name}'s queue as job {job}")
             }
             Standing::Refused(why) => format!("{name} refused it: {why}"),
+            Standing::NotNow(why) => {
+                let why = why.clone();
+                self.takes_no_more(id, &why);
+                return;
+            }
         };
         let refused = matches!(answer, Answer::Refused(_));
         if answer != Answer::InDoubt
@@ -323,6 +343,58 @@ impl Agent {
                 (false, false) => self.core.waits_for(token, &why),
             }
         }
+    }
+}
+
+impl Agent {
+    /// The scheduler takes no more jobs: the runs wait here for another submission, of
+    /// half as many tasks. What it does not take alone, into an empty queue, it never
+    /// takes.
+    fn takes_no_more(&mut self, id: SubmissionId, why: &str) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let name = cluster.warden.name().into_owned();
+        let Some(submission) = cluster.submissions.get_mut(&id) else {
+            return;
+        };
+        let tasks = submission.tasks.len() as u64;
+        if tasks == 1 && submission.is_alone {
+            submission.standing = Standing::Refused(format!(
+                "{why}; no job of yours was in its queue: it asks for more than one job may have, \
+                 or other users use up a limit"
+            ));
+            self.note_standing(id);
+            return;
+        }
+        let answer = submission.intent().answer;
+        let runs: Vec<RunToken> = submission.runs().map(|run| run.token).collect();
+        cluster.at_most = Some((tasks / 2).max(1));
+        // It was counted as taken.
+        cluster.counted = None;
+        if tasks == 1 {
+            cluster.is_full = true;
+            cluster.list_soon(Instant::now() + cluster.list_pause);
+        }
+        for token in &runs {
+            cluster.of_run.remove(token);
+        }
+        if let Err(error) = self.ledger.submitted(id, &answer) {
+            // Without the record it is in doubt at the next start, and listed nowhere.
+            tracing::warn!(?error, "the ledger does not take the scheduler's answer");
+        }
+        for token in runs {
+            self.core.submit_again(token);
+        }
+        let why = format!(
+            "waits for room in {name}'s queue, which takes no more jobs of yours now: {why} \
+             (`max_queued:` of the node keeps below such a limit)"
+        );
+        let waiting: Vec<RunToken> = self.core.queue().collect();
+        for token in waiting {
+            self.core.waits_for(token, &why);
+        }
+        self.forget_submissions();
     }
 }
 
@@ -357,6 +429,7 @@ impl Cluster {
             Answer::InDoubt => Standing::recovered(),
             Answer::Job(job) => Standing::Accepted(nero_warden::JobId(*job)),
             Answer::Refused(why) => Standing::Refused(why.clone()),
+            Answer::NotNow(why) => Standing::NotNow(why.clone()),
         };
         self.add(submission);
     }
@@ -391,7 +464,8 @@ impl Cluster {
         let spec = spec.map_err(|error| error.file.to_string())?;
         let asked = Asked::of(&spec, &*self.warden).map_err(|why| why.to_string())?;
         let runs = submission.tasks.iter().map(|task| task.runs.len());
-        let shape = shape(runs, self.setup.front.settings().max_running);
+        let limit = self.setup.front.settings().max_running;
+        let shape = shape(runs, limit.map(|max| max.min(submission.at_once)));
         let order = ordered(&asked, &submission.id, shape, paths, &self.setup.program);
         let order = order.ok_or("its id is no name of a job")?;
         let script = submission.files.folder().join("script");
@@ -420,6 +494,14 @@ fn in_doubt_for_good(name: &str, doubt: &Doubt) -> String {
         "it is not known whether {name} took it{said}, and its list shows no names: it is not \
          submitted again; if it is not there, abort the run, then start it again"
     )
+}
+
+/// Calls without an answer that tells anything, after which a person is asked: minutes.
+const CALLS_ALONE: u32 = 4;
+
+/// Whether a person has to look why it is not known whether a submission was accepted.
+pub(super) fn needs_person(warden: &dyn Warden, doubt: &Doubt) -> bool {
+    !warden.shows_names() || doubt.calls >= CALLS_ALONE
 }
 
 /// Why it is not known whether a submission was accepted, for people.
@@ -475,6 +557,8 @@ impl Submission {
             },
             is_synced: false,
             made_ms: 0,
+            is_alone: false,
+            at_once: u32::MAX,
             number: 0,
             order: None,
             news: std::collections::BTreeSet::new(),

@@ -606,6 +606,108 @@ async fn runs_that_wait_for_room_cost_two_commands_a_minute_at_most() {
     );
 }
 
+/// A scheduler that takes so many tasks of this user, none of which ends, and no array
+/// that is larger: the sizes of the calls until the time is over, and what it took.
+async fn sizes_of_calls(agent: &mut Agent, boxes: &mut Mailboxes, limit: u64) -> (Vec<u64>, u64) {
+    let full = "sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: \
+                Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n";
+    let said = |code, out: String, err: &str| Said {
+        end: End::Code(code),
+        out: out.into_bytes(),
+        err: err.as_bytes().to_vec(),
+    };
+    let (mut sizes, mut taken, mut rows) = (Vec::new(), 0, Vec::new());
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(600) {
+        let now = Instant::now();
+        agent.make_submissions(now);
+        while agent.cluster.as_ref().unwrap().is_making {
+            let message = boxes.done.recv().await.expect("the maker answers");
+            agent.handle(message);
+        }
+        let ids: Vec<SubmissionId> = agent
+            .cluster
+            .as_ref()
+            .unwrap()
+            .submissions
+            .keys()
+            .copied()
+            .collect();
+        agent.intended(&ids);
+        let Some((ask, _)) = agent.next_ask(now) else {
+            tokio::time::advance(Duration::from_millis(500)).await;
+            continue;
+        };
+        let said = match &ask {
+            Ask::Submit(id) => {
+                let submission = &agent.cluster.as_ref().unwrap().submissions[id];
+                let tasks = submission.tasks.len() as u64;
+                sizes.push(tasks);
+                if taken + tasks > limit {
+                    said(1, String::new(), full)
+                } else {
+                    taken += tasks;
+                    let job = sizes.len();
+                    let task = match tasks {
+                        1 => String::new(),
+                        tasks => format!(r#", "array_task_string": "0-{}""#, tasks - 1),
+                    };
+                    rows.push(format!(
+                        r#"{{"name": "{}", "job_id": {job}, "array_job_id": {job}, "array_task_id": null,
+                        "job_state": "PENDING", "state_reason": "Priority"{task}}}"#,
+                        submission.name
+                    ));
+                    said(0, format!("{job}\n"), "")
+                }
+            }
+            Ask::List(_) => said(0, format!(r#"{{"jobs": [{}]}}"#, rows.join(",")), ""),
+            other => panic!("{other:?}"),
+        };
+        agent.answered(Answered {
+            ask,
+            said: vec![said],
+            site: None,
+        });
+    }
+    (sizes, taken)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_submitted_jobs_is_learnt_and_filled_and_never_a_doubt() {
+    let node = Node::new();
+    let runs: Vec<Planned> = (1..=50).map(planned).collect();
+    runs.iter().for_each(|run| node.wait(run));
+    let (mut agent, mut boxes) = node.agent();
+    let limits = Site {
+        array_index_end: Some(1001),
+        ..Site::default()
+    };
+    agent.cluster.as_mut().unwrap().site = Some((Instant::now(), Arc::new(limits)));
+    let (sizes, taken) = sizes_of_calls(&mut agent, &mut boxes, 20).await;
+    assert_eq!(taken, 20, "{sizes:?}");
+    assert_eq!(sizes[..3], [50, 25, 12], "{sizes:?}");
+    assert!(sizes.len() < 40, "once a minute when it is full: {sizes:?}");
+    assert_eq!(agent.core.waiting(), 30);
+    let waits = agent.core.queue().next().unwrap();
+    let why = &agent.core.run(&waits).unwrap().why;
+    assert!(
+        why.contains("AssocMaxSubmitJobLimit") && why.contains("`max_queued:`"),
+        "{why}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_an_empty_queue_does_not_take_is_refused() {
+    let (node, run) = (Node::new(), planned(1));
+    node.wait(&run);
+    let (mut agent, mut boxes) = node.agent();
+    let cluster = agent.cluster.as_mut().unwrap();
+    cluster.site = Some((Instant::now(), Arc::new(Site::default())));
+    let (sizes, _) = sizes_of_calls(&mut agent, &mut boxes, 0).await;
+    assert_eq!(sizes, [1]);
+    assert_eq!(agent.stage(&run), Stage::Refused);
+}
+
 #[tokio::test]
 async fn neromum_leaves_a_run_to_its_scheduler_unless_it_is_to_end() {
     let (node, run) = (Node::new(), planned(1));

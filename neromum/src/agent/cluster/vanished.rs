@@ -163,7 +163,7 @@ impl Agent {
                  abort the run, then start it again if you want it (`on_lost: rerun` does so)"
             );
             for run in held.iter().flat_map(|task| &task.runs) {
-                self.core.waits_for(run.token, &why);
+                self.core.waits_for_a_person(run.token, &why);
             }
         }
     }

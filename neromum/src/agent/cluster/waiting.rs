@@ -6,12 +6,6 @@ use nero_warden::Reason;
 /// Beginnings of SLURM's words, the longer ones before those that they begin with, and
 /// what they mean.
 const MEANINGS: &[(&str, &str)] = &[
-    ("AssocGrpCPUMinutes", BUDGET),
-    ("AssocGrpBillingMinutes", BUDGET),
-    ("AssocGrpGRESMinutes", BUDGET),
-    ("QOSGrpCPUMinutes", BUDGET),
-    ("QOSGrpBillingMinutes", BUDGET),
-    ("QOSGrpGRESMinutes", BUDGET),
     ("AssocGrp", "other jobs of your account use up its limit"),
     (
         "AssocMax",
@@ -53,9 +47,22 @@ const MEANINGS: &[(&str, &str)] = &[
         "the quality of service has a limit for jobs or their size",
     ),
     (
+        "QOSMin",
+        "the quality of service is for jobs that ask for more",
+    ),
+    (
+        "QOSUsageThreshold",
+        "your account used too much for this quality of service",
+    ),
+    (
         "ReqNodeNotAvail",
         "a host that it needs is down or reserved",
     ),
+    (
+        "RequiresReservation",
+        "the partition is for jobs of a reservation",
+    ),
+    ("ReservationDeleted", "its reservation is gone"),
     ("Reservation", "its reservation has not begun"),
     ("Resources", "its hosts are busy"),
     (
@@ -71,9 +78,11 @@ pub(super) fn reason(reason: &Reason) -> String {
     if word.is_empty() {
         return String::new();
     }
+    // What a group may have and other jobs do not free again is a budget.
+    let budget = (word.contains("Grp") && reason.never_passes).then_some(BUDGET);
     let known = MEANINGS.iter().find(|(begins, _)| word.starts_with(begins));
-    match known {
-        Some((_, meaning)) => format!(": {word} ({meaning})"),
+    match budget.or(known.map(|(_, meaning)| *meaning)) {
+        Some(meaning) => format!(": {word} ({meaning})"),
         None => format!(": {word}"),
     }
 }
@@ -108,7 +117,7 @@ mod tests {
     fn said(word: &str) -> String {
         reason(&Reason {
             word: word.to_owned(),
-            never_passes: false,
+            never_passes: nero_warden::slurm::never_passes(word),
         })
     }
 

@@ -13,7 +13,7 @@ use nero_warden::{
 };
 use tokio::time::Instant;
 
-use super::submit::in_doubt;
+use super::submit::{in_doubt, needs_person};
 use super::{Agent, Ask, Counted, Done, LIST_EVERY, LOOK_EVERY, Seen, Submission, Task};
 use crate::core::Stage;
 use crate::lease::BEAT;
@@ -210,8 +210,7 @@ impl Agent {
             if submission.standing != before {
                 stands.push(submission.id);
                 // An earlier call may still arrive.
-                let is_refused = matches!(submission.standing, Standing::Refused(_));
-                refused.extend(is_refused.then_some(submission.id));
+                refused.extend(submission.is_refused().then_some(submission.id));
             }
             let of_it = |one: &&Sighting| one.row.name == submission.name;
             let rows = match submission.hand {
@@ -230,9 +229,13 @@ impl Agent {
                     true => format!("the row of its job in {name}'s queue cannot be read"),
                     false => in_doubt(&*cluster.warden, doubt),
                 };
+                let needs_person = !is_hidden && needs_person(&*cluster.warden, doubt);
                 let missed_s = doubt.missed_ms.map(|at| asked_ms.saturating_sub(at) / 1000);
                 tracing::info!(submission = %submission.id, missed_s, why, "still in doubt");
-                let why = RowText::waiting(why);
+                let why = RowText {
+                    needs_person,
+                    ..RowText::waiting(why)
+                };
                 texts.extend(submission.runs().map(|run| (run.token, why.clone())));
             }
             let Some(job) = submission.job() else {
@@ -279,8 +282,10 @@ impl Agent {
         }
         for (token, why) in texts {
             self.core.stands_still(token, &why.begun);
-            if !why.waiting.is_empty() {
-                self.core.waits_for(token, &why.waiting);
+            match why.needs_person {
+                true => self.core.waits_for_a_person(token, &why.waiting),
+                false if why.waiting.is_empty() => {}
+                false => self.core.waits_for(token, &why.waiting),
             }
         }
         self.see_adopted(adopted);
@@ -602,9 +607,7 @@ impl Submission {
     pub(super) fn is_finished(&self, task: &Task) -> bool {
         let mut began = began(&self.news, task.index);
         let has_left = |start| self.news.contains(&News::Left(start));
-        task.over
-            || matches!(self.standing, Standing::Refused(_))
-            || began.clone().next().is_some() && began.all(has_left)
+        task.over || self.is_refused() || began.clone().next().is_some() && began.all(has_left)
     }
 }
 
@@ -631,6 +634,8 @@ struct RowText {
     waiting: String,
     /// Of a run that began.
     begun: String,
+    /// Whether the wait does not pass until a person acts.
+    needs_person: bool,
 }
 
 impl RowText {
@@ -638,6 +643,7 @@ impl RowText {
         Self {
             waiting: text,
             begun: String::new(),
+            needs_person: false,
         }
     }
 }
@@ -655,11 +661,21 @@ fn shown(warden: &dyn Warden, task: &Task, row: &Listed) -> RowText {
             let held = if held { ", held" } else { "" };
             let word = super::waiting::reason(reason);
             let start = super::waiting::expected_start(row.start_s);
-            let never = match reason.never_passes {
-                true => "; this does not pass by waiting: change what the run asks for",
-                false => "",
-            };
-            format!("in {name}'s queue as job {job}{held}{word}{start}{never}")
+            if reason.never_passes {
+                let what = match held.is_empty() {
+                    true => "this does not pass by waiting: change what the run asks for",
+                    false => "it waits until a person releases it there",
+                };
+                // Without the task, so that the tasks of an array are told together.
+                return RowText {
+                    needs_person: true,
+                    ..RowText::waiting(format!(
+                        "in {name}'s queue as job {}{held}{word}{start}; {what}",
+                        row.job
+                    ))
+                };
+            }
+            format!("in {name}'s queue as job {job}{held}{word}{start}")
         }
         State::Starting | State::Running => format!("{name} starts its job {job}"),
         State::Suspended => {
@@ -667,6 +683,7 @@ fn shown(warden: &dyn Warden, task: &Task, row: &Listed) -> RowText {
             return RowText {
                 waiting: text.clone(),
                 begun: text,
+                needs_person: false,
             };
         }
         State::Ending => format!("{name} cleans up after its job {job}"),

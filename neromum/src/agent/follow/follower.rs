@@ -164,6 +164,7 @@ impl Follower {
             generation: entry.generation,
             paused: run.paused,
             made_checkpoint,
+            needs_person: run.needs_person,
         }));
     }
 

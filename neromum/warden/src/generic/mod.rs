@@ -211,6 +211,11 @@ impl Warden for Generic {
         self.row.has_name
     }
 
+    fn limits_arrays(&self) -> bool {
+        let array = self.array.as_ref();
+        array.is_some_and(|array| array.at_once.is_some())
+    }
+
     fn first_index(&self) -> u32 {
         self.array.as_ref().map_or(FIRST, |array| array.first)
     }

@@ -117,6 +117,7 @@ const IN_SUBMIT: &[&str] = &[
     "account",
     "qos",
     "parallel_env",
+    "constraint",
     "output",
     "array",
     "script",

@@ -10,6 +10,7 @@ use crate::{Call, End, JobId, JobName, Listed, Said};
 const SHORT_CHARS: usize = 15;
 
 pub(super) fn script(warden: &Generic, order: &Order) -> Result<String, OrderError> {
+    order.fields.check_constraint()?;
     honours(warden, order)?;
     if order.resources.hosts() > 1 {
         return Err(OrderError::OneHost(warden.name.clone()));
@@ -109,6 +110,7 @@ fn value(warden: &Generic, order: &Order, name: &str) -> Option<String> {
         "account" => text(&fields.account),
         "qos" => text(&fields.qos),
         "parallel_env" => text(&fields.parallel_env),
+        "constraint" => fields.constraint.clone(),
         "output" => Some(output(warden, order)),
         "array" => array(warden, order),
         _ => None,

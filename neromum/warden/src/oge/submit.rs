@@ -40,7 +40,7 @@ const OURS: &[Refused] = &[
     },
     Refused {
         names: &["-h", "-a", "-hold_jid", "-hold_jid_ad", "-dl"],
-        instead: "`after:` and `neroman start` say when it runs",
+        instead: options::WHEN,
     },
     Refused {
         names: &["-pe"],
@@ -80,8 +80,14 @@ pub(super) fn script(order: &Order) -> Result<String, OrderError> {
             (hosts, _) => return Err(OrderError::HostsEnv(hosts)),
         }
     }
+    let slots = resources.cpus_in_all().max(1);
+    if !resources.gpus.is_multiple_of(slots) {
+        let gpus = resources.gpus;
+        return Err(OrderError::UnevenSlots { gpus, slots });
+    }
     // `-l` is the one option whose value is a word of its own.
     check_options(&fields.options)?;
+    asks_once(order)?;
     let mut script = String::new();
     for option in &fields.options {
         script.push_str(&format!("#$ {}\n", option.replacen('=', " ", 1)));
@@ -94,6 +100,35 @@ pub(super) fn script(order: &Order) -> Result<String, OrderError> {
     script.push_str("task=$SGE_TASK_ID\n[ \"$task\" != undefined ] || task=0\n");
     script.push_str(&order.lines("$task", "$JOB_ID")?);
     Ok(script)
+}
+
+/// Refuses `-l` options about what a field asks for: Grid Engine would take the last.
+fn asks_once(order: &Order) -> Result<(), OrderError> {
+    let resources = &order.resources;
+    let ours = [
+        ("h_vmem", "memory", resources.memory_bytes.is_some()),
+        ("h_rt", "time", resources.time_s.is_some()),
+        ("gpu", "gpus", resources.gpus > 0),
+        ("exclusive", "exclusive", resources.exclusive),
+    ];
+    for option in &order.fields.options {
+        let Some(list) = option.strip_prefix("-l=") else {
+            continue;
+        };
+        let names = list.split(',').filter_map(|one| one.split('=').next());
+        for name in names {
+            let field = ours
+                .iter()
+                .find(|(complex, _, asked)| *asked && *complex == name);
+            if let Some((_, field, _)) = field {
+                return Err(OrderError::Twice {
+                    option: option.clone(),
+                    field,
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks a person's own options of `qsub`, each one word. They have one dash and
@@ -149,7 +184,7 @@ pub(super) fn call(order: &Order, script: &str) -> Call {
         give("-l", format!("h_rt={}", seconds.max(1)));
     }
     if resources.gpus > 0 {
-        let each = u64::from(resources.gpus).div_ceil(slots);
+        let each = u64::from(resources.gpus) / slots;
         give("-l", format!("gpu={each}"));
     }
     if resources.exclusive {
@@ -195,6 +230,7 @@ pub(super) fn read(said: &Said) -> Submitted {
         (End::NotExecuted(why), _) => Submitted::NotSent(why.clone()),
         // A bad option is found before anything is sent.
         (End::Code(2), None) => Submitted::Refused(said.complaint()),
+        (End::Code(1), None) if is_full(said) => Submitted::Full(said.complaint()),
         (End::Code(1), None) if is_refusal(said) => Submitted::Refused(said.complaint()),
         (End::Code(_) | End::Signal(_) | End::TimedOut | End::TooMuch, _) => {
             Submitted::Ambiguous(said.complaint())
@@ -202,14 +238,15 @@ pub(super) fn read(said: &Said) -> Submitted {
     }
 }
 
+/// `max_u_jobs` and `max_jobs`: it passes when other jobs end.
+fn is_full(said: &Said) -> bool {
+    is_refusal(said) && said.complaint().contains("jobs are allowed per")
+}
+
 fn is_refusal(said: &Said) -> bool {
     let complaint = said.complaint();
     let reason = complaint.split_once("Unable to run job: ");
-    // `max_u_jobs` and `max_jobs`: it passes when other jobs end.
-    let passes = |reason: &str| reason.contains("jobs are allowed per");
-    reason.is_some_and(|(_, reason)| {
-        REFUSALS.iter().any(|begin| reason.starts_with(begin)) && !passes(reason)
-    })
+    reason.is_some_and(|(_, reason)| REFUSALS.iter().any(|begin| reason.starts_with(begin)))
 }
 
 /// Cancels a job, or one of its tasks, that a listing has just shown with its name.

@@ -15,7 +15,7 @@ use crate::job::{JobName, Known, Listed, Queue, Record};
 use crate::order::{Order, OrderError};
 use crate::{Call, Kind, Said, Site, Submitted, Unreadable, Warden};
 
-pub use state::state;
+pub use state::{never_passes, state};
 pub use submit::check_options;
 
 /// Its name for people.

@@ -2,44 +2,46 @@
 
 use crate::job::{Ended, Reason, State};
 
-/// Reasons that no waiting changes. Reasons of limits that other jobs free again
-/// are not among them.
+/// Reasons that no waiting changes, beside those that [`never_passes`] finds by rules.
 const NEVER_PASS: &[&str] = &[
     "AccountNotAllowed",
-    "AssocGrpBillingMinutes",
-    "AssocGrpCPUMinutesLimit",
-    "AssocGrpGRESMinutes",
-    "AssocMaxCpuPerJobLimit",
-    "AssocMaxNodePerJobLimit",
-    "AssocMaxWallDurationPerJobLimit",
     "BadConstraints",
     "DeadLine",
     "DependencyNeverSatisfied",
-    "FedJobLock",
     "InvalidAccount",
     "InvalidQOS",
-    "JobArrayTaskLimitExceeded",
-    "NodeNotAvail",
+    "MaxMemPerLimit",
     "PartitionConfig",
     "PartitionNodeLimit",
     "PartitionTimeLimit",
-    "QOSGrpBillingMinutes",
-    "QOSGrpCPUMinutesLimit",
-    "QOSGrpGRESMinutes",
-    "QOSMaxCpuPerJobLimit",
-    "QOSMaxMemoryPerJob",
-    "QOSMaxNodePerJobLimit",
-    "QOSMaxWallDurationPerJobLimit",
-    "QOSMinCpuNotSatisfied",
-    "QOSMinGRES",
     "QOSNotAllowed",
-    "ReservationInvalid",
+    "QOSUsageThreshold",
+    "RequiresReservation",
+    "ReservationDeleted",
 ];
 
+/// Whether a reason does not pass by waiting. SLURM has one word for each limit, each
+/// kind of resource, and association or QOS; limits that other jobs free again pass.
+pub fn never_passes(word: &str) -> bool {
+    let Some(limit) = ["Assoc", "QOS"].iter().find_map(|of| word.strip_prefix(of)) else {
+        return NEVER_PASS.contains(&word);
+    };
+    // `GrpCPURunMinutesLimit` counts the jobs that run, the others what was used up.
+    let is_budget = |limit: &str| {
+        limit.contains("Minutes") && !limit.contains("RunMinutes") || limit.starts_with("Wall")
+    };
+    match (limit.strip_prefix("Max"), limit.strip_prefix("Grp")) {
+        (Some(max), _) => max.contains("PerJob") || max.contains("PerNode"),
+        (_, Some(group)) => is_budget(group),
+        (None, None) => limit.starts_with("Min") || NEVER_PASS.contains(&word),
+    }
+}
+
 /// Reasons that a person has to lift.
-const HELD: &[&str] = &[
-    "JobHeldAdmin",
-    "JobHeldUser",
+const HELD: &[&str] = &["JobHeldAdmin", "JobHeldUser"];
+
+/// The same, after a failure: no hold of ours is told so.
+const HELD_AFTER_FAILURE: &[&str] = &[
     "JobHoldMaxRequeue",
     "JobLaunchFailure",
     "RequeuedHeld",
@@ -75,6 +77,13 @@ pub fn state(word: &str, reason: &str) -> State {
 }
 
 fn waiting(reason: &str) -> State {
+    if HELD_AFTER_FAILURE.contains(&reason) {
+        let never_passes = true;
+        return State::Held(Reason {
+            never_passes,
+            ..why(reason)
+        });
+    }
     match HELD.contains(&reason) {
         true => State::Held(why(reason)),
         false => State::Waiting(why(reason)),
@@ -88,7 +97,7 @@ fn why(reason: &str) -> Reason {
     };
     Reason {
         word: shown(word),
-        never_passes: NEVER_PASS.contains(&word),
+        never_passes: never_passes(word),
     }
 }
 

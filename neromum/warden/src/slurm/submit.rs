@@ -1,5 +1,6 @@
 //! Submitting and cancelling.
 
+use super::state;
 use crate::options::{self, OptionError, Refused};
 use crate::order::{Order, OrderError};
 use crate::submit::Submitted;
@@ -23,6 +24,7 @@ const OURS: &[Refused] = &[
             "--chdir",
             "-D",
             "--get-user-env",
+            "--container",
         ],
         instead: "`command:` and `env:` of the experiment say what runs, and how",
     },
@@ -56,6 +58,11 @@ const OURS: &[Refused] = &[
             "-Q",
             "--verbose",
             "-v",
+            "--help",
+            "-h",
+            "--usage",
+            "--version",
+            "-V",
         ],
         instead: "it changes what sbatch prints",
     },
@@ -69,18 +76,18 @@ const OURS: &[Refused] = &[
             "-d",
             "--deadline",
         ],
-        instead: "`after:` and `neroman start` say when it runs",
+        instead: options::WHEN,
     },
     Refused {
         names: &["--clusters", "-M", "--cluster-constraint"],
         instead: "a node is one cluster",
     },
     Refused {
-        names: &["--cpus-per-task", "-c"],
+        names: &["--cpus-per-task", "-c", "--cpus-per-gpu", "--mincpus"],
         instead: "use `cpus:`",
     },
     Refused {
-        names: &["--ntasks", "-n", "--ntasks-per-node"],
+        names: &["--ntasks", "-n", "--ntasks-per-node", "--ntasks-per-gpu"],
         instead: "use `processes:`, or `cpus:`",
     },
     Refused {
@@ -98,6 +105,7 @@ const OURS: &[Refused] = &[
             "-G",
             "--gpus-per-node",
             "--gpus-per-task",
+            "--gpus-per-socket",
         ],
         instead: "use `gpus:` and `gpu_type:`",
     },
@@ -163,12 +171,7 @@ pub(super) fn script(order: &Order) -> Result<String, OrderError> {
     if order.fields.parallel_env.is_some() {
         return Err(other("parallel_env"));
     }
-    if let Some(constraint) = &order.fields.constraint {
-        let fits = |c: char| c.is_ascii_alphanumeric() || "_.-&|*[]()".contains(c);
-        if constraint.is_empty() || !constraint.chars().all(fits) {
-            return Err(OrderError::Constraint(constraint.clone()));
-        }
-    }
+    order.fields.check_constraint()?;
     check_options(&order.fields.options)?;
     // `module` is a function of login shells.
     let shell = match order.setup.is_empty() {
@@ -259,31 +262,65 @@ pub(super) fn call(order: &Order, script: &str) -> Call {
     call
 }
 
-/// Endings of sbatch's complaint with which the controller refused for good. Any
-/// other failure may have been accepted, or passes: the limit of jobs that a user or
-/// an account may have ("Job violates accounting/QOS policy (job submit limit, …)").
+/// Endings of sbatch's complaint with which the controller refused for good (texts of
+/// 22.05). Any other failure may have been accepted, or passes.
 const REFUSALS: &[&str] = &[
+    "Access denied to requested reservation",
     "Access/permission denied",
     "Batch script contains DOS line breaks (\\r\\n)",
     "Batch script is empty!",
+    "Burst Buffer permission denied",
+    "Burst Buffer request invalid",
+    "CPU count specification invalid",
+    "Container runtime not configured or invalid",
+    "Container support is not configured",
+    "Duplicate generic resource (gres) specification",
+    "Environment is missing in job",
     "Invalid account or account/partition combination specified",
+    "Invalid GRES specification (with and without type identification)",
+    "Invalid Trackable RESource (TRES) specification",
+    "Invalid cluster feature specification",
     "Invalid feature specification",
     "Invalid generic resource (gres) specification",
     "Invalid job array specification",
+    "Invalid license specification",
+    "Invalid mcs_label specified",
+    "Invalid node name specified",
     "Invalid partition name specified",
+    "Invalid preferred feature specification",
     "Invalid qos specification",
+    "Invalid time specified",
     "Invalid wckey specification",
+    "Job --batch option is invalid or not a subset of --constraints",
+    "Job dependency problem",
     "Memory required by task is not available",
     "More processors requested than permitted",
+    "Multiple KNL NUMA and/or MCDRAM constraints require use of a heterogeneous job",
+    "Multiple partition job request not supported when a partition is set in the association",
+    "No partition specified or system default partition",
     "Node count specification invalid",
+    "Pathname of a file, directory or other parameter too long",
+    "Requested more tasks than available processors",
     "Requested node configuration is not available",
+    "Requested nodes not in this partition",
+    "Requested operation not supported on this system",
     "Requested partition configuration not available now",
+    "Requested reservation is invalid",
+    "Requested reservation not usable now",
     "Requested time limit is invalid (missing or exceeds some limit)",
     "Requested topology configuration is not available",
     "Requested GRES option unsupported by configured SelectType plugin",
+    "Task count specification invalid",
+    "Task distribution specification invalid",
+    "Time limit specification required, but not provided",
     "User's group not permitted to use this partition",
     "Job size specification needs to be provided",
 ];
+
+/// What the controller answers at a limit of submitted jobs of a user, an account or a
+/// QOS, and where one job is above a limit of such a job.
+const FULL: &str =
+    "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)";
 
 /// Beginnings of the last line of `sbatch` where it refuses an option itself, with exit
 /// code 1 and before it calls the controller (22.05).
@@ -306,25 +343,46 @@ pub(super) fn read(said: &Said) -> Submitted {
         // A bad option is found before anything is sent.
         (End::Code(255), None) => Submitted::Refused(said.complaint()),
         (End::Code(1), None) if is_refusal(said) => Submitted::Refused(said.complaint()),
+        (End::Code(1), None) if is_full(said) => Submitted::Full(said.complaint()),
         (End::Code(_) | End::Signal(_) | End::TimedOut | End::TooMuch, _) => {
             Submitted::Ambiguous(said.complaint())
         }
     }
 }
 
+fn is_full(said: &Said) -> bool {
+    let text = String::from_utf8_lossy(&said.err);
+    last_line(&text).and_then(of_controller) == Some(FULL)
+}
+
+/// Whether a line above names a limit of one job: `sbatch: error: QOSMaxGRESPerJob`.
+fn names_a_limit_of_one_job(text: &str) -> bool {
+    let mut words = text.lines().filter_map(|line| line.split(' ').next_back());
+    words.any(state::never_passes)
+}
+
 fn is_refusal(said: &Said) -> bool {
     let text = String::from_utf8_lossy(&said.err);
-    let last = text.lines().rev().find(|line| !line.trim().is_empty());
-    let Some(last) = last else {
+    let Some(last) = last_line(&text) else {
         return false;
     };
-    match last.split_once("Batch job submission failed: ") {
-        Some((_, reason)) => REFUSALS.contains(&reason.trim()),
+    match of_controller(last) {
+        Some(FULL) => names_a_limit_of_one_job(&text),
+        Some(reason) => REFUSALS.contains(&reason),
         None => {
             let own = last.strip_prefix("sbatch: error: ");
             own.is_some_and(|own| OWN_REFUSALS.iter().any(|text| own.starts_with(text)))
         }
     }
+}
+
+fn last_line(text: &str) -> Option<&str> {
+    text.lines().rev().find(|line| !line.trim().is_empty())
+}
+
+fn of_controller(line: &str) -> Option<&str> {
+    let (_, reason) = line.split_once("Batch job submission failed: ")?;
+    Some(reason.trim())
 }
 
 /// Cancels a job or one of its tasks. `scancel --name` cancels only if the name fits

@@ -122,7 +122,7 @@ fn the_header_has_what_the_run_asks_for_and_no_line_about_anything_else() {
 fn arrays_are_asked_for_in_the_header_or_in_the_command() {
     let order = order(Some(3));
     let script = named("pbs").script(&order).unwrap();
-    assert!(script.contains("\n#PBS -J 1-3\n"), "{script}");
+    assert!(script.contains("\n#PBS -J 1-3%2\n"), "{script}");
     assert!(
         script.contains("-o /home/ada/s/^array_index^.scheduler"),
         "no such file name"
@@ -130,6 +130,27 @@ fn arrays_are_asked_for_in_the_header_or_in_the_command() {
     assert!(script.contains("--task \"$PBS_ARRAY_INDEX\""), "{script}");
     let name = format!("nero-{ID}[1-3]%2");
     assert_eq!(words(&named("lsf"), &order), ["bsub", "-J", &name]);
+}
+
+#[test]
+fn a_limit_of_tasks_is_known_to_be_passed_on_and_a_constraint_goes_into_the_header() {
+    assert!(named("pbs").limits_arrays() && named("lsf").limits_arrays());
+    assert!(!named("slurm-torque").limits_arrays());
+    let mut recipe = Recipe::named("torque").unwrap();
+    recipe
+        .set("header", text("#PBS -l feature={constraint}"))
+        .unwrap();
+    let torque = Generic::new(&recipe).unwrap();
+    let mut order = order(None);
+    order.resources = Resources {
+        cpus: 1,
+        ..Resources::default()
+    };
+    order.fields.constraint = Some("ib".to_owned());
+    let script = torque.script(&order).unwrap();
+    assert!(script.contains("\n#PBS -l feature=ib\n"), "{script}");
+    order.fields.constraint = Some("ib;rm".to_owned());
+    assert!(torque.script(&order).is_err());
 }
 
 #[test]

@@ -223,6 +223,74 @@ fn unknown_letters_and_words_are_shown_and_end_nothing() {
 }
 
 #[test]
+fn reasons_that_do_not_pass_by_waiting_are_known_by_the_form_of_the_word() {
+    // Strings of libslurmfull.so 22.05.8.
+    for word in [
+        "AssocGrpCPUMinutesLimit",
+        "AssocGrpEnergyMinutes",
+        "AssocGrpLicenseMinutes",
+        "AssocGrpMemMinutes",
+        "AssocGrpNodeMinutes",
+        "AssocGrpWallLimit",
+        "AssocMaxCpuMinutesPerJobLimit",
+        "AssocMaxCpuPerJobLimit",
+        "AssocMaxCpuPerNode",
+        "AssocMaxGRESMinutesPerJob",
+        "AssocMaxGRESPerJob",
+        "AssocMaxMemPerJob",
+        "AssocMaxNodePerJobLimit",
+        "AssocMaxWallDurationPerJobLimit",
+        "MaxMemPerLimit",
+        "PartitionTimeLimit",
+        "QOSGrpCPUMinutesLimit",
+        "QOSGrpMemoryMinutes",
+        "QOSMaxCpuPerNode",
+        "QOSMaxGRESPerJob",
+        "QOSMaxGRESPerNode",
+        "QOSMaxMemoryPerJob",
+        "QOSMaxMemoryPerNode",
+        "QOSMaxWallDurationPerJobLimit",
+        "QOSMinCpuNotSatisfied",
+        "QOSMinGRES",
+        "QOSMinMemory",
+        "QOSMinNode",
+        "QOSNotAllowed",
+        "QOSUsageThreshold",
+        "ReservationDeleted",
+    ] {
+        assert!(nero_warden::slurm::never_passes(word), "{word}");
+    }
+    for word in [
+        "",
+        "AssocGrpCPURunMinutesLimit",
+        "AssocGrpCpuLimit",
+        "AssocGrpGRES",
+        "AssocGrpJobsLimit",
+        "AssocGrpSubmitJobsLimit",
+        "AssocMaxJobsLimit",
+        "AssocMaxSubmitJobLimit",
+        "AssociationJobLimit",
+        "FedJobLock",
+        "JobArrayTaskLimit",
+        "MaxGRESPerAccount",
+        "MaxJobsPerAccount",
+        "Priority",
+        "QOSGrpMemoryRunMinutes",
+        "QOSGrpNodeLimit",
+        "QOSJobLimit",
+        "QOSMaxCpuPerUserLimit",
+        "QOSMaxGRESPerUser",
+        "QOSMaxJobsPerUserLimit",
+        "QOSMaxSubmitJobPerUserLimit",
+        "QOSResourceLimit",
+        "ReqNodeNotAvail",
+        "Resources",
+    ] {
+        assert!(!nero_warden::slurm::never_passes(word), "{word}");
+    }
+}
+
+#[test]
 fn every_documented_state_of_slurm_is_known() {
     // squeue(1) of 25.05, JOB STATE CODES, and sacct(1).
     for word in [

@@ -84,6 +84,10 @@ fn slurm_is_given_an_array_with_its_resources() {
 fn grid_engine_is_given_an_array_with_resources_for_each_slot() {
     let mut order = order();
     order.fields.parallel_env = Some(Word::new("smp").unwrap());
+    // Four for two that it asks for, where the complex counts for each slot.
+    let uneven = Oge.script(&order).unwrap_err().to_string();
+    assert!(uneven.contains("it would get 4 GPUs"), "{uneven}");
+    order.resources.gpus = 4;
     let given = words(&Oge, &order).join(" ");
     for part in [
         "-N nero-abcdefghijklmnopqrstuvwxyz",
@@ -142,6 +146,7 @@ fn a_run_over_several_hosts_asks_for_the_same_share_of_each() {
     assert!(script.contains(" --cpus 32 --gpus 4 "), "{script}");
     assert_eq!(Oge.script(&order), Err(OrderError::HostsEnv(2)));
     order.fields.parallel_env = Some(Word::new("mpi").unwrap());
+    order.resources.gpus = 32;
     let given = words(&Oge, &order).join(" ");
     assert!(given.contains("-pe mpi 32 -l h_vmem=96M"), "{given}");
     order.resources.gpus = 3;
@@ -175,6 +180,10 @@ fn options_of_ours_are_refused_with_the_field_to_use() {
         ("--mem=4G", "`memory:`"),
         ("-t10", "`time:`"),
         ("--partition=x", "`partition:`"),
+        ("--dependency=afterok:1", "has no dependencies"),
+        ("--cpus-per-gpu=4", "`cpus:`"),
+        ("--gpus-per-socket=1", "`gpus:`"),
+        ("--version", "what sbatch prints"),
     ] {
         order.fields.options = vec![option.to_owned()];
         let error = Slurm::default().script(&order).unwrap_err().to_string();
@@ -206,6 +215,7 @@ fn options_of_ours_are_refused_with_the_field_to_use() {
         assert!(Slurm::default().script(&order).is_ok(), "{allowed}");
     }
     order.fields.parallel_env = Some(Word::new("smp").unwrap());
+    order.resources.gpus = 4;
     for refused in ["-t=1-9", "-N=x", "-V", "-pe=smp", "-q=all.q", "-sync=y"] {
         order.fields.options = vec![refused.to_owned()];
         assert!(Oge.script(&order).is_err(), "{refused}");
@@ -213,6 +223,11 @@ fn options_of_ours_are_refused_with_the_field_to_use() {
     order.fields.options = vec!["-l=ssd=1".to_owned(), "-R=y".to_owned()];
     let script = Oge.script(&order).unwrap();
     assert!(script.starts_with("#$ -l ssd=1\n#$ -R y\n"), "{script}");
+    order.fields.options = vec!["-l=ssd=1,gpu=2".to_owned()];
+    let twice = Oge.script(&order).unwrap_err().to_string();
+    assert!(twice.contains("`gpus`"), "{twice}");
+    order.resources.gpus = 0;
+    assert!(Oge.script(&order).is_ok());
 }
 
 #[test]
@@ -420,13 +435,41 @@ fn many_tasks_are_cancelled_or_held_in_one_command() {
 }
 
 #[test]
-fn a_limit_of_jobs_that_passes_is_no_refusal() {
+fn a_limit_of_jobs_that_passes_is_no_refusal_and_no_doubt() {
     let limit = "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job \
                  submit limit, user's size and/or time limits)\n";
     let answer = Slurm::default().read_submit(&said(1, "", limit));
-    assert!(matches!(answer, Submitted::Ambiguous(_)), "{answer:?}");
+    assert!(matches!(answer, Submitted::Full(_)), "{answer:?}");
+    let named = |word| format!("sbatch: error: {word}\n{limit}");
+    let answer = Slurm::default().read_submit(&said(1, "", &named("QOSMaxSubmitJobPerUserLimit")));
+    assert!(matches!(answer, Submitted::Full(_)), "{answer:?}");
+    let answer = Slurm::default().read_submit(&said(1, "", &named("QOSMaxGRESPerJob")));
+    assert!(matches!(answer, Submitted::Refused(_)), "{answer:?}");
     let limit = "Unable to run job: job rejected: Only 5 jobs are allowed per user (current job count: \
                  5).\nExiting.\n";
     let answer = Oge.read_submit(&said(1, "", limit));
-    assert!(matches!(answer, Submitted::Ambiguous(_)), "{answer:?}");
+    assert!(matches!(answer, Submitted::Full(_)), "{answer:?}");
+}
+
+#[test]
+fn a_mistake_in_an_option_that_the_controller_refuses_is_a_refusal() {
+    let failed = "sbatch: error: Batch job submission failed: ";
+    for text in [
+        "Requested reservation is invalid",
+        "Access denied to requested reservation",
+        "Invalid license specification",
+        "Invalid node name specified",
+        "Requested nodes not in this partition",
+        "Invalid cluster feature specification",
+        "Invalid preferred feature specification",
+        "Burst Buffer request invalid",
+        "Requested more tasks than available processors",
+        "No partition specified or system default partition",
+    ] {
+        let answer = Slurm::default().read_submit(&said(1, "", &format!("{failed}{text}\n")));
+        assert!(
+            matches!(answer, Submitted::Refused(_)),
+            "{text}: {answer:?}"
+        );
+    }
 }

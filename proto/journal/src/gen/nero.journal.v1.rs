@@ -704,6 +704,9 @@ pub struct LedgerSubmitted {
     /// why it refused; empty: it did not
     #[prost(string, tag = "3")]
     pub refused: ::prost::alloc::string::String,
+    /// why it took no more jobs: the runs wait for another submission
+    #[prost(string, tag = "4")]
+    pub full: ::prost::alloc::string::String,
 }
 /// Content of `lease/epoch.<n>`: who leads a node's runs in a shared home.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

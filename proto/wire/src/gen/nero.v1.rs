@@ -1142,6 +1142,9 @@ pub struct RunState {
     /// one that is new or changed. Absent: not looked for.
     #[prost(bool, optional, tag = "11")]
     pub made_checkpoint: ::core::option::Option<bool>,
+    /// it waits until a person acts: see why
+    #[prost(bool, tag = "12")]
+    pub needs_person: bool,
 }
 /// Nested message and enum types in `RunState`.
 pub mod run_state {

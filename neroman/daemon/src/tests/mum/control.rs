@@ -169,6 +169,16 @@ impl FakeMum {
         self.inner.lock().unwrap().tell(Event::State(state));
     }
 
+    /// Says that a run waits until a person acts.
+    pub(in crate::tests) fn waits_for_a_person(&self, token: &[u8], why: &str) {
+        let state = v1::RunState {
+            why: why.to_owned(),
+            needs_person: true,
+            ..state(token, Stage::Waiting)
+        };
+        self.inner.lock().unwrap().tell(Event::State(state));
+    }
+
     /// Whether it has runs that it does not know yet.
     pub(in crate::tests) fn place(&self, placing: bool) {
         self.inner.lock().unwrap().placing = placing;

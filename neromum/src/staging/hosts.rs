@@ -69,6 +69,13 @@ pub fn launcher(spec: &RunSpec, var: impl Fn(&str) -> Option<String>) -> Vec<Str
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
+/// Whether the job is `srun`, which makes the run's processes a step of SLURM.
+pub fn is_step(spec: &RunSpec) -> bool {
+    launcher(spec, |_| None)
+        .first()
+        .is_some_and(|word| word == SRUN[0])
+}
+
 /// The others would wait for a process that died.
 const SRUN: &[&str] = &["srun", "--kill-on-bad-exit=1"];
 

@@ -13,7 +13,7 @@ use crate::config;
 use crate::core::facts::Facts;
 use crate::staging::environment::{self, Base};
 use crate::staging::store::Store;
-use crate::staging::{self, PrepareError};
+use crate::staging::{self, PrepareError, hosts};
 
 /// Makes orders for the runs of one node.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ impl Orders {
             watcher: self.watcher.argv(),
             watch_at_once: rules.iter().any(|rule| rule.action == "abort"),
             argv0: prepared.argv0,
-            is_step: is_step(spec),
+            is_step: hosts::is_step(spec),
         };
         Ok(Box::new(Start {
             launch,
@@ -121,16 +121,9 @@ impl Orders {
             watcher: self.watcher.argv(),
             time_limit_ms: spec.resources.map_or(0, |resources| resources.time_ms),
             marks: environment::marks(id, &work),
-            is_step: is_step(spec),
+            is_step: hosts::is_step(spec),
         }
     }
-}
-
-/// Whether the job is `srun`.
-fn is_step(spec: &RunSpec) -> bool {
-    spec.scheduler
-        .as_ref()
-        .is_some_and(|asks| asks.launcher == "srun")
 }
 
 /// Time from the polite signal to the final one; 0 in a spec means the default.

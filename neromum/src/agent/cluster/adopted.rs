@@ -626,9 +626,10 @@ impl End<'_> {
 fn job_text(warden: &dyn nero_warden::Warden, submission: &Submission, task: &Task) -> String {
     let job = match submission.standing {
         Standing::Accepted(job) => job,
-        Standing::Intended { .. } | Standing::InDoubt(_) | Standing::Refused(_) => {
-            return String::new();
-        }
+        Standing::Intended { .. }
+        | Standing::InDoubt(_)
+        | Standing::Refused(_)
+        | Standing::NotNow(_) => return String::new(),
     };
     let is_task = submission
         .hand

@@ -46,7 +46,10 @@ impl Agent {
         for token in adopted {
             self.adopted_is_gone(*token);
         }
-        let found: Vec<Vanished> = tokens.into_iter().filter_map(|one| self.gone(*one)).collect();
+        let found: Vec<Vanished> = tokens
+            .into_iter()
+            .filter_map(|one| self.gone(*one))
+            .collect();
         let mut to_close: BTreeMap<SubmissionId, BTreeSet<u32>> = BTreeMap::new();
         for one in &found {
             if one.how.is_none() && !one.was_closed {

@@ -145,6 +145,13 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     /// shown. Its answer proves nothing.
     fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call;
 
+    /// Cancels jobs that a listing showed as waiting: a copy of a submission that began
+    /// since is spared where the scheduler can tell, since its runs may be its own.
+    fn cancel_waiting_calls(&self, seen: &[&Listed]) -> Vec<Call> {
+        let whole: Vec<_> = seen.iter().map(|row| (*row, None)).collect();
+        self.cancel_calls(&whole)
+    }
+
     /// Cancels all of these, as [`cancel_call`](Self::cancel_call) each, in as few
     /// commands as possible.
     fn cancel_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {

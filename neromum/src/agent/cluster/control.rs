@@ -388,11 +388,10 @@ impl Cluster {
         let mut seen = Vec::new();
         for submission in self.submissions.values_mut() {
             for twin in std::mem::take(&mut submission.twins) {
-                let row = submission.rows.iter().find(|row| row.job == twin);
-                seen.extend(row.map(|row| (row, None)));
+                seen.extend(submission.rows.iter().find(|row| row.job == twin));
             }
         }
-        warden.cancel_calls(&seen)
+        warden.cancel_waiting_calls(&seen)
     }
 
     /// The commands that cancel these tasks, none where they are over or run by now;

@@ -427,8 +427,11 @@ impl Agent {
         let overdue = self.next_overdue(now);
         if let Some(cluster) = &self.cluster {
             let is_open = self.has_to_ask();
+            // A turn before that asks for nothing, and the next turn would follow at once.
+            let may_list = cluster.counted.map_or(now, |(at, _)| at + LIST_APART);
+            let list_at = cluster.list_at.map(|at| at.max(may_list));
             let mut due = [
-                cluster.list_at.filter(|_| is_open && !cluster.is_asking),
+                list_at.filter(|_| is_open && !cluster.is_asking),
                 cluster
                     .look_at
                     .filter(|_| !cluster.submissions.is_empty() && !cluster.is_looking),

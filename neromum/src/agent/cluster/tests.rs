@@ -606,6 +606,28 @@ async fn runs_that_wait_for_room_cost_two_commands_a_minute_at_most() {
     );
 }
 
+/// A listing that is wanted at once, a moment after the last one.
+#[tokio::test(start_paused = true)]
+async fn the_agent_rests_until_it_may_list_again() {
+    let node = Node::new();
+    node.submit(&[planned(1)], 7);
+    let (mut agent, _boxes) = node.agent();
+    let now = Instant::now();
+    let cluster = agent.cluster.as_mut().unwrap();
+    cluster.site = Some((now, Arc::new(Site::default())));
+    while let Some((ask, _)) = agent.next_ask(now) {
+        let said = vec![node.answer(&ask, 1)];
+        agent.answered(Answered {
+            ask,
+            said,
+            site: None,
+        });
+    }
+    agent.cluster.as_mut().unwrap().list_soon(now);
+    agent.see_to_cluster();
+    assert_eq!(agent.timers.cluster, Some(now + LIST_APART));
+}
+
 /// A scheduler that takes so many tasks of this user, none of which ends, and no array
 /// that is larger: the sizes of the calls until the time is over, and what it took.
 async fn sizes_of_calls(agent: &mut Agent, boxes: &mut Mailboxes, limit: u64) -> (Vec<u64>, u64) {

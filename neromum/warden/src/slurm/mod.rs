@@ -127,6 +127,17 @@ impl Warden for Slurm {
         }
     }
 
+    fn cancel_waiting_calls(&self, seen: &[&Listed]) -> Vec<Call> {
+        let whole: Vec<_> = seen.iter().map(|row| (*row, None)).collect();
+        let chunks = whole.chunks(IDS_MAX).map(submit::cancel_all);
+        chunks
+            .map(|mut call| {
+                call.words.insert(0, "--state=PENDING".into());
+                call
+            })
+            .collect()
+    }
+
     fn hold_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
         let chunks = seen.chunks(IDS_MAX);
         chunks.map(|seen| submit::control("uhold", seen)).collect()

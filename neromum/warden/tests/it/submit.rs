@@ -418,6 +418,9 @@ fn many_tasks_are_cancelled_or_held_in_one_command() {
     let many: Vec<_> = (0..1200).map(|_| (&rows[2], None)).collect();
     assert_eq!(Slurm::default().cancel_calls(&many).len(), 3);
     assert!(Slurm::default().cancel_calls(&[]).is_empty());
+    let copies = Slurm::default().cancel_waiting_calls(&[&rows[1], &rows[2]]);
+    let words: Vec<String> = copies.iter().map(|call| call.words.join(" ")).collect();
+    assert_eq!(words, ["--state=PENDING 7 8"]);
     let words = |calls: Vec<nero_warden::Call>| {
         let words = calls.into_iter();
         let words = words.map(|call| format!("{} {}", call.program, call.words.join(" ")));

@@ -36,8 +36,6 @@ pub const NOT_BUILT: &[&str] = &[
 /// Options of built verbs that answer "not built yet": verb, option.
 pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
     ("add", "command"),
-    ("add", "with"),
-    ("add", "offset"),
     ("add", "big"),
     ("start", "priority"),
     ("start", "order"),

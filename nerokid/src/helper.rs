@@ -77,7 +77,12 @@ pub fn help(run_dir: &Path, incarnation: u32, name: Option<String>) -> Result<()
         place,
     };
     let asks = helper.place.spec.scheduler.as_ref();
-    if is_beside && asks.is_some_and(|asks| asks.launcher == "srun") {
+    let is_step = |asks: &nero_wire::v1::SchedulerRequest| match &*asks.launcher {
+        "srun" => true,
+        "torchrun" => asks.nodes > 1,
+        _ => false,
+    };
+    if is_beside && asks.is_some_and(is_step) {
         helper.step = Some(SignalledStep {
             signalled: 0,
             changes: Inotify::init().ok(),

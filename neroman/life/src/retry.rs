@@ -92,7 +92,9 @@ pub fn next(
     let is_open = experiment.hidden_ms.is_none()
         && run.dispatch.cancel.is_none()
         && run.dispatch.no_retry.is_empty();
-    if !is_open || !run.phase().is_end() || run.in_doubt() {
+    // An adopted job has no command of ours that could be started again.
+    let has_command = !experiment.definition.argv.is_empty();
+    if !is_open || !has_command || !run.phase().is_end() || run.in_doubt() {
         return None;
     }
     match cause(state, run)? {

@@ -49,7 +49,7 @@ impl Agent {
             .cluster
             .as_ref()
             .is_some_and(|one| one.is_adopted(&token));
-        if is_adopted && run.stage.is_elsewhere() {
+        if is_adopted && run.stage.is_elsewhere() && wanted == Wanted::Paused {
             // No process of ours is beside its job.
             return Ok(PauseOutcome::Adopted);
         }

@@ -287,6 +287,7 @@ impl Agent {
         let rules = has_rules(&spec, &self.run_dir(id));
         if let Some(entry) = self.entries.get_mut(&token) {
             entry.rules |= rules;
+            entry.adopted = spec.adopted.is_some();
             entry.generation = entry.generation.max(spec.generation);
             let earlier = spec.resume.as_ref();
             entry.earlier = earlier.and_then(|run| RunToken::from_slice(&run.token));

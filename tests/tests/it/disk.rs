@@ -136,7 +136,7 @@ struct Pressed {
 impl Pressed {
     /// `None` when this user may not mount.
     fn running() -> Option<Self> {
-        let small = Small::mounted(64)?;
+        let small = Small::mounted(96)?;
         let held = Held::new();
         let mut home = home_on(&small);
         let node = held.outside.path().join("node");
@@ -224,7 +224,7 @@ fn a_daemon_whose_databases_have_no_room_waits_for_it() {
 
 #[test]
 fn a_run_that_fills_the_disk_of_daemon_and_node_can_be_aborted() {
-    let Some(small) = Small::mounted(64) else {
+    let Some(small) = Small::mounted(96) else {
         return;
     };
     let home = home_on(&small);
@@ -314,12 +314,12 @@ fn every_end_comes_without_room(small: Option<Small>, fill: fn(&Small)) {
 
 #[test]
 fn abort_rules_and_time_limits_end_runs_on_a_disk_without_inodes() {
-    every_end_comes_without_room(Small::with_inodes(64, 2000), Small::fill_inodes);
+    every_end_comes_without_room(Small::with_inodes(96, 2000), Small::fill_inodes);
 }
 
 #[test]
 fn abort_rules_and_time_limits_end_runs_on_a_full_disk() {
-    every_end_comes_without_room(Small::mounted(64), Small::fill);
+    every_end_comes_without_room(Small::mounted(96), Small::fill);
 }
 
 #[test]

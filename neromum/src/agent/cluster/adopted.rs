@@ -24,6 +24,7 @@ use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 use self::log::{Copied, copied};
+use super::submit::remove;
 use super::watch::{ACCOUNTED_MAX, of_ended};
 use super::{Agent, Cluster, Done, LOOK_EVERY, Seen, Submission, Task};
 use crate::core::Stage;
@@ -132,14 +133,14 @@ impl Agent {
         }
         let waits = |token: &RunToken| self.entries.get(token).is_some_and(|one| one.adopted);
         let waiting: Vec<RunToken> = self.core.queue().filter(waits).collect();
-        if waiting.is_empty() || self.must_wait().is_some() {
+        if waiting.is_empty() || self.must_wait().is_some() || self.core.held().is_some() {
             return;
         }
         for token in waiting {
             if let Err(error) = self.note_adopted(token) {
                 tracing::error!(%token, %error, "an adopted job cannot be noted");
-                self.core
-                    .waits_for(token, &format!("the disk does not take it: {error}"));
+                self.hold_starts(&format!("the disk does not take an adopted job: {error}"));
+                return;
             }
         }
     }
@@ -172,15 +173,20 @@ impl Agent {
             adopted: Some(job),
         };
         let files = Files::at(&self.setup.paths.submission(&submission));
-        files.make(&plan, "")?;
+        if let Err(error) = files.make(&plan, "") {
+            remove(files.folder());
+            return Err(error);
+        }
         let intent = Intent {
             submission,
             tokens: vec![token],
             made_ms: Clocks::now().wall_ns / 1_000_000,
             answer: Answer::InDoubt,
         };
-        let noted = self.ledger.submission(&intent);
-        noted.map_err(|error| io::Error::other(error.to_string()))?;
+        if let Err(error) = self.ledger.submission(&intent) {
+            remove(files.folder());
+            return Err(io::Error::other(error.to_string()));
+        }
         self.core.submit(token);
         let mut made = Submission::of(&plan, files, name);
         made.made_ms = intent.made_ms;
@@ -288,7 +294,8 @@ impl Agent {
         self.look_and_decide(token, START);
     }
 
-    /// Copies what is new in the logs of adopted jobs that did not end.
+    /// Copies what is new in the logs of adopted jobs that run, and notes the time of the
+    /// look for all of them.
     pub(super) fn copy_logs(&mut self, now: Instant) {
         let Some(cluster) = &self.cluster else { return };
         if cluster.is_copying {
@@ -296,9 +303,6 @@ impl Agent {
         }
         let mut logs = Vec::new();
         for (id, hand, run) in cluster.hands() {
-            if self.is_done(&run.token) {
-                continue;
-            }
             let of_it = match self.is_live(&run.token) {
                 true => hand.logs(&self.run_dir(run.id)),
                 false => Vec::new(),

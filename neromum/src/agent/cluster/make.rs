@@ -104,6 +104,8 @@ impl Maker {
                 id: *id,
             };
             match spec::read(&self.paths, *id, *token) {
+                // The scheduler has its job already.
+                Ok(spec) if spec.adopted.is_some() => {}
                 Ok(spec) => match Asked::of(&spec, &*self.warden) {
                     Ok(asked) => waiting.push(Waiting {
                         run: planned,

@@ -84,6 +84,8 @@ pub(super) struct Cluster {
     is_copying: bool,
     /// Answers of the listing that is asked for, those about adopted jobs not counted.
     queue_answers: usize,
+    /// Whether that listing asks about adopted jobs, too.
+    has_asked_adopted: bool,
     /// Launches of which no job was seen yet: each look reads their folders.
     launches: Vec<(SubmissionId, News)>,
     /// Live runs whose tasks are to look for cancel requests.
@@ -203,6 +205,7 @@ impl Cluster {
             is_looking: false,
             is_copying: false,
             queue_answers: 0,
+            has_asked_adopted: false,
             launches: Vec::new(),
             rings: HashSet::new(),
             holds: HashMap::new(),
@@ -279,6 +282,7 @@ impl Cluster {
         let mut calls = self.warden.queue_calls(&names);
         self.queue_answers = calls.len();
         let adopted = self.adopted();
+        self.has_asked_adopted = !adopted.is_empty();
         if !adopted.is_empty() {
             calls.extend(self.warden.adopted_calls(&adopted));
         }
@@ -612,9 +616,9 @@ impl Agent {
                 let (said, more) = said.split_at(cluster.queue_answers.min(said.len()));
                 let queue = cluster.warden.read_queue(said, &known);
                 let adopted = cluster.adopted();
-                let sightings = match adopted.is_empty() {
-                    true => Ok(Vec::new()),
-                    false => cluster.warden.read_adopted(said, more, &adopted),
+                let sightings = match cluster.has_asked_adopted {
+                    false => Ok(Vec::new()),
+                    true => cluster.warden.read_adopted(said, more, &adopted),
                 };
                 if queue.is_err()
                     && let Some(plain) = cluster.warden.without_json(said)

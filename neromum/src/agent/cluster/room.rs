@@ -41,7 +41,9 @@ impl Cluster {
             let open = one.tasks.iter().filter(|task| !one.is_finished(task));
             u32::try_from(open.count()).map_or(one.at_once, |open| open.min(one.at_once))
         };
-        let all = self.submissions.values().map(may_run);
+        // Adopted jobs are not of our making.
+        let ours = self.submissions.values().filter(|one| one.hand.is_none());
+        let all = ours.map(may_run);
         Some(max.saturating_sub(all.fold(0, u32::saturating_add)))
     }
 

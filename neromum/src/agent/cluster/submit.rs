@@ -348,8 +348,8 @@ impl Agent {
 
 impl Agent {
     /// The scheduler takes no more jobs: the runs wait here for another submission, of
-    /// half as many tasks. What it does not take alone, into an empty queue, it never
-    /// takes.
+    /// half as many tasks. Where not even one is taken into a queue without jobs of ours, a
+    /// person is told: it may ask for too much, or other users may use up a limit.
     fn takes_no_more(&mut self, id: SubmissionId, why: &str) {
         let Some(cluster) = &mut self.cluster else {
             return;
@@ -359,14 +359,7 @@ impl Agent {
             return;
         };
         let tasks = submission.tasks.len() as u64;
-        if tasks == 1 && submission.is_alone {
-            submission.standing = Standing::Refused(format!(
-                "{why}; no job of yours was in its queue: it asks for more than one job may have, \
-                 or other users use up a limit"
-            ));
-            self.note_standing(id);
-            return;
-        }
+        let is_alone = tasks == 1 && submission.is_alone;
         let answer = submission.intent().answer;
         let runs: Vec<RunToken> = submission.runs().map(|run| run.token).collect();
         cluster.at_most = Some((tasks / 2).max(1));
@@ -383,16 +376,25 @@ impl Agent {
             // Without the record it is in doubt at the next start, and listed nowhere.
             tracing::warn!(?error, "the ledger does not take the scheduler's answer");
         }
-        for token in runs {
-            self.core.submit_again(token);
+        for token in &runs {
+            self.core.submit_again(*token);
         }
-        let why = format!(
+        let waits = format!(
             "waits for room in {name}'s queue, which takes no more jobs of yours now: {why} \
              (`max_queued:` of the node keeps below such a limit)"
         );
         let waiting: Vec<RunToken> = self.core.queue().collect();
         for token in waiting {
-            self.core.waits_for(token, &why);
+            self.core.waits_for(token, &waits);
+        }
+        if is_alone {
+            let why = format!(
+                "{name} does not take it now: {why}; no job of yours was in its queue: it asks for \
+                 more than one job may have, or other users use up a limit; tried again"
+            );
+            for token in &runs {
+                self.core.waits_for_a_person(*token, &why);
+            }
         }
         self.forget_submissions();
     }
@@ -580,7 +582,7 @@ fn unknown(folders: &Path, known: &[String]) -> Vec<std::path::PathBuf> {
     unknown.map(|entry| entry.path()).collect()
 }
 
-fn remove(folder: &Path) {
+pub(super) fn remove(folder: &Path) {
     if let Err(error) = std::fs::remove_dir_all(folder) {
         tracing::warn!(folder = %folder.display(), %error, "the folder of a submission stays");
     }

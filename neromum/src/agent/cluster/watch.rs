@@ -1,7 +1,7 @@
 //! Watching submissions: the news in their folders, which are names; the queue, in
 //! one question for all; the accounting of what left the queue.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 
 use nero_journal::frame::{self, FrameKind};
@@ -454,6 +454,9 @@ impl Agent {
     /// alive; then decides about their runs.
     pub(super) fn see_what_is_over(&mut self) {
         let is_accounted = self.may_be_accounted();
+        let runs = self.cluster.iter().flat_map(|one| one.submissions.values());
+        let runs = runs.flat_map(Submission::runs).map(|run| run.token);
+        let done: HashSet<RunToken> = runs.filter(|token| self.is_done(token)).collect();
         let Some(cluster) = &mut self.cluster else {
             return;
         };
@@ -470,7 +473,9 @@ impl Agent {
                 let is_read = task.gone.is_some_and(|gone| {
                     began.is_some_and(|at| at >= gone) && submission.is_copied_since(gone)
                 });
-                let waits = is_accounted && submission.lacks_its_code(task);
+                // The accounting is asked for runs that did not end yet.
+                let is_open = task.runs.iter().any(|run| !done.contains(&run.token));
+                let waits = is_accounted && is_open && submission.lacks_its_code(task);
                 if task.over || !is_read || waits {
                     continue;
                 }

@@ -23,7 +23,6 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("python", "conda:myenv"),
     ("requires", "load < 4 for 10m"),
     ("progress", "epoch / 50"),
-    ("retry", "{on: [node_failure], max: 2, after: 1m}"),
     ("render", "{a.in: a}"),
     ("repeat", "5"),
     ("parameters_style", "flags"),

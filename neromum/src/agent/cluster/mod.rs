@@ -282,10 +282,11 @@ impl Cluster {
         let mut calls = self.warden.queue_calls(&names);
         self.queue_answers = calls.len();
         let adopted = self.adopted();
-        self.has_asked_adopted = !adopted.is_empty();
-        if !adopted.is_empty() {
+        let has_asked_adopted = !adopted.is_empty();
+        if has_asked_adopted {
             calls.extend(self.warden.adopted_calls(&adopted));
         }
+        self.has_asked_adopted = has_asked_adopted;
         (Ask::List(now), calls)
     }
 

@@ -13,6 +13,7 @@ pub mod programs;
 mod rows;
 mod ssh;
 mod stage;
+mod workbook;
 
 use std::path::Path;
 

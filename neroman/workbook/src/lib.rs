@@ -142,6 +142,23 @@ pub fn edit(
     }
 }
 
+/// Whether the sheet has an area that programs sort by itself: a table of Excel or a filter.
+/// What stands in a column beside it stays where it is when the area is sorted.
+///
+/// # Errors
+/// When the file is none that we write, or is damaged.
+pub fn has_sorted_area(
+    format: BookFormat,
+    bytes: &[u8],
+    sheet: Option<&str>,
+) -> Result<bool, WorkbookError> {
+    match format {
+        BookFormat::Xlsx => xlsx::has_sorted_area(bytes, sheet),
+        BookFormat::Ods => ods::has_sorted_area(bytes, sheet),
+        BookFormat::Csv => Ok(false),
+    }
+}
+
 /// The wanted cells by their places, and what is decided about each.
 #[derive(Debug)]
 struct WantedCells<'a> {

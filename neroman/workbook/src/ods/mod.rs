@@ -10,7 +10,7 @@ use crate::dependents::{Cells, Formula, dependents};
 use crate::error::WorkbookError;
 use crate::formula::{Reads, Sheets};
 use crate::package::{Changed, Package};
-use crate::xml::pieces;
+use crate::xml::{Elements, local, pieces};
 use crate::{BookValue, Edited, LeftAlone, WantedCells, find_sheet};
 
 use scan::{Layout, Shape};
@@ -68,6 +68,30 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
         bytes: Some(package.with(&changed)?),
         outcomes,
     })
+}
+
+/// Whether a database range, which is what a filter makes, lies on a sheet.
+pub(crate) fn has_sorted_area(bytes: &[u8], sheet: Option<&str>) -> Result<bool, WorkbookError> {
+    let mut package = Package::open(bytes)?;
+    check_kind(&mut package)?;
+    let xml = package.text(CONTENT)?.unwrap_or_default();
+    let damaged = || WorkbookError::part(CONTENT);
+    let names = scan::names(&xml).map_err(damaged())?;
+    let own = &names[find_sheet(&names, sheet)?];
+    let mut elements = Elements::new(&xml);
+    while let Some(tag) = elements.next_tag().map_err(damaged())? {
+        if local(tag.name) != "database-range" {
+            continue;
+        }
+        let mut attributes = tag.attributes().map_err(damaged())?.into_iter();
+        let area = attributes.find(|one| local(one.name) == "target-range-address");
+        let area = area.and_then(|area| tag.value(area.name).transpose());
+        let area = area.transpose().map_err(damaged())?.unwrap_or_default();
+        if area.replace("''", "'").contains(own.as_str()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn check_kind(package: &mut Package<'_>) -> Result<(), WorkbookError> {

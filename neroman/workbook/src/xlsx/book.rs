@@ -82,6 +82,16 @@ impl Book {
         crate::find_sheet(&self.names(), name)
     }
 
+    /// Whether a sheet has tables.
+    pub fn has_tables(
+        &self,
+        package: &mut Package<'_>,
+        sheet: usize,
+    ) -> Result<bool, WorkbookError> {
+        let relations = relations(package, &self.sheets[sheet].part)?;
+        Ok(relations.iter().any(|relation| relation.is("/table")))
+    }
+
     /// Header and totals of the tables of a sheet: Excel repairs a workbook whose headers differ
     /// from the names of the columns.
     pub fn table_headers(

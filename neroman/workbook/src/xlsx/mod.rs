@@ -12,7 +12,7 @@ use crate::dependents::{Cells, dependents};
 use crate::error::WorkbookError;
 use crate::package::{Changed, Package};
 use crate::place::{Rect, Spot};
-use crate::xml::pieces;
+use crate::xml::{Elements, local, pieces};
 use crate::{BookValue, Edited, LeftAlone, WantedCells};
 
 use book::Book;
@@ -96,6 +96,26 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
         bytes: Some(package.with(&written)?),
         outcomes,
     })
+}
+
+/// Whether a sheet has a table or a filter.
+pub(crate) fn has_sorted_area(bytes: &[u8], sheet: Option<&str>) -> Result<bool, WorkbookError> {
+    check_kind(bytes)?;
+    let mut package = Package::open(bytes)?;
+    let book = Book::read(&mut package)?;
+    let own = book.sheet(sheet)?;
+    if book.has_tables(&mut package, own)? {
+        return Ok(true);
+    }
+    let part = &book.sheets[own].part;
+    let xml = package.text(part)?.unwrap_or_default();
+    let mut elements = Elements::new(&xml);
+    while let Some(tag) = elements.next_tag().map_err(WorkbookError::part(part))? {
+        if local(tag.name) == "autoFilter" {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Names what is no workbook of 2007 or later.

@@ -1,7 +1,8 @@
 //! `.xlsx`: what is written, what is left, and how the sheet's text looks then.
 
 use nero_workbook::{
-    BookValue, CellChange, CellOutcome, LeftAlone, TargetSheet, WorkbookError, edit,
+    BookFormat, BookValue, CellChange, CellOutcome, LeftAlone, TargetSheet, WorkbookError, edit,
+    has_sorted_area,
 };
 
 use crate::rig::{
@@ -375,4 +376,30 @@ fn a_sheet_is_found_by_its_name() {
         panic!("a sheet that is not there")
     };
     assert_eq!(error.hint().unwrap(), "its sheets: One, Two & x");
+}
+
+#[test]
+fn a_table_or_a_filter_is_an_area_that_is_sorted_by_itself() {
+    let has = |format, bytes: &[u8], sheet| has_sorted_area(format, bytes, sheet).unwrap();
+    let name = Some("Plan");
+    assert!(has(XlsxBook, &golden("xlsxwriter.xlsx"), name));
+    assert!(has(BookFormat::Ods, &golden("libreoffice-table.ods"), name));
+    let beside = Some("Over view");
+    assert!(!has(
+        BookFormat::Ods,
+        &golden("libreoffice-table.ods"),
+        beside
+    ));
+    assert!(!has(
+        XlsxBook,
+        &golden("openpyxl.xlsx"),
+        Some("Experiments")
+    ));
+    let filter = "<worksheet><sheetData/><autoFilter ref='A1:C9'/></worksheet>";
+    assert!(has(XlsxBook, &book(filter, &[]), None));
+    assert!(!has(
+        XlsxBook,
+        &book("<worksheet><sheetData/></worksheet>", &[]),
+        None
+    ));
 }

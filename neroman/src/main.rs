@@ -1,5 +1,5 @@
 //! `neroman`: the command line, with `daemon run` the daemon itself, and the process in
-//! which the daemon has the file of a table read. Each knows the others as other
+//! which the daemon has the file of a table read, or its rows numbered. Each knows the others as other
 //! processes alone.
 
 use std::process::ExitCode;
@@ -9,13 +9,11 @@ use nero_model::Home;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments
-        .next()
-        .is_some_and(|verb| verb == nero_table::child::VERB)
-    {
-        return nero_spreadsheet::answer(arguments);
+    match arguments.next() {
+        Some(verb) if verb == nero_table::child::VERB => nero_spreadsheet::answer(arguments),
+        Some(verb) if verb == nero_table::child::NUMBER_VERB => nero_spreadsheet::number(arguments),
+        _ => nero_cli::main(daemon),
     }
-    nero_cli::main(daemon)
 }
 
 fn daemon(home: Home) -> Result<Served, CannotServe> {

@@ -128,6 +128,13 @@ impl FolderToFreeze {
                     PathBuf::from(format!(".~lock.{name}#")),
                     PathBuf::from(format!("~${name}")),
                 ]);
+                // What neronet makes when it writes numbers.
+                left_out.push(PathBuf::from(format!(".{name}.neronet")));
+                left_out.push(PathBuf::from(format!(".{name}.neronet-backup")));
+                if let (Some(stem), Some(ending)) = (table.file_stem(), table.extension()) {
+                    let (stem, ending) = (stem.display(), ending.display());
+                    left_out.push(PathBuf::from(format!("{stem}.before-neronet.{ending}")));
+                }
             }
         }
         Self {

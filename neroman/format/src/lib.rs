@@ -53,7 +53,9 @@ pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use outputs::glob_mistake;
 pub use problem::{FormatErrors, Problem};
 pub use scheduling::values::{NODE_WORDS as NODE_SCHEDULING, node_word as node_scheduling};
-pub use table::{ReadSheet, companion, is_table, read_table};
+pub use table::{
+    NUMBER_MAX, NUMBERS_HEADER, NumberColumn, ReadSheet, companion, is_table, read_table,
+};
 
 use nero_expr::ParseContext;
 use nero_yaml::{Entry, Fields, Kind, Mark, Node};
@@ -72,6 +74,8 @@ pub struct Loaded {
     pub definitions: Vec<Definition>,
     /// Remarks for the user.
     pub notes: Vec<Note>,
+    /// Where numbers belong, for rows of a table that have none.
+    pub numbers: Option<NumberColumn>,
 }
 
 /// Reads an experiment folder (`neronet.yaml`, else `config.yaml`), a YAML file, or a
@@ -100,6 +104,7 @@ pub fn read_source_in(path: &Path, context: &ParseContext) -> Result<Loaded, For
         source,
         definitions,
         notes,
+        numbers: None,
     })
 }
 

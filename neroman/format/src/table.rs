@@ -9,6 +9,7 @@
 //! their own.
 
 mod layout;
+mod number;
 mod rows;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,8 @@ use crate::reader::Reader;
 use crate::source::{self, Text, cell_mark};
 use crate::{Loaded, parse};
 use layout::Layout;
+pub use number::{NUMBERS_HEADER, NumberColumn};
+pub use rows::NUMBER_MAX;
 
 /// Reads a sheet of a file: the one of this name, else the first.
 pub type ReadSheet<'a> = &'a dyn Fn(&Path, Option<&str>) -> Result<Sheet, UnreadableTable>;
@@ -122,7 +125,7 @@ pub fn read_table(
         .and_then(Path::file_name)
         .and_then(|name| name.to_str());
     let beside = beside.map_or_else(|| format!("{stem}.yaml"), str::to_owned);
-    rows::read(
+    let numbers = rows::read(
         &mut reader,
         &rows::Table {
             sheet: &sheet,
@@ -141,6 +144,7 @@ pub fn read_table(
         source,
         definitions,
         notes,
+        numbers,
     })
 }
 

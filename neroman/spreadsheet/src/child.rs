@@ -19,19 +19,8 @@ pub fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     };
     let sheet = arguments.next().and_then(|name| name.into_string().ok());
-    let limits = [
-        (Resource::As, ADDRESS_SPACE_MAX),
-        (Resource::Cpu, CPU_SECONDS_MAX),
-        (Resource::Core, 0),
-    ];
-    for (resource, most) in limits {
-        let limit = Rlimit {
-            current: Some(most),
-            maximum: Some(most),
-        };
-        if setrlimit(resource, limit).is_err() {
-            return ExitCode::FAILURE;
-        }
+    if !limit() {
+        return ExitCode::FAILURE;
     }
     // A reader of formats that meets what it did not expect is no bug of ours.
     std::panic::set_hook(Box::new(|_| {}));
@@ -42,8 +31,29 @@ pub fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
             "open it in a spreadsheet program and save it anew",
         ))
     });
+    print(&read)
+}
+
+/// Limits this process.
+pub(crate) fn limit() -> bool {
+    let limits = [
+        (Resource::As, ADDRESS_SPACE_MAX),
+        (Resource::Cpu, CPU_SECONDS_MAX),
+        (Resource::Core, 0),
+    ];
+    limits.into_iter().all(|(resource, most)| {
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        };
+        setrlimit(resource, limit).is_ok()
+    })
+}
+
+/// Prints an answer.
+pub(crate) fn print(answer: &impl serde::Serialize) -> ExitCode {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let written = serde_json::to_writer(&mut out, &read).map_err(std::io::Error::from);
+    let written = serde_json::to_writer(&mut out, answer).map_err(std::io::Error::from);
     match written.and_then(|()| out.flush()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,

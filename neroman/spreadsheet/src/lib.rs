@@ -6,12 +6,16 @@
 //! before it looks at the file; the daemon reads its answer and nothing else. Its first
 //! bytes show what the file is; its name only decides what a person is told about it.
 //!
-//! Never done here: writing, computing formulas, and what the cells mean.
+//! [`number()`] is the process that writes numbers of rows into such a file, with the same
+//! limits, by `nero-workbook`.
+//!
+//! Never done here: computing formulas, and what the cells mean.
 
 mod child;
 mod csv;
 mod gather;
 mod kind;
+mod number;
 mod ods;
 mod package;
 mod value;
@@ -20,6 +24,7 @@ mod workbook;
 use nero_table::{Sheet, UnreadableTable};
 
 pub use child::answer;
+pub use number::number;
 
 /// No honest table is larger.
 pub const FILE_BYTES_MAX: u64 = 64 << 20;

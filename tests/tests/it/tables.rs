@@ -247,7 +247,7 @@ fn numbers_of_other_experiments_are_told_for_all_rows_at_once() {
 }
 
 #[test]
-fn a_sheet_without_numbers_gets_them_and_is_known_again_by_its_values() {
+fn rows_of_a_file_that_is_open_elsewhere_are_known_by_their_values_until_it_is_closed() {
     let home = Home::new();
     let table = plan(
         &home,
@@ -255,11 +255,22 @@ fn a_sheet_without_numbers_gets_them_and_is_known_again_by_its_values() {
         "lr;n\n0,1;4\n0,2;4\n0,3;4\n",
         "command: echo {lr} {n}\n",
     );
+    let lock = table.with_file_name(".~lock.plan.csv#");
+    fs::write(
+        &lock,
+        "Ada,ada,far.example.org,24.11.2026 06:00,file:///ada;",
+    )
+    .unwrap();
+    let before = fs::read(&table).unwrap();
     let added = home.run(&["add", &shown(&table)]);
-    assert!(
-        added.out.contains("added 3") && added.err.contains("no column of numbers"),
-        "{added:#?}"
-    );
+    assert!(added.out.contains("added 3"), "{added:#?}");
+    for told in [
+        "is open in LibreOffice; close it there, then `neroman add",
+        "by its name",
+    ] {
+        assert!(added.err.contains(told), "{told}: {added:#?}");
+    }
+    assert_eq!(fs::read(&table).unwrap(), before);
     assert!(added.err.contains("`0,1` is read as 0.1"), "{added:#?}");
     // Sorted anew, with a row in between.
     fs::write(&table, "lr;n\n0,3;4\n0,15;4\n0,1;4\n0,2;4\n").unwrap();
@@ -271,6 +282,115 @@ fn a_sheet_without_numbers_gets_them_and_is_known_again_by_its_values() {
     let added = home.ok(&["add", &shown(&table)]);
     assert!(added.contains("added 1"), "{added}");
     assert!(!added.contains("gone"), "{added}");
+    let known = rows(&home);
+    fs::remove_file(&lock).unwrap();
+    let added = home.ok(&["add", &shown(&table)]);
+    assert!(added.contains("same 5"), "{added}");
+    assert_eq!(
+        fs::read_to_string(&table).unwrap(),
+        "lr;n;nero\n0,3;4;3\n0,15;4;4\n0,1;4;1\n0,2;4;2\n0,1;5;5\n"
+    );
+    assert_eq!(rows(&home), known);
+}
+
+/// A table as the program of its owner writes it, a workbook or a text.
+fn save(file: &Path, rows: &[&[&str]]) {
+    if file.extension().unwrap() == "csv" {
+        let lines: Vec<String> = rows.iter().map(|row| row.join(",") + "\n").collect();
+        return fs::write(file, lines.concat()).unwrap();
+    }
+    const OFFICE: &str = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+    const MAIN: &str = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
+    const PACKAGE: &str = "http://schemas.openxmlformats.org/package/2006/relationships";
+    let cell = |text: &&str| match (text.is_empty(), text.parse::<f64>().is_ok()) {
+        (true, _) => "<c/>".to_owned(),
+        (_, true) => format!("<c><v>{text}</v></c>"),
+        (_, false) => format!("<c t='inlineStr'><is><t>{text}</t></is></c>"),
+    };
+    let row = |row: &&[&str]| format!("<row>{}</row>", row.iter().map(cell).collect::<String>());
+    let data: String = rows.iter().map(row).collect();
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, text) in [
+        ("[Content_Types].xml", "<Types xmlns='http://schemas.openxmlformats.org/package/2006/content-types'><Default Extension='rels' ContentType='application/vnd.openxmlformats-package.relationships+xml'/><Override PartName='/xl/workbook.xml' ContentType='application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml'/><Override PartName='/xl/worksheets/sheet1.xml' ContentType='application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml'/></Types>".to_owned()),
+        ("_rels/.rels", format!("<Relationships xmlns='{PACKAGE}'><Relationship Id='rId1' Type='{OFFICE}/officeDocument' Target='xl/workbook.xml'/></Relationships>")),
+        ("xl/_rels/workbook.xml.rels", format!("<Relationships xmlns='{PACKAGE}'><Relationship Id='rId1' Type='{OFFICE}/worksheet' Target='worksheets/sheet1.xml'/></Relationships>")),
+        ("xl/workbook.xml", format!("<workbook xmlns='{MAIN}' xmlns:r='{OFFICE}'><sheets><sheet name='Plan' sheetId='1' r:id='rId1'/></sheets></workbook>")),
+        ("xl/worksheets/sheet1.xml", format!("<worksheet xmlns='{MAIN}'><sheetData>{data}</sheetData></worksheet>")),
+    ] {
+        zip.start_file(name, SimpleFileOptions::default()).unwrap();
+        zip.write_all(text.as_bytes()).unwrap();
+    }
+    fs::write(file, zip.finish().unwrap().into_inner()).unwrap();
+}
+
+/// The cells of a table as text, row by row.
+fn cells(home: &Home, file: &Path) -> Vec<Vec<String>> {
+    let sheet: Value = serde_json::from_str(&home.ok(&["read-table", &shown(file)])).unwrap();
+    let text = |cell: &Value| {
+        let kinds = cell[1].as_object().unwrap();
+        kinds.values().next().unwrap().as_str().unwrap().to_owned()
+    };
+    let rows = sheet["Ok"]["rows"].as_array().unwrap();
+    let row = |row: &Value| row["cells"].as_array().unwrap().iter().map(text).collect();
+    rows.iter().map(row).collect()
+}
+
+#[test]
+fn numbers_are_written_into_a_table_without_any_and_stay_with_their_rows() {
+    for name in ["plan.csv", "plan.xlsx"] {
+        let home = Home::new();
+        let table = plan(&home, "p", "", "command: echo {lr} {n}\n").with_file_name(name);
+        let unnumbered: [&[&str]; 4] = [&["lr", "n"], &["0.1", "4"], &["0.2", "4"], &["0.3", "5"]];
+        save(&table, &unnumbered);
+        let added = home.run(&["add", &shown(&table)]);
+        assert!(added.out.contains("added 3"), "{added:#?}");
+        assert!(
+            added.err.contains("are in column C (`nero`) of"),
+            "{added:#?}"
+        );
+        let wanted: [&[&str]; 4] = [
+            &["lr", "n", "nero"],
+            &["0.1", "4", "1"],
+            &["0.2", "4", "2"],
+            &["0.3", "5", "3"],
+        ];
+        assert_eq!(cells(&home, &table), wanted, "{name}");
+        home.ok(&["start", "all", "--wait"]);
+        // Our own write is no change, and nothing is written twice.
+        let (bytes, known) = (fs::read(&table).unwrap(), rows(&home));
+        let added = home.run(&["add", &shown(&table)]);
+        assert!(added.out.contains("same 3"), "{added:#?}");
+        assert!(!added.err.contains("nero`"), "{added:#?}");
+        assert_eq!(fs::read(&table).unwrap(), bytes);
+        assert_eq!(rows(&home), known);
+        let changed = home.json(&["status", "changed"]);
+        assert_eq!(changed["experiments"], serde_json::json!([]), "{changed:#}");
+        // Sorted, a value changed, a row in between.
+        let edited: [&[&str]; 5] = [
+            &["lr", "n", "nero"],
+            &["0.35", "5", "3"],
+            &["0.15", "4", ""],
+            &["0.2", "4", "2"],
+            &["0.1", "4", "1"],
+        ];
+        save(&table, &edited);
+        let added = home.run(&["add", &shown(&table)]);
+        assert!(added.out.contains("lr 0.3 → 0.35"), "{added:#?}");
+        let numbers = cells(&home, &table).into_iter().map(|row| row[2].clone());
+        let numbers: Vec<String> = numbers.collect();
+        assert_eq!(numbers, ["nero", "3", "4", "2", "1"], "{name}");
+        home.ok(&["restart", "3", "--wait"]);
+        assert_eq!(home.ok(&["logs", "3"]), "0.35 5\n");
+        // An older copy of the file, without the numbers.
+        save(&table, &unnumbered);
+        home.ok(&["add", &shown(&table)]);
+        let found = cells(&home, &table);
+        assert_eq!(
+            found[1..3],
+            [["0.1", "4", "1"], ["0.2", "4", "2"]],
+            "{name}"
+        );
+    }
 }
 
 #[test]

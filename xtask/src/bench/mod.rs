@@ -14,6 +14,7 @@ mod rows;
 mod ssh;
 mod stage;
 mod table;
+mod workbook;
 
 use std::path::Path;
 

@@ -7,6 +7,7 @@ use nero_wire::v1::add_reply::One;
 use nero_wire::v1::add_reply::one::What as WireWhat;
 
 use super::code;
+use super::numbers;
 use super::sources::{self, SourceToRead};
 use super::{Man, blocking};
 use crate::failure::Failure;
@@ -20,7 +21,8 @@ impl Man {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
         }
-        let paths = canonical(&request.paths)?;
+        let mut paths = canonical(&request.paths)?;
+        paths.retain(|path| !numbers::is_backup(path));
         if paths.is_empty() {
             return Err(
                 Failure::usage("nothing to add").hint("name a folder, a YAML file or a table")
@@ -28,6 +30,7 @@ impl Man {
         }
         let wanted = wanted(&self.ledger.state(), paths, &request)?;
         let state = self.ledger.state();
+        let again = wanted.clone();
         let (reads, missing, folders) = blocking(move || {
             let reads = sources::read_paths(&wanted)?;
             let definitions = reads.iter().flat_map(|read| &read.loaded.definitions);
@@ -42,7 +45,9 @@ impl Man {
             let merged = sources::accepted(&state, merged)?;
             return Ok(reply(&reads, &merged, &folders));
         }
-        self.ledger
+        let unnumbered = numbers::unnumbered(&reads);
+        let mut answer: v1::AddReply = self
+            .ledger
             .ask(&request.request, move |state, _| {
                 let merged = add::merge(state, &reads, &missing, &now);
                 let merged = sources::accepted(state, merged)?;
@@ -51,7 +56,9 @@ impl Man {
                 changes.push(ledger::last(merged.present()));
                 Ok(Decided { answer, changes })
             })
-            .await
+            .await?;
+        answer.notes.extend(self.number(again, unnumbered).await);
+        Ok(answer)
     }
 }
 

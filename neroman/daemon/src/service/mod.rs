@@ -19,6 +19,7 @@ mod node_change;
 mod node_take_over;
 mod node_way;
 mod nodes;
+mod numbers;
 mod paths;
 mod pause;
 mod per_node;

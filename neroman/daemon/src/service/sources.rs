@@ -287,6 +287,15 @@ impl Man {
         if reads.is_empty() {
             return Ok(Vec::new());
         }
+        self.merge(reads, missing).await
+    }
+
+    /// Applies the changes of sources that were read; returns a line for each change.
+    pub(super) async fn merge(
+        &self,
+        reads: Vec<Read>,
+        missing: HashSet<u64>,
+    ) -> Result<Vec<String>, Failure> {
         let now = self.clock.moment();
         let reply: v1::AddReply = self
             .ledger

@@ -1,17 +1,20 @@
-//! Has the file of a table read by a process of its own, our program again: a small file
+//! Has the file of a table read, or its rows numbered, by a process of its own, our program again: a small file
 //! can unfold into gigabytes, and a parser can go astray. The process limits itself
-//! (`nero_spreadsheet::answer`); its answer and its time are bounded here.
+//! (`nero_spreadsheet`); its answer and its time are bounded here.
 
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use nero_table::child::{ADDRESS_SPACE_MAX, ANSWER_BYTES_MAX, CPU_SECONDS_MAX, VERB};
+use nero_table::child::{
+    ADDRESS_SPACE_MAX, ANSWER_BYTES_MAX, CPU_SECONDS_MAX, NUMBER_VERB, NumbersToWrite, VERB,
+};
 use nero_table::{Sheet, UnreadableTable};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
+use serde::de::DeserializeOwned;
 
 /// The longest that a file is read, its disk included.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,12 +23,35 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) fn read_sheet(path: &Path, sheet: Option<&str>) -> Result<Sheet, UnreadableTable> {
     let mut command = Command::new("/proc/self/exe");
     command.arg(VERB).arg(path).args(sheet);
+    ask(command, &[])
+}
+
+/// Writes numbers of rows into a file; returns the backup. Blocks.
+///
+/// # Errors
+/// Why the file is as it was.
+pub(super) fn write_numbers(
+    path: &Path,
+    numbers: &NumbersToWrite,
+) -> Result<Option<PathBuf>, UnreadableTable> {
+    let input = serde_json::to_vec(numbers).map_err(|error| failed(&error.into()))?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(NUMBER_VERB).arg(path);
+    ask(command, &input)
+}
+
+/// Starts the process, which reads its whole input first, and waits for its answer.
+fn ask<T: DeserializeOwned>(mut command: Command, input: &[u8]) -> Result<T, UnreadableTable> {
     command
         .env_clear()
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| failed(&error))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A process that ended early is seen below.
+        let _ = stdin.write_all(input);
+    }
     let answer = answer(&mut child);
     if answer.is_err() {
         // One that has ended already needs no signal.
@@ -36,7 +62,7 @@ pub(super) fn read_sheet(path: &Path, sheet: Option<&str>) -> Result<Sheet, Unre
     if !ended.success() {
         return Err(cut_off(ended));
     }
-    match serde_json::from_slice::<Result<Sheet, UnreadableTable>>(&answer) {
+    match serde_json::from_slice::<Result<T, UnreadableTable>>(&answer) {
         Ok(read) => read,
         Err(error) => Err(failed(&io::Error::other(error))),
     }

@@ -176,6 +176,11 @@ impl Layout {
         }
     }
 
+    /// Whether `table: {number: …}` names the column of the numbers.
+    pub(super) fn names_numbers(&self) -> bool {
+        self.number.is_some()
+    }
+
     /// Where results and states are named.
     pub(super) fn written(&self) -> Option<Mark> {
         self.written

@@ -8,6 +8,7 @@ use nero_table::{CellValue, Header, Sheet, SheetRow, column_name};
 use nero_yaml::{Entry, Kind, Mark, Node};
 
 use super::layout::{Layout, Role};
+use super::number::{self, NumberColumn};
 use crate::block::{self, Scope};
 use crate::fields::Field;
 use crate::reader::Reader;
@@ -15,7 +16,7 @@ use crate::source::cell_mark;
 use crate::{define, expand, parse};
 
 /// The highest number of a row; numbers stay readable, and nothing is sized by them.
-const NUMBER_MAX: u64 = 9_999_999;
+pub const NUMBER_MAX: u64 = 9_999_999;
 /// Most columns that one remark names.
 const NAMED_MAX: usize = 8;
 
@@ -48,8 +49,8 @@ struct SkippedRows {
     without_number: Vec<u32>,
 }
 
-/// Reads all rows into definitions.
-pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) {
+/// Reads all rows into definitions; returns the column for numbers of rows without one.
+pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<NumberColumn> {
     let mut roles = table.layout.roles(reader, table.header);
     let (outer, _) = block::enter(reader, &Scope::default(), table.entries);
     say(reader, table);
@@ -57,19 +58,20 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) {
     let below = table.sheet.rows.iter().filter(|row| row.number > last);
     let rows: Vec<&SheetRow> = below.filter(|row| counts(row, &roles)).collect();
     let number = number_column(reader, table, &mut roles, &rows);
+    let is_ours = number.is_some_and(|column| number::is_ours(table.header, column));
     let mut left_out = SkippedRows::default();
     let mut filled = Vec::new();
     let mut numbers: HashMap<u64, Mark> = HashMap::new();
     for row in rows {
         if reader.full() {
-            return;
+            return None;
         }
         if !runs(&outer) && !has_command(row, &roles) {
             left_out.without_command.push(row.number);
             continue;
         }
         let given = number.map(|column| (column, row.cell(column)));
-        if let Some((_, None)) = given {
+        if matches!(given, Some((_, None))) && !is_ours {
             left_out.without_number.push(row.number);
             continue;
         }
@@ -108,10 +110,17 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) {
             });
         }
     }
-    define(reader, table, &roles, filled, number.is_some());
+    define(reader, table, &roles, filled, number.is_some() && !is_ours);
     report(reader, table, &left_out);
-    if number.is_none() && !reader.definitions.is_empty() {
-        reader.note(None, "the table has no column of numbers (id, nr, no, # or `table: {number: …}`): neronet numbers the experiments, and knows a row again by its name, else by its parameters");
+    if reader.definitions.is_empty() || number.is_some() && !is_ours {
+        return None;
+    }
+    match number::column(table, number, &reader.definitions) {
+        Ok(column) => Some(column),
+        Err(why) => {
+            reader.note(None, format!("the table has no column of numbers, and neronet adds none: {why}; until then a row is known again by its name, else by its parameters"));
+            None
+        }
     }
 }
 
@@ -159,7 +168,8 @@ fn number_column(
                 || matches!(cell, CellValue::Error(_) | CellValue::Uncomputed)
         })
     });
-    if holds_one {
+    let is_blank = || rows.iter().all(|row| row.cell(number).is_none());
+    if holds_one || number::is_ours(table.header, number) && is_blank() {
         return Some(number);
     }
     let column = table
@@ -423,8 +433,8 @@ fn define(
         };
         let (name, mark) = match (name, number) {
             (Some((name, mark)), _) => (name, mark),
-            (None, Some(number)) => (format!("{}_{number}", table.stem), at),
-            (None, None) => {
+            (None, Some(number)) if is_numbered => (format!("{}_{number}", table.stem), at),
+            (None, _) => {
                 let mut name = table.stem.to_owned();
                 for column in &varied {
                     if let (Some(Role::Param(param)), Some(cell)) =

@@ -154,7 +154,15 @@ fn groups_tell_columns_of_one_name_apart() {
         notes.contains("results and states are not written"),
         "{notes}"
     );
-    assert!(notes.contains("no column of numbers"), "{notes}");
+    // Not in the last group.
+    let column = loaded.numbers.unwrap();
+    assert_eq!(
+        (column.column, column.header_row, column.first_row),
+        (11, Some(1), 3)
+    );
+    let numbered = table.replacen("Params,\n", "Params,,nero\n", 1);
+    let numbered = numbered.replacen("0.1,0.1,\n", "0.1,0.1,,7\n", 1);
+    assert_eq!(numbers(&load(&numbered, yaml)), [Some(7)]);
 }
 
 #[test]
@@ -181,6 +189,59 @@ fn without_numbers_rows_have_names_of_what_differs() {
     );
     assert_eq!(loaded.definitions[0].varied, ["lr"]);
     assert_eq!(numbers(&loaded), [None; 4]);
+    let column = loaded.numbers.unwrap();
+    assert_eq!(
+        (column.column, column.header_row, column.first_row),
+        (5, Some(1), 2)
+    );
+}
+
+#[test]
+fn a_nero_column_numbers_rows_renames_none_and_has_room_for_new_ones() {
+    let table = "lr,nero,command\n0.1,,true {lr}\n0.2,,true {lr}\n";
+    let before = load(table, "");
+    assert_eq!(numbers(&before), [None, None]);
+    let column = before.numbers.clone().unwrap();
+    assert_eq!((column.column, column.header_row), (2, None));
+    let after = load(&table.replacen(",,", ",12,", 1), "");
+    assert_eq!(numbers(&after), [Some(12), None]);
+    assert_eq!(names(&after), names(&before));
+    assert_eq!(notes(&after), "");
+    assert_eq!(load("nr,command\n1,true\n,true\n", "").numbers, None);
+}
+
+#[test]
+fn a_table_where_a_column_would_not_be_sorted_with_the_rows_gets_none() {
+    for (table, yaml, told) in [
+        (
+            "lr,,command\n0.1,,true {lr}\n",
+            "",
+            "a column without a name",
+        ),
+        (
+            "lr,command\n0.1,true {lr},seen\n",
+            "",
+            "a column without a name",
+        ),
+        (
+            "nero,command\nyes,true {nero}\n",
+            "",
+            "holds something else",
+        ),
+        (
+            "a,command\nyes,true {a}\n",
+            "table: {number: a}\n",
+            "names another column",
+        ),
+    ] {
+        let loaded = load(table, yaml);
+        assert_eq!(loaded.numbers, None, "{table}");
+        let notes = notes(&loaded);
+        assert!(
+            notes.contains("no column of numbers") && notes.contains(told),
+            "{notes}"
+        );
+    }
 }
 
 #[test]

@@ -1,0 +1,248 @@
+//! Tables in text files: only the bytes of changed fields differ, and new ones are written in the
+//! dialect of the file.
+
+use std::ops::Range;
+
+use crate::error::WorkbookError;
+use crate::value::{BookValue, number};
+use crate::{Edited, WantedCells};
+
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// How a file separates fields and writes numbers.
+#[derive(Debug, Clone, Copy)]
+struct CsvDialect {
+    separator: u8,
+    has_decimal_comma: bool,
+    /// Whether every field of the file stands in quotes.
+    quotes_all: bool,
+}
+
+/// A line, or more where a field has line ends.
+#[derive(Debug)]
+struct CsvRecord {
+    /// Where its fields stand, with their quotes.
+    fields: Vec<Range<usize>>,
+}
+
+pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, WorkbookError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| WorkbookError::NotUtf8 {
+        part: "the table".to_owned(),
+    })?;
+    if text.contains('\0') {
+        return Err(WorkbookError::Other {
+            found: "something else",
+            wanted: "a table as text",
+        });
+    }
+    let start = bytes.strip_prefix(MARK).map_or(0, |_| MARK.len());
+    let separator = separator(&text[start..]);
+    let records = records(text, start, separator)?;
+    let dialect = CsvDialect::of(text, &records, separator);
+    let mut splices: Vec<(Range<usize>, String)> = Vec::new();
+    for (row, record) in (0..).zip(&records) {
+        let columns: Vec<u32> = wanted.columns(row).collect();
+        let mut width = record.fields.len();
+        for column in columns {
+            let index = column as usize;
+            let field = record.fields.get(index).cloned();
+            let found = match &field {
+                Some(at) => dialect.read(&text[at.clone()]),
+                None => BookValue::Nothing,
+            };
+            let alike = |found: &BookValue, ours: &BookValue| dialect.is_alike(found, ours);
+            let Some(value) = wanted.decide((row, column), Ok(&found), alike) else {
+                continue;
+            };
+            match field {
+                Some(at) => {
+                    let is_quoted = text[at.clone()].trim_start().starts_with('"');
+                    splices.push((at, dialect.written(value, is_quoted)));
+                }
+                None => {
+                    let end = record.fields.last().map_or(start, |field| field.end);
+                    let separators = char::from(dialect.separator).to_string();
+                    let mut added = separators.repeat(index + 1 - width);
+                    added.push_str(&dialect.written(value, false));
+                    splices.push((end..end, added));
+                    width = index + 1;
+                }
+            }
+        }
+    }
+    let outcomes = wanted.outcomes;
+    if splices.is_empty() {
+        return Ok(Edited {
+            bytes: None,
+            outcomes,
+        });
+    }
+    let mut written = Vec::with_capacity(bytes.len() + 16 * splices.len());
+    let mut from = 0;
+    for (at, text) in splices {
+        written.extend_from_slice(&bytes[from..at.start]);
+        written.extend_from_slice(text.as_bytes());
+        from = at.end;
+    }
+    written.extend_from_slice(&bytes[from..]);
+    Ok(Edited {
+        bytes: Some(written),
+        outcomes,
+    })
+}
+
+impl CsvDialect {
+    /// The dialect that the fields show.
+    fn of(text: &str, records: &[CsvRecord], separator: u8) -> Self {
+        let fields = records.iter().flat_map(|record| &record.fields);
+        let fields = fields.map(|at| &text[at.clone()]);
+        let fields = fields.filter(|field| !field.is_empty());
+        let is_number = |field: &str, point: char| {
+            let field = field.trim().trim_matches('"');
+            let has_point = field.matches(point).count() == 1;
+            let begins = field.trim_start_matches(['+', '-']);
+            has_point
+                && begins.starts_with(|c: char| c.is_ascii_digit() || c == point)
+                && field.replace(point, ".").parse::<f64>().is_ok()
+        };
+        let has_decimal_comma = separator != b','
+            && fields.clone().any(|field| is_number(field, ','))
+            && !fields.clone().any(|field| is_number(field, '.'));
+        let quotes_all =
+            fields.clone().next().is_some() && fields.clone().all(|field| field.starts_with('"'));
+        Self {
+            separator,
+            has_decimal_comma,
+            quotes_all,
+        }
+    }
+
+    /// The value of a field as it stands.
+    fn read(&self, field: &str) -> BookValue {
+        let trimmed = field.trim();
+        let text = match trimmed.strip_prefix('"') {
+            Some(inner) => inner
+                .strip_suffix('"')
+                .unwrap_or(inner)
+                .replace("\"\"", "\""),
+            None => trimmed.to_owned(),
+        };
+        match text.is_empty() {
+            true => BookValue::Nothing,
+            false => BookValue::Text(text),
+        }
+    }
+
+    /// Whether a field holds what we write for `ours`; numbers may be written in other ways.
+    fn is_alike(&self, found: &BookValue, ours: &BookValue) -> bool {
+        let ours = ours.plain(harmless);
+        let (BookValue::Text(text), BookValue::Number(_)) = (found, &ours) else {
+            return match &ours {
+                BookValue::Bool(_) => found.is_alike(&BookValue::Text(ours.to_string())),
+                ours => found.is_alike(ours),
+            };
+        };
+        let text = match self.has_decimal_comma {
+            true => text.trim().replace(',', "."),
+            false => text.trim().to_owned(),
+        };
+        text.parse()
+            .is_ok_and(|found| BookValue::Number(found).is_alike(&ours))
+    }
+
+    fn written(&self, value: &BookValue, was_quoted: bool) -> String {
+        let text = match value.plain(harmless) {
+            BookValue::Number(value) if self.has_decimal_comma => number(value).replace('.', ","),
+            other => other.to_string(),
+        };
+        let separator = char::from(self.separator);
+        let is_special = |c| c == separator || matches!(c, '"' | '\n' | '\r');
+        let is_quoted = was_quoted || (self.quotes_all && !text.is_empty());
+        match is_quoted || text.contains(is_special) {
+            true => format!("\"{}\"", text.replace('"', "\"\"")),
+            false => text,
+        }
+    }
+}
+
+/// A text that a spreadsheet would run begins with an apostrophe.
+fn harmless(text: &str) -> String {
+    match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        true => format!("'{text}"),
+        false => text.to_owned(),
+    }
+}
+
+/// What a line `sep=;` names, or else what the first line has most of.
+fn separator(text: &str) -> u8 {
+    let named = text
+        .strip_prefix("sep=")
+        .and_then(|rest| rest.bytes().next());
+    let first = text.lines().find(|line| !line.trim().is_empty());
+    let count = |separator: u8| {
+        let mut is_quoted = false;
+        let outside = first.unwrap_or_default().bytes().filter(|byte| {
+            is_quoted ^= *byte == b'"';
+            *byte == separator && !is_quoted
+        });
+        outside.count()
+    };
+    let most = || {
+        [b'\t', b';', b',']
+            .into_iter()
+            .max_by_key(|one| count(*one))
+    };
+    named.or_else(most).unwrap_or(b',')
+}
+
+/// All records with the places of their fields. A line end within quotes is part of a field.
+fn records(text: &str, start: usize, separator: u8) -> Result<Vec<CsvRecord>, WorkbookError> {
+    let bytes = text.as_bytes();
+    let mut records = Vec::new();
+    let mut at = start;
+    while at < bytes.len() {
+        let mut fields = Vec::new();
+        loop {
+            let end = field_end(bytes, at, separator)?;
+            fields.push(at..end);
+            at = end;
+            if bytes.get(at) != Some(&separator) {
+                break;
+            }
+            at += 1;
+        }
+        at += match &bytes[at..] {
+            [b'\r', b'\n', ..] => 2,
+            [] => 0,
+            _ => 1,
+        };
+        records.push(CsvRecord { fields });
+    }
+    Ok(records)
+}
+
+/// Where the field ends that begins here.
+fn field_end(bytes: &[u8], start: usize, separator: u8) -> Result<usize, WorkbookError> {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t') && *byte != separator;
+    let blanks = bytes[start..].iter().take_while(|byte| is_blank(byte));
+    let mut at = start + blanks.count();
+    if bytes.get(at) == Some(&b'"') {
+        loop {
+            at += 1;
+            match bytes.get(at) {
+                None => {
+                    let before = bytes[..start].iter().filter(|byte| **byte == b'\n');
+                    return Err(WorkbookError::OpenQuote {
+                        line: before.count() + 1,
+                    });
+                }
+                Some(b'"') if bytes.get(at + 1) == Some(&b'"') => at += 1,
+                Some(b'"') => break,
+                Some(_) => {}
+            }
+        }
+    }
+    let is_end = |byte: &u8| *byte == separator || matches!(byte, b'\n' | b'\r');
+    let rest = bytes[at..].iter().position(is_end);
+    Ok(rest.map_or(bytes.len(), |rest| at + rest))
+}

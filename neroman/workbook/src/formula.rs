@@ -1,0 +1,457 @@
+//! Which cells a formula reads, as far as its text tells.
+//!
+//! Anything but plain references, constants, operators and calls makes it a formula that may
+//! read every cell: names, references that are computed, tables, ranges over sheets.
+
+use crate::place::{self, COLUMNS_MAX, ROWS_MAX, Rect, Spot};
+
+/// Functions that read cells which their arguments do not name.
+const COMPUTED: &[&str] = &[
+    "INDIRECT",
+    "OFFSET",
+    "SUMIF",
+    "AVERAGEIF",
+    "CELL",
+    "INFO",
+    "GETPIVOTDATA",
+    "MULTIPLE.OPERATIONS",
+];
+
+/// What a formula reads.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Reads {
+    /// These and nothing else.
+    Cells(Vec<Reference>),
+    /// Perhaps every cell.
+    Anything,
+}
+
+/// A rectangle of cells that a formula names.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Reference {
+    /// Index of the sheet.
+    pub sheet: usize,
+    from: Corner,
+    to: Corner,
+}
+
+/// One corner: row and column, each with whether it is fixed by `$`. A whole column has no row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Corner {
+    row: Option<(u32, bool)>,
+    column: Option<(u32, bool)>,
+}
+
+/// The truth value that a formula of no other part is.
+pub(crate) fn constant(text: &str) -> Option<bool> {
+    match text.strip_prefix("of:=").unwrap_or(text) {
+        "TRUE()" => Some(true),
+        "FALSE()" => Some(false),
+        _ => None,
+    }
+}
+
+/// Sheets by their names.
+pub(crate) struct Sheets<'a> {
+    pub names: &'a [String],
+    /// The sheet that a reference without a sheet means.
+    pub own: usize,
+}
+
+impl Sheets<'_> {
+    fn find(&self, name: &str) -> Option<usize> {
+        let mut names = self.names.iter();
+        names.position(|sheet| sheet.to_lowercase() == name.to_lowercase())
+    }
+}
+
+impl Reads {
+    /// What a formula of Excel reads.
+    pub fn excel(text: &str, sheets: &Sheets<'_>) -> Self {
+        let reader = FormulaReader::new(text, sheets, Syntax::Excel);
+        reader.read().map_or(Self::Anything, Self::Cells)
+    }
+
+    /// What a formula of an OpenDocument table reads.
+    pub fn open_document(text: &str, sheets: &Sheets<'_>) -> Self {
+        let Some(text) = text.strip_prefix("of:") else {
+            return Self::Anything;
+        };
+        let reader = FormulaReader::new(text, sheets, Syntax::OpenDocument);
+        reader.read().map_or(Self::Anything, Self::Cells)
+    }
+
+    /// The same formula in another cell: references without `$` move along.
+    pub fn moved(&self, from: Spot, to: Spot) -> Self {
+        let Self::Cells(references) = self else {
+            return Self::Anything;
+        };
+        let rows = i64::from(to.0) - i64::from(from.0);
+        let columns = i64::from(to.1) - i64::from(from.1);
+        let moved: Option<Vec<Reference>> = references
+            .iter()
+            .map(|reference| {
+                Some(Reference {
+                    sheet: reference.sheet,
+                    from: reference.from.moved(rows, columns)?,
+                    to: reference.to.moved(rows, columns)?,
+                })
+            })
+            .collect();
+        moved.map_or(Self::Anything, Self::Cells)
+    }
+}
+
+impl Reference {
+    pub fn rect(&self) -> Rect {
+        let sorted = |a: Option<(u32, bool)>, b: Option<(u32, bool)>, max: u32| match (a, b) {
+            (Some((a, _)), Some((b, _))) => (a.min(b), a.max(b)),
+            _ => (0, max - 1),
+        };
+        Rect {
+            rows: sorted(self.from.row, self.to.row, ROWS_MAX),
+            columns: sorted(self.from.column, self.to.column, COLUMNS_MAX),
+        }
+    }
+}
+
+impl Corner {
+    fn moved(&self, rows: i64, columns: i64) -> Option<Self> {
+        // A reference that moves over the edge comes in at the other side: in doubt.
+        let one = |part: Option<(u32, bool)>, by: i64, max: u32| match part {
+            Some((at, false)) => {
+                let at = u32::try_from(i64::from(at) + by).ok()?;
+                (at < max).then_some(Some((at, false)))
+            }
+            fixed => Some(fixed),
+        };
+        Some(Self {
+            row: one(self.row, rows, ROWS_MAX)?,
+            column: one(self.column, columns, COLUMNS_MAX)?,
+        })
+    }
+
+    /// `$C7`, `C`, `$7`.
+    fn read(text: &str) -> Option<Self> {
+        let (is_fixed, rest) = unfixed(text);
+        let letters = rest.find(|c: char| !c.is_ascii_alphabetic());
+        let letters = &rest[..letters.unwrap_or(rest.len())];
+        if letters.is_empty() {
+            let row = Some((place::row(rest)?, is_fixed));
+            return Some(Self { row, column: None });
+        }
+        let column = Some((place::column(letters)?, is_fixed));
+        let rest = &rest[letters.len()..];
+        if rest.is_empty() {
+            return Some(Self { row: None, column });
+        }
+        let (is_fixed, digits) = unfixed(rest);
+        let row = Some((place::row(digits)?, is_fixed));
+        Some(Self { row, column })
+    }
+
+    fn is_cell(&self) -> bool {
+        self.row.is_some() && self.column.is_some()
+    }
+
+    /// Whether both are cells, both columns, or both rows.
+    fn is_kind_of(&self, other: &Self) -> bool {
+        self.row.is_some() == other.row.is_some() && self.column.is_some() == other.column.is_some()
+    }
+}
+
+fn unfixed(text: &str) -> (bool, &str) {
+    match text.strip_prefix('$') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Syntax {
+    /// `'My sheet'!A1`
+    Excel,
+    /// `['My sheet'.A1]`
+    OpenDocument,
+}
+
+struct FormulaReader<'a> {
+    rest: &'a str,
+    sheets: &'a Sheets<'a>,
+    syntax: Syntax,
+    found: Vec<Reference>,
+}
+
+/// `None` of its methods means that the formula may read anything.
+impl<'a> FormulaReader<'a> {
+    fn new(text: &'a str, sheets: &'a Sheets<'a>, syntax: Syntax) -> Self {
+        Self {
+            rest: text,
+            sheets,
+            syntax,
+            found: Vec::new(),
+        }
+    }
+
+    fn read(mut self) -> Option<Vec<Reference>> {
+        while let Some(c) = self.rest.chars().next() {
+            match c {
+                '"' => drop(self.quoted('"')?),
+                '[' if self.syntax == Syntax::OpenDocument => self.bracket()?,
+                '\'' if self.syntax == Syntax::Excel => self.on_quoted_sheet()?,
+                '#' => self.error_value()?,
+                // A range between results, a table, another workbook.
+                ':' | '[' | ']' | '\'' => return None,
+                '0'..='9' | '.' => self.number_or_rows()?,
+                '$' | '_' | '\\' | '?' => self.word()?,
+                c if c.is_alphabetic() => self.word()?,
+                c => self.rest = &self.rest[c.len_utf8()..],
+            }
+        }
+        Some(self.found)
+    }
+
+    /// Reads a quoted text, whose quotes are doubled within.
+    fn quoted(&mut self, quote: char) -> Option<String> {
+        let mut text = String::new();
+        let mut rest = &self.rest[1..];
+        loop {
+            let end = rest.find(quote)?;
+            text.push_str(&rest[..end]);
+            rest = &rest[end + 1..];
+            let Some(more) = rest.strip_prefix(quote) else {
+                break;
+            };
+            text.push(quote);
+            rest = more;
+        }
+        self.rest = rest;
+        Some(text)
+    }
+
+    /// `#N/A`. The sign behind a cell asks for all that its formula yields.
+    fn error_value(&mut self) -> Option<()> {
+        let rest = &self.rest[1..];
+        if !rest.starts_with(|c: char| c.is_ascii_uppercase()) {
+            return None;
+        }
+        let end = rest.find(|c: char| !matches!(c, 'A'..='Z' | '0'..='9' | '/' | '_' | '!' | '?'));
+        self.rest = &rest[end.unwrap_or(rest.len())..];
+        Some(())
+    }
+
+    fn taken(&mut self, is_part: impl Fn(char) -> bool) -> &'a str {
+        let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        word
+    }
+
+    fn number_or_rows(&mut self) -> Option<()> {
+        let digits = self.taken(|c| c.is_ascii_digit() || c == '.');
+        if self.rest.starts_with(':') && self.syntax == Syntax::Excel {
+            return self.reference(Corner::read(digits)?, self.sheets.own);
+        }
+        let exponent = self.rest.strip_prefix(['e', 'E']);
+        if let Some(rest) = exponent {
+            let rest = rest.strip_prefix(['+', '-']).unwrap_or(rest);
+            if rest.starts_with(|c: char| c.is_ascii_digit()) {
+                self.rest = rest;
+                self.taken(|c| c.is_ascii_digit());
+            }
+        }
+        Some(())
+    }
+
+    fn on_quoted_sheet(&mut self) -> Option<()> {
+        let name = self.quoted('\'')?;
+        self.rest = self.rest.strip_prefix('!')?;
+        let sheet = self.sheets.find(&name)?;
+        self.on_sheet(sheet)
+    }
+
+    fn on_sheet(&mut self, sheet: usize) -> Option<()> {
+        let corner = self.taken(|c| c.is_ascii_alphanumeric() || c == '$');
+        self.reference(Corner::read(corner)?, sheet)
+    }
+
+    fn word(&mut self) -> Option<()> {
+        let is_part = |c: char| c.is_alphanumeric() || matches!(c, '$' | '_' | '.' | '\\' | '?');
+        let word = self.taken(is_part);
+        if word.is_empty() {
+            return None;
+        }
+        if self.rest.trim_start().starts_with('(') {
+            let name = word.rsplit('.').next().unwrap_or(word).to_ascii_uppercase();
+            let whole = word.to_ascii_uppercase();
+            let is_computed = COMPUTED.contains(&name.as_str()) || COMPUTED.contains(&&*whole);
+            return (!is_computed).then_some(());
+        }
+        if matches!(word.to_ascii_uppercase().as_str(), "TRUE" | "FALSE") {
+            return Some(());
+        }
+        if self.syntax == Syntax::OpenDocument {
+            return None;
+        }
+        if let Some(rest) = self.rest.strip_prefix('!') {
+            self.rest = rest;
+            let sheet = self.sheets.find(word)?;
+            return self.on_sheet(sheet);
+        }
+        self.reference(Corner::read(word)?, self.sheets.own)
+    }
+
+    /// The reference that begins with this corner.
+    fn reference(&mut self, from: Corner, sheet: usize) -> Option<()> {
+        let to = match self.rest.strip_prefix(':') {
+            Some(rest) => {
+                self.rest = rest;
+                Corner::read(self.taken(|c| c.is_ascii_alphanumeric() || c == '$'))?
+            }
+            None if from.is_cell() => from,
+            None => return None,
+        };
+        if self.rest.starts_with(['!', '#', '(', '.', '_', ':']) {
+            return None;
+        }
+        self.add(sheet, from, to)
+    }
+
+    fn add(&mut self, sheet: usize, from: Corner, to: Corner) -> Option<()> {
+        from.is_kind_of(&to)
+            .then(|| self.found.push(Reference { sheet, from, to }))
+    }
+
+    /// `[.A1]`, `[$'My sheet'.A1:.B2]`.
+    fn bracket(&mut self) -> Option<()> {
+        self.rest = &self.rest[1..];
+        if self.rest.starts_with("#REF!]") {
+            self.rest = &self.rest["#REF!]".len()..];
+            return Some(());
+        }
+        let (from, sheet) = self.corner_with_sheet(self.sheets.own)?;
+        let mut to = from;
+        if let Some(rest) = self.rest.strip_prefix(':') {
+            self.rest = rest;
+            let (corner, other) = self.corner_with_sheet(sheet)?;
+            if other != sheet {
+                return None;
+            }
+            to = corner;
+        }
+        self.rest = self.rest.strip_prefix(']')?;
+        self.add(sheet, from, to)
+    }
+
+    fn corner_with_sheet(&mut self, own: usize) -> Option<(Corner, usize)> {
+        self.rest = unfixed(self.rest).1;
+        let sheet = match self.rest.chars().next()? {
+            '.' => own,
+            '\'' => {
+                let name = self.quoted('\'')?;
+                self.sheets.find(&name)?
+            }
+            _ => {
+                let name = self.taken(|c| !matches!(c, '.' | ':' | ']' | '#'));
+                self.sheets.find(name)?
+            }
+        };
+        self.rest = self.rest.strip_prefix('.')?;
+        let corner = self.taken(|c| c.is_ascii_alphanumeric() || c == '$');
+        Some((Corner::read(corner)?, sheet))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reads, Sheets};
+
+    fn names() -> Vec<String> {
+        ["One", "My sheet", "A.b"].map(str::to_owned).to_vec()
+    }
+
+    fn shown(reads: &Reads) -> String {
+        match reads {
+            Reads::Anything => "anything".to_owned(),
+            Reads::Cells(references) => references
+                .iter()
+                .map(|one| format!("{}!{}", one.sheet, one.rect().text()))
+                .collect::<Vec<_>>()
+                .join(" "),
+        }
+    }
+
+    #[test]
+    fn a_formula_of_excel_reads_what_it_names_or_anything() {
+        let names = names();
+        let sheets = Sheets {
+            names: &names,
+            own: 0,
+        };
+        for (text, reads) in [
+            ("E3*2", "0!E3"),
+            ("1.5e-3+2E5*$B$2", "0!B2"),
+            ("SUM(A1:B3,'My sheet'!C$4) & \"D5 \"\"x\"", "0!A1:B3 1!C4"),
+            ("one!a1+A.b!B2", "0!A1 2!B2"),
+            ("SUM(B:B)", "0!B1:B1048576"),
+            ("SUM(2:$3)", "0!A2:XFD3"),
+            ("IF(A1=#N/A,TRUE,{1,2;3,4})", "0!A1"),
+            ("LOG10(A1)+_xlfn.STDEV.S(B1:B9)", "0!A1 0!B1:B9"),
+            ("A1:C3 B2:D4", "0!A1:C3 0!B2:D4"),
+            ("PI()", ""),
+            ("rate*2", "anything"),
+            ("INDIRECT(\"A\"&1)", "anything"),
+            ("SUMIF(A1:A9,1,B1)", "anything"),
+            ("SUM(Table1[loss])", "anything"),
+            ("One:A.b!A1", "anything"),
+            ("'One:My sheet'!A1", "anything"),
+            ("[1]Other!A1", "anything"),
+            ("Unknown!A1", "anything"),
+            ("A1:INDEX(B1:B9,3)", "anything"),
+            ("INDEX(B1:B9,1):A1", "anything"),
+            ("A1#", "anything"),
+            ("ABCD1", "anything"),
+            ("A1:B2:C3", "anything"),
+            ("größe", "anything"),
+        ] {
+            assert_eq!(shown(&Reads::excel(text, &sheets)), reads, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_formula_of_open_document_reads_what_it_names_or_anything() {
+        let names = names();
+        let sheets = Sheets {
+            names: &names,
+            own: 1,
+        };
+        for (text, reads) in [
+            ("of:=[.E3]*2", "1!E3"),
+            ("of:=SUM([.A1:.B3];[$One.C$4])", "1!A1:B3 0!C4"),
+            ("of:=SUM([$'A.b'.A1:.A2])", "2!A1:A2"),
+            ("of:=SUM([.B:.B])", "1!B1:B1048576"),
+            ("of:=COM.MICROSOFT.CONCAT([.A1];\"[.B2]\")", "1!A1"),
+            ("of:=[#REF!]", ""),
+            ("of:=rate", "anything"),
+            ("of:=OFFSET([.A1];1;1)", "anything"),
+            ("of:=[$One.A1:$'A.b'.A2]", "anything"),
+            ("of:=['file:///x.ods'#$One.A1]", "anything"),
+            ("msoxl:=A1", "anything"),
+        ] {
+            assert_eq!(shown(&Reads::open_document(text, &sheets)), reads, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_shared_formula_moves_with_its_cell() {
+        let names = names();
+        let sheets = Sheets {
+            names: &names,
+            own: 0,
+        };
+        let reads = Reads::excel("A1+$A$1+B:B", &sheets);
+        let moved = reads.moved((0, 2), (4, 3));
+        assert_eq!(shown(&moved), "0!B5 0!A1 0!C1:C1048576");
+        assert_eq!(shown(&reads.moved((0, 2), (0, 1))), "anything");
+    }
+}

@@ -1,0 +1,487 @@
+//! One reading of the content: where wanted cells stand, what they hold, and which formulas
+//! there are.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
+
+use crate::WantedCells;
+use crate::dependents::Cells;
+use crate::formula::constant;
+use crate::place::{COLUMNS_MAX, ROWS_MAX, Rect, Spot};
+use crate::value::BookValue;
+use crate::xml::{Elements, Splice, Tag, XmlError, XmlStep, local, meaning, prefix};
+
+use super::text::paragraph;
+
+/// Attributes that hold what a cell shows.
+const SHOWN: &[&str] = &[
+    "value-type",
+    "value",
+    "string-value",
+    "boolean-value",
+    "date-value",
+    "time-value",
+    "currency",
+];
+
+/// What a change of a sheet needs to know of the content.
+#[derive(Debug, Default)]
+pub(super) struct Layout<'a> {
+    /// Prefixes with their colons; that of `calcext` only where it is declared.
+    pub office: String,
+    pub text: String,
+    pub calcext: Option<String>,
+    /// The elements of rows with wanted cells, in their order.
+    pub rows: Vec<RowElement<'a>>,
+    /// The wanted cells.
+    pub slots: BTreeMap<Spot, CellSlot>,
+    /// What formulas of more than one cell fill.
+    pub filled: Vec<Rect>,
+    pub formulas: Vec<FormulaText>,
+}
+
+/// An element that stands for one row or more.
+#[derive(Debug)]
+pub(super) struct RowElement<'a> {
+    pub tag: Tag<'a>,
+    /// The whole element.
+    pub at: Range<usize>,
+    /// Where its end tag begins.
+    pub end: usize,
+    pub first: u32,
+    pub count: u32,
+    /// Columns that its cells reach.
+    pub width: u32,
+    /// Those with a wanted column.
+    pub cells: Vec<CellElement<'a>>,
+}
+
+/// An element that stands for one cell or more of a row.
+#[derive(Debug)]
+pub(super) struct CellElement<'a> {
+    pub tag: Tag<'a>,
+    pub at: Range<usize>,
+    pub first: u32,
+    pub count: u32,
+    pub shape: Shape,
+    /// Comments and pictures.
+    pub kept: Vec<Range<usize>>,
+}
+
+#[derive(Debug)]
+pub(super) enum Shape {
+    /// Under a merged cell.
+    Covered,
+    Formula,
+    Value(BookValue),
+}
+
+/// Where a wanted cell stands.
+#[derive(Debug)]
+pub(super) struct CellSlot {
+    /// Index of its row's element.
+    pub row: usize,
+    /// Index within the row; the row may end before.
+    pub cell: Option<usize>,
+    /// The style of the nearest data cell above.
+    pub style: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct FormulaText {
+    pub sheet: usize,
+    pub shows: Rect,
+    pub text: String,
+}
+
+/// The names of the sheets.
+pub(super) fn names(xml: &str) -> Result<Vec<String>, XmlError> {
+    let mut names = Vec::new();
+    let mut scanner = Scanner::new(xml);
+    scanner.tables(|this, tag, _| {
+        let name = tag.local_attribute("name")?;
+        let name = name.map(|name| crate::xml::unescaped(name.raw, name.at.start));
+        names.push(name.transpose()?.unwrap_or_default().into_owned());
+        this.elements.skip(tag)
+    })?;
+    Ok(names)
+}
+
+impl<'a> Layout<'a> {
+    pub fn scan(xml: &'a str, wanted: &WantedCells<'_>, own: usize) -> Result<Self, XmlError> {
+        let mut scanner = Scanner::new(xml);
+        scanner.tables(|this, tag, sheet| {
+            if sheet == own {
+                for place in wanted.at.keys() {
+                    this.wanted_columns.insert(place.1);
+                }
+                this.first_row = wanted.sheet.first_row;
+                this.wanted = Some(wanted.at.keys().copied().collect());
+            }
+            this.sheet = sheet;
+            this.next_row = 0;
+            this.rows(tag)?;
+            this.wanted = None;
+            Ok(())
+        })?;
+        Ok(scanner.layout)
+    }
+}
+
+/// Takes away what stale formulas show.
+pub(super) fn without_values(xml: &str, stale: &Cells) -> Result<Vec<Splice>, XmlError> {
+    let mut scanner = Scanner::new(xml);
+    scanner.stale = Some(stale);
+    scanner.tables(|this, tag, sheet| {
+        this.sheet = sheet;
+        this.next_row = 0;
+        this.rows(tag)
+    })?;
+    Ok(scanner.stripped)
+}
+
+struct Scanner<'a, 'b> {
+    elements: Elements<'a>,
+    sheet: usize,
+    next_row: u32,
+    /// The wanted cells, while the sheet with them is read.
+    wanted: Option<BTreeSet<Spot>>,
+    wanted_columns: BTreeSet<u32>,
+    first_row: u32,
+    /// The styles of the nearest data cells above, by column.
+    above: HashMap<u32, Option<&'a str>>,
+    stale: Option<&'b Cells>,
+    stripped: Vec<Splice>,
+    layout: Layout<'a>,
+}
+
+impl<'a, 'b> Scanner<'a, 'b> {
+    fn new(xml: &'a str) -> Self {
+        Self {
+            elements: Elements::new(xml),
+            sheet: 0,
+            next_row: 0,
+            wanted: None,
+            wanted_columns: BTreeSet::new(),
+            first_row: 0,
+            above: HashMap::new(),
+            stale: None,
+            stripped: Vec::new(),
+            layout: Layout::default(),
+        }
+    }
+
+    /// Calls `each` with every sheet and its number.
+    fn tables(
+        &mut self,
+        mut each: impl FnMut(&mut Self, &Tag<'a>, usize) -> Result<(), XmlError>,
+    ) -> Result<(), XmlError> {
+        let root = self.elements.next_tag()?;
+        let root = root.ok_or_else(|| meaning("no element", 0))?;
+        self.prefixes(&root)?;
+        let mut sheet = 0;
+        self.children(&root, &mut |this, body| {
+            if local(body.name) != "body" {
+                return this.elements.skip(body);
+            }
+            this.children(body, &mut |this, inner| {
+                if local(inner.name) != "spreadsheet" {
+                    return this.elements.skip(inner);
+                }
+                this.children(inner, &mut |this, table| {
+                    if local(table.name) != "table" {
+                        return this.elements.skip(table);
+                    }
+                    sheet += 1;
+                    each(this, table, sheet - 1)
+                })?;
+                Ok(())
+            })?;
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    fn prefixes(&mut self, root: &Tag<'a>) -> Result<(), XmlError> {
+        let layout = &mut self.layout;
+        (layout.office, layout.text) = ("office:".to_owned(), "text:".to_owned());
+        for attribute in root.attributes()? {
+            let Some(name) = attribute.name.strip_prefix("xmlns:") else {
+                continue;
+            };
+            let name = format!("{name}:");
+            match attribute.raw {
+                "urn:oasis:names:tc:opendocument:xmlns:office:1.0" => layout.office = name,
+                "urn:oasis:names:tc:opendocument:xmlns:text:1.0" => layout.text = name,
+                "urn:org:documentfoundation:names:experimental:calc:xmlns:calcext:1.0" => {
+                    layout.calcext = Some(name);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with every element directly within this one; where its end tag stands.
+    fn children(
+        &mut self,
+        parent: &Tag<'a>,
+        each: &mut dyn FnMut(&mut Self, &Tag<'a>) -> Result<(), XmlError>,
+    ) -> Result<Range<usize>, XmlError> {
+        if parent.is_empty {
+            return Ok(parent.at.end..parent.at.end);
+        }
+        loop {
+            match self.elements.next()? {
+                XmlStep::Open(tag) => each(self, &tag)?,
+                XmlStep::Close(_, at) => return Ok(at),
+                XmlStep::Text(_) => {}
+                XmlStep::End => return Err(meaning("the end", parent.at.start)),
+            }
+        }
+    }
+
+    /// Rows stand in the sheet or in groups of it.
+    fn rows(&mut self, parent: &Tag<'a>) -> Result<(), XmlError> {
+        self.children(parent, &mut |this, tag| match local(tag.name) {
+            "table-row" => this.row(tag),
+            "table-header-rows" | "table-row-group" | "table-rows" => this.rows(tag),
+            _ => this.elements.skip(tag),
+        })?;
+        Ok(())
+    }
+
+    fn row(&mut self, tag: &Tag<'a>) -> Result<(), XmlError> {
+        let first = self.next_row;
+        let count = repeats(tag, "number-rows-repeated", ROWS_MAX - first.min(ROWS_MAX))?;
+        self.next_row = first + count;
+        let wanted: Vec<Spot> = match &self.wanted {
+            Some(wanted) => wanted
+                .range((first, 0)..(first + count, 0))
+                .copied()
+                .collect(),
+            None => Vec::new(),
+        };
+        let columns: BTreeSet<u32> = wanted.iter().map(|(_, column)| *column).collect();
+        let mut cells: Vec<CellElement<'a>> = Vec::new();
+        let mut width = 0;
+        // Styles are looked up before this row's own cells count.
+        let above = |this: &Self, column: u32| this.above.get(&column).copied().flatten();
+        let styles: BTreeMap<u32, Option<String>> = columns
+            .iter()
+            .map(|column| (*column, above(self, *column).map(str::to_owned)))
+            .collect();
+        let end = self.children(tag, &mut |this, tag| {
+            if !matches!(local(tag.name), "table-cell" | "covered-table-cell") {
+                return this.elements.skip(tag);
+            }
+            let max = COLUMNS_MAX - width.min(COLUMNS_MAX);
+            let count = repeats(tag, "number-columns-repeated", max)?;
+            let is_wanted = columns.range(width..width + count).next().is_some();
+            let cell = this.cell(tag, (first, width), count, is_wanted)?;
+            cells.extend(cell.filter(|_| is_wanted));
+            width += count;
+            Ok(())
+        })?;
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let row = self.layout.rows.len();
+        for (number, column) in wanted {
+            let is_here =
+                |cell: &CellElement<'_>| (cell.first..cell.first + cell.count).contains(&column);
+            let slot = CellSlot {
+                row,
+                cell: cells.iter().position(is_here),
+                style: styles[&column].clone(),
+            };
+            self.layout.slots.insert((number, column), slot);
+        }
+        self.layout.rows.push(RowElement {
+            at: tag.at.start..end.end,
+            end: end.start,
+            tag: tag.clone(),
+            first,
+            count,
+            width,
+            cells,
+        });
+        Ok(())
+    }
+
+    fn cell(
+        &mut self,
+        tag: &Tag<'a>,
+        place: Spot,
+        count: u32,
+        is_wanted: bool,
+    ) -> Result<Option<CellElement<'a>>, XmlError> {
+        let formula = tag.local_attribute("formula")?;
+        if let Some(formula) = &formula {
+            self.formula(tag, place, count, formula.raw)?;
+        }
+        // Only what shows something can be stale; the end of a row stands for thousands.
+        let shows = !tag.is_empty || formula.is_some();
+        let is_stale = self.stale.filter(|_| shows).is_some_and(|stale| {
+            let mut columns = place.1..place.1 + count;
+            columns.any(|column| stale.has(self.sheet, (place.0, column)))
+        });
+        let mut lines: Vec<String> = Vec::new();
+        let (mut kept, mut has_text) = (Vec::new(), false);
+        let end = self.children(tag, &mut |this, child| {
+            if local(child.name) != "p" {
+                this.elements.skip(child)?;
+                kept.push(child.at.start..this.elements.position());
+                return Ok(());
+            }
+            has_text = true;
+            if is_wanted || is_stale {
+                let (line, end) = paragraph(&mut this.elements, child)?;
+                if is_stale {
+                    this.stripped.push(Splice::new(child.at.start..end, ""));
+                }
+                lines.push(line);
+                Ok(())
+            } else {
+                this.elements.skip(child)
+            }
+        })?;
+        if is_stale {
+            for attribute in tag.attributes()? {
+                if SHOWN.contains(&local(attribute.name)) {
+                    self.stripped.push(Splice::new(attribute.at, ""));
+                }
+            }
+        }
+        let has_content =
+            has_text || formula.is_some() || tag.local_attribute("value-type")?.is_some();
+        self.remember_style(tag, place, count, has_content)?;
+        if !is_wanted {
+            return Ok(None);
+        }
+        let shape = match local(tag.name) {
+            "covered-table-cell" => Shape::Covered,
+            _ => match &formula {
+                Some(formula) => match constant(formula.raw) {
+                    Some(value) => Shape::Value(BookValue::Bool(value)),
+                    None => Shape::Formula,
+                },
+                None => Shape::Value(value(tag, &lines)?),
+            },
+        };
+        Ok(Some(CellElement {
+            tag: tag.clone(),
+            at: tag.at.start..end.end,
+            first: place.1,
+            count,
+            shape,
+            kept,
+        }))
+    }
+
+    /// Data cells lend their style to new cells below them.
+    fn remember_style(
+        &mut self,
+        tag: &Tag<'a>,
+        place: Spot,
+        count: u32,
+        has_content: bool,
+    ) -> Result<(), XmlError> {
+        let Some(wanted) = self.wanted.as_ref().filter(|_| place.0 >= self.first_row) else {
+            return Ok(());
+        };
+        for column in self.wanted_columns.range(place.1..place.1 + count) {
+            let style = tag.local_attribute("style-name")?.map(|style| style.raw);
+            // A cell that will be written counts where it has a look of its own.
+            if has_content || (style.is_some() && wanted.contains(&(place.0, *column))) {
+                self.above.insert(*column, style);
+            }
+        }
+        Ok(())
+    }
+
+    fn formula(
+        &mut self,
+        tag: &Tag<'a>,
+        place: Spot,
+        count: u32,
+        raw: &str,
+    ) -> Result<(), XmlError> {
+        let span = |name| -> Result<Option<u32>, XmlError> {
+            let span = tag.local_attribute(name)?;
+            Ok(span.and_then(|span| span.raw.parse::<u32>().ok()))
+        };
+        let rows = span("number-matrix-rows-spanned")?;
+        let columns = span("number-matrix-columns-spanned")?;
+        let far = |from: u32, by: u32, max: u32| from.saturating_add(by.max(1) - 1).min(max - 1);
+        let shows = Rect {
+            rows: (place.0, far(place.0, rows.unwrap_or(1), ROWS_MAX)),
+            columns: (place.1, far(place.1, columns.unwrap_or(count), COLUMNS_MAX)),
+        };
+        if self.wanted.is_some() && rows.is_some() {
+            self.layout.filled.push(shows);
+        }
+        if self.stale.is_none() {
+            self.layout.formulas.push(FormulaText {
+                sheet: self.sheet,
+                shows,
+                text: crate::xml::unescaped(raw, tag.at.start)?.into_owned(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// How many rows or cells an element stands for.
+fn repeats(tag: &Tag<'_>, name: &str, max: u32) -> Result<u32, XmlError> {
+    let count = tag.local_attribute(name)?;
+    let count = count.map_or(Some(1), |count| count.raw.parse::<u32>().ok());
+    match count {
+        Some(count) if count > 0 && max > 0 => Ok(count.min(max)),
+        _ => Err(meaning(
+            "a number of rows or cells that cannot be",
+            tag.at.start,
+        )),
+    }
+}
+
+/// What a cell without a formula holds.
+fn value(tag: &Tag<'_>, lines: &[String]) -> Result<BookValue, XmlError> {
+    let kind = tag.local_attribute("value-type")?.map(|kind| kind.raw);
+    let text = || match lines {
+        [] => BookValue::Nothing,
+        lines => BookValue::Text(lines.join("\n")),
+    };
+    Ok(match kind {
+        Some("float" | "percentage" | "currency") => {
+            let number = tag.local_attribute("value")?;
+            match number.and_then(|number| number.raw.parse().ok()) {
+                Some(number) => BookValue::Number(number),
+                None => text(),
+            }
+        }
+        Some("boolean") => {
+            let is_true = tag.local_attribute("boolean-value")?;
+            BookValue::Bool(is_true.is_some_and(|value| value.raw == "true"))
+        }
+        Some("string") => match tag.local_attribute("string-value")? {
+            Some(value) => {
+                let text = crate::xml::unescaped(value.raw, value.at.start)?;
+                BookValue::Text(text.into_owned())
+            }
+            None => text(),
+        },
+        _ => text(),
+    })
+}
+
+/// Whether the attribute stays when a cell gets another value.
+pub(super) fn is_kept(name: &str) -> bool {
+    let name = local(name);
+    !matches!(name, "number-columns-repeated" | "formula") && !SHOWN.contains(&name)
+}
+
+/// The prefix of an element, with its colon.
+pub(super) fn prefix_of<'a>(tag: &Tag<'a>) -> &'a str {
+    prefix(tag.name)
+}

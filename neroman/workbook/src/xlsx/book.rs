@@ -1,0 +1,326 @@
+//! The parts of a workbook: its sheets, their tables, its shared texts.
+
+use crate::error::WorkbookError;
+use crate::package::Package;
+use crate::place::Rect;
+use crate::xml::{Elements, Splice, XmlError, XmlStep, local, meaning, prefix};
+
+#[derive(Debug)]
+pub(super) struct Book {
+    /// Name of the part that lists the sheets.
+    pub part: String,
+    pub xml: String,
+    pub sheets: Vec<SheetPart>,
+    /// Name of the part with the shared texts.
+    pub strings: Option<String>,
+    /// Whether a part lists all cells with formulas.
+    pub has_chain: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct SheetPart {
+    pub name: String,
+    pub part: String,
+}
+
+/// One line of a list of relations.
+#[derive(Debug)]
+struct Relation {
+    id: String,
+    kind: String,
+    target: String,
+}
+
+impl Book {
+    pub fn read(package: &mut Package<'_>) -> Result<Self, WorkbookError> {
+        let top = relations(package, "")?;
+        if package.has(|name| name.starts_with("_xmlsignatures/"))
+            || top.iter().any(|one| one.is("/digital-signature/origin"))
+        {
+            return Err(WorkbookError::Signed);
+        }
+        let Some(main) = top.into_iter().find(|one| one.is("/officeDocument")) else {
+            return Err(match package.has(|name| name == "content.xml") {
+                true => WorkbookError::Other {
+                    found: "an OpenDocument file",
+                    wanted: "a workbook of the format .xlsx",
+                },
+                false => WorkbookError::Missing {
+                    what: "relation to its main part",
+                },
+            });
+        };
+        let part = main.target;
+        if part.ends_with(".bin") {
+            return Err(WorkbookError::ReadOnly { format: ".xlsb" });
+        }
+        let xml = package.text(&part)?;
+        let xml = xml.ok_or(WorkbookError::Missing { what: "main part" })?;
+        let relations = relations(package, &part)?;
+        let sheets = sheets(&xml, &relations).map_err(WorkbookError::part(&part))?;
+        if sheets.is_empty() {
+            return Err(WorkbookError::Missing { what: "sheet" });
+        }
+        let has_chain = relations.iter().any(|one| one.is("/calcChain"));
+        let mut relations = relations.into_iter();
+        let strings = relations.find(|one| one.is("/sharedStrings"));
+        Ok(Self {
+            part,
+            xml,
+            sheets,
+            strings: strings.map(|one| one.target),
+            has_chain,
+        })
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.sheets.iter().map(|sheet| sheet.name.clone()).collect()
+    }
+
+    /// Index of the sheet of this name, of the first one without.
+    pub fn sheet(&self, name: Option<&str>) -> Result<usize, WorkbookError> {
+        crate::find_sheet(&self.names(), name)
+    }
+
+    /// Whether a sheet has tables.
+    pub fn has_tables(
+        &self,
+        package: &mut Package<'_>,
+        sheet: usize,
+    ) -> Result<bool, WorkbookError> {
+        let relations = relations(package, &self.sheets[sheet].part)?;
+        Ok(relations.iter().any(|relation| relation.is("/table")))
+    }
+
+    /// Header and totals of the tables of a sheet: Excel repairs a workbook whose headers differ
+    /// from the names of the columns.
+    pub fn table_headers(
+        &self,
+        package: &mut Package<'_>,
+        sheet: usize,
+    ) -> Result<Vec<Rect>, WorkbookError> {
+        let mut headers = Vec::new();
+        for relation in relations(package, &self.sheets[sheet].part)? {
+            if !relation.is("/table") {
+                continue;
+            }
+            let part = relation.target;
+            let Some(xml) = package.text(&part)? else {
+                continue;
+            };
+            headers.extend(table_header(&xml).map_err(WorkbookError::part(&part))?);
+        }
+        Ok(headers)
+    }
+}
+
+impl Relation {
+    /// Whether its type ends so: the strict variant of the format has other names before that.
+    fn is(&self, kind: &str) -> bool {
+        self.kind.ends_with(kind)
+    }
+}
+
+/// The relations of a part, their targets as names of parts; those of the package for `""`.
+fn relations(package: &mut Package<'_>, part: &str) -> Result<Vec<Relation>, WorkbookError> {
+    let (folder, name) = part.rsplit_once('/').unwrap_or(("", part));
+    let list = match folder {
+        "" => format!("_rels/{name}.rels"),
+        folder => format!("{folder}/_rels/{name}.rels"),
+    };
+    let Some(xml) = package.text(&list)? else {
+        return Ok(Vec::new());
+    };
+    let mut relations = read_relations(&xml, folder).map_err(WorkbookError::part(&list))?;
+    for relation in &mut relations {
+        if let Some(name) = package.find(&relation.target) {
+            relation.target = name.to_owned();
+        }
+    }
+    Ok(relations)
+}
+
+fn read_relations(xml: &str, folder: &str) -> Result<Vec<Relation>, XmlError> {
+    let mut elements = Elements::new(xml);
+    let mut relations = Vec::new();
+    while let Some(tag) = elements.next_tag()? {
+        if local(tag.name) != "Relationship"
+            || tag
+                .value("TargetMode")?
+                .is_some_and(|mode| mode == "External")
+        {
+            continue;
+        }
+        if let (Some(id), Some(kind), Some(target)) =
+            (tag.value("Id")?, tag.value("Type")?, tag.value("Target")?)
+        {
+            relations.push(Relation {
+                id: id.into_owned(),
+                kind: kind.into_owned(),
+                target: resolved(folder, &target),
+            });
+        }
+    }
+    Ok(relations)
+}
+
+/// The name of the part that a target names, seen from a folder.
+fn resolved(folder: &str, target: &str) -> String {
+    let (folder, target) = match target.strip_prefix('/') {
+        Some(target) => ("", target),
+        None => (folder, target),
+    };
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+fn sheets(xml: &str, relations: &[Relation]) -> Result<Vec<SheetPart>, XmlError> {
+    let mut elements = Elements::new(xml);
+    let mut sheets = Vec::new();
+    while let Some(tag) = elements.next_tag()? {
+        if local(tag.name) != "sheet" {
+            continue;
+        }
+        // The attribute `id` of the relations' own names, under whatever prefix.
+        let mut attributes = tag.attributes()?.into_iter();
+        let id = attributes.find(|one| one.name.ends_with(":id"));
+        let relation = id.and_then(|id| relations.iter().find(|one| one.id == id.raw));
+        // Sheets that are one chart have no cells.
+        if let (Some(name), Some(relation)) = (tag.value("name")?, relation)
+            && relation.is("/worksheet")
+        {
+            sheets.push(SheetPart {
+                name: name.into_owned(),
+                part: relation.target.clone(),
+            });
+        }
+    }
+    Ok(sheets)
+}
+
+fn table_header(xml: &str) -> Result<Vec<Rect>, XmlError> {
+    let mut elements = Elements::new(xml);
+    let table = elements.next_tag()?;
+    let table = table.ok_or_else(|| meaning("no element", 0))?;
+    let Some(area) = table.value("ref")?.and_then(|area| Rect::read(&area)) else {
+        return Ok(Vec::new());
+    };
+    let rows = |name: &str, or: u32| -> Result<u32, XmlError> {
+        let rows = table.value(name)?.and_then(|rows| rows.parse().ok());
+        Ok(rows.unwrap_or(or).min(area.rows.1 - area.rows.0 + 1))
+    };
+    let (top, bottom) = (rows("headerRowCount", 1)?, rows("totalsRowCount", 0)?);
+    let mut parts = Vec::new();
+    if top > 0 {
+        let rows = (area.rows.0, area.rows.0 + top - 1);
+        parts.push(Rect { rows, ..area });
+    }
+    if bottom > 0 {
+        let rows = (area.rows.1 + 1 - bottom, area.rows.1);
+        parts.push(Rect { rows, ..area });
+    }
+    Ok(parts)
+}
+
+/// Asks for a full calculation when the workbook is opened.
+pub(super) fn full_calculation(xml: &str) -> Result<Splice, XmlError> {
+    const BEFORE: &[&str] = &[
+        "sheets",
+        "functionGroups",
+        "externalReferences",
+        "definedNames",
+    ];
+    let mut elements = Elements::new(xml);
+    let mut depth = 0;
+    let mut behind = None;
+    loop {
+        match elements.next()? {
+            XmlStep::Open(tag) if depth == 1 && local(tag.name) == "calcPr" => {
+                return Ok(match tag.attribute("fullCalcOnLoad")? {
+                    Some(attribute) => Splice::new(attribute.value_at, "1"),
+                    None => {
+                        let at = tag.at.start + 1 + tag.name.len();
+                        Splice::new(at..at, " fullCalcOnLoad=\"1\"")
+                    }
+                });
+            }
+            XmlStep::Open(tag) => {
+                if depth == 1 && tag.is_empty && BEFORE.contains(&local(tag.name)) {
+                    behind = Some((tag.at.end, prefix(tag.name)));
+                }
+                depth += u32::from(!tag.is_empty);
+            }
+            XmlStep::Close(name, at) => {
+                depth -= 1;
+                if depth == 1 && BEFORE.contains(&local(name)) {
+                    behind = Some((at.end, prefix(name)));
+                }
+            }
+            XmlStep::Text(_) => {}
+            XmlStep::End => break,
+        }
+    }
+    let (at, prefix) = behind.ok_or_else(|| meaning("no list of sheets", xml.len()))?;
+    let text = format!("<{prefix}calcPr fullCalcOnLoad=\"1\"/>");
+    Ok(Splice::new(at..at, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{full_calculation, resolved, table_header};
+    use crate::xml::pieces;
+
+    #[test]
+    fn targets_are_absolute_or_seen_from_the_folder() {
+        assert_eq!(
+            resolved("xl/worksheets", "../tables/t1.xml"),
+            "xl/tables/t1.xml"
+        );
+        assert_eq!(
+            resolved("xl", "/xl/worksheets/s.xml"),
+            "xl/worksheets/s.xml"
+        );
+        assert_eq!(resolved("", "xl/workbook.xml"), "xl/workbook.xml");
+    }
+
+    #[test]
+    fn full_calculation_is_asked_where_the_format_wants_it() {
+        for (xml, wanted) in [
+            (
+                "<w><sheets><sheet/></sheets><calcPr calcId=\"1\"/></w>",
+                "<w><sheets><sheet/></sheets><calcPr fullCalcOnLoad=\"1\" calcId=\"1\"/></w>",
+            ),
+            (
+                "<w><sheets/><calcPr fullCalcOnLoad='0'/></w>",
+                "<w><sheets/><calcPr fullCalcOnLoad='1'/></w>",
+            ),
+            (
+                "<x:w><x:sheets/><x:definedNames><x:n>1</x:n></x:definedNames><x:extLst/></x:w>",
+                "<x:w><x:sheets/><x:definedNames><x:n>1</x:n></x:definedNames><x:calcPr fullCalcOnLoad=\"1\"/><x:extLst/></x:w>",
+            ),
+        ] {
+            let splice = full_calculation(xml).unwrap();
+            assert_eq!(pieces(xml, &mut [splice]).concat(), wanted);
+        }
+    }
+
+    #[test]
+    fn header_and_totals_of_a_table_are_its_ends() {
+        let parts = |xml| -> Vec<String> {
+            let parts = table_header(xml).unwrap();
+            parts.iter().map(|part| part.text()).collect()
+        };
+        assert_eq!(
+            parts("<table ref='B2:D9' totalsRowCount='1'/>"),
+            ["B2:D2", "B9:D9"]
+        );
+        assert!(parts("<table ref='B2:D9' headerRowCount='0'/>").is_empty());
+    }
+}

@@ -1,0 +1,218 @@
+//! `.xlsx` and `.xlsm`: which parts a workbook has, and which of them a change concerns.
+
+mod book;
+mod scan;
+mod strings;
+mod text;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::dependents::{Cells, dependents};
+use crate::error::WorkbookError;
+use crate::package::{Changed, Package};
+use crate::place::{Rect, Spot};
+use crate::xml::{Elements, local, pieces};
+use crate::{BookValue, Edited, LeftAlone, WantedCells};
+
+use book::Book;
+use scan::{CellContent, Layout};
+
+/// The first bytes of encrypted workbooks and of those before 2007.
+const COMPOUND_FILE: &[u8] = &[0xd0, 0xcf, 0x11, 0xe0];
+
+pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, WorkbookError> {
+    check_kind(bytes)?;
+    let mut package = Package::open(bytes)?;
+    let book = Book::read(&mut package)?;
+    let own = book.sheet(wanted.sheet.name)?;
+    let part = &book.sheets[own].part;
+    let xml = package.text(part)?;
+    let xml = xml.ok_or(WorkbookError::Missing { what: "such sheet" })?;
+    let layout = Layout::scan(&xml, &wanted, &book.names(), own);
+    let layout = layout.map_err(WorkbookError::part(part))?;
+    let headers = book.table_headers(&mut package, own)?;
+    let texts = shared_texts(&mut package, &book, &layout)?;
+    let chosen = choose(&mut wanted, &layout, &headers, &texts, book.has_chain);
+    let outcomes = wanted.outcomes;
+    if chosen.is_empty() {
+        return Ok(Edited {
+            bytes: None,
+            outcomes,
+        });
+    }
+    let mut changed_cells = Cells::default();
+    for place in chosen.keys() {
+        changed_cells.add(own, *place);
+    }
+    let mut splices = write::splices(&layout, &chosen);
+    let mut formulas = layout.formulas;
+    let mut with_formulas = Vec::new();
+    for (sheet, one) in book.sheets.iter().enumerate() {
+        if sheet == own {
+            continue;
+        }
+        let Some(text) = package.text(&one.part)? else {
+            continue;
+        };
+        let found = scan::formulas(&text, &book.names(), sheet);
+        let found = found.map_err(WorkbookError::part(&one.part))?;
+        if !found.is_empty() {
+            with_formulas.push(sheet);
+            formulas.extend(found);
+        }
+    }
+    let stale = dependents(changed_cells, formulas);
+    let mut texts = BTreeMap::from([(part.clone(), xml)]);
+    let mut changes = BTreeMap::new();
+    if stale.touches(own) {
+        let more = scan::without_values(&texts[part], own, &stale);
+        splices.extend(more.map_err(WorkbookError::part(part))?);
+    }
+    changes.insert(part.clone(), splices);
+    for sheet in with_formulas
+        .into_iter()
+        .filter(|sheet| stale.touches(*sheet))
+    {
+        let part = &book.sheets[sheet].part;
+        let Some(text) = package.text(part)? else {
+            continue;
+        };
+        let splices = scan::without_values(&text, sheet, &stale);
+        changes.insert(part.clone(), splices.map_err(WorkbookError::part(part))?);
+        texts.insert(part.clone(), text);
+    }
+    if !stale.is_empty() {
+        let splice = book::full_calculation(&book.xml);
+        let splice = splice.map_err(WorkbookError::part(&book.part))?;
+        changes.insert(book.part.clone(), vec![splice]);
+        texts.insert(book.part.clone(), book.xml);
+    }
+    let written: Changed<'_> = changes
+        .iter_mut()
+        .map(|(part, splices)| (part.clone(), pieces(&texts[part], splices)))
+        .collect();
+    Ok(Edited {
+        bytes: Some(package.with(&written)?),
+        outcomes,
+    })
+}
+
+/// Whether a sheet has a table or a filter.
+pub(crate) fn has_sorted_area(bytes: &[u8], sheet: Option<&str>) -> Result<bool, WorkbookError> {
+    check_kind(bytes)?;
+    let mut package = Package::open(bytes)?;
+    let book = Book::read(&mut package)?;
+    let own = book.sheet(sheet)?;
+    if book.has_tables(&mut package, own)? {
+        return Ok(true);
+    }
+    let part = &book.sheets[own].part;
+    let xml = package.text(part)?.unwrap_or_default();
+    let mut elements = Elements::new(&xml);
+    while let Some(tag) = elements.next_tag().map_err(WorkbookError::part(part))? {
+        if local(tag.name) == "autoFilter" {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Names what is no workbook of 2007 or later.
+fn check_kind(bytes: &[u8]) -> Result<(), WorkbookError> {
+    let wanted = "a workbook of the format .xlsx";
+    let other = |found| Err(WorkbookError::Other { found, wanted });
+    if bytes.starts_with(COMPOUND_FILE) {
+        let name: Vec<u8> = "EncryptedPackage"
+            .bytes()
+            .flat_map(|byte| [byte, 0])
+            .collect();
+        return match bytes.windows(name.len()).any(|window| window == name) {
+            true => Err(WorkbookError::Encrypted),
+            false => other("an old .xls, or another compound file"),
+        };
+    }
+    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(512)]).to_lowercase();
+    match start.trim_start_matches('\u{feff}').trim_start() {
+        "" => other("empty"),
+        text if text.starts_with("pk\u{3}\u{4}") => Ok(()),
+        text if text.contains("<html") || text.contains("<table") => other("HTML"),
+        text if text.starts_with("<?xml") => other("XML"),
+        _ => other("something else"),
+    }
+}
+
+/// The shared texts that wanted cells hold now.
+fn shared_texts(
+    package: &mut Package<'_>,
+    book: &Book,
+    layout: &Layout<'_>,
+) -> Result<BTreeMap<usize, String>, WorkbookError> {
+    let wanted: BTreeSet<usize> = layout
+        .slots
+        .values()
+        .filter_map(|slot| slot.shared())
+        .collect();
+    let (Some(part), false) = (&book.strings, wanted.is_empty()) else {
+        return Ok(BTreeMap::new());
+    };
+    match package.text(part)? {
+        Some(xml) => strings::read(&xml, &wanted).map_err(WorkbookError::part(part)),
+        None => Ok(BTreeMap::new()),
+    }
+}
+
+/// Decides about every wanted cell; returns those that are written.
+fn choose<'a>(
+    wanted: &mut WantedCells<'a>,
+    layout: &Layout<'_>,
+    headers: &[Rect],
+    texts: &BTreeMap<usize, String>,
+    has_chain: bool,
+) -> BTreeMap<Spot, &'a BookValue> {
+    let mut guarded = BTreeMap::new();
+    let mut guard = |areas: &[Rect], is_covered: fn(&Rect, Spot) -> bool, left: &LeftAlone| {
+        for area in areas {
+            let rows = (area.rows.0, 0)..=(area.rows.1, u32::MAX);
+            for (place, _) in wanted.at.range(rows) {
+                if area.has(*place) && is_covered(area, *place) {
+                    guarded.insert(*place, left.clone());
+                }
+            }
+        }
+    };
+    let all = |_: &Rect, _: Spot| true;
+    // The first cell of a merged area is the one that is seen.
+    let but_first = |area: &Rect, place: Spot| place != (area.rows.0, area.columns.0);
+    guard(&layout.merged, but_first, &LeftAlone::Merged);
+    guard(headers, all, &LeftAlone::Header);
+    guard(&layout.filled, all, &LeftAlone::Formula);
+    let mut chosen = BTreeMap::new();
+    for (place, slot) in &layout.slots {
+        let found = match &slot.content {
+            CellContent::Formula => Err(LeftAlone::Formula),
+            // The list of formulas stays as it is, so what it lists must stay a formula.
+            CellContent::Constant(_) if has_chain => Err(LeftAlone::Formula),
+            CellContent::Constant(value) => Ok(BookValue::Bool(*value)),
+            CellContent::Value(value) => Ok(value.clone()),
+            CellContent::Shared(index) => match texts.get(index) {
+                Some(text) => Ok(BookValue::Text(text.clone())),
+                None => Err(LeftAlone::Owner {
+                    shows: format!("text {index} of the list, which is not there"),
+                }),
+            },
+        };
+        let found = match guarded.remove(place) {
+            Some(left) => Err(left),
+            None => found,
+        };
+        if let Some(value) = wanted.decide(
+            *place,
+            found.as_ref().map_err(LeftAlone::clone),
+            text::alike,
+        ) {
+            chosen.insert(*place, value);
+        }
+    }
+    chosen
+}

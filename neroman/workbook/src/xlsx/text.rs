@@ -1,0 +1,92 @@
+//! Texts as cells of Excel hold them.
+
+use crate::value::BookValue;
+use crate::xml::is_allowed;
+
+/// Characters of a cell, in UTF-16 as Excel counts them.
+const UNITS_MAX: usize = 32_767;
+
+/// Whether a cell's value is what we write for `ours`.
+pub(super) fn alike(found: &BookValue, ours: &BookValue) -> bool {
+    found.is_alike(&ours.plain(cut))
+}
+
+/// The text cut to what a cell holds.
+pub(super) fn cut(text: &str) -> String {
+    let mut units = 0;
+    let fits = |c: &char| {
+        units += c.len_utf16();
+        units <= UNITS_MAX
+    };
+    text.chars().take_while(fits).collect()
+}
+
+/// Writes what XML cannot hold as `_x001B_`, and a text that looks like that so that it stays.
+pub(super) fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        let is_escape = c == '_' && escape(&text[at..]).is_some();
+        if is_escape || c == '\r' || !is_allowed(c) {
+            out.push_str(&format!("_x{:04X}_", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// The text that is meant by one with `_x001B_`.
+pub(super) fn decoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("_x") {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        match escape(rest).and_then(char::from_u32) {
+            Some(c) => {
+                out.push(c);
+                rest = &rest[7..];
+            }
+            None => {
+                out.push_str("_x");
+                rest = &rest[2..];
+            }
+        }
+    }
+    out + rest
+}
+
+/// The number within a leading `_x001B_`.
+fn escape(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix("_x")?.get(..4)?;
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let is_closed = text[6..].starts_with('_');
+    (is_hex && is_closed).then(|| u32::from_str_radix(digits, 16).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cut, decoded, encoded};
+
+    #[test]
+    fn every_text_is_read_back() {
+        for (text, written) in [
+            ("plain _x and _", "plain _x and _"),
+            ("a\u{1b}[0m\r\n", "a_x001B_[0m_x000D_\n"),
+            ("_x0041_", "_x005F_x0041_"),
+            ("_x005F_x0041_", "_x005F_x005F_x005F_x0041_"),
+            ("\u{ffff}é", "_xFFFF_é"),
+        ] {
+            assert_eq!(encoded(text), written);
+            assert_eq!(decoded(written), text);
+        }
+        assert_eq!(decoded("_xD800_ _xé_"), "_xD800_ _xé_");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_where_a_cell_ends() {
+        let text = "a".repeat(32_766) + "🙂";
+        assert_eq!(cut(&text).len(), 32_766);
+        assert_eq!(cut(&text[..32_766]).len(), 32_766);
+    }
+}

@@ -1,0 +1,109 @@
+//! Tables as text keep their dialect, and every byte that was not asked for.
+
+use nero_workbook::{BookValue, CellChange, CellOutcome, LeftAlone, WorkbookError};
+
+use crate::rig::{Csv, cell, text, write, written};
+
+fn after(before: &str, cells: &[CellChange]) -> String {
+    String::from_utf8(written(Csv, before.as_bytes(), 1, cells)).unwrap()
+}
+
+#[test]
+fn the_dialect_stays() {
+    let wanted = [
+        cell(1, 2, BookValue::Number(0.5)),
+        cell(2, 3, text("a;b, \"c\"")),
+    ];
+    for (before, changed) in [
+        (
+            "nr,lr,loss\n1,0.1,\n2,0.2\n",
+            "nr,lr,loss\n1,0.1,0.5\n2,0.2,,\"a;b, \"\"c\"\"\"\n",
+        ),
+        (
+            "\u{feff}nr;lr;loss;status\r\n1;0,1;;\r\n2;0,2;;\r\n",
+            "\u{feff}nr;lr;loss;status\r\n1;0,1;0,5;\r\n2;0,2;;\"a;b, \"\"c\"\"\"\r\n",
+        ),
+        (
+            "nr\tlr\tloss\n1\t0.1\n2\t0.2",
+            "nr\tlr\tloss\n1\t0.1\t0.5\n2\t0.2\t\t\"a;b, \"\"c\"\"\"",
+        ),
+        (
+            "\"nr\",\"lr\",\"loss\"\n\"1\",\"0.1\",\"\"\n\"2\",\"0.2\",\"\"\n",
+            "\"nr\",\"lr\",\"loss\"\n\"1\",\"0.1\",\"0.5\"\n\"2\",\"0.2\",\"\",\"a;b, \"\"c\"\"\"\n",
+        ),
+    ] {
+        assert_eq!(after(before, &wanted), changed);
+    }
+    // Old line ends, and a line that names the separator.
+    assert_eq!(
+        after("sep=;\rnr;x\r1;\r", &[cell(2, 1, BookValue::Number(1.5))]),
+        "sep=;\rnr;x\r1;1.5\r"
+    );
+}
+
+#[test]
+fn a_field_over_two_lines_is_one_row() {
+    let before = "nr,note,loss\n1,\"a\nb \"\"c\"\"\",\n2,x,\n";
+    assert_eq!(
+        after(before, &[cell(2, 2, BookValue::Number(3.0))]),
+        "nr,note,loss\n1,\"a\nb \"\"c\"\"\",\n2,x,3\n"
+    );
+}
+
+#[test]
+fn a_text_that_a_spreadsheet_would_run_is_harmless_and_stays_ours() {
+    let mut wanted = cell(1, 1, text("=cmd()"));
+    let once = after("nr,note\n1,\n", std::slice::from_ref(&wanted));
+    assert_eq!(once, "nr,note\n1,'=cmd()\n");
+    let again = write(Csv, once.as_bytes(), 1, std::slice::from_ref(&wanted));
+    assert_eq!(again.outcomes, [CellOutcome::Same]);
+    wanted.ours = vec![text("=cmd()")];
+    wanted.value = text("done");
+    assert_eq!(after(&once, &[wanted]), "nr,note\n1,done\n");
+}
+
+#[test]
+fn what_the_owner_typed_is_left() {
+    let before = "nr;loss;x\n1;0,50;0,1\n2;0,7;0,2\n";
+    let ours = |row| CellChange {
+        ours: vec![BookValue::Number(0.5)],
+        ..cell(row, 1, BookValue::Number(0.25))
+    };
+    let edited = write(
+        Csv,
+        before.as_bytes(),
+        1,
+        &[ours(1), ours(2), ours(7), ours(0)],
+    );
+    let owner = LeftAlone::Owner {
+        shows: "0,7".to_owned(),
+    };
+    assert_eq!(
+        edited.outcomes,
+        [
+            CellOutcome::Written,
+            CellOutcome::Left(owner),
+            CellOutcome::Left(LeftAlone::Outside),
+            CellOutcome::Left(LeftAlone::Header),
+        ]
+    );
+    let bytes = edited.bytes.unwrap();
+    assert_eq!(bytes, b"nr;loss;x\n1;0,25;0,1\n2;0,7;0,2\n");
+}
+
+#[test]
+fn what_cannot_be_read_is_left_alone() {
+    let sheet = nero_workbook::TargetSheet {
+        name: None,
+        first_row: 1,
+    };
+    let wanted = [cell(1, 1, BookValue::Number(1.0))];
+    let edit = |bytes: &[u8]| nero_workbook::edit(Csv, bytes, sheet, &wanted);
+    let error = edit(b"nr,x\n1,\"2\n").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the quote that opens in line 2 has no end"
+    );
+    let error = edit(b"nr,x\n1,\xe9\n").unwrap_err();
+    assert!(matches!(error, WorkbookError::NotUtf8 { .. }), "{error}");
+}

@@ -266,7 +266,11 @@ fn runs_of_grid_engine_outlive_its_controller_and_go_on_after_their_hosts_crash(
     login.until_made("again");
     login.tell("qconf", &["-mattr", "queue", "prolog", &prolog, "all.q"]);
     let refused = login.submit("b", "exit 4", "");
-    until_waiting(&login, 2, &["held: error state", "until a person releases it"]);
+    until_waiting(
+        &login,
+        2,
+        &["held: error state", "until a person releases it"],
+    );
     login.tell("qconf", &["-mattr", "queue", "prolog", "NONE", "all.q"]);
     // Its exit code is 1 although it did so.
     login.cluster.run("qmod", &["-cj", &refused]);

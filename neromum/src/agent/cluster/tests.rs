@@ -615,6 +615,7 @@ async fn the_agent_rests_until_it_may_list_again() {
     let now = Instant::now();
     let cluster = agent.cluster.as_mut().unwrap();
     cluster.site = Some((now, Arc::new(Site::default())));
+    cluster.list_soon(now);
     while let Some((ask, _)) = agent.next_ask(now) {
         let said = vec![node.answer(&ask, 1)];
         agent.answered(Answered {
@@ -623,7 +624,10 @@ async fn the_agent_rests_until_it_may_list_again() {
             site: None,
         });
     }
-    agent.cluster.as_mut().unwrap().list_soon(now);
+    let cluster = agent.cluster.as_mut().unwrap();
+    assert!(cluster.counted.is_some());
+    cluster.look_at = None;
+    cluster.list_soon(now);
     agent.see_to_cluster();
     assert_eq!(agent.timers.cluster, Some(now + LIST_APART));
 }

@@ -82,6 +82,7 @@ pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
             },
             definitions,
             notes: Vec::new(),
+            numbers: None,
         },
         stamp: Stamp::default(),
         companion: Stamp::default(),

@@ -62,7 +62,7 @@ pub fn run(steps: &Steps, release: bool, chaos: Chaos) -> Result<(), String> {
     execute(command(steps, release, chaos))
 }
 
-/// Runs the chaos that a change must pass: the fixed seed, also of SLURM, a new one of each other
+/// Runs the chaos that a change must pass: the fixed seed, a new one of each other
 /// kind, and those that once failed.
 pub fn all(steps: &mut Steps) -> Result<(), String> {
     let path = steps.root().join(LIST);
@@ -72,17 +72,7 @@ pub fn all(steps: &mut Steps) -> Result<(), String> {
         ..FIXED
     };
     let of_kind = |kind| Chaos { kind, ..new };
-    let slurm = Chaos {
-        kind: FaultKind::Slurm,
-        hosts: 0,
-        ..FIXED
-    };
-    let mut seeds = vec![
-        FIXED,
-        of_kind(FaultKind::Harsh),
-        of_kind(FaultKind::Damage),
-        slurm,
-    ];
+    let mut seeds = vec![FIXED, of_kind(FaultKind::Harsh), of_kind(FaultKind::Damage)];
     for line in list
         .lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())

@@ -10,10 +10,12 @@ use crate::{chaos, codegen, deps, names, packages};
 /// schedulers, of which the short ones run with both. The scenario of a neighbour at home
 /// needs the open umask, too.
 const ON_HOSTS: &[&str] = &[
+    "adopted::",
     "arrays::",
     "batches::the_rest_of_an_array",
     "control::an_abort_ends_a_run_in",
     "described::",
+    "environments::",
     "hosts::",
     "multihost::",
     "neighbours::a_forwarded_agent",

@@ -143,8 +143,8 @@ impl Sight<'_> {
             limit => self.runtime_ms().map(|ran| limit.saturating_sub(ran)),
         };
         let at = facts.ending.unwrap_or(self.now);
-        // It tells a time of the wall clock. Only that of the start is compared with it: the
-        // clock may be set since.
+        // The end of the grant is a time of the wall clock. Only the start's time is compared
+        // with it: the clock may be set since.
         let theirs = match (facts.granted_until_ms, facts.started) {
             (0, _) | (_, None) => None,
             (until, Some(started)) => {

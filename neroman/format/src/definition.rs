@@ -174,7 +174,7 @@ impl Definition {
         self.resources.time_ms.map_or(0, limit)
     }
 
-    /// The same for so many runs in one pack, from that of one run.
+    /// Time limit that a pack of `runs` runs asks for, in seconds, from that of one run.
     pub fn pack_limit_s(limit_s: u64, runs: u32) -> u64 {
         nero_warden::limit::of_pack_s(limit_s, runs)
     }

@@ -144,8 +144,8 @@ fn needs(screen: &Screen, views: &[ExperimentView]) -> String {
     format!("\nneeds you\n{}\n", lines.join("\n"))
 }
 
-/// What runs wait for that need nobody; reasons that differ in figures alone are one line,
-/// with the words of the first.
+/// Reasons for which runs wait without a person being needed. Reasons that differ in
+/// figures alone are one line, with the words of the first.
 fn waits(views: &[ExperimentView]) -> String {
     let mut groups: Vec<(String, &str, Vec<u64>)> = Vec::new();
     let waiting = views

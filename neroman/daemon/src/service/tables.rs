@@ -54,7 +54,7 @@ fn ask<T: DeserializeOwned>(mut command: Command, input: &[u8]) -> Result<T, Unr
     }
     let answer = answer(&mut child);
     if answer.is_err() {
-        // One that has ended already needs no signal.
+        // A child that has ended already needs no signal.
         let _ = child.kill();
     }
     let ended = child.wait().map_err(|error| failed(&error))?;

@@ -275,7 +275,7 @@ impl Role {
     }
 }
 
-/// What a column is that nobody maps.
+/// The role of a column that the companion YAML does not map.
 fn role_of(column: &Column, has_name: bool, taken: &[String]) -> Role {
     let is_field = |word: &str| matches!(fields::field(word), Some(field) if !matches!(field, Field::Parameters));
     // In a header of one row a group is written before its name.

@@ -151,9 +151,9 @@ fn ended(dispatch: &Dispatch, journal: &Journal, one: &Incarnation) -> Option<Ou
     };
     let gone_ms = match (&one.gone, &one.lost) {
         (Some(gone), _) => gone.at_ms,
-        // The records contain the end, and the restarted machine has no process
-        // left of it.
-        (None, Some(lost)) if lost.reason == i32::from(lost::Reason::Rebooted) => exit.at_ms,
+        // The records contain the end, and nothing is left of the run on a machine
+        // that was restarted or in an allocation that is over.
+        (None, Some(lost)) if !exit.code_unknown && leaves_no_process(lost.reason) => exit.at_ms,
         (None, _) => return lost_end(journal, one),
     };
     let ended_ms = Some(exit.at_ms.max(gone_ms));
@@ -221,6 +221,14 @@ fn ended(dispatch: &Dispatch, journal: &Journal, one: &Incarnation) -> Option<Ou
         reason,
         ended_ms,
     })
+}
+
+/// Whether a loss proves that no process of the run is left.
+fn leaves_no_process(reason: i32) -> bool {
+    matches!(
+        lost::Reason::try_from(reason),
+        Ok(lost::Reason::Rebooted | lost::Reason::TaskOver)
+    )
 }
 
 /// The end of a run that its node calls lost. The node may have noticed it a

@@ -82,7 +82,9 @@ pub enum Decision {
     Ended,
     /// The run is over and no record contains its end: record that.
     SayCodeUnknown,
-    /// The machine was booted since: record that.
+    /// The machine was booted since, or the allocation of an earlier start is over,
+    /// and with it every process of the run: record that. An exit code that is
+    /// recorded stands.
     SayRebooted,
     /// The run's processes count in another pid name space, so nothing can be
     /// decided.
@@ -152,12 +154,14 @@ pub fn decide(facts: &Facts, lives: Lives, tracking: Tracking, origin: Origin) -
 /// Decides about an open claim whose `neromum job` is over. Processes that live
 /// on this machine are followed to their end first, and the leftovers of a dead
 /// one are swept, which ends without an exit code. Elsewhere they ended with
-/// their allocation. A job without a record may be on its way on any host: its
-/// gate is closed first.
+/// their allocation. A run whose main process had exited by itself is not executed
+/// again. A job without a record may be on its way on any host: its gate is closed
+/// first.
 fn after_an_earlier_start(facts: &Facts, lives: Lives) -> Decision {
     match (lives.shim, lives.job) {
         (Some(Life::Alive), _) | (_, Some(Life::Alive | Life::Zombie)) => Decision::Guard,
         (_, Some(Life::Dead)) if facts.started => Decision::Guard,
+        _ if facts.exited_by_itself() => Decision::SayRebooted,
         _ if !facts.started => Decision::SayGateClosed,
         (
             None | Some(Life::Zombie | Life::Dead | Life::Rebooted | Life::Elsewhere),
@@ -315,10 +319,15 @@ mod tests {
                 let alive = lives.shim == Some(Life::Alive) || lives.job == Some(Life::Alive);
                 let open = facts.claimed && !facts.ended() && !facts.gate_closed;
                 if facts.ended() {
-                    let last = facts.not_started || (tells && !facts.lost);
+                    let exited = tells && facts.leader_ended;
+                    let last = facts.not_started || exited || (tells && !facts.lost);
                     assert_eq!(decision == Decision::Ended, last, "{facts:?}");
                 } else if open && tracking == Tracking::Nobody && alive {
                     assert_eq!(decision, Decision::Guard, "{facts:?} {lives:?}");
+                } else if open && tracking != Tracking::Tracked && facts.exited_by_itself() {
+                    let end = [Decision::Guard, Decision::SayRebooted];
+                    assert!(end.contains(&decision), "{facts:?} {lives:?}");
+                    continue;
                 } else if open && tracking != Tracking::Tracked && !facts.started {
                     let gate = [Decision::Guard, Decision::SayGateClosed];
                     assert!(gate.contains(&decision), "{facts:?} {lives:?}");

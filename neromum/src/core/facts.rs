@@ -175,7 +175,14 @@ impl Facts {
     /// Whether a start that ended tells nothing about the run: the scheduler
     /// wanted its end, or its exit code is lost.
     pub fn may_go_on(&self) -> bool {
-        !self.not_started && (self.stopped_by_scheduler || self.code_unknown || self.lost)
+        let tells_nothing = self.stopped_by_scheduler || self.code_unknown || self.lost;
+        !self.not_started && !self.exited_by_itself() && tells_nothing
+    }
+
+    /// Whether the main process ended with a code that is known, and not because
+    /// the scheduler wanted it: what the run was to do is done.
+    pub fn exited_by_itself(&self) -> bool {
+        self.leader_ended && !self.code_unknown && !self.stopped_by_scheduler
     }
 
     /// Whether no further record of the run's life can come.

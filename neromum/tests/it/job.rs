@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{
-    JobExited, Plan, PlannedRun, PlannedTask, Process, RecordKind, StopAsked, StopCause, TaskLeft,
-    TaskStart, run_left,
+    Claimed, JobExited, JobStarted, Lost, Plan, PlannedRun, PlannedTask, Process, RecordKind,
+    StopAsked, StopCause, TaskLeft, TaskStart, run_left,
 };
+use nero_journal::{Clocks, Segment, Writer};
 use nero_model::SubmissionId;
 use nero_wire::v1::{Cancel, RunSpec};
 
@@ -150,6 +151,47 @@ impl Submission {
     fn code(&self, run: usize, incarnation: u32) -> Option<i32> {
         let ends = self.records::<JobExited>(run, incarnation, RecordKind::JobExited);
         ends.first().map(|end| end.code)
+    }
+
+    /// Makes the claim of a run that ended as another host leaves it whose power fails
+    /// right after the end of the main process: it tells nothing of the other
+    /// processes, and names some that nobody here can see.
+    fn cut_claim(&self, run: usize, incarnation: u32) {
+        let folder = self.node.run_dir(&self.runs[run]);
+        let claim = folder.join(incarnation.to_string()).join("claim");
+        let token = self.runs[run].token.as_slice().try_into().unwrap();
+        let bytes = fs::read(&claim).unwrap();
+        fs::remove_file(&claim).unwrap();
+        let elsewhere = Some(Process {
+            boot_id: vec![7; 16],
+            pid_namespace: 1,
+            pid: 1,
+            start_ticks: 1,
+        });
+        let mut cut = Segment::create(&claim, Writer::Shim, token, incarnation).unwrap();
+        let (_, records) = nero_journal::scan(&bytes).unwrap();
+        for record in records {
+            let clocks = Clocks::now();
+            match RecordKind::try_from(i32::from(record.kind)) {
+                Ok(RecordKind::Claimed) => {
+                    let mut claimed: Claimed = record.decode().unwrap();
+                    claimed.shim.clone_from(&elsewhere);
+                    claimed.launcher.clone_from(&elsewhere);
+                    cut.append(RecordKind::Claimed, clocks, &claimed).unwrap();
+                }
+                Ok(RecordKind::JobStarted) => {
+                    let mut started: JobStarted = record.decode().unwrap();
+                    started.job.clone_from(&elsewhere);
+                    cut.append(RecordKind::JobStarted, clocks, &started)
+                        .unwrap();
+                }
+                Ok(RecordKind::JobExited) => {
+                    let exited: JobExited = record.decode().unwrap();
+                    cut.append(RecordKind::JobExited, clocks, &exited).unwrap();
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
     }
 
     /// Kills what lives of an allocation, as a scheduler does: everything.
@@ -297,6 +339,20 @@ async fn a_task_whose_processes_were_all_killed_goes_on_with_the_next_incarnatio
     assert_eq!(submission.code(0, 2), Some(0));
     assert_eq!(submission.code(0, 3), None);
     assert!(submission.has("run-1.1.2.by-0.2"));
+}
+
+#[tokio::test]
+async fn a_job_that_exited_on_a_host_that_died_then_is_not_executed_again() {
+    let submission = Submission::new(&["echo x >> ../began; exit 3"]);
+    assert_eq!(submission.complete().await, 3);
+    submission.kill_everything().await;
+    submission.cut_claim(0, 1);
+    assert_eq!(submission.complete().await, 3);
+    let began = fs::read_to_string(submission.work(0, "../began")).unwrap();
+    assert_eq!(began, "x\n");
+    assert!(!submission.has("run-1.1.2.by-0.2"));
+    let ends = submission.records::<Lost>(0, 1, RecordKind::Lost);
+    assert_eq!(ends.len(), 1, "the end is recorded");
 }
 
 #[tokio::test]

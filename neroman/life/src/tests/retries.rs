@@ -179,6 +179,28 @@ fn a_retry_after_the_time_limit_has_more_time_and_the_same_margin() {
 }
 
 #[test]
+fn a_known_exit_code_stands_when_nothing_more_can_be_known_of_the_tree() {
+    let lost_after = |code_unknown: bool, reason: lost::Reason| {
+        let (mut lab, id) = Lab::with_again(&Again::default());
+        let mut one = ended(0);
+        one.gone = None;
+        one.exit.as_mut().unwrap().code_unknown = code_unknown;
+        one.lost = Some(Lost {
+            key: Key::default(),
+            reason: reason as i32,
+            detail: String::new(),
+            at_ms: 7,
+        });
+        lab.say(id, one);
+        lab.phase(id)
+    };
+    for reason in [lost::Reason::Rebooted, lost::Reason::TaskOver] {
+        assert_eq!(lost_after(false, reason), Phase::Finished, "{reason:?}");
+        assert_eq!(lost_after(true, reason), Phase::Lost, "{reason:?}");
+    }
+}
+
+#[test]
 fn what_is_not_named_and_what_people_and_rules_ended_is_not_run_again() {
     let every = retrying(&RetryOn::ALL, 3);
     let lost = |reason: lost::Reason| {

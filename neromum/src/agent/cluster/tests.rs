@@ -378,7 +378,12 @@ impl Lost {
         for one in news {
             self.files.note(*one, false).unwrap();
         }
-        let path = self.files.path(News::Began(FIRST));
+        self.stands_still(FIRST, ago);
+    }
+
+    /// The beat of a start stood still this long ago.
+    fn stands_still(&self, start: StartId, ago: Duration) {
+        let path = self.files.path(News::Began(start));
         let file = std::fs::File::options().write(true).open(path).unwrap();
         let then = std::time::SystemTime::now() - ago;
         file.set_modified(then).unwrap();
@@ -492,6 +497,23 @@ async fn a_claim_that_a_frozen_start_made_is_no_run_that_vanished() {
 }
 
 #[tokio::test]
+async fn a_run_that_is_called_lost_is_not_begun_once_more_by_a_late_start_of_its_task() {
+    for (ago, is_lost) in [(Duration::from_secs(100), true), (Duration::ZERO, false)] {
+        let mut lost = Lost::new();
+        let news = [News::Began(FIRST), News::Launches(lost.run.id, 1, FIRST)];
+        lost.has_start(ago, &news);
+        lost.agent.hears(&lost.files, &news);
+        let _segment = lost.node.claim(&lost.run, 1);
+        lost.agent.look_and_decide(lost.run.token, 1);
+        lost.agent.carry_out();
+        let stage = lost.agent.stage(&lost.run);
+        let is_over = matches!(stage, Stage::Ended { .. } | Stage::Settled { .. });
+        assert_eq!(is_over, is_lost, "{stage:?}");
+        assert!(lost.files.is_closed(0).unwrap());
+    }
+}
+
+#[tokio::test]
 async fn a_task_that_a_person_may_have_cancelled_is_submitted_again_only_when_that_was_said() {
     for reruns_lost in [false, true] {
         let mut lost = Lost::new();
@@ -526,6 +548,7 @@ async fn a_start_that_comes_back_after_its_run_was_called_lost_is_asked_to_leave
     ];
     let _segment = lost.node.claim(&lost.run, 1);
     lost.agent.hears(&lost.files, &news);
+    lost.stands_still(SECOND, Duration::from_secs(100));
     for submission in lost
         .agent
         .cluster

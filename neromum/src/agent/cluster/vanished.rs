@@ -198,6 +198,13 @@ impl Agent {
         self.core.submit_again(token);
     }
 
+    /// Closes the task of a run. False when a start of it may be alive after all.
+    pub(super) fn is_given_up(&mut self, token: &RunToken) -> bool {
+        let task = self.cluster.as_ref().and_then(|one| one.task(token));
+        let task = task.map(|(submission, task)| (submission.id, task.index));
+        task.is_some_and(|(id, index)| self.close_tasks(id, &[index]).is_empty())
+    }
+
     /// Closes tasks. Names that are there by then are taken in. Returns those that stay
     /// open, since a start of them may be alive or the disk refuses: they are decided
     /// about anew after the next look at the news.

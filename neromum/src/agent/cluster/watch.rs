@@ -515,6 +515,11 @@ impl Agent {
             tracing::info!(%token, incarnation, "another submission's start has the run");
             return;
         }
+        // An end that was told is final, and a scheduler that forgot a job may begin it
+        // once more: after a crash of its controller, for one.
+        if !self.is_given_up(&token) {
+            return;
+        }
         let record = Lost {
             reason: lost::Reason::TaskOver.into(),
             detail: String::new(),

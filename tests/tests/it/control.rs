@@ -240,6 +240,31 @@ fn an_abort_ends_a_run_in_grid_engine_whose_supervisors_are_frozen() {
     nero_tests::end(&shells(&login.home, "a"));
 }
 
+/// Begins the batch script anew where the kernel tells nobody of a new file.
+const NO_INOTIFY: &str = r#"[ -n "$DEAF" ] || DEAF=1 exec unshare --map-root-user sh -c 'echo 0 > /proc/sys/user/max_inotify_instances; exec sh "$0" "$@"' "$0" "$@""#;
+
+#[test]
+fn an_abort_is_heard_by_looking_where_the_kernel_tells_of_no_new_file() {
+    let login = Login::new(Scheduler::GridEngine);
+    let home = &login.home;
+    home.configure(&format!(
+        "nodes:\n  local:\n    warden: oge\n    setup:\n    - |-\n      {NO_INOTIFY}\n"
+    ));
+    let lines = format!(
+        "cat /proc/sys/user/max_inotify_instances; echo loss 2; {}",
+        ticking(home, "e")
+    );
+    login.start("e", &lines);
+    until_made(home, "e.pid");
+    login.until(1, "to have told its loss", |seen| {
+        seen["metrics"]["loss"]["last"] == 2.0
+    });
+    home.ok(&["abort", "1"]);
+    until_made(home, "e.asked");
+    login.until(1, "to be aborted", |seen| seen["state"] == "aborted");
+    assert_eq!(home.ok(&["logs", "1"]), "0\nloss 2\n");
+}
+
 #[test]
 fn a_run_in_slurm_is_held_while_it_waits_and_stopped_while_it_runs() {
     let scheduler = Scheduler::Slurm;

@@ -51,7 +51,9 @@ fn resources(one: &Directive, wanted: &mut AskedFor, per_slot: &mut Option<Said<
                 Some(seconds) => wanted.resource("time", one.mark, format!("{seconds}s")),
                 None => wanted.note(one.mark, left_out(one, "its time is not understood")),
             },
-            "h_vmem" | "mem_free" | "virtual_free" => {
+            // `mem_free` and `virtual_free` only choose hosts and stay options: `memory` would
+            // be the limit `h_vmem`.
+            "h_vmem" => {
                 *per_slot = Some(Said {
                     value: value.to_owned(),
                     mark: one.mark,

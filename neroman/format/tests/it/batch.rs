@@ -186,6 +186,7 @@ fn a_script_of_grid_engine_becomes_an_experiment() {
          #$ -V\n\
          #$ -pe smp 4\n\
          #$ -l h_rt=12:00:00,h_vmem=4G,os=rhel8\n\
+         #$ -l mem_free=8G,virtual_free=9G\n\
          #$ -q all.q\n\
          #$ -P genomics\n\
          blastp -num_threads $NSLOTS -query in.fa\n",
@@ -199,7 +200,9 @@ fn a_script_of_grid_engine_becomes_an_experiment() {
     assert_eq!(on_any(&asks.parallel_env), Some("smp"));
     assert_eq!(on_any(&asks.queue), Some("all.q"));
     assert_eq!(on_any(&asks.account), Some("genomics"));
-    assert_eq!(asks.qsub_args.on("any").unwrap(), &["-l=os=rhel8"]);
+    // `mem_free` chooses a host and limits nothing: it does not become `memory`.
+    let options = asks.qsub_args.on("any").unwrap();
+    assert_eq!(options, &["-l=os=rhel8", "-l=mem_free=8G,virtual_free=9G"]);
     let notes = notes(&loaded);
     for name in ["-N", "-cwd", "-V"] {
         assert!(notes.contains(&format!("`{name}` is left out")), "{notes}");

@@ -148,8 +148,14 @@ impl Words {
                 let ending = states().find(|state| *state == State::Ending);
                 let again = states().find(|state| *state == State::Ended(Ended::Requeued));
                 let first = states().next();
+                // A flag tells more about a job that runs or waits than its base state.
+                let live = matches!(first, Some(State::Running | State::Waiting(_)));
+                let flagged = states().skip(1).filter(|_| live).find(|state| {
+                    matches!(state, State::Suspended | State::Starting | State::Held(_))
+                });
                 ending
                     .or(again)
+                    .or(flagged)
                     .or(first)
                     .unwrap_or_else(|| State::Unknown(String::new()))
             }

@@ -383,6 +383,29 @@ fn a_job_that_is_requeued_after_its_host_failed_did_not_end() {
 }
 
 #[test]
+fn a_flag_tells_more_of_a_live_job_than_its_base_state() {
+    let held = |word: &str| {
+        State::Held(Reason {
+            word: word.to_owned(),
+            never_passes: false,
+        })
+    };
+    for (words, state) in [
+        (r#"["RUNNING","STOPPED"]"#, State::Suspended),
+        (r#"["RUNNING","CONFIGURING"]"#, State::Starting),
+        (r#"["PENDING","REQUEUE_HOLD"]"#, held("")),
+        (r#"["RUNNING","SIGNALING"]"#, State::Running),
+        (r#"["RUNNING","CONFIGURING","COMPLETING"]"#, State::Ending),
+        (r#"["FAILED","STOPPED"]"#, State::Ended(Ended::Failed)),
+    ] {
+        let queue = slurm_queue(&format!(
+            r#"{{"name":"{ARRAY}","job_id":7,"job_state":{words}}}"#
+        ));
+        assert_eq!(queue.ours[0].state, state, "{words}");
+    }
+}
+
+#[test]
 fn slurm_built_without_json_is_asked_for_plain_rows_and_a_failure_of_another_kind_is_no_reason() {
     let failed = |code: i32, err: &str| Said {
         end: End::Code(code),

@@ -276,6 +276,16 @@ impl Dispatch {
         self.stage.end(Verdict::TakenAway { who, at_ms });
     }
 
+    /// It is over, as its node tells: it was being cancelled, or was cancelled at this
+    /// scheduler.
+    pub(crate) fn taken_away(&mut self, scheduler: &str, at_ms: i64) {
+        let who = match self.cancel {
+            Some(_) => self.who(),
+            None => scheduler.to_owned(),
+        };
+        self.stage.end(Verdict::TakenAway { who, at_ms });
+    }
+
     /// It is over: it will never start. A run that is being cancelled ends by the
     /// cancel, any other by the reason.
     pub(crate) fn never_starts(&mut self, why: String, at_ms: i64) {

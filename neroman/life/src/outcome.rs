@@ -90,7 +90,7 @@ pub(crate) fn judge(dispatch: &Dispatch, journal: &Journal) -> Outcome {
                 Some(_) => EndReason::TakenAway { who: who.clone() },
                 // Nobody asked for it here.
                 None => EndReason::ByScheduler {
-                    scheduler: String::new(),
+                    scheduler: who.clone(),
                     how: TaskEnd::Cancelled,
                 },
             }),

@@ -180,7 +180,7 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
         }
         // The run's journal counts more than any report.
         Standing::TakenAway | Standing::Refused if run.journal.has_run() => {}
-        Standing::TakenAway => dispatch.take_away(now_ms),
+        Standing::TakenAway => dispatch.taken_away(&report.why, now_ms),
         Standing::Refused => recall::refused(run, dispatch, report.why.clone(), now_ms),
         Standing::Held => {}
     }

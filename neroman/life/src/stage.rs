@@ -79,7 +79,8 @@ pub(crate) enum Handing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
-    /// It was cancelled before it was started.
+    /// It was cancelled before it was started: by this person, or, where nobody asked
+    /// for it here, at this scheduler.
     TakenAway { who: String, at_ms: i64 },
     /// It can never start there.
     Refused { why: String, at_ms: i64 },

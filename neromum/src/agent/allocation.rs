@@ -139,7 +139,7 @@ impl Agent {
             if segments::is_gone(&self.run_dir(run.id)) {
                 tracing::warn!(run = %run.id, "its folder is gone: it is not started");
                 self.entries.insert(run.token, Entry::new(run.id));
-                self.core.restore_taken_away(run.token, run.id, order);
+                self.core.restore_taken_away(run.token, run.id, order, "");
                 continue;
             }
             let kept = Kept {

@@ -345,7 +345,8 @@ impl Agent {
     /// Records in the ledger that the run will not start. A shim that an earlier
     /// neromum launched finds a cancel request.
     fn take_away(&mut self, token: RunToken) {
-        if let Err(error) = self.ledger.taken_away(token, "") {
+        let by = self.core.run(&token).map_or("", |run| &run.why);
+        if let Err(error) = self.ledger.taken_away(token, by) {
             tracing::error!(?error, "the ledger does not take a cancel");
         }
         let Some(entry) = self.entries.get(&token) else {

@@ -55,10 +55,10 @@ impl Agent {
             kept.cancel = kept.cancel.max(newest_cancel(&run_dir));
         }
         entry.cancels = kept.cancel;
-        if kept.taken_away.is_some() {
+        if let Some(at) = &kept.taken_away {
             entry.recalled = was_recalled(&run_dir, token);
             self.entries.insert(token, entry);
-            self.core.restore_taken_away(token, kept.id, kept.order);
+            self.core.restore_taken_away(token, kept.id, kept.order, at);
             return;
         }
         let spec = spec::read(&self.setup.paths, kept.id, token);
@@ -66,7 +66,7 @@ impl Agent {
             // neromum was killed before the ledger had the record.
             entry.recalled = true;
             self.entries.insert(token, entry);
-            self.core.restore_taken_away(token, kept.id, kept.order);
+            self.core.restore_taken_away(token, kept.id, kept.order, "");
             return;
         }
         let is_gone = |error: &io::Error| {
@@ -113,7 +113,7 @@ impl Agent {
         }
         if kept.cancel > 0 && incarnation == 0 {
             // A shim that may still be on its way finds the cancel request.
-            self.core.restore_taken_away(token, kept.id, kept.order);
+            self.core.restore_taken_away(token, kept.id, kept.order, "");
             return;
         }
         self.core

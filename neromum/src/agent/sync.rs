@@ -165,7 +165,7 @@ impl Agent {
             let kept = Kept {
                 id: run.id,
                 order: run.order,
-                taken_away: (run.stage == Stage::TakenAway).then(String::new),
+                taken_away: (run.stage == Stage::TakenAway).then(|| run.why.clone()),
                 cancel: entry.cancels,
                 exited,
             };

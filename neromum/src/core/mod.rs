@@ -142,9 +142,11 @@ impl Core {
         }
     }
 
-    /// Takes in a run that was cancelled, before the restart, while it waited.
-    pub fn restore_taken_away(&mut self, token: RunToken, id: RunId, order: u64) {
+    /// Takes in a run that was cancelled, before the restart, while it waited; at which
+    /// scheduler, where it was not cancelled by us.
+    pub fn restore_taken_away(&mut self, token: RunToken, id: RunId, order: u64, at: &str) {
         self.insert(token, id, order, Needs::default(), Stage::TakenAway);
+        self.set_why(token, at);
     }
 
     pub(super) fn insert(

@@ -49,11 +49,16 @@ impl Core {
         }
     }
 
-    /// A person ended the run at its scheduler, before it began.
-    pub fn cancelled_elsewhere(&mut self, token: RunToken) {
+    /// A person ended the run at its scheduler, before it began: the scheduler's name,
+    /// and who it was.
+    pub fn cancelled_elsewhere(&mut self, token: RunToken, at: &str) {
         let run = self.runs.get(&token);
-        if run.is_some_and(|run| matches!(run.stage, Stage::Submitted { .. })) {
+        if let Some(run) = run.filter(|run| matches!(run.stage, Stage::Submitted { .. })) {
+            let is_ours = run.cancelled;
             self.take_away(token);
+            if !is_ours {
+                self.set_why(token, at);
+            }
         }
     }
 

@@ -29,6 +29,22 @@ pub struct Base {
     hosts: AllocationHosts,
 }
 
+/// The name of a user by `/etc/passwd`, else "uid 61001".
+pub fn user_name(uid: u32) -> String {
+    let own = rustix::process::geteuid().as_raw() == uid;
+    if let Some(name) = std::env::var("USER")
+        .ok()
+        .filter(|name| own && !name.is_empty())
+    {
+        return name;
+    }
+    let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
+    match passwd_entry(&passwd, uid) {
+        Some(entry) => String::from_utf8_lossy(entry.name).into_owned(),
+        None => format!("uid {uid}"),
+    }
+}
+
 impl std::fmt::Debug for Base {
     // An environment may hold secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

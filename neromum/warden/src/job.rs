@@ -169,8 +169,8 @@ pub enum Ended {
     Completed,
     /// It exited with another code, or died of a signal.
     Failed,
-    /// A person or a program cancelled it.
-    Cancelled,
+    /// A person or a program cancelled it; the user's number, where it is told.
+    Cancelled { by: Option<u32> },
     /// Its time limit, or its deadline, was reached.
     TimeLimit,
     /// It used more memory than it was given.

@@ -179,7 +179,7 @@ pub enum EndReason {
     TimeLimit { limit_ms: u64 },
     /// Its scheduler ended its task.
     ByScheduler {
-        /// "SLURM"; empty: not told.
+        /// "SLURM", or "SLURM by root" with who cancelled it there; empty: not told.
         scheduler: String,
         how: TaskEnd,
     },

@@ -22,6 +22,17 @@ fn ends(login: &Login, id: u64, state: &str, reason: &str) -> Value {
     seen
 }
 
+/// Its reason names the scheduler, and who cancelled it where that was known in time.
+#[track_caller]
+fn is_cancelled_at_slurm(seen: &Value) {
+    let reason = seen["reason"].as_str().unwrap_or_default();
+    let by = reason.strip_prefix("cancelled at SLURM");
+    assert!(
+        by.is_some_and(|by| by.is_empty() || by.starts_with(" by ")),
+        "{seen:#}"
+    );
+}
+
 /// Its last records are home: its exit code, the metric and the log of its end.
 #[track_caller]
 fn ended_politely(home: &Home, seen: &Value) {
@@ -65,7 +76,10 @@ fn ends_at_slurm_are_told_as_they_were_and_their_last_records_are_home() {
     until_waiting(&login, 4, &["SLURM suspended its job", &stopped]);
     login.tell("scontrol", &["release", &waiting]);
     login.tell("scancel", &[&waiting]);
-    ends(&login, 5, "aborted", "cancelled at the scheduler");
+    // The accounting, which has the name, may be late.
+    let seen = login.home.until_settled(5);
+    assert_eq!(seen["state"], "aborted", "{seen:#}");
+    is_cancelled_at_slurm(&seen);
     login.tell("scontrol", &["resume", &stopped]);
     login.until(4, "to go on", |seen| seen["waiting_for"] == Value::Null);
     login.home.ok(&["abort", "4"]);

@@ -155,6 +155,23 @@ fn a_cancelled_run_stays_aborted_whatever_its_node_reports_and_after_a_restart()
 }
 
 #[test]
+fn a_run_that_was_cancelled_at_its_scheduler_names_it_and_who_did_also_after_a_restart() {
+    let mut run = offered();
+    let report = Report {
+        standing: Standing::TakenAway,
+        why: "SLURM by root".to_owned(),
+        ..Report::unknown()
+    };
+    let node = NODE.to_owned();
+    happens(&mut run, &Input::Reported { node, report });
+    for run in [restarted(&run), run] {
+        assert_eq!(run.phase(), Phase::Aborted);
+        let reason = run.outcome.reason.as_ref().unwrap().to_string();
+        assert_eq!(reason, "cancelled at SLURM by root");
+    }
+}
+
+#[test]
 fn a_run_that_was_refused_after_a_lost_hand_over_is_ended_on_a_node_that_comes_back() {
     let mut run = offered();
     happens(&mut run, &cannot_be_sent());

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use self::log::{Copied, copied};
 use super::submit::remove;
-use super::watch::{ACCOUNTED_MAX, of_ended};
+use super::watch::{ACCOUNTED_MAX, ended_at, of_ended};
 use super::{Agent, Cluster, Done, LOOK_EVERY, Seen, Submission, Task};
 use crate::core::Stage;
 use crate::ledger::{Answer, Intent};
@@ -228,7 +228,7 @@ impl Agent {
             for task in &submission.tasks {
                 let is_gone = match task.seen {
                     // It never began, and its run is taken away.
-                    Seen::Gone(Some(Ended::Cancelled)) => began,
+                    Seen::Gone(Some(Ended::Cancelled { .. })) => began,
                     Seen::Gone(_) => true,
                     Seen::Listed(_) | Seen::Missing { .. } => began,
                 };
@@ -458,8 +458,11 @@ impl Agent {
             return;
         };
         let began = submission.hand.as_ref().is_some_and(Hand::began);
-        if task.seen == Seen::Gone(Some(Ended::Cancelled)) && !began {
-            self.core.cancelled_elsewhere(token);
+        if let Seen::Gone(Some(how @ Ended::Cancelled { .. })) = task.seen
+            && !began
+        {
+            let at = self.ended_at(how);
+            self.core.cancelled_elsewhere(token, &at);
             return;
         }
         self.begin_adopted(token, began);
@@ -490,7 +493,7 @@ impl Agent {
                 let path = segments::folder(&run_dir, START).join(name);
                 path.symlink_metadata().map_or(0, |found| found.len())
             }),
-            scheduler: cluster.warden.name().into_owned(),
+            scheduler: ended_at(&*cluster.warden, how),
             job: job_text(&*cluster.warden, submission, task),
         };
         let written = own::write_copies(&run_dir, token, START, &end.records());

@@ -193,6 +193,11 @@ pub(super) struct Answered {
 }
 
 impl Cluster {
+    /// Whether the accounting tells who cancelled a job.
+    fn names_cancellers(&self) -> bool {
+        self.warden.kind() == nero_warden::Kind::Slurm
+    }
+
     pub fn new(setup: Scheduler) -> Self {
         Self {
             warden: setup.front.warden().clone(),

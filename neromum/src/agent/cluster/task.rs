@@ -41,6 +41,8 @@ pub struct Task {
     pub is_told: bool,
     /// Number of times that the accounting was asked for it.
     pub asked: u8,
+    /// Whether the accounting was asked after it was gone, and answered or failed.
+    pub is_accounted: bool,
 }
 
 impl Task {
@@ -56,6 +58,7 @@ impl Task {
             overdue_at: None,
             is_told: false,
             asked: 0,
+            is_accounted: false,
         }
     }
 
@@ -97,6 +100,12 @@ impl Task {
             (None, seen) => seen.clone(),
         };
         self.over &= matches!(self.seen, Seen::Gone(_));
+    }
+
+    /// Whether the accounting may still tell who else cancelled it. Listings do not.
+    pub fn lacks_its_canceller(&self) -> bool {
+        let is_unnamed = self.seen == Seen::Gone(Some(Ended::Cancelled { by: None }));
+        is_unnamed && self.cancelled.is_none() && !self.is_accounted
     }
 
     /// Notes since when it is gone.
@@ -181,12 +190,12 @@ mod tests {
         let rows = [
             row(9, Some("0-2,4-5"), State::Running),
             row(9, Some("3"), State::Ended(Ended::Failed)),
-            row(7, Some("3"), State::Ended(Ended::Cancelled)),
+            row(7, Some("3"), State::Ended(Ended::Cancelled { by: None })),
             row(7, Some("1-2"), State::Suspended),
         ];
         let rows: Vec<&Listed> = rows.iter().collect();
         let found = task.row(&rows, JobId(7)).unwrap();
-        assert_eq!(found.state, State::Ended(Ended::Cancelled));
+        assert_eq!(found.state, State::Ended(Ended::Cancelled { by: None }));
         let both = [
             row(9, Some("0-5"), State::Running),
             row(7, Some("3"), State::Running),
@@ -200,7 +209,7 @@ mod tests {
     fn a_job_that_was_cancelled_ends_no_task_of_which_a_twin_waits() {
         let mut task = Task::new(0, Vec::new());
         let rows = [
-            row(7, None, State::Ended(Ended::Cancelled)),
+            row(7, None, State::Ended(Ended::Cancelled { by: None })),
             row(9, None, State::Waiting(Reason::default())),
         ];
         let rows: Vec<&Listed> = rows.iter().collect();

@@ -448,12 +448,49 @@ fn three_of_which_one_lives(how: Option<Ended>) -> ([Planned; 3], Agent, (Node, 
 
 #[tokio::test]
 async fn tasks_cancelled_together_are_given_up_but_for_one_whose_start_lives() {
-    let (runs, mut agent, _node) = three_of_which_one_lives(Some(Ended::Cancelled));
+    let (runs, mut agent, _node) = three_of_which_one_lives(Some(Ended::Cancelled { by: Some(0) }));
     agent.vanished(&runs.map(|run| run.token));
     agent.carry_out();
     assert_eq!(agent.stage(&runs[0]), Stage::TakenAway);
+    let why = |agent: &Agent| agent.core.run(&runs[0].token).unwrap().why.clone();
+    assert_eq!(why(&agent), "SLURM by root");
     assert!(matches!(agent.stage(&runs[1]), Stage::Submitted { .. }));
     assert_eq!(agent.stage(&runs[2]), Stage::TakenAway);
+}
+
+#[tokio::test]
+async fn the_accounting_is_asked_once_who_cancelled_a_job_before_its_end_is_told() {
+    let by = |by| Some(Ended::Cancelled { by });
+    for (rows, told) in [
+        (
+            "7_0|7_0|CANCELLED by 4294967294|0:0|NAME\n",
+            Some(4_294_967_294),
+        ),
+        ("", None),
+    ] {
+        let (_, mut agent, (node, _boxes)) = three_of_which_one_lives(by(None));
+        let cluster = agent.cluster.as_mut().unwrap();
+        for submission in cluster.submissions.values_mut() {
+            submission.tasks[0].over = false;
+        }
+        cluster.counted = Some((Instant::now(), Counted { queued: 0, kept: 0 }));
+        let task = |agent: &Agent| {
+            let mut all = agent.cluster.as_ref().unwrap().submissions.values();
+            all.next().unwrap().tasks[0].clone()
+        };
+        assert!(task(&agent).lacks_its_canceller());
+        let (Ask::Ends(ids), _) = agent.ends_to_ask().unwrap() else {
+            panic!("no question about ends");
+        };
+        let said = Said {
+            end: End::Code(0),
+            out: rows.replace("NAME", &node.name.borrow()).into_bytes(),
+            err: Vec::new(),
+        };
+        agent.ends_answered(&ids, &[said]);
+        assert_eq!(task(&agent).seen, Seen::Gone(by(told)));
+        assert!(!task(&agent).lacks_its_canceller());
+    }
 }
 
 #[tokio::test]

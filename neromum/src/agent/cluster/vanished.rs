@@ -12,7 +12,7 @@ use nero_model::{RunToken, SubmissionId};
 use nero_warden::Ended;
 use nero_warden::standing::Standing;
 
-use super::watch::living;
+use super::watch::{ended_at, living};
 use super::{Agent, Seen, Submission, Task};
 use crate::runs::{own, spec};
 use crate::submission::{Files, News, Planned};
@@ -98,9 +98,10 @@ impl Agent {
         match vanished.how {
             // Another run of a pack has it closed, which says nothing about this one.
             _ if vanished.was_closed && vanished.is_alone => self.submit_again(token),
-            Some(Ended::Cancelled) => {
+            Some(how @ Ended::Cancelled { .. }) => {
                 tracing::info!(%token, "cancelled at the scheduler before it began");
-                self.core.cancelled_elsewhere(token);
+                let at = self.ended_at(how);
+                self.core.cancelled_elsewhere(token, &at);
             }
             // Each submission brings at least one run of a pack to its end.
             Some(_) if vanished.has_begun => self.submit_again(token),
@@ -118,6 +119,12 @@ impl Agent {
         if let Some(submission) = submissions.and_then(|all| all.get_mut(&id)) {
             submission.has_vanished = true;
         }
+    }
+
+    /// The scheduler's name, and who cancelled a task there.
+    pub(super) fn ended_at(&self, how: Ended) -> String {
+        let cluster = self.cluster.as_ref();
+        cluster.map_or_else(String::new, |one| ended_at(&*one.warden, Some(how)))
     }
 
     fn why_over(&self, token: &RunToken, how: Ended) -> String {
@@ -350,7 +357,7 @@ fn words(how: Ended) -> &'static str {
     match how {
         Ended::Completed => "ended",
         Ended::Failed => "failed",
-        Ended::Cancelled => "was cancelled",
+        Ended::Cancelled { .. } => "was cancelled",
         Ended::TimeLimit => "reached its time limit",
         Ended::OutOfMemory => "ran out of memory",
         Ended::HostFailure => "could not be started on its host",

@@ -20,6 +20,7 @@ use crate::lease::BEAT;
 use crate::lease::decide::OLD_BEATS;
 use crate::lease::files::{modified, server_time, since};
 use crate::runs::own;
+use crate::staging::environment::user_name;
 use crate::submission::{Files, News, StartId, began, launched_by};
 
 /// Pause before the second listing that has to miss a task.
@@ -305,7 +306,11 @@ impl Agent {
         let wants = |submission: &&Submission| {
             let left = |task: &Task| matches!(task.seen, Seen::Missing { .. } | Seen::Gone(None));
             let mut tasks = submission.tasks.iter();
-            tasks.any(|task| (left(task) || submission.lacks_its_code(task)) && task.asked < ACCOUNTED_MAX && open(task))
+            let lacks = |task: &Task| {
+                submission.lacks_its_code(task)
+                    || cluster.names_cancellers() && task.lacks_its_canceller()
+            };
+            tasks.any(|task| (left(task) || lacks(task)) && task.asked < ACCOUNTED_MAX && open(task))
                 // Once for each listing, since records come late.
                 && submission.accounted.is_none_or(|at| at < listed)
         };
@@ -380,6 +385,13 @@ impl Agent {
         let Some(cluster) = &mut self.cluster else {
             return;
         };
+        for id in ids {
+            let submission = cluster.submissions.get_mut(id);
+            let tasks = submission.into_iter().flat_map(|one| &mut one.tasks);
+            for task in tasks {
+                task.is_accounted |= matches!(task.seen, Seen::Gone(_));
+            }
+        }
         if names.is_empty() {
             self.look_at_what_is_gone();
             return;
@@ -389,6 +401,7 @@ impl Agent {
             Err(error) => {
                 // The queue decides without it, later.
                 tracing::info!(%error, "the accounting does not answer");
+                self.look_at_what_is_gone();
                 return;
             }
         };
@@ -465,6 +478,7 @@ impl Agent {
             return;
         }
         let began = cluster.look_began;
+        let names_cancellers = cluster.names_cancellers();
         let mut over = Vec::new();
         let mut again = false;
         for submission in cluster.submissions.values_mut() {
@@ -475,7 +489,9 @@ impl Agent {
                 });
                 // The accounting is asked for runs that did not end yet.
                 let is_open = task.runs.iter().any(|run| !done.contains(&run.token));
-                let waits = is_accounted && is_open && submission.lacks_its_code(task);
+                let lacks = submission.lacks_its_code(task)
+                    || names_cancellers && task.lacks_its_canceller();
+                let waits = is_accounted && is_open && lacks;
                 if task.over || !is_read || waits {
                     continue;
                 }
@@ -566,15 +582,13 @@ impl Agent {
         else {
             return;
         };
-        let how = match &task.seen {
-            Seen::Gone(Some(how)) => of_ended(*how),
-            Seen::Gone(None) | Seen::Listed(_) | Seen::Missing { .. } => {
-                task_over::How::Unspecified
-            }
+        let how = match task.seen {
+            Seen::Gone(how) => how,
+            Seen::Listed(_) | Seen::Missing { .. } => None,
         };
         let record = TaskOver {
-            how: how.into(),
-            scheduler: cluster.warden.name().into_owned(),
+            how: how.map_or(task_over::How::Unspecified, of_ended).into(),
+            scheduler: ended_at(&*cluster.warden, how),
             escalated: false,
         };
         let run_dir = self.run_dir(entry.id);
@@ -703,11 +717,21 @@ fn shown(warden: &dyn Warden, task: &Task, row: &Listed) -> RowText {
     RowText::waiting(waiting)
 }
 
+/// The scheduler's name; of a task that was cancelled there with who did, as in
+/// "SLURM by root".
+pub(super) fn ended_at(warden: &dyn Warden, how: Option<Ended>) -> String {
+    let name = warden.name();
+    match how {
+        Some(Ended::Cancelled { by: Some(uid) }) => format!("{name} by {}", user_name(uid)),
+        _ => name.into_owned(),
+    }
+}
+
 pub(super) fn of_ended(how: Ended) -> task_over::How {
     match how {
         Ended::Completed | Ended::Requeued => task_over::How::Unspecified,
         Ended::Failed => task_over::How::Failed,
-        Ended::Cancelled => task_over::How::Cancelled,
+        Ended::Cancelled { .. } => task_over::How::Cancelled,
         Ended::TimeLimit => task_over::How::TimeLimit,
         Ended::OutOfMemory => task_over::How::OutOfMemory,
         Ended::HostFailure => task_over::How::HostFailure,

@@ -26,7 +26,10 @@ pub(super) fn states(recipe: &Recipe) -> Vec<(String, State)> {
         ("states.ending", State::Ending),
         ("states.ended", State::Ended(Ended::Completed)),
         ("states.failed", State::Ended(Ended::Failed)),
-        ("states.cancelled", State::Ended(Ended::Cancelled)),
+        (
+            "states.cancelled",
+            State::Ended(Ended::Cancelled { by: None }),
+        ),
     ];
     let each = meanings.into_iter().flat_map(|(group, state)| {
         let words = recipe.list_of(group).into_iter();

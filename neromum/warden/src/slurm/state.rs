@@ -64,7 +64,10 @@ pub fn state(word: &str, reason: &str) -> State {
         "COMPLETING" | "STAGE_OUT" => State::Ending,
         "COMPLETED" => State::Ended(Ended::Completed),
         "FAILED" => State::Ended(Ended::Failed),
-        "CANCELLED" | "REVOKED" => State::Ended(Ended::Cancelled),
+        "CANCELLED" | "REVOKED" => {
+            let by = word.split_once(" by ").and_then(|(_, by)| by.parse().ok());
+            State::Ended(Ended::Cancelled { by })
+        }
         "TIMEOUT" | "DEADLINE" => State::Ended(Ended::TimeLimit),
         "OUT_OF_MEMORY" => State::Ended(Ended::OutOfMemory),
         "NODE_FAIL" | "BOOT_FAIL" | "LAUNCH_FAILED" | "RECONFIG_FAIL" => {

@@ -478,7 +478,8 @@ fn slurms_accounting_tells_ends_and_codes_of_our_submissions_alone() {
         of(&memo),
         (State::Ended(Ended::OutOfMemory), Some((0, 125)))
     );
-    assert_eq!(of(&gone).0, State::Ended(Ended::Cancelled));
+    let by_root = State::Ended(Ended::Cancelled { by: Some(0) });
+    assert_eq!(of(&gone).0, by_root);
     assert_eq!(of(&requ).0, State::Ended(Ended::Requeued));
     let array = name("array");
     let only_array = Slurm::default().read_ends(&said, &[&array]).unwrap();

@@ -483,7 +483,8 @@ pub mod lost {
 pub struct TaskOver {
     #[prost(enumeration = "task_over::How", tag = "1")]
     pub how: i32,
-    /// "SLURM"
+    /// "SLURM"; of a task that was cancelled there also by whom, where that is told:
+    /// "SLURM by root".
     #[prost(string, tag = "2")]
     pub scheduler: ::prost::alloc::string::String,
     /// The leading neromum cancelled the job there, since the run had not ended in

@@ -28,6 +28,21 @@ pub fn judge(findings: &mut Findings, subject: &Subject, quota: Option<String>) 
     }
 }
 
+/// Warns about a root that hosts of a cluster can hardly see: its file system is of a
+/// kind that one machine has.
+pub fn is_shared_with_hosts(findings: &mut Findings, root: &Path) {
+    if nero_model::paths::may_be_shared(root).unwrap_or(true) {
+        return;
+    }
+    findings.warning(
+        "shared root",
+        "its file system looks like one of this machine alone; where the hosts of the cluster do \
+         not see this root, no run of theirs begins",
+        "choose a root: that all hosts of the cluster see, as a home on NFS; where this machine \
+         exports it to them, or is the only host, all is well",
+    );
+}
+
 /// Output of the quota programs, where there are any.
 pub async fn quota(folder: &Path) -> Option<String> {
     let user = std::env::var("USER").ok()?;

@@ -66,6 +66,11 @@ impl Findings {
         }
     }
 
+    fn has_warden(&self) -> bool {
+        let none = nero_wire::v1::Warden::Unspecified;
+        self.0.iter().any(|finding| finding.warden() != none)
+    }
+
     fn good(&mut self, what: &str, text: impl AsRef<str>) {
         self.add(Level::Good, what, text, "");
     }
@@ -90,11 +95,15 @@ pub async fn examine(mut subject: Subject) -> Vec<Finding> {
         schedulers::look(&base, subject.described.as_deref()),
         programs::look(&base, &subject.programs),
     );
+    let has_scheduler = subject.described.is_some() || schedulers.has_warden();
     let read = tokio::task::spawn_blocking(move || {
         let mut findings = Findings::default();
         survive::judge(&mut findings, kills);
         limits::judge(&mut findings);
         disk::judge(&mut findings, &subject, quota);
+        if has_scheduler {
+            disk::is_shared_with_hosts(&mut findings, &subject.root);
+        }
         clock.judge(&mut findings);
         kernel::judge(&mut findings);
         programs::gpus(&mut findings, &subject.gpus);

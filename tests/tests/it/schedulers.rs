@@ -35,6 +35,8 @@ fn the_doctor_finds_slurm_its_partitions_limits_and_accounting() {
             "asking SLURM: 4 commands in ",
         ],
     );
+    // Its root lies on a disk of this machine, which a real cluster's hosts do not see.
+    tells(&said, &["shared root: its file system looks like"]);
 }
 
 #[test]

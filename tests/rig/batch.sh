@@ -1,6 +1,6 @@
 #!/bin/bash
 # A small batch system, with its state on disk and real processes as jobs, in the manner of three others.
-#   batch.sh install STYLE DIR   puts its commands into DIR. STYLE: pbs (qsub qstat qdel), lsf (bsub bjobs bkill), or
+#   batch.sh install STYLE DIR   puts its commands into DIR. STYLE: pbs (qsub qstat qdel), lsf (bsub bjobs bkill bstop bresume), or
 #                                jobman, which shows no names (jobman submit|list|kill)
 # The script is told which command it is by its name. Files that a test makes in DIR:
 #   shut   jobs wait until it is gone
@@ -40,8 +40,14 @@ take() {
 # run ID TASK: waits for its turn, then for the job. Only the batch task itself gets signals, as with SLURM.
 run() {
   local job=$1.$2 id=$1 code=0
-  while [ -e "$DIR/shut" ] && [ "$(state "$job")" = waiting ]; do sleep 0.05; done
-  [ "$(state "$job")" = waiting ] || return 0
+  while :; do
+    case $(state "$job") in
+      held) ;;
+      waiting) [ -e "$DIR/shut" ] || break ;;
+      *) return 0 ;;
+    esac
+    sleep 0.05
+  done
   [ "$2" = 0 ] || id="$1[$2]"
   env PBS_JOBID="$id.rig" PBS_ARRAY_INDEX="$2" LSB_JOBID="$1" LSB_JOBINDEX="$2" JOBMAN_ID="$1" \
     setsid /bin/sh "$DIR/scripts/$1" >"$JOBS/$job/out" 2>&1 &
@@ -54,19 +60,24 @@ run() {
 # kill_task JOB
 kill_task() {
   case $(state "$1") in
-    waiting) become "$1" failed ;;
+    waiting | held) become "$1" failed ;;
     running) kill -TERM "$(cat "$JOBS/$1/pid")" ;;
   esac
 }
 
-# kill_job 7 | 7[] | 7[3]
-kill_job() {
+hold_task() { [ "$(state "$1")" != waiting ] || become "$1" held; }
+release_task() { [ "$(state "$1")" != held ] || become "$1" waiting; }
+
+kill_job() { tasks_of "$1" kill_task; }
+
+# tasks_of 7 | 7[] | 7[3] FUNCTION
+tasks_of() {
   local id=${1%%[!0-9]*} job found=
   for job in "$JOBS/$id".*; do
     case $1 in
       "$id["[0-9]*) [ "$id[${job##*.}]" = "$1" ] || continue ;;
     esac
-    [ ! -d "$job" ] || { found=1; kill_task "${job##*/}"; }
+    [ ! -d "$job" ] || { found=1; "$2" "${job##*/}"; }
   done
   [ -n "$found" ] || { echo "$(basename "$0"): no such job $1" >&2; return 1; }
 }
@@ -155,6 +166,7 @@ lsf_row() {
   [ "$2" = 0 ] || name="$3[$2]"
   case $4 in
     waiting) word=PEND ;;
+    held) word=PSUSP ;;
     running) word=RUN ;;
     ended) word=DONE ;;
     *) word=EXIT ;;
@@ -168,6 +180,8 @@ bjobs() {
 }
 
 bkill() { kill_job "$1"; }
+bstop() { tasks_of "$1" hold_task; }
+bresume() { tasks_of "$1" release_task; }
 
 # --- one that shows no names ------------------------------------------------------------------------
 
@@ -196,7 +210,7 @@ install() {
   local name names
   case $1 in
     pbs) names='qsub qstat qdel' ;;
-    lsf) names='bsub bjobs bkill' ;;
+    lsf) names='bsub bjobs bkill bstop bresume' ;;
     jobman) names=jobman ;;
   esac
   mkdir -p "$2/scripts" "$2/jobs"

@@ -145,6 +145,45 @@ fn an_abort_ends_what_waits_and_runs_where_no_names_are_shown() {
     an_abort_ends_what_waits_and_what_runs(&Site::nameless(), "Jobman");
 }
 
+#[test]
+fn a_paused_run_is_held_by_the_words_of_its_recipe_and_begins_when_it_is_resumed() {
+    let site = Site::new("lsf", LSF);
+    site.make("shut");
+    site.start("+a:\n  command: [sh, -c, 'exit {code}']\n  parameters: {code: [3, 4]}\n");
+    site.until_waits(2, "in LSF's queue as job 7");
+    site.home.ok(&["pause", "2"]);
+    until("the scheduler to hold the task", || {
+        let state = std::fs::read_to_string(site.folder.join("jobs/7.2/state")).unwrap();
+        (state == "held\n").then_some(()).ok_or(state)
+    });
+    assert_eq!(site.calls("bstop 7[2]"), site.calls("bstop"));
+    site.open();
+    let seen = site.home.until_settled(1);
+    assert_eq!(seen["exit_code"], 3, "{seen:#}");
+    let seen = site.home.experiment_json(2);
+    assert_eq!(seen["state"], "paused", "{seen:#}");
+    site.home.ok(&["resume", "2"]);
+    let seen = site.home.until_settled(2);
+    assert_eq!(seen["exit_code"], 4, "{seen:#}");
+}
+
+#[test]
+fn where_a_scheduler_holds_nothing_a_paused_run_tells_that_its_job_starts_stopped() {
+    let site = Site::pbs();
+    site.make("shut");
+    site.start("command: [sh, -c, 'exit 3']\n");
+    site.until_waits(1, "in PBS's queue as job 7");
+    site.home.ok(&["pause", "1"]);
+    site.until_waits(
+        1,
+        "PBS holds no jobs: when its turn comes the job starts stopped",
+    );
+    site.home.ok(&["resume", "1"]);
+    site.open();
+    let seen = site.home.until_settled(1);
+    assert_eq!(seen["exit_code"], 3, "{seen:#}");
+}
+
 #[track_caller]
 fn equal_runs_go_as_one_array(site: &Site, submit: &str) {
     site.start("+a:\n  command: [sh, -c, 'exit {code}']\n  parameters: {code: [3, 4, 5]}\n");

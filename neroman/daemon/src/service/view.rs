@@ -274,6 +274,9 @@ fn cancel(run: &Run, sight: &Sight<'_>) -> String {
     }
 }
 
+/// A node's words for a run that it does not start because it is paused.
+const PAUSED: &str = "paused";
+
 fn waiting_for(run: &Run, held: Option<Held<'_>>) -> String {
     if let Some(held) = held {
         let id = run.made.id.experiment;
@@ -297,7 +300,14 @@ fn waiting_for(run: &Run, held: Option<Held<'_>>) -> String {
             };
             format!("`neroman resume {id}`: {cpus}")
         }
-        (_, None) if run.is_paused() => format!("`neroman resume {}`", run.made.id.experiment),
+        (_, None) if run.is_paused() => {
+            let resume = format!("`neroman resume {}`", run.made.id.experiment);
+            // Where it stands at a scheduler, which may not be able to hold it.
+            match run.why().to_string() {
+                why if why.is_empty() || why == PAUSED => resume,
+                why => format!("{resume}: {why}"),
+            }
+        }
         (Phase::Queued | Phase::Staging | Phase::Pending | Phase::Running, None) => {
             run.why().to_string()
         }

@@ -250,7 +250,20 @@ impl Agent {
                 }
                 let Some(row) = row else { continue };
                 let why = shown(&*cluster.warden, task, row);
-                texts.extend(task.runs.iter().map(|run| (run.token, why.clone())));
+                let index = row.tasks.as_ref().map(|_| task.index);
+                let is_unheld = matches!(row.state, State::Waiting(_))
+                    && cluster.warden.hold_calls(&[(row, index)]).is_empty();
+                texts.extend(task.runs.iter().map(|run| {
+                    let run_there = self.core.run(&run.token);
+                    let mut why = why.clone();
+                    if is_unheld && run_there.is_some_and(|run| run.paused) {
+                        why.waiting.push_str(&format!(
+                            "; {name} holds no jobs: when its turn comes the job \
+                             starts stopped, and keeps its allocation until a resume or an abort"
+                        ));
+                    }
+                    (run.token, why)
+                }));
             }
         }
         cluster.list_pause = match changed {

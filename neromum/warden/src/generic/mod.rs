@@ -37,6 +37,10 @@ pub struct Generic {
     row: Row,
     empty: Option<Regex>,
     cancel: Vec<Template>,
+    /// Keeps a waiting job from being started; none where the scheduler cannot.
+    hold: Vec<Template>,
+    /// Ends a hold.
+    release: Vec<Template>,
     array: Option<Array>,
 }
 
@@ -102,7 +106,21 @@ impl Generic {
             true => Some(array(recipe, &row.pattern)?),
             false => None,
         };
+        let (hold, release) = (
+            recipe.templates_of("hold")?,
+            recipe.templates_of("release")?,
+        );
+        if hold.is_empty() != release.is_empty() {
+            let word = if hold.is_empty() { "hold" } else { "release" };
+            return Err(missing(word, "`hold` and `release` belong together"));
+        }
+        if !hold.is_empty() && recipe.list_of("states.held").is_empty() {
+            let why = "a listing shows by it whether `hold` had an effect";
+            return Err(missing("states.held", why));
+        }
         Ok(Self {
+            hold,
+            release,
             name: recipe.text_of("name").unwrap_or("the scheduler").to_owned(),
             submit: command("submit", "the command that takes a job")?,
             id,
@@ -202,9 +220,11 @@ impl Warden for Generic {
     }
 
     fn programs_elsewhere(&self) -> Vec<Cow<'static, str>> {
-        [&self.list, &self.cancel]
+        [&self.list, &self.cancel, &self.hold, &self.release]
+            .into_iter()
+            .filter(|words| !words.is_empty())
             .map(|words| call(words, |_| None).program)
-            .into()
+            .collect()
     }
 
     fn shows_names(&self) -> bool {
@@ -272,7 +292,15 @@ impl Warden for Generic {
     }
 
     fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call {
-        submit::cancel(self, seen, task)
+        submit::about(self, &self.cancel, seen, task)
+    }
+
+    fn hold_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+        submit::about_each(self, &self.hold, seen)
+    }
+
+    fn release_calls(&self, seen: &[(&Listed, Option<u32>)]) -> Vec<Call> {
+        submit::about_each(self, &self.release, seen)
     }
 
     fn ring_call(&self, _: &[(&Listed, Option<u32>)]) -> Option<Call> {

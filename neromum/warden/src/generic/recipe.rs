@@ -141,6 +141,8 @@ const WORDS: &[(&str, Form)] = &[
     ("row", Form::Pattern),
     ("empty", Form::Pattern),
     ("cancel", Form::Command(IN_CANCEL)),
+    ("hold", Form::Command(IN_CANCEL)),
+    ("release", Form::Command(IN_CANCEL)),
     ("states.waiting", Form::Words),
     ("states.held", Form::Words),
     ("states.starting", Form::Words),

@@ -180,7 +180,26 @@ pub(super) fn read(warden: &Generic, said: &Said) -> Submitted {
     }
 }
 
-pub(super) fn cancel(warden: &Generic, seen: &Listed, task: Option<u32>) -> Call {
+/// The same command about each of them; none where it has no words.
+pub(super) fn about_each(
+    warden: &Generic,
+    words: &[Template],
+    seen: &[(&Listed, Option<u32>)],
+) -> Vec<Call> {
+    if words.is_empty() {
+        return Vec::new();
+    }
+    let call = |(row, task): &(&Listed, Option<u32>)| about(warden, words, row, *task);
+    seen.iter().map(call).collect()
+}
+
+/// A command about a job, or one task of it.
+pub(super) fn about(
+    warden: &Generic,
+    words: &[Template],
+    seen: &Listed,
+    task: Option<u32>,
+) -> Call {
     let job = seen.job.to_string();
     let array = warden.array.as_ref().filter(|_| seen.tasks.is_some());
     let id = match (array, task) {
@@ -191,5 +210,5 @@ pub(super) fn cancel(warden: &Generic, seen: &Listed, task: Option<u32>) -> Call
         (Some(array), None) => array.whole.fill(|_| Some(job.clone())),
         (None, _) => Some(job.clone()),
     };
-    command(&warden.cancel, |name| with_user(name, |_| id.clone()))
+    command(words, |name| with_user(name, |_| id.clone()))
 }

@@ -325,6 +325,39 @@ fn where_no_names_are_shown_the_number_tells() {
 }
 
 #[test]
+fn waiting_jobs_and_tasks_are_held_by_the_words_of_the_recipe_and_by_none_without() {
+    let row = |job: u64, tasks: Option<&str>| Listed {
+        name: JobName::of(ID).unwrap(),
+        job: JobId(job),
+        tasks: tasks.map(|list| Tasks::read(list).unwrap()),
+        state: State::Waiting(Reason::default()),
+        host: None,
+        start_s: None,
+    };
+    let (array, single) = (row(7, Some("1-3")), row(8, None));
+    let seen = [(&array, Some(2)), (&single, None)];
+    let words = |calls: Vec<nero_warden::Call>| -> Vec<String> {
+        let one = |call: nero_warden::Call| {
+            let mut line = call.program.into_owned();
+            for word in &call.words {
+                line.push(' ');
+                line.push_str(word);
+            }
+            line
+        };
+        calls.into_iter().map(one).collect()
+    };
+    let lsf = named("lsf");
+    assert_eq!(words(lsf.hold_calls(&seen)), ["bstop 7[2]", "bstop 8"]);
+    assert_eq!(
+        words(lsf.release_calls(&seen)),
+        ["bresume 7[2]", "bresume 8"]
+    );
+    // OpenPBS holds no single task of an array.
+    assert_eq!(named("pbs").hold_calls(&seen), []);
+}
+
+#[test]
 fn an_answer_of_nothing_but_complaints_is_no_empty_queue() {
     let (pbs, lsf) = (named("pbs"), named("lsf"));
     let lost = "cannot connect to server";
@@ -392,6 +425,7 @@ fn words_that_cannot_be_used_are_refused() {
         ("job", text("A;B"), "the name of a variable"),
         ("array.range", text("{first}"), "(?<task>"),
         ("array.max", text("many"), "a whole number"),
+        ("hold", list(&["hold", "{id}"]), "belong together"),
     ] {
         let said = refused(word, value);
         assert!(said.contains(part), "{word}: {said}");

@@ -99,7 +99,8 @@ pub fn members(state: &State, batch: RunId) -> impl Iterator<Item = &Run> {
     runs.filter(move |run| run.made.batch == Some(batch))
 }
 
-/// Holds the runs of a batch that have not begun, if its first ends are equal crashes.
+/// Holds the runs of a batch that have not begun, if its first ends are equal crashes and
+/// no live run has reported a metric after a longer time than each of them ran.
 fn hold_if_alike(state: &State, batch: RunId, now_ms: i64) -> Vec<Change> {
     let counts = |run: &Run| run.made.counts_in().is_some();
     let mut ended: Vec<&Run> = members(state, batch)
@@ -112,6 +113,15 @@ fn hold_if_alike(state: &State, batch: RunId, now_ms: i64) -> Vec<Change> {
     };
     let crash = EarlyCrash::of(first);
     if crash.is_none() || others.iter().any(|run| EarlyCrash::of(run) != crash) {
+        return Vec::new();
+    }
+    let ran_ms = ended.iter().filter_map(|run| Some(run.exit()?.run_ms));
+    let latest_ms = ran_ms.max().unwrap_or(0);
+    let outlives_them = |run: &Run| {
+        let reported_ms = run.journal.reported_after_ms();
+        run.phase().is_live() && reported_ms.is_some_and(|ms| ms > latest_ms)
+    };
+    if members(state, batch).any(outlives_them) {
         return Vec::new();
     }
     let like = first.made.id;

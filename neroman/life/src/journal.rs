@@ -444,6 +444,15 @@ impl Journal {
         signs.max().unwrap_or(0).min(latest_ms)
     }
 
+    /// Time from the begin of the newest start to its last metric, by the node's clock;
+    /// `None`: it has reported none.
+    pub(crate) fn reported_after_ms(&self) -> Option<u64> {
+        let (number, newest) = self.newest()?;
+        let of_newest = self.metrics.values().filter(|one| one.key.0 == number);
+        let last_ms = of_newest.map(|one| one.at_ms).max()?;
+        u64::try_from(last_ms - newest.started_ms?).ok()
+    }
+
     /// Records a sign of one start.
     pub fn sign(&mut self, incarnation: u32, at: Tick) {
         let known = self.signs.entry(incarnation).or_default();

@@ -135,6 +135,18 @@ fn what_does_not_crash_alike_or_early_or_is_a_small_batch_holds_nothing() {
 }
 
 #[test]
+fn a_live_run_that_reported_a_metric_when_the_crashed_ones_were_dead_keeps_the_rest_going() {
+    for (reported_ms, held_then) in [(901, 0), (900, 6)] {
+        let mut lab = started(12, false);
+        lab.reports_after(run(6, 1), reported_ms);
+        for id in 1..=5 {
+            lab.say(run(id, 1), crashed(1, "no disk", 895 + id));
+        }
+        assert_eq!(held(&lab).len(), held_then, "{reported_ms} ms");
+    }
+}
+
+#[test]
 fn the_retries_of_one_experiment_hold_no_other() {
     let mut lab = Lab::default();
     let again = retries::retrying(&[RetryOn::Crashed], 9);

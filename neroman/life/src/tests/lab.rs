@@ -234,6 +234,27 @@ impl Lab {
         }
     }
 
+    /// A live run reported a metric this long after its begin.
+    pub(crate) fn reports_after(&mut self, id: RunId, ms: i64) {
+        let mut journal = (*self.state.run(id).unwrap().journal).clone();
+        let started = running();
+        let metric = crate::journal::Metric {
+            key: (1, Key::default()),
+            last: 0.5,
+            step: 1.0,
+            min: 0.5,
+            max: 0.5,
+            count: 1,
+            at_ms: started.started_ms.unwrap() + ms,
+        };
+        journal.incarnations.insert(1, started);
+        journal.metrics.insert("loss".to_owned(), metric);
+        self.take(vec![Change::Journal {
+            run: id,
+            journal: Arc::new(journal),
+        }]);
+    }
+
     pub(crate) fn happens(&mut self, id: RunId, input: &Input) {
         let changes = crate::step(self.state.run(id).unwrap(), input, self.now_ms).unwrap();
         self.take(changes);

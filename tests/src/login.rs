@@ -75,7 +75,7 @@ impl Login {
     }
 
     /// Names of the folders of submissions.
-    fn submissions(&self) -> Vec<String> {
+    pub fn submissions(&self) -> Vec<String> {
         let mut found = Vec::new();
         for deployment in entries(&self.home.base().join("node")) {
             for node in entries(&deployment.join("mum")) {

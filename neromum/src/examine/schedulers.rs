@@ -44,7 +44,7 @@ pub async fn look(base: &Base, described: Option<&dyn Warden>) -> Findings {
     if let Some(qstat) = there("qstat") {
         let (name, said) = grid(&qstat, there("qconf").is_some()).await;
         match name == nero_warden::oge::NAME {
-            true => guarded(&mut findings, login, said, &Oge).await,
+            true => guarded(&mut findings, login, said, &Oge::default()).await,
             false => is_here(&mut findings, name, said),
         }
     }

@@ -303,7 +303,7 @@ impl Mum for Service {
         request: Request<ScriptRequest>,
     ) -> Result<Response<ScriptReply>, Status> {
         self.greeted(&request)?;
-        let reply = super::script::script(&self.inner, &request.into_inner());
+        let reply = super::script::script(&self.inner, &request.into_inner()).await;
         Ok(Response::new(reply))
     }
 

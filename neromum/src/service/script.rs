@@ -6,8 +6,8 @@ use nero_wire::v1::{RunSpec, ScriptReply, ScriptRequest};
 use super::Inner;
 use crate::warden::asked::{Asked, Shape, example};
 
-pub(super) fn script(inner: &Inner, request: &ScriptRequest) -> ScriptReply {
-    match written(inner, request) {
+pub(super) async fn script(inner: &Inner, request: &ScriptRequest) -> ScriptReply {
+    match written(inner, request).await {
         Ok((script, command)) => ScriptReply {
             script,
             command,
@@ -21,13 +21,18 @@ pub(super) fn script(inner: &Inner, request: &ScriptRequest) -> ScriptReply {
 }
 
 /// The script, and the command whose standard input it is.
-fn written(inner: &Inner, request: &ScriptRequest) -> Result<(String, String), String> {
+async fn written(inner: &Inner, request: &ScriptRequest) -> Result<(String, String), String> {
     let front = inner.front.as_ref();
     let front = front.ok_or("it has no scheduler: runs are started there without a script")?;
-    let warden = front.warden();
+    let mut warden = front.warden().clone();
+    if let Ok(site) = front.site().await
+        && let Some(knowing) = warden.knowing(&site)
+    {
+        warden = knowing;
+    }
     let none = RunSpec::default();
     let spec = request.run.as_ref().unwrap_or(&none);
-    let asked = Asked::of(spec, &**warden).map_err(|error| error.to_string())?;
+    let asked = Asked::of(spec, &*warden).map_err(|error| error.to_string())?;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let name = example();
     let folder = inner.placer.paths.mum().join("submissions").join(name.id());

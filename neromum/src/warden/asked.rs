@@ -334,12 +334,12 @@ mod tests {
         };
         let expected = "`processes: 5` cannot be spread evenly over `nodes: 2`";
         assert_eq!(of(odd.clone(), &Slurm::default()), expected);
-        assert_eq!(of(odd, &Oge), expected);
+        assert_eq!(of(odd, &Oge::default()), expected);
         let hosts = SchedulerRequest {
             nodes: 2,
             ..SchedulerRequest::default()
         };
-        assert!(of(hosts, &Oge).contains("2 hosts need a parallel environment"));
+        assert!(of(hosts, &Oge::default()).contains("2 hosts need a parallel environment"));
         let torchrun = |processes| SchedulerRequest {
             launcher: "torchrun".to_owned(),
             nodes: 2,
@@ -347,18 +347,20 @@ mod tests {
             ..SchedulerRequest::default()
         };
         assert_eq!(of(torchrun(5), &Slurm::default()), expected);
-        assert!(of(torchrun(4), &Oge).contains("`launcher: torchrun over several hosts`"));
+        assert!(
+            of(torchrun(4), &Oge::default()).contains("`launcher: torchrun over several hosts`")
+        );
         let srun = SchedulerRequest {
             launcher: "srun".to_owned(),
             ..SchedulerRequest::default()
         };
-        assert!(of(srun, &Oge).contains("`launcher: srun` is for SLURM"));
+        assert!(of(srun, &Oge::default()).contains("`launcher: srun` is for SLURM"));
         let partition = SchedulerRequest {
             partition: "gpu".to_owned(),
             parallel_env: "smp".to_owned(),
             ..SchedulerRequest::default()
         };
-        assert!(of(partition, &Oge).contains("a field of SLURM"));
+        assert!(of(partition, &Oge::default()).contains("a field of SLURM"));
         let option = SchedulerRequest {
             sbatch_args: vec!["--array=1-9".to_owned()],
             ..SchedulerRequest::default()

@@ -31,7 +31,7 @@ pub use job::{Ended, JobId, JobName, Known, Listed, Queue, Reason, Record, State
 pub use options::OptionError;
 pub use order::{Fields, Job, Order, OrderError, Resources, Share};
 pub use settings::{Kind, Settings};
-pub use site::{Accounting, Gpus, Partition, Site};
+pub use site::{Accounting, Gpus, GpusPer, Partition, Site};
 pub use submit::Submitted;
 pub use word::Word;
 
@@ -67,6 +67,12 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// The first answer that a site cannot be described without.
     fn read_site(&self, said: &[Said]) -> Result<Site, Unreadable>;
+
+    /// The same scheduler, as it is asked at this site; `None`: sites do not differ.
+    fn knowing(&self, site: &Site) -> Option<std::sync::Arc<dyn Warden>> {
+        let _ = site;
+        None
+    }
 
     /// The batch script of a submission.
     ///

@@ -193,8 +193,7 @@ pub enum OrderError {
     /// GPUs that the slots of Grid Engine do not share evenly.
     #[error(
         "`gpus: {gpus}` over {slots} slots: Grid Engine counts `-l gpu` for each slot, so it would get \
-         {} GPUs; where the complex counts for the whole job (`JOB` in `qconf -sc`), leave `gpus` \
-         out and write `qsub_args: [-l=gpu={gpus}]`",
+         {} GPUs; ask for a number that the slots share evenly",
         gpus.div_ceil(*slots) * slots
     )]
     UnevenSlots {
@@ -203,6 +202,12 @@ pub enum OrderError {
         /// Its slots.
         slots: u32,
     },
+    /// GPUs of Grid Engine on several hosts, where a request takes those of the first.
+    #[error(
+        "`gpus` over {0} hosts: the complex `gpu` of this Grid Engine counts for the whole job (`JOB` in \
+         `qconf -sc`), so the other hosts would give none"
+    )]
+    GpusOfJob(u32),
     /// An option that asks for the same as a field does.
     #[error("`{option}` asks for what `{field}` asks for: one of them is enough")]
     Twice {

@@ -78,7 +78,7 @@ impl Settings {
         match self.kind {
             Kind::None => None,
             Kind::Slurm => Some(Arc::new(Slurm::default())),
-            Kind::Oge => Some(Arc::new(Oge)),
+            Kind::Oge => Some(Arc::new(Oge::default())),
             Kind::Generic => {
                 let generic = Generic::new(self.recipe.as_ref()?).ok()?;
                 Some(Arc::new(generic))

@@ -28,8 +28,22 @@ pub struct Site {
     pub partitions: Vec<Partition>,
     /// Parallel environments (Grid Engine).
     pub environments: Vec<Word>,
+    /// For what a job's request for GPUs counts (Grid Engine).
+    pub gpus_per: GpusPer,
     /// Names that cannot stand in a command of ours, and are left out above.
     pub odd_names: usize,
+}
+
+/// For what a request of Grid Engine for GPUs counts, once each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GpusPer {
+    /// Each slot of the job.
+    #[default]
+    Slot,
+    /// Each host of the job.
+    Host,
+    /// The whole job, on its first host.
+    Job,
 }
 
 /// Where ended jobs are found.

@@ -7,6 +7,7 @@
 
 mod adopted;
 mod arrays;
+mod asked;
 mod batches;
 mod clients;
 mod clock;

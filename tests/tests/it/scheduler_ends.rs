@@ -226,6 +226,8 @@ fn ends_at_grid_engine_are_told_as_they_were_and_their_last_records_are_home() {
     let stopped = login.submit("stopped", &forever, "");
     let waiting = login.submit("waiting", "echo never", "qsub_args: [-l=gpu=50]");
     login.submit("taken", "echo never", "qsub_args: [-l=gpu=50]");
+    let again = "on_lost: rerun\nqsub_args: [-l=gpu=50]";
+    let lost = login.submit("lost", "echo never", again);
     for id in 3..=5 {
         login.home.until_state(id, "running");
     }
@@ -243,7 +245,8 @@ fn ends_at_grid_engine_are_told_as_they_were_and_their_last_records_are_home() {
     ended_politely(&login.home, &seen);
     until_waiting(&login, 6, &["Grid Engine", &waiting, "held"]);
     until_waiting(&login, 5, &["Grid Engine suspended its job", &stopped]);
-    login.tell("qdel", &[&waiting]);
+    let before = login.submissions();
+    login.tell("qdel", &[&waiting, &lost]);
     login.tell("qmod", &["-usj", &stopped]);
     until("the rescheduled run to begin again", || {
         let text = login.until_made("again");
@@ -261,8 +264,14 @@ fn ends_at_grid_engine_are_told_as_they_were_and_their_last_records_are_home() {
     login.home.until_state(7, "aborted");
     // A waiting job that is deleted leaves no trace at all.
     until_waiting(&login, 6, &["is gone and began nothing", "abort the run"]);
-    login.home.ok(&["abort", "6"]);
+    until("the other one to be submitted again", || {
+        let now = login.submissions();
+        let is_new = now.iter().any(|one| !before.contains(one));
+        is_new.then_some(()).ok_or((now, login.home.logs()))
+    });
+    login.home.ok(&["abort", "6,8"]);
     login.home.until_state(6, "aborted");
+    login.home.until_state(8, "aborted");
 }
 
 #[test]

@@ -31,7 +31,7 @@ impl Site {
     fn of(cluster: Cluster, scheduler: Scheduler, is_plain: bool) -> Self {
         let warden: Box<dyn Warden> = match scheduler {
             Scheduler::Slurm | Scheduler::SlurmWithoutAccounting => Box::new(Slurm { is_plain }),
-            Scheduler::GridEngine => Box::new(Oge),
+            Scheduler::GridEngine => Box::new(Oge::default()),
         };
         let folder = tempfile::Builder::new().prefix("nw").tempdir().unwrap();
         let site = Self {

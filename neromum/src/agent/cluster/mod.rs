@@ -603,6 +603,9 @@ impl Agent {
         let heard = match ask {
             Ask::Site => match site {
                 Some(Ok(site)) => {
+                    if let Some(warden) = cluster.warden.knowing(&site) {
+                        cluster.warden = warden;
+                    }
                     cluster.site = Some((Instant::now(), site));
                     Ok(())
                 }

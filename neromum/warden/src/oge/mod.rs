@@ -9,11 +9,12 @@ mod submit;
 mod xml;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::adopted::{Adopted, FoundJob, JobRef, NotFound, Sighting};
 use crate::job::{JobId, JobName, Known, Listed, Queue, Record};
 use crate::order::{Order, OrderError};
-use crate::{Call, Kind, Said, Site, Submitted, Unreadable, Warden};
+use crate::{Call, GpusPer, Kind, Said, Site, Submitted, Unreadable, Warden};
 
 pub use state::state;
 pub use submit::check_options;
@@ -25,7 +26,10 @@ const IDS_MAX: usize = 500;
 
 /// Grid Engine.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Oge;
+pub struct Oge {
+    /// For what a request for GPUs counts; `None`: the site was not asked yet.
+    pub gpus_per: Option<GpusPer>,
+}
 
 impl Warden for Oge {
     fn kind(&self) -> Kind {
@@ -56,12 +60,17 @@ impl Warden for Oge {
         site::read(said)
     }
 
+    fn knowing(&self, site: &Site) -> Option<Arc<dyn Warden>> {
+        let gpus_per = Some(site.gpus_per);
+        Some(Arc::new(Self { gpus_per }))
+    }
+
     fn script(&self, order: &Order) -> Result<String, OrderError> {
-        submit::script(order)
+        submit::script(order, self.gpus_per)
     }
 
     fn submit_call(&self, order: &Order, script: &str) -> Call {
-        submit::call(order, script)
+        submit::call(order, script, self.gpus_per.unwrap_or_default())
     }
 
     fn read_submit(&self, said: &Said) -> Submitted {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::xml;
-use crate::{Accounting, Call, Partition, Said, Site, Unreadable, Word};
+use crate::{Accounting, Call, GpusPer, Partition, Said, Site, Unreadable, Word};
 
 /// Tasks of an array where its limit is not told. A site that changed the limit of
 /// 75000 hardly takes less.
@@ -17,6 +17,7 @@ pub(super) fn calls() -> Vec<Call> {
         Call::new("qconf", ["-spl"]),
         Call::new("qhost", ["-xml"]),
         Call::new("qselect", []),
+        Call::new("qconf", ["-sc"]),
     ]
 }
 
@@ -58,7 +59,26 @@ pub(super) fn read(said: &[Said]) -> Result<Site, Unreadable> {
     if let Ok(text) = text(4) {
         read_hosts(&mut site, &text);
     }
+    // Without an answer each slot counts, as Grid Engine's own complexes do.
+    if let Ok(text) = text(6) {
+        site.gpus_per = gpus_per(&text);
+    }
     Ok(site)
+}
+
+/// The column `consumable` of the complex that we ask for, as in
+/// `gpu  gpu  INT  <=  YES  JOB  0  0`.
+fn gpus_per(text: &str) -> GpusPer {
+    let rows = text.lines().map(|line| line.split_whitespace());
+    let mut rows = rows.filter_map(|mut words| match words.next() {
+        Some("gpu") => words.nth(4),
+        Some(_) | None => None,
+    });
+    match rows.next() {
+        Some("JOB") => GpusPer::Job,
+        Some("HOST") => GpusPer::Host,
+        Some(_) | None => GpusPer::Slot,
+    }
 }
 
 /// `8.1.9` of `SGE 8.1.9`, the first line of any `-help`.

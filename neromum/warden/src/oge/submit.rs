@@ -4,7 +4,7 @@ use crate::job::Listed;
 use crate::options::{self, OptionError, Refused};
 use crate::order::{Order, OrderError};
 use crate::submit::Submitted;
-use crate::{Call, End, JobId, Said};
+use crate::{Call, End, GpusPer, JobId, Said};
 
 /// Options of `qsub` that are ours.
 const OURS: &[Refused] = &[
@@ -56,7 +56,7 @@ const OURS: &[Refused] = &[
     },
 ];
 
-pub(super) fn script(order: &Order) -> Result<String, OrderError> {
+pub(super) fn script(order: &Order, gpus_per: Option<GpusPer>) -> Result<String, OrderError> {
     let fields = &order.fields;
     let slurm = [
         ("partition", fields.partition.is_some()),
@@ -80,10 +80,13 @@ pub(super) fn script(order: &Order) -> Result<String, OrderError> {
             (hosts, _) => return Err(OrderError::HostsEnv(hosts)),
         }
     }
-    let slots = resources.cpus_in_all().max(1);
-    if !resources.gpus.is_multiple_of(slots) {
-        let gpus = resources.gpus;
-        return Err(OrderError::UnevenSlots { gpus, slots });
+    let (slots, hosts) = (resources.cpus_in_all().max(1), resources.hosts());
+    match (resources.gpus, gpus_per) {
+        (gpus, Some(GpusPer::Slot)) if !gpus.is_multiple_of(slots) => {
+            return Err(OrderError::UnevenSlots { gpus, slots });
+        }
+        (1.., Some(GpusPer::Job)) if hosts > 1 => return Err(OrderError::GpusOfJob(hosts)),
+        (_, Some(GpusPer::Slot | GpusPer::Host | GpusPer::Job) | None) => {}
     }
     // `-l` is the one option whose value is a word of its own.
     check_options(&fields.options)?;
@@ -151,7 +154,7 @@ pub fn check_options(given: &[String]) -> Result<(), OptionError> {
     Ok(())
 }
 
-pub(super) fn call(order: &Order, script: &str) -> Call {
+pub(super) fn call(order: &Order, script: &str, gpus_per: GpusPer) -> Call {
     let mut call = Call::new(
         "qsub",
         ["-terse", "-wd", "/", "-r", "y", "-notify", "-j", "y", "-S"],
@@ -175,7 +178,7 @@ pub(super) fn call(order: &Order, script: &str) -> Call {
         call.words.push(option.into());
         call.words.push(value.into());
     };
-    // Memory and GPUs count for each slot.
+    // Memory counts for each slot.
     if let Some(bytes) = resources.memory_bytes {
         let each = bytes.div_ceil(slots).div_ceil(1 << 20).max(1);
         give("-l", format!("h_vmem={each}M"));
@@ -184,7 +187,11 @@ pub(super) fn call(order: &Order, script: &str) -> Call {
         give("-l", format!("h_rt={}", seconds.max(1)));
     }
     if resources.gpus > 0 {
-        let each = u64::from(resources.gpus) / slots;
+        let each = match gpus_per {
+            GpusPer::Slot => u64::from(resources.gpus) / slots,
+            GpusPer::Host => u64::from(resources.gpus / resources.hosts()),
+            GpusPer::Job => u64::from(resources.gpus),
+        };
         give("-l", format!("gpu={each}"));
     }
     if resources.exclusive {

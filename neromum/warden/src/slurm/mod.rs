@@ -1,4 +1,4 @@
-//! SLURM, from 17.11 on; seen in use: 22.05.
+//! SLURM; seen in use: 22.05. Older ones than 20.02 have no `squeue --me`.
 
 mod accounting;
 mod adopted;

@@ -108,10 +108,16 @@ fn a_job_of_another_time_is_another_job() {
     let all = [adopted(&before, job(5, None), OGE_S - 1)];
     let listing = [recorded(OGE, "adopted.xml")];
     let details = [recorded(OGE, "adopted.details")];
-    assert_eq!(Oge.read_adopted(&listing, &details, &all), Ok(Vec::new()));
+    assert_eq!(
+        Oge::default().read_adopted(&listing, &details, &all),
+        Ok(Vec::new())
+    );
     let all = [adopted(&before, job(8, None), OGE_S + 1)];
     let ends = [recorded(OGE, "adopted.ends")];
-    assert_eq!(Oge.read_adopted_ends(&ends, &all), Ok(Vec::new()));
+    assert_eq!(
+        Oge::default().read_adopted_ends(&ends, &all),
+        Ok(Vec::new())
+    );
 }
 
 #[test]
@@ -126,7 +132,9 @@ fn jobs_of_grid_engine_are_seen_with_their_times_and_codes() {
     ];
     let listing = [recorded(OGE, "adopted.xml")];
     let details = [recorded(OGE, "adopted.details")];
-    let seen = Oge.read_adopted(&listing, &details, &all).unwrap();
+    let seen = Oge::default()
+        .read_adopted(&listing, &details, &all)
+        .unwrap();
     let one = only(&seen, &runs);
     assert!(one.began());
     assert_eq!(one.row.start_s, Some(OGE_S));
@@ -136,7 +144,7 @@ fn jobs_of_grid_engine_are_seen_with_their_times_and_codes() {
     assert!(matches!(only(&seen, &held).row.state, State::Held(_)));
     assert!(!seen.iter().any(|one| one.row.name == ended));
     let ends = [recorded(OGE, "adopted.ends")];
-    let ends = Oge.read_adopted_ends(&ends, &all[4..]).unwrap();
+    let ends = Oge::default().read_adopted_ends(&ends, &all[4..]).unwrap();
     let one = only(&ends, &ended);
     assert_eq!(one.exit, Some((3, 0)));
     assert_eq!(
@@ -148,7 +156,10 @@ fn jobs_of_grid_engine_are_seen_with_their_times_and_codes() {
         out: Vec::new(),
         err: b"error: job id 9 not found\n".to_vec(),
     };
-    assert_eq!(Oge.read_adopted_ends(&[none], &all[..1]), Ok(Vec::new()));
+    assert_eq!(
+        Oge::default().read_adopted_ends(&[none], &all[..1]),
+        Ok(Vec::new())
+    );
 }
 
 #[test]
@@ -193,7 +204,7 @@ fn a_job_of_slurm_is_found_by_its_number_with_its_log() {
 
 #[test]
 fn a_job_of_grid_engine_is_found_by_its_number_with_its_log() {
-    let find = |file: &str, asked| Oge.read_found(&[recorded(OGE, file)], asked);
+    let find = |file: &str, asked| Oge::default().read_found(&[recorded(OGE, file)], asked);
     let found = find("job.5.xml", job(5, None)).unwrap();
     assert_eq!(
         (found.name.as_str(), found.owner.as_str()),
@@ -233,6 +244,12 @@ fn one_adopted_task_is_cancelled_by_its_own_number() {
     let row = &only(&seen, &one).row;
     let calls = Slurm::default().cancel_adopted_calls(&[(row, Some(2))]);
     assert_eq!(words(calls), "12_2");
-    assert_eq!(words(Oge.cancel_adopted_calls(&[(row, Some(2))])), "12.2");
-    assert_eq!(words(Oge.cancel_adopted_calls(&[(row, None)])), "12");
+    assert_eq!(
+        words(Oge::default().cancel_adopted_calls(&[(row, Some(2))])),
+        "12.2"
+    );
+    assert_eq!(
+        words(Oge::default().cancel_adopted_calls(&[(row, None)])),
+        "12"
+    );
 }

@@ -23,7 +23,8 @@ fn read_everything(out: &[u8]) {
     let recipes = Recipe::names().filter_map(Recipe::named);
     let described: Vec<Generic> = recipes.map(|one| Generic::new(&one).unwrap()).collect();
     let slurm = Slurm::default();
-    let mut wardens: Vec<&dyn Warden> = vec![&slurm, &plain, &Oge];
+    let oge = Oge::default();
+    let mut wardens: Vec<&dyn Warden> = vec![&slurm, &plain, &oge];
     wardens.extend(described.iter().map(|one| one as &dyn Warden));
     for warden in wardens {
         let _ = warden.unread_lines(&[said(out.to_vec())]);

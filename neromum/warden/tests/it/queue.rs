@@ -172,7 +172,7 @@ fn an_answer_that_was_cut_or_refused_is_no_empty_queue() {
     for length in [0, 1, 500, whole.out.len() - 3] {
         let mut cut = whole.clone();
         cut.out.truncate(length);
-        assert!(Oge.read_queue(&[cut], &[]).is_err(), "{length}");
+        assert!(Oge::default().read_queue(&[cut], &[]).is_err(), "{length}");
     }
     let gone = recorded("slurm-22.05", "gone");
     assert!(Slurm::default().read_queue(&[gone], &[]).is_err());
@@ -182,7 +182,7 @@ fn an_answer_that_was_cut_or_refused_is_no_empty_queue() {
 #[test]
 fn grid_engine_tells_where_each_job_and_each_task_stands() {
     let said = [recorded("gridengine-8.1.9", "queue.xml")];
-    let queue = Oge.read_queue(&said, &[]).unwrap();
+    let queue = Oge::default().read_queue(&said, &[]).unwrap();
     assert_eq!((queue.unreadable, queue.foreign), (0, 0));
     let array = name("array");
     let mut tasks: Vec<(u64, State)> = queue
@@ -505,7 +505,7 @@ fn accounting_that_is_absent_is_no_accounting_without_records() {
 fn grid_engines_accounting_takes_a_rescheduling_for_no_end() {
     let said = recorded("gridengine-8.1.9", "accounting");
     let ends = |name: JobName| {
-        let records = Oge
+        let records = Oge::default()
             .read_ends(std::slice::from_ref(&said), &[&name])
             .unwrap();
         let ends = records
@@ -533,14 +533,18 @@ fn grid_engines_accounting_without_a_record_is_an_answer() {
         err: err.as_bytes().to_vec(),
     };
     let none = said("", &format!("error: job name {code} not found\n"));
-    assert_eq!(Oge.read_ends(&[none], &[&code]), Ok(Vec::new()));
+    assert_eq!(Oge::default().read_ends(&[none], &[&code]), Ok(Vec::new()));
     let file = "common/accounting: No such file or directory\n";
     let first = said("no jobs running since startup\n", file);
-    assert_eq!(Oge.read_ends(&[first], &[&code]), Ok(Vec::new()));
-    assert!(Oge.read_ends(&[said("", file)], &[&code]).is_err());
+    assert_eq!(Oge::default().read_ends(&[first], &[&code]), Ok(Vec::new()));
+    assert!(
+        Oge::default()
+            .read_ends(&[said("", file)], &[&code])
+            .is_err()
+    );
     // One of several questions that is not answered takes nothing from the others.
     let told = recorded("gridengine-8.1.9", "accounting");
     let lost = name("lost");
-    let records = Oge.read_ends(&[said("", file), told], &[&lost, &code]);
+    let records = Oge::default().read_ends(&[said("", file), told], &[&lost, &code]);
     assert_eq!(records.map(|records| records.len()), Ok(1));
 }

@@ -2,7 +2,7 @@
 
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
-use nero_warden::{Accounting, End, Gpus, Said, Site, Warden};
+use nero_warden::{Accounting, End, Gpus, GpusPer, Said, Site, Warden};
 
 use crate::recorded;
 
@@ -50,7 +50,9 @@ fn slurm_without_accounting_is_known_as_such() {
 #[test]
 fn grid_engine_names_its_limits_queues_and_environments() {
     let names = ["version", "config", "queues", "environments", "hosts"];
-    let site = Oge.read_site(&said("gridengine-8.1.9", &names)).unwrap();
+    let site = Oge::default()
+        .read_site(&said("gridengine-8.1.9", &names))
+        .unwrap();
     assert_eq!(site.version, "8.1.9");
     assert_eq!(site.array_index_end, Some(75_001));
     assert_eq!(site.array_running_max, Some(2000));
@@ -64,6 +66,38 @@ fn grid_engine_names_its_limits_queues_and_environments() {
     assert_eq!((big.cpus, big.time_max_s), (Some(8), Some(600)));
     assert_eq!(big.memory_bytes, Some(4 << 30));
     assert_eq!(site.environments.len(), 1);
+}
+
+#[test]
+fn grid_engine_tells_for_what_a_request_for_gpus_counts() {
+    let names = [
+        "version",
+        "config",
+        "queues",
+        "environments",
+        "hosts",
+        "queues",
+    ];
+    for (column, per) in [
+        ("YES", GpusPer::Slot),
+        ("NO", GpusPer::Slot),
+        ("JOB", GpusPer::Job),
+        ("HOST", GpusPer::Host),
+    ] {
+        let mut all = said("gridengine-8.1.9", &names);
+        let table = format!(
+            "#name shortcut type relop requestable consumable default urgency\n\
+             gpu_mem  gm   MEMORY  <=  YES  JOB       0  0\n\
+             gpu      gpu  INT     <=  YES  {column}  0  0\n"
+        );
+        all.push(Said {
+            end: End::Code(0),
+            out: table.into_bytes(),
+            err: Vec::new(),
+        });
+        let site = Oge::default().read_site(&all).unwrap();
+        assert_eq!(site.gpus_per, per, "{column}");
+    }
 }
 
 #[test]
@@ -82,7 +116,7 @@ fn a_login_node_that_is_no_administrative_host_knows_the_names_of_queues() {
         out: b"all.q@n1\nall.q@n2\nlong.q@n1\n".to_vec(),
         err: Vec::new(),
     });
-    let site = Oge.read_site(&all).unwrap();
+    let site = Oge::default().read_site(&all).unwrap();
     let names: Vec<&str> = site
         .partitions
         .iter()

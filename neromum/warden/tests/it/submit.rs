@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
 use nero_warden::{
-    End, Fields, Job, JobId, JobName, Listed, Order, OrderError, Resources, Said, State, Submitted,
-    Tasks, Warden, Word,
+    End, Fields, GpusPer, Job, JobId, JobName, Listed, Order, OrderError, Resources, Said, State,
+    Submitted, Tasks, Warden, Word,
 };
 
 use crate::recorded;
@@ -85,10 +85,19 @@ fn grid_engine_is_given_an_array_with_resources_for_each_slot() {
     let mut order = order();
     order.fields.parallel_env = Some(Word::new("smp").unwrap());
     // Four for two that it asks for, where the complex counts for each slot.
-    let uneven = Oge.script(&order).unwrap_err().to_string();
+    let per = |gpus_per| Oge {
+        gpus_per: Some(gpus_per),
+    };
+    // Until the site was asked nothing is refused.
+    assert!(Oge::default().script(&order).is_ok());
+    let uneven = per(GpusPer::Slot).script(&order).unwrap_err().to_string();
     assert!(uneven.contains("it would get 4 GPUs"), "{uneven}");
+    for counts in [GpusPer::Job, GpusPer::Host] {
+        let given = words(&per(counts), &order).join(" ");
+        assert!(given.contains(" -l gpu=2 "), "{given}");
+    }
     order.resources.gpus = 4;
-    let given = words(&Oge, &order).join(" ");
+    let given = words(&Oge::default(), &order).join(" ");
     for part in [
         "-N nero-abcdefghijklmnopqrstuvwxyz",
         "-t 1-1000",
@@ -101,18 +110,25 @@ fn grid_engine_is_given_an_array_with_resources_for_each_slot() {
         assert!(given.contains(part), "{part} is not in {given}");
     }
     assert!(given.contains("-S /bin/sh"), "{given}");
-    let script = Oge.script(&order).unwrap();
+    let script = Oge::default().script(&order).unwrap();
     assert!(script.contains("--task \"$task\""), "{script}");
     order.setup = vec!["module load cuda".to_owned()];
     let login = "shopt -q login_shell || exec /bin/bash -l \"$0\"\n";
-    assert!(Oge.script(&order).unwrap().starts_with(login));
-    assert!(words(&Oge, &order).join(" ").contains("-S /bin/bash"));
+    assert!(Oge::default().script(&order).unwrap().starts_with(login));
+    assert!(
+        words(&Oge::default(), &order)
+            .join(" ")
+            .contains("-S /bin/bash")
+    );
     order.setup.clear();
     order.fields.parallel_env = None;
-    assert_eq!(Oge.script(&order), Err(OrderError::ParallelEnv(4)));
+    assert_eq!(
+        Oge::default().script(&order),
+        Err(OrderError::ParallelEnv(4))
+    );
     order.resources.cpus = 1;
     order.tasks = None;
-    let given = words(&Oge, &order).join(" ");
+    let given = words(&Oge::default(), &order).join(" ");
     assert!(!given.contains("-t ") && !given.contains("-pe"), "{given}");
 }
 
@@ -144,11 +160,18 @@ fn a_run_over_several_hosts_asks_for_the_same_share_of_each() {
         "{script}"
     );
     assert!(script.contains(" --cpus 32 --gpus 4 "), "{script}");
-    assert_eq!(Oge.script(&order), Err(OrderError::HostsEnv(2)));
+    assert_eq!(Oge::default().script(&order), Err(OrderError::HostsEnv(2)));
     order.fields.parallel_env = Some(Word::new("mpi").unwrap());
     order.resources.gpus = 32;
-    let given = words(&Oge, &order).join(" ");
+    let given = words(&Oge::default(), &order).join(" ");
     assert!(given.contains("-pe mpi 32 -l h_vmem=96M"), "{given}");
+    let per = |gpus_per| Oge {
+        gpus_per: Some(gpus_per),
+    };
+    let given = words(&per(GpusPer::Host), &order).join(" ");
+    assert!(given.contains(" -l gpu=16 "), "{given}");
+    let refused = Err(OrderError::GpusOfJob(2));
+    assert_eq!(per(GpusPer::Job).script(&order), refused);
     order.resources.gpus = 3;
     let expected = "`gpus: 3` cannot be spread evenly over `nodes: 2`";
     order.fields.parallel_env = None;
@@ -218,16 +241,16 @@ fn options_of_ours_are_refused_with_the_field_to_use() {
     order.resources.gpus = 4;
     for refused in ["-t=1-9", "-N=x", "-V", "-pe=smp", "-q=all.q", "-sync=y"] {
         order.fields.options = vec![refused.to_owned()];
-        assert!(Oge.script(&order).is_err(), "{refused}");
+        assert!(Oge::default().script(&order).is_err(), "{refused}");
     }
     order.fields.options = vec!["-l=ssd=1".to_owned(), "-R=y".to_owned()];
-    let script = Oge.script(&order).unwrap();
+    let script = Oge::default().script(&order).unwrap();
     assert!(script.starts_with("#$ -l ssd=1\n#$ -R y\n"), "{script}");
     order.fields.options = vec!["-l=ssd=1,gpu=2".to_owned()];
-    let twice = Oge.script(&order).unwrap_err().to_string();
+    let twice = Oge::default().script(&order).unwrap_err().to_string();
     assert!(twice.contains("`gpus`"), "{twice}");
     order.resources.gpus = 0;
-    assert!(Oge.script(&order).is_ok());
+    assert!(Oge::default().script(&order).is_ok());
 }
 
 #[test]
@@ -279,7 +302,7 @@ fn a_field_of_the_other_scheduler_is_refused_by_name() {
         "`queue` is a field of Grid Engine; this node's scheduler is SLURM"
     );
     order.fields.qos = Some(Word::new("high").unwrap());
-    assert!(Oge.script(&order).is_err());
+    assert!(Oge::default().script(&order).is_err());
 }
 
 fn said(code: i32, out: &str, err: &str) -> Said {
@@ -350,9 +373,9 @@ fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
         err: Vec::new(),
     };
     assert!(matches!(slurm.read_submit(&missing), Submitted::NotSent(_)));
-    assert_eq!(Oge.read_submit(&said(0, "7\n", "")), accepted);
+    assert_eq!(Oge::default().read_submit(&said(0, "7\n", "")), accepted);
     assert_eq!(
-        Oge.read_submit(&said(0, "9.1-3:1\n", "")),
+        Oge::default().read_submit(&said(0, "9.1-3:1\n", "")),
         Submitted::Accepted(JobId(9))
     );
     for name in [
@@ -363,7 +386,7 @@ fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
         "refused_array",
         "refused_name",
     ] {
-        let answer = Oge.read_submit(&recorded("gridengine-8.1.9", name));
+        let answer = Oge::default().read_submit(&recorded("gridengine-8.1.9", name));
         assert!(
             matches!(answer, Submitted::Refused(_)),
             "{name}: {answer:?}"
@@ -371,7 +394,7 @@ fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
     }
     let away = "error: commlib error: got select error (Connection refused)\nUnable to run job: \
                 unable to send message to qmaster using port 6444\nExiting.\n";
-    let answer = Oge.read_submit(&said(1, "", away));
+    let answer = Oge::default().read_submit(&said(1, "", away));
     assert!(matches!(answer, Submitted::Ambiguous(_)), "{answer:?}");
 }
 
@@ -414,7 +437,7 @@ fn many_tasks_are_cancelled_or_held_in_one_command() {
         words.collect::<Vec<_>>()
     };
     assert_eq!(words(&Slurm::default()), ["scancel 7_4 7_9 8"]);
-    assert_eq!(words(&Oge), ["qdel 7.4 7.9 8"]);
+    assert_eq!(words(&Oge::default()), ["qdel 7.4 7.9 8"]);
     let many: Vec<_> = (0..1200).map(|_| (&rows[2], None)).collect();
     assert_eq!(Slurm::default().cancel_calls(&many).len(), 3);
     assert!(Slurm::default().cancel_calls(&[]).is_empty());
@@ -432,8 +455,11 @@ fn many_tasks_are_cancelled_or_held_in_one_command() {
         words(slurm.release_calls(&seen)),
         ["scontrol release 7_4,7_9,8"]
     );
-    assert_eq!(words(Oge.hold_calls(&seen)), ["qhold 7.4 7.9 8"]);
-    assert_eq!(words(Oge.release_calls(&seen)), ["qrls 7.4 7.9 8"]);
+    assert_eq!(words(Oge::default().hold_calls(&seen)), ["qhold 7.4 7.9 8"]);
+    assert_eq!(
+        words(Oge::default().release_calls(&seen)),
+        ["qrls 7.4 7.9 8"]
+    );
     assert_eq!(slurm.hold_calls(&many).len(), 3);
 }
 
@@ -450,7 +476,7 @@ fn a_limit_of_jobs_that_passes_is_no_refusal_and_no_doubt() {
     assert!(matches!(answer, Submitted::Refused(_)), "{answer:?}");
     let limit = "Unable to run job: job rejected: Only 5 jobs are allowed per user (current job count: \
                  5).\nExiting.\n";
-    let answer = Oge.read_submit(&said(1, "", limit));
+    let answer = Oge::default().read_submit(&said(1, "", limit));
     assert!(matches!(answer, Submitted::Full(_)), "{answer:?}");
 }
 

@@ -74,6 +74,7 @@ impl Agent {
         let host = host.filter(|_| entry.facts.claimed);
         let decision = decide(&entry.facts, lives, tracking, origin);
         let taken_over = entry.facts.taken_over == Some(false);
+        let may_go_on = entry.facts.may_go_on();
         let given_up = origin == decide::Origin::Earlier
             && decision == Decision::LaunchNext
             && !entry.facts.gate_closed;
@@ -103,6 +104,9 @@ impl Agent {
             self.note_given_up(token, incarnation);
         }
         if decision == Decision::Ended && origin == decide::Origin::Task(decide::TaskWord::Over) {
+            if may_go_on && !self.is_last(token, incarnation) {
+                return;
+            }
             self.note_how_it_ended(token, incarnation);
         }
         self.core.found(token, incarnation, decision);

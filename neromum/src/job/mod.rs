@@ -5,7 +5,7 @@
 
 mod granted;
 pub mod helpers;
-mod start;
+pub mod start;
 
 use std::collections::HashMap;
 use std::io;
@@ -216,7 +216,10 @@ async fn serve(
 
 /// Incarnations that earlier starts were about to launch, with the proof that the
 /// start is over.
-fn launched(
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn launched(
     files: &Files,
     gone: &HashMap<u32, String>,
 ) -> io::Result<HashMap<(RunId, u32), String>> {

@@ -108,6 +108,22 @@ impl Start {
         build: &str,
     ) -> Result<Self, StartError> {
         let eye = Eye::own().map_err(at("/proc".as_ref()))?;
+        let start = Self::record(files, plan, grant, build, eye)?;
+        start.begin_beat()?;
+        Ok(start)
+    }
+
+    /// Makes the record of a start of this process.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn record(
+        files: &Files,
+        plan: &Plan,
+        grant: &Grant,
+        build: &str,
+        eye: Eye,
+    ) -> Result<Self, StartError> {
         let mut record = TaskStart {
             submission: plan.submission.to_vec(),
             task: grant.task,
@@ -135,16 +151,14 @@ impl Start {
             }
         };
         sync_folder(&files.starts()).map_err(at(&files.starts()))?;
-        let start = Self {
+        Ok(Self {
             files: files.clone(),
             id,
             eye,
             job: grant.job.clone(),
             beat: plan.beat,
             leave: Arc::new(Notify::new()),
-        };
-        start.begin_beat()?;
-        Ok(start)
+        })
     }
 
     /// This start.

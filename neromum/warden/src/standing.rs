@@ -225,9 +225,13 @@ impl Standing {
                 let runs = |job: JobId| jobs.contains(&(job, Row::Began));
                 // The job that we were told of waits, ended or vanished, and a twin
                 // began; or it vanished, and a twin waits.
+                // A copy that ended tells nothing about it: it was cancelled while it
+                // waited, or left the task to another.
                 let is_listed = jobs.iter().any(|(job, _)| job == id);
+                let open = jobs.iter().filter(|(_, row)| *row != Row::Ended);
+                let open: Vec<(JobId, Row)> = open.copied().collect();
                 if let Some(kept) =
-                    kept(&jobs).filter(|kept| !is_listed || !runs(*id) && runs(*kept))
+                    kept(&open).filter(|kept| !is_listed || !runs(*id) && runs(*kept))
                 {
                     *id = kept;
                 }
@@ -401,6 +405,19 @@ mod tests {
             Step::Rest
         );
         assert_eq!(standing, Standing::Accepted(JobId(9)));
+    }
+
+    #[test]
+    fn a_copy_that_ended_does_not_stand_for_a_job_that_vanished() {
+        let over = |how| queue(&[(9, State::Ended(how))]);
+        for how in [crate::Ended::Cancelled, crate::Ended::Failed] {
+            let mut standing = Standing::Accepted(JobId(7));
+            standing.listed(0, &over(how), &name());
+            assert_eq!(standing, Standing::Accepted(JobId(7)));
+        }
+        let mut standing = in_doubt();
+        standing.listed(0, &over(crate::Ended::Failed), &name());
+        assert_eq!(standing, Standing::Accepted(JobId(9)), "it was there");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 )]
 
 mod adopted;
+mod ambiguous;
 mod arrays;
 mod asked;
 mod batches;

@@ -270,6 +270,10 @@ impl Cluster {
         self.list_at = Some(self.list_at.map_or(at, |known| known.min(at)));
     }
 
+    fn is_paused(&self, now: Instant) -> bool {
+        self.paused.is_some_and(|until| until > now)
+    }
+
     fn ms(&self, at: Instant) -> Ms {
         at.saturating_duration_since(self.began).as_millis() as Ms
     }
@@ -419,39 +423,47 @@ impl Agent {
     /// Does what is to be done next about the scheduler; called at the end of each
     /// turn.
     pub(super) fn see_to_cluster(&mut self) {
+        if let Some((ask, calls)) = self.due_ask() {
+            self.ask(ask, calls);
+        }
+        self.time_cluster();
+    }
+
+    /// Does what needs no command; returns the command that is due.
+    fn due_ask(&mut self) -> Option<(Ask, Vec<Call>)> {
         let now = Instant::now();
         self.take_in_adopted();
         self.look_at_news(now);
         self.give_up_unwanted();
         self.make_submissions(now);
         self.note_overdue(now);
-        let Some(cluster) = &self.cluster else { return };
-        let is_paused = cluster.paused.is_some_and(|until| until > now);
-        if !cluster.is_asking
-            && !is_paused
-            && self.leaving.is_none()
-            && let Some((ask, calls)) = self.next_ask(now)
-        {
-            self.ask(ask, calls);
+        let cluster = self.cluster.as_ref()?;
+        if cluster.is_asking || cluster.is_paused(now) || self.leaving.is_some() {
+            return None;
         }
+        self.next_ask(now)
+    }
+
+    /// Sets the time of the next turn for the scheduler.
+    fn time_cluster(&mut self) {
+        let now = Instant::now();
         let overdue = self.next_overdue(now);
-        if let Some(cluster) = &self.cluster {
-            let is_open = self.has_to_ask();
-            // A turn before that asks for nothing, and the next turn would follow at once.
-            let may_list = cluster.counted.map_or(now, |(at, _)| at + LIST_APART);
-            let list_at = cluster.list_at.map(|at| at.max(may_list));
-            let mut due = [
-                list_at.filter(|_| is_open && !cluster.is_asking),
-                cluster
-                    .look_at
-                    .filter(|_| !cluster.submissions.is_empty() && !cluster.is_looking),
-                overdue,
-            ];
-            if is_paused {
-                due[0] = cluster.paused;
-            }
-            self.timers.cluster = due.into_iter().flatten().min();
+        let is_open = self.has_to_ask();
+        let Some(cluster) = &self.cluster else { return };
+        // A turn before that asks for nothing, and the next turn would follow at once.
+        let may_list = cluster.counted.map_or(now, |(at, _)| at + LIST_APART);
+        let list_at = cluster.list_at.map(|at| at.max(may_list));
+        let mut due = [
+            list_at.filter(|_| is_open && !cluster.is_asking),
+            cluster
+                .look_at
+                .filter(|_| !cluster.submissions.is_empty() && !cluster.is_looking),
+            overdue,
+        ];
+        if cluster.is_paused(now) {
+            due[0] = cluster.paused;
         }
+        self.timers.cluster = due.into_iter().flatten().min();
     }
 
     /// Whether the queue tells anything: runs wait, or may begin or end at the scheduler.

@@ -71,13 +71,15 @@ impl Task {
     }
 
     /// Its row in a listing: of several, that of what has not ended, whichever job it
-    /// is, and then that of the known job.
+    /// is, and then that of the known job. The end of a copy tells nothing about it: the
+    /// copy was cancelled while it waited, or left the task to another.
     pub fn row<'a>(&self, rows: &[&'a Listed], job: JobId) -> Option<&'a Listed> {
         let is_it = |row: &&&Listed| match &row.tasks {
             None => self.index == 0,
             Some(tasks) => tasks.contains(self.index),
         };
-        let rows = rows.iter().filter(is_it);
+        let counts = |row: &&&Listed| row.job == job || !matches!(row.state, State::Ended(_));
+        let rows = rows.iter().filter(is_it).filter(counts);
         rows.max_by_key(|row| (!matches!(row.state, State::Ended(_)), row.job == job))
             .copied()
     }
@@ -215,5 +217,13 @@ mod tests {
         let rows: Vec<&Listed> = rows.iter().collect();
         task.listed(task.row(&rows, JobId(7)), 0);
         assert!(matches!(task.seen, Seen::Listed(_)), "{task:?}");
+    }
+
+    #[test]
+    fn a_copy_that_was_cancelled_ends_no_task_whose_job_is_not_listed() {
+        let mut task = Task::new(0, Vec::new());
+        let copy = row(9, None, State::Ended(Ended::Cancelled));
+        task.listed(task.row(&[&copy], JobId(7)), 0);
+        assert_eq!(task.seen, Seen::Missing { since_ms: 0 });
     }
 }

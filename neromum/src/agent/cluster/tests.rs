@@ -22,7 +22,7 @@ use crate::warden::bare::Launcher;
 use crate::warden::orders::{Orders, Watcher};
 
 /// A node with a scheduler, in a folder.
-struct Node {
+pub(super) struct Node {
     folder: tempfile::TempDir,
     deployment: DeploymentId,
     paths: nero_model::paths::NodePaths,
@@ -31,8 +31,12 @@ struct Node {
 }
 
 impl Node {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    pub(super) fn new() -> Self {
+        // Time is stopped for most: a disk that syncs slowly tells nothing more.
+        let folder = match std::path::Path::new("/dev/shm").is_dir() {
+            true => tempfile::tempdir_in("/dev/shm").unwrap(),
+            false => tempfile::tempdir().unwrap(),
+        };
         let deployment = DeploymentId::random();
         let paths = nero_model::paths::NodePaths::new(folder.path(), &deployment, "node");
         make_private(&paths.mum()).unwrap();
@@ -44,8 +48,17 @@ impl Node {
         }
     }
 
+    pub(super) fn paths(&self) -> &nero_model::paths::NodePaths {
+        &self.paths
+    }
+
     /// A run that waits in neromum.
     fn wait(&self, run: &Planned) {
+        self.wait_with(run, 0);
+    }
+
+    /// The same with a need of memory.
+    pub(super) fn wait_with(&self, run: &Planned, memory_bytes: u64) {
         let (mut ledger, state) = self.ledger();
         ledger
             .accepted(run.token, run.id, state.next_order)
@@ -53,6 +66,13 @@ impl Node {
         make_private(&self.paths.run(run.id)).unwrap();
         let spec = nero_wire::v1::RunSpec {
             token: run.token.to_vec(),
+            experiment: run.id.experiment.0,
+            number: run.id.number,
+            argv: vec!["true".into()],
+            resources: Some(nero_wire::v1::Resources {
+                memory_bytes,
+                ..Default::default()
+            }),
             ..nero_wire::v1::RunSpec::default()
         };
         let path = self.paths.run(run.id).join(names::SPEC);
@@ -102,7 +122,7 @@ impl Node {
     }
 
     /// Starts neromum's agent.
-    fn agent(&self) -> (Agent, Mailboxes) {
+    pub(super) fn agent(&self) -> (Agent, Mailboxes) {
         self.agent_with(None)
     }
 
@@ -114,9 +134,17 @@ impl Node {
             max_running: None,
             recipe: None,
         };
+        let setup = self.setup(Some(&settings));
+        let (ledger, state) = self.ledger();
+        let (agent, _, boxes) = Agent::new(setup, Capacity::UNBOUNDED, ledger, state);
+        (agent, boxes)
+    }
+
+    /// What an agent is set up with; without settings it is that of a start.
+    pub(super) fn setup(&self, settings: Option<&Settings>) -> Setup {
         let base = Base::of([]);
         let program = self.folder.path().join("neromum");
-        let setup = Setup {
+        Setup {
             paths: self.paths.clone(),
             orders: Orders {
                 paths: self.paths.clone(),
@@ -139,15 +167,12 @@ impl Node {
             },
             first_since_boot: false,
             lease: None,
-            scheduler: Some(Scheduler {
-                front: Arc::new(Front::new(&settings, base).unwrap()),
+            scheduler: settings.map(|settings| Scheduler {
+                front: Arc::new(Front::new(settings, base).unwrap()),
                 node: "node".to_owned(),
                 program,
             }),
-        };
-        let (ledger, state) = self.ledger();
-        let (agent, _, boxes) = Agent::new(setup, Capacity::UNBOUNDED, ledger, state);
-        (agent, boxes)
+        }
     }
 
     /// Submits runs, each as one task; the scheduler has them as this job.
@@ -207,12 +232,18 @@ impl Node {
     }
 }
 
-fn append(segment: &mut Segment, kind: RecordKind, record: &impl prost::Message) {
+/// Of a start that claimed, and whose job runs.
+pub(super) fn begin_claim(segment: &mut Segment) {
+    append(segment, RecordKind::Claimed, &Claimed::default());
+    append(segment, RecordKind::JobStarted, &JobStarted::default());
+}
+
+pub(super) fn append(segment: &mut Segment, kind: RecordKind, record: &impl prost::Message) {
     segment.append(kind, Clocks::now(), record).unwrap();
 }
 
 /// The scheduler stops a start, whose job ends.
-fn stop(segment: &mut Segment) {
+pub(super) fn stop(segment: &mut Segment) {
     let asked = StopAsked {
         cause: StopCause::Warden.into(),
         ..StopAsked::default()
@@ -222,7 +253,7 @@ fn stop(segment: &mut Segment) {
     append(segment, RecordKind::TreeGone, &TreeGone::default());
 }
 
-fn planned(number: u32) -> Planned {
+pub(super) fn planned(number: u32) -> Planned {
     Planned {
         token: RunToken::random(),
         id: RunId {
@@ -248,7 +279,7 @@ impl Agent {
         self.carry_out();
     }
 
-    fn stage(&self, run: &Planned) -> Stage {
+    pub(super) fn stage(&self, run: &Planned) -> Stage {
         self.core.run(&run.token).unwrap().stage.clone()
     }
 }
@@ -345,6 +376,16 @@ async fn an_end_that_is_held_back_is_none_after_a_compaction_and_a_restart() {
     );
 }
 
+/// More than three beats.
+const LONG: Duration = Duration::from_secs(100);
+
+/// Nothing changed this file since.
+fn stood_still(path: &std::path::Path, ago: Duration) {
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(std::time::SystemTime::now() - ago)
+        .unwrap();
+}
+
 /// A run in a submission whose task no listing shows any more.
 struct Lost {
     node: Node,
@@ -378,15 +419,18 @@ impl Lost {
         for one in news {
             self.files.note(*one, false).unwrap();
         }
-        self.stands_still(FIRST, ago);
+        stood_still(&self.files.path(News::Began(FIRST)), ago);
     }
 
-    /// The beat of a start stood still this long ago.
-    fn stands_still(&self, start: StartId, ago: Duration) {
-        let path = self.files.path(News::Began(start));
-        let file = std::fs::File::options().write(true).open(path).unwrap();
-        let then = std::time::SystemTime::now() - ago;
-        file.set_modified(then).unwrap();
+    /// The scheduler lost the host of its start, of which no beat is seen.
+    fn is_over(&mut self) {
+        let cluster = self.agent.cluster.as_mut().unwrap();
+        for submission in cluster.submissions.values_mut() {
+            submission.tasks[0].seen = Seen::Gone(Some(Ended::HostFailure));
+            submission.tasks[0].over = true;
+        }
+        self.agent.look_and_decide(self.run.token, 1);
+        self.agent.carry_out();
     }
 
     /// The controller was started after the submission.
@@ -510,7 +554,7 @@ async fn a_task_whose_start_lives_keeps_no_other_from_being_submitted_again() {
 async fn a_claim_is_withheld_from_a_frozen_start_that_was_about_to_launch() {
     let mut lost = Lost::new();
     let news = [News::Began(FIRST), News::Launches(lost.run.id, 1, FIRST)];
-    lost.has_start(Duration::from_secs(100), &news);
+    lost.has_start(LONG, &news);
     lost.controller_was_started();
     assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
     assert!(lost.claim().exists());
@@ -527,7 +571,7 @@ async fn a_claim_is_withheld_from_a_frozen_start_that_was_about_to_launch() {
 async fn a_claim_that_a_frozen_start_made_is_no_run_that_vanished() {
     let mut lost = Lost::new();
     let news = [News::Began(FIRST), News::Launches(lost.run.id, 1, FIRST)];
-    lost.has_start(Duration::from_secs(100), &news);
+    lost.has_start(LONG, &news);
     let _segment = lost.node.claim(&lost.run, 1);
     lost.controller_was_started();
     assert!(!matches!(lost.agent.stage(&lost.run), Stage::Waiting));
@@ -535,18 +579,19 @@ async fn a_claim_that_a_frozen_start_made_is_no_run_that_vanished() {
 
 #[tokio::test]
 async fn a_run_that_is_called_lost_is_not_begun_once_more_by_a_late_start_of_its_task() {
-    for (ago, is_lost) in [(Duration::from_secs(100), true), (Duration::ZERO, false)] {
+    for (ago, is_lost) in [(LONG, true), (Duration::ZERO, false)] {
         let mut lost = Lost::new();
         let news = [News::Began(FIRST), News::Launches(lost.run.id, 1, FIRST)];
         lost.has_start(ago, &news);
         lost.agent.hears(&lost.files, &news);
         let _segment = lost.node.claim(&lost.run, 1);
+        stood_still(&lost.claim(), ago);
         lost.agent.look_and_decide(lost.run.token, 1);
         lost.agent.carry_out();
         let stage = lost.agent.stage(&lost.run);
         let is_over = matches!(stage, Stage::Ended { .. } | Stage::Settled { .. });
         assert_eq!(is_over, is_lost, "{stage:?}");
-        assert!(lost.files.is_closed(0).unwrap());
+        assert_eq!(lost.files.is_closed(0).unwrap(), is_lost);
     }
 }
 
@@ -585,23 +630,39 @@ async fn a_start_that_comes_back_after_its_run_was_called_lost_is_asked_to_leave
     ];
     let _segment = lost.node.claim(&lost.run, 1);
     lost.agent.hears(&lost.files, &news);
-    lost.stands_still(SECOND, Duration::from_secs(100));
-    for submission in lost
-        .agent
-        .cluster
-        .as_mut()
-        .unwrap()
-        .submissions
-        .values_mut()
-    {
-        submission.tasks[0].seen = Seen::Gone(Some(nero_warden::Ended::HostFailure));
-        submission.tasks[0].over = true;
-    }
-    lost.agent.look_and_decide(lost.run.token, 1);
-    lost.agent.carry_out();
+    stood_still(&lost.files.path(News::Began(SECOND)), LONG);
+    stood_still(&lost.claim(), LONG);
+    lost.is_over();
     assert!(lost.agent.entries[&lost.run.token].facts.lost);
     let is_asked = |start| lost.files.path(News::Leave(start)).exists();
     assert!(is_asked(SECOND) && !is_asked(FIRST));
+}
+
+#[tokio::test]
+async fn a_start_that_claims_after_its_task_was_found_over_keeps_its_run() {
+    for is_claim_new in [false, true] {
+        let mut lost = Lost::new();
+        let news = [News::Began(FIRST), News::Launches(lost.run.id, 1, FIRST)];
+        lost.has_start(LONG, &news);
+        let _segment = lost.node.claim(&lost.run, 1);
+        match is_claim_new {
+            true => {}
+            // The leader looked long after the claim; the beat goes on.
+            false => {
+                stood_still(&lost.claim(), LONG);
+                stood_still(&lost.files.path(News::Began(FIRST)), Duration::ZERO);
+            }
+        }
+        lost.agent.hears(&lost.files, &news);
+        let stage = lost.agent.stage(&lost.run);
+        assert!(matches!(stage, Stage::Running { .. }), "{stage:?}");
+        assert!(!lost.files.path(News::Leave(FIRST)).exists());
+        // Its beat stands still again.
+        stood_still(&lost.claim(), LONG);
+        stood_still(&lost.files.path(News::Began(FIRST)), LONG);
+        lost.is_over();
+        assert!(lost.agent.entries[&lost.run.token].facts.lost);
+    }
 }
 
 /// Commands of each minute, from the third on, while 200 tasks wait and nothing

@@ -8,14 +8,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nero_model::paths::run as names;
 use nero_model::{RunToken, SubmissionId};
 use nero_warden::Ended;
 use nero_warden::standing::Standing;
 
-use super::watch::{ended_at, living};
+use super::watch::{ended_at, has_left, job_of, living, stands_still};
 use super::{Agent, Seen, Submission, Task};
-use crate::runs::{own, spec};
-use crate::submission::{Files, News, Planned};
+use crate::runs::{own, segments, spec};
+use crate::submission::{Files, News, Planned, began, launched_by};
 
 /// A run whose task is over, and which began no user code.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ struct Vanished {
     is_alone: bool,
     /// Whether a run of its task began.
     has_begun: bool,
+    /// Whether a start of it belongs to a copy of its job.
+    has_copy: bool,
 }
 
 impl Agent {
@@ -90,6 +93,8 @@ impl Agent {
             was_closed: submission.news.contains(&News::Closed(task.index)),
             is_alone: task.runs.len() == 1,
             has_begun: facts.any(|facts| facts.claimed),
+            has_copy: began(&submission.news, task.index)
+                .any(|start| job_of(&submission.files, start) != submission.job()),
         })
     }
 
@@ -103,6 +108,8 @@ impl Agent {
                 let at = self.ended_at(how);
                 self.core.cancelled_elsewhere(token, &at);
             }
+            // Its job failed since it left the task to the copy, which is over, too.
+            Some(_) if vanished.has_copy => self.submit_again(token),
             // Each submission brings at least one run of a pack to its end.
             Some(_) if vanished.has_begun => self.submit_again(token),
             Some(how) => {
@@ -205,13 +212,6 @@ impl Agent {
         self.core.submit_again(token);
     }
 
-    /// Closes the task of a run. False when a start of it may be alive after all.
-    pub(super) fn is_given_up(&mut self, token: &RunToken) -> bool {
-        let task = self.cluster.as_ref().and_then(|one| one.task(token));
-        let task = task.map(|(submission, task)| (submission.id, task.index));
-        task.is_some_and(|(id, index)| self.close_tasks(id, &[index]).is_empty())
-    }
-
     /// Closes tasks. Names that are there by then are taken in. Returns those that stay
     /// open, since a start of them may be alive or the disk refuses: they are decided
     /// about anew after the next look at the news.
@@ -303,6 +303,47 @@ impl Agent {
             }
         }
         false
+    }
+
+    /// Whether a start that had stood still when its task was found over has this
+    /// incarnation and goes on. The task is decided about anew then.
+    pub(super) fn goes_on_after_all(&mut self, token: RunToken, incarnation: u32) -> bool {
+        let task = self.cluster.as_ref().and_then(|one| one.task(&token));
+        let (Some((submission, task)), Some(entry)) = (task, self.entries.get(&token)) else {
+            return false;
+        };
+        let (files, news) = (&submission.files, &submission.news);
+        let claim = segments::folder(&self.run_dir(entry.id), incarnation).join(names::CLAIM);
+        // It may have claimed before it renewed its beat.
+        let has_claimed_now = launched_by(news, entry.id, incarnation)
+            .any(|start| !has_left(files, news, start) && !stands_still(files, &claim));
+        if !has_claimed_now && living(files, news, task.index).is_empty() {
+            return false;
+        }
+        let (id, index) = (submission.id, task.index);
+        tracing::info!(%token, incarnation, "a start goes on whose beat had stood still");
+        self.decide_anew(id, &[index]);
+        self.look_and_decide(token, incarnation);
+        true
+    }
+
+    /// Whether no start of a run's task begins a later incarnation than this one, whose
+    /// end is about to be told and is final then. So the task is closed: a start that
+    /// stands still may wake up, and a scheduler that forgot the job may begin it once
+    /// more, after a crash of its controller, for one.
+    pub(in crate::agent) fn is_last(&mut self, token: RunToken, incarnation: u32) -> bool {
+        let task = self.cluster.as_ref().and_then(|one| one.task(&token));
+        let Some((submission, task)) = task else {
+            return true;
+        };
+        let (id, index) = (submission.id, task.index);
+        if submission.hand.is_some() {
+            return true;
+        }
+        let is_closed = self.close_tasks(id, &[index]).is_empty();
+        // A launch whose name came meanwhile was looked at.
+        let entry = self.entries.get(&token);
+        is_closed && entry.is_some_and(|entry| entry.incarnation.max(1) == incarnation)
     }
 
     /// The scheduler refused a submission of which an earlier call may arrive, or that

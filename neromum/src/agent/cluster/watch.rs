@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
+use std::path::Path;
 
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{Lost, RecordKind, TaskOver, TaskStart, lost, task_over};
@@ -544,9 +545,7 @@ impl Agent {
             tracing::info!(%token, incarnation, "another submission's start has the run");
             return;
         }
-        // An end that was told is final, and a scheduler that forgot a job may begin it
-        // once more: after a crash of its controller, for one.
-        if !self.is_given_up(&token) {
+        if self.goes_on_after_all(token, incarnation) || !self.is_last(token, incarnation) {
             return;
         }
         let record = Lost {
@@ -626,11 +625,7 @@ impl Submission {
             return None;
         }
         self.news.iter().find_map(|news| match news {
-            News::Began(_) => {
-                let path = self.files.path(*news);
-                let start: TaskStart = frame::read(FrameKind::TaskStart, &path).ok()?;
-                JobId::read(&start.job)
-            }
+            News::Began(start) => job_of(&self.files, *start),
             News::Launches(..)
             | News::Leave(_)
             | News::Left(_)
@@ -648,20 +643,30 @@ impl Submission {
     }
 }
 
+/// The scheduler's job of a start, by its record.
+pub(super) fn job_of(files: &Files, start: StartId) -> Option<JobId> {
+    let path = files.path(News::Began(start));
+    let start: TaskStart = frame::read(FrameKind::TaskStart, &path).ok()?;
+    JobId::read(&start.job)
+}
+
 /// Starts of a task that may be alive: they did not leave, and their beats do not
 /// stand still for long.
 pub(super) fn living(files: &Files, news: &BTreeSet<News>, task: u32) -> Vec<StartId> {
-    let stands_still = |start: &StartId| {
-        let age = modified(&files.path(News::Began(*start)))
-            .and_then(|then| Ok(since(then, server_time(&files.starts())?)));
-        age.is_ok_and(|age| age >= BEAT * OLD_BEATS)
-    };
-    let left = |start: &StartId| {
-        news.contains(&News::Left(*start)) || files.path(News::Left(*start)).exists()
-    };
+    let is_still = |start: &StartId| stands_still(files, &files.path(News::Began(*start)));
     began(news, task)
-        .filter(|start| !left(start) && !stands_still(start))
+        .filter(|start| !has_left(files, news, *start) && !is_still(start))
         .collect()
+}
+
+pub(super) fn has_left(files: &Files, news: &BTreeSet<News>, start: StartId) -> bool {
+    news.contains(&News::Left(start)) || files.path(News::Left(start)).exists()
+}
+
+/// Whether a file that a start changes did not change for three beats.
+pub(super) fn stands_still(files: &Files, path: &Path) -> bool {
+    let age = modified(path).and_then(|then| Ok(since(then, server_time(&files.starts())?)));
+    age.is_ok_and(|age| age >= BEAT * OLD_BEATS)
 }
 
 /// What a row of a listing says about a run; empty: nothing new.

@@ -17,6 +17,15 @@ use crate::gather::Gather;
 use crate::package::{self, damaged};
 use crate::value;
 
+/// Elements whose texts are in no cell.
+const NO_CELLS: &[&str] = &[
+    "table:tracked-changes",
+    "table:shapes",
+    "office:annotation",
+    "office:forms",
+    "dr3d:scene",
+];
+
 /// Reads the sheet of this name, else the first that is not hidden.
 pub(crate) fn read(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, UnreadableTable> {
     let mut zip = ZipArchive::new(Cursor::new(bytes)).map_err(|error| damaged(&error))?;
@@ -104,7 +113,8 @@ fn in_content(
                         skip(&mut xml, &end, &mut skipped)?;
                     }
                 }
-                "table:tracked-changes" | "table:shapes" | "office:annotation" | "office:forms" => {
+                // Pictures, charts and text boxes stand in the cell that they are anchored to.
+                name if NO_CELLS.contains(&name) || name.starts_with("draw:") => {
                     let end = start.to_end().into_owned();
                     skip(&mut xml, &end, &mut skipped)?;
                 }
@@ -192,11 +202,7 @@ impl OpenCell {
                 Err(_) => value::text(of_value?),
             },
             "boolean" => Some(CellValue::Bool(of_value? == "true")),
-            "date" => {
-                let moment = of_value?;
-                let date = moment.strip_suffix("T00:00:00").unwrap_or(moment);
-                Some(CellValue::Date(date.to_owned()))
-            }
+            "date" => Some(value::date(of_value?)),
             "time" => Some(match seconds(of_value?) {
                 Some(seconds) => value::duration(seconds),
                 None => CellValue::Date(of_value?.to_owned()),

@@ -29,12 +29,22 @@ pub(crate) fn error(text: &str) -> Option<CellValue> {
     (text != "#N/A").then(|| CellValue::Error(text.to_owned()))
 }
 
-/// `26:03:00`; a duration in seconds.
+/// A date, with the time of day where there is one.
+pub(crate) fn date(moment: &str) -> CellValue {
+    CellValue::Date(
+        moment
+            .strip_suffix("T00:00:00")
+            .unwrap_or(moment)
+            .to_owned(),
+    )
+}
+
+/// `26:03:00`; a duration in seconds, written as a time of day where it is one.
 pub(crate) fn duration(seconds: f64) -> CellValue {
     let whole = seconds.abs().round() as u64;
     let sign = if seconds < 0.0 { "-" } else { "" };
     let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
-    CellValue::Date(format!("{sign}{hours}:{minutes:02}:{seconds:02}"))
+    CellValue::Date(format!("{sign}{hours:02}:{minutes:02}:{seconds:02}"))
 }
 
 #[cfg(test)]
@@ -61,5 +71,7 @@ mod tests {
             assert_eq!(text.parse::<f64>().unwrap(), value);
         }
         assert_eq!(duration(93_780.0).text(), "26:03:00");
+        // As a workbook of Excel has the same time of day.
+        assert_eq!(duration(32_700.0).text(), "09:05:00");
     }
 }

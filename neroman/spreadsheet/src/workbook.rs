@@ -140,9 +140,7 @@ fn cell(data: &DataRef<'_>) -> Option<CellValue> {
         DataRef::SharedString(text) => value::text(text),
         DataRef::Bool(truth) => Some(CellValue::Bool(*truth)),
         DataRef::DateTime(moment) => Some(date(moment)),
-        DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => {
-            Some(CellValue::Date(text.clone()))
-        }
+        DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => Some(value::date(text)),
         DataRef::Error(error) => value::error(&error.to_string()),
     }
 }
@@ -153,27 +151,28 @@ fn of_data(data: &Data) -> Option<CellValue> {
         Data::Float(number) => Some(value::number(*number)),
         Data::Bool(truth) => Some(CellValue::Bool(*truth)),
         Data::DateTime(moment) => Some(date(moment)),
-        Data::DateTimeIso(text) | Data::DurationIso(text) => Some(CellValue::Date(text.clone())),
+        Data::DateTimeIso(text) | Data::DurationIso(text) => Some(value::date(text)),
         Data::Error(error) => value::error(&error.to_string()),
         data => data.get_string().and_then(value::text),
     }
 }
 
-/// A date, a time of day, or both.
+/// A date, a time of day, or both. A number that is no date stays one, whatever its cell's format.
 fn date(moment: &ExcelDateTime) -> CellValue {
     const DAY_S: f64 = 86_400.0;
+    // The day behind 9999-12-31.
+    const DAYS_END: f64 = 2_958_466.0;
     let days = moment.as_f64();
     if moment.is_duration() {
         return value::duration(days * DAY_S);
     }
+    if !(0.0..DAYS_END).contains(&days) {
+        return value::number(days);
+    }
     let (year, month, day, hour, minute, second, _) = moment.to_ymd_hms_milli();
-    let date = format!("{year:04}-{month:02}-{day:02}");
     let time = format!("{hour:02}:{minute:02}:{second:02}");
-    CellValue::Date(if (0.0..1.0).contains(&days) {
-        time
-    } else if days.fract() == 0.0 {
-        date
-    } else {
-        format!("{date}T{time}")
-    })
+    match days < 1.0 {
+        true => CellValue::Date(time),
+        false => value::date(&format!("{year:04}-{month:02}-{day:02}T{time}")),
+    }
 }

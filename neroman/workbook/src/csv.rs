@@ -135,7 +135,8 @@ impl CsvDialect {
 
     /// Whether a field holds what we write for `ours`; numbers may be written in other ways.
     fn is_alike(&self, found: &BookValue, ours: &BookValue) -> bool {
-        let ours = ours.plain(harmless);
+        // Blanks at the ends of a field belong to nobody.
+        let ours = ours.plain(|text| harmless(text).trim().to_owned());
         let (BookValue::Text(text), BookValue::Number(_)) = (found, &ours) else {
             return match &ours {
                 BookValue::Bool(_) => found.is_alike(&BookValue::Text(ours.to_string())),

@@ -92,10 +92,10 @@ impl WorkbookError {
             Self::ReadOnly { .. } => Some("save it as .xlsx or .ods".to_owned()),
             Self::NotUtf8 { .. } => Some("save it with UTF-8".to_owned()),
             Self::NoSheet { sheets, .. } => Some(format!("its sheets: {}", sheets.join(", "))),
+            Self::Damaged { .. } | Self::Part { .. } | Self::Missing { .. } => {
+                Some("open it in a spreadsheet program and save it anew".to_owned())
+            }
             Self::Other { .. }
-            | Self::Damaged { .. }
-            | Self::Part { .. }
-            | Self::Missing { .. }
             | Self::TooLarge { .. }
             | Self::OpenQuote { .. }
             | Self::Twice { .. } => None,

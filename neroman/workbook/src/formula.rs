@@ -1,7 +1,9 @@
 //! Which cells a formula reads, as far as its text tells.
 //!
-//! Anything but plain references, constants, operators and calls makes it a formula that may
-//! read every cell: names, references that are computed, tables, ranges over sheets.
+//! Anything but plain references, names of areas, columns of tables, constants, operators and calls
+//! makes it a formula that may read every cell: references that are computed, ranges over sheets.
+
+use std::collections::HashMap;
 
 use crate::place::{self, COLUMNS_MAX, ROWS_MAX, Rect, Spot};
 
@@ -51,11 +53,97 @@ pub(crate) fn constant(text: &str) -> Option<bool> {
     }
 }
 
+/// What names in formulas stand for. Their case does not count.
+#[derive(Debug, Default)]
+pub(crate) struct NamedAreas {
+    names: HashMap<String, Reads>,
+    tables: HashMap<String, TableArea>,
+}
+
+/// A table of Excel.
+#[derive(Debug)]
+pub(crate) struct TableArea {
+    pub sheet: usize,
+    /// With its header and totals.
+    pub area: Rect,
+    /// The names of its columns.
+    pub columns: Vec<String>,
+}
+
+impl NamedAreas {
+    /// Adds a name for what a formula reads, which belongs to no cell.
+    pub fn name(&mut self, name: &str, reads: Reads) {
+        let reads = match reads {
+            Reads::Cells(found) if found.iter().all(Reference::is_fixed) => Reads::Cells(found),
+            // Seen from another cell it means another one.
+            Reads::Cells(_) | Reads::Anything => Reads::Anything,
+        };
+        // Two sheets may have a name each.
+        self.names
+            .entry(name.to_lowercase())
+            .and_modify(|reads| *reads = Reads::Anything)
+            .or_insert(reads);
+    }
+
+    pub fn table(&mut self, name: &str, table: TableArea) {
+        self.tables.insert(name.to_lowercase(), table);
+    }
+}
+
+impl TableArea {
+    /// The area of what stands in the brackets behind the table's name: `loss`,
+    /// `[#This Row],[loss]`, `[lr]:[layers]`. Of the columns all rows count.
+    fn part(&self, brackets: &str) -> Option<Reference> {
+        let mut parts = vec![String::new()];
+        let mut is_inner = !brackets.trim_start().starts_with('[');
+        let mut chars = brackets.chars();
+        while let Some(c) = chars.next() {
+            match c {
+                '\'' => parts.last_mut()?.push(chars.next()?),
+                '[' => {
+                    is_inner = true;
+                    parts.push(String::new());
+                }
+                ']' => is_inner = false,
+                c if is_inner => parts.last_mut()?.push(c),
+                ',' | ':' | ' ' => {}
+                _ => return None,
+            }
+        }
+        let named = parts
+            .iter()
+            .filter(|part| !part.is_empty() && !part.starts_with('#'));
+        let columns: Option<Vec<u32>> = named.map(|part| self.column(part)).collect();
+        let columns = columns?;
+        let rows = self.area.rows;
+        let (from, to) = match (columns.iter().min(), columns.iter().max()) {
+            (Some(from), Some(to)) => (*from, *to),
+            _ => self.area.columns,
+        };
+        let corner = |row, column| Corner {
+            row: Some((row, true)),
+            column: Some((column, true)),
+        };
+        Some(Reference {
+            sheet: self.sheet,
+            from: corner(rows.0, from),
+            to: corner(rows.1, to),
+        })
+    }
+
+    fn column(&self, name: &str) -> Option<u32> {
+        let mut columns = self.columns.iter();
+        let at = columns.position(|column| column.to_lowercase() == name.to_lowercase())?;
+        Some(self.area.columns.0 + u32::try_from(at).ok()?)
+    }
+}
+
 /// Sheets by their names.
 pub(crate) struct Sheets<'a> {
     pub names: &'a [String],
-    /// The sheet that a reference without a sheet means.
-    pub own: usize,
+    /// The sheet that a reference without a sheet means; `None` outside of all sheets.
+    pub own: Option<usize>,
+    pub areas: &'a NamedAreas,
 }
 
 impl Sheets<'_> {
@@ -103,6 +191,12 @@ impl Reads {
 }
 
 impl Reference {
+    /// Whether it means the same from every cell.
+    fn is_fixed(&self) -> bool {
+        let corners = [self.from.row, self.from.column, self.to.row, self.to.column];
+        corners.into_iter().flatten().all(|(_, is_fixed)| is_fixed)
+    }
+
     pub fn rect(&self) -> Rect {
         let sorted = |a: Option<(u32, bool)>, b: Option<(u32, bool)>, max: u32| match (a, b) {
             (Some((a, _)), Some((b, _))) => (a.min(b), a.max(b)),
@@ -250,7 +344,7 @@ impl<'a> FormulaReader<'a> {
     fn number_or_rows(&mut self) -> Option<()> {
         let digits = self.taken(|c| c.is_ascii_digit() || c == '.');
         if self.rest.starts_with(':') && self.syntax == Syntax::Excel {
-            return self.reference(Corner::read(digits)?, self.sheets.own);
+            return self.reference(Corner::read(digits)?, self.sheets.own?);
         }
         let exponent = self.rest.strip_prefix(['e', 'E']);
         if let Some(rest) = exponent {
@@ -281,24 +375,57 @@ impl<'a> FormulaReader<'a> {
         if word.is_empty() {
             return None;
         }
+        let lower = word.to_lowercase();
+        let named = self.sheets.areas.names.get(&lower);
+        let named = named.filter(|_| !self.rest.starts_with('!'));
+        match named {
+            Some(Reads::Cells(found)) => self.found.extend(found),
+            Some(Reads::Anything) => return None,
+            None => {}
+        }
         if self.rest.trim_start().starts_with('(') {
             let name = word.rsplit('.').next().unwrap_or(word).to_ascii_uppercase();
             let whole = word.to_ascii_uppercase();
             let is_computed = COMPUTED.contains(&name.as_str()) || COMPUTED.contains(&&*whole);
             return (!is_computed).then_some(());
         }
-        if matches!(word.to_ascii_uppercase().as_str(), "TRUE" | "FALSE") {
+        if named.is_some() || matches!(lower.as_str(), "true" | "false") {
             return Some(());
         }
         if self.syntax == Syntax::OpenDocument {
             return None;
+        }
+        if let Some(table) = self.sheets.areas.tables.get(&lower) {
+            let brackets = self.brackets()?;
+            self.found.push(table.part(brackets)?);
+            return Some(());
         }
         if let Some(rest) = self.rest.strip_prefix('!') {
             self.rest = rest;
             let sheet = self.sheets.find(word)?;
             return self.on_sheet(sheet);
         }
-        self.reference(Corner::read(word)?, self.sheets.own)
+        self.reference(Corner::read(word)?, self.sheets.own?)
+    }
+
+    /// What stands in the brackets that follow; nothing without brackets.
+    fn brackets(&mut self) -> Option<&'a str> {
+        let Some(rest) = self.rest.strip_prefix('[') else {
+            return Some("");
+        };
+        let (mut depth, mut is_escaped) = (1_u32, false);
+        let end = rest.find(|c: char| {
+            match c {
+                _ if is_escaped => is_escaped = false,
+                '\'' => is_escaped = true,
+                '[' => depth += 1,
+                ']' => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        })?;
+        self.rest = &rest[end + 1..];
+        Some(&rest[..end])
     }
 
     /// The reference that begins with this corner.
@@ -333,7 +460,7 @@ impl<'a> FormulaReader<'a> {
         let mut to = from;
         if let Some(rest) = self.rest.strip_prefix(':') {
             self.rest = rest;
-            let (corner, other) = self.corner_with_sheet(sheet)?;
+            let (corner, other) = self.corner_with_sheet(Some(sheet))?;
             if other != sheet {
                 return None;
             }
@@ -343,10 +470,10 @@ impl<'a> FormulaReader<'a> {
         self.add(sheet, from, to)
     }
 
-    fn corner_with_sheet(&mut self, own: usize) -> Option<(Corner, usize)> {
+    fn corner_with_sheet(&mut self, own: Option<usize>) -> Option<(Corner, usize)> {
         self.rest = unfixed(self.rest).1;
         let sheet = match self.rest.chars().next()? {
-            '.' => own,
+            '.' => own?,
             '\'' => {
                 let name = self.quoted('\'')?;
                 self.sheets.find(&name)?
@@ -364,7 +491,8 @@ impl<'a> FormulaReader<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Reads, Sheets};
+    use super::{NamedAreas, Reads, Sheets, TableArea};
+    use crate::place::Rect;
 
     fn names() -> Vec<String> {
         ["One", "My sheet", "A.b"].map(str::to_owned).to_vec()
@@ -386,7 +514,8 @@ mod tests {
         let names = names();
         let sheets = Sheets {
             names: &names,
-            own: 0,
+            own: Some(0),
+            areas: &NamedAreas::default(),
         };
         for (text, reads) in [
             ("E3*2", "0!E3"),
@@ -423,7 +552,8 @@ mod tests {
         let names = names();
         let sheets = Sheets {
             names: &names,
-            own: 1,
+            own: Some(1),
+            areas: &NamedAreas::default(),
         };
         for (text, reads) in [
             ("of:=[.E3]*2", "1!E3"),
@@ -443,11 +573,71 @@ mod tests {
     }
 
     #[test]
+    fn names_and_columns_of_tables_are_the_cells_that_they_stand_for() {
+        let names = names();
+        let nowhere = NamedAreas::default();
+        let outside = Sheets {
+            names: &names,
+            own: None,
+            areas: &nowhere,
+        };
+        let mut areas = NamedAreas::default();
+        for (name, text) in [
+            ("rate", "'My sheet'!$B$1"),
+            ("Area", "One!$A:$B"),
+            ("factor", "0.5"),
+            ("left", "One!A1"),
+            ("sheetless", "$A$1"),
+            ("moving", "OFFSET(One!$A$1,1,1)"),
+            ("twice", "One!$A$1"),
+            ("mine", "_xlfn.LAMBDA(_xlpm.x,_xlpm.x*One!$A$1)"),
+            ("one", "One!$C$1"),
+            ("TWICE", "One!$A$2"),
+        ] {
+            areas.name(name, Reads::excel(text, &outside));
+        }
+        let table = TableArea {
+            sheet: 1,
+            area: Rect::read("B3:E9").unwrap(),
+            columns: ["nr", "lr", "a [b]", "loss"].map(str::to_owned).to_vec(),
+        };
+        areas.table("Plan1", table);
+        let sheets = Sheets {
+            names: &names,
+            own: Some(0),
+            areas: &areas,
+        };
+        for (text, reads) in [
+            ("Rate*A1*factor", "1!B1 0!A1"),
+            ("SUM(area)", "0!A1:B1048576"),
+            ("left+1", "anything"),
+            ("sheetless", "anything"),
+            ("moving", "anything"),
+            ("twice", "anything"),
+            ("rate:A9", "anything"),
+            ("mine(A1)", "anything"),
+            ("one!A1+ONE", "0!A1 0!C1"),
+            ("SUM(plan1[LR])", "1!C3:C9"),
+            ("Plan1[[#This Row],[lr]]*2", "1!C3:C9"),
+            ("SUM(Plan1[[#Data],[nr]:[lr]])", "1!B3:C9"),
+            ("Plan1[a '[b']]", "1!D3:D9"),
+            ("COUNTA(Plan1[#All])+ROWS(Plan1)", "1!B3:E9 1!B3:E9"),
+            ("Plan1[gone]", "anything"),
+            ("Plan1[lr", "anything"),
+            ("Plan2[lr]", "anything"),
+        ] {
+            assert_eq!(shown(&Reads::excel(text, &sheets)), reads, "{text}");
+        }
+        assert_eq!(shown(&Reads::open_document("of:=rate*2", &sheets)), "1!B1");
+    }
+
+    #[test]
     fn a_shared_formula_moves_with_its_cell() {
         let names = names();
         let sheets = Sheets {
             names: &names,
-            own: 0,
+            own: Some(0),
+            areas: &NamedAreas::default(),
         };
         let reads = Reads::excel("A1+$A$1+B:B", &sheets);
         let moved = reads.moved((0, 2), (4, 3));

@@ -84,15 +84,18 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<NumberC
             Some((column, Some(cell))) => {
                 let mark = cell_mark(row.number, column);
                 let number = whole(reader, mark, cell, table.offset);
-                if let Some(first) = number.and_then(|number| numbers.insert(number, mark)) {
-                    let message = format!("the number {} comes twice", quoted(cell.text()));
-                    let hint = format!(
-                        "it stands in {} as well; each row has its own",
-                        reader.text.beside(first)
-                    );
-                    reader.wrong(mark, message, hint);
+                match number.and_then(|number| numbers.insert(number, mark)) {
+                    Some(first) => {
+                        let message = format!("the number {} comes twice", quoted(cell.text()));
+                        let hint = format!(
+                            "it stands in {} as well; each row has its own",
+                            reader.text.beside(first)
+                        );
+                        reader.wrong(mark, message, hint);
+                        None
+                    }
+                    None => number,
                 }
-                number
             }
             _ => None,
         };
@@ -434,6 +437,8 @@ fn define(
         let (name, mark) = match (name, number) {
             (Some((name, mark)), _) => (name, mark),
             (None, Some(number)) if is_numbered => (format!("{}_{number}", table.stem), at),
+            // Its number is a mistake, its name shall be none.
+            (None, None) if is_numbered => (format!("{}_row-{}", table.stem, row.number), at),
             (None, _) => {
                 let mut name = table.stem.to_owned();
                 for column in &varied {

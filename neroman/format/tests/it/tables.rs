@@ -319,6 +319,16 @@ fn all_mistakes_are_told_at_once_each_with_its_cell() {
 }
 
 #[test]
+fn a_wrong_number_is_one_mistake() {
+    let report = report(
+        "nr,command\n1.5,echo a\n3,echo a\n3,echo a\n-1,echo a\n20260520001,echo a\n",
+        "",
+    );
+    assert_eq!(report.matches("error:").count(), 4, "{report}");
+    assert!(!report.contains("collection"), "{report}");
+}
+
+#[test]
 fn a_table_without_a_header_or_rows_is_told_at_a_cell() {
     insta::assert_snapshot!(
         [

@@ -4,14 +4,14 @@ use std::fs;
 use std::io::{Cursor, Write as _};
 use std::path::Path;
 
-use nero_table::{Sheet, UnreadableTable};
+use nero_table::{CellValue, Sheet, UnreadableTable};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 const TYPES: &str = r#"<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Override PartName="/xl/workbook.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/></Types>"#;
 const RELS: &str = r#"<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" Target="xl/workbook.xml"/></Relationships>"#;
 const WORKBOOK: &str = r#"<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets><sheet name="Plan" sheetId="1" r:id="rId1"/></sheets></workbook>"#;
-const BOOK_RELS: &str = r#"<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" Target="worksheets/sheet1.xml"/><Relationship Id="rId2" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/sharedStrings" Target="sharedStrings.xml"/></Relationships>"#;
+const BOOK_RELS: &str = r#"<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" Target="worksheets/sheet1.xml"/><Relationship Id="rId2" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/sharedStrings" Target="sharedStrings.xml"/><Relationship Id="rId3" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/styles" Target="styles.xml"/></Relationships>"#;
 
 fn archive(parts: &[(&str, &[u8])]) -> Vec<u8> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
@@ -21,6 +21,9 @@ fn archive(parts: &[(&str, &[u8])]) -> Vec<u8> {
     }
     zip.finish().unwrap().into_inner()
 }
+
+/// The cell formats 0 and 1: none, and a date.
+const STYLES: &str = r#"<styleSheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><cellXfs count="2"><xf numFmtId="0"/><xf numFmtId="14"/></cellXfs></styleSheet>"#;
 
 /// A workbook with these rows and shared texts.
 fn book(rows: &str, strings: &str) -> Vec<u8> {
@@ -36,6 +39,7 @@ fn book(rows: &str, strings: &str) -> Vec<u8> {
         ("xl/workbook.xml", WORKBOOK.as_bytes()),
         ("xl/_rels/workbook.xml.rels", BOOK_RELS.as_bytes()),
         ("xl/sharedStrings.xml", strings.as_bytes()),
+        ("xl/styles.xml", STYLES.as_bytes()),
         ("xl/worksheets/sheet1.xml", sheet.as_bytes()),
     ])
 }
@@ -146,7 +150,7 @@ fn a_million_rows_are_no_plan() {
 
 fn ods(rows: &str) -> Vec<u8> {
     let content = format!(
-        r#"<office:document-content xmlns:office="o" xmlns:table="t" xmlns:text="x"><office:body><office:spreadsheet><table:table table:name="Plan">{rows}</table:table></office:spreadsheet></office:body></office:document-content>"#
+        r#"<office:document-content xmlns:office="o" xmlns:table="t" xmlns:text="x" xmlns:draw="d" xmlns:svg="s"><office:body><office:spreadsheet><table:table table:name="Plan">{rows}</table:table></office:spreadsheet></office:body></office:document-content>"#
     );
     archive(&[
         (
@@ -173,6 +177,34 @@ fn empty_cells_of_a_sheet_are_counted_and_never_made() {
         .collect();
     assert_eq!(cells, [(4, "a  &b\nc"), (6, "26:03:00"), (7, "26:03:00")]);
     assert_eq!(sheet.rows[0].number, 6);
+}
+
+#[test]
+fn what_is_anchored_to_a_cell_is_not_in_it() {
+    let rows = concat!(
+        r#"<table:table-row><table:table-cell office:value-type="string"><draw:custom-shape><text:p>see</text:p></draw:custom-shape><text:p>lr</text:p></table:table-cell>"#,
+        r#"<table:table-cell><draw:frame><draw:image><text:p/></draw:image><svg:title>Losses</svg:title></draw:frame></table:table-cell></table:table-row>"#,
+    );
+    let sheet = read(&ods(rows), "ods").unwrap();
+    assert_eq!(sheet.rows[0].cells, [(1, CellValue::Text("lr".to_owned()))]);
+}
+
+#[test]
+fn a_number_in_a_cell_for_dates_is_a_date_or_stays_that_number() {
+    for (stored, shown) in [
+        ("46346", "2026-11-20"),
+        ("46346.5", "2026-11-20T12:00:00"),
+        ("46345.9999999999", "2026-11-20"),
+        ("20260520", "20260520"),
+        ("-5", "-5"),
+    ] {
+        let rows = format!(r#"<row r="1"><c r="A1" s="1"><v>{stored}</v></c></row>"#);
+        let sheet = read(&book(&rows, ""), "xlsx").unwrap();
+        assert_eq!(sheet.rows[0].cells[0].1.text(), shown);
+    }
+    let rows = r#"<row r="1"><c r="A1" t="d"><v>2026-11-20T00:00:00</v></c></row>"#;
+    let sheet = read(&book(rows, ""), "xlsx").unwrap();
+    assert_eq!(sheet.rows[0].cells[0].1.text(), "2026-11-20");
 }
 
 #[test]
@@ -213,7 +245,7 @@ fn sizes_that_an_archive_states_are_not_believed() {
     let entries: Vec<usize> = (0..bytes.len() - 4)
         .filter(|at| bytes[*at..].starts_with(b"PK\x01\x02"))
         .collect();
-    assert_eq!(entries.len(), 6);
+    assert_eq!(entries.len(), 7);
     for at in entries {
         bytes[at + 24..at + 28].copy_from_slice(&7_u32.to_le_bytes());
     }

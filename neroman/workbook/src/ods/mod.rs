@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use crate::dependents::{Cells, Formula, dependents};
 use crate::error::WorkbookError;
-use crate::formula::{Reads, Sheets};
+use crate::formula::{NamedAreas, Reads, Sheets};
 use crate::package::{Changed, Package};
-use crate::xml::{Elements, local, pieces};
+use crate::xml::{Elements, XmlError, local, pieces, unescaped};
 use crate::{BookValue, Edited, LeftAlone, WantedCells, find_sheet};
 
 use scan::{Layout, Shape};
@@ -44,6 +44,7 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
     for place in chosen.keys() {
         changed_cells.add(own, *place);
     }
+    let areas = areas(&xml, &names).map_err(damaged())?;
     let formulas = layout.formulas.iter().map(|one| Formula {
         sheet: one.sheet,
         shows: one.shows,
@@ -51,7 +52,8 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
             &one.text,
             &Sheets {
                 names: &names,
-                own: one.sheet,
+                own: Some(one.sheet),
+                areas: &areas,
             },
         ),
     });
@@ -68,6 +70,39 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
         bytes: Some(package.with(&changed)?),
         outcomes,
     })
+}
+
+/// What the names in formulas stand for.
+fn areas(xml: &str, names: &[String]) -> Result<NamedAreas, XmlError> {
+    let mut areas = NamedAreas::default();
+    if !xml.contains("named-range") {
+        return Ok(areas);
+    }
+    let mut elements = Elements::new(xml);
+    while let Some(tag) = elements.next_tag()? {
+        let is_range = match local(tag.name) {
+            "named-range" => true,
+            "named-expression" => false,
+            _ => continue,
+        };
+        let value = |name| -> Result<String, XmlError> {
+            let value = tag.local_attribute(name)?;
+            let value = value.map(|value| unescaped(value.raw, value.at.start));
+            Ok(value.transpose()?.unwrap_or_default().into_owned())
+        };
+        let text = format!("of:=[{}]", value("cell-range-address")?);
+        let outside = Sheets {
+            names,
+            own: None,
+            areas: &NamedAreas::default(),
+        };
+        let reads = match is_range {
+            true => Reads::open_document(&text, &outside),
+            false => Reads::Anything,
+        };
+        areas.name(&value("name")?, reads);
+    }
+    Ok(areas)
 }
 
 /// Whether a database range, which is what a filter makes, lies on a sheet.

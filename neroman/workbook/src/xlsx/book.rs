@@ -1,9 +1,12 @@
 //! The parts of a workbook: its sheets, their tables, its shared texts.
 
 use crate::error::WorkbookError;
+use crate::formula::{NamedAreas, Reads, Sheets, TableArea};
 use crate::package::Package;
 use crate::place::Rect;
 use crate::xml::{Elements, Splice, XmlError, XmlStep, local, meaning, prefix};
+
+use super::text::decoded;
 
 #[derive(Debug)]
 pub(super) struct Book {
@@ -88,8 +91,7 @@ impl Book {
         package: &mut Package<'_>,
         sheet: usize,
     ) -> Result<bool, WorkbookError> {
-        let relations = relations(package, &self.sheets[sheet].part)?;
-        Ok(relations.iter().any(|relation| relation.is("/table")))
+        Ok(!self.tables(package, sheet)?.is_empty())
     }
 
     /// Header and totals of the tables of a sheet: Excel repairs a workbook whose headers differ
@@ -100,17 +102,64 @@ impl Book {
         sheet: usize,
     ) -> Result<Vec<Rect>, WorkbookError> {
         let mut headers = Vec::new();
-        for relation in relations(package, &self.sheets[sheet].part)? {
-            if !relation.is("/table") {
-                continue;
-            }
-            let part = relation.target;
-            let Some(xml) = package.text(&part)? else {
-                continue;
-            };
+        for (part, xml) in self.tables(package, sheet)? {
             headers.extend(table_header(&xml).map_err(WorkbookError::part(&part))?);
         }
         Ok(headers)
+    }
+
+    /// What the names in formulas stand for.
+    pub fn areas(&self, package: &mut Package<'_>) -> Result<NamedAreas, WorkbookError> {
+        let mut areas = self
+            .defined_names()
+            .map_err(WorkbookError::part(&self.part))?;
+        for sheet in 0..self.sheets.len() {
+            for (part, xml) in self.tables(package, sheet)? {
+                let table = table_area(&xml, sheet).map_err(WorkbookError::part(&part))?;
+                if let Some((name, table)) = table {
+                    areas.table(&name, table);
+                }
+            }
+        }
+        Ok(areas)
+    }
+
+    fn defined_names(&self) -> Result<NamedAreas, XmlError> {
+        let names = self.names();
+        let mut areas = NamedAreas::default();
+        let mut elements = Elements::new(&self.xml);
+        while let Some(tag) = elements.next_tag()? {
+            if local(tag.name) != "definedName" {
+                continue;
+            }
+            let (text, _) = elements.text_of(&tag, &[])?;
+            let outside = Sheets {
+                names: &names,
+                own: None,
+                areas: &NamedAreas::default(),
+            };
+            if let Some(name) = tag.value("name")? {
+                areas.name(&name, Reads::excel(&text, &outside));
+            }
+        }
+        Ok(areas)
+    }
+
+    /// The parts of the tables of a sheet, with their texts.
+    fn tables(
+        &self,
+        package: &mut Package<'_>,
+        sheet: usize,
+    ) -> Result<Vec<(String, String)>, WorkbookError> {
+        let mut tables = Vec::new();
+        for relation in relations(package, &self.sheets[sheet].part)? {
+            if relation.is("/table")
+                && let Some(xml) = package.text(&relation.target)?
+            {
+                tables.push((relation.target, xml));
+            }
+        }
+        Ok(tables)
     }
 }
 
@@ -227,6 +276,29 @@ fn table_header(xml: &str) -> Result<Vec<Rect>, XmlError> {
         parts.push(Rect { rows, ..area });
     }
     Ok(parts)
+}
+
+/// Name and area of a table.
+fn table_area(xml: &str, sheet: usize) -> Result<Option<(String, TableArea)>, XmlError> {
+    let mut elements = Elements::new(xml);
+    let table = elements.next_tag()?;
+    let table = table.ok_or_else(|| meaning("no element", 0))?;
+    let area = table.value("ref")?.and_then(|area| Rect::read(&area));
+    let (Some(area), Some(name)) = (area, table.value("displayName")?) else {
+        return Ok(None);
+    };
+    let mut columns = Vec::new();
+    while let Some(tag) = elements.next_tag()? {
+        if local(tag.name) == "tableColumn" {
+            columns.push(decoded(&tag.value("name")?.unwrap_or_default()));
+        }
+    }
+    let table = TableArea {
+        sheet,
+        area,
+        columns,
+    };
+    Ok(Some((name.into_owned(), table)))
 }
 
 /// Asks for a full calculation when the workbook is opened.

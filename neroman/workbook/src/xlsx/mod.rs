@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::dependents::{Cells, dependents};
 use crate::error::WorkbookError;
+use crate::formula::Sheets;
 use crate::package::{Changed, Package};
 use crate::place::{Rect, Spot};
 use crate::xml::{Elements, local, pieces};
@@ -29,7 +30,13 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
     let part = &book.sheets[own].part;
     let xml = package.text(part)?;
     let xml = xml.ok_or(WorkbookError::Missing { what: "such sheet" })?;
-    let layout = Layout::scan(&xml, &wanted, &book.names(), own);
+    let (names, areas) = (book.names(), book.areas(&mut package)?);
+    let sheets = |own| Sheets {
+        names: &names,
+        own: Some(own),
+        areas: &areas,
+    };
+    let layout = Layout::scan(&xml, &wanted, &sheets(own));
     let layout = layout.map_err(WorkbookError::part(part))?;
     let headers = book.table_headers(&mut package, own)?;
     let texts = shared_texts(&mut package, &book, &layout)?;
@@ -55,7 +62,7 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
         let Some(text) = package.text(&one.part)? else {
             continue;
         };
-        let found = scan::formulas(&text, &book.names(), sheet);
+        let found = scan::formulas(&text, &sheets(sheet));
         let found = found.map_err(WorkbookError::part(&one.part))?;
         if !found.is_empty() {
             with_formulas.push(sheet);

@@ -78,24 +78,21 @@ impl<'a> Layout<'a> {
     pub fn scan(
         xml: &'a str,
         wanted: &WantedCells<'_>,
-        names: &[String],
-        own: usize,
+        sheets: &Sheets<'_>,
     ) -> Result<Self, XmlError> {
-        let sheets = Sheets { names, own };
-        let mut scanner = Scanner::new(xml, Some(&sheets), None);
+        let mut scanner = Scanner::new(xml, Some(sheets), None);
         scanner.want(wanted);
         scanner.read()
     }
 }
 
 /// The formulas of a sheet that has no wanted cells.
-pub(super) fn formulas(xml: &str, names: &[String], own: usize) -> Result<Vec<Formula>, XmlError> {
+pub(super) fn formulas(xml: &str, sheets: &Sheets<'_>) -> Result<Vec<Formula>, XmlError> {
     // Every formula that is written out ends so, under whatever prefix.
     if !xml.contains("f>") {
         return Ok(Vec::new());
     }
-    let sheets = Sheets { names, own };
-    Ok(Scanner::new(xml, Some(&sheets), None).read()?.formulas)
+    Ok(Scanner::new(xml, Some(sheets), None).read()?.formulas)
 }
 
 /// Takes away what stale formulas show.
@@ -432,12 +429,13 @@ impl<'a, 'b> Scanner<'a, 'b> {
             shows = area.with(place);
             self.layout.filled.push(shows);
         }
-        let sheet = sheets.own;
-        self.layout.formulas.push(Formula {
-            sheet,
-            shows,
-            reads,
-        });
+        if let Some(sheet) = sheets.own {
+            self.layout.formulas.push(Formula {
+                sheet,
+                shows,
+                reads,
+            });
+        }
         Ok(constant(&text).filter(|_| kind.is_empty()))
     }
 }

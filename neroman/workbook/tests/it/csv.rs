@@ -107,3 +107,12 @@ fn what_cannot_be_read_is_left_alone() {
     let error = edit(b"nr,x\n1,\xe9\n").unwrap_err();
     assert!(matches!(error, WorkbookError::NotUtf8 { .. }), "{error}");
 }
+
+#[test]
+fn a_text_with_blanks_at_its_ends_stays_ours() {
+    let wanted = [cell(1, 1, text(" two words "))];
+    let after = written(Csv, b"nr,x\n1,\n", 1, &wanted);
+    let again = write(Csv, &after, 1, &wanted);
+    assert_eq!(again.outcomes, [CellOutcome::Same]);
+    assert!(again.bytes.is_none());
+}

@@ -21,6 +21,19 @@ fn after(tables: &str, cells: &[CellChange]) -> String {
 }
 
 #[test]
+fn a_formula_over_a_name_keeps_what_it_shows() {
+    let row = "<table:table-row><table:table-cell/><table:table-cell table:formula='of:=rate*2' office:value-type='float' office:value='2'><text:p>2</text:p></table:table-cell><table:table-cell table:formula='of:=best*2' office:value-type='float' office:value='3'><text:p>3</text:p></table:table-cell></table:table-row>";
+    let names = "<table:named-expressions><table:named-range table:name='rate' table:cell-range-address='$One.$D$1'/><table:named-range table:name='best' table:cell-range-address='$One.$A$1:.$A$9'/></table:named-expressions>";
+    let before = open_document(&format!(
+        "<table:table table:name='One'>{row}</table:table>{names}"
+    ));
+    let after = written(OdsBook, &before, 0, &[cell(0, 0, BookValue::Number(1.0))]);
+    let content = part(&after, "content.xml");
+    assert!(content.contains("<text:p>2</text:p>"), "{content}");
+    assert!(!content.contains("<text:p>3</text:p>"), "{content}");
+}
+
+#[test]
 fn only_the_wanted_cells_of_a_real_book_differ() {
     for (name, sheet, first) in [
         ("libreoffice.ods", "Experiments", 2),

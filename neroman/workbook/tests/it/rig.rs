@@ -68,20 +68,25 @@ pub fn package(parts: &[(&str, &str)]) -> Vec<u8> {
 
 /// A workbook with this one sheet; more parts may follow.
 pub fn book(sheet: &str, more: &[(&str, &str)]) -> Vec<u8> {
+    with_names(sheet, "", more)
+}
+
+/// A workbook with this one sheet and these defined names; more parts may follow.
+pub fn with_names(sheet: &str, names: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let relations = format!(
         "<Relationships><Relationship Id='a' Type='{KIND}/worksheet' Target='worksheets/one.xml'/>\
          <Relationship Id='b' Type='{KIND}/worksheet' Target='worksheets/two.xml'/>\
          <Relationship Id='c' Type='{KIND}/sharedStrings' Target='sharedStrings.xml'/></Relationships>"
     );
-    assembled(sheet, &relations, more)
+    assembled(sheet, &relations, names, more)
 }
 
 /// A workbook with this one sheet and these relations of its main part.
 pub fn with_relations(sheet: &str, relations: &str) -> Vec<u8> {
-    assembled(sheet, relations, &[])
+    assembled(sheet, relations, "", &[])
 }
 
-fn assembled(sheet: &str, relations: &str, more: &[(&str, &str)]) -> Vec<u8> {
+fn assembled(sheet: &str, relations: &str, names: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let top = format!(
         "<Relationships><Relationship Id='r1' Type='{KIND}/officeDocument' Target='/xl/workbook.xml'/></Relationships>"
     );
@@ -92,7 +97,7 @@ fn assembled(sheet: &str, relations: &str, more: &[(&str, &str)]) -> Vec<u8> {
         false => "<sheet name='One' sheetId='1' q:id='a'/>",
     };
     let workbook = format!(
-        "<workbook xmlns:q='{KIND}'><sheets>{sheets}</sheets><extLst><a/></extLst></workbook>"
+        "<workbook xmlns:q='{KIND}'><sheets>{sheets}</sheets>{names}<extLst><a/></extLst></workbook>"
     );
     let mut parts = vec![
         ("_rels/.rels", top.as_str()),

@@ -6,7 +6,7 @@ use nero_workbook::{
 };
 
 use crate::rig::{
-    XlsxBook, book, cell, cells, different_cells, different_parts, golden, part, text,
+    XlsxBook, book, cell, cells, different_cells, different_parts, golden, part, text, with_names,
     with_relations, write, written,
 };
 
@@ -333,6 +333,32 @@ fn what_dependent_formulas_showed_goes_and_a_calculation_is_asked_for() {
     assert!(
         part(&after, "xl/workbook.xml").contains("</sheets><calcPr fullCalcOnLoad=\"1\"/><extLst>")
     );
+}
+
+#[test]
+fn parameters_by_names_and_columns_of_tables_keep_what_they_show() {
+    let sheet = "<worksheet><sheetData><row r='1'><c r='A1'><v>1</v></c><c r='B1'><f>rate*2</f><v>2</v></c>\
+        <c r='C1'><f>Plan[[#This Row],[lr]]*2</f><v>3</v></c><c r='D1'><f>SUM(Plan[loss])</f><v>4</v></c><c r='E1'><f>best</f><v>5</v></c></row></sheetData></worksheet>";
+    let relations = (
+        "xl/worksheets/_rels/one.xml.rels",
+        "<Relationships><Relationship Id='t' Type='x/table' Target='../tables/t.xml'/></Relationships>",
+    );
+    let table = (
+        "xl/tables/t.xml",
+        "<table ref='G3:H9' displayName='Plan'><tableColumns><tableColumn id='1' name='lr'/><tableColumn id='2' name='loss'/></tableColumns></table>",
+    );
+    let names = "<definedNames><definedName name='rate'>One!$A$1</definedName><definedName name='best'>MIN(One!$H:$H)</definedName></definedNames>";
+    let before = with_names(sheet, names, &[relations, table]);
+    let after = written(XlsxBook, &before, 0, &[cell(4, 7, BookValue::Number(1.0))]);
+    let after = part(&after, ONE);
+    for kept in [
+        "<f>rate*2</f><v>2</v>",
+        "<f>Plan[[#This Row],[lr]]*2</f><v>3</v>",
+        "<f>SUM(Plan[loss])</f></c>",
+        "<f>best</f></c>",
+    ] {
+        assert!(after.contains(kept), "{kept} in {after}");
+    }
 }
 
 #[test]

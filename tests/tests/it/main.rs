@@ -8,6 +8,7 @@
 mod adopted;
 mod arrays;
 mod batches;
+mod cells;
 mod clients;
 mod clock;
 mod content;

@@ -17,6 +17,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("unshare", "util-linux"),
     ("tcsh", "tcsh"),
     ("fish", "fish"),
+    ("soffice", "libreoffice-calc"),
 ];
 
 /// Makes sure that everything is there.

@@ -165,9 +165,11 @@ pub(crate) fn placeholder(work: &State, folder: &Path) -> (u64, Option<Change>) 
             folder: folder.to_path_buf(),
             digest: String::new(),
             table: None,
+            bound: None,
         },
         stamp: Stamp::default(),
         companion: Stamp::default(),
+        written: Stamp::default(),
     };
     (id, Some(Change::Origin(Arc::new(origin))))
 }

@@ -14,6 +14,7 @@ use nero_model::{DeploymentId, ExperimentId, Home, RequestId, RunId};
 use nero_store::{Durability, Event, RunKey, Store, StoreError};
 
 use crate::failure::Failure;
+use nero_life::cells::{CellRecord, WrittenCell};
 use nero_life::change::{Change, Rule};
 use nero_life::clean;
 use nero_life::experiment::{Experiment, Origin};
@@ -173,6 +174,7 @@ impl Keep {
                 source: kept.source,
                 stamp: kept.stamp,
                 companion: kept.companion,
+                written: kept.written,
             })));
         }
         for rule in loaded.rules {
@@ -386,6 +388,35 @@ impl Keep {
         self.store
             .events(experiment)
             .map_err(|error| refused(&error))
+    }
+
+    /// What was written into the cells of experiments; with `is_newest` the last part of each.
+    pub(crate) fn cells(
+        &self,
+        experiments: &[ExperimentId],
+        is_newest: bool,
+    ) -> Result<Vec<CellRecord>, Failure> {
+        let mut records = Vec::new();
+        for experiment in experiments {
+            let rows = self.store.cells(*experiment, is_newest);
+            for row in rows.map_err(|error| refused(&error))? {
+                let cell: WrittenCell = serde_json::from_slice(&row.content).map_err(|error| {
+                    Failure::bug(format!(
+                        "cells of {experiment} in the database are unreadable"
+                    ))
+                    .caused_by(&error)
+                })?;
+                records.push(CellRecord {
+                    experiment: row.experiment,
+                    heading: row.heading.into(),
+                    cell: WrittenCell {
+                        part: row.part,
+                        ..cell
+                    },
+                });
+            }
+        }
+        Ok(records)
     }
 
     /// The positions of the series of a run.

@@ -27,6 +27,7 @@ use crate::failure::Failure;
 use crate::folding::{Folding, OwnedPart, PartsOutcome, Stand};
 use crate::keep::{Keep, Unwritten};
 use durable::Durable;
+use nero_life::cells::CellRecord;
 use nero_life::change::Change;
 use nero_life::input::Input;
 use nero_life::state::State;
@@ -128,6 +129,12 @@ enum Message {
     Events {
         experiment: ExperimentId,
         reply: oneshot::Sender<Result<Vec<Event>, Failure>>,
+    },
+    /// What was written into the cells of experiments, or the last part of each cell.
+    Cells {
+        experiments: Vec<ExperimentId>,
+        is_newest: bool,
+        reply: oneshot::Sender<Result<Vec<CellRecord>, Failure>>,
     },
     /// Checks whether a full disk has room again.
     LookForRoom,
@@ -520,6 +527,26 @@ impl Ledger {
     pub(crate) async fn events(&self, experiment: ExperimentId) -> Result<Vec<Event>, Failure> {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Events { experiment, reply }).await?;
+        answer.await.map_err(|_| leaving())?
+    }
+
+    /// What was ever written into the cells of experiments; with `is_newest` the last part of
+    /// each cell.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub(crate) async fn cells(
+        &self,
+        experiments: Vec<ExperimentId>,
+        is_newest: bool,
+    ) -> Result<Vec<CellRecord>, Failure> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::Cells {
+            experiments,
+            is_newest,
+            reply,
+        })
+        .await?;
         answer.await.map_err(|_| leaving())?
     }
 

@@ -14,6 +14,7 @@
 )]
 
 mod adopt;
+mod cells;
 mod clock;
 mod connect;
 mod door;

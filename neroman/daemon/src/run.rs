@@ -15,6 +15,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tonic::transport::Server;
 
+use crate::cells::{self, Books, Desk};
 use crate::clock::Clock;
 use crate::door::Door;
 use crate::error::DaemonError;
@@ -119,6 +120,7 @@ struct Running {
     thread: LedgerThread,
     nodes: JoinHandle<()>,
     upkeep: JoinHandle<()>,
+    cells: JoinHandle<()>,
     /// Set to true when the daemon is leaving.
     leave: watch::Sender<bool>,
 }
@@ -131,6 +133,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         thread,
         mut nodes,
         mut upkeep,
+        mut cells,
         leave,
     } = start(home)?;
     let (incoming, mut door) = Door::open(home, lock)?;
@@ -161,6 +164,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
             () = asked.notified() => break None,
             _ = &mut nodes => break Some("node drivers"),
             _ = &mut upkeep => break Some("upkeep"),
+            _ = &mut cells => break Some("results in tables"),
             _ = &mut server => break Some("server"),
             changed = ledger_gone.changed() => if changed.is_err() {
                 break Some("ledger");
@@ -173,6 +177,8 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
     let orderly = async {
         leave.send_replace(true);
         upkeep.abort();
+        // A write that began comes to its end in its own process.
+        cells.abort();
         if failed != Some("server") {
             let _ = tokio::time::timeout(STOP_PATIENCE, &mut server).await;
         }
@@ -254,6 +260,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         ledger: ledger.clone(),
         nodes,
         agents,
+        books: Books::default(),
         home: home.clone(),
         deployment,
         started_ms: clock.now_ms(),
@@ -262,15 +269,27 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         stop: Arc::new(Notify::new()),
         leaving: stop,
     };
+    let desk = Desk {
+        ledger: ledger.clone(),
+        nodes: man.nodes.clone(),
+        clock,
+        books: man.books.clone(),
+    };
+    let cells = cells::run(desk);
     let upkeep = upkeep::run(home.clone(), clock, ledger.clone(), check_owed);
     #[expect(clippy::disallowed_methods, reason = "`Running` is awaited")]
-    let (nodes, upkeep) = (tokio::spawn(driving.run()), tokio::spawn(upkeep));
+    let (nodes, upkeep, cells) = (
+        tokio::spawn(driving.run()),
+        tokio::spawn(upkeep),
+        tokio::spawn(cells),
+    );
     Ok(Running {
         man,
         ledger,
         thread,
         nodes,
         upkeep,
+        cells,
         leave,
     })
 }

@@ -60,6 +60,42 @@ pub struct Source {
     /// How a table is read; none: it is no table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<TableOptions>,
+    /// The columns of a table that neronet writes; none: it writes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<BoundTable>,
+}
+
+/// Columns of a table that show results and states of its rows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundTable {
+    /// The sheet; a text file has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sheet: Option<String>,
+    /// How many rows its header has.
+    pub header_rows: u8,
+    /// The full name of the column with the numbers.
+    pub number: String,
+    /// The columns.
+    pub columns: Vec<BoundColumn>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundColumn {
+    /// Its full name.
+    pub heading: String,
+    /// Its content.
+    pub shows: ShownValue,
+}
+
+/// The content of a column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShownValue {
+    /// The state of the experiment.
+    State,
+    /// The value of an expression, as it was written.
+    Expression(String),
 }
 
 /// What was typed when a table was added.

@@ -45,10 +45,12 @@ mod walk;
 mod words;
 
 pub use definition::{
-    Again, Buffering, DataDef, DataPath, Definition, Fetch, MetricReading, Monitor, NotBuilt, Note,
-    OnNode, OnNodes, Output, Param, Place, Placed, Resources, Retry, RetryOn, RuleAction, RuleDef,
-    Scheduling, Source, SourceKind, Strays, Stream, TableOptions, Value,
+    Again, BoundColumn, BoundTable, Buffering, DataDef, DataPath, Definition, Fetch, MetricReading,
+    Monitor, NotBuilt, Note, OnNode, OnNodes, Output, Param, Place, Placed, Resources, Retry,
+    RetryOn, RuleAction, RuleDef, Scheduling, ShownValue, Source, SourceKind, Strays, Stream,
+    TableOptions, Value,
 };
+pub use nero_table::CellValue;
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use outputs::glob_mistake;
 pub use problem::{FormatErrors, Problem};

@@ -176,6 +176,7 @@ pub(crate) fn open(path: &Path) -> Result<(Source, Text), Problem> {
         folder,
         digest,
         table: None,
+        bound: None,
     };
     Ok((source, Text::new(shown, text)))
 }

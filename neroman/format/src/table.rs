@@ -8,6 +8,7 @@
 //! The cells come from the caller: files of spreadsheet programs are read in a process of
 //! their own.
 
+mod bound;
 mod layout;
 mod number;
 mod rows;
@@ -110,13 +111,14 @@ pub fn read_table(
     };
     let mut digests = blake3::Hasher::new();
     digests.update(sheet.digest.as_bytes()).update(&digest);
-    let source = Source {
+    let mut source = Source {
         path: file.clone(),
         kind: SourceKind::File,
         file,
         folder,
         digest: digests.finalize().to_hex().to_string(),
         table: Some(options.clone()),
+        bound: None,
     };
     let mut reader = Reader::new(&text, &source.folder, &context, fields);
     reader.is_table = true;
@@ -125,26 +127,34 @@ pub fn read_table(
         .and_then(Path::file_name)
         .and_then(|name| name.to_str());
     let beside = beside.map_or_else(|| format!("{stem}.yaml"), str::to_owned);
-    let numbers = rows::read(
-        &mut reader,
-        &rows::Table {
-            sheet: &sheet,
-            header: &header,
-            layout: &layout,
-            entries: &entries,
-            stem: &stem,
-            beside: &beside,
-            offset: options.offset,
-        },
-    );
+    let table = rows::Table {
+        sheet: &sheet,
+        header: &header,
+        layout: &layout,
+        entries: &entries,
+        stem: &stem,
+        beside: &beside,
+        offset: options.offset,
+    };
+    let read = rows::read(&mut reader, &table);
+    let bound = bound::read(&mut reader, &table, &read);
+    let ending = source.file.extension().and_then(|ending| ending.to_str());
+    let ending = ending.unwrap_or("").to_ascii_lowercase();
+    if bound.is_some() && matches!(ending.as_str(), "xls" | "xlsb") {
+        let note = format!(
+            "a workbook of this format is only read: results and states go into {stem}.live.csv beside it"
+        );
+        reader.note(None, note);
+    }
     text.checked(std::mem::take(&mut reader.fields))?;
     let definitions = std::mem::take(&mut reader.definitions);
     let notes = reader.into_notes();
+    source.bound = bound;
     Ok(Loaded {
         source,
         definitions,
         notes,
-        numbers,
+        numbers: read.to_number,
     })
 }
 

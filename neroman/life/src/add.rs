@@ -101,6 +101,7 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Mome
             source: one.read.loaded.source.clone(),
             stamp: one.read.stamp,
             companion: one.read.companion,
+            written: one.before.map(|before| before.written).unwrap_or_default(),
         });
         if one.before.is_none_or(|before| **before != *origin) {
             merged.changes.push(Change::Origin(Arc::clone(&origin)));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use nero_format::Definition;
 use nero_model::{DeploymentId, ExperimentId, RunId};
 
+use super::cells::CellRecord;
 use super::dispatch::Dispatch;
 use super::experiment::{Experiment, Origin};
 use super::journal::Journal;
@@ -41,6 +42,8 @@ pub enum Change {
         at_ms: i64,
         text: String,
     },
+    /// What is about to be written into cells of tables, or why cells are left.
+    Cells(Arc<[CellRecord]>),
     /// This neroman takes over from a lost one, with its identity.
     Adopted {
         deployment: DeploymentId,
@@ -60,6 +63,7 @@ impl Change {
             | Self::Rule(_)
             | Self::Run(_)
             | Self::Event { .. }
+            | Self::Cells(_)
             | Self::Adopted { .. }
             | Self::Last(_) => None,
         }
@@ -89,6 +93,7 @@ impl Run {
             | Change::Rule(_)
             | Change::Run(_)
             | Change::Event { .. }
+            | Change::Cells(_)
             | Change::Adopted { .. }
             | Change::Last(_) => {}
         }

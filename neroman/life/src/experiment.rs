@@ -95,6 +95,8 @@ pub struct Origin {
     pub stamp: Stamp,
     /// The same of the YAML file beside a table.
     pub companion: Stamp,
+    /// The table as neronet wrote it last: whether its owner saved since.
+    pub written: Stamp,
 }
 
 /// A cheap fingerprint of a file.

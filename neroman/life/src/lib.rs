@@ -12,6 +12,7 @@ pub mod add;
 pub mod balance;
 pub mod batch;
 mod cancel;
+pub mod cells;
 pub mod change;
 pub mod choose;
 pub mod clean;

@@ -155,9 +155,9 @@ impl State {
                 }
                 self.change_run(*run, |found| found.take(change));
             }
-            // The history is read from the database when it is shown; the
-            // identity is fixed at the daemon's start.
-            Change::Event { .. } | Change::Adopted { .. } => {}
+            // The history is read from the database when it is shown, and what was written into
+            // cells when more is written; the identity is fixed at the daemon's start.
+            Change::Event { .. } | Change::Cells(_) | Change::Adopted { .. } => {}
             Change::Last(last) => self.last = Arc::clone(last),
         }
     }

@@ -36,16 +36,8 @@ pub fn number(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
 /// # Errors
 /// Why the file is as it was.
 fn write(path: &Path, wanted: &NumbersToWrite) -> Result<Option<PathBuf>, UnreadableTable> {
-    let format = BookFormat::of(path).map_err(|error| of_book(&error))?;
-    let format = format.ok_or_else(|| by_hand("it is no workbook that neronet writes"))?;
+    let format = writable(path)?;
     let file = BookFile::read(path).map_err(|error| of_file(&error))?;
-    let is_read_only = std::fs::metadata(path).is_ok_and(|meta| meta.permissions().readonly());
-    if is_read_only {
-        return Err(UnreadableTable::file(
-            "it is read-only",
-            format!("`chmod u+w {}`", path.display()),
-        ));
-    }
     if blake3::hash(file.bytes()).to_hex().as_str() != wanted.digest {
         return Err(UnreadableTable::file("it was changed meanwhile", ""));
     }
@@ -83,6 +75,20 @@ fn write(path: &Path, wanted: &NumbersToWrite) -> Result<Option<PathBuf>, Unread
     let has_backup = format != BookFormat::Csv;
     let replaced = file.replace(&bytes, has_backup);
     Ok(replaced.map_err(|error| of_file(&error))?.backup)
+}
+
+/// The format of a file that neronet may write.
+pub(crate) fn writable(path: &Path) -> Result<BookFormat, UnreadableTable> {
+    let format = BookFormat::of(path).map_err(|error| of_book(&error))?;
+    let format = format.ok_or_else(|| by_hand("it is no workbook that neronet writes"))?;
+    let is_read_only = std::fs::metadata(path).is_ok_and(|meta| meta.permissions().readonly());
+    match is_read_only {
+        true => Err(UnreadableTable::file(
+            "it is read-only",
+            format!("`chmod u+w {}`", path.display()),
+        )),
+        false => Ok(format),
+    }
 }
 
 fn cells(wanted: &NumbersToWrite) -> Vec<CellChange> {
@@ -150,12 +156,12 @@ fn by_hand(why: &str) -> UnreadableTable {
     UnreadableTable::file(why, "insert a column `nero` yourself")
 }
 
-fn of_book(error: &nero_workbook::WorkbookError) -> UnreadableTable {
+pub(crate) fn of_book(error: &nero_workbook::WorkbookError) -> UnreadableTable {
     let hint = error.hint();
     UnreadableTable::file(error.to_string(), hint.unwrap_or_default())
 }
 
-fn of_file(error: &nero_workbook::FileError) -> UnreadableTable {
+pub(crate) fn of_file(error: &nero_workbook::FileError) -> UnreadableTable {
     let why = match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

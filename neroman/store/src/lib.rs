@@ -44,8 +44,8 @@ pub use error::StoreError;
 pub use place::{Verdict, verdict};
 pub use reader::SeriesReader;
 pub use row::{
-    Advance, At, Event, Experiment, Loaded, Point, Position, Request, Rule, RuleId, Run, RunFold,
-    RunKey, RunRow, Sample, Series, Source, SourceId,
+    Advance, At, CellRow, Event, Experiment, Loaded, Point, Position, Request, Rule, RuleId, Run,
+    RunFold, RunKey, RunRow, Sample, Series, Source, SourceId,
 };
 pub use scrub::{Scrubbed, scrub};
 pub use store::{Durability, Opened, Store};

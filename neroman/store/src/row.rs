@@ -158,6 +158,19 @@ pub struct Event {
     pub text: String,
 }
 
+/// Values that were written into one cell of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CellRow {
+    /// The experiment of its row.
+    pub experiment: ExperimentId,
+    /// The heading of its column.
+    pub heading: String,
+    /// Counts up: a cell with many values has several rows.
+    pub part: u32,
+    /// Data of the caller.
+    pub content: Vec<u8>,
+}
+
 /// Everything that a daemon needs in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {

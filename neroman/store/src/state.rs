@@ -13,13 +13,13 @@ use nero_model::{ExperimentId, RequestId, RunId, RunToken};
 use crate::db::Db;
 use crate::error::StoreError;
 use crate::row::{
-    At, Event, Experiment, Loaded, Position, Request, Rule, RuleId, Run, RunKey, RunRow, Source,
-    SourceId,
+    At, CellRow, Event, Experiment, Loaded, Position, Request, Rule, RuleId, Run, RunKey, RunRow,
+    Source, SourceId,
 };
 use crate::table::{Cells, Table, cell};
 
 pub(crate) use tables::{
-    ALL, EVENT, EXPERIMENT, META, NODE, REQUEST, RULE, RULE_STATE, RUN, RUN_DESK, RUN_FACTS,
+    ALL, CELL, EVENT, EXPERIMENT, META, NODE, REQUEST, RULE, RULE_STATE, RUN, RUN_DESK, RUN_FACTS,
     RUN_SPEC, SEGMENT, SOURCE, meta,
 };
 
@@ -332,4 +332,39 @@ pub(crate) fn events(db: &Db, experiment: ExperimentId) -> Result<Vec<Event>, St
             })
         },
     )
+}
+
+pub(crate) fn put_cell(db: &Db, row: &CellRow) -> Result<(), StoreError> {
+    CELL.upsert(
+        db,
+        &[
+            cell::unsigned(row.experiment.0),
+            cell::text(&row.heading),
+            cell::int(row.part),
+            cell::bytes(&row.content),
+        ],
+    )
+}
+
+/// The rows of an experiment's cells, by rising part; with `is_newest` the last part of each cell.
+pub(crate) fn cells(
+    db: &Db,
+    experiment: ExperimentId,
+    is_newest: bool,
+) -> Result<Vec<CellRow>, StoreError> {
+    let tail = match is_newest {
+        true => {
+            "WHERE experiment = ? AND part = (SELECT max(part) FROM cell AS other
+             WHERE other.experiment = cell.experiment AND other.heading = cell.heading)"
+        }
+        false => "WHERE experiment = ? ORDER BY heading, part",
+    };
+    CELL.some(db, tail, &[cell::unsigned(experiment.0)], |cells| {
+        Some(CellRow {
+            experiment: ExperimentId(cells.unsigned(0)?),
+            heading: cells.text(1)?,
+            part: cells.small(2)?,
+            content: cells.bytes(3)?.to_vec(),
+        })
+    })
 }

@@ -14,7 +14,9 @@ use crate::migrate::{SERIES, STATE};
 use crate::place;
 use crate::positions;
 use crate::reader::{self, SeriesReader};
-use crate::row::{Event, Loaded, Point, Position, Request, RunFold, RunKey, Sample, Series};
+use crate::row::{
+    CellRow, Event, Loaded, Point, Position, Request, RunFold, RunKey, Sample, Series,
+};
 use crate::state::{self, meta};
 use crate::tx::Tx;
 
@@ -237,6 +239,18 @@ impl Store {
     /// See [`StoreError`].
     pub fn events(&self, experiment: ExperimentId) -> Result<Vec<Event>, StoreError> {
         state::events(&self.state, experiment)
+    }
+
+    /// What was written into the cells of an experiment; with `is_newest` the last part of each.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn cells(
+        &self,
+        experiment: ExperimentId,
+        is_newest: bool,
+    ) -> Result<Vec<CellRow>, StoreError> {
+        state::cells(&self.state, experiment, is_newest)
     }
 
     /// The highest number that was ever given to an experiment, 0 for none.

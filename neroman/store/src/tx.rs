@@ -5,7 +5,9 @@ use nero_model::{DeploymentId, ExperimentId, RequestId};
 use crate::db::Db;
 use crate::error::StoreError;
 use crate::positions;
-use crate::row::{Event, Experiment, Request, Rule, RuleId, Run, RunKey, Source, SourceId};
+use crate::row::{
+    CellRow, Event, Experiment, Request, Rule, RuleId, Run, RunKey, Source, SourceId,
+};
 use crate::state::{self, meta};
 use crate::table::cell;
 
@@ -103,6 +105,10 @@ impl Tx<'_> {
     pub fn delete_experiment(&mut self, id: ExperimentId) -> Result<bool, StoreError> {
         self.db.change(
             "DELETE FROM event WHERE experiment = ?",
+            [id.0.cast_signed()],
+        )?;
+        self.db.change(
+            "DELETE FROM cell WHERE experiment = ?",
             [id.0.cast_signed()],
         )?;
         state::EXPERIMENT.delete(self.db, &[cell::unsigned(id.0)])
@@ -209,6 +215,14 @@ impl Tx<'_> {
             .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
             .map_err(|error| self.db.failed(error))?;
         state::insert_event(self.db, id, event)
+    }
+
+    /// Keeps what was written into a cell, in the place of the row with the same part.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn put_cell(&mut self, cell: &CellRow) -> Result<(), StoreError> {
+        state::put_cell(self.db, cell)
     }
 
     /// Sets the experiments that the selector `last` picks.

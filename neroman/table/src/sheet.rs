@@ -60,6 +60,16 @@ pub enum CellValue {
 }
 
 impl CellValue {
+    /// The number of an experiment, if it holds one.
+    pub fn row_number(&self) -> Option<u64> {
+        let text = match self {
+            Self::Number(text) | Self::Text(text) => text,
+            Self::Bool(_) | Self::Date(_) | Self::Error(_) | Self::Uncomputed => return None,
+        };
+        let whole = text.strip_suffix(".0").unwrap_or(text);
+        whole.parse().ok().filter(|number| *number > 0)
+    }
+
     /// What it holds as text.
     pub fn text(&self) -> &str {
         match self {

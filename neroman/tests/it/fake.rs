@@ -401,6 +401,7 @@ impl Man for Service {
         }
         parts[0].notes = whole.notes;
         parts[0].nothing_set_up = whole.nothing_set_up;
+        parts[0].workbooks = whole.workbooks;
         let parts = parts.into_iter().map(Ok);
         Ok(Response::new(Box::pin(tokio_stream::iter(parts))))
     }

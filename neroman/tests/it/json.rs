@@ -21,6 +21,7 @@ fn json(answers: Answers, words: &[&str]) -> Value {
 fn status() {
     let list = ListReply {
         experiments: samples::four(),
+        workbooks: vec![samples::workbook("a word")],
         ..ListReply::default()
     };
     let answers = Answers {

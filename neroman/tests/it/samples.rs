@@ -340,3 +340,22 @@ pub fn nodes() -> NodesReply {
         ..NodesReply::default()
     }
 }
+
+/// A table that is open elsewhere, with this text for every word.
+pub fn workbook(text: &str) -> Workbook {
+    Workbook {
+        file: text.to_owned(),
+        live: text.to_owned(),
+        lock: Some(WorkbookLock {
+            program: text.to_owned(),
+            path: text.to_owned(),
+            owner: text.to_owned(),
+            host: text.to_owned(),
+            since_ms: 1_700_000_000_000,
+            left_behind: Some(true),
+        }),
+        why: text.to_owned(),
+        hint: text.to_owned(),
+        left: 2,
+    }
+}

@@ -332,6 +332,7 @@ fn foreign_text_never_reaches_the_screen_raw() {
             experiments: vec![samples::hostile(), samples::four().remove(1)],
             notes: vec![HOSTILE.into()],
             nothing_set_up: false,
+            workbooks: vec![samples::workbook(HOSTILE)],
         },
         show: ShowReply {
             experiment: Some(samples::hostile()),

@@ -6,7 +6,7 @@ use std::io;
 use nero_model::safe::Safe;
 use nero_wire::v1::{
     EnvVar, ExperimentView, Follows, Gpu, MetricSummary, NodeView, Param, RuleState, RunView,
-    SchedulerUse, scheduler_use::Program,
+    SchedulerUse, Workbook, scheduler_use::Program,
 };
 use serde::Serialize as _;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Fact;
 use crate::text::{self, iso_time};
+use crate::workbooks::workbook;
 
 /// Prints a document on one line. Characters that could act on a terminal are
 /// written as `\u`, which changes no value.
@@ -45,10 +46,20 @@ pub fn experiment(view: &ExperimentView) -> Value {
     Value::Object(fields.collect())
 }
 
-/// `status --json`.
-pub fn experiments(views: &[ExperimentView], notes: &[String]) -> Value {
+/// `status --json`; of a watch the tables are unknown.
+pub fn experiments(
+    views: &[ExperimentView],
+    notes: &[String],
+    books: Option<&[Workbook]>,
+) -> Value {
     let views: Vec<_> = views.iter().map(experiment).collect();
-    document(json!({ "experiments": views, "notes": notes }))
+    let books = books.map(workbooks);
+    document(json!({ "experiments": views, "notes": notes, "workbooks": books }))
+}
+
+/// The tables in `status --json`.
+pub fn workbooks(books: &[Workbook]) -> Value {
+    books.iter().map(workbook).collect()
 }
 
 /// A run as in `show --json`.

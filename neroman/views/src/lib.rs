@@ -12,6 +12,7 @@ pub mod json;
 pub mod results;
 pub mod text;
 mod value;
+pub mod workbooks;
 
 pub use columns::{Column, NoColumn};
 pub use fact::{Fact, of_run};

@@ -100,9 +100,22 @@ pub struct BookFile {
     bytes: Vec<u8>,
 }
 
+/// What a later look at a file tells its states apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BookStamp {
+    /// Time of its last change, in nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// Its length.
+    pub bytes: u64,
+    /// Its number in the file system.
+    pub inode: u64,
+}
+
 /// A replacement that is done.
 #[derive(Debug)]
 pub struct Replaced {
+    /// The new file.
+    pub stamp: BookStamp,
     /// Where the content that was read is kept.
     pub backup: Option<PathBuf>,
 }
@@ -141,6 +154,16 @@ impl BookFile {
         };
         book.check_unchanged()?;
         Ok(book)
+    }
+
+    /// The file that was read.
+    pub fn stamp(&self) -> BookStamp {
+        let (seconds, nanos) = self.stamp.modified;
+        BookStamp {
+            modified_ns: seconds.saturating_mul(1_000_000_000).saturating_add(nanos),
+            bytes: self.stamp.bytes,
+            inode: self.stamp.inode,
+        }
     }
 
     /// What it holds.
@@ -193,14 +216,14 @@ impl BookFile {
                 why: "it has another name, which would keep the old content",
             });
         }
-        self.write(fresh, content, &old, &meta)?;
+        let stamp = self.write(fresh, content, &old, &meta)?;
         let mut backup = None;
         if has_backup {
             let path = self.backup_path();
             let private = self.beside(".", ".neronet-backup");
             let made = self.write(&private, &self.bytes, &old, &meta);
             let made =
-                made.and_then(|()| fs::rename(&private, &path).map_err(failed("replace", &path)));
+                made.and_then(|_| fs::rename(&private, &path).map_err(failed("replace", &path)));
             if made.is_err() {
                 let _ = fs::remove_file(&private);
             }
@@ -210,7 +233,7 @@ impl BookFile {
         self.check_closed()?;
         self.check_unchanged()?;
         fs::rename(fresh, &self.path).map_err(failed("replace", &self.path))?;
-        Ok(Replaced { backup })
+        Ok(Replaced { stamp, backup })
     }
 
     /// Writes a file with the rights of the old one, and syncs it.
@@ -220,7 +243,7 @@ impl BookFile {
         content: &[u8],
         old: &File,
         meta: &fs::Metadata,
-    ) -> Result<(), FileError> {
+    ) -> Result<BookStamp, FileError> {
         // A killed process may have left one.
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -248,6 +271,16 @@ impl BookFile {
             .and_then(|()| copy_attributes(old, &file))
             .and_then(|()| file.set_permissions(fs::Permissions::from_mode(meta.mode() & 0o7777)))
             .and_then(|()| file.sync_all())
+            .and_then(|()| file.metadata())
+            // The name that it gets later changes none of these.
+            .map(|meta| BookStamp {
+                modified_ns: meta
+                    .mtime()
+                    .saturating_mul(1_000_000_000)
+                    .saturating_add(meta.mtime_nsec()),
+                bytes: meta.len(),
+                inode: meta.ino(),
+            })
             .map_err(failed("write", path))
     }
 

@@ -10,6 +10,7 @@ mod ambiguous;
 mod arrays;
 mod asked;
 mod batches;
+mod cells;
 mod clients;
 mod clock;
 mod content;

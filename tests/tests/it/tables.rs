@@ -11,7 +11,7 @@ use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 /// A folder with a table of text and the YAML file beside it.
-fn plan(home: &Home, name: &str, table: &str, yaml: &str) -> PathBuf {
+pub fn plan(home: &Home, name: &str, table: &str, yaml: &str) -> PathBuf {
     let folder = home.path().join(name);
     fs::create_dir_all(&folder).unwrap();
     if !yaml.is_empty() {
@@ -22,7 +22,7 @@ fn plan(home: &Home, name: &str, table: &str, yaml: &str) -> PathBuf {
     table_file
 }
 
-fn shown(path: &Path) -> String {
+pub fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
@@ -294,7 +294,7 @@ fn rows_of_a_file_that_is_open_elsewhere_are_known_by_their_values_until_it_is_c
 }
 
 /// A table as the program of its owner writes it, a workbook or a text.
-fn save(file: &Path, rows: &[&[&str]]) {
+pub fn save(file: &Path, rows: &[&[&str]]) {
     if file.extension().unwrap() == "csv" {
         let lines: Vec<String> = rows.iter().map(|row| row.join(",") + "\n").collect();
         return fs::write(file, lines.concat()).unwrap();
@@ -303,6 +303,7 @@ fn save(file: &Path, rows: &[&[&str]]) {
     const MAIN: &str = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
     const PACKAGE: &str = "http://schemas.openxmlformats.org/package/2006/relationships";
     let cell = |text: &&str| match (text.is_empty(), text.parse::<f64>().is_ok()) {
+        _ if text.starts_with('=') => format!("<c><f>{}</f><v>0</v></c>", &text[1..]),
         (true, _) => "<c/>".to_owned(),
         (_, true) => format!("<c><v>{text}</v></c>"),
         (_, false) => format!("<c t='inlineStr'><is><t>{text}</t></is></c>"),
@@ -324,11 +325,11 @@ fn save(file: &Path, rows: &[&[&str]]) {
 }
 
 /// The cells of a table as text, row by row.
-fn cells(home: &Home, file: &Path) -> Vec<Vec<String>> {
+pub fn cells(home: &Home, file: &Path) -> Vec<Vec<String>> {
     let sheet: Value = serde_json::from_str(&home.ok(&["read-table", &shown(file)])).unwrap();
-    let text = |cell: &Value| {
-        let kinds = cell[1].as_object().unwrap();
-        kinds.values().next().unwrap().as_str().unwrap().to_owned()
+    let text = |cell: &Value| match cell[1].as_object() {
+        Some(kinds) => kinds.values().next().unwrap().as_str().unwrap().to_owned(),
+        None => "formula without a value".to_owned(),
     };
     let rows = sheet["Ok"]["rows"].as_array().unwrap();
     let row = |row: &Value| row["cells"].as_array().unwrap().iter().map(text).collect();

@@ -72,6 +72,7 @@ impl Parts {
     pub async fn print(self, session: &mut Session) -> Result<(), Stop> {
         let Self { first, mut rest } = self;
         let notes = json::print(&json!(first.notes));
+        let books = json::print(&json::workbooks(&first.workbooks));
         let begin = format!("{{\"schema\":{},\"experiments\":[", json::SCHEMA);
         session.out.text(&begin)?;
         let (mut part, mut text) = (first, String::new());
@@ -92,7 +93,9 @@ impl Parts {
                 Next::Lost => return Err(cut("the daemon ended while it listed").into()),
             }
         }
-        session.out.line(&format!("],\"notes\":{notes}}}"))
+        session
+            .out
+            .line(&format!("],\"notes\":{notes},\"workbooks\":{books}}}"))
     }
 }
 

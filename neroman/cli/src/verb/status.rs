@@ -2,7 +2,7 @@
 //! screen, else an overview.
 
 use nero_views::columns::{self, Column};
-use nero_views::{Fact, csv, json};
+use nero_views::{Fact, csv, json, workbooks};
 use nero_wire::v1::{ExperimentView, ListReply};
 use serde_json::json;
 
@@ -47,7 +47,11 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
     session.warn_of_broken_config();
     if args.json.json {
         let (views, _) = arranged(&reply.experiments, args)?;
-        session.out.json(&json::experiments(&views, &reply.notes))?;
+        session.out.json(&json::experiments(
+            &views,
+            &reply.notes,
+            Some(&reply.workbooks),
+        ))?;
     } else if args.csv {
         session.out.notes(&reply.notes);
         let (views, chosen) = arranged(&reply.experiments, args)?;
@@ -58,6 +62,10 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
         let text = as_text(&session.out.screen, &reply, args)?;
         if !reply.nothing_set_up {
             session.out.notes(&reply.notes);
+            let now_ms = jiff::Timestamp::now().as_millisecond();
+            session
+                .out
+                .notes(&workbooks::lines(&reply.workbooks, now_ms));
         }
         session.out.text(&text)?;
     }

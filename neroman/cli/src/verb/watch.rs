@@ -90,7 +90,8 @@ impl Shown {
         }
         if self.json {
             if is_news || !changed.is_empty() {
-                self.out.json(&json::experiments(&changed, &self.notes))?;
+                self.out
+                    .json(&json::experiments(&changed, &self.notes, None))?;
             }
         } else if self.out.screen.tty {
             self.draw()?;

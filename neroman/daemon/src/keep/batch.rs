@@ -54,6 +54,7 @@ impl Batch {
             | Change::Experiment(_)
             | Change::Rule(_)
             | Change::Event { .. }
+            | Change::Cells(_)
             | Change::Adopted { .. }
             | Change::Last(_)) => self.changes.push(other),
         }

@@ -6,7 +6,7 @@ use nero_model::RunId;
 use nero_store::{Event, RunKey, StoreError, Tx};
 
 use super::TENURE;
-use super::rows::{experiment_row, json, run_row, source_row};
+use super::rows::{cell_row, experiment_row, json, run_row, source_row};
 use nero_life::change::Change;
 
 /// Highest numbers that the database has given away.
@@ -65,6 +65,10 @@ pub(super) fn write_change(
             at_ms: *at_ms,
             text: text.clone(),
         }),
+        Change::Cells(records) => {
+            let mut rows = records.iter().map(cell_row);
+            rows.try_for_each(|row| tx.put_cell(&row))
+        }
         Change::Adopted { deployment, tenure } => {
             tx.adopt(*deployment)?;
             tx.set_meta(TENURE, &json(tenure))

@@ -6,6 +6,7 @@ use nero_store::{Advance, At, Point, RunFold, RunKey, Sample};
 use serde::{Deserialize, Serialize};
 
 use super::batch::RunFolded;
+use nero_life::cells::CellRecord;
 use nero_life::change::{Described, NewRun};
 use nero_life::experiment::{Origin, Stamp};
 use nero_life::fold::Position;
@@ -29,6 +30,8 @@ pub(super) struct KeptSource {
     pub(super) stamp: Stamp,
     #[serde(default)]
     pub(super) companion: Stamp,
+    #[serde(default)]
+    pub(super) written: Stamp,
 }
 
 /// The stored form of what neroman did about a run.
@@ -51,6 +54,7 @@ pub(super) fn source_row(origin: &Origin) -> nero_store::Source {
             source: origin.source.clone(),
             stamp: origin.stamp,
             companion: origin.companion,
+            written: origin.written,
         }),
     }
 }
@@ -70,6 +74,15 @@ pub(super) fn experiment_row(described: &Described) -> nero_store::Experiment {
             extra_rules: described.extra_rules.to_vec(),
             modified: described.modified.clone(),
         }),
+    }
+}
+
+pub(super) fn cell_row(record: &CellRecord) -> nero_store::CellRow {
+    nero_store::CellRow {
+        experiment: record.experiment,
+        heading: record.heading.to_string(),
+        part: record.cell.part,
+        content: json(&record.cell),
     }
 }
 

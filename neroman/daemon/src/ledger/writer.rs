@@ -160,6 +160,13 @@ impl Writer {
                 Message::Events { experiment, reply } => {
                     let _ = reply.send(self.keep.events(experiment));
                 }
+                Message::Cells {
+                    experiments,
+                    is_newest,
+                    reply,
+                } => {
+                    let _ = reply.send(self.keep.cells(&experiments, is_newest));
+                }
                 Message::LookForRoom => look = true,
                 Message::EmptyLogs => empty = true,
                 Message::Stop => stop = true,

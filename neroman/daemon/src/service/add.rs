@@ -10,6 +10,7 @@ use super::code;
 use super::numbers;
 use super::sources::{self, SourceToRead};
 use super::{Man, blocking};
+use crate::cells;
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
 use nero_life::add::{self, Merged, Read, Seen, What};
@@ -22,7 +23,7 @@ impl Man {
             return Ok(answer);
         }
         let mut paths = canonical(&request.paths)?;
-        paths.retain(|path| !numbers::is_backup(path));
+        paths.retain(|path| !numbers::is_backup(path) && !cells::is_live(path));
         if paths.is_empty() {
             return Err(
                 Failure::usage("nothing to add").hint("name a folder, a YAML file or a table")

@@ -1,5 +1,6 @@
 //! `List`: the picked experiments, as they are now.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use super::select::zone_of;
 use super::select::{self, Chosen};
 use super::view::{self, Sight};
 use super::{Man, Sink, blocking};
+use crate::cells::{BookNow, BookObstacle};
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::ledger::NoRoom;
@@ -35,6 +37,7 @@ struct Listing {
     notes: Vec<String>,
     /// The facts of expressions that views contain besides.
     facts: Vec<Fact>,
+    books: BTreeMap<u64, BookNow>,
 }
 
 impl Listing {
@@ -43,7 +46,20 @@ impl Listing {
         self.chosen.len().div_ceil(size).max(1)
     }
 
-    /// A part; the first one contains the notes.
+    /// The tables of the experiments that have columns for results.
+    fn workbooks(&self) -> Vec<v1::Workbook> {
+        if self.books.is_empty() {
+            return Vec::new();
+        }
+        let chosen = self.chosen.iter();
+        let experiments = chosen.filter_map(|chosen| self.state.experiment(chosen.id));
+        let origins: BTreeSet<u64> = experiments.map(|one| one.source).collect();
+        let books = self.books.iter();
+        let books = books.filter(|(origin, _)| origins.contains(*origin));
+        books.map(|(_, book)| workbook(book)).collect()
+    }
+
+    /// A part; the first one contains the notes and tables.
     fn part(&self, index: usize, size: usize) -> v1::ListReply {
         let zone = self.zone.clone();
         let sight = Sight::new(&self.state, self.nodes.clone(), zone, self.clock);
@@ -60,6 +76,10 @@ impl Listing {
             experiments,
             notes: match index {
                 0 => self.notes.clone(),
+                _ => Vec::new(),
+            },
+            workbooks: match index {
+                0 => self.workbooks(),
                 _ => Vec::new(),
             },
             nothing_set_up: self.state.experiments.is_empty(),
@@ -117,6 +137,7 @@ impl Man {
         let state = self.ledger.state();
         let nodes = self.nodes.known();
         let full = self.ledger.no_room();
+        let books = self.books.now();
         self.ledger.durable().await?;
         let clock = self.clock;
         blocking(move || {
@@ -134,6 +155,7 @@ impl Man {
                 clock,
                 notes,
                 facts,
+                books,
             })
         })
         .await?
@@ -155,6 +177,36 @@ impl Man {
         // Runs that are not settled by then are shown as they are.
         let _ = tokio::time::timeout(SETTLE, settled).await;
     }
+}
+
+fn workbook(book: &BookNow) -> v1::Workbook {
+    let mut view = v1::Workbook {
+        file: book.file.display().to_string(),
+        live: book
+            .live
+            .as_ref()
+            .map_or_else(String::new, |path| path.display().to_string()),
+        left: book.left as u64,
+        ..v1::Workbook::default()
+    };
+    match &book.obstacle {
+        None => {}
+        Some(BookObstacle::Refused { why, hint }) => {
+            view.why.clone_from(why);
+            view.hint.clone_from(hint);
+        }
+        Some(BookObstacle::Open(open)) => {
+            view.lock = Some(v1::WorkbookLock {
+                program: open.program.clone(),
+                path: open.lock.display().to_string(),
+                owner: open.owner.clone().unwrap_or_default(),
+                host: open.host.clone().unwrap_or_default(),
+                since_ms: open.since_ms.unwrap_or_default(),
+                left_behind: open.is_left_behind,
+            });
+        }
+    }
+    view
 }
 
 /// The line about the lack of room: since when, and what to do.

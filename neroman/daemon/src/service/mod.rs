@@ -31,7 +31,7 @@ mod select;
 mod show;
 mod sources;
 mod start;
-mod tables;
+pub(crate) mod tables;
 mod unschedulable;
 mod unseen;
 mod view;
@@ -50,6 +50,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
+use crate::cells::Books;
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::ledger::Ledger;
@@ -63,6 +64,7 @@ pub(crate) struct Man {
     pub ledger: Ledger,
     pub nodes: Nodes,
     pub agents: Agents,
+    pub books: Books,
     pub home: Home,
     pub deployment: DeploymentId,
     pub clock: Clock,

@@ -6,9 +6,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nero_format::{NUMBER_MAX, NUMBERS_HEADER, NumberColumn, TableOptions};
 use nero_life::add::Read;
+use nero_life::change::Change;
 use nero_life::state::State;
 use nero_model::safe::Safe;
 use nero_table::child::NumbersToWrite;
@@ -160,11 +162,29 @@ impl Man {
         let Ok((mut notes, sources)) = work.await else {
             return Vec::new();
         };
+        let paths: Vec<PathBuf> = sources.iter().map(|source| source.path.clone()).collect();
         // The next command reads the file again and tells what is wrong with it.
         if let Ok(lines) = self.read_numbered(sources).await {
             notes.extend(lines);
+            self.note_written(paths).await;
         }
         notes
+    }
+
+    /// Notes that these tables are as neronet wrote them: the backups that were just made stay
+    /// until their owner saves again.
+    async fn note_written(&self, paths: Vec<PathBuf>) {
+        let written = move |state: &State, _| {
+            let origins = paths.iter().filter_map(|path| state.origin_at(path));
+            let written = origins.map(|origin| {
+                let mut next = (**origin).clone();
+                next.written = next.stamp;
+                Change::Origin(Arc::new(next))
+            });
+            written.collect()
+        };
+        // Otherwise there is one more backup.
+        let _ = self.ledger.note_now(false, written).await;
     }
 
     /// Reads tables again whose numbers were written.

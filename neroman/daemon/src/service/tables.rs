@@ -1,4 +1,4 @@
-//! Has the file of a table read, or its rows numbered, by a process of its own, our program again: a small file
+//! Has the file of a table read, or written into, by a process of its own, our program again: a small file
 //! can unfold into gigabytes, and a parser can go astray. The process limits itself
 //! (`nero_spreadsheet`); its answer and its time are bounded here.
 
@@ -9,7 +9,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nero_table::child::{
-    ADDRESS_SPACE_MAX, ANSWER_BYTES_MAX, CPU_SECONDS_MAX, NUMBER_VERB, NumbersToWrite, VERB,
+    ADDRESS_SPACE_MAX, ANSWER_BYTES_MAX, CELLS_VERB, CPU_SECONDS_MAX, CellsAnswer, CellsToWrite,
+    NUMBER_VERB, NumbersToWrite, VERB,
 };
 use nero_table::{Sheet, UnreadableTable};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -37,6 +38,20 @@ pub(super) fn write_numbers(
     let input = serde_json::to_vec(numbers).map_err(|error| failed(&error.into()))?;
     let mut command = Command::new("/proc/self/exe");
     command.arg(NUMBER_VERB).arg(path);
+    ask(command, &input)
+}
+
+/// Has a process tell what would become of cells of a file, or write them. Blocks.
+///
+/// # Errors
+/// Why the file is as it was.
+pub(crate) fn write_cells(
+    path: &Path,
+    cells: &CellsToWrite,
+) -> Result<CellsAnswer, UnreadableTable> {
+    let input = serde_json::to_vec(cells).map_err(|error| failed(&error.into()))?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(CELLS_VERB).arg(path);
     ask(command, &input)
 }
 

@@ -157,6 +157,7 @@ impl Rig {
             ledger,
             nodes,
             agents: Agents::new(&home.sockets.join("ssh"), deployment, 0),
+            books: crate::cells::Books::default(),
             deployment,
             started_ms: clock.now_ms(),
             clock,

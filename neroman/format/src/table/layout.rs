@@ -31,8 +31,10 @@ pub(super) struct Layout {
     mapped: Vec<(String, String, Mark)>,
     /// Columns that are no parameters: results, the state, whatever a person notes.
     other: Vec<(String, Mark)>,
-    /// Where results and states are named, which no workbook gets yet.
-    written: Option<Mark>,
+    /// The columns for results, with their expressions.
+    pub(super) results: Vec<Entry>,
+    /// The column for states.
+    pub(super) status: Option<(String, Mark)>,
 }
 
 /// What a column is.
@@ -76,17 +78,12 @@ impl Layout {
             match entry.key.as_str() {
                 "table" => layout.table(fields, entry),
                 "results" => {
-                    layout.written = layout.written.or(Some(entry.key_mark));
-                    let example = "results: {best: 'min(loss)'}";
-                    for Entry {
-                        key,
-                        key_mark,
-                        value,
-                        ..
-                    } in fields.map("results", &entry.value, example)
-                    {
-                        fields.single(&format!("results.{key}"), value);
+                    let example = "results: {last: loss}";
+                    for column in fields.map("results", &entry.value, example) {
+                        let Entry { key, key_mark, .. } = column;
+                        fields.single(&format!("results.{key}"), &column.value);
                         layout.other.push((key.clone(), *key_mark));
+                        layout.results.push(column.clone());
                     }
                 }
                 key if key.starts_with('+') => fields.wrong(
@@ -116,12 +113,7 @@ impl Layout {
         ];
         let example = "table: {sheet: Plan, number: nr}";
         for entry in fields.map("table", &entry.value, example) {
-            let Entry {
-                key,
-                key_mark,
-                value,
-                ..
-            } = entry;
+            let Entry { key, value, .. } = entry;
             let what = format!("table.{key}");
             match key.as_str() {
                 "split" => self.split = Some(entry.clone()),
@@ -155,8 +147,8 @@ impl Layout {
                         "number" => self.number = Some(given),
                         "name" => self.name = Some(given),
                         _ => {
-                            self.written = self.written.or(Some(*key_mark));
-                            self.other.push(given);
+                            self.other.push(given.clone());
+                            self.status = Some(given);
                         }
                     }
                 }
@@ -179,11 +171,6 @@ impl Layout {
     /// Whether `table: {number: …}` names the column of the numbers.
     pub(super) fn names_numbers(&self) -> bool {
         self.number.is_some()
-    }
-
-    /// Where results and states are named.
-    pub(super) fn written(&self) -> Option<Mark> {
-        self.written
     }
 
     /// What each column of the header is.
@@ -303,7 +290,7 @@ fn role_of(column: &Column, has_name: bool, taken: &[String]) -> Role {
 }
 
 /// The column of this name: letter for letter, else without regard to case and blanks.
-fn find<'c>(columns: &'c [Column], name: &str) -> Result<&'c Column, String> {
+pub(super) fn find<'c>(columns: &'c [Column], name: &str) -> Result<&'c Column, String> {
     let exact = columns.iter().find(|column| column.full() == name);
     if let Some(column) = exact {
         return Ok(column);

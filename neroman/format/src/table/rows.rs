@@ -49,8 +49,17 @@ struct SkippedRows {
     without_number: Vec<u32>,
 }
 
-/// Reads all rows into definitions; returns the column for numbers of rows without one.
-pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<NumberColumn> {
+/// The columns with the numbers of rows.
+#[derive(Default)]
+pub(super) struct NumbersRead {
+    /// The column that has them.
+    pub(super) number: Option<u32>,
+    /// The column for numbers of rows without one.
+    pub(super) to_number: Option<NumberColumn>,
+}
+
+/// Reads all rows into definitions.
+pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
     let mut roles = table.layout.roles(reader, table.header);
     let (outer, _) = block::enter(reader, &Scope::default(), table.entries);
     say(reader, table);
@@ -64,7 +73,7 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<NumberC
     let mut numbers: HashMap<u64, Mark> = HashMap::new();
     for row in rows {
         if reader.full() {
-            return None;
+            return NumbersRead::default();
         }
         if !runs(&outer) && !has_command(row, &roles) {
             left_out.without_command.push(row.number);
@@ -115,16 +124,20 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<NumberC
     }
     define(reader, table, &roles, filled, number.is_some() && !is_ours);
     report(reader, table, &left_out);
+    let mut found = NumbersRead {
+        number,
+        to_number: None,
+    };
     if reader.definitions.is_empty() || number.is_some() && !is_ours {
-        return None;
+        return found;
     }
     match number::column(table, number, &reader.definitions) {
-        Ok(column) => Some(column),
+        Ok(column) => found.to_number = Some(column),
         Err(why) => {
             reader.note(None, format!("the table has no column of numbers, and neronet adds none: {why}; until then a row is known again by its name, else by its parameters"));
-            None
         }
     }
+    found
 }
 
 /// Whether a row is more than a spacer: it has a cell that neronet reads.
@@ -195,16 +208,7 @@ fn number_column(
 /// The number of a row, offset included.
 fn whole(reader: &mut Reader<'_>, mark: Mark, cell: &CellValue, offset: u64) -> Option<u64> {
     let text = cell.text();
-    let whole = text.strip_suffix(".0").unwrap_or(text);
-    let number = match cell {
-        CellValue::Number(_) | CellValue::Text(_) => {
-            whole.parse::<u64>().ok().filter(|number| *number > 0)
-        }
-        CellValue::Bool(_) | CellValue::Date(_) | CellValue::Error(_) | CellValue::Uncomputed => {
-            None
-        }
-    };
-    let Some(number) = number else {
+    let Some(number) = cell.row_number() else {
         let message = match cell {
             CellValue::Uncomputed => "the formula has no value in the file".to_owned(),
             _ => format!("{} is no number of an experiment", quoted(text)),
@@ -557,9 +561,6 @@ fn say(reader: &mut Reader<'_>, table: &Table<'_>) {
                 column_name(*column)
             ),
         );
-    }
-    if let Some(mark) = table.layout.written() {
-        reader.note(Some(mark), "results and states are not written into tables yet: it is not built; `neroman results` shows them, and these columns are no parameters");
     }
 }
 

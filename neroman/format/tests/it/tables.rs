@@ -151,7 +151,7 @@ fn groups_tell_columns_of_one_name_apart() {
         "{notes}"
     );
     assert!(
-        notes.contains("results and states are not written"),
+        notes.contains("`min(…)` is not built yet: the column stays as it is"),
         "{notes}"
     );
     // Not in the last group.
@@ -162,7 +162,33 @@ fn groups_tell_columns_of_one_name_apart() {
     );
     let numbered = table.replacen("Params,\n", "Params,,nero\n", 1);
     let numbered = numbered.replacen("0.1,0.1,\n", "0.1,0.1,,7\n", 1);
-    assert_eq!(numbers(&load(&numbered, yaml)), [Some(7)]);
+    let loaded = load(&numbered, yaml);
+    assert_eq!(numbers(&loaded), [Some(7)]);
+    let bound = loaded.source.bound.unwrap();
+    assert_eq!((bound.number.as_str(), bound.header_rows), ("nero", 2));
+    let headings = bound.columns.iter().map(|column| column.heading.as_str());
+    let headings: Vec<&str> = headings.collect();
+    assert_eq!(
+        headings,
+        ["status", "Test/50ep", "Train/10ep", "Train/50ep"]
+    );
+}
+
+#[test]
+fn a_mistake_in_a_result_is_told_at_its_place() {
+    let table = "nr,command,best\n1,main,\n";
+    let report = report(table, "results: {best: 'loss * (1 +'}\n");
+    assert!(report.contains("plan.yaml:1:"), "{report}");
+    assert!(report.contains("loss * (1 +"), "{report}");
+    // Everything that selectors know, also what no rule beside a job could use.
+    let loaded = load(table, "results: {best: 'reason'}\n");
+    assert!(loaded.source.bound.is_some());
+    // Rows without numbers of their own get none.
+    let loaded = load(
+        "command,best\nmain,\n",
+        "table: {ignore: []}\nresults: {best: loss}\n",
+    );
+    assert!(loaded.source.bound.is_none());
 }
 
 #[test]

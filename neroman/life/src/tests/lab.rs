@@ -79,6 +79,7 @@ pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
                 folder: PathBuf::from(path),
                 digest: String::new(),
                 table: None,
+                bound: None,
             },
             definitions,
             notes: Vec::new(),

@@ -95,9 +95,11 @@ pub(crate) static REQUEST: Table = Table::new("request", 1, &["id", "at_ms", "re
 pub(crate) static EVENT: Table =
     Table::new("event", 1, &["id", "experiment", "run", "at_ms", "text"]);
 pub(crate) static NODE: Table = Table::new("node", 1, &["name", "contact_ms", "description"]);
+pub(crate) static CELL: Table =
+    Table::new("cell", 3, &["experiment", "heading", "part", "content"]);
 
 /// Every table of the file.
-pub(crate) static ALL: [&Table; 13] = [
+pub(crate) static ALL: [&Table; 14] = [
     &META,
     &SOURCE,
     &EXPERIMENT,
@@ -111,6 +113,7 @@ pub(crate) static ALL: [&Table; 13] = [
     &REQUEST,
     &EVENT,
     &NODE,
+    &CELL,
 ];
 
 /// Names of rows of `meta`.

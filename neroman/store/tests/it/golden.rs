@@ -22,7 +22,22 @@ fn version_3_is_read() {
     is_read("state-v3.db", "state-v3.series.db");
 }
 
-fn is_read(state: &str, series: &str) {
+#[test]
+fn version_4_is_read_with_the_cells_that_were_written() {
+    let old = is_read("state-v4.db", "state-v4.series.db");
+    let folder = tempfile::tempdir().unwrap();
+    let new = filled(&home(folder.path()), 2);
+    for experiment in new.read_all().unwrap().experiments {
+        for is_newest in [true, false] {
+            let cells = old.cells(experiment.id, is_newest).unwrap();
+            assert_eq!(cells.len(), if is_newest { 1 } else { 2 });
+            assert_eq!(cells, new.cells(experiment.id, is_newest).unwrap());
+            assert_eq!(cells.last().map(|cell| cell.part), Some(1));
+        }
+    }
+}
+
+fn is_read(state: &str, series: &str) -> Store {
     let folder = tempfile::tempdir().unwrap();
     let old = home(&folder.path().join("old"));
     fs::create_dir_all(&old.data).unwrap();
@@ -41,4 +56,5 @@ fn is_read(state: &str, series: &str) {
             assert_eq!(old.points(series).unwrap(), new.points(series).unwrap());
         }
     }
+    old
 }

@@ -1,11 +1,16 @@
-//! Rows of this build as a build of version 3 of `state.db` reads them, so that a person
-//! can go back to it. This reader is what that build did; it never changes.
+//! What a build of version 3 of `state.db` makes of this one's files: it refuses them by their
+//! version, and reads the copy that the migration made, so that a person can go back to it. The
+//! reader is what that build did; it never changes.
+
+use std::path::Path;
 
 use crc32c::{crc32c, crc32c_append};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
-use crate::rig::{filled, home};
+use nero_store::Store;
+
+use crate::rig::home;
 
 /// What the older build insists on in a column.
 #[derive(Clone, Copy, Debug)]
@@ -172,15 +177,26 @@ fn read(table: &str, columns: &[(&str, Column)], row: &Row<'_>) -> i64 {
 }
 
 #[test]
-fn a_build_of_version_3_reads_rows_of_this_one() {
+fn a_build_of_version_3_reads_the_copy_from_before_the_migration() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path());
-    drop(filled(&home, 2));
-    let conn = Connection::open(home.state_db()).unwrap();
-    let version: i64 = conn
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .unwrap();
-    assert_eq!(version, 3, "an older build refuses a newer version");
+    std::fs::create_dir_all(&home.data).unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    std::fs::copy(golden.join("state-v3.db"), home.state_db()).unwrap();
+    std::fs::copy(golden.join("state-v3.series.db"), home.series_db()).unwrap();
+    let store = Store::open(&home).unwrap();
+    assert_eq!(store.opened().migrated_from, Some(3));
+    drop(store);
+    let version = |conn: &Connection| -> i64 {
+        conn.pragma_query_value(None, "user_version", |row| row.get(0))
+            .unwrap()
+    };
+    // An older build refuses what is newer than it knows.
+    let migrated = Connection::open(home.state_db()).unwrap();
+    assert_eq!(version(&migrated), 4);
+    let copy = home.data.join("state.db.before-v4");
+    let conn = Connection::open(copy).unwrap();
+    assert_eq!(version(&conn), 3);
     let mut keys = Vec::new();
     for (table, columns) in TABLES {
         let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();

@@ -5,8 +5,8 @@ use std::path::Path;
 use nero_journal::SegmentId;
 use nero_model::{ExperimentId, Home, RequestId, RunId, RunToken};
 use nero_store::{
-    Advance, At, Event, Experiment, Point, Request, Rule, Run, RunFold, RunKey, Sample, Source,
-    Store, StoreError, Tx,
+    Advance, At, CellRow, Event, Experiment, Point, Request, Rule, Run, RunFold, RunKey, Sample,
+    Source, Store, StoreError, Tx,
 };
 
 pub(crate) fn home(folder: &Path) -> Home {
@@ -75,6 +75,14 @@ pub(crate) fn one(tx: &mut Tx<'_>, name: &str) -> Result<RunKey, StoreError> {
         at_ms: 6,
         text: "started on local".to_owned(),
     })?;
+    for part in 0..2 {
+        tx.put_cell(&CellRow {
+            experiment: id,
+            heading: "Test/10ep".to_owned(),
+            part,
+            content: format!("values {part} of {name}").into_bytes(),
+        })?;
+    }
     tx.insert_request(&Request {
         id: RequestId::from_bytes(bytes(id.0)),
         at_ms: 7,

@@ -3889,6 +3889,48 @@ pub struct ListReply {
     /// no experiment was ever added
     #[prost(bool, tag = "3")]
     pub nothing_set_up: bool,
+    /// tables of these experiments with columns for results
+    #[prost(message, repeated, tag = "4")]
+    pub workbooks: ::prost::alloc::vec::Vec<Workbook>,
+}
+/// A table into which results and states are written.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Workbook {
+    #[prost(string, tag = "1")]
+    pub file: ::prost::alloc::string::String,
+    /// the file that has the rows while this one cannot be written
+    #[prost(string, tag = "2")]
+    pub live: ::prost::alloc::string::String,
+    /// it is open in a program
+    #[prost(message, optional, tag = "3")]
+    pub lock: ::core::option::Option<WorkbookLock>,
+    /// why it is not written otherwise
+    #[prost(string, tag = "4")]
+    pub why: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub hint: ::prost::alloc::string::String,
+    /// cells that hold something of its owner's, and were left
+    #[prost(uint64, tag = "6")]
+    pub left: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WorkbookLock {
+    /// "LibreOffice"
+    #[prost(string, tag = "1")]
+    pub program: ::prost::alloc::string::String,
+    /// the lock file
+    #[prost(string, tag = "2")]
+    pub path: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub host: ::prost::alloc::string::String,
+    /// 0: unknown
+    #[prost(int64, tag = "5")]
+    pub since_ms: i64,
+    /// whether no such program runs there any more; unset: unknown
+    #[prost(bool, optional, tag = "6")]
+    pub left_behind: ::core::option::Option<bool>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ShowRequest {

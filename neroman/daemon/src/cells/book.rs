@@ -1,0 +1,532 @@
+//! The task of one table.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nero_model::ExperimentId;
+use nero_model::safe::quoted;
+use nero_table::UnreadableTable;
+use nero_table::child::{
+    CellFound, CellToWrite, CellsAnswer, CellsFound, CellsToWrite, FileTimes, RowToWrite,
+    WriteOrder,
+};
+use tokio::time::Instant;
+
+use super::folder::FolderWatch;
+use super::shown::{Columns, RowValues, ShownRow};
+use super::{BookNow, BookObstacle, Desk, live};
+use crate::failure::Failure;
+use crate::service::{blocking, tables};
+use nero_life::cells::{CellRecord, WrittenCell};
+use nero_life::change::Change;
+use nero_life::experiment::{Origin, Stamp};
+use nero_life::state::State;
+
+/// From a change until it is written, so that several come together.
+const FIRST: Duration = Duration::from_secs(2);
+/// Between two writes.
+const EVERY: Duration = Duration::from_secs(10);
+/// So often a refused file is tried again without news: its process may have been killed.
+const TRIES_MAX: u32 = 3;
+
+/// What the task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// A change of an experiment or of the file.
+    News,
+    /// The same, or the next try.
+    NextTry,
+}
+
+/// A table with what is known of its cells.
+#[derive(Debug)]
+struct Book {
+    origin: u64,
+    file: PathBuf,
+    watch: Option<FolderWatch>,
+    columns: Columns,
+    /// What was written before, of the experiments that were asked for.
+    cells: HashMap<(ExperimentId, usize), WrittenCell>,
+    loaded: BTreeSet<ExperimentId>,
+    /// The values that the file has, or that its owner keeps out.
+    brought: HashMap<ExperimentId, RowValues>,
+    /// The file in which `brought` was found.
+    seen: Option<FileTimes>,
+    left: BTreeSet<(ExperimentId, usize)>,
+    live: Option<(PathBuf, BTreeMap<ExperimentId, ShownRow>)>,
+    tries: u32,
+}
+
+/// A step that did not come to its end.
+enum Stopped {
+    Obstacle(BookObstacle),
+    /// The file is changing.
+    Busy,
+    /// The database cannot be used, or the daemon is leaving.
+    Failed(Failure),
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<UnreadableTable> for Stopped {
+    fn from(unreadable: UnreadableTable) -> Self {
+        let (why, hint) = match unreadable {
+            UnreadableTable::File { why, hint } | UnreadableTable::At { why, hint, .. } => {
+                (why, hint)
+            }
+            UnreadableTable::NoSheet { .. } => (
+                "its sheet is gone".to_owned(),
+                "`neroman add` it again".to_owned(),
+            ),
+        };
+        Self::Obstacle(BookObstacle::Refused { why, hint })
+    }
+}
+
+/// Brings results into a table until it has no columns for them any more.
+pub(super) async fn keep(desk: Desk, origin: u64) {
+    let mut states = desk.ledger.watch();
+    states.mark_changed();
+    let mut book: Option<Book> = None;
+    let mut rest = Rest::News;
+    let mut earliest = Instant::now();
+    loop {
+        let folder = book.as_ref().and_then(|book| book.watch.as_ref());
+        tokio::select! {
+            changed = states.changed() => if changed.is_err() {
+                return;
+            },
+            () = async {
+                match folder {
+                    Some(folder) => folder.changed().await,
+                    None => std::future::pending().await,
+                }
+            } => {}
+            () = tokio::time::sleep(EVERY), if rest == Rest::NextTry => {}
+        }
+        tokio::time::sleep_until(earliest.max(Instant::now() + FIRST)).await;
+        let state = Arc::clone(&states.borrow_and_update());
+        let Some(source) = state.origins.get(&origin).cloned() else {
+            return;
+        };
+        let Some(bound) = &source.source.bound else {
+            return;
+        };
+        let is_known =
+            |book: &Book| book.columns.bound == *bound && book.file == source.source.file;
+        let mut one = match book.take().filter(is_known) {
+            Some(book) => book,
+            None => Book::of(&source, Columns::of(bound, desk.clock.now_ms())),
+        };
+        let began = Instant::now();
+        let (is_asked, next) = one.turn(&desk, &state, &source).await;
+        rest = next;
+        if is_asked {
+            earliest = began + EVERY;
+        }
+        book = Some(one);
+    }
+}
+
+impl Book {
+    fn of(source: &Origin, columns: Columns) -> Self {
+        let file = source.source.file.clone();
+        Self {
+            origin: source.id,
+            watch: FolderWatch::of(&file),
+            file,
+            columns,
+            cells: HashMap::new(),
+            loaded: BTreeSet::new(),
+            brought: HashMap::new(),
+            seen: None,
+            left: BTreeSet::new(),
+            live: None,
+            tries: 0,
+        }
+    }
+
+    /// Compares values and file with what they were, and brings what differs. Returns whether the
+    /// file was looked into.
+    async fn turn(
+        &mut self,
+        desk: &Desk,
+        state: &Arc<State>,
+        source: &Arc<Origin>,
+    ) -> (bool, Rest) {
+        let now = desk.nodes.known().now(desk.clock);
+        let (state, of, file) = (Arc::clone(state), Arc::clone(source), self.file.clone());
+        let fresh = Columns::of(&self.columns.bound, now.ms);
+        let mut columns = std::mem::replace(&mut self.columns, fresh);
+        let computed = blocking(move || {
+            let rows = columns.rows(&state, &of, &now);
+            (columns, rows, times(&file))
+        });
+        let Ok((columns, rows, there)) = computed.await else {
+            return (false, Rest::News);
+        };
+        self.columns = columns;
+        self.left.retain(|(id, _)| rows.contains_key(id));
+        let is_same_file = there.is_some() && there == self.seen;
+        let is_news =
+            |(id, row): &(&ExperimentId, &ShownRow)| self.brought.get(id) != Some(&row.values);
+        let asked: Vec<ExperimentId> = rows
+            .iter()
+            .filter(|one| !is_same_file || is_news(one))
+            .map(|(id, _)| *id)
+            .collect();
+        if asked.is_empty() && is_same_file {
+            return (false, Rest::News);
+        }
+        let brought = match there {
+            None => Err(Stopped::Obstacle(BookObstacle::Refused {
+                why: "it is not there".to_owned(),
+                hint: "if it was moved, `neroman add` its new place".to_owned(),
+            })),
+            Some(_) => self.bring(desk, source, &rows, &asked).await,
+        };
+        let (obstacle, rest) = match brought {
+            Ok(seen) => {
+                for id in &asked {
+                    self.brought.insert(*id, Arc::clone(&rows[id].values));
+                }
+                self.seen = Some(seen);
+                (None, Rest::News)
+            }
+            Err(Stopped::Obstacle(obstacle @ BookObstacle::Open(_))) => {
+                (Some(obstacle), Rest::NextTry)
+            }
+            Err(Stopped::Obstacle(obstacle)) => {
+                self.tries += 1;
+                let rest = match self.tries < TRIES_MAX {
+                    true => Rest::NextTry,
+                    false => Rest::News,
+                };
+                (Some(obstacle), rest)
+            }
+            Err(Stopped::Busy) => return (true, Rest::NextTry),
+            Err(Stopped::Failed(failure)) => {
+                tracing::warn!(%failure, file = %self.file.display(), "results not written");
+                return (true, Rest::NextTry);
+            }
+        };
+        match obstacle {
+            None => {
+                self.tries = 0;
+                self.live = None;
+                live::remove(&self.file);
+            }
+            Some(_) => self.show_beside(rows, desk.clock.now_ms()),
+        }
+        desk.books.set(
+            self.origin,
+            BookNow {
+                file: self.file.clone(),
+                obstacle,
+                live: self.live.as_ref().map(|(path, _)| path.clone()),
+                left: self.left.len(),
+            },
+        );
+        (true, rest)
+    }
+
+    /// Writes the rows beside the table, if they changed.
+    fn show_beside(&mut self, rows: BTreeMap<ExperimentId, ShownRow>, now_ms: i64) {
+        if self
+            .live
+            .as_ref()
+            .is_some_and(|(path, before)| *before == rows && path.exists())
+        {
+            return;
+        }
+        let at = jiff::Timestamp::from_millisecond(now_ms).unwrap_or_default();
+        let as_of = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        match live::write(&self.file, &self.columns.bound, &rows, &as_of) {
+            Ok(path) => self.live = Some((path, rows)),
+            Err(error) => {
+                self.live = None;
+                tracing::warn!(%error, file = %self.file.display(), "its rows are not written beside it");
+            }
+        }
+    }
+
+    /// Brings the values of these experiments into the file; returns the file that has them.
+    async fn bring(
+        &mut self,
+        desk: &Desk,
+        source: &Origin,
+        rows: &BTreeMap<ExperimentId, ShownRow>,
+        asked: &[ExperimentId],
+    ) -> Result<FileTimes, Stopped> {
+        self.load(desk, asked).await?;
+        let mut wanted = self.wanted(rows, asked);
+        let found = self.find(desk, asked, &mut wanted).await?;
+        let changes = self.records(asked, &wanted, &found, desk.clock.now_ms());
+        // What a crash leaves in the file is then known to be ours.
+        self.note(desk, changes).await?;
+        let is_written = |cell: &CellFound| *cell == CellFound::Written;
+        if !found.cells.iter().flatten().any(is_written) {
+            return Ok(found.read);
+        }
+        let read = stamp(found.read);
+        wanted.order = Some(WriteOrder {
+            digest: found.digest,
+            // The backup is the newest state that the owner saved.
+            has_backup: read != source.written,
+        });
+        let written = self.ask(wanted).await?.0.written.ok_or(Stopped::Busy)?;
+        let (origin, now) = (self.origin, stamp(written));
+        let store = move |state: &State, _| {
+            let origin = state.origins.get(&origin);
+            let changed = origin.map(|origin| {
+                let mut next = (**origin).clone();
+                next.written = now;
+                // What the owner saved since it was read as a source stays news.
+                if next.stamp == read {
+                    next.stamp = now;
+                }
+                Change::Origin(Arc::new(next))
+            });
+            changed.into_iter().collect()
+        };
+        desk.ledger.note(false, store).await?;
+        tracing::info!(file = %self.file.display(), "results written");
+        Ok(written)
+    }
+
+    /// Reads what was written into the cells of these experiments before.
+    async fn load(&mut self, desk: &Desk, asked: &[ExperimentId]) -> Result<(), Failure> {
+        let unknown = asked.iter().filter(|id| !self.loaded.contains(id));
+        let unknown: Vec<ExperimentId> = unknown.copied().collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        for record in desk.ledger.cells(unknown.clone(), true).await? {
+            if let Some(column) = self.column(&record.heading) {
+                let key = (record.experiment, column);
+                if !record.cell.left.is_empty() {
+                    self.left.insert(key);
+                }
+                self.cells.insert(key, record.cell);
+            }
+        }
+        self.loaded.extend(unknown);
+        Ok(())
+    }
+
+    fn column(&self, heading: &str) -> Option<usize> {
+        let mut columns = self.columns.bound.columns.iter();
+        columns.position(|column| column.heading == heading)
+    }
+
+    fn wanted(
+        &self,
+        rows: &BTreeMap<ExperimentId, ShownRow>,
+        asked: &[ExperimentId],
+    ) -> CellsToWrite {
+        let bound = &self.columns.bound;
+        let row = |id: &ExperimentId| {
+            let values = rows[id].values.iter().enumerate();
+            let cells = values.filter_map(|(heading, value)| {
+                let before = self.cells.get(&(*id, heading));
+                let ours = before.map(|cell| cell.values.clone()).unwrap_or_default();
+                // Without a value, now and before, a cell is its owner's.
+                (value.is_some() || !ours.is_empty()).then(|| CellToWrite {
+                    heading,
+                    value: value.clone(),
+                    ours,
+                })
+            });
+            RowToWrite {
+                number: rows[id].number,
+                cells: cells.collect(),
+            }
+        };
+        CellsToWrite {
+            sheet: bound.sheet.clone(),
+            header_rows: bound.header_rows,
+            number: bound.number.clone(),
+            headings: bound
+                .columns
+                .iter()
+                .map(|column| column.heading.clone())
+                .collect(),
+            rows: asked.iter().map(row).collect(),
+            order: None,
+        }
+    }
+
+    async fn ask(&self, wanted: CellsToWrite) -> Result<(CellsFound, CellsToWrite), Stopped> {
+        let file = self.file.clone();
+        let answer = blocking(move || {
+            let answer = tables::write_cells(&file, &wanted);
+            answer.map(|answer| (answer, wanted))
+        });
+        let (answer, wanted) = answer.await??;
+        match answer {
+            CellsAnswer::Cells(found) => Ok((found, wanted)),
+            CellsAnswer::Open(open) => Err(Stopped::Obstacle(BookObstacle::Open(open))),
+            CellsAnswer::Busy => Err(Stopped::Busy),
+        }
+    }
+
+    /// Finds out what would become of the cells. An old copy that was saved over ours brings back
+    /// a value that we wrote long ago: such values are looked up.
+    async fn find(
+        &self,
+        desk: &Desk,
+        asked: &[ExperimentId],
+        wanted: &mut CellsToWrite,
+    ) -> Result<CellsFound, Stopped> {
+        let (found, back) = self.ask(wanted.clone()).await?;
+        *wanted = back;
+        let cells = wanted.rows.iter_mut().zip(&found.cells).zip(asked);
+        let mut foreign = Vec::new();
+        for ((row, found), id) in cells {
+            for (cell, found) in row.cells.iter_mut().zip(found) {
+                if let CellFound::Foreign { shows, .. } = found {
+                    foreign.push((*id, cell, shows));
+                }
+            }
+        }
+        // A cell that we never wrote has no earlier value.
+        foreign.retain(|(_, cell, _)| !cell.ours.is_empty());
+        if foreign.is_empty() {
+            return Ok(found);
+        }
+        let ids: BTreeSet<ExperimentId> = foreign.iter().map(|(id, ..)| *id).collect();
+        let history = desk.ledger.cells(ids.into_iter().collect(), false).await?;
+        let mut is_more = false;
+        for (id, cell, shows) in foreign {
+            let heading = &self.columns.bound.columns[cell.heading].heading;
+            let ours =
+                |record: &&CellRecord| record.experiment == id && *record.heading == **heading;
+            let mut parts = history.iter().filter(ours);
+            if let Some(value) = parts.find_map(|record| record.cell.shown_as(shows)) {
+                cell.ours.push(value.clone());
+                is_more = true;
+            }
+        }
+        if !is_more {
+            return Ok(found);
+        }
+        Ok(self.ask(wanted.clone()).await?.0)
+    }
+
+    /// What is to be recorded before the file is written, and told about cells that are left.
+    fn records(
+        &mut self,
+        asked: &[ExperimentId],
+        wanted: &CellsToWrite,
+        found: &CellsFound,
+        at_ms: i64,
+    ) -> Vec<Change> {
+        let mut records = Vec::new();
+        let mut changes = Vec::new();
+        for ((row, found), id) in wanted.rows.iter().zip(&found.cells).zip(asked) {
+            for (cell, found) in row.cells.iter().zip(found) {
+                let key = (*id, cell.heading);
+                let before = self.cells.get(&key).cloned().unwrap_or_default();
+                // Rows are sorted, and what was told holds wherever the cell is then.
+                let why = match found {
+                    CellFound::Foreign { cell, shows } => {
+                        Some((cell, format!("holds {}", quoted(shows))))
+                    }
+                    CellFound::Never { cell, why } => Some((cell, format!("is {why}"))),
+                    CellFound::Written | CellFound::Same | CellFound::Absent => None,
+                };
+                let next = match (found, why.filter(|_| cell.value.is_some())) {
+                    (_, Some((place, why))) => {
+                        self.left.insert(key);
+                        let next = before.left(&why);
+                        if next.is_some() {
+                            changes.push(left(*id, &format!("{place} {why}"), at_ms));
+                        }
+                        next
+                    }
+                    (CellFound::Written, None) => {
+                        self.left.remove(&key);
+                        before.with(cell.value.as_ref())
+                    }
+                    (CellFound::Same, None) => {
+                        self.left.remove(&key);
+                        // Its owner may have typed it.
+                        before.with(None)
+                    }
+                    (_, None) => None,
+                };
+                if let Some(next) = next {
+                    records.push(CellRecord {
+                        experiment: *id,
+                        heading: self.columns.bound.columns[cell.heading]
+                            .heading
+                            .as_str()
+                            .into(),
+                        cell: next,
+                    });
+                }
+            }
+        }
+        if !records.is_empty() {
+            changes.push(Change::Cells(records.into()));
+        }
+        changes
+    }
+
+    async fn note(&mut self, desk: &Desk, changes: Vec<Change>) -> Result<(), Failure> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let written = changes.clone();
+        desk.ledger.note(true, move |_, _| written.clone()).await?;
+        for change in changes {
+            if let Change::Cells(records) = change {
+                for record in records.iter() {
+                    if let Some(column) = self.column(&record.heading) {
+                        let key = (record.experiment, column);
+                        self.cells.insert(key, record.cell.clone());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The line of an experiment's history about a cell that is not ours.
+fn left(experiment: ExperimentId, why: &str, at_ms: i64) -> Change {
+    Change::Event {
+        experiment,
+        run: None,
+        at_ms,
+        text: format!("its result is not written: {why}"),
+    }
+}
+
+fn times(file: &Path) -> Option<FileTimes> {
+    let meta = fs::metadata(file).ok()?;
+    Some(FileTimes {
+        modified_ns: meta
+            .mtime()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(meta.mtime_nsec()),
+        bytes: meta.len(),
+        inode: meta.ino(),
+    })
+}
+
+fn stamp(times: FileTimes) -> Stamp {
+    Stamp {
+        modified_ns: times.modified_ns,
+        size: times.bytes,
+        inode: times.inode,
+    }
+}

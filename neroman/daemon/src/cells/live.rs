@@ -1,0 +1,110 @@
+//! `plan.live.csv` beside `plan.xlsx`: the rows of a table that cannot be written now.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use nero_format::{BoundTable, CellValue};
+use nero_model::ExperimentId;
+use nero_model::safe::Safe;
+
+use super::shown::ShownRow;
+
+/// The heading of the last column; a file without it is not ours.
+const HEADING: &str = "as of (neronet)";
+
+/// Whether a file is such a copy of rows.
+pub(crate) fn is_live(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.ends_with(".live.csv")) && is_ours(path)
+}
+
+fn is_ours(path: &Path) -> bool {
+    let mut begin = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(64 << 10).read_to_end(&mut begin));
+    let first = begin
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    let first = String::from_utf8_lossy(first);
+    read.is_ok() && first.trim_end().ends_with(HEADING)
+}
+
+/// The file beside a table.
+pub(super) fn path_of(table: &Path) -> PathBuf {
+    let mut name = table.file_stem().unwrap_or_default().to_owned();
+    name.push(".live.csv");
+    table.with_file_name(name)
+}
+
+/// Writes the rows, in the order of the table.
+///
+/// # Errors
+/// Also when a file of this name is not ours.
+pub(super) fn write(
+    table: &Path,
+    bound: &BoundTable,
+    rows: &BTreeMap<ExperimentId, ShownRow>,
+    as_of: &str,
+) -> io::Result<PathBuf> {
+    let path = path_of(table);
+    if path.exists() && !is_ours(&path) {
+        let why = format!("{} is not neronet's", path.display());
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+    }
+    let headings = bound.columns.iter().map(|column| column.heading.as_str());
+    let begin = [bound.number.as_str(), "name"].into_iter();
+    let mut text = line(begin.chain(headings).chain([HEADING]).map(field));
+    let mut rows: Vec<&ShownRow> = rows.values().collect();
+    rows.sort_by_key(|row| (row.line, row.number));
+    for row in rows {
+        let values = row.values.iter().map(|value| match value {
+            None => String::new(),
+            Some(CellValue::Number(number)) => number.clone(),
+            Some(value) => field(value.text()),
+        });
+        let begin = [row.number.to_string(), field(&row.name)].into_iter();
+        text.push_str(&line(begin.chain(values).chain([as_of.to_owned()])));
+    }
+    let mut private = path.clone().into_os_string();
+    private.push(".neronet");
+    let private = PathBuf::from(private);
+    let mut file = File::create(&private)?;
+    file.write_all(text.as_bytes())?;
+    // Readable by whom the table is.
+    let rights = fs::metadata(table).map(|meta| meta.permissions());
+    if let Ok(rights) = rights {
+        file.set_permissions(rights)?;
+    }
+    fs::rename(&private, &path)?;
+    Ok(path)
+}
+
+/// Removes the file, when the table has the results.
+pub(super) fn remove(table: &Path) {
+    let path = path_of(table);
+    if is_live(&path) {
+        // The next write into the table tries again.
+        let _ = fs::remove_file(path);
+    }
+}
+
+fn line(fields: impl Iterator<Item = String>) -> String {
+    let mut line = fields.collect::<Vec<_>>().join(",");
+    line.push('\n');
+    line
+}
+
+/// A field; a text that a spreadsheet would run gets an apostrophe.
+fn field(text: &str) -> String {
+    let text = Safe::line(text).to_string();
+    let text = match text.starts_with(['=', '+', '-', '@']) {
+        true => format!("'{text}"),
+        false => text,
+    };
+    match text.contains([',', '"', ';']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    }
+}

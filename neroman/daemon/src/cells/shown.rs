@@ -1,0 +1,128 @@
+//! What the cells of a table's experiments are to hold.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use nero_expr::{Expr, ParseContext, Value};
+use nero_format::{BoundTable, CellValue, ShownValue};
+use nero_model::ExperimentId;
+
+use nero_life::experiment::{Experiment, Origin};
+use nero_life::now::Now;
+use nero_life::scope::Sight;
+use nero_life::state::State;
+
+/// A cell has room for 32 767 characters.
+const TEXT_CHARS_MAX: usize = 32_000;
+
+/// The values of a row, by column.
+pub(super) type RowValues = Arc<[Option<CellValue>]>;
+
+/// One row of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ShownRow {
+    /// The number in the sheet.
+    pub number: u64,
+    /// The row in the sheet when it was read.
+    pub line: u32,
+    pub name: String,
+    pub values: RowValues,
+}
+
+/// The columns of a table, and the values that were computed before.
+#[derive(Debug)]
+pub(super) struct Columns {
+    pub bound: BoundTable,
+    /// By column; none: the state.
+    exprs: Vec<Option<Expr>>,
+    uses_clock: bool,
+    before: HashMap<ExperimentId, (u64, RowValues)>,
+}
+
+impl Columns {
+    pub(super) fn of(bound: &BoundTable, now_ms: i64) -> Self {
+        let context = ParseContext::utc(now_ms);
+        let exprs = bound.columns.iter().map(|column| match &column.shows {
+            ShownValue::State => None,
+            // What an older build refused to keep is not among these.
+            ShownValue::Expression(text) => Expr::parse_value(text, &context).ok(),
+        });
+        let exprs: Vec<Option<Expr>> = exprs.collect();
+        Self {
+            bound: bound.clone(),
+            uses_clock: exprs.iter().flatten().any(Expr::uses_clock),
+            exprs,
+            before: HashMap::new(),
+        }
+    }
+
+    /// The rows of experiments that are in the table and not removed.
+    pub(super) fn rows(
+        &mut self,
+        state: &State,
+        origin: &Origin,
+        now: &Now,
+    ) -> BTreeMap<ExperimentId, ShownRow> {
+        let offset = origin.source.table.as_ref().map_or(0, |table| table.offset);
+        let mut rows = BTreeMap::new();
+        for experiment in state.of_origin(origin.id) {
+            let number = experiment.definition.number;
+            let number = number.and_then(|number| number.checked_sub(offset));
+            let is_there = !experiment.gone && experiment.hidden_ms.is_none();
+            let Some(number) = number.filter(|_| is_there) else {
+                continue;
+            };
+            let row = ShownRow {
+                number,
+                line: experiment.definition.place.line,
+                name: experiment.definition.name.clone(),
+                values: self.values(experiment, now),
+            };
+            rows.insert(experiment.id, row);
+        }
+        rows
+    }
+
+    fn values(&mut self, experiment: &Experiment, now: &Now) -> RowValues {
+        if let Some((revision, values)) = self.before.get(&experiment.id)
+            && *revision == experiment.revision
+            && !self.uses_clock
+        {
+            return Arc::clone(values);
+        }
+        let sight = Sight::current(experiment, now);
+        let columns = self.bound.columns.iter().zip(&self.exprs);
+        let values = columns.map(|(column, expr)| match (&column.shows, expr) {
+            (ShownValue::State, _) => Some(CellValue::Text(experiment.state().word().to_owned())),
+            (ShownValue::Expression(_), Some(expr)) => value(expr, &sight),
+            (ShownValue::Expression(_), None) => None,
+        });
+        let values: RowValues = values.collect();
+        let known = (experiment.revision, Arc::clone(&values));
+        self.before.insert(experiment.id, known);
+        values
+    }
+}
+
+/// The value of an expression; none while it is unknown, as before a metric's first line.
+fn value(expr: &Expr, sight: &Sight<'_>) -> Option<CellValue> {
+    let bindings = expr.bind(sight).ok()?;
+    match expr.value(&bindings, sight) {
+        Value::Unknown => None,
+        Value::Number(number, _) if !number.is_finite() => {
+            Some(CellValue::Text(number.to_string()))
+        }
+        Value::Number(number, _) => Some(CellValue::Number(number.to_string())),
+        Value::Bool(truth, _) => Some(CellValue::Bool(truth)),
+        Value::Text(text) => {
+            let text: String = text.trim().chars().take(TEXT_CHARS_MAX).collect();
+            (!text.is_empty()).then_some(CellValue::Text(text))
+        }
+        Value::Time(ms) => {
+            let at = jiff::Timestamp::from_millisecond(ms).ok()?;
+            Some(CellValue::Text(
+                at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            ))
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The columns into which neronet writes results and states.
+
+use nero_expr::{ErrorKind, Expr};
+use nero_yaml::Entry;
+
+use super::layout;
+use super::rows::{NumbersRead, Table};
+use crate::definition::{BoundColumn, BoundTable, ShownValue};
+use crate::reader::Reader;
+
+/// Reads the columns of `results` and `table.status`; a mistake in an expression is reported at
+/// its place. A column that the table does not have is reported with the roles of all columns.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    table: &Table<'_>,
+    numbers: &NumbersRead,
+) -> Option<BoundTable> {
+    let (layout, columns) = (table.layout, &table.header.columns);
+    let mut bound = Vec::new();
+    if let Some((name, _)) = &layout.status
+        && let Ok(column) = layout::find(columns, name)
+    {
+        bound.push(BoundColumn {
+            heading: column.full(),
+            shows: ShownValue::State,
+        });
+    }
+    for entry in &layout.results {
+        let shows = expression(reader, entry);
+        if let (Some(shows), Ok(column)) = (shows, layout::find(columns, &entry.key)) {
+            bound.push(BoundColumn {
+                heading: column.full(),
+                shows,
+            });
+        }
+    }
+    if bound.is_empty() {
+        return None;
+    }
+    let number = numbers.number;
+    let Some(number) = number.and_then(|number| columns.iter().find(|one| one.number == number))
+    else {
+        // Otherwise the table is read again when its rows have numbers.
+        if numbers.to_number.is_none() {
+            let note = "results and states are written into rows with numbers only";
+            reader.note(None, note);
+        }
+        return None;
+    };
+    Some(BoundTable {
+        sheet: table.sheet.name.clone(),
+        header_rows: u8::try_from(table.header.rows.len()).unwrap_or(1),
+        number: number.full(),
+        columns: bound,
+    })
+}
+
+/// The expression of a column. The daemon evaluates it over everything that selectors know.
+fn expression(reader: &mut Reader<'_>, entry: &Entry) -> Option<ShownValue> {
+    let text = entry.value.scalar()?;
+    let mut context = reader.context.clone();
+    context.standing = false;
+    match Expr::parse_value(text, &context) {
+        Ok(expr) => Some(ShownValue::Expression(expr.canonical())),
+        Err(error) => {
+            let mark = entry.value.mark_inside(&reader.text.text, error.span.start);
+            if error.kind == ErrorKind::NotBuilt {
+                let note = format!("{}: the column stays as it is", error.message);
+                reader.note(Some(mark), note);
+            } else {
+                reader.wrong(mark, error.message, error.hint.unwrap_or_default());
+            }
+            None
+        }
+    }
+}

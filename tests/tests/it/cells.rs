@@ -1,0 +1,315 @@
+//! Results and states in the owner's own cells, with the real programs: written beside her edits,
+//! into a file that she has open, that she saves an old copy of, and whose writers are killed.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nero_tests::{Home, Part, until};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::tables::{cells, plan, save, shown};
+
+const HEADER: [&str; 6] = ["nr", "lr", "state", "loss", "twice", "mine"];
+
+/// A table with these rows below its header, and the file that lets its jobs end.
+fn planned(home: &Home, name: &str, rows: &[[&str; 6]]) -> (PathBuf, PathBuf) {
+    let go = home.path().join("go");
+    let yaml = format!(
+        "command: [sh, -c, 'echo loss = {{lr}}; while [ ! -e {} ]; do sleep 0.05; done; echo loss = 9{{lr}}']\n\
+         table: {{status: state, ignore: mine}}\n\
+         results: {{loss: metric.loss, twice: metric.loss * 2}}\n",
+        go.display()
+    );
+    let table = plan(home, "p", "", &yaml).with_file_name(name);
+    if name != "plan.csv" {
+        fs::remove_file(table.with_file_name("plan.csv")).unwrap();
+    }
+    saved(&table, rows);
+    (table, go)
+}
+
+fn saved(table: &Path, rows: &[[&str; 6]]) {
+    let all: Vec<&[&str]> = std::iter::once(&HEADER)
+        .chain(rows)
+        .map(|row| &row[..])
+        .collect();
+    save(table, &all);
+}
+
+/// Waits until the table has these rows below its header.
+#[track_caller]
+fn until_rows(home: &Home, table: &Path, wanted: &[[&str; 6]]) {
+    until("the rows of the table", || {
+        let found = cells(home, table);
+        match found[1..] == *wanted {
+            true => Ok(()),
+            false => Err((found, home.logs())),
+        }
+    });
+}
+
+/// From an empty cell to the end of a run, with a cell that holds something else and an owner who
+/// edits, sorts and saves an old copy.
+fn an_owner_and_her_table(name: &str) {
+    let home = Home::new();
+    let (table, go) = planned(
+        &home,
+        name,
+        &[
+            ["1", "0.1", "", "", "", "a"],
+            ["2", "0.2", "", "hers", "", "b"],
+        ],
+    );
+    let added = home.run(&["add", &shown(&table)]);
+    assert!(added.out.contains("added 2"), "{added:#?}");
+    home.ok(&["start", "all"]);
+    until_rows(
+        &home,
+        &table,
+        &[
+            ["1", "0.1", "running", "0.1", "0.2", "a"],
+            ["2", "0.2", "running", "hers", "0.4", "b"],
+        ],
+    );
+    let old = fs::read(&table).unwrap();
+    // What is not ours is told once, with its cell.
+    let history = home.ok(&["show", "2"]);
+    assert_eq!(
+        history.matches("its result is not written").count(),
+        1,
+        "{history}"
+    );
+    assert!(history.contains("D3 holds `hers`"), "{history}");
+    let status = home.run(&["status"]);
+    assert!(
+        status.err.contains("1 cell with something else"),
+        "{status:#?}"
+    );
+    let books = &home.json(&["status"])["workbooks"];
+    assert_eq!(books[0]["cells_left"], 1, "{books:#}");
+    assert!(
+        books[0]["open"].is_null() && books[0]["live"].is_null(),
+        "{books:#}"
+    );
+    // What we wrote is no change of the source.
+    let changed = home.run(&["status", "changed", "--json"]);
+    assert!(changed.out.contains("\"experiments\":[]"), "{changed:#?}");
+    // An edit of hers is in the file when the next results are written, beside a moved row.
+    saved(
+        &table,
+        &[
+            ["2", "0.2", "running", "hers", "0.4", "b"],
+            ["1", "0.15", "running", "0.1", "0.2", "new"],
+        ],
+    );
+    fs::write(&go, "").unwrap();
+    home.ok(&["wait", "all"]);
+    until_rows(
+        &home,
+        &table,
+        &[
+            ["2", "0.2", "finished", "hers", "180.4", "b"],
+            ["1", "0.15", "finished", "90.1", "180.2", "new"],
+        ],
+    );
+    // An old copy, from before: every value in it is ours or hers, and the results come back.
+    fs::write(&table, &old).unwrap();
+    until_rows(
+        &home,
+        &table,
+        &[
+            ["1", "0.1", "finished", "90.1", "180.2", "a"],
+            ["2", "0.2", "finished", "hers", "180.4", "b"],
+        ],
+    );
+    let history = home.ok(&["show", "2"]);
+    assert_eq!(
+        history.matches("its result is not written").count(),
+        1,
+        "{history}"
+    );
+    // Our write does not hide her edit from the next command that reads the source.
+    saved(
+        &table,
+        &[
+            ["1", "0.3", "running", "0.1", "0.2", "a"],
+            ["2", "0.2", "finished", "", "180.4", "b"],
+        ],
+    );
+    until_rows(
+        &home,
+        &table,
+        &[
+            ["1", "0.3", "finished", "90.1", "180.2", "a"],
+            ["2", "0.2", "finished", "90.2", "180.4", "b"],
+        ],
+    );
+    let ran = home.run(&["restart", "1", "--wait"]);
+    assert!(ran.err.contains("1: lr 0.1 → 0.3"), "{ran:#?}");
+    assert!(home.json(&["status"])["workbooks"][0]["cells_left"] == 0);
+}
+
+#[test]
+fn results_stand_in_a_workbook_beside_what_its_owner_edits() {
+    an_owner_and_her_table("plan.xlsx");
+}
+
+#[test]
+fn results_stand_in_a_text_beside_what_its_owner_edits() {
+    an_owner_and_her_table("plan.csv");
+}
+
+/// LibreOffice without a window, with a profile of its own.
+fn soffice(home: &Home, args: &[&str]) -> Child {
+    let profile = format!(
+        "-env:UserInstallation=file://{}",
+        home.path().join("office").display()
+    );
+    Command::new("soffice")
+        .args([&profile, "--headless", "--norestore", "--nologo"])
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .expect("LibreOffice is installed")
+}
+
+#[test]
+fn a_workbook_that_libreoffice_has_open_gets_its_results_when_it_is_closed() {
+    let home = Home::new();
+    let (table, go) = planned(
+        &home,
+        "plan.xlsx",
+        &[["1", "0.1", "", "", "", "=SUM(D2:E2)"]],
+    );
+    fs::write(&go, "").unwrap();
+    let before = fs::read(&table).unwrap();
+    let mut office = soffice(&home, &[&shown(&table)]);
+    let lock = table.with_file_name(".~lock.plan.xlsx#");
+    until("LibreOffice to open the workbook", || match lock.exists() {
+        true => Ok(()),
+        false => Err(office.try_wait()),
+    });
+    home.ok(&["add", &shown(&table)]);
+    home.ok(&["start", "1", "--wait"]);
+    let live = table.with_file_name("plan.live.csv");
+    until("the row beside the workbook", || {
+        let text = fs::read_to_string(&live).unwrap_or_default();
+        let begin = "nr,name,state,loss,twice,as of (neronet)\n1,plan_1,finished,90.1,180.2,";
+        match text.starts_with(begin) {
+            true => Ok(()),
+            false => Err((text, home.logs())),
+        }
+    });
+    assert!(fs::read(&table).unwrap() == before);
+    let book = home.json(&["status"])["workbooks"][0].clone();
+    assert_eq!(book["open"]["program"], "LibreOffice", "{book:#}");
+    assert_eq!(book["open"]["lock"], shown(&lock), "{book:#}");
+    assert!(book["open"]["since"].is_string(), "{book:#}");
+    assert_eq!(book["live"], shown(&live), "{book:#}");
+    let status = home.run(&["status"]);
+    assert!(status.err.contains("is open in LibreOffice"), "{status:#?}");
+    // A crash of LibreOffice leaves its lock, which a person deletes.
+    let group = Pid::from_child(&office);
+    kill_process_group(group, Signal::KILL).unwrap();
+    office.wait().unwrap();
+    assert!(lock.exists());
+    fs::remove_file(&lock).unwrap();
+    until_rows(
+        &home,
+        &table,
+        &[[
+            "1",
+            "0.1",
+            "finished",
+            "90.1",
+            "180.2",
+            "formula without a value",
+        ]],
+    );
+    until("the copy to go", || match live.exists() {
+        true => Err(home.logs()),
+        false => Ok(()),
+    });
+    assert!(fs::read(table.with_file_name("plan.before-neronet.xlsx")).unwrap() == before);
+    let book = home.json(&["status"])["workbooks"][0].clone();
+    assert!(book["open"].is_null() && book["live"].is_null(), "{book:#}");
+    // LibreOffice opens it and computes what depends on the results.
+    let made = home.path().join("made");
+    let converted = [
+        "--convert-to",
+        "csv",
+        "--outdir",
+        &shown(&made),
+        &shown(&table),
+    ];
+    assert!(soffice(&home, &converted).wait().unwrap().success());
+    let text = fs::read_to_string(made.join("plan.csv")).unwrap();
+    assert_eq!(
+        text.lines().nth(1),
+        Some("1,0.1,finished,90.1,180.2,270.3"),
+        "{text}"
+    );
+}
+
+/// Kills the processes that look into a table.
+fn kill_writers(table: &Path) {
+    let table = shown(table).into_bytes();
+    for process in fs::read_dir("/proc").unwrap().flatten() {
+        let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let is_writer = line.windows(11).any(|part| part == b"write-cells")
+            && line.windows(table.len()).any(|part| part == table);
+        let pid = process
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        if let (true, Some(pid)) = (is_writer, pid.and_then(Pid::from_raw)) {
+            // It may have ended by itself.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+#[test]
+fn kills_of_daemon_and_writer_leave_a_whole_table_that_comes_right() {
+    let home = Home::new();
+    let (table, go) = planned(&home, "plan.xlsx", &[["1", "0.1", "", "", "", "note 0"]]);
+    fs::write(&go, "").unwrap();
+    home.ok(&["add", &shown(&table)]);
+    for round in 0_u32..6 {
+        home.ok(&["restart", "1", "--wait"]);
+        // The first write begins two seconds after a change.
+        let moment = Duration::from_millis(u64::from(1900 + 40 * round));
+        let began = Instant::now();
+        until("a moment of the write", || match began.elapsed() > moment {
+            true => Ok(()),
+            false => Err(()),
+        });
+        match round % 2 {
+            0 => home.kill(Part::Daemon),
+            _ => kill_writers(&table),
+        }
+        let found = cells(&home, &table);
+        assert_eq!(found[1][..2], ["1", "0.1"], "{found:?}");
+        // She saves whatever the file holds, with a note of hers.
+        let note = format!("note {round}");
+        let row: Vec<&str> = match found[1].as_slice() {
+            [number, rate, state, loss, twice, _] => vec![number, rate, state, loss, twice, &note],
+            _ => vec!["1", "0.1", "", "", "", &note],
+        };
+        save(&table, &[&HEADER, &row]);
+        home.ok(&["status"]);
+    }
+    until_rows(
+        &home,
+        &table,
+        &[["1", "0.1", "finished", "90.1", "180.2", "note 5"]],
+    );
+    let history = home.ok(&["show", "1"]);
+    assert!(!history.contains("its result is not written"), "{history}");
+}

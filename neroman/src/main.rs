@@ -1,5 +1,5 @@
 //! `neroman`: the command line, with `daemon run` the daemon itself, and the process in
-//! which the daemon has the file of a table read, or its rows numbered. Each knows the others as other
+//! which a workbook is read, numbered or made. Each knows the others as other
 //! processes alone.
 
 use std::process::ExitCode;
@@ -12,6 +12,9 @@ fn main() -> ExitCode {
     match arguments.next() {
         Some(verb) if verb == nero_table::child::VERB => nero_spreadsheet::answer(arguments),
         Some(verb) if verb == nero_table::child::NUMBER_VERB => nero_spreadsheet::number(arguments),
+        Some(verb) if verb == nero_table::child::BOOK_VERB => {
+            nero_spreadsheet::write_book(arguments)
+        }
         _ => nero_cli::main(daemon),
     }
 }

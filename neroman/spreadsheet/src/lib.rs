@@ -7,10 +7,11 @@
 //! bytes show what the file is; its name only decides what a person is told about it.
 //!
 //! [`number()`] is the process that writes numbers of rows into such a file, with the same
-//! limits, by `nero-workbook`.
+//! limits, by `nero-workbook`, and [`write_book`] the one that makes a workbook of results.
 //!
 //! Never done here: computing formulas, and what the cells mean.
 
+mod book;
 mod child;
 mod csv;
 mod gather;
@@ -23,6 +24,7 @@ mod workbook;
 
 use nero_table::{Sheet, UnreadableTable};
 
+pub use book::write_book;
 pub use child::answer;
 pub use number::number;
 

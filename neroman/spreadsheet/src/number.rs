@@ -38,7 +38,7 @@ pub fn number(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
 fn write(path: &Path, wanted: &NumbersToWrite) -> Result<Option<PathBuf>, UnreadableTable> {
     let format = BookFormat::of(path).map_err(|error| of_book(&error))?;
     let format = format.ok_or_else(|| by_hand("it is no workbook that neronet writes"))?;
-    let file = BookFile::read(path).map_err(|error| of_file(&error))?;
+    let file = BookFile::read(path).map_err(|error| child::of_file(&error))?;
     let is_read_only = std::fs::metadata(path).is_ok_and(|meta| meta.permissions().readonly());
     if is_read_only {
         return Err(UnreadableTable::file(
@@ -82,7 +82,7 @@ fn write(path: &Path, wanted: &NumbersToWrite) -> Result<Option<PathBuf>, Unread
     // All of a text is checked above.
     let has_backup = format != BookFormat::Csv;
     let replaced = file.replace(&bytes, has_backup);
-    Ok(replaced.map_err(|error| of_file(&error))?.backup)
+    Ok(replaced.map_err(|error| child::of_file(&error))?.backup)
 }
 
 fn cells(wanted: &NumbersToWrite) -> Vec<CellChange> {
@@ -153,14 +153,6 @@ fn by_hand(why: &str) -> UnreadableTable {
 fn of_book(error: &nero_workbook::WorkbookError) -> UnreadableTable {
     let hint = error.hint();
     UnreadableTable::file(error.to_string(), hint.unwrap_or_default())
-}
-
-fn of_file(error: &nero_workbook::FileError) -> UnreadableTable {
-    let why = match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    };
-    UnreadableTable::file(why, error.hint().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `neroman`: the command line, with `daemon run` the daemon itself, and the process in
-//! which the daemon has the file of a table read, its rows numbered, or results written into it. Each knows the others as other
-//! processes alone.
+//! which the file of a table is read, its rows numbered, results written into it, or a workbook
+//! made. Each knows the others as other processes alone.
 
 use std::process::ExitCode;
 
@@ -14,6 +14,9 @@ fn main() -> ExitCode {
         Some(verb) if verb == nero_table::child::NUMBER_VERB => nero_spreadsheet::number(arguments),
         Some(verb) if verb == nero_table::child::CELLS_VERB => {
             nero_spreadsheet::write_cells(arguments)
+        }
+        Some(verb) if verb == nero_table::child::BOOK_VERB => {
+            nero_spreadsheet::write_book(arguments)
         }
         _ => nero_cli::main(daemon),
     }

@@ -432,7 +432,7 @@ pub struct Results {
     /// Best first by this metric; lower is better with `min:NAME`, higher with `max:NAME`
     #[arg(long, value_name = "METRIC")]
     pub best: Option<String>,
-    /// Write to a file; the format follows the extension: csv, json, md
+    /// Write to a file; the format follows the extension: xlsx, ods, csv, json, tex, md
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<String>,
     #[command(flatten)]

@@ -17,7 +17,8 @@ use nero_workbook::{
 };
 
 use crate::child;
-use crate::number::{of_book, of_file, writable};
+use crate::child::of_file;
+use crate::number::{of_book, writable};
 
 /// Tells what would become of the cells from its input in the file that the command line names
 /// behind its verb, or writes them, and prints the answer.

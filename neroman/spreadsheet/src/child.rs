@@ -24,7 +24,7 @@ pub fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
     // A reader of formats that meets what it did not expect is no bug of ours.
     std::panic::set_hook(Box::new(|_| {}));
-    let read = std::panic::catch_unwind(|| of_file(Path::new(&file), sheet.as_deref()));
+    let read = std::panic::catch_unwind(|| of_path(Path::new(&file), sheet.as_deref()));
     let read = read.unwrap_or_else(|_| {
         Err(UnreadableTable::file(
             "is damaged: what it says of itself does not fit together",
@@ -60,7 +60,7 @@ pub(crate) fn print(answer: &impl serde::Serialize) -> ExitCode {
     }
 }
 
-fn of_file(path: &Path, sheet: Option<&str>) -> Result<Sheet, UnreadableTable> {
+fn of_path(path: &Path, sheet: Option<&str>) -> Result<Sheet, UnreadableTable> {
     let unreadable = |error: std::io::Error| {
         UnreadableTable::file(
             format!("cannot be read: {error}"),
@@ -79,4 +79,13 @@ fn of_file(path: &Path, sheet: Option<&str>) -> Result<Sheet, UnreadableTable> {
     }
     let ending = path.extension().and_then(|ending| ending.to_str());
     crate::read(&bytes, &ending.unwrap_or("").to_ascii_lowercase(), sheet)
+}
+
+/// What a person is told about a file that could not be replaced.
+pub(crate) fn of_file(error: &nero_workbook::FileError) -> UnreadableTable {
+    let why = match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    };
+    UnreadableTable::file(why, error.hint().unwrap_or_default())
 }

@@ -6,11 +6,13 @@
 //! before it looks at the file; the daemon reads its answer and nothing else. Its first
 //! bytes show what the file is; its name only decides what a person is told about it.
 //!
-//! [`number()`] is the process that writes numbers of rows into such a file, and [`write_cells`]
-//! the one that writes results, with the same limits, by `nero-workbook`.
+//! [`number()`] is the process that writes numbers of rows into such a file, [`write_cells`]
+//! the one that writes results, and [`write_book`] the one that makes a workbook of results,
+//! with the same limits, by `nero-workbook`.
 //!
 //! Never done here: computing formulas, and what the cells mean.
 
+mod book;
 mod cells;
 mod child;
 mod csv;
@@ -24,6 +26,7 @@ mod workbook;
 
 use nero_table::{Sheet, UnreadableTable};
 
+pub use book::write_book;
 pub use cells::write_cells;
 pub use child::answer;
 pub use number::number;

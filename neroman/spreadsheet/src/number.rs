@@ -37,7 +37,7 @@ pub fn number(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
 /// Why the file is as it was.
 fn write(path: &Path, wanted: &NumbersToWrite) -> Result<Option<PathBuf>, UnreadableTable> {
     let format = writable(path)?;
-    let file = BookFile::read(path).map_err(|error| of_file(&error))?;
+    let file = BookFile::read(path).map_err(|error| child::of_file(&error))?;
     if blake3::hash(file.bytes()).to_hex().as_str() != wanted.digest {
         return Err(UnreadableTable::file("it was changed meanwhile", ""));
     }
@@ -74,7 +74,7 @@ fn write(path: &Path, wanted: &NumbersToWrite) -> Result<Option<PathBuf>, Unread
     // All of a text is checked above.
     let has_backup = format != BookFormat::Csv;
     let replaced = file.replace(&bytes, has_backup);
-    Ok(replaced.map_err(|error| of_file(&error))?.backup)
+    Ok(replaced.map_err(|error| child::of_file(&error))?.backup)
 }
 
 /// The format of a file that neronet may write.
@@ -159,14 +159,6 @@ fn by_hand(why: &str) -> UnreadableTable {
 pub(crate) fn of_book(error: &nero_workbook::WorkbookError) -> UnreadableTable {
     let hint = error.hint();
     UnreadableTable::file(error.to_string(), hint.unwrap_or_default())
-}
-
-pub(crate) fn of_file(error: &nero_workbook::FileError) -> UnreadableTable {
-    let why = match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    };
-    UnreadableTable::file(why, error.hint().unwrap_or_default())
 }
 
 #[cfg(test)]

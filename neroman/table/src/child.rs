@@ -1,4 +1,5 @@
-//! What the daemon and the process that reads a file for it, or writes into it, agree on.
+//! What the daemon or the command line and the process that reads, writes or makes a file for
+//! them agree on.
 
 use std::path::PathBuf;
 
@@ -16,6 +17,9 @@ pub const NUMBER_VERB: &str = "number-table";
 /// The same for the process that writes results. The file follows; [`CellsToWrite`] is its
 /// input as JSON, and the answer is a `Result<CellsAnswer, UnreadableTable>`.
 pub const CELLS_VERB: &str = "write-cells";
+/// The same for the process that makes a workbook. The file follows; its input is as in
+/// [`crate::book`], and the answer is a `Result<(), UnreadableTable>`.
+pub const BOOK_VERB: &str = "write-book";
 /// The address space of the process.
 pub const ADDRESS_SPACE_MAX: u64 = 768 << 20;
 /// Its time on a processor.

@@ -2,6 +2,7 @@
 //! tables, faults; and starts and stops of the real daemon. The tests of the
 //! rig run real daemons.
 
+mod book;
 mod changing;
 mod completing;
 mod config;

@@ -232,7 +232,7 @@ fn is_in_names(column: &Column, views: &[ExperimentView]) -> bool {
 }
 
 /// Whether a metric only repeats its parameter, which the program printed.
-fn repeats_parameter(name: &str, views: &[ExperimentView]) -> bool {
+pub(crate) fn repeats_parameter(name: &str, views: &[ExperimentView]) -> bool {
     views.iter().all(|view| {
         let Some(metric) = metric(view, name) else {
             return true;
@@ -243,7 +243,7 @@ fn repeats_parameter(name: &str, views: &[ExperimentView]) -> bool {
 }
 
 /// Names that count a job's progress.
-fn is_step(name: &str) -> bool {
+pub(crate) fn is_step(name: &str) -> bool {
     const STEPS: [&str; 5] = ["step", "globalstep", "iteration", "iter", "epoch"];
     STEPS.contains(&loose(name).as_str())
 }

@@ -5,11 +5,13 @@
 //! The command line prints with it. It owns no terminal, no connection and no
 //! file: it takes messages of the wire and returns text or documents.
 
+pub mod book;
 pub mod columns;
 pub mod csv;
 mod fact;
 pub mod json;
 pub mod results;
+pub mod series;
 pub mod text;
 mod value;
 pub mod workbooks;

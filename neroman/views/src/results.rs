@@ -3,7 +3,13 @@
 
 mod forms;
 
+pub(crate) use forms::all_columns;
+
+use std::collections::HashMap;
+
 use nero_wire::v1::{ExperimentView, MetricSummary, Param};
+
+use serde_json::json;
 
 use crate::columns::{loose, metric, metrics, param, params};
 use crate::json::parameter;
@@ -81,6 +87,22 @@ pub struct Runs {
     pub best: Option<Best>,
 }
 
+impl Runs {
+    /// A row for each of these.
+    pub fn of(views: &[ExperimentView], best: Option<&Best>) -> Self {
+        let mut sorted = views.to_vec();
+        if let Some(best) = best {
+            sorted.sort_by(|one, other| best.order(best.of(one), best.of(other)));
+        }
+        Self {
+            params: params(views),
+            metrics: metrics(views),
+            views: sorted,
+            best: best.cloned(),
+        }
+    }
+}
+
 /// Runs that share parameters.
 #[derive(Debug)]
 pub struct Groups {
@@ -126,6 +148,9 @@ pub struct Stats {
     pub mean: Option<f64>,
     /// Their sample deviation; needs two.
     pub deviation: Option<f64>,
+    /// The best value that one of the runs ever had, where it is known whether high or low is
+    /// good.
+    pub best: Option<f64>,
 }
 
 impl Best {
@@ -157,6 +182,24 @@ impl Best {
             return Err(NoRows::Direction(name));
         };
         Ok(Self { name, largest })
+    }
+
+    /// How a metric is best: as `asked`, else as its name tells.
+    pub(crate) fn known(name: &str, asked: Option<&Self>) -> Option<Self> {
+        match asked.filter(|asked| asked.name == name) {
+            Some(asked) => Some(asked.clone()),
+            None => more_is_better(name).map(|largest| Self {
+                name: name.to_owned(),
+                largest,
+            }),
+        }
+    }
+
+    /// The best value of any of these runs.
+    fn among(&self, those: &[&ExperimentView]) -> Option<f64> {
+        let values = those.iter().filter_map(|view| self.of(view));
+        let best = values.min_by(|one, other| self.order(Some(*one), Some(*other)));
+        best.filter(|best| !best.is_nan())
     }
 
     /// `min` or `max`.
@@ -252,21 +295,16 @@ fn more_is_better(name: &str) -> Option<bool> {
 /// When no run has a parameter that was named.
 pub fn rows(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Result<Rows, NoRows> {
     if by.is_empty() {
-        let mut sorted = views.to_vec();
-        if let Some(best) = best {
-            sorted.sort_by(|one, other| best.order(best.of(one), best.of(other)));
-        }
-        return Ok(Rows::Runs(Runs {
-            params: params(views),
-            metrics: metrics(views),
-            views: sorted,
-            best: best.cloned(),
-        }));
+        return Ok(Rows::Runs(Runs::of(views, best)));
     }
     groups(views, by, best).map(Rows::Groups)
 }
 
-fn groups(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Result<Groups, NoRows> {
+pub(crate) fn groups(
+    views: &[ExperimentView],
+    by: &[String],
+    best: Option<&Best>,
+) -> Result<Groups, NoRows> {
     let known = params(views);
     for name in by {
         if !known.contains(name) && !views.is_empty() {
@@ -278,12 +316,14 @@ fn groups(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Resul
     }
     let names = metrics(views);
     let mut parts: Vec<(Vec<Option<Param>>, Vec<&ExperimentView>)> = Vec::new();
+    let mut places = HashMap::new();
     for view in views {
-        let key: Vec<Option<Param>> = by.iter().map(|name| param(view, name).cloned()).collect();
-        match parts.iter_mut().find(|(known, _)| same(known, &key)) {
-            Some((_, those)) => those.push(view),
-            None => parts.push((key, vec![view])),
+        let place = *places.entry(group_key(view, by)).or_insert(parts.len());
+        if place == parts.len() {
+            let params = by.iter().map(|name| param(view, name).cloned());
+            parts.push((params.collect(), Vec::new()));
         }
+        parts[place].1.push(view);
     }
     let mut rows: Vec<ResultGroup> = parts
         .into_iter()
@@ -293,7 +333,10 @@ fn groups(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Resul
             finished: those.iter().filter(|view| view.state == "finished").count(),
             stats: names
                 .iter()
-                .map(|name| stats(values(&those, name, best)))
+                .map(|name| Stats {
+                    best: Best::known(name, best).and_then(|best| best.among(&those)),
+                    ..stats(values(&those, name, best))
+                })
                 .collect(),
         })
         .collect();
@@ -310,11 +353,10 @@ fn groups(views: &[ExperimentView], by: &[String], best: Option<&Best>) -> Resul
     })
 }
 
-/// Equal by value: `0.10` and `0.1` are one group.
-fn same(one: &[Option<Param>], other: &[Option<Param>]) -> bool {
-    one.iter()
-        .zip(other)
-        .all(|(one, other)| one.as_ref().map(parameter) == other.as_ref().map(parameter))
+/// Equal for equal values: `0.10` and `0.1` are one group.
+pub(crate) fn group_key(view: &ExperimentView, by: &[String]) -> String {
+    let values = by.iter().map(|name| param(view, name).map(parameter));
+    json!(values.collect::<Vec<_>>()).to_string()
 }
 
 /// The latest values; for the metric of `best`, the best ones.
@@ -350,6 +392,7 @@ fn stats(values: Vec<f64>) -> Stats {
         count,
         mean: Some(mean),
         deviation,
+        best: None,
     }
 }
 

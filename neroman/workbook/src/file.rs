@@ -336,6 +336,43 @@ impl FileStamp {
     }
 }
 
+/// Makes a file that is not there: whole, or not at all.
+///
+/// # Errors
+/// When the system refuses, or another program made it meanwhile.
+pub fn create(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".neronet{}", std::process::id()));
+    let fresh = path.with_file_name(name);
+    let made = File::create(&fresh).and_then(|mut file| {
+        file.write_all(content)?;
+        file.sync_all()
+    });
+    let named = made.map_err(failed("write", path)).and_then(|()| {
+        let flags = rustix::fs::RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(rustix::fs::CWD, &fresh, rustix::fs::CWD, path, flags) {
+            Err(rustix::io::Errno::EXIST) => Err(FileError::Changed {
+                path: path.to_path_buf(),
+            }),
+            // Some file systems know no such flag.
+            Err(rustix::io::Errno::INVAL) => fs::rename(&fresh, path).map_err(failed("make", path)),
+            renamed => renamed.map_err(|error| failed("make", path)(error.into())),
+        }
+    });
+    if named.is_err() {
+        // It may not have been made.
+        let _ = fs::remove_file(&fresh);
+    }
+    named?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    // The content is safe without it; after a power cut the name could be missing.
+    let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
+    Ok(())
+}
+
 /// Gives the new file the extended attributes of the old one, among them who may read it.
 fn copy_attributes(old: &File, new: &File) -> io::Result<()> {
     let mut names = vec![0_u8; 64 << 10];

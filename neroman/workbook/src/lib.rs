@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 pub use error::WorkbookError;
-pub use file::{BookFile, BookStamp, FileError, Lock, LockProgram, Replaced, lock_of};
+pub use file::{BookFile, BookStamp, FileError, Lock, LockProgram, Replaced, create, lock_of};
 pub use value::BookValue;
 
 use place::{COLUMNS_MAX, ROWS_MAX, Spot};

@@ -1,5 +1,6 @@
 //! `metrics SEL [NAME…]`: every point of the series.
 
+use nero_views::series::points;
 use nero_views::{csv, json, text};
 use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{MetricsReply, MetricsRequest};
@@ -42,27 +43,6 @@ pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
     } else {
         code::OK
     })
-}
-
-/// One point; a value that the series lacks is unknown.
-struct SeriesPoint {
-    step: Option<f64>,
-    value: f64,
-    time_ms: i64,
-    segment: u32,
-}
-
-fn points(series: &Series) -> impl Iterator<Item = SeriesPoint> {
-    series
-        .values
-        .iter()
-        .enumerate()
-        .map(|(at, value)| SeriesPoint {
-            step: series.steps.get(at).copied(),
-            value: *value,
-            time_ms: series.times_ms.get(at).copied().unwrap_or(0),
-            segment: series.generation.get(at).copied().unwrap_or(0),
-        })
 }
 
 fn run_of(series: &Series) -> String {

@@ -69,7 +69,7 @@ impl Rows {
     }
 }
 
-fn all_columns(runs: &Runs) -> Vec<Column> {
+pub(crate) fn all_columns(runs: &Runs) -> Vec<Column> {
     let facts = [
         Fact::Id,
         Fact::Name,

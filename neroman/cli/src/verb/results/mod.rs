@@ -1,11 +1,13 @@
 //! `results SEL [--by PARAM…] [--best METRIC] [-o FILE]`: one row per run, or
 //! one per group with n, mean and deviation.
 
+mod book;
+mod tex;
 mod write;
 
 use std::path::Path;
 
-use nero_views::results::{self, Best};
+use nero_views::results::{self, Best, Runs};
 use nero_wire::v1::{ExperimentView, ListRequest};
 
 use crate::args::Results;
@@ -19,10 +21,13 @@ enum FileFormat {
     Csv,
     Json,
     Md,
+    Tex,
+    /// `.xlsx` and `.ods`.
+    Book,
 }
 
 /// Endings of the design that are not built yet.
-const NOT_BUILT: &[&str] = &["xlsx", "ods", "parquet", "tex"];
+const NOT_BUILT: &[&str] = &["parquet"];
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
@@ -34,7 +39,10 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     let asked = ListRequest {
         selection: Some(selection(&args.picked)),
         settle: true,
-        ..ListRequest::default()
+        facts: match file {
+            Some((_, FileFormat::Book)) => vec![nero_views::book::ASKED.word().to_owned()],
+            Some(_) | None => Vec::new(),
+        },
     };
     let client = session.client().await?;
     // The daemon waits, bounded, until ended runs have all their records.
@@ -61,12 +69,17 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     let rows = results::rows(&ran, &args.by, best.as_ref()).map_err(Fault::from)?;
     match file {
         Some((file, kind)) => {
-            let text = match kind {
-                FileFormat::Csv => rows.csv(),
-                FileFormat::Json => rows.json().into_bytes(),
-                FileFormat::Md => write::md(&rows).into_bytes(),
-            };
-            save(Path::new(file), &text)?;
+            let path = Path::new(file);
+            match kind {
+                FileFormat::Csv => save(path, &rows.csv())?,
+                FileFormat::Json => save(path, rows.json().as_bytes())?,
+                FileFormat::Md => save(path, write::md(&rows).as_bytes())?,
+                FileFormat::Tex => save(path, tex::tex(&rows).as_bytes())?,
+                FileFormat::Book => {
+                    let runs = Runs::of(&ran, best.as_ref());
+                    book::save(session, args, &runs, path).await?;
+                }
+            }
             session.out.note(&format!("wrote {file}"));
         }
         None if args.json.json => session.out.text(&rows.json())?,
@@ -90,12 +103,13 @@ fn kind_of(file: &str) -> Result<FileFormat, Fault> {
         "csv" => Ok(FileFormat::Csv),
         "json" => Ok(FileFormat::Json),
         "md" => Ok(FileFormat::Md),
-        other if NOT_BUILT.contains(&other) => {
-            Err(Fault::not_built(format!("writing .{other}")).hint("csv, json and md are there"))
-        }
+        "tex" => Ok(FileFormat::Tex),
+        "xlsx" | "ods" => Ok(FileFormat::Book),
+        other if NOT_BUILT.contains(&other) => Err(Fault::not_built(format!("writing .{other}"))
+            .hint("xlsx, ods, csv, json, tex and md are there")),
         _ => Err(
             Fault::usage(format!("`{file}` has no extension that names a format"))
-                .hint("end its name in .csv, .json or .md"),
+                .hint("end its name in .xlsx, .ods, .csv, .json, .tex or .md"),
         ),
     }
 }
@@ -123,7 +137,8 @@ mod tests {
     fn the_ending_says_what_to_write() {
         assert_eq!(kind_of("a.csv"), Ok(FileFormat::Csv));
         assert_eq!(kind_of("x/b.JSON"), Ok(FileFormat::Json));
-        for (file, part) in [("a.xlsx", "not built yet"), ("a", "no extension")] {
+        assert_eq!(kind_of("x/b.xlsx"), Ok(FileFormat::Book));
+        for (file, part) in [("a.parquet", "not built yet"), ("a", "no extension")] {
             let fault = kind_of(file).expect_err(file);
             assert_eq!(fault.exit_code, 2);
             assert!(fault.what.contains(part), "{}", fault.what);

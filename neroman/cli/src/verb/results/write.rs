@@ -37,7 +37,7 @@ pub fn md(found: &Rows) -> String {
     text
 }
 
-fn shown(found: &Rows) -> (Vec<String>, Vec<Vec<Cell>>) {
+pub(super) fn shown(found: &Rows) -> (Vec<String>, Vec<Vec<Cell>>) {
     match found {
         Rows::Runs(runs) => shown_runs(runs),
         Rows::Groups(groups) => shown_groups(groups),

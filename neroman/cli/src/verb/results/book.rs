@@ -1,0 +1,175 @@
+//! `results -o X.xlsx|.ods`: the cells are gathered here, and a process with limits, our own
+//! program again, makes the file.
+
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nero_table::UnreadableTable;
+use nero_table::child::{ADDRESS_SPACE_MAX, BOOK_VERB};
+use nero_views::book::{self, BookParts, NoBook, ResultBook};
+use nero_views::json::run_id;
+use nero_views::results::Runs;
+use nero_views::series::ThinSeries;
+use nero_wire::v1::{ExperimentView, MetricsRequest};
+
+use crate::args::Results;
+use crate::connect::READ_DEADLINE;
+use crate::fault::{Fault, Stop, code};
+use crate::session::{Session, selection};
+
+/// Runs whose points are asked for at once: a reply stays small.
+const RUNS_AT_ONCE: usize = 50;
+
+/// Writes the workbook of these runs.
+pub async fn save(
+    session: &mut Session,
+    args: &Results,
+    runs: &Runs,
+    path: &Path,
+) -> Result<(), Stop> {
+    let series = series(session, &runs.views).await?;
+    let made = book::make(BookParts {
+        runs,
+        by: &args.by,
+        series,
+        about: about(args, runs),
+        zone: jiff::tz::TimeZone::system(),
+    })
+    .map_err(Fault::from)?;
+    write(path, &made)?;
+    for note in &made.notes {
+        session.out.note(note);
+    }
+    let has_charts = !made.book.charts.is_empty();
+    if has_charts
+        && path
+            .extension()
+            .is_some_and(|ending| ending.eq_ignore_ascii_case("ods"))
+    {
+        session.out.note("an .ods has no charts; an .xlsx has them");
+    }
+    Ok(())
+}
+
+/// The points of all metrics of these runs, thinned as they come.
+async fn series(session: &mut Session, views: &[ExperimentView]) -> Result<Vec<ThinSeries>, Stop> {
+    let points_max = book::points_max(views);
+    let with_points: Vec<&ExperimentView> = views
+        .iter()
+        .filter(|view| !view.metrics.is_empty())
+        .collect();
+    let mut series = Vec::new();
+    let mut notes: Vec<String> = Vec::new();
+    for part in with_points.chunks(RUNS_AT_ONCE) {
+        let runs: Vec<String> = part
+            .iter()
+            .filter_map(|view| run_id(view.id, view.run))
+            .collect();
+        let asked = MetricsRequest {
+            selection: Some(selection(&runs)),
+            names: Vec::new(),
+        };
+        let client = session.client().await?;
+        let reply = client
+            .call(READ_DEADLINE, asked, async |man, request| {
+                man.metrics(request).await
+            })
+            .await?;
+        series.extend(
+            reply
+                .series
+                .iter()
+                .map(|one| ThinSeries::of(one, points_max)),
+        );
+        let fresh: Vec<String> = reply
+            .notes
+            .into_iter()
+            .filter(|note| !notes.contains(note))
+            .collect();
+        notes.extend(fresh);
+    }
+    session.out.notes(&notes);
+    Ok(series)
+}
+
+fn about(args: &Results, runs: &Runs) -> Vec<(String, String)> {
+    let now = jiff::Zoned::now();
+    let mut command = format!("neroman results {}", args.picked.join(","));
+    if !args.by.is_empty() {
+        command.push_str(&format!(" --by {}", args.by.join(",")));
+    }
+    if let Some(best) = &args.best {
+        command.push_str(&format!(" --best {best}"));
+    }
+    let zone = now
+        .time_zone()
+        .iana_name()
+        .unwrap_or("local time")
+        .to_owned();
+    [
+        ("made", now.strftime("%Y-%m-%d %H:%M:%S %:z").to_string()),
+        ("by", format!("neroman {}", env!("CARGO_PKG_VERSION"))),
+        ("command", command),
+        ("runs", runs.views.len().to_string()),
+        ("time zone", zone),
+        ("metrics", "the latest value of each run; `best …` is the best that one ever had".to_owned()),
+        ("deviation", "of a sample: n - 1".to_owned()),
+        ("kept", "`neroman results` makes this file anew unless another program saved it; copy it before you edit it".to_owned()),
+    ]
+    .map(|(title, value)| (title.to_owned(), value))
+    .to_vec()
+}
+
+/// Has the process write the file.
+fn write(path: &Path, made: &ResultBook) -> Result<(), Fault> {
+    let fault = || Fault::new(code::FAILED, format!("cannot write {}", path.display()));
+    let failed = |error: std::io::Error| fault().because(&error);
+    let mut child = Command::new("/proc/self/exe")
+        .arg(BOOK_VERB)
+        .arg(path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(failed)?;
+    if let Some(stdin) = child.stdin.take() {
+        // A process that refuses reads no further, and its answer has the reason.
+        let _ = send(stdin, made);
+    }
+    let ended = child.wait_with_output().map_err(failed)?;
+    let answer = serde_json::from_slice::<Result<(), UnreadableTable>>(&ended.stdout);
+    match answer {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(UnreadableTable::File { why, hint })) => Err(fault().cause(why).hint(hint)),
+        Ok(Err(other)) => Err(fault().cause(format!("{other:?}"))),
+        Err(_) => Err(fault()
+            .cause(format!(
+                "it needs more than {} MiB of memory or too much time",
+                ADDRESS_SPACE_MAX >> 20
+            ))
+            .hint("pick fewer runs, or write .csv")),
+    }
+}
+
+fn send(to: impl std::io::Write, made: &ResultBook) -> std::io::Result<()> {
+    let mut to = BufWriter::new(to);
+    serde_json::to_writer(&mut to, &made.book)?;
+    to.write_all(b"\n")?;
+    for row in made.rows.iter().flatten() {
+        serde_json::to_writer(&mut to, row)?;
+        to.write_all(b"\n")?;
+    }
+    to.flush()
+}
+
+impl From<NoBook> for Fault {
+    fn from(error: NoBook) -> Self {
+        match error {
+            NoBook::NoRows(error) => error.into(),
+            NoBook::TooMany { .. } => {
+                Self::new(code::FAILED, error.to_string()).hint("pick fewer runs, or write .csv")
+            }
+        }
+    }
+}

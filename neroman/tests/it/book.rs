@@ -1,0 +1,132 @@
+//! Workbooks of results, made by a process of the program itself.
+
+use std::fs;
+
+use nero_table::CellValue;
+use nero_wire::v1::*;
+
+use crate::fake::{Answers, Fake};
+use crate::samples;
+
+fn fake() -> Fake {
+    let points = metrics_reply::Series {
+        experiment: 144,
+        run: 2,
+        name: "loss".into(),
+        steps: vec![1.0, 2.0],
+        values: vec![2.5, 0.31],
+        times_ms: vec![1_700_000_002_000, 1_700_000_003_000],
+        generation: vec![0, 0],
+        folded: 0,
+    };
+    let mut experiments = samples::four();
+    experiments.push(ExperimentView {
+        name: "=HYPERLINK(\"http://x\")".into(),
+        ..samples::hostile()
+    });
+    Fake::new(Answers {
+        list: ListReply {
+            experiments,
+            ..ListReply::default()
+        },
+        metrics: MetricsReply {
+            series: vec![points],
+            ..MetricsReply::default()
+        },
+        ..Answers::default()
+    })
+}
+
+#[test]
+fn results_become_a_workbook_with_a_row_per_run() {
+    let fake = fake();
+    for ending in ["xlsx", "ods"] {
+        let path = fake.path().join(format!("x.{ending}"));
+        let file = path.to_str().expect("a text");
+        fake.ok(&["results", "all", "--best", "loss", "-o", file]);
+        // Our own file is made anew.
+        fake.ok(&["results", "all", "--best", "loss", "-o", file]);
+        let bytes = fs::read(&path).expect("a file");
+        let read = |name| nero_spreadsheet::read(&bytes, ending, Some(name)).expect("a sheet");
+        let runs = read("Runs");
+        let sheets = ["Runs", "Summary", "Series", "Provenance", "About"];
+        assert_eq!(runs.sheets[..5], sheets);
+        let titles: Vec<&str> = runs.rows[0]
+            .cells
+            .iter()
+            .map(|(_, cell)| cell.text())
+            .collect();
+        assert_eq!(
+            titles[..6],
+            ["id", "name", "min(loss)", "collection", "run", "state"]
+        );
+        let texts = |column| {
+            let below = runs.rows[1..].iter();
+            let cells = below.map(|row| row.cell(column).map_or("", CellValue::text));
+            cells.collect::<Vec<_>>()
+        };
+        // The fourth never ran.
+        assert_eq!(texts(1), ["145", "144", "146", "1"]);
+        assert_eq!(texts(3), ["0.125", "0.25", "", ""]);
+        assert_eq!(texts(2)[3], "=HYPERLINK(\"http://x\")");
+        let series = read("Series");
+        assert_eq!(series.rows.len(), 3);
+        let number = |text: &str| Some(CellValue::Number(text.to_owned()));
+        assert_eq!(series.rows[2].cell(5).cloned(), number("0.31"));
+        let about = read("About");
+        let command = "neroman results all --best loss";
+        assert!(
+            about
+                .rows
+                .iter()
+                .any(|row| row.cell(2).is_some_and(|cell| cell.text() == command))
+        );
+    }
+    let asked: Vec<String> = fake
+        .requests()
+        .into_iter()
+        .filter(|request| request.starts_with("metrics"))
+        .collect();
+    assert!(asked[0].contains("145.1,144.2,1.1"), "{asked:?}");
+}
+
+#[test]
+fn a_workbook_of_the_owner_is_not_replaced() {
+    let fake = fake();
+    let path = fake.path().join("plan.xlsx");
+    let golden = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/spreadsheet/tests/golden/xlsxwriter.xlsx"
+    );
+    fs::copy(golden, &path).expect("a copy");
+    let before = fs::read(&path).expect("a file");
+    let ran = fake.run(&["results", "all", "-o", path.to_str().expect("a text")]);
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(
+        ran.err.contains("it was not made by `neroman results`"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(fs::read(&path).expect("a file"), before);
+}
+
+#[test]
+fn results_become_a_table_of_latex() {
+    let fake = fake();
+    let path = fake.path().join("x.tex");
+    let words = [
+        "results",
+        "144-146",
+        "--by",
+        "opt",
+        "-o",
+        path.to_str().expect("a text"),
+    ];
+    fake.ok(&words);
+    let text = fs::read_to_string(path).expect("a file");
+    assert!(
+        text.contains("\\begin{tabular}{") && text.contains("\\toprule"),
+        "{text}"
+    );
+    assert!(text.contains("opt & n & loss & acc"), "{text}");
+}

@@ -1,6 +1,6 @@
-//! `neroman`: the command line, with `daemon run` the daemon itself, and the process in
-//! which the daemon has the file of a table read, or its rows numbered. Each knows the others as other
-//! processes alone.
+//! `neroman`: the command line, with `daemon run` the daemon itself, the process in
+//! which the daemon has the file of a table read, or its rows numbered, and the one that turns a
+//! picture into PNG. Each knows the others as other processes alone.
 
 use std::process::ExitCode;
 
@@ -12,6 +12,7 @@ fn main() -> ExitCode {
     match arguments.next() {
         Some(verb) if verb == nero_table::child::VERB => nero_spreadsheet::answer(arguments),
         Some(verb) if verb == nero_table::child::NUMBER_VERB => nero_spreadsheet::number(arguments),
+        Some(verb) if verb == nero_plot::child::VERB => nero_raster::answer(arguments),
         _ => nero_cli::main(daemon),
     }
 }

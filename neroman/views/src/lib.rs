@@ -7,6 +7,7 @@
 
 pub mod columns;
 pub mod csv;
+pub mod curves;
 mod fact;
 pub mod json;
 pub mod results;

@@ -49,6 +49,9 @@ const NOT_IN_LIFE: &[&str] = &["tokio", "tonic", "rusqlite", "nero-wire"];
 /// database.
 const NOT_IN_VIEWS: &[&str] = &["clap", "comfy-table", "rusqlite"];
 
+/// What neither the daemon nor the command line must link: processes with limits do.
+const NOT_IN_DAEMON: &[&str] = &["resvg", "calamine"];
+
 /// Modules that decide and do nothing else. Most are part of a crate that also does things, so
 /// neither the crate's manifest nor its `clippy.toml` can say this.
 const DECIDING: &[&str] = &[
@@ -141,6 +144,8 @@ pub fn check(root: &Path) -> Result<(), String> {
             NOT_IN_VIEWS,
             "a mail and a browser will show the same facts",
         ),
+        ("nero-daemon", NOT_IN_DAEMON, "a process with limits does"),
+        ("nero-cli", NOT_IN_DAEMON, "a process with limits does"),
     ] {
         let tree = tree_of(root, package)?;
         let is_linked = |name: &&&str| {

@@ -100,6 +100,11 @@ pub enum Verb {
         after_help = "Examples:\n  neroman metrics 144 loss\n  neroman metrics 'lr_*' loss 'val loss' --csv\n  neroman metrics --try train.log --match 'acc is (?<acc>\\S+)'"
     )]
     Metrics(Metrics),
+    /// Curves of metrics, in the terminal or a file
+    #[command(
+        after_help = "Examples:\n  neroman plot 144-150 loss\n  neroman plot all loss 'acc * 100' --by lr --log\n  neroman plot 'running' loss --x time -o loss.png"
+    )]
+    Plot(Curves),
     /// One row per run, or per group with mean and deviation
     #[command(
         after_help = "Examples:\n  neroman results all --best max:acc\n  neroman results all --by lr,layers -o means.csv"
@@ -418,6 +423,55 @@ pub struct Metrics {
     /// Print CSV
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
+}
+
+/// `plot`.
+#[derive(Debug, Args)]
+pub struct Curves {
+    /// Experiments or runs, as `neroman help selectors` explains
+    #[arg(value_name = "SEL", add = picked())]
+    pub picked: String,
+    /// Metrics and expressions over them, each a panel; all metrics unless given
+    #[arg(value_name = "METRIC")]
+    pub names: Vec<String>,
+    /// What is across
+    #[arg(long, value_enum, default_value_t = Across::Step)]
+    pub x: Across,
+    /// One curve for all runs that share these parameters: their mean, with a band
+    #[arg(long, value_name = "PARAM", value_delimiter = ',', num_args = 1)]
+    pub by: Vec<String>,
+    /// The band: mean ± sample deviation, or from the smallest to the largest value
+    #[arg(long, value_enum, default_value_t = Band::Deviation, requires = "by")]
+    pub band: Band,
+    /// A logarithmic y axis
+    #[arg(long)]
+    pub log: bool,
+    /// Write to a file; the format follows the extension: png, svg
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<String>,
+    /// Light on dark, for a file
+    #[arg(long, requires = "output")]
+    pub dark: bool,
+}
+
+/// The x axis of `plot`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Across {
+    /// The step that the job printed
+    Step,
+    /// The time since the start of the run
+    Time,
+    /// Date and time of day
+    Clock,
+}
+
+/// The band of `plot`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Band {
+    /// Mean ± sample deviation
+    Deviation,
+    /// From the smallest to the largest value
+    Range,
 }
 
 /// `results`.

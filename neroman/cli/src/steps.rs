@@ -393,7 +393,7 @@ mod tests {
                 "rule why 1",
                 "rule backtest 1",
                 "--start 1 --set a=b",
-                "--add . --plot 3 loss",
+                "--add . --export 3 loss",
             ]
             .map(str::to_owned),
         );

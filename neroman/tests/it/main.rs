@@ -11,6 +11,7 @@ mod faults;
 mod files;
 mod json;
 mod nodes;
+mod plots;
 mod pty;
 mod samples;
 mod start;

@@ -420,6 +420,8 @@ fn foreign_text_never_reaches_the_screen_raw() {
         &["results", "all"],
         &["results", "all", "--by", "opt"],
         &["results", "all", "--json"],
+        &["plot", "1"],
+        &["plot", "1", "--by", "opt"],
     ];
     for words in lines {
         let ran = fake.run(words);

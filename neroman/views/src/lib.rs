@@ -8,6 +8,7 @@
 pub mod book;
 pub mod columns;
 pub mod csv;
+pub mod curves;
 mod fact;
 pub mod json;
 pub mod results;

@@ -235,6 +235,30 @@ impl Expr {
             || (self.names.iter()).any(|name| bind::loose_fact(name) == Some(fact))
     }
 
+    /// Its comparisons of a name alone with a number: of `loss > 5 && runtime > 1h` the name
+    /// `loss` with 5.
+    pub fn thresholds(&self) -> Vec<(&NameRef, f64)> {
+        let number = |node: &Node| match node {
+            Node::Number(number, _) => Some(*number),
+            Node::Neg(child) => match &**child {
+                Node::Number(number, _) => Some(-number),
+                _ => None,
+            },
+            _ => None,
+        };
+        let mut found = Vec::new();
+        self.root.walk(&mut |node| {
+            let Node::Compare(_, pair) = node else { return };
+            let (name, number) = match &**pair {
+                [Node::Name(name), other] | [other, Node::Name(name)] => (name, number(other)),
+                _ => return,
+            };
+            let name = self.names.get(usize::from(*name));
+            found.extend(name.zip(number));
+        });
+        found
+    }
+
     /// Whether the expression contains the state word `state`.
     pub fn uses_state(&self, state: State) -> bool {
         let mut uses = false;

@@ -61,6 +61,11 @@ outputs: [stdout, 'model*.txt']
         "`path` says where the results lie"
     );
     assert!(home.ok(&["results", "1"]).contains("loss"));
+    let plot = home.ok(&["plot", "1", "loss * 2"]);
+    assert!(
+        plot.contains("loss * 2") && !plot.contains("no points"),
+        "{plot}"
+    );
 }
 
 #[test]

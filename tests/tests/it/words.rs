@@ -8,12 +8,12 @@ use nero_tests::{Home, until};
 
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
-    "template", "run", "set", "note", "tag", "copy", "plot", "open", "diff", "export", "backup",
-    "top", "web", "setup", "mail", "import",
+    "template", "run", "set", "note", "tag", "copy", "open", "diff", "export", "backup", "top",
+    "web", "setup", "mail", "import",
 ];
 const VERBS: &[&str] = &[
     "add", "adopt", "status", "show", "start", "restart", "abort", "pause", "resume", "rm", "wait",
-    "logs", "metrics", "results", "path", "fetch", "node", "shell", "exec", "clean", "du",
+    "logs", "metrics", "plot", "results", "path", "fetch", "node", "shell", "exec", "clean", "du",
     "config", "rule", "daemon",
 ];
 

@@ -11,7 +11,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::hyperqueue::HyperQueue;
 use super::programs::Programs;
 use super::stage::{BenchHome, private_kib, switches};
-use super::{Row, cluster, files, listing, median, monotonic, printing, ssh, table, workbook};
+use super::{
+    Row, cluster, files, listing, median, monotonic, picture, printing, ssh, table, workbook,
+};
 
 type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
 
@@ -32,6 +34,7 @@ pub const ALL: &[(&str, Measure)] = &[
     ("one run on SLURM", cluster::one),
     ("watching on SLURM", cluster::watching),
     ("workbook in place", workbook::workbook),
+    ("a plot as PNG", picture::picture),
 ];
 
 fn overhead(programs: &Programs, rounds: usize, runs: usize) -> Result<Vec<Row>, String> {

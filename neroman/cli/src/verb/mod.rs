@@ -18,6 +18,7 @@ mod node;
 mod on_node;
 mod path;
 mod pause;
+mod plot;
 mod restart;
 mod results;
 mod rm;
@@ -63,6 +64,7 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Wait(args) => wait::run(session, args).await,
         Verb::Logs(args) => logs::run(session, args).await,
         Verb::Metrics(args) => metrics::run(session, args).await,
+        Verb::Plot(args) => plot::run(session, args).await,
         Verb::Results(args) => results::run(session, args).await,
         Verb::Path(args) => path::run(session, args).await,
         Verb::Fetch(args) => fetch::run(session, args).await,

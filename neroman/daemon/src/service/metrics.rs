@@ -1,17 +1,22 @@
 //! `Metrics`: the points of series.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use nero_expr::ParseContext;
 use nero_model::RunId;
-use nero_store::{RunKey, SeriesReader};
+use nero_store::{Point, RunKey, SeriesReader};
 use nero_wire::v1;
 use nero_wire::v1::metrics_reply::Series;
 
+use super::curve::CurveExpr;
 use super::select;
 use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::node::NodeNow;
+use nero_life::now::Now;
 use nero_life::run::Run;
+use nero_life::scope::Sight;
 use nero_life::state::State;
 
 /// Points of one reply; a client asks for more in parts.
@@ -23,7 +28,10 @@ impl Man {
         &self,
         request: v1::MetricsRequest,
     ) -> Result<v1::MetricsReply, Failure> {
-        let selection = select::read(request.selection, "", self.now())?;
+        let now = self.now();
+        let given = request.selection.clone().unwrap_or_default();
+        let context = ParseContext::new(now.ms, select::zone(&given.zone, given.utc_offset_s));
+        let selection = select::read(request.selection, "", now)?;
         let (chosen, picked) = selection.choose_from(&self.ledger.state()).await?;
         self.settle(&chosen).await;
         let state = self.ledger.state();
@@ -42,11 +50,12 @@ impl Man {
             })
             .collect();
         self.ledger.durable().await?;
-        let (home, names) = (self.home.clone(), request.names);
-        let unknown = unknown(&state, &folded, &names);
+        let home = self.home.clone();
+        let (wanted, unknown) = wanted(&state, &folded, request.names, &context)?;
+        let (known, now) = (Arc::clone(&state), self.now());
         let (series, held) = blocking(move || {
             let reader = SeriesReader::open(&home).map_err(|error| unreadable(&error))?;
-            read(&reader, &folded, &names)
+            read(&reader, &folded, &wanted, &known, &now)
         })
         .await??;
         let mut notes = picked.notes;
@@ -113,28 +122,57 @@ fn missing(state: &State, runs: &[RunId]) -> Vec<String> {
         .collect()
 }
 
-/// A line for each name that none of these runs printed, with the printed
-/// names.
-fn unknown(state: &State, runs: &[(RunId, RunKey, u64)], names: &[String]) -> Vec<String> {
+/// What an answer contains of each run.
+#[derive(Default)]
+struct WantedSeries {
+    /// Names of metrics.
+    names: Vec<String>,
+    expressions: Vec<CurveExpr>,
+}
+
+impl WantedSeries {
+    fn has(&self, metric: &str) -> bool {
+        self.names.is_empty() && self.expressions.is_empty()
+            || self.names.iter().any(|name| is_name_of(name, metric))
+    }
+}
+
+fn is_name_of(name: &str, metric: &str) -> bool {
+    name == metric || nero_model::names::same_loosely(name, metric)
+}
+
+/// Reads the asked names: a name that one of these runs printed is that metric, whatever signs
+/// it has. Others are expressions, or get a line with the printed names.
+fn wanted(
+    state: &State,
+    runs: &[(RunId, RunKey, u64)],
+    names: Vec<String>,
+    context: &ParseContext,
+) -> Result<(WantedSeries, Vec<String>), Failure> {
     let printed: BTreeSet<&str> = runs
         .iter()
         .filter_map(|(id, ..)| state.run(*id))
         .flat_map(|run| run.journal.metrics.keys())
         .map(String::as_str)
         .collect();
-    if printed.is_empty() {
-        return Vec::new();
-    }
     let there = printed.iter().copied().collect::<Vec<_>>().join(", ");
-    names
-        .iter()
-        .filter(|name| {
-            !printed.iter().any(|exact| {
-                *exact == name.as_str() || nero_model::names::same_loosely(name, exact)
-            })
-        })
-        .map(|name| format!("no metric `{name}` was printed; there are: {there}"))
-        .collect()
+    let (mut wanted, mut unknown) = (WantedSeries::default(), Vec::new());
+    for name in names {
+        let is_printed = printed.iter().any(|metric| is_name_of(&name, metric));
+        match CurveExpr::read(&name, context) {
+            _ if is_printed => wanted.names.push(name),
+            Ok(Some(expression)) => wanted.expressions.push(expression),
+            Err(failure) => return Err(failure),
+            Ok(None) => {
+                if !printed.is_empty() {
+                    let line = format!("no metric `{name}` was printed; there are: {there}");
+                    unknown.push(line);
+                }
+                wanted.names.push(name);
+            }
+        }
+    }
+    Ok((wanted, unknown))
 }
 
 fn unreadable(error: &nero_store::StoreError) -> Failure {
@@ -152,22 +190,44 @@ type PointCounts = Vec<(RunId, u64)>;
 fn read(
     reader: &SeriesReader,
     runs: &[(RunId, RunKey, u64)],
-    names: &[String],
+    wanted: &WantedSeries,
+    state: &State,
+    now: &Now,
 ) -> Result<(Vec<Series>, PointCounts), Failure> {
     let mut found = Vec::new();
     let mut held = Vec::new();
     let mut count = 0;
+    // Of each expression why it has no points in a run.
+    let mut lacking: Vec<Option<Failure>> = Vec::new();
+    lacking.resize_with(wanted.expressions.len(), || None);
     for (id, key, folded) in runs {
         let all = reader.read(*key).map_err(|error| unreadable(&error))?;
         held.push((*id, all.iter().map(|(series, _)| series.count).sum()));
-        for (series, points) in all {
-            let wanted = names.is_empty()
-                || names.iter().any(|name| {
-                    *name == series.name || nero_model::names::same_loosely(name, &series.name)
-                });
-            if !wanted {
+        let mut curves = Vec::new();
+        let known: Vec<(&str, &[Point])> = all
+            .iter()
+            .map(|(series, points)| (series.name.as_str(), points.as_slice()))
+            .collect();
+        let experiment = state.experiment(id.experiment);
+        for (expression, lacking) in wanted.expressions.iter().zip(&mut lacking) {
+            let Some(experiment) = experiment else {
                 continue;
+            };
+            let sight = Sight {
+                experiment,
+                run: experiment.run(id.number),
+                now,
+            };
+            match expression.points(sight, &known) {
+                Ok(points) => curves.push((expression.text.clone(), points)),
+                Err(failure) => *lacking = Some(failure),
             }
+        }
+        let plain = all
+            .into_iter()
+            .map(|(series, points)| (series.name, points));
+        let plain = plain.filter(|(name, _)| wanted.has(name));
+        for (name, points) in plain.chain(curves) {
             count += points.len();
             if count > POINTS_MAX {
                 return Err(Failure::usage("these are too many points for one answer")
@@ -176,7 +236,7 @@ fn read(
             found.push(Series {
                 experiment: id.experiment.0,
                 run: id.number,
-                name: series.name,
+                name,
                 steps: points.iter().map(|point| point.step).collect(),
                 values: points.iter().map(|point| point.value).collect(),
                 times_ms: points.iter().map(|point| point.time_ms).collect(),
@@ -185,5 +245,11 @@ fn read(
             });
         }
     }
-    Ok((found, held))
+    let is_found = |text: &str| found.iter().any(|series| series.name == text);
+    let named = wanted.expressions.iter().zip(lacking);
+    let nowhere = named.filter(|(expression, _)| !is_found(&expression.text));
+    match nowhere.filter_map(|(_, failure)| failure).next() {
+        Some(failure) => Err(failure),
+        None => Ok((found, held)),
+    }
 }

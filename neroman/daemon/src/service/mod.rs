@@ -8,6 +8,7 @@ mod clean;
 mod clean_node;
 mod code;
 mod cost;
+mod curve;
 mod du;
 mod examine;
 mod fetch;

@@ -95,6 +95,54 @@ async fn a_run_goes_there_and_its_end_comes_back() {
 }
 
 #[tokio::test]
+async fn a_curve_of_an_expression_has_a_point_wherever_a_metric_has_one() {
+    let (rig, token) = begun(TWO).await;
+    let metrics = journal::Metrics {
+        names: vec!["loss".to_owned(), "val-loss".to_owned()],
+        series: vec![0, 0, 1, 0],
+        steps: vec![1.0, 2.0, 2.0, 3.0],
+        values: vec![0.5, 0.25, 4.0, 0.125],
+        mono_ms: vec![1, 2, 2, 3],
+        ..journal::Metrics::default()
+    };
+    rig.mum.record(&token, RecordKind::Metrics, &metrics);
+    rig.until(1, "had both", |view| view.metrics.len() == 2)
+        .await;
+    let asked = async |name: &str| {
+        let request = v1::MetricsRequest {
+            selection: select("1"),
+            names: vec![name.to_owned()],
+        };
+        rig.man.metrics(request).await
+    };
+    let points = async |name: &str| {
+        let one = asked(name).await.unwrap().series.remove(0);
+        assert_eq!(one.name, name);
+        (one.steps, one.values)
+    };
+    let both = points("loss * 2 + metric('val-loss')").await;
+    assert_eq!(both, (vec![2.0, 3.0], vec![4.5, 4.25]));
+    let one = points("loss * 2").await;
+    assert_eq!(one, (vec![1.0, 2.0, 3.0], vec![1.0, 0.5, 0.25]));
+    let truth = points("loss < 0.3").await;
+    assert_eq!(truth.1, [0.0, 1.0, 1.0]);
+    // A name with signs is that of the metric.
+    assert_eq!(points("val-loss").await.1, [4.0]);
+    let notes = asked("train-loss").await.unwrap().notes;
+    assert!(notes[0].contains("there are: loss, val-loss"), "{notes:?}");
+    for (text, why) in [
+        ("mean(loss, 10)", "not built yet"),
+        ("loss * runtime", "not built yet: `runtime` in a curve"),
+        ("los * 2", "`los`"),
+        ("loss * * 2", "*"),
+    ] {
+        let failure = asked(text).await.unwrap_err().to_string();
+        assert!(failure.contains(why), "{text}: {failure}");
+    }
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_run_on_another_host_of_its_node_is_told_with_that_host() {
     let (rig, token) = begun(TWO).await;
     rig.mum.goes_on_at(&token, "login\x1b[31m2");

@@ -266,3 +266,28 @@ fn an_explanation_has_every_name_with_its_value() {
     );
     assert_eq!(why.truth, Unknown);
 }
+
+#[test]
+fn thresholds_are_the_comparisons_of_a_name_with_a_number() {
+    let of = |text: &str| {
+        let expr = parse(text);
+        let found = expr.thresholds();
+        (found.iter())
+            .map(|(name, number)| format!("{} {number}", name.text))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        of("loss > 5 && (runtime > 3600 || -1.5 >= acc)"),
+        ["loss 5", "acc -1.5"]
+    );
+    assert_eq!(of("error_rate > 40%"), ["error_rate 0.4"]);
+    for text in [
+        "loss * 2 > 5",
+        "loss > bad",
+        "loss == 'x'",
+        "runtime > 5",
+        "running",
+    ] {
+        assert!(of(text).is_empty(), "{text}: {:?}", of(text));
+    }
+}

@@ -116,7 +116,7 @@ fn kind_of(file: &str) -> Result<FileFormat, Fault> {
 
 /// Writes beside the file and renames: a reader sees the new file or the old
 /// one.
-fn save(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+pub(super) fn save(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".new{}", std::process::id()));
     let beside = Path::new(&name);

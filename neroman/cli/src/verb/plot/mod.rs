@@ -1,0 +1,147 @@
+//! `plot SEL METRIC… [-o FILE]`: curves of metrics.
+
+mod png;
+
+use std::path::Path;
+
+use nero_plot::{HorizontalAxis, TerminalSize, Theme, braille, svg};
+use nero_views::curves::{self, Spread, WantedCurves, clock_here};
+use nero_wire::v1::{ListRequest, MetricsRequest, RuleListRequest};
+
+use super::results::save;
+use crate::args::{Across, Band, Curves};
+use crate::connect::READ_DEADLINE;
+use crate::fault::{Fault, Stop, code};
+use crate::say::Screen;
+use crate::session::{Session, selection};
+
+/// Files that can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PictureFormat {
+    Png,
+    Svg,
+}
+
+/// Runs the verb.
+pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
+    let file = args.output.as_ref();
+    let file = file
+        .map(|file| format_of(file).map(|format| (file, format)))
+        .transpose()?;
+    let picked = Some(selection(std::slice::from_ref(&args.picked)));
+    let asked = MetricsRequest {
+        selection: picked.clone(),
+        names: args.names.clone(),
+    };
+    let client = session.client().await?;
+    let reply = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.metrics(request).await
+        })
+        .await?;
+    let asked = ListRequest {
+        selection: picked.clone(),
+        ..ListRequest::default()
+    };
+    let listed = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.list(request).await
+        })
+        .await?;
+    let asked = RuleListRequest { selection: picked };
+    let rules = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.rule_list(request).await
+        })
+        .await?;
+    session.out.notes(&reply.notes);
+    if reply.series.is_empty() {
+        if reply.notes.is_empty() {
+            session.out.note("no metric was printed");
+        }
+        return Ok(code::FAILED);
+    }
+    let plot = curves::plot(
+        &wanted(args),
+        &reply.series,
+        &listed.experiments,
+        &rules.rules,
+    )
+    .map_err(Fault::from)?;
+    let theme = if args.dark { Theme::Dark } else { Theme::Light };
+    match file {
+        None => {
+            let size = size(&session.out.screen, plot.panels.len());
+            session.out.text(&braille(&plot, size))?;
+        }
+        Some((file, format)) => {
+            let picture = svg(&plot, theme);
+            let bytes = match format {
+                PictureFormat::Svg => picture.into_bytes(),
+                PictureFormat::Png => png::of_svg(&picture).await?,
+            };
+            save(Path::new(file), &bytes)?;
+            session.out.note(&format!("wrote {file}"));
+        }
+    }
+    Ok(code::OK)
+}
+
+fn wanted(args: &Curves) -> WantedCurves {
+    WantedCurves {
+        names: args.names.clone(),
+        x: match args.x {
+            Across::Step => HorizontalAxis::Step,
+            Across::Time => HorizontalAxis::Runtime,
+            Across::Clock => clock_here(),
+        },
+        by: args.by.clone(),
+        band: match args.band {
+            Band::Deviation => Spread::Deviation,
+            Band::Range => Spread::Range,
+        },
+        log: args.log,
+    }
+}
+
+/// Panels that can be seen at once, with room for some names.
+fn size(screen: &Screen, panels: usize) -> TerminalSize {
+    let height = usize::from(screen.height).saturating_sub(8).clamp(12, 36);
+    TerminalSize {
+        width: usize::from(screen.width),
+        height: height.max(panels * 10),
+        color: screen.color,
+    }
+}
+
+fn format_of(file: &str) -> Result<PictureFormat, Fault> {
+    let ending = Path::new(file)
+        .extension()
+        .and_then(|ending| ending.to_str());
+    match ending.unwrap_or_default().to_ascii_lowercase().as_str() {
+        "png" => Ok(PictureFormat::Png),
+        "svg" => Ok(PictureFormat::Svg),
+        _ => Err(
+            Fault::usage(format!("`{file}` has no extension that names a picture"))
+                .hint("end its name in .png or .svg"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extension_names_the_picture() {
+        assert_eq!(format_of("a.png"), Ok(PictureFormat::Png));
+        assert_eq!(format_of("x.y/b.SVG"), Ok(PictureFormat::Svg));
+        for file in ["a", "a.pdf", "png"] {
+            assert_eq!(
+                format_of(file).map_err(|fault| fault.exit_code),
+                Err(2),
+                "{file}"
+            );
+        }
+    }
+}

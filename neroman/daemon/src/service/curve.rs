@@ -1,0 +1,151 @@
+//! Curves of expressions: `loss / param.scale`, point by point over the series of a run. A
+//! point stands wherever one of the metrics has one, with the latest values of the others, as
+//! a rule sees them.
+
+use std::collections::BTreeMap;
+
+use nero_expr::{Bindings, Bound, Expr, ExprError, Fact, NameKind, ParseContext, Scope, Value};
+use nero_life::scope::Sight;
+use nero_store::Point;
+
+use crate::failure::Failure;
+
+/// An expression in the place of a metric's name.
+#[derive(Clone, Debug)]
+pub(super) struct CurveExpr {
+    /// As a person wrote it.
+    pub text: String,
+    expr: Expr,
+}
+
+impl CurveExpr {
+    /// Reads an expression; `None` for a text that can only be a name.
+    ///
+    /// # Errors
+    /// When it is none that a curve can have.
+    pub(super) fn read(text: &str, context: &ParseContext) -> Result<Option<Self>, Failure> {
+        // `val-loss`, `train/loss` are names, of which a note tells that nobody printed them.
+        let is_spaced = [" + ", " - ", " / ", " % "]
+            .iter()
+            .any(|sign| text.contains(sign));
+        if !is_spaced && !text.contains(['(', '*', '<', '>', '=', '&', '|', '`', '@']) {
+            return Ok(None);
+        }
+        let expr = Expr::parse_value(text, context).map_err(|error| bad(text, &error))?;
+        let facts = expr.facts();
+        let moving = facts.iter().find(|fact| *fact != Fact::Id);
+        if let Some(fact) = moving {
+            return Err(
+                Failure::usage(format!("not built yet: `{}` in a curve", fact.word()))
+                    .hint("metrics, parameters and numbers are there"),
+            );
+        }
+        Ok(Some(Self {
+            text: text.to_owned(),
+            expr,
+        }))
+    }
+
+    /// Its points in a run that has these series.
+    ///
+    /// # Errors
+    /// When a name means nothing in this run.
+    pub(super) fn points(
+        &self,
+        sight: Sight<'_>,
+        series: &[(&str, &[Point])],
+    ) -> Result<Vec<Point>, Failure> {
+        let bindings = self
+            .expr
+            .bind(&sight)
+            .map_err(|error| bad(&self.text, &error))?;
+        let mut printed = self.printed(&bindings, series);
+        // Stable: values of one step stay in the order of the names.
+        printed.sort_by(|(_, one), (_, other)| {
+            let order = one.generation.cmp(&other.generation);
+            order.then(one.step.total_cmp(&other.step))
+        });
+        let mut scope = AtPoint {
+            sight,
+            latest: BTreeMap::new(),
+        };
+        let mut points = Vec::new();
+        for step in printed.chunk_by(|(_, one), (_, other)| {
+            one.generation == other.generation && one.step == other.step
+        }) {
+            for (name, point) in step {
+                scope.latest.insert(name, point.value);
+            }
+            let value = match self.expr.value(&bindings, &scope) {
+                Value::Number(number, _) => number,
+                Value::Bool(truth, _) => f64::from(u8::from(truth)),
+                // A metric that has not come yet.
+                Value::Unknown => continue,
+                Value::Text(_) | Value::Time(_) => {
+                    return Err(Failure::usage(format!("`{}` is no number", self.text)));
+                }
+            };
+            let times = step.iter().map(|(_, point)| point.time_ms);
+            points.push(Point {
+                value,
+                time_ms: times.max().unwrap_or_default(),
+                ..step[0].1
+            });
+        }
+        Ok(points)
+    }
+
+    /// The points of the metrics that it uses.
+    fn printed<'a>(
+        &self,
+        bindings: &Bindings,
+        series: &[(&'a str, &'a [Point])],
+    ) -> Vec<(&'a str, Point)> {
+        let names = (0..self.expr.unbound_names().len()).filter_map(|slot| bindings.get(slot));
+        let metrics = names.filter_map(|bound| match bound {
+            Bound::Metric(name) => Some(&**name),
+            Bound::Fact(_) | Bound::Param(_) => None,
+        });
+        metrics
+            .filter_map(|name| series.iter().find(|(known, _)| *known == name))
+            .flat_map(|(name, points)| points.iter().map(|point| (*name, *point)))
+            .collect()
+    }
+}
+
+fn bad(text: &str, error: &ExprError) -> Failure {
+    let failure =
+        Failure::usage(error.message.clone()).report(nero_expr::point_at(text, error.span));
+    match &error.hint {
+        Some(hint) => failure.hint(hint.clone()),
+        None => failure,
+    }
+}
+
+/// A run at one point of its series.
+struct AtPoint<'a> {
+    sight: Sight<'a>,
+    latest: BTreeMap<&'a str, f64>,
+}
+
+impl Scope for AtPoint<'_> {
+    fn now_ms(&self) -> i64 {
+        self.sight.now_ms()
+    }
+
+    fn fact(&self, fact: Fact) -> Value<'_> {
+        self.sight.fact(fact)
+    }
+
+    fn param(&self, name: &str) -> Value<'_> {
+        self.sight.param(name)
+    }
+
+    fn metric(&self, name: &str) -> Option<f64> {
+        self.latest.get(name).copied()
+    }
+
+    fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {
+        self.sight.visit_names(visit);
+    }
+}

@@ -410,7 +410,7 @@ mod tests {
     #[test]
     fn a_copy_that_ended_does_not_stand_for_a_job_that_vanished() {
         let over = |how| queue(&[(9, State::Ended(how))]);
-        for how in [crate::Ended::Cancelled, crate::Ended::Failed] {
+        for how in [crate::Ended::Cancelled { by: None }, crate::Ended::Failed] {
             let mut standing = Standing::Accepted(JobId(7));
             standing.listed(0, &over(how), &name());
             assert_eq!(standing, Standing::Accepted(JobId(7)));

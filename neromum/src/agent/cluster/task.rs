@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_copy_that_was_cancelled_ends_no_task_whose_job_is_not_listed() {
         let mut task = Task::new(0, Vec::new());
-        let copy = row(9, None, State::Ended(Ended::Cancelled));
+        let copy = row(9, None, State::Ended(Ended::Cancelled { by: None }));
         task.listed(task.row(&[&copy], JobId(7)), 0);
         assert_eq!(task.seen, Seen::Missing { since_ms: 0 });
     }

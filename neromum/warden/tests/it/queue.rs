@@ -352,6 +352,28 @@ fn a_job_of_something_else_that_cannot_be_read_hides_nothing_of_ours() {
 }
 
 #[test]
+fn a_hundred_thousand_jobs_of_something_else_are_counted_and_hide_nothing_of_ours() {
+    const MANY: usize = 100_000;
+    let row = |name: &str, id: usize| {
+        format!(r#"{{"name": "{name}", "job_id": {id}, "job_state": "PENDING"}}"#)
+    };
+    let mut rows: Vec<String> = (1..=MANY).map(|id| row("sweep", id)).collect();
+    rows.insert(MANY / 2, row(ARRAY, MANY + 1));
+    let queue = slurm_queue(&rows.join(","));
+    assert_eq!(queue.ours.len(), 1);
+    assert_eq!(queue.ours[0].name, name("array"));
+    assert_eq!(queue.foreign, MANY as u64);
+
+    let counted = Said {
+        end: End::Code(0),
+        out: "0-9\nN/A\n".repeat(MANY / 2).into_bytes(),
+        err: Vec::new(),
+    };
+    let slurm = Slurm::default();
+    assert_eq!(slurm.read_count(&[counted]).unwrap(), 11 * MANY as u64 / 2);
+}
+
+#[test]
 fn an_array_of_which_the_last_tasks_were_cancelled_while_they_waited_is_read() {
     let queue = slurm_queue(&format!(
         r#"{{"name":"{ARRAY}","job_id":1,"array_job_id":1,"array_task_id":null,

@@ -20,8 +20,11 @@ use crate::runs::control::newest_cancel;
 use crate::runs::{own, spec};
 use crate::warden::orders::grace_ms;
 
-/// Pause before a task that is still listed is cancelled once more.
+/// Pause before a task that is still listed is cancelled once more, and before a hold is
+/// asked for once more.
 const AGAIN: Duration = Duration::from_secs(15);
+/// The longest pause of a hold that the scheduler refuses. Each pause is twice the last.
+const AGAIN_MAX: Duration = Duration::from_secs(600);
 /// Pause before the job of runs that did not end is cancelled once more.
 const AGAIN_OVERDUE: Duration = Duration::from_secs(60);
 /// Time that a run has beyond its grace, for its cancel request and its end to pass
@@ -36,6 +39,8 @@ pub(super) struct Hold {
     since: Instant,
     /// When its command may be given, or given again.
     next: Instant,
+    /// From then until the time after that.
+    pause: Duration,
 }
 
 impl Hold {
@@ -44,7 +49,8 @@ impl Hold {
         match self.next <= now {
             true => Self {
                 since: now,
-                next: now + AGAIN,
+                next: now + self.pause,
+                pause: (self.pause * 2).min(AGAIN_MAX),
                 ..self
             },
             false => Self {
@@ -332,6 +338,7 @@ impl Cluster {
             wanted,
             since: now,
             next: now,
+            pause: AGAIN,
         };
         self.holds.insert(token, hold);
         self.hurry();

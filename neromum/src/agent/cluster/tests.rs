@@ -108,6 +108,7 @@ impl Node {
                 tasks - 1
             ),
             Ask::Count(_) => format!("0-{}\n", tasks - 1),
+            Ask::Tell => return refused(),
             other => panic!("{other:?} changes something"),
         };
         Said {
@@ -709,6 +710,29 @@ async fn two_hundred_waiting_runs_cost_two_commands_a_minute_at_most() {
         commands.iter().sum::<usize>() >= 10,
         "it is asked: {commands:?}"
     );
+}
+
+/// A scheduler that does not do what it is told.
+fn refused() -> Said {
+    Said {
+        end: End::Code(1),
+        out: Vec::new(),
+        err: b"Access/permission denied".to_vec(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_the_scheduler_refuses_is_asked_for_ever_more_seldom() {
+    let node = Node::new();
+    let runs: Vec<Planned> = (1..=3).map(planned).collect();
+    node.submit(&runs, 7);
+    let (mut agent, _boxes) = node.agent();
+    agent.core.set_paused(runs[0].token, true);
+    let cluster = agent.cluster.as_mut().unwrap();
+    cluster.hold_at_scheduler(runs[0].token, Wanted::Paused);
+    let commands = commands_a_minute(&node, agent).await;
+    let later: usize = commands[8..].iter().sum();
+    assert!((10..=25).contains(&later), "{commands:?}");
 }
 
 #[tokio::test(start_paused = true)]

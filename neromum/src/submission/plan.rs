@@ -10,8 +10,11 @@ use nero_model::{DeploymentId, ExperimentId, RunId, RunToken, SubmissionId};
 use nero_warden::{JobId, JobRef};
 use nero_wire::v1 as wire;
 
-/// The format that this build writes, and the highest that it reads.
-const FORMAT: u32 = 1;
+/// The format of a plan that submits its tasks.
+const SUBMITS: u32 = 1;
+/// That of a plan with a job that a person submitted, and the highest that this build
+/// reads: an older one would submit its run.
+const ADOPTS: u32 = 2;
 /// Bounds for the interval of beats, in ms.
 const BEAT_MS: std::ops::RangeInclusive<u32> = 50..=600_000;
 
@@ -121,7 +124,7 @@ pub enum PlanError {
     },
     /// A later build wrote it.
     #[error(
-        "the plan {path} has format {format}, this neromum reads formats up to {FORMAT}: run the build that wrote it"
+        "the plan {path} has format {format}, this neromum reads formats up to {ADOPTS}: run the build that wrote it"
     )]
     TooNew {
         /// The plan.
@@ -147,7 +150,7 @@ impl Plan {
 
     pub(super) fn decoded(encoded: &v1::Plan, path: &Path) -> Result<Self, PlanError> {
         let path = path.to_path_buf();
-        if encoded.format > FORMAT {
+        if encoded.format > ADOPTS {
             let format = encoded.format;
             return Err(PlanError::TooNew { path, format });
         }
@@ -189,7 +192,10 @@ impl Plan {
             runs: task.runs.iter().map(run).collect(),
         };
         v1::Plan {
-            format: FORMAT,
+            format: match self.adopted {
+                Some(_) => ADOPTS,
+                None => SUBMITS,
+            },
             submission: self.submission.to_vec(),
             deployment: self.deployment.to_vec(),
             node: self.node.clone(),

@@ -61,9 +61,9 @@ fn a_plan_of_a_later_format_a_damaged_and_a_missing_one_are_refused_by_name() {
     assert!(told().contains("left untouched"));
     fs::remove_file(files.plan()).unwrap();
     let mut later = plan().encoded();
-    later.format = 2;
+    later.format = 3;
     frame::create(FrameKind::Plan, &files.plan(), &later).unwrap();
-    assert!(told().contains("has format 2"));
+    assert!(told().contains("has format 3"));
     for break_it in [
         (|plan| plan.root = "relative".to_owned()) as fn(&mut v1::Plan),
         |plan| plan.submission.truncate(3),
@@ -77,6 +77,26 @@ fn a_plan_of_a_later_format_a_damaged_and_a_missing_one_are_refused_by_name() {
         frame::create(FrameKind::Plan, &files.plan(), &broken).unwrap();
         assert!(matches!(files.read_plan(), Err(PlanError::Field { .. })));
     }
+}
+
+#[test]
+fn a_plan_with_a_job_of_a_person_is_none_for_builds_that_would_submit_it() {
+    let mut adopts = plan();
+    assert_eq!(adopts.encoded().format, 1);
+    adopts.adopted = Some(AdoptedJob {
+        job: nero_warden::JobRef {
+            job: nero_warden::JobId(7),
+            task: None,
+        },
+        submitted_s: 1,
+        stdout: None,
+        stderr: None,
+    });
+    assert_eq!(adopts.encoded().format, 2);
+    let root = tempfile::tempdir().unwrap();
+    let files = Files::at(&root.path().join("submission"));
+    files.make(&adopts, "").unwrap();
+    assert_eq!(files.read_plan().unwrap(), adopts);
 }
 
 /// The bytes that the first build with plans wrote; later builds read them.

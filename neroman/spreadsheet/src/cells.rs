@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::UNIX_EPOCH;
@@ -22,23 +21,8 @@ use crate::number::{of_book, writable};
 
 /// Tells what would become of the cells from its input in the file that the command line names
 /// behind its verb, or writes them, and prints the answer.
-pub fn write_cells(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let Some(file) = arguments.next() else {
-        return ExitCode::from(2);
-    };
-    let mut input = Vec::new();
-    let is_read = std::io::stdin().lock().read_to_end(&mut input).is_ok();
-    let wanted = serde_json::from_slice::<CellsToWrite>(&input);
-    let (Ok(wanted), true) = (wanted, is_read) else {
-        return ExitCode::from(2);
-    };
-    if !child::limit() {
-        return ExitCode::FAILURE;
-    }
-    std::panic::set_hook(Box::new(|_| {}));
-    let written = std::panic::catch_unwind(|| write(Path::new(&file), &wanted));
-    let damaged = || Err(UnreadableTable::file("it is damaged", ""));
-    child::print(&written.unwrap_or_else(|_| damaged()))
+pub fn write_cells(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    child::write(arguments, write)
 }
 
 /// Where the wanted cells are.

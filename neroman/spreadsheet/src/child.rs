@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::panic::RefUnwindSafe;
 use std::path::Path;
 use std::process::ExitCode;
 
 use nero_table::child::{ADDRESS_SPACE_MAX, CPU_SECONDS_MAX};
 use nero_table::{Sheet, UnreadableTable};
 use rustix::process::{Resource, Rlimit, setrlimit};
+use serde::de::DeserializeOwned;
 
 use crate::FILE_BYTES_MAX;
 
@@ -32,6 +34,34 @@ pub fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         ))
     });
     print(&read)
+}
+
+/// Does what the input asks for with the file that the command line names behind its verb,
+/// and prints the answer.
+pub(crate) fn write<Wanted: DeserializeOwned + RefUnwindSafe, Answer: serde::Serialize>(
+    mut arguments: impl Iterator<Item = OsString>,
+    work: fn(&Path, &Wanted) -> Result<Answer, UnreadableTable>,
+) -> ExitCode {
+    let Some(file) = arguments.next() else {
+        return ExitCode::from(2);
+    };
+    let mut input = Vec::new();
+    let is_read = std::io::stdin().lock().read_to_end(&mut input).is_ok();
+    let wanted = serde_json::from_slice::<Wanted>(&input);
+    let (Ok(wanted), true) = (wanted, is_read) else {
+        return ExitCode::from(2);
+    };
+    if !limit() {
+        return ExitCode::FAILURE;
+    }
+    std::panic::set_hook(Box::new(|_| {}));
+    let written = std::panic::catch_unwind(|| work(Path::new(&file), &wanted));
+    print(&written.unwrap_or_else(|_| {
+        Err(UnreadableTable::file(
+            "it is damaged",
+            "open it in a spreadsheet program and save it anew",
+        ))
+    }))
 }
 
 /// Limits this process.

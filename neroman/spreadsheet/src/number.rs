@@ -1,7 +1,6 @@
 //! The process that writes numbers of rows into one file.
 
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,22 +12,8 @@ use crate::child;
 
 /// Writes the numbers from its input into the file that the command line names behind its
 /// verb, and prints the answer.
-pub fn number(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let Some(file) = arguments.next() else {
-        return ExitCode::from(2);
-    };
-    let mut input = Vec::new();
-    let is_read = std::io::stdin().lock().read_to_end(&mut input).is_ok();
-    let wanted = serde_json::from_slice::<NumbersToWrite>(&input);
-    let (Ok(wanted), true) = (wanted, is_read) else {
-        return ExitCode::from(2);
-    };
-    if !child::limit() {
-        return ExitCode::FAILURE;
-    }
-    std::panic::set_hook(Box::new(|_| {}));
-    let written = std::panic::catch_unwind(|| write(Path::new(&file), &wanted));
-    child::print(&written.unwrap_or_else(|_| Err(by_hand("it is damaged"))))
+pub fn number(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    child::write(arguments, write)
 }
 
 /// Writes them; returns the backup.

@@ -210,7 +210,8 @@ impl Definition {
         self.resources.time_ms.map_or(0, limit)
     }
 
-    /// Time limit that a pack of `runs` runs asks for, in seconds, from that of one run.
+    /// The time limit, in seconds, of a scheduler's job that has `runs` runs, each with the
+    /// limit `limit_s`.
     pub fn pack_limit_s(limit_s: u64, runs: u32) -> u64 {
         nero_warden::limit::of_pack_s(limit_s, runs)
     }

@@ -79,8 +79,8 @@ pub(crate) enum Handing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
-    /// It was cancelled before it was started: by this person, or, where nobody asked
-    /// for it here, at this scheduler.
+    /// The run was cancelled before it was started. `who` is the person who asked for
+    /// that here, or, where nobody did, the scheduler at which its job was cancelled.
     TakenAway { who: String, at_ms: i64 },
     /// It can never start there.
     Refused { why: String, at_ms: i64 },

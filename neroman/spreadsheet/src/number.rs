@@ -65,7 +65,10 @@ fn write(path: &Path, wanted: &NumbersToWrite) -> Result<Option<PathBuf>, Unread
 /// The format of a file that neronet may write.
 pub(crate) fn writable(path: &Path) -> Result<BookFormat, UnreadableTable> {
     let format = BookFormat::of(path).map_err(|error| of_book(&error))?;
-    let format = format.ok_or_else(|| by_hand("it is no workbook that neronet writes"))?;
+    let format = format.ok_or_else(|| {
+        let why = "it is no workbook that neronet writes";
+        UnreadableTable::file(why, "save it as .xlsx or .ods, and `neroman add` that")
+    })?;
     let is_read_only = std::fs::metadata(path).is_ok_and(|meta| meta.permissions().readonly());
     match is_read_only {
         true => Err(UnreadableTable::file(

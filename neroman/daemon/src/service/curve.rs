@@ -24,7 +24,8 @@ impl CurveExpr {
     /// # Errors
     /// When it is none that a curve can have.
     pub(super) fn read(text: &str, context: &ParseContext) -> Result<Option<Self>, Failure> {
-        // `val-loss`, `train/loss` are names, of which a note tells that nobody printed them.
+        // A sign between blanks makes an expression. `val-loss` and `train/loss` are names of
+        // metrics; where no run printed one, the reply has a note about it.
         let is_spaced = [" + ", " - ", " / ", " % "]
             .iter()
             .any(|sign| text.contains(sign));

@@ -126,7 +126,7 @@ async fn a_curve_of_an_expression_has_a_point_wherever_a_metric_has_one() {
     assert_eq!(one, (vec![1.0, 2.0, 3.0], vec![1.0, 0.5, 0.25]));
     let truth = points("loss < 0.3").await;
     assert_eq!(truth.1, [0.0, 1.0, 1.0]);
-    // A name with signs is that of the metric.
+    // A word with a sign and without blanks is the name of a metric.
     assert_eq!(points("val-loss").await.1, [4.0]);
     let notes = asked("train-loss").await.unwrap().notes;
     assert!(notes[0].contains("there are: loss, val-loss"), "{notes:?}");

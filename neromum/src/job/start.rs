@@ -213,18 +213,15 @@ impl Start {
     /// leave while the first one is seen to live.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// When the disk refuses.
     pub async fn wait_for_earlier(&self) -> Result<Earlier, StartError> {
         let deadline = Instant::now() + self.beat * PATIENCE_BEATS;
         let mut first_beats = HashMap::new();
         loop {
             let (mut over, mut living) = (HashMap::new(), Vec::new());
-            let starts = self.files.starts();
-            for news in self.files.news().map_err(at(&starts))? {
-                let News::Began(other) = news else { continue };
-                if other.task != self.id.task || other.number >= self.id.number {
-                    continue;
-                }
+            // Numbers are taken one after the other, so that each earlier one has a record.
+            for number in 1..self.id.number {
+                let other = StartId { number, ..self.id };
                 let seen = self.look_at(other);
                 let proof = proof(seen);
                 if proof.is_none() && seen.other_job {

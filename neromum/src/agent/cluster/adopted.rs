@@ -24,8 +24,9 @@ use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 use self::log::{Copied, copied};
+use super::ends::ACCOUNTED_MAX;
+use super::over::{ended_at, of_ended};
 use super::submit::remove;
-use super::watch::{ACCOUNTED_MAX, ended_at, of_ended};
 use super::{Agent, Cluster, Done, LOOK_EVERY, Seen, Submission, Task};
 use crate::core::Stage;
 use crate::ledger::{Answer, Intent};

@@ -13,7 +13,8 @@ use nero_model::{RunToken, SubmissionId};
 use nero_warden::Ended;
 use nero_warden::standing::Standing;
 
-use super::watch::{ended_at, has_left, job_of, living, stands_still};
+use super::over::{ended_at, has_left, living, stands_still};
+use super::watch::job_of;
 use super::{Agent, Seen, Submission, Task};
 use crate::runs::{own, segments, spec};
 use crate::submission::{Files, News, Planned, began, launched_by};

@@ -1,7 +1,9 @@
 //! Why a job waits at its scheduler, and how long it may: the scheduler's word with ours
 //! beside it.
 
-use nero_warden::Reason;
+use nero_warden::{Listed, Reason, State, Warden};
+
+use super::Task;
 
 /// Beginnings of SLURM's words, the longer ones before those that they begin with, and
 /// what they mean.
@@ -72,8 +74,74 @@ const MEANINGS: &[(&str, &str)] = &[
 ];
 const BUDGET: &str = "the budget of your account is spent";
 
+/// What a row of a listing says about a run; empty: nothing new.
+#[derive(Clone, Debug)]
+pub(super) struct RowText {
+    /// Of a run that did not begin.
+    pub waiting: String,
+    /// Of a run that began.
+    pub begun: String,
+    /// Whether the wait does not pass until a person acts.
+    pub needs_person: bool,
+}
+
+impl RowText {
+    pub fn waiting(text: String) -> Self {
+        Self {
+            waiting: text,
+            begun: String::new(),
+            needs_person: false,
+        }
+    }
+}
+
+/// Why the runs of a task do not go on, by its row in a listing.
+pub(super) fn shown(warden: &dyn Warden, task: &Task, row: &Listed) -> RowText {
+    let name = warden.name();
+    let job = match row.tasks {
+        Some(_) => warden.task_name(row.job, task.index),
+        None => row.job.to_string(),
+    };
+    let waiting = match &row.state {
+        State::Waiting(reason) | State::Held(reason) => {
+            let held = matches!(row.state, State::Held(_));
+            let held = if held { ", held" } else { "" };
+            let word = self::reason(reason);
+            let start = expected_start(row.start_s);
+            if reason.never_passes {
+                let what = match held.is_empty() {
+                    true => "this does not pass by waiting: change what the run asks for",
+                    false => "it waits until a person releases it there",
+                };
+                // Without the task, so that the tasks of an array are told together.
+                return RowText {
+                    needs_person: true,
+                    ..RowText::waiting(format!(
+                        "in {name}'s queue as job {}{held}{word}{start}; {what}",
+                        row.job
+                    ))
+                };
+            }
+            format!("in {name}'s queue as job {job}{held}{word}{start}")
+        }
+        State::Starting | State::Running => format!("{name} starts its job {job}"),
+        State::Suspended => {
+            let text = format!("{name} suspended its job {job}: it goes on when that is resumed");
+            return RowText {
+                waiting: text.clone(),
+                begun: text,
+                needs_person: false,
+            };
+        }
+        State::Ending => format!("{name} cleans up after its job {job}"),
+        State::Ended(_) => String::new(),
+        State::Unknown(word) => format!("{name} calls its job {job} {word}"),
+    };
+    RowText::waiting(waiting)
+}
+
 /// The scheduler's reason and its meaning, behind a colon; empty: it gave none.
-pub(super) fn reason(reason: &Reason) -> String {
+fn reason(reason: &Reason) -> String {
     let word = reason.word.as_str();
     if word.is_empty() {
         return String::new();
@@ -89,7 +157,7 @@ pub(super) fn reason(reason: &Reason) -> String {
 
 /// When the scheduler expects the job to start, coarse enough to change seldom; empty: it
 /// does not tell.
-pub(super) fn expected_start(start_s: Option<i64>) -> String {
+fn expected_start(start_s: Option<i64>) -> String {
     let now_s = nero_journal::Clocks::now().wall_ns / 1_000_000_000;
     start_s.map_or_else(String::new, |at| in_about(at - now_s))
 }

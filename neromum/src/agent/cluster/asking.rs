@@ -1,0 +1,335 @@
+//! The next question for the scheduler, one at a time, and what its answer changes.
+
+use std::sync::Arc;
+
+use nero_model::SubmissionId;
+use nero_warden::standing::{Standing, Step};
+use nero_warden::{Call, End, JobName, Known, Said, Site};
+use tokio::time::Instant;
+
+use super::{Agent, Cluster, Done, LIST_APART, PAUSES, SITE_FRESH, Submission};
+use crate::agent::off_reactor::Report;
+use crate::submission::Files;
+
+/// What a command is asked for.
+#[derive(Clone, Debug)]
+pub(in crate::agent) enum Ask {
+    /// The site.
+    Site,
+    /// To take a submission.
+    Submit(SubmissionId),
+    /// The queue, at this time.
+    List(Instant),
+    /// The number of jobs of all users, at this time.
+    Count(Instant),
+    /// The ends of these submissions.
+    Ends(Vec<SubmissionId>),
+    /// When the controller was started, since tasks of these vanished.
+    Start(Vec<SubmissionId>),
+    /// To cancel or to ring: the answer says nothing.
+    Tell,
+}
+
+/// Answers to the commands of one question.
+#[derive(Debug)]
+pub(in crate::agent) struct Answered {
+    pub(super) ask: Ask,
+    pub(super) said: Vec<Said>,
+    pub(super) site: Option<Result<Arc<Site>, String>>,
+}
+
+impl Cluster {
+    /// The question for the queue.
+    pub(super) fn list(&mut self, now: Instant) -> (Ask, Vec<Call>) {
+        self.see_calls_left_behind();
+        let names = self.names();
+        let names: Vec<&JobName> = names.iter().collect();
+        let mut calls = self.warden.queue_calls(&names);
+        self.queue_answers = calls.len();
+        let adopted = self.adopted();
+        let has_asked_adopted = !adopted.is_empty();
+        if has_asked_adopted {
+            calls.extend(self.warden.adopted_calls(&adopted));
+        }
+        self.has_asked_adopted = has_asked_adopted;
+        (Ask::List(now), calls)
+    }
+}
+
+impl Agent {
+    /// Does what is to be done next about the scheduler; called at the end of each
+    /// turn.
+    pub(in crate::agent) fn see_to_cluster(&mut self) {
+        if let Some((ask, calls)) = self.due_ask() {
+            self.ask(ask, calls);
+        }
+        self.time_cluster();
+    }
+
+    /// Does what needs no command; returns the command that is due.
+    pub(super) fn due_ask(&mut self) -> Option<(Ask, Vec<Call>)> {
+        let now = Instant::now();
+        self.take_in_adopted();
+        self.look_at_news(now);
+        self.give_up_unwanted();
+        self.make_submissions(now);
+        self.note_overdue(now);
+        let cluster = self.cluster.as_ref()?;
+        if cluster.is_asking || cluster.is_paused(now) || self.leaving.is_some() {
+            return None;
+        }
+        self.next_ask(now)
+    }
+
+    /// Sets the time of the next turn for the scheduler.
+    pub(super) fn time_cluster(&mut self) {
+        let now = Instant::now();
+        let overdue = self.next_overdue(now);
+        let is_open = self.has_to_ask();
+        let Some(cluster) = &self.cluster else { return };
+        // A turn before that asks for nothing, and the next turn would follow at once.
+        let may_list = cluster.counted.map_or(now, |(at, _)| at + LIST_APART);
+        let list_at = cluster.list_at.map(|at| at.max(may_list));
+        let mut due = [
+            list_at.filter(|_| is_open && !cluster.is_asking),
+            cluster
+                .look_at
+                .filter(|_| !cluster.submissions.is_empty() && !cluster.is_looking),
+            overdue,
+        ];
+        if cluster.is_paused(now) {
+            due[0] = cluster.paused;
+        }
+        self.timers.cluster = due.into_iter().flatten().min();
+    }
+
+    /// Whether the queue tells anything: runs wait, or may begin or end at the scheduler.
+    fn has_to_ask(&self) -> bool {
+        let is_open = |one: &Submission| match one.standing {
+            Standing::Intended { .. } | Standing::InDoubt(_) => true,
+            Standing::Refused(_) | Standing::NotNow(_) => false,
+            Standing::Accepted(_) => {
+                let mut tasks = one.tasks.iter();
+                tasks.any(|task| !one.is_finished(task))
+                    || one.runs().any(|run| !self.is_done(&run.token))
+            }
+        };
+        let mut submissions = self.cluster.iter().flat_map(|one| one.submissions.values());
+        self.core.waiting() > 0 || submissions.any(is_open)
+    }
+
+    /// The next command, in the order in which things must not wait.
+    pub(super) fn next_ask(&mut self, now: Instant) -> Option<(Ask, Vec<Call>)> {
+        let (waits, has_open) = (self.core.waiting() > 0, self.has_to_ask());
+        let to_cancel = self.tasks_to_cancel(now);
+        let cluster = self.cluster.as_mut()?;
+        let twins = cluster.cancel_twins();
+        if !twins.is_empty() {
+            tracing::warn!(?twins, "the scheduler has submissions more than once");
+            return Some((Ask::Tell, twins));
+        }
+        let listed = cluster.counted.map(|(at, _)| at);
+        let may_list = listed.is_none_or(|at| now.duration_since(at) >= LIST_APART);
+        if !to_cancel.is_empty() {
+            match cluster.cancel(&to_cancel, now) {
+                Some(calls) if !calls.is_empty() => {
+                    cluster.list_soon(now + LIST_APART);
+                    let escalated = std::mem::take(&mut cluster.escalated);
+                    self.tell_escalated(&escalated);
+                    return Some((Ask::Tell, calls));
+                }
+                None if may_list => return Some(cluster.list(now)),
+                Some(_) | None => {
+                    cluster.list_soon(listed.map_or(now, |at| at + LIST_APART));
+                }
+            }
+        }
+        let open = || cluster.submissions.values();
+        let can = |one: &&Submission| one.is_synced && one.order.is_some();
+        let intended = open()
+            .filter(can)
+            .find(|one| one.standing.next() == Step::Submit);
+        if let Some(id) = intended.map(|one| one.id) {
+            return cluster.submit(id);
+        }
+        let cluster = self.cluster.as_mut()?;
+        let is_old = |at: &Instant| now.duration_since(*at) >= SITE_FRESH;
+        if waits && cluster.site.as_ref().is_none_or(|(at, _)| is_old(at)) {
+            return Some((Ask::Site, Vec::new()));
+        }
+        if !cluster.rings.is_empty() {
+            if let Some(calls) = cluster.ring(now) {
+                if let Some(call) = calls {
+                    return Some((Ask::Tell, vec![call]));
+                }
+            } else {
+                cluster.list_soon(listed.map_or(now, |at| at + LIST_APART));
+            }
+        }
+        if !cluster.holds.is_empty() {
+            if let Some(calls) = self.hold(now) {
+                return Some((Ask::Tell, calls));
+            }
+            self.list_for_holds(now);
+        }
+        let cluster = self.cluster.as_mut()?;
+        let open = cluster.submissions.values();
+        let vanished: Vec<SubmissionId> = open
+            .filter(|one| one.has_vanished)
+            .map(|one| one.id)
+            .collect();
+        if !vanished.is_empty() {
+            return Some((Ask::Start(vanished), cluster.warden.site_calls()));
+        }
+        let is_due = cluster.list_at.is_some_and(|at| at <= now);
+        let may_submit = waits && self.core.held().is_none();
+        if may_submit && cluster.wants_all(self.core.waiting(), now) {
+            return Some((Ask::Count(now), cluster.warden.count_calls()));
+        }
+        let is_counted = cluster.is_counted(now) || cluster.is_full;
+        let count = waits && !is_counted && !cluster.is_making;
+        if may_list && (count || is_due && has_open) {
+            return Some(cluster.list(now));
+        }
+        self.ends_to_ask()
+    }
+
+    fn ask(&mut self, ask: Ask, calls: Vec<Call>) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        cluster.is_asking = true;
+        let front = cluster.setup.front.clone();
+        let of_call = match &ask {
+            Ask::Submit(id) => cluster.submissions.get(id).map(|one| one.files.clone()),
+            Ask::Site | Ask::List(_) | Ask::Count(_) | Ask::Ends(_) | Ask::Start(_) | Ask::Tell => {
+                None
+            }
+        };
+        let lost = Done::Asked(Box::new(Answered {
+            ask: ask.clone(),
+            said: Vec::new(),
+            site: None,
+        }));
+        let report = Report::new(self.done.clone(), lost);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the drop of `report` tells the agent its end, whatever ended it"
+        )]
+        tokio::spawn(async move {
+            let mut said = Vec::with_capacity(calls.len());
+            let mut site = None;
+            if matches!(ask, Ask::Site) {
+                site = Some(front.site().await);
+            }
+            for call in &calls {
+                let lock = of_call.as_ref().map(Files::lock_for_a_call).transpose();
+                let lock = lock.map_err(|error| format!("its script: {error}"));
+                said.push(match (front.runner().await, lock) {
+                    (Ok(runner), Ok(Some(lock))) => runner.submit(call, lock).await,
+                    (Ok(runner), Ok(None)) => runner.run(call).await,
+                    (Err(why), _) | (_, Err(why)) => Said {
+                        end: End::NotExecuted(why),
+                        out: Vec::new(),
+                        err: Vec::new(),
+                    },
+                });
+                if said.last().is_some_and(|last| last.end == End::TimedOut) {
+                    // Each of the others would hold up everything for as long.
+                    break;
+                }
+            }
+            report.end(Done::Asked(Box::new(Answered { ask, said, site })));
+        });
+    }
+
+    pub(in crate::agent) fn answered(&mut self, answered: Answered) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        cluster.is_asking = false;
+        let Answered { ask, said, site } = answered;
+        let heard = match ask {
+            Ask::Site => match site {
+                Some(Ok(site)) => {
+                    if let Some(warden) = cluster.warden.knowing(&site) {
+                        cluster.warden = warden;
+                    }
+                    cluster.site = Some((Instant::now(), site));
+                    Ok(())
+                }
+                Some(Err(why)) => Err(why),
+                None => Err("its task panicked".to_owned()),
+            },
+            Ask::Submit(id) => {
+                self.submit_answered(id, said.first());
+                return;
+            }
+            Ask::List(at) => {
+                let known: Vec<Known<'_>> = cluster
+                    .submissions
+                    .values()
+                    .map(Submission::known)
+                    .collect();
+                let (said, more) = said.split_at(cluster.queue_answers.min(said.len()));
+                let queue = cluster.warden.read_queue(said, &known);
+                let adopted = cluster.adopted();
+                let sightings = match cluster.has_asked_adopted {
+                    false => Ok(Vec::new()),
+                    true => cluster.warden.read_adopted(said, more, &adopted),
+                };
+                if queue.is_err()
+                    && let Some(plain) = cluster.warden.without_json(said)
+                {
+                    tracing::info!("the scheduler is built without JSON: asked for plain rows");
+                    cluster.warden = plain;
+                }
+                let heard = queue.and_then(|queue| Ok((queue, sightings?)));
+                let heard = heard.map(|(queue, seen)| self.listed(at, &queue, &seen));
+                heard.map_err(|error| error.to_string())
+            }
+            Ask::Count(at) => {
+                let count = cluster.warden.read_count(&said);
+                let heard = count.map(|count| cluster.counted_all = Some((at, count)));
+                heard.map_err(|error| error.to_string())
+            }
+            Ask::Ends(ids) => {
+                self.ends_answered(&ids, &said);
+                return;
+            }
+            Ask::Start(ids) => {
+                let site = cluster.warden.read_site(&said);
+                let heard = site.map(|site| self.controller_is_up(&ids, site.up_s));
+                heard.map_err(|error| error.to_string())
+            }
+            Ask::Tell => return,
+        };
+        match heard {
+            Ok(()) => self.scheduler_answers(),
+            Err(why) => self.scheduler_fails(&why),
+        }
+    }
+
+    pub(super) fn scheduler_answers(&mut self) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        cluster.pause = PAUSES.0;
+        if cluster.paused.take().is_some() {
+            self.core.release();
+        }
+    }
+
+    /// Pauses the whole cluster: a scheduler that does not answer is no fault of
+    /// any run.
+    pub(super) fn scheduler_fails(&mut self, why: &str) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        tracing::warn!(why, "the scheduler does not answer");
+        cluster.paused = Some(Instant::now() + cluster.pause);
+        cluster.pause = (cluster.pause * 2).min(PAUSES.1);
+        let why = format!("{} does not answer: {why}", cluster.warden.name());
+        self.core.hold(&why);
+    }
+}

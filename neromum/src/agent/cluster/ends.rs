@@ -1,0 +1,161 @@
+//! The accounting is asked for ends of tasks that left the queue.
+
+use nero_model::SubmissionId;
+use nero_warden::{Accounting, Adopted, Call, JobName, Said, Sighting};
+use tokio::time::Instant;
+
+use super::{Agent, Ask, Seen, Submission, Task};
+
+/// Number of times that the accounting is asked for a task that left the queue.
+pub(super) const ACCOUNTED_MAX: u8 = 4;
+
+impl Agent {
+    /// Asks the accounting for tasks that left the queue while runs of them are
+    /// open.
+    pub(super) fn ends_to_ask(&mut self) -> Option<(Ask, Vec<Call>)> {
+        let open = |task: &Task| task.runs.iter().any(|run| !self.is_done(&run.token));
+        let cluster = self.cluster.as_ref()?;
+        let site = cluster.site.as_ref().map(|(_, site)| site.accounting);
+        if site == Some(Accounting::Absent) {
+            return None;
+        }
+        let (listed, _) = cluster.counted?;
+        let wants = |submission: &&Submission| {
+            let left = |task: &Task| matches!(task.seen, Seen::Missing { .. } | Seen::Gone(None));
+            let mut tasks = submission.tasks.iter();
+            let lacks = |task: &Task| {
+                submission.lacks_its_code(task)
+                    || cluster.names_cancellers() && task.lacks_its_canceller()
+            };
+            tasks.any(|task| (left(task) || lacks(task)) && task.asked < ACCOUNTED_MAX && open(task))
+                // Once for each listing, since records come late.
+                && submission.accounted.is_none_or(|at| at < listed)
+        };
+        let ids: Vec<SubmissionId> = cluster
+            .submissions
+            .values()
+            .filter(wants)
+            .take(100)
+            .map(|submission| submission.id)
+            .collect();
+        let cluster = self.cluster.as_mut()?;
+        let now_ms = nero_journal::Clocks::now().wall_ns / 1_000_000;
+        let (mut names, mut oldest) = (Vec::new(), now_ms);
+        for id in &ids {
+            let submission = cluster.submissions.get_mut(id)?;
+            submission.accounted = Some(Instant::now());
+            let is_adopted = submission.hand.is_some();
+            for task in &mut submission.tasks {
+                let left = matches!(task.seen, Seen::Missing { .. } | Seen::Gone(None));
+                task.asked += u8::from(left || is_adopted);
+            }
+            if let Some(one) = submission.adopted() {
+                oldest = oldest.min(one.submitted_s.saturating_mul(1000));
+            } else {
+                names.push(submission.name.clone());
+            }
+            oldest = oldest.min(submission.made_ms);
+        }
+        if ids.is_empty() {
+            return None;
+        }
+        // A day more, since clocks of hosts differ.
+        let since_s = u64::try_from((now_ms - oldest) / 1000).unwrap_or(0) + 24 * 3600;
+        let names: Vec<&JobName> = names.iter().collect();
+        let mut calls = match names.is_empty() {
+            true => Vec::new(),
+            false => cluster.warden.ends_calls(&names, since_s),
+        };
+        let of = |id: &SubmissionId| cluster.submissions.get(id)?.adopted();
+        let adopted: Vec<Adopted<'_>> = ids.iter().filter_map(of).collect();
+        if !adopted.is_empty() {
+            calls.extend(cluster.warden.adopted_ends_calls(&adopted, since_s));
+        }
+        Some((Ask::Ends(ids), calls))
+    }
+
+    pub(super) fn ends_answered(&mut self, ids: &[SubmissionId], said: &[Said]) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let of = |id: &SubmissionId| cluster.submissions.get(id);
+        let (by_hand, ours): (Vec<&Submission>, Vec<&Submission>) = ids
+            .iter()
+            .filter_map(of)
+            .partition(|one| one.hand.is_some());
+        let names: Vec<JobName> = ours.iter().map(|one| one.name.clone()).collect();
+        let names: Vec<&JobName> = names.iter().collect();
+        let answers = match names.is_empty() {
+            true => 0,
+            false => cluster.warden.ends_calls(&names, 0).len(),
+        };
+        let (said, more) = said.split_at(answers.min(said.len()));
+        let by_hand: Vec<Adopted<'_>> = by_hand.iter().filter_map(|one| one.adopted()).collect();
+        let told = match by_hand.is_empty() {
+            true => Ok(Vec::new()),
+            false => cluster.warden.read_adopted_ends(more, &by_hand),
+        };
+        match told {
+            Ok(told) => self.adopted_ended(&told),
+            Err(error) => tracing::info!(%error, "the accounting tells nothing of adopted jobs"),
+        }
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        for id in ids {
+            let submission = cluster.submissions.get_mut(id);
+            let tasks = submission.into_iter().flat_map(|one| &mut one.tasks);
+            for task in tasks {
+                task.is_accounted |= matches!(task.seen, Seen::Gone(_));
+            }
+        }
+        if names.is_empty() {
+            self.look_at_what_is_gone();
+            return;
+        }
+        let records = match cluster.warden.read_ends(said, &names) {
+            Ok(records) => records,
+            Err(error) => {
+                // The queue decides without it, later.
+                tracing::info!(%error, "the accounting does not answer");
+                self.look_at_what_is_gone();
+                return;
+            }
+        };
+        for submission in cluster.submissions.values_mut() {
+            let Some(job) = submission.job() else {
+                continue;
+            };
+            for task in &mut submission.tasks {
+                let mut of_it = records.iter().filter(|record| {
+                    let tasks = record.task.as_ref();
+                    record.name == submission.name
+                        && record.job == job
+                        && tasks.map_or(task.index == 0, |tasks| tasks.contains(task.index))
+                });
+                // Earlier starts come first.
+                if let Some(record) = of_it.next_back() {
+                    task.accounted(&record.state);
+                }
+            }
+        }
+        self.look_at_what_is_gone();
+    }
+
+    /// The accounting's word about adopted jobs.
+    fn adopted_ended(&mut self, told: &[Sighting]) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        for submission in cluster.submissions.values_mut() {
+            let mut of_it = told.iter().filter(|one| one.row.name == submission.name);
+            // Earlier starts come first.
+            if let Some(one) = of_it.next_back() {
+                for task in &mut submission.tasks {
+                    task.accounted(&one.row.state);
+                }
+            }
+        }
+        self.see_adopted(told);
+    }
+}

@@ -1,0 +1,217 @@
+//! Tasks that are over: by the scheduler's word, and because no start of them is alive.
+//! How the scheduler ended them is recorded before their runs' ends are told.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+
+use nero_journal::v1::{Lost, RecordKind, TaskOver, lost, task_over};
+use nero_model::RunToken;
+use nero_warden::{Ended, Warden};
+use tokio::time::Instant;
+
+use super::{Agent, LOOK_EVERY, Seen, Submission};
+use crate::lease::BEAT;
+use crate::lease::decide::OLD_BEATS;
+use crate::lease::files::{modified, server_time, since};
+use crate::runs::own;
+use crate::staging::environment::user_name;
+use crate::submission::{Files, News, StartId, began, launched_by};
+
+impl Agent {
+    /// What the scheduler calls gone is decided about by news that are read after its
+    /// word: the names of its last start are there by then.
+    pub(super) fn look_at_what_is_gone(&mut self) {
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        let now = Instant::now();
+        let mut is_new = false;
+        for task in cluster
+            .submissions
+            .values_mut()
+            .flat_map(|one| &mut one.tasks)
+        {
+            task.note_gone(now);
+            is_new |= task.gone.is_some() && !task.over;
+        }
+        if is_new {
+            cluster.look_at = Some(now);
+        }
+    }
+
+    /// Finds tasks that are over by the scheduler's word, and of which no start is
+    /// alive; then decides about their runs.
+    pub(super) fn see_what_is_over(&mut self) {
+        let is_accounted = self.may_be_accounted();
+        let runs = self.cluster.iter().flat_map(|one| one.submissions.values());
+        let runs = runs.flat_map(Submission::runs).map(|run| run.token);
+        let done: HashSet<RunToken> = runs.filter(|token| self.is_done(token)).collect();
+        let Some(cluster) = &mut self.cluster else {
+            return;
+        };
+        if cluster.is_looking {
+            // Names that are being read count.
+            return;
+        }
+        let began = cluster.look_began;
+        let names_cancellers = cluster.names_cancellers();
+        let mut over = Vec::new();
+        let mut again = false;
+        for submission in cluster.submissions.values_mut() {
+            let mut tasks = std::mem::take(&mut submission.tasks);
+            for task in &mut tasks {
+                let is_read = task.gone.is_some_and(|gone| {
+                    began.is_some_and(|at| at >= gone) && submission.is_copied_since(gone)
+                });
+                // The accounting is asked for runs that did not end yet.
+                let is_open = task.runs.iter().any(|run| !done.contains(&run.token));
+                let lacks = submission.lacks_its_code(task)
+                    || names_cancellers && task.lacks_its_canceller();
+                let waits = is_accounted && is_open && lacks;
+                if task.over || !is_read || waits {
+                    continue;
+                }
+                let starts = living(&submission.files, &submission.news, task.index);
+                task.over = starts.is_empty();
+                again |= !task.over;
+                if task.over {
+                    over.extend(task.runs.iter().map(|run| run.token));
+                }
+            }
+            submission.tasks = tasks;
+        }
+        if again {
+            // Their beats have to stand still first, or they leave.
+            cluster.look_pause = LOOK_EVERY.0.max(cluster.look_pause);
+        }
+        over.extend(self.cancelled_and_over());
+        for token in over {
+            if self.is_done(&token) {
+                continue;
+            }
+            let incarnation = self
+                .entries
+                .get(&token)
+                .map_or(1, |entry| entry.incarnation);
+            self.look_and_decide(token, incarnation.max(1));
+        }
+    }
+
+    /// Records how the scheduler ended the task of a run, and that the run's records
+    /// say no end.
+    pub(in crate::agent) fn say_task_over(&mut self, token: RunToken, incarnation: u32) {
+        if self.end_adopted(token) {
+            return;
+        }
+        if !self.is_launched_by_its_task(&token, incarnation) {
+            tracing::info!(%token, incarnation, "another submission's start has the run");
+            return;
+        }
+        if self.goes_on_after_all(token, incarnation) || !self.is_last(token, incarnation) {
+            return;
+        }
+        let record = Lost {
+            reason: lost::Reason::TaskOver.into(),
+            detail: String::new(),
+        };
+        self.ask_starts_to_leave(&token);
+        self.note_how_it_ended(token, incarnation);
+        self.say(token, incarnation, RecordKind::Lost, &record);
+    }
+
+    /// Asks the starts of a run's task to leave that did not. The host of one that was cut
+    /// off may come back, and the experiment's next run may have begun elsewhere by then.
+    fn ask_starts_to_leave(&self, token: &RunToken) {
+        let task = self.cluster.as_ref().and_then(|one| one.task(token));
+        let Some((submission, task)) = task else {
+            return;
+        };
+        let has_left = |start: &StartId| submission.news.contains(&News::Left(*start));
+        for start in began(&submission.news, task.index).filter(|start| !has_left(start)) {
+            if let Err(error) = submission.files.note(News::Leave(start), true) {
+                tracing::error!(%start, %error, "a start cannot be asked to leave");
+            }
+        }
+    }
+
+    /// Whether a start of the run's task was about to launch this incarnation. The end
+    /// of the task proves nothing about one that a start of another submission
+    /// launched.
+    fn is_launched_by_its_task(&self, token: &RunToken, incarnation: u32) -> bool {
+        let task = self.cluster.as_ref().and_then(|one| one.task(token));
+        let (Some((submission, task)), Some(entry)) = (task, self.entries.get(token)) else {
+            return false;
+        };
+        launched_by(&submission.news, entry.id, incarnation).any(|by| by.task == task.index)
+    }
+
+    /// Records how the scheduler ended a task, before an end that it caused is told.
+    pub(in crate::agent) fn note_how_it_ended(&mut self, token: RunToken, incarnation: u32) {
+        let Some(cluster) = &self.cluster else { return };
+        if cluster.is_adopted(&token) {
+            // It stands beside its end.
+            return;
+        }
+        let (Some((_, task)), Some(entry)) = (cluster.task(&token), self.entries.get(&token))
+        else {
+            return;
+        };
+        let how = match task.seen {
+            Seen::Gone(how) => how,
+            Seen::Listed(_) | Seen::Missing { .. } => None,
+        };
+        let record = TaskOver {
+            how: how.map_or(task_over::How::Unspecified, of_ended).into(),
+            scheduler: ended_at(&*cluster.warden, how),
+            escalated: false,
+        };
+        let run_dir = self.run_dir(entry.id);
+        let kind = RecordKind::TaskOver;
+        if let Err(error) = own::write(&run_dir, token, incarnation, kind, &record) {
+            // The end is told without it.
+            tracing::error!(run = %entry.id, %error, "cannot record how a task ended");
+        }
+        self.look(token, incarnation);
+    }
+}
+
+/// Starts of a task that may be alive: they did not leave, and their beats do not
+/// stand still for long.
+pub(super) fn living(files: &Files, news: &BTreeSet<News>, task: u32) -> Vec<StartId> {
+    let is_still = |start: &StartId| stands_still(files, &files.path(News::Began(*start)));
+    began(news, task)
+        .filter(|start| !has_left(files, news, *start) && !is_still(start))
+        .collect()
+}
+
+pub(super) fn has_left(files: &Files, news: &BTreeSet<News>, start: StartId) -> bool {
+    news.contains(&News::Left(start)) || files.path(News::Left(start)).exists()
+}
+
+/// Whether a file that a start changes did not change for three beats.
+pub(super) fn stands_still(files: &Files, path: &Path) -> bool {
+    let age = modified(path).and_then(|then| Ok(since(then, server_time(&files.starts())?)));
+    age.is_ok_and(|age| age >= BEAT * OLD_BEATS)
+}
+
+/// The scheduler's name; of a task that was cancelled there with who did, as in
+/// "SLURM by root".
+pub(super) fn ended_at(warden: &dyn Warden, how: Option<Ended>) -> String {
+    let name = warden.name();
+    match how {
+        Some(Ended::Cancelled { by: Some(uid) }) => format!("{name} by {}", user_name(uid)),
+        _ => name.into_owned(),
+    }
+}
+
+pub(super) fn of_ended(how: Ended) -> task_over::How {
+    match how {
+        Ended::Completed | Ended::Requeued => task_over::How::Unspecified,
+        Ended::Failed => task_over::How::Failed,
+        Ended::Cancelled { .. } => task_over::How::Cancelled,
+        Ended::TimeLimit => task_over::How::TimeLimit,
+        Ended::OutOfMemory => task_over::How::OutOfMemory,
+        Ended::HostFailure => task_over::How::HostFailure,
+        Ended::Preempted => task_over::How::Preempted,
+    }
+}

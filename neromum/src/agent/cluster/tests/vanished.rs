@@ -1,0 +1,292 @@
+//! Tasks that their scheduler has no more.
+
+use super::*;
+
+/// More than three beats.
+const LONG: Duration = Duration::from_secs(100);
+
+/// Nothing changed this file since.
+fn stood_still(path: &std::path::Path, ago: Duration) {
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(std::time::SystemTime::now() - ago)
+        .unwrap();
+}
+
+/// A run in a submission whose task no listing shows any more.
+struct Lost {
+    node: Node,
+    run: Planned,
+    files: Files,
+    agent: Agent,
+    _boxes: Mailboxes,
+}
+
+impl Lost {
+    fn new() -> Self {
+        let (node, run) = (Node::new(), planned(1));
+        let files = node.submit(&[run], 7);
+        std::thread::sleep(Duration::from_millis(5));
+        let (mut agent, boxes) = node.agent();
+        for submission in agent.cluster.as_mut().unwrap().submissions.values_mut() {
+            submission.tasks[0].seen = Seen::Gone(None);
+            submission.tasks[0].over = true;
+        }
+        Self {
+            node,
+            run,
+            files,
+            agent,
+            _boxes: boxes,
+        }
+    }
+
+    /// A start whose beat stood still this long ago, with what it told.
+    fn has_start(&self, ago: Duration, news: &[News]) {
+        for one in news {
+            self.files.note(*one, false).unwrap();
+        }
+        stood_still(&self.files.path(News::Began(FIRST)), ago);
+    }
+
+    /// The scheduler lost the host of its start, of which no beat is seen.
+    fn is_over(&mut self) {
+        let cluster = self.agent.cluster.as_mut().unwrap();
+        for submission in cluster.submissions.values_mut() {
+            submission.tasks[0].seen = Seen::Gone(Some(Ended::HostFailure));
+            submission.tasks[0].over = true;
+        }
+        self.agent.look_and_decide(self.run.token, 1);
+        self.agent.carry_out();
+    }
+
+    /// The controller was started after the submission.
+    fn controller_was_started(&mut self) {
+        self.controller_is_up(0);
+    }
+
+    fn controller_is_up(&mut self, up_s: u64) {
+        let cluster = self.agent.cluster.as_ref().unwrap();
+        let ids: Vec<SubmissionId> = cluster.submissions.keys().copied().collect();
+        self.agent.controller_is_up(&ids, Some(up_s));
+        self.agent.carry_out();
+    }
+
+    fn claim(&self) -> PathBuf {
+        segments::folder(&self.node.paths.run(self.run.id), 1).join(names::CLAIM)
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_the_scheduler_lost_is_closed_before_its_run_is_submitted_again() {
+    let mut lost = Lost::new();
+    lost.controller_was_started();
+    assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+    assert!(lost.files.is_closed(0).unwrap());
+    assert!(!lost.claim().exists(), "no start can make it");
+}
+
+#[tokio::test]
+async fn a_start_that_came_before_its_task_was_closed_keeps_its_run() {
+    let mut lost = Lost::new();
+    lost.has_start(Duration::ZERO, &[News::Began(FIRST)]);
+    lost.controller_was_started();
+    assert!(matches!(
+        lost.agent.stage(&lost.run),
+        Stage::Submitted { .. }
+    ));
+    // It saw the name and left: now nothing of the task is alive.
+    lost.files.note(News::Left(FIRST), false).unwrap();
+    lost.agent.vanished(&[lost.run.token]);
+    assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+}
+
+/// Three tasks that are over by this word of the scheduler, of which the second has a
+/// start that lives.
+fn three_of_which_one_lives(how: Option<Ended>) -> ([Planned; 3], Agent, (Node, Mailboxes)) {
+    let (node, runs) = (Node::new(), [1, 2, 3].map(planned));
+    let files = node.submit(&runs, 7);
+    let (mut agent, boxes) = node.agent();
+    let submissions = agent.cluster.as_mut().unwrap().submissions.values_mut();
+    for task in submissions.flat_map(|one| &mut one.tasks) {
+        task.seen = Seen::Gone(how);
+        task.over = true;
+    }
+    let lives = News::Began(StartId { task: 1, number: 1 });
+    files.note(lives, false).unwrap();
+    (runs, agent, (node, boxes))
+}
+
+#[tokio::test]
+async fn tasks_cancelled_together_are_given_up_but_for_one_whose_start_lives() {
+    let (runs, mut agent, _node) = three_of_which_one_lives(Some(Ended::Cancelled { by: Some(0) }));
+    agent.vanished(&runs.map(|run| run.token));
+    agent.carry_out();
+    assert_eq!(agent.stage(&runs[0]), Stage::TakenAway);
+    let why = |agent: &Agent| agent.core.run(&runs[0].token).unwrap().why.clone();
+    assert_eq!(why(&agent), "SLURM by root");
+    assert!(matches!(agent.stage(&runs[1]), Stage::Submitted { .. }));
+    assert_eq!(agent.stage(&runs[2]), Stage::TakenAway);
+}
+
+#[tokio::test]
+async fn the_accounting_is_asked_once_who_cancelled_a_job_before_its_end_is_told() {
+    let by = |by| Some(Ended::Cancelled { by });
+    for (rows, told) in [
+        (
+            "7_0|7_0|CANCELLED by 4294967294|0:0|NAME\n",
+            Some(4_294_967_294),
+        ),
+        ("", None),
+    ] {
+        let (_, mut agent, (node, _boxes)) = three_of_which_one_lives(by(None));
+        let cluster = agent.cluster.as_mut().unwrap();
+        for submission in cluster.submissions.values_mut() {
+            submission.tasks[0].over = false;
+        }
+        cluster.counted = Some((Instant::now(), Counted { queued: 0, kept: 0 }));
+        let task = |agent: &Agent| {
+            let mut all = agent.cluster.as_ref().unwrap().submissions.values();
+            all.next().unwrap().tasks[0].clone()
+        };
+        assert!(task(&agent).lacks_its_canceller());
+        let (Ask::Ends(ids), _) = agent.ends_to_ask().unwrap() else {
+            panic!("no question about ends");
+        };
+        let said = Said {
+            end: End::Code(0),
+            out: rows.replace("NAME", &node.name.borrow()).into_bytes(),
+            err: Vec::new(),
+        };
+        agent.ends_answered(&ids, &[said]);
+        assert_eq!(task(&agent).seen, Seen::Gone(by(told)));
+        assert!(!task(&agent).lacks_its_canceller());
+    }
+}
+
+#[tokio::test]
+async fn a_task_whose_start_lives_keeps_no_other_from_being_submitted_again() {
+    let (runs, mut agent, _node) = three_of_which_one_lives(None);
+    std::thread::sleep(Duration::from_millis(5));
+    let cluster = agent.cluster.as_ref().unwrap();
+    let ids: Vec<SubmissionId> = cluster.submissions.keys().copied().collect();
+    agent.controller_is_up(&ids, Some(0));
+    agent.carry_out();
+    assert_eq!(agent.stage(&runs[0]), Stage::Waiting);
+    assert!(matches!(agent.stage(&runs[1]), Stage::Submitted { .. }));
+    assert_eq!(agent.stage(&runs[2]), Stage::Waiting);
+}
+
+#[tokio::test]
+async fn a_claim_is_withheld_from_a_frozen_start_that_was_about_to_launch() {
+    let mut lost = Lost::new();
+    let news = [News::Began(FIRST), News::Launches(lost.run.id, 1, FIRST)];
+    lost.has_start(LONG, &news);
+    lost.controller_was_started();
+    assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+    assert!(lost.claim().exists());
+    let run_dir = lost.node.paths.run(lost.run.id);
+    let again = own::withhold_claim(&run_dir, lost.run.token, 1).unwrap();
+    assert!(!again, "whoever comes later loses");
+    // A start of the next submission makes the next incarnation.
+    let facts = lost.agent.entries[&lost.run.token].facts;
+    let decision = decide(&facts, Lives::UNKNOWN, Tracking::Nobody, Origin::Elsewhere);
+    assert_eq!(decision, Decision::LaunchNext);
+}
+
+#[tokio::test]
+async fn a_claim_that_a_frozen_start_made_is_no_run_that_vanished() {
+    let mut lost = Lost::new();
+    let news = [News::Began(FIRST), News::Launches(lost.run.id, 1, FIRST)];
+    lost.has_start(LONG, &news);
+    let _segment = lost.node.claim(&lost.run, 1);
+    lost.controller_was_started();
+    assert!(!matches!(lost.agent.stage(&lost.run), Stage::Waiting));
+}
+
+#[tokio::test]
+async fn a_run_that_is_called_lost_is_not_begun_once_more_by_a_late_start_of_its_task() {
+    for (ago, is_lost) in [(LONG, true), (Duration::ZERO, false)] {
+        let mut lost = Lost::new();
+        let news = [News::Began(FIRST), News::Launches(lost.run.id, 1, FIRST)];
+        lost.has_start(ago, &news);
+        lost.agent.hears(&lost.files, &news);
+        let _segment = lost.node.claim(&lost.run, 1);
+        stood_still(&lost.claim(), ago);
+        lost.agent.look_and_decide(lost.run.token, 1);
+        lost.agent.carry_out();
+        let stage = lost.agent.stage(&lost.run);
+        let is_over = matches!(stage, Stage::Ended { .. } | Stage::Settled { .. });
+        assert_eq!(is_over, is_lost, "{stage:?}");
+        assert_eq!(lost.files.is_closed(0).unwrap(), is_lost);
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_a_person_may_have_cancelled_is_submitted_again_only_when_that_was_said() {
+    for reruns_lost in [false, true] {
+        let mut lost = Lost::new();
+        let run = &lost.run;
+        let spec = nero_wire::v1::RunSpec {
+            token: run.token.to_vec(),
+            experiment: run.id.experiment.0,
+            number: run.id.number,
+            scheduler: Some(nero_wire::v1::SchedulerRequest {
+                reruns_lost,
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let path = lost.node.paths.run(run.id).join(names::SPEC);
+        nero_journal::frame::create(nero_journal::frame::FrameKind::Spec, &path, &spec).unwrap();
+        lost.controller_is_up(1000);
+        let stage = lost.agent.stage(&lost.run);
+        assert_eq!(stage == Stage::Waiting, reruns_lost, "{stage:?}");
+        assert_eq!(lost.files.is_closed(0).unwrap(), reruns_lost);
+    }
+}
+
+#[tokio::test]
+async fn a_start_that_comes_back_after_its_run_was_called_lost_is_asked_to_leave() {
+    let mut lost = Lost::new();
+    let news = [
+        News::Began(FIRST),
+        News::Left(FIRST),
+        News::Began(SECOND),
+        News::Launches(lost.run.id, 1, SECOND),
+    ];
+    let _segment = lost.node.claim(&lost.run, 1);
+    lost.agent.hears(&lost.files, &news);
+    stood_still(&lost.files.path(News::Began(SECOND)), LONG);
+    stood_still(&lost.claim(), LONG);
+    lost.is_over();
+    assert!(lost.agent.entries[&lost.run.token].facts.lost);
+    let is_asked = |start| lost.files.path(News::Leave(start)).exists();
+    assert!(is_asked(SECOND) && !is_asked(FIRST));
+}
+
+#[tokio::test]
+async fn a_start_that_claims_after_its_task_was_found_over_keeps_its_run() {
+    for is_claim_new in [false, true] {
+        let mut lost = Lost::new();
+        let news = [News::Began(FIRST), News::Launches(lost.run.id, 1, FIRST)];
+        lost.has_start(LONG, &news);
+        let _segment = lost.node.claim(&lost.run, 1);
+        match is_claim_new {
+            true => {}
+            // The leader looked long after the claim; the beat goes on.
+            false => {
+                stood_still(&lost.claim(), LONG);
+                stood_still(&lost.files.path(News::Began(FIRST)), Duration::ZERO);
+            }
+        }
+        lost.agent.hears(&lost.files, &news);
+        let stage = lost.agent.stage(&lost.run);
+        assert!(matches!(stage, Stage::Running { .. }), "{stage:?}");
+        assert!(!lost.files.path(News::Leave(FIRST)).exists());
+        // Its beat stands still again.
+        stood_still(&lost.claim(), LONG);
+        stood_still(&lost.files.path(News::Began(FIRST)), LONG);
+        lost.is_over();
+        assert!(lost.agent.entries[&lost.run.token].facts.lost);
+    }
+}

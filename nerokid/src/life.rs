@@ -166,6 +166,7 @@ impl Life {
             | RecordKind::LedgerAnswered
             | RecordKind::LedgerSubmission
             | RecordKind::LedgerSubmitted
+            | RecordKind::LedgerRefused
             | RecordKind::TaskOver => {}
         }
     }

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nero_journal::v1::{
-    LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerClosed, LedgerExited,
+    LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerClosed, LedgerExited, LedgerRefused,
     LedgerSubmission, LedgerSubmitted, LedgerTakenAway, RecordKind,
 };
 use nero_journal::{Clocks, HeaderError, Segment, WriteError, Writer};
@@ -252,6 +252,18 @@ impl Ledger {
         self.append(RecordKind::LedgerTakenAway, &record)
     }
 
+    /// Records that the scheduler ended the job of a submitted run before the run began.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn refused(&mut self, token: RunToken, why: &str) -> Result<(), WriteError> {
+        let record = LedgerRefused {
+            token: token.to_vec(),
+            why: why.to_owned(),
+        };
+        self.append(RecordKind::LedgerRefused, &record)
+    }
+
     /// Records that `control/cancel.<n>` is about to be made.
     ///
     /// # Errors
@@ -414,6 +426,9 @@ impl Ledger {
         self.accepted(token, kept.id, kept.order)?;
         if let Some(author) = &kept.taken_away {
             self.taken_away(token, author)?;
+        }
+        if let Some(why) = &kept.refused {
+            self.refused(token, why)?;
         }
         if kept.cancel > 0 {
             self.cancel_asked(token, kept.cancel, &[])?;

@@ -132,6 +132,7 @@ impl History {
             | RecordKind::LedgerAnswered
             | RecordKind::LedgerSubmission
             | RecordKind::LedgerSubmitted
+            | RecordKind::LedgerRefused
             | RecordKind::Granted
             | RecordKind::TaskOver => {}
         }

@@ -146,6 +146,7 @@ impl Agent {
                 id: run.id,
                 order,
                 taken_away: None,
+                refused: None,
                 cancel: 0,
                 exited: None,
             };

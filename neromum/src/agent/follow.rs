@@ -310,6 +310,7 @@ impl Agent {
             id,
             order,
             taken_away: None,
+            refused: None,
             // Only this file remembers that the run must not be started.
             cancel: newest_cancel(&self.setup.paths.run(id)),
             exited: None,

@@ -166,6 +166,9 @@ impl Agent {
                 id: run.id,
                 order: run.order,
                 taken_away: (run.stage == Stage::TakenAway).then(|| run.why.clone()),
+                // Other refusals are found again from the run's files.
+                refused: (run.stage == Stage::Refused && self.is_submitted(token))
+                    .then(|| run.why.clone()),
                 cancel: entry.cancels,
                 exited,
             };

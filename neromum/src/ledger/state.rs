@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 
 use nero_journal::v1::{
-    LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerClosed, LedgerExited,
+    LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerClosed, LedgerExited, LedgerRefused,
     LedgerSubmission, LedgerSubmitted, LedgerTakenAway, RecordKind,
 };
 use nero_journal::{HeaderError, Record, Stop, scan};
@@ -22,6 +22,8 @@ pub struct Kept {
     pub order: u64,
     /// The author of the cancel, when it was cancelled before its start.
     pub taken_away: Option<String>,
+    /// Why its scheduler ended its job before it began.
+    pub refused: Option<String>,
     /// The highest cancel in its records.
     pub cancel: u32,
     /// Record of its end.
@@ -140,6 +142,7 @@ impl LedgerState {
                         id,
                         order: accepted.order,
                         taken_away: None,
+                        refused: None,
                         cancel: 0,
                         exited: None,
                     });
@@ -149,6 +152,12 @@ impl LedgerState {
                 let taken: LedgerTakenAway = record.decode()?;
                 if let Some(kept) = self.kept(&taken.token) {
                     kept.taken_away = Some(taken.author);
+                }
+            }
+            Ok(RecordKind::LedgerRefused) => {
+                let refused: LedgerRefused = record.decode()?;
+                if let Some(kept) = self.kept(&refused.token) {
+                    kept.refused = Some(refused.why);
                 }
             }
             Ok(RecordKind::LedgerCancelAsked) => {

@@ -48,6 +48,7 @@ fn a_written_ledger_is_read_by_the_next_start() {
     ledger.taken_away(token(1), "me").unwrap();
     ledger.cancel_asked(token(2), 3, b"request").unwrap();
     ledger.exited(&exited(3)).unwrap();
+    ledger.refused(token(3), "it failed").unwrap();
     ledger.closed(&[token(4)]).unwrap();
     ledger.answered(b"request", b"answer").unwrap();
     drop(ledger);
@@ -57,6 +58,7 @@ fn a_written_ledger_is_read_by_the_next_start() {
     assert_eq!(state.runs[&token(1)].taken_away.as_deref(), Some("me"));
     assert_eq!(state.runs[&token(2)].cancel, 3);
     assert_eq!(state.runs[&token(3)].exited, Some(exited(3)));
+    assert_eq!(state.runs[&token(3)].refused.as_deref(), Some("it failed"));
     assert_eq!(state.answers, [(b"request".to_vec(), b"answer".to_vec())]);
 }
 

@@ -532,7 +532,8 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
         | RecordKind::LedgerClosed
         | RecordKind::LedgerAnswered
         | RecordKind::LedgerSubmission
-        | RecordKind::LedgerSubmitted => false,
+        | RecordKind::LedgerSubmitted
+        | RecordKind::LedgerRefused => false,
     };
     if ends {
         look.ends.push(ledger_exited::Copy {
@@ -618,6 +619,7 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
         | RecordKind::LedgerAnswered
         | RecordKind::LedgerSubmission
         | RecordKind::LedgerSubmitted
+        | RecordKind::LedgerRefused
         | RecordKind::Granted
         | RecordKind::TaskOver => return None,
     })

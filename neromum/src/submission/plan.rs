@@ -33,6 +33,8 @@ pub struct Plan {
     pub beat: Duration,
     /// In any order.
     pub tasks: Vec<Task>,
+    /// Tasks that the scheduler lets run at once; `None`: all of them.
+    pub at_once: Option<u32>,
     /// The job, if a person submitted it; then there is one task with one run.
     pub adopted: Option<AdoptedJob>,
 }
@@ -177,6 +179,7 @@ impl Plan {
             root,
             beat,
             tasks: tasks.ok_or_else(|| wrong("a run of it has no number or token"))?,
+            at_once: Some(encoded.at_once).filter(|most| *most > 0),
             adopted: encoded.adopted.as_ref().and_then(AdoptedJob::of),
         })
     }
@@ -202,6 +205,7 @@ impl Plan {
             root: self.root.display().to_string(),
             beat_ms: u32::try_from(self.beat.as_millis()).unwrap_or(u32::MAX),
             tasks: self.tasks.iter().map(task).collect(),
+            at_once: self.at_once.unwrap_or(0),
             adopted: self.adopted.as_ref().map(AdoptedJob::encoded),
         }
     }

@@ -29,6 +29,7 @@ fn plan() -> Plan {
             index: 7,
             runs: vec![planned],
         }],
+        at_once: None,
     }
 }
 

@@ -70,6 +70,7 @@ impl Submission {
                 task: 0,
                 runs: self.runs.iter().map(run).collect(),
             }],
+            at_once: 0,
         };
         let path = self.folder().join("plan");
         let _ = fs::remove_file(&path);

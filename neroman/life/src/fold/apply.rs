@@ -142,7 +142,8 @@ pub(super) fn apply(
         | RecordKind::LedgerClosed
         | RecordKind::LedgerAnswered
         | RecordKind::LedgerSubmission
-        | RecordKind::LedgerSubmitted => Ok(()),
+        | RecordKind::LedgerSubmitted
+        | RecordKind::LedgerRefused => Ok(()),
     };
     if applied.is_err() {
         journal.damaged_records += 1;
@@ -184,6 +185,7 @@ fn is_sign(kind: RecordKind) -> bool {
         | Kind::LedgerAnswered
         | Kind::LedgerSubmission
         | Kind::LedgerSubmitted
+        | Kind::LedgerRefused
         | Kind::Granted
         | Kind::TaskOver => false,
     }
@@ -364,7 +366,8 @@ fn life(
         | RecordKind::LedgerClosed
         | RecordKind::LedgerAnswered
         | RecordKind::LedgerSubmission
-        | RecordKind::LedgerSubmitted => {}
+        | RecordKind::LedgerSubmitted
+        | RecordKind::LedgerRefused => {}
     }
     Ok(())
 }
@@ -525,6 +528,7 @@ fn rule(
         | RecordKind::LedgerAnswered
         | RecordKind::LedgerSubmission
         | RecordKind::LedgerSubmitted
+        | RecordKind::LedgerRefused
         | RecordKind::Granted
         | RecordKind::TaskOver => {}
     }

@@ -171,6 +171,7 @@ impl Agent {
                 index: job.job.task.unwrap_or(0),
                 runs: vec![Planned { token, id }],
             }],
+            at_once: None,
             adopted: Some(job),
         };
         let files = Files::at(&self.setup.paths.submission(&submission));

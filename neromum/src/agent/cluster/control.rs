@@ -3,7 +3,7 @@
 //! listing showed the id with our name.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nero_journal::frame::{self, FrameKind};
@@ -18,6 +18,7 @@ use super::{Agent, Cluster, Seen, Wanted};
 use crate::core::Stage;
 use crate::runs::control::newest_cancel;
 use crate::runs::{own, spec};
+use crate::submission::sync_folder;
 use crate::warden::orders::grace_ms;
 
 /// Pause before a task that is still listed is cancelled once more, and before a hold is
@@ -164,10 +165,8 @@ impl Agent {
         let (ready, later): (HashMap<_, _>, HashMap<_, _>) = holds.into_iter().partition(is_seen);
         let (calls, open) = self.hold_calls(&ready, now);
         for (token, hold) in &ready {
-            match hold.wanted {
-                Wanted::Paused if open.contains(token) => self.note_held(token),
-                Wanted::Resumed if !open.contains(token) => self.note_released(token),
-                Wanted::Paused | Wanted::Resumed => {}
+            if hold.wanted == Wanted::Resumed && !open.contains(token) {
+                self.note_released(token);
             }
         }
         let cluster = self.cluster.as_mut()?;
@@ -212,7 +211,11 @@ impl Agent {
             };
             let index = row.tasks.as_ref().map(|_| task.index);
             open.insert(*token);
-            if asked.next <= now && listed.insert((row.job, index)) {
+            let is_due = asked.next <= now;
+            if is_due && asked.wanted == Wanted::Paused && !self.note_held(token) {
+                continue;
+            }
+            if is_due && listed.insert((row.job, index)) {
                 list.push((row, index));
             }
         }
@@ -225,13 +228,18 @@ impl Agent {
         (calls, open)
     }
 
-    /// Notes, before the call, that a run's job is held by us: a later neromum releases
-    /// no job that a person holds.
-    fn note_held(&self, token: &RunToken) {
-        if let Some(path) = self.held_by_us(token)
-            && let Err(error) = std::fs::write(&path, "")
-        {
-            tracing::warn!(%error, path = %path.display(), "cannot note that a job is held");
+    /// Notes, synced before the call, that a run's job is held by us: a later neromum
+    /// releases no job that a person holds. False when the disk refuses.
+    fn note_held(&self, token: &RunToken) -> bool {
+        let Some(path) = self.held_by_us(token) else {
+            return false;
+        };
+        match note_synced(&path) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(%error, path = %path.display(), "a job is not held: that cannot be noted");
+                false
+            }
         }
     }
 
@@ -328,6 +336,12 @@ impl Agent {
         let run = self.core.run(token);
         run.is_some_and(|run| run.cancelled && matches!(run.stage, Stage::Submitted { .. }))
     }
+}
+
+/// Makes a name without content, which survives a power cut.
+fn note_synced(path: &Path) -> std::io::Result<()> {
+    std::fs::write(path, "")?;
+    path.parent().map_or(Ok(()), sync_folder)
 }
 
 impl Cluster {

@@ -162,6 +162,7 @@ impl Maker {
                     runs: runs.clone(),
                 })
                 .collect(),
+            at_once: order.at_once,
             adopted: None,
         };
         Files::at(&self.paths.submission(&id)).make(&plan, &script)?;

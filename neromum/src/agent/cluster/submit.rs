@@ -70,7 +70,7 @@ impl Agent {
         if kept.cancel > 0 {
             self.core.restore_cancelled(token);
         }
-        let refused = self.cluster.as_ref().and_then(|cluster| {
+        let of_submission = self.cluster.as_ref().and_then(|cluster| {
             let (submission, _) = cluster.task(&token)?;
             match &submission.standing {
                 Standing::Refused(why) => {
@@ -83,10 +83,12 @@ impl Agent {
             }
         });
         self.restore_end(token, kept.exited.clone(), newest);
+        if let Some(why) = kept.refused.clone().or(of_submission) {
+            // It gives way to a claim.
+            self.core.turn_down(token, &why);
+        }
         if newest > 0 {
             self.look_and_decide(token, newest);
-        } else if let Some(why) = refused {
-            self.core.turn_down(token, &why);
         }
     }
 
@@ -240,7 +242,6 @@ impl Agent {
         let mut submission = Submission::of(&plan, files, order.name.clone());
         submission.made_ms = intent.made_ms;
         submission.is_alone = is_alone;
-        submission.at_once = order.at_once.unwrap_or(u32::MAX);
         submission.order = Some(Box::new((order, script)));
         cluster.add(submission);
         self.sync_intent(id);
@@ -560,7 +561,7 @@ impl Submission {
             is_synced: false,
             made_ms: 0,
             is_alone: false,
-            at_once: u32::MAX,
+            at_once: plan.at_once.unwrap_or(u32::MAX),
             number: 0,
             order: None,
             news: std::collections::BTreeSet::new(),

@@ -115,6 +115,10 @@ impl Agent {
             Some(_) if vanished.has_begun => self.submit_again(token),
             Some(how) => {
                 let why = self.why_over(&token, how);
+                if let Err(error) = self.ledger.refused(token, &why) {
+                    // Without the record it is decided about anew after a restart.
+                    tracing::warn!(?error, "the ledger does not take a refusal");
+                }
                 self.core.turn_down(token, &why);
             }
             None => self.submit_again(token),

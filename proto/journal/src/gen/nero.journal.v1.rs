@@ -709,6 +709,15 @@ pub struct LedgerSubmitted {
     #[prost(string, tag = "4")]
     pub full: ::prost::alloc::string::String,
 }
+/// The scheduler ended the job of a submitted run before the run began: it is never
+/// started here.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerRefused {
+    #[prost(bytes = "vec", tag = "1")]
+    pub token: ::prost::alloc::vec::Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub why: ::prost::alloc::string::String,
+}
 /// Content of `lease/epoch.<n>`: who leads a node's runs in a shared home.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Lease {
@@ -839,6 +848,7 @@ pub enum RecordKind {
     LedgerAnswered = 65,
     LedgerSubmission = 66,
     LedgerSubmitted = 67,
+    LedgerRefused = 68,
 }
 impl RecordKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -880,6 +890,7 @@ impl RecordKind {
             Self::LedgerAnswered => "RECORD_KIND_LEDGER_ANSWERED",
             Self::LedgerSubmission => "RECORD_KIND_LEDGER_SUBMISSION",
             Self::LedgerSubmitted => "RECORD_KIND_LEDGER_SUBMITTED",
+            Self::LedgerRefused => "RECORD_KIND_LEDGER_REFUSED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -918,6 +929,7 @@ impl RecordKind {
             "RECORD_KIND_LEDGER_ANSWERED" => Some(Self::LedgerAnswered),
             "RECORD_KIND_LEDGER_SUBMISSION" => Some(Self::LedgerSubmission),
             "RECORD_KIND_LEDGER_SUBMITTED" => Some(Self::LedgerSubmitted),
+            "RECORD_KIND_LEDGER_REFUSED" => Some(Self::LedgerRefused),
             _ => None,
         }
     }
@@ -1218,6 +1230,9 @@ pub struct Plan {
     /// reads this plan.
     #[prost(message, optional, tag = "8")]
     pub adopted: ::core::option::Option<AdoptedJob>,
+    /// tasks of it that may run at once; 0: all of them
+    #[prost(uint32, tag = "9")]
+    pub at_once: u32,
 }
 /// As nero.v1.AdoptedJob.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -209,3 +209,56 @@ async fn a_job_that_an_empty_queue_does_not_take_waits_for_a_person_and_is_tried
     assert_eq!(agent.stage(&run), Stage::Waiting);
     assert!(agent.core.run(&run.token).unwrap().needs_person);
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_as_many_tasks_may_run_beside_an_array_as_before() {
+    let node = Node::new();
+    let runs: Vec<Planned> = (1..=10).map(planned).collect();
+    runs.iter().for_each(|run| node.wait_as(run, 0, 2));
+    let (mut agent, mut boxes) = node.agent_limited(None, Some(6));
+    let limits = Site {
+        array_index_end: Some(1001),
+        ..Site::default()
+    };
+    agent.cluster.as_mut().unwrap().site = Some((Instant::now(), Arc::new(limits)));
+    let (sizes, _) = sizes_of_calls(&mut agent, &mut boxes, 10).await;
+    assert_eq!(sizes, [10]);
+    let left = |agent: &Agent| agent.cluster.as_ref().unwrap().running_left();
+    assert_eq!(left(&agent), Some(4));
+    drop((agent, boxes));
+    let (agent, _boxes) = node.agent_limited(None, Some(6));
+    assert_eq!(left(&agent), Some(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_job_is_held_before_the_disk_has_that_we_hold_it() {
+    let (node, run) = (Node::new(), planned(1));
+    node.submit(&[run], 7);
+    let control = node.paths.run(run.id).join(names::CONTROL);
+    std::fs::remove_dir(&control).unwrap();
+    let (mut agent, _boxes) = node.agent();
+    agent.core.set_paused(run.token, true);
+    let cluster = agent.cluster.as_mut().unwrap();
+    cluster.hold_at_scheduler(run.token, Wanted::Paused);
+    let is_hold = |calls: &[Call]| {
+        let words = calls.iter().flat_map(|call| &call.words);
+        words.into_iter().any(|word| *word == "uhold")
+    };
+    let mut holds = 0;
+    for has_folder in [false, true] {
+        if has_folder {
+            make_private(&control).unwrap();
+        }
+        for _ in 0..120 {
+            if let Some((ask, calls)) = agent.next_ask(Instant::now()) {
+                holds += usize::from(is_hold(&calls));
+                assert!(!is_hold(&calls) || control.join("held").exists());
+                let said = vec![node.answer(&ask, 1)];
+                let site = None;
+                agent.answered(Answered { ask, said, site });
+            }
+            tokio::time::advance(Duration::from_millis(500)).await;
+        }
+        assert_eq!(holds > 0, has_folder, "{holds} commands");
+    }
+}

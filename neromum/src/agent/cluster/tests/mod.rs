@@ -10,7 +10,7 @@ use nero_journal::v1::{
 use nero_journal::{Clocks, Segment, Writer};
 use nero_model::paths::{make_private, run as names};
 use nero_model::{DeploymentId, ExperimentId, RunId};
-use nero_warden::{End, Ended, Kind, Said, Settings};
+use nero_warden::{Call, End, Ended, Kind, Said, Settings};
 
 use super::*;
 use crate::agent::{Mailboxes, Setup};
@@ -62,6 +62,11 @@ impl Node {
 
     /// The same with a need of memory.
     pub(super) fn wait_with(&self, run: &Planned, memory_bytes: u64) {
+        self.wait_as(run, memory_bytes, 0);
+    }
+
+    /// The same in an array of which so many tasks may run at once.
+    fn wait_as(&self, run: &Planned, memory_bytes: u64, at_once: u32) {
         let (mut ledger, state) = self.ledger();
         ledger
             .accepted(run.token, run.id, state.next_order)
@@ -74,6 +79,10 @@ impl Node {
             argv: vec!["true".into()],
             resources: Some(nero_wire::v1::Resources {
                 memory_bytes,
+                ..Default::default()
+            }),
+            scheduler: Some(nero_wire::v1::SchedulerRequest {
+                at_once,
                 ..Default::default()
             }),
             ..nero_wire::v1::RunSpec::default()
@@ -132,10 +141,19 @@ impl Node {
 
     /// The same with a limit of jobs in the queue.
     fn agent_with(&self, max_queued: Option<u64>) -> (Agent, Mailboxes) {
+        self.agent_limited(max_queued, None)
+    }
+
+    /// The same with a limit of tasks that run at once, too.
+    fn agent_limited(
+        &self,
+        max_queued: Option<u64>,
+        max_running: Option<u32>,
+    ) -> (Agent, Mailboxes) {
         let settings = Settings {
             kind: Kind::Slurm,
             max_queued,
-            max_running: None,
+            max_running,
             recipe: None,
         };
         let setup = self.setup(Some(&settings));
@@ -185,7 +203,7 @@ impl Node {
         for (run, order) in runs.iter().zip(state.next_order..) {
             if !state.runs.contains_key(&run.token) {
                 ledger.accepted(run.token, run.id, order).unwrap();
-                make_private(&self.paths.run(run.id)).unwrap();
+                make_private(&self.paths.run(run.id).join(names::CONTROL)).unwrap();
             }
         }
         let submission = SubmissionId::random();
@@ -201,6 +219,7 @@ impl Node {
             root: self.paths.root().to_path_buf(),
             beat: crate::lease::BEAT,
             tasks: (0..).zip(runs).map(task).collect(),
+            at_once: None,
         };
         let name = nero_warden::JobName::of(&submission.to_string()).unwrap();
         *self.name.borrow_mut() = name.to_string();

@@ -290,3 +290,26 @@ async fn a_start_that_claims_after_its_task_was_found_over_keeps_its_run() {
         assert!(lost.agent.entries[&lost.run.token].facts.lost);
     }
 }
+
+#[tokio::test]
+async fn a_run_whose_job_failed_before_it_began_stays_refused_after_a_restart() {
+    for is_compacted in [false, true] {
+        let (runs, mut agent, (node, boxes)) = three_of_which_one_lives(Some(Ended::Failed));
+        agent.vanished(&runs.map(|run| run.token));
+        agent.carry_out();
+        let seen = |agent: &Agent| {
+            let run = agent.core.run(&runs[0].token).unwrap();
+            (run.stage.clone(), run.why.clone())
+        };
+        let before = seen(&agent);
+        assert_eq!(before.0, Stage::Refused, "{}", before.1);
+        assert!(before.1.contains("failed before the run began"));
+        if is_compacted {
+            agent.compact();
+        }
+        drop((agent, boxes));
+        let (agent, _boxes) = node.agent();
+        assert_eq!(seen(&agent), before);
+        assert!(matches!(agent.stage(&runs[1]), Stage::Submitted { .. }));
+    }
+}

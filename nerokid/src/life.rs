@@ -156,6 +156,7 @@ impl Life {
             | RecordKind::RuleFired
             | RecordKind::LogTruncated
             | RecordKind::MetricsFolded
+            | RecordKind::Progress
             | RecordKind::Notice
             | RecordKind::WatchEnded
             | RecordKind::LedgerAccepted

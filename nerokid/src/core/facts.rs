@@ -1,7 +1,7 @@
 //! The run as a rule's expression sees it.
 
 use nero_expr::{Fact, NameKind, Scope, Value};
-use nero_journal::v1::{JobExited, Sample};
+use nero_journal::v1::{JobExited, Progress, Sample};
 
 use super::series::AllSeries;
 
@@ -112,6 +112,8 @@ pub struct RunFacts {
     pub output_ms: u64,
     /// The last measurement.
     pub sample: Option<Sample>,
+    /// How far the job has come.
+    pub progress: Option<Progress>,
 }
 
 /// The run at one moment, for expressions.
@@ -128,10 +130,23 @@ pub struct Sight<'a> {
 impl Sight<'_> {
     /// Time in which the job could run: not before its start, nor while it was
     /// paused.
-    fn runtime_ms(&self) -> Option<u64> {
+    pub fn runtime_ms(&self) -> Option<u64> {
         let started = self.facts.started?;
         let passed = self.until().mono_ms.saturating_sub(started.mono_ms);
         Some(passed.saturating_sub(self.facts.paused_ms))
+    }
+
+    /// Run time until the end, by the progress; none while the job does not run, and
+    /// when the expected time is over.
+    fn eta_ms(&self) -> Option<u64> {
+        let facts = self.facts;
+        let progress = facts.progress?;
+        if facts.ending.is_some() || facts.paused_since.is_some() {
+            return None;
+        }
+        let passed_ms = self.runtime_ms()?.saturating_sub(progress.ran_ms);
+        let left_ms = progress.left_ms?.saturating_sub(passed_ms);
+        (left_ms > 0 || progress.done >= 1.0).then_some(left_ms)
     }
 
     /// Time until our limit, or the scheduler, ends the run. A pause stops the first
@@ -197,6 +212,8 @@ impl Scope for Sight<'_> {
             }),
             Fact::Runtime => seconds(self.runtime_ms()),
             Fact::Timeleft => seconds(self.time_left_ms()),
+            Fact::Progress => Value::number_or_unknown(facts.progress.map(|one| one.done)),
+            Fact::Eta => seconds(self.eta_ms()),
             Fact::Silent => {
                 let until = self.until().mono_ms;
                 seconds(facts.started.map(|started| {

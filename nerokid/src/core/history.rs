@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 
 use nero_journal::Record;
 use nero_journal::v1::{self, RecordKind, Stream};
+use nero_metrics::progress::Outer;
 
 use super::intake::{Position, TableAt};
 use super::log::Log;
+use super::progress::{self, Climb};
 use super::series::{AllSeries, SeriesId};
 
 /// Firings of a rule so far.
@@ -39,6 +41,8 @@ pub struct History {
     pub rules_applied: u64,
     /// Highest version refused.
     pub rules_refused: u64,
+    /// The progress and its pace.
+    pub climb: Climb,
     /// The last sample and when it was taken, in ms since the machine's start.
     pub sample: Option<(u64, v1::Sample)>,
     /// Whether a watcher read all output and recorded the run's end.
@@ -80,6 +84,13 @@ impl History {
                     self.metrics(&metrics);
                 }
             }
+            RecordKind::Progress => {
+                if let Ok(progress) = record.decode::<v1::Progress>()
+                    && let Some(source) = progress::Source::from_number(progress.source)
+                {
+                    self.climb.take(source, progress.done, progress.ran_ms);
+                }
+            }
             RecordKind::Sample => self.sample = record.decode().ok().map(|one| (now_ms, one)),
             RecordKind::LogTruncated => {
                 if let Ok(truncated) = record.decode::<v1::LogTruncated>()
@@ -90,6 +101,7 @@ impl History {
                     position.offset = 0;
                     position.step = None;
                     position.table = None;
+                    position.outer = None;
                 }
             }
             RecordKind::RulesApplied => {
@@ -182,10 +194,20 @@ impl History {
                         header,
                         columns: (position.columns > 0).then_some(position.columns),
                     }),
+                    outer: position.count.and_then(outer),
                 };
             }
         }
     }
+}
+
+fn outer(count: v1::StepCount) -> Option<Outer> {
+    Some(Outer {
+        rank: u8::try_from(count.rank).ok()?,
+        done: count.done,
+        total: count.total,
+        within: count.within,
+    })
 }
 
 fn log_of(stream: i32) -> Option<Log> {

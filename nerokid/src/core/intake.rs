@@ -6,7 +6,7 @@
 //! continues at the last record's positions reads exactly the points that are
 //! not written yet.
 
-use nero_journal::v1::{LogPosition, LogTruncated, MetricsFolded};
+use nero_journal::v1::{LogPosition, LogTruncated, MetricsFolded, StepCount};
 
 use super::batch::Batch;
 use super::fold::{Fold, WINDOW_MS};
@@ -15,6 +15,7 @@ use super::record::Record;
 use super::series::{AllSeries, LineEnd, SeriesId};
 use nero_metrics::finder::{Context, Finder};
 use nero_metrics::lines::Lines;
+use nero_metrics::progress::{Done, Outer, Source};
 use nero_metrics::table::TableStage;
 
 /// Points of names above the limit between two notices about them.
@@ -33,6 +34,8 @@ pub struct Position {
     pub step: Option<f64>,
     /// The table whose rows may follow.
     pub table: Option<TableAt>,
+    /// Steps of an earlier line, which progress bars after it are within.
+    pub outer: Option<Outer>,
 }
 
 /// Where a table's line of names begins, in bytes of the present part.
@@ -50,12 +53,13 @@ impl Position {
     pub fn context(&self, header: Option<&[u8]>) -> Context {
         let stage = |table: TableAt| table.columns.map_or(TableStage::Named, TableStage::Rows);
         let table = header.zip(self.table.map(stage));
-        Context::resumed(self.step, table)
+        Context::resumed(self.step, table, self.outer)
     }
 
     /// Notes what a line that began at `start` left for the next one.
     fn note(&mut self, context: &Context, start: u64) {
         self.step = context.step();
+        self.outer = context.outer();
         let columns = match context.stage() {
             TableStage::None => {
                 self.table = None;
@@ -105,6 +109,8 @@ pub struct Intake {
     next_index: u32,
     /// Series that got points from the line being read.
     touched: Vec<SeriesId>,
+    /// The newest progress by each source, until it is taken.
+    done: [Option<Done>; Source::ALL.len()],
     refused_told: u64,
     segment_ms: u64,
 }
@@ -124,6 +130,7 @@ impl Intake {
             fold: Fold::new(age_ms, begin.kept, now_ms),
             next_index: 0,
             touched: Vec::new(),
+            done: Default::default(),
             refused_told: 0,
             segment_ms: now_ms,
         }
@@ -198,6 +205,12 @@ impl Intake {
         &self.touched
     }
 
+    /// Takes the progress that was printed since the last call, in the order in which
+    /// sources count.
+    pub fn take_done(&mut self) -> impl Iterator<Item = Done> + use<> {
+        std::mem::take(&mut self.done).into_iter().flatten()
+    }
+
     /// The job truncated this log: the following bytes are a new part, from 0.
     pub fn truncated(&mut self, log: Log, out: &mut Vec<Record>) {
         self.close_window(out);
@@ -208,6 +221,7 @@ impl Intake {
         position.offset = 0;
         position.step = None;
         position.table = None;
+        position.outer = None;
         self.contexts[log.index()] = Context::default();
         self.said[log.index()] = *position;
         out.push(Record::Truncated(LogTruncated {
@@ -280,6 +294,12 @@ impl Intake {
                     step: position.step,
                     header: position.table.map(|table| table.header),
                     columns: position.table.and_then(|table| table.columns).unwrap_or(0),
+                    count: position.outer.map(|outer| StepCount {
+                        rank: outer.rank.into(),
+                        done: outer.done,
+                        total: outer.total,
+                        within: outer.within,
+                    }),
                 }
             })
             .collect()
@@ -288,6 +308,9 @@ impl Intake {
     /// Takes a line that ends at this offset of its log.
     fn line(&mut self, log: Log, line: &[u8], offset: u64, now_ms: u64, out: &mut Vec<Record>) {
         let found = self.finder.find(line, &mut self.contexts[log.index()]);
+        if let Some(done) = found.progress {
+            self.done[done.source as usize - 1] = Some(done);
+        }
         if found.is_empty() {
             return;
         }

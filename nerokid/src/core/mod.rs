@@ -7,6 +7,7 @@ pub mod fold;
 pub mod history;
 pub mod intake;
 pub mod log;
+pub mod progress;
 pub mod record;
 pub mod rules;
 pub mod series;

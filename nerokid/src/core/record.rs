@@ -24,6 +24,8 @@ pub enum Record {
     Truncated(v1::LogTruncated),
     /// Points were folded.
     Folded(v1::MetricsFolded),
+    /// How far the job has come.
+    Progress(v1::Progress),
     /// Something a person should read.
     Notice(v1::Notice),
     /// The segment's last.
@@ -59,6 +61,7 @@ impl Record {
             Self::RuleFired(message) => segment.append(RecordKind::RuleFired, clocks, message),
             Self::Truncated(message) => segment.append(RecordKind::LogTruncated, clocks, message),
             Self::Folded(message) => segment.append(RecordKind::MetricsFolded, clocks, message),
+            Self::Progress(message) => segment.append(RecordKind::Progress, clocks, message),
             Self::Notice(message) => segment.append(RecordKind::Notice, clocks, message),
             Self::Ended(message) => segment.append(RecordKind::WatchEnded, clocks, message),
         }

@@ -12,12 +12,14 @@ use nero_wire::v1::RunSpec;
 
 use super::{Watch, WatchError, Watched, now};
 use crate::alarm::Alarm;
-use crate::core::facts::{Moment, Param, RunFacts};
+use crate::core::facts::{Moment, Param, RunFacts, Sight};
 use crate::core::history::History;
 use crate::core::intake::{Begin, Intake, Position};
 use crate::core::log::Log;
+use crate::core::progress::{Climb, Tracker};
 use crate::core::record::Record;
 use crate::core::rules::Rules;
+use crate::core::series::AllSeries;
 use crate::helper::Hosts;
 use crate::journal::Journal;
 use crate::life::{Contact, Life};
@@ -82,6 +84,9 @@ impl Watch {
             Tail::new(log, place.folder.join(name), offset)
         });
         let size = |tail: &Tail| std::fs::metadata(tail.path()).map_or(0, |found| found.len());
+        let facts = facts(&place.spec);
+        let (progress, problem) = progress(&place, history.climb, &facts, &history.series, now);
+        out.extend(problem.map(Record::notice));
         let begin = Begin {
             positions: history.positions,
             series: history.series,
@@ -90,8 +95,9 @@ impl Watch {
             contexts: [0, 1].map(|log| context(&history.positions[log], tails[log].path())),
         };
         let mut watch = Self {
-            facts: facts(&place.spec),
+            facts,
             intake: Intake::new(begin, finder, life.run_ms(now), now.mono_ms),
+            progress,
             rules: Rules::new(history.bound, history.fired),
             asked: Vec::new(),
             rules_refused: history.rules_refused,
@@ -123,6 +129,7 @@ impl Watch {
             _lock: lock,
         };
         watch.facts_of_life();
+        watch.facts.progress = watch.progress.now();
         watch.facts.sample = watch.sampler.last().copied();
         watch.facts.output_ms = last_output_ms(&watch.tails, now);
         watch.begin_rules(history.rules_applied);
@@ -188,6 +195,20 @@ fn facts(spec: &RunSpec) -> RunFacts {
         time_limit_ms: spec.resources.as_ref().map_or(0, |wanted| wanted.time_ms),
         ..RunFacts::default()
     }
+}
+
+/// The progress so far, and why the expression of the spec cannot be used.
+fn progress(
+    place: &WatchedStart,
+    mut climb: Climb,
+    facts: &RunFacts,
+    series: &AllSeries,
+    now: Moment,
+) -> (Tracker, Option<String>) {
+    let spec = &place.spec;
+    let has_checkpoints = spec.resume.is_some() || !spec.overlay.is_empty();
+    climb.resumed = has_checkpoints || place.incarnation > 1;
+    Tracker::new(climb, &spec.progress, &Sight { facts, series, now })
 }
 
 /// Time of the job's last output, from its files; 0 when there was none.

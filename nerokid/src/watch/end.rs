@@ -66,6 +66,7 @@ impl Watch {
         }
         self.intake.close_window(&mut self.out);
         self.intake.flush(&mut self.out);
+        self.follow_progress(true);
         self.evaluate();
         self.intake.tell_refused_at_the_end(&mut self.out);
         self.out.push(Record::Ended(WatchEnded {

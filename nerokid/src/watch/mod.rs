@@ -17,6 +17,7 @@ use nero_journal::{Clocks, WriteError};
 use crate::alarm::Alarm;
 use crate::core::facts::{Moment, RunFacts, Sight};
 use crate::core::intake::Intake;
+use crate::core::progress::Tracker;
 use crate::core::record::Record;
 use crate::core::rules::{Asked, Rules};
 use crate::helper::Hosts;
@@ -122,6 +123,7 @@ pub struct Watch {
     life: Life,
     facts: RunFacts,
     intake: Intake,
+    progress: Tracker,
     rules: Rules,
     /// What recorded firings ask for and that is not yet written as a request.
     asked: Vec<Asked>,

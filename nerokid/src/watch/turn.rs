@@ -36,9 +36,11 @@ impl Watch {
             }
             more = self.read_logs()?;
             self.intake.tick(self.now.mono_ms, &mut self.out);
-            if self.sample_due_ms <= self.now.mono_ms {
+            let samples = self.sample_due_ms <= self.now.mono_ms;
+            if samples {
                 self.sample();
             }
+            self.follow_progress(samples);
             self.evaluate();
             self.intake.flush(&mut self.out);
         }
@@ -116,6 +118,23 @@ impl Watch {
             }
         }
         Ok(true)
+    }
+
+    /// Takes the progress that was printed; records it if it changed, `all` also small
+    /// changes. A watcher that goes on from the record reads no older line again.
+    pub(super) fn follow_progress(&mut self, all: bool) {
+        let printed = self.intake.take_done();
+        let sight = Sight {
+            facts: &self.facts,
+            series: self.intake.series(),
+            now: self.now,
+        };
+        self.progress.take(printed, &sight);
+        self.facts.progress = self.progress.now();
+        if let Some(progress) = self.progress.news(self.now.mono_ms, all) {
+            self.intake.mark(&mut self.out);
+            self.out.push(Record::Progress(progress));
+        }
     }
 
     fn sample(&mut self) {

@@ -10,6 +10,7 @@ mod end;
 mod hosts;
 mod intake;
 mod line;
+mod progress;
 mod rig;
 mod rules;
 mod tailing;

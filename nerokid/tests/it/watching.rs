@@ -13,7 +13,7 @@ use nero_wire::v1::{Cancel, Monitor, Rule, RuleSet, RunSpec};
 
 use crate::rig::{Full, Process, Rig, doorbell, until};
 
-fn with_rule(action: &str, text: &str) -> RunSpec {
+pub fn with_rule(action: &str, text: &str) -> RunSpec {
     RunSpec {
         rules: Some(set(1, action, text)),
         monitor: Some(Monitor {

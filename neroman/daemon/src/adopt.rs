@@ -396,6 +396,7 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
                 no_tables: reading.no_tables,
             },
         ),
+        progress: Some(spec.progress.clone()).filter(|text| !text.is_empty()),
         monitor: Monitor {
             interval_ms: monitor.interval_ms,
             grace_ms: monitor.grace_ms,

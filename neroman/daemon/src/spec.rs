@@ -38,6 +38,7 @@ pub(crate) fn build(
         outputs: outputs(definition),
         metric_patterns: definition.metric_patterns.clone(),
         metric_reading: metric_reading(&definition.metric_reading),
+        progress: definition.progress.clone().unwrap_or_default(),
         rules: None,
         monitor: Some(monitor(definition)),
         params: params(definition),

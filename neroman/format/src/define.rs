@@ -77,6 +77,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         rules,
         metric_patterns,
         metric_reading,
+        progress: settings::progress(reader, scope, &mut not_built),
         monitor: match scope.get(Field::Monitor) {
             Some(given) => settings::monitor(reader, &given.value),
             None => Monitor::default(),

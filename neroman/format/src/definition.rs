@@ -175,6 +175,9 @@ pub struct Definition {
     /// What else is said of how the output is read.
     #[serde(default, skip_serializing_if = "MetricReading::is_default")]
     pub metric_reading: MetricReading,
+    /// The canonical expression of how far a run has come; none: what it prints tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
     /// How the run is watched.
     pub monitor: Monitor,
     /// How output reaches the log.

@@ -55,6 +55,7 @@ pub(crate) enum Field {
     Retry,
     OnTimeout,
     Split,
+    Progress,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -107,13 +108,13 @@ const FIELDS: &[(&str, Field)] = &[
     ("retry", Field::Retry),
     ("on_timeout", Field::OnTimeout),
     ("split", Field::Split),
+    ("progress", Field::Progress),
 ];
 
 /// Words of a block that are kept, and refused at the start.
 const LATER: &[&str] = &[
     "script",
     "python",
-    "progress",
     "parameters_style",
     "render",
     "repeat",

@@ -7,6 +7,7 @@ use crate::problem::printable;
 use crate::reader::Reader;
 use crate::scheduling::on_nodes;
 use crate::scheduling::values::{count, gpus, name};
+use nero_expr::{ErrorKind, Expr};
 use nero_metrics::recipe::{self, RECIPES};
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node, Zero};
@@ -95,6 +96,30 @@ pub(crate) fn monitor(reader: &mut Reader<'_>, node: &Node) -> Monitor {
         }
     }
     monitor
+}
+
+/// `progress: epoch / 50`, in its canonical form.
+pub(crate) fn progress(
+    reader: &mut Reader<'_>,
+    scope: &Scope,
+    not_built: &mut Vec<NotBuilt>,
+) -> Option<String> {
+    let given = scope.get(Field::Progress)?;
+    let node = &given.value;
+    let text = reader.single(&given.key, node)?;
+    match Expr::parse_progress(text, reader.context) {
+        Ok(expr) => Some(expr.canonical()),
+        Err(error) => {
+            let mark = node.mark_inside(&reader.text.text, error.span.start);
+            if error.kind == ErrorKind::NotBuilt {
+                let word = format!("{}: {}", given.key, error.span.of(text));
+                reader.not_built(not_built, &word, mark);
+            } else {
+                reader.wrong(mark, error.message, error.hint.unwrap_or_default());
+            }
+            None
+        }
+    }
 }
 
 /// The patterns of `metrics` and how lines are read; other sources are kept.

@@ -588,6 +588,7 @@ fn differences(old: &Definition, new: &Definition) -> Vec<String> {
         old.metric_patterns != new.metric_patterns || old.metric_reading != new.metric_reading,
         "metrics changed",
     );
+    say(old.progress != new.progress, "progress changed");
     say(old.monitor != new.monitor, "monitor changed");
     say(old.buffering != new.buffering, "buffering changed");
     say(old.results_dir != new.results_dir, "results_dir changed");

@@ -41,6 +41,9 @@ pub struct Journal {
     /// The newest measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<Sample>,
+    /// The newest progress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
     /// By id of the rule.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rules: BTreeMap<u64, RuleFacts>,
@@ -358,6 +361,19 @@ pub struct Sample {
     pub silent_ms: u64,
 }
 
+/// How far the job has come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    pub key: (u32, Key),
+    /// From 0 to 1.
+    pub done: f64,
+    /// Run time of its start at that moment.
+    pub ran_ms: u64,
+    /// Expected run time from then to the end; `None`: unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_ms: Option<u64>,
+}
+
 /// How often a rule fired in this run, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -442,6 +458,13 @@ impl Journal {
             .chain(sample.map(|one| one.at_ms))
             .chain(metrics.map(|one| one.at_ms));
         signs.max().unwrap_or(0).min(latest_ms)
+    }
+
+    /// The progress of the newest start.
+    pub fn progress(&self) -> Option<&Progress> {
+        let (number, _) = self.newest()?;
+        let known = self.progress.as_ref();
+        known.filter(|progress| progress.key.0 == number)
     }
 
     /// Time from the begin of the newest start to its last metric, by the node's clock;

@@ -37,6 +37,7 @@ mod made;
 pub mod needs;
 pub mod now;
 pub mod outcome;
+pub mod outlook;
 pub mod pick;
 pub mod place;
 mod placed;

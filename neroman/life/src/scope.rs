@@ -60,6 +60,10 @@ impl<'a> Sight<'a> {
                 Value::number(waited as f64 / 1000.0)
             }
             Fact::Timeleft => Value::number_or_unknown(run.timeleft_s(self.now)),
+            Fact::Progress => {
+                Value::number_or_unknown(run.journal.progress().map(|progress| progress.done))
+            }
+            Fact::Eta => Value::number_or_unknown(run.eta_s(run.runtime_s(self.now))),
             Fact::Exit => {
                 let seen = run
                     .exit()

@@ -169,6 +169,21 @@ impl Run {
         least.map(|left| left.max(0.0))
     }
 
+    /// Seconds until its job ends, by its progress, if it has run for `runtime_s`; `None`
+    /// while it does not run, and when the expected time is over.
+    pub fn eta_s(&self, runtime_s: Option<f64>) -> Option<f64> {
+        let progress = self.journal.progress()?;
+        if self.phase() != Phase::Running || self.is_paused() {
+            return None;
+        }
+        let passed_s = runtime_s? - progress.ran_ms as f64 / 1000.0;
+        let left_s = progress.left_ms? as f64 / 1000.0 - passed_s.max(0.0);
+        match progress.done >= 1.0 {
+            true => Some(0.0),
+            false => Some(left_s).filter(|left_s| *left_s > 0.0),
+        }
+    }
+
     /// Seconds until the scheduler ends the task of a start that began. It told a time of
     /// its host's wall clock, of which only the start's time is taken: clocks differ, and
     /// are set.

@@ -25,6 +25,7 @@ mod any_order;
 mod batches;
 mod lab;
 mod matrix;
+mod outlooks;
 mod reach;
 mod retries;
 mod sources;

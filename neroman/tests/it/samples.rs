@@ -52,6 +52,8 @@ pub fn four() -> Vec<ExperimentView> {
         started_ms: 1_700_000_002_000,
         cpu_cores: Some(1.5),
         rss_bytes: Some(3 << 30),
+        progress: Some(0.4),
+        eta_s: Some(18.75),
         run: 2,
         ..experiment(144, "lr-0.10", "running")
     };
@@ -142,6 +144,17 @@ pub fn rule(experiment: u64) -> RuleState {
     }
 }
 
+/// What one start made, with this many runs.
+pub fn batch(batch: &str, text: &str) -> BatchView {
+    BatchView {
+        batch: batch.into(),
+        runs: 200,
+        ended: 61,
+        left_s: Some(32_400.0),
+        text: text.into(),
+    }
+}
+
 /// Everything about the crashed one.
 pub fn show() -> ShowReply {
     let run = |number: u32| RunView {
@@ -155,6 +168,8 @@ pub fn show() -> ShowReply {
         exit_code: Some(3),
         signal: None,
         runtime_s: Some(0.25),
+        progress: Some(0.5),
+        eta_s: None,
         incarnations: 1,
         results: "/home/ada/sweep/results/latest".into(),
         token: "abcdefghijklmnopqrstuvwxyz".into(),

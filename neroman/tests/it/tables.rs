@@ -33,6 +33,67 @@ fn status_shows_columns_where_values_differ() {
 }
 
 #[test]
+fn progress_is_a_column_where_something_tells_it_and_batches_have_a_line() {
+    let table = |experiments: Vec<ExperimentView>, batches: Vec<BatchView>, words: &[&str]| {
+        let list = ListReply {
+            experiments,
+            batches,
+            ..ListReply::default()
+        };
+        let fake = Fake::new(Answers {
+            list,
+            ..Answers::default()
+        });
+        fake.ok(words)
+    };
+    let batch = |batch: &str| samples::batch(batch, "61 of 200 done, about 9 h left");
+    let four = ["1.1", "7.1", "9.1", "11.1"].map(batch).to_vec();
+    let shown = table(samples::four(), four.clone(), &["status"]);
+    assert!(
+        shown.contains("progress") && shown.contains(" 40%"),
+        "{shown}"
+    );
+    assert!(shown.contains("eta") && shown.contains("18.8s"), "{shown}");
+    let lines: Vec<&str> = shown.lines().rev().take(5).collect();
+    let line = |batch: &str| format!("batch {batch}: 61 of 200 done, about 9 h left");
+    let counts = "1 running · 1 finished · 1 crashed · 1 defined";
+    let want = [
+        counts,
+        "and 1 more batch",
+        &line("11.1"),
+        &line("9.1"),
+        &line("7.1"),
+    ];
+    assert_eq!(lines, want);
+    let json = table(samples::four(), four, &["status", "--json", "--sort", "id"]);
+    assert!(
+        json.contains(r#""batch":"7.1","runs":200,"ended":61,"left_s":32400.0"#),
+        "{json}"
+    );
+    assert!(json.contains(r#""progress":0.4,"eta_s":18.75"#), "{json}");
+
+    // A metric of that name is the same number, and no column beside it.
+    let mut views = samples::four();
+    views[0]
+        .metrics
+        .push(samples::metric("progress", 0.4, 0.1, 0.4));
+    let shown = table(views, Vec::new(), &["status"]);
+    assert_eq!(
+        shown.lines().next().unwrap().matches("progress").count(),
+        1,
+        "{shown}"
+    );
+    let mut views = samples::four();
+    views[0].progress = None;
+    views[0].eta_s = None;
+    let shown = table(views, Vec::new(), &["status"]);
+    assert!(
+        !shown.contains("progress") && !shown.contains("eta"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn a_job_that_prints_thousands_of_names_leaves_tables_readable() {
     let mut views = samples::four();
     views[0].metrics = (0..4096)
@@ -180,7 +241,7 @@ fn every_fact_of_expressions_is_a_column() {
         "{csv}"
     );
     assert!(csv.contains(",python3 main.py,90,2097152"), "{csv}");
-    let planned = fake.run(&["status", "--columns", "eta"]);
+    let planned = fake.run(&["status", "--columns", "user"]);
     assert_eq!(planned.code, Some(2), "{planned:?}");
     assert!(planned.err.contains("not built yet"), "{}", planned.err);
 }
@@ -333,6 +394,7 @@ fn foreign_text_never_reaches_the_screen_raw() {
             notes: vec![HOSTILE.into()],
             nothing_set_up: false,
             workbooks: vec![samples::workbook(HOSTILE)],
+            batches: vec![samples::batch(HOSTILE, HOSTILE)],
         },
         show: ShowReply {
             experiment: Some(samples::hostile()),

@@ -155,6 +155,7 @@ fn a_full_disk_is_reported_by_watch_and_by_the_daemon() {
         first: live == 1,
         live,
         notes: notes.iter().map(|note| (*note).to_owned()).collect(),
+        batches: Vec::new(),
     };
     let fake = Fake::new(Answers {
         watch: vec![

@@ -196,9 +196,11 @@ pub fn telling(views: &[ExperimentView]) -> Vec<Column> {
     if views.iter().any(|view| view.hosts.len() > 1) {
         columns.push(Column::Fact(Fact::Hosts));
     }
-    let runtime = Column::Fact(Fact::Runtime);
-    if said(&runtime) {
-        columns.push(runtime);
+    for fact in [Fact::Runtime, Fact::Progress, Fact::Eta] {
+        let column = Column::Fact(fact);
+        if said(&column) {
+            columns.push(column);
+        }
     }
     let varying = params(views).into_iter().map(Column::Param);
     let (in_names, others): (Vec<_>, Vec<_>) = varying
@@ -206,7 +208,7 @@ pub fn telling(views: &[ExperimentView]) -> Vec<Column> {
         .partition(|column| is_in_names(column, views));
     let printed = metrics(views).into_iter();
     let (steps, measured): (Vec<_>, Vec<_>) = printed
-        .filter(|name| !repeats_parameter(name, views))
+        .filter(|name| !repeats_parameter(name, views) && *name != Fact::Progress.name())
         .map(Column::Metric)
         .partition(|column| is_step(&column.name()));
     columns.extend(others);

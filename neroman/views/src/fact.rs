@@ -64,7 +64,8 @@ facts! { view:
     Run "run" "run" Csv run_id(view.id, view.run).map_or(Value::Unknown, |id| Value::Text(id.into()));
     Parameters "parameters" "parameters" Json Value::Json(parameters(&view.params));
     Metrics "metrics" "metrics" Json Value::Json(metrics(&view.metrics));
-    Progress "progress" "progress" Json Value::Unknown;
+    Progress "progress" "progress" Column view.progress.map_or(Value::Unknown, Value::Share);
+    Eta "eta" "eta_s" Column view.eta_s.map_or(Value::Unknown, Value::Seconds);
     Runtime "runtime" "runtime_s" Csv view.runtime_s.map_or(Value::Unknown, Value::Seconds);
     Exit "exit" "exit_code" Csv view.exit_code.map_or(Value::Unknown, |code| Value::Whole(code.into()));
     Signal "signal" "signal" Csv view.signal.map_or(Value::Unknown, Value::Signal);
@@ -169,6 +170,8 @@ pub fn of_run(view: ExperimentView, run: RunView) -> ExperimentView {
         started_ms: run.started_ms,
         ended_ms: run.ended_ms,
         runtime_s: run.runtime_s,
+        progress: run.progress,
+        eta_s: run.eta_s,
         exit_code: run.exit_code,
         signal: run.signal,
         ..view

@@ -5,8 +5,8 @@ use std::io;
 
 use nero_model::safe::Safe;
 use nero_wire::v1::{
-    EnvVar, ExperimentView, Follows, Gpu, MetricSummary, NodeView, Param, RuleState, RunView,
-    SchedulerUse, Workbook, scheduler_use::Program,
+    BatchView, EnvVar, ExperimentView, Follows, Gpu, MetricSummary, NodeView, Param, RuleState,
+    RunView, SchedulerUse, Workbook, scheduler_use::Program,
 };
 use serde::Serialize as _;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
@@ -51,10 +51,29 @@ pub fn experiments(
     views: &[ExperimentView],
     notes: &[String],
     books: Option<&[Workbook]>,
+    batches: &[BatchView],
 ) -> Value {
     let views: Vec<_> = views.iter().map(experiment).collect();
     let books = books.map(workbooks);
-    document(json!({ "experiments": views, "notes": notes, "workbooks": books }))
+    document(json!({
+        "experiments": views,
+        "notes": notes,
+        "workbooks": books,
+        "batches": self::batches(batches),
+    }))
+}
+
+/// The batches in `status --json`.
+pub fn batches(batches: &[BatchView]) -> Value {
+    let batch = |one: &BatchView| {
+        json!({
+            "batch": one.batch,
+            "runs": one.runs,
+            "ended": one.ended,
+            "left_s": one.left_s.map(number),
+        })
+    };
+    batches.iter().map(batch).collect()
 }
 
 /// The tables in `status --json`.
@@ -75,6 +94,8 @@ pub fn run(experiment: u64, view: &RunView) -> Value {
         "exit_code": view.exit_code,
         "signal": view.signal,
         "runtime_s": view.runtime_s.map(number),
+        "progress": view.progress.map(number),
+        "eta_s": view.eta_s.map(number),
         "incarnations": view.incarnations,
         "results": some(&view.results),
         "token": some(&view.token),

@@ -110,6 +110,12 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// A share of a whole: `37%`; 100% is all of it.
+pub fn percent(share: f64) -> String {
+    // What was typed as 0.29 is a little less than 29 hundredths.
+    format!("{:.0}%", (share * 100.0 + 1e-9).floor())
+}
+
 /// A number in at most six significant digits.
 pub fn number(value: f64) -> String {
     if value.is_nan() {

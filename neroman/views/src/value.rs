@@ -24,6 +24,8 @@ pub enum Value<'a> {
     Signal(i32),
     /// A measured number.
     Number(f64),
+    /// A measured share of a whole, from 0 to 1.
+    Share(f64),
     /// A measured time span.
     Seconds(f64),
     /// A measured size.
@@ -71,6 +73,7 @@ impl<'a> Value<'a> {
             Self::Whole(number) => number.to_string(),
             Self::Signal(number) => nero_model::state::signal_name(*number),
             Self::Number(number) => text::number(*number),
+            Self::Share(share) => text::percent(*share),
             Self::Seconds(seconds) => text::duration(*seconds),
             Self::Bytes(count) => text::bytes(*count),
             Self::Time(ms) => text::local_time(*ms),
@@ -88,7 +91,9 @@ impl<'a> Value<'a> {
             Self::Reason(view) => csv::Cell::text(&view.reason),
             Self::Whole(number) => csv::Cell::whole(number),
             Self::Signal(number) => csv::Cell::whole(number),
-            Self::Number(number) | Self::Seconds(number) => csv::Cell::number(*number),
+            Self::Number(number) | Self::Share(number) | Self::Seconds(number) => {
+                csv::Cell::number(*number)
+            }
             Self::Bytes(count) => csv::Cell::whole(count),
             Self::Time(ms) => {
                 text::iso_time(*ms).map_or(csv::Cell::Empty, |text| csv::Cell::text(&text))
@@ -114,7 +119,9 @@ impl<'a> Value<'a> {
             Self::Reason(view) => json::some(&view.reason).into(),
             Self::Whole(number) => number.into(),
             Self::Signal(number) => number.into(),
-            Self::Number(number) | Self::Seconds(number) => json::number(number),
+            Self::Number(number) | Self::Share(number) | Self::Seconds(number) => {
+                json::number(number)
+            }
             Self::Bytes(count) => count.into(),
             Self::Time(ms) => text::iso_time(ms).into(),
             Self::Param(param) => json::parameter(param),
@@ -135,6 +142,7 @@ impl<'a> Value<'a> {
             | Self::Reason(_)
             | Self::Signal(_)
             | Self::Number(_)
+            | Self::Share(_)
             | Self::Seconds(_)
             | Self::Bytes(_)
             | Self::Time(_)
@@ -147,7 +155,21 @@ impl<'a> Value<'a> {
 
     /// Whether it goes on changing while the job runs: old ones are marked.
     pub fn is_measured(&self) -> bool {
-        matches!(self, Self::Number(_) | Self::Seconds(_) | Self::Bytes(_))
+        match self {
+            Self::Number(_) | Self::Share(_) | Self::Seconds(_) | Self::Bytes(_) => true,
+            Self::Unknown
+            | Self::Text(_)
+            | Self::State(_)
+            | Self::Reason(_)
+            | Self::Whole(_)
+            | Self::Signal(_)
+            | Self::Time(_)
+            | Self::Param(_)
+            | Self::Follows(..)
+            | Self::Lines(_)
+            | Self::Names(_)
+            | Self::Json(_) => false,
+        }
     }
 }
 
@@ -163,6 +185,7 @@ mod tests {
         let table = [
             (Value::Unknown, "", csv::Cell::Empty, "null"),
             (Value::Seconds(75.0), "1m15s", number("75"), "75.0"),
+            (Value::Share(0.999), "99%", number("0.999"), "0.999"),
             (Value::Bytes(1536), "1.5K", number("1536"), "1536"),
             (
                 Value::Number(f64::INFINITY),

@@ -231,6 +231,7 @@ impl LedgerState {
                 | RecordKind::RuleFired
                 | RecordKind::LogTruncated
                 | RecordKind::MetricsFolded
+                | RecordKind::Progress
                 | RecordKind::Notice
                 | RecordKind::WatchEnded
                 | RecordKind::Lost

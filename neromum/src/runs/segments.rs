@@ -523,6 +523,7 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
         | RecordKind::RuleFired
         | RecordKind::LogTruncated
         | RecordKind::MetricsFolded
+        | RecordKind::Progress
         | RecordKind::Notice
         | RecordKind::WatchEnded
         | RecordKind::LedgerAccepted
@@ -610,6 +611,7 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
         | RecordKind::RuleFired
         | RecordKind::LogTruncated
         | RecordKind::MetricsFolded
+        | RecordKind::Progress
         | RecordKind::Notice
         | RecordKind::LedgerAccepted
         | RecordKind::LedgerTakenAway

@@ -29,6 +29,10 @@ pub enum Fact {
     Waittime,
     /// Seconds until the time limit.
     Timeleft,
+    /// How much of its work is done, from 0 to 1.
+    Progress,
+    /// Seconds until its end, by its progress.
+    Eta,
     /// Exit code.
     Exit,
     /// Number of the signal that ended the job.
@@ -90,11 +94,11 @@ pub enum FactSource {
 }
 
 /// Facts that are part of the language and not of this version.
-pub const NOT_BUILT: [&str; 7] = ["progress", "eta", "note", "tag", "user", "gpu", "gpumem"];
+pub const NOT_BUILT: [&str; 5] = ["note", "tag", "user", "gpu", "gpumem"];
 
 impl Fact {
     /// All facts of this version.
-    pub const ALL: [Fact; 23] = [
+    pub const ALL: [Fact; 25] = [
         Fact::Id,
         Fact::Name,
         Fact::Collection,
@@ -105,6 +109,8 @@ impl Fact {
         Fact::Runtime,
         Fact::Waittime,
         Fact::Timeleft,
+        Fact::Progress,
+        Fact::Eta,
         Fact::Exit,
         Fact::Signal,
         Fact::Reason,
@@ -133,6 +139,8 @@ impl Fact {
             Fact::Runtime => "runtime",
             Fact::Waittime => "waittime",
             Fact::Timeleft => "timeleft",
+            Fact::Progress => "progress",
+            Fact::Eta => "eta",
             Fact::Exit => "exit",
             Fact::Signal => "signal",
             Fact::Reason => "reason",
@@ -157,8 +165,12 @@ impl Fact {
     /// The kind of the fact's value.
     pub fn kind(self) -> FactKind {
         match self {
-            Fact::Id | Fact::Attempt | Fact::Exit | Fact::Signal | Fact::Cpu => FactKind::Number,
-            Fact::Runtime | Fact::Waittime | Fact::Timeleft | Fact::Silent => FactKind::Seconds,
+            Fact::Id | Fact::Attempt | Fact::Progress | Fact::Exit | Fact::Signal | Fact::Cpu => {
+                FactKind::Number
+            }
+            Fact::Runtime | Fact::Waittime | Fact::Timeleft | Fact::Eta | Fact::Silent => {
+                FactKind::Seconds
+            }
             Fact::Mem | Fact::Disk => FactKind::Bytes,
             Fact::Name
             | Fact::Collection
@@ -191,8 +203,10 @@ impl Fact {
             | Fact::Tsub
             | Fact::Tstart
             | Fact::Tend => FactSource::Event,
-            Fact::Runtime | Fact::Waittime | Fact::Timeleft | Fact::Silent => FactSource::Clock,
-            Fact::Cpu | Fact::Mem | Fact::Disk => FactSource::Sample,
+            Fact::Runtime | Fact::Waittime | Fact::Timeleft | Fact::Eta | Fact::Silent => {
+                FactSource::Clock
+            }
+            Fact::Progress | Fact::Cpu | Fact::Mem | Fact::Disk => FactSource::Sample,
         }
     }
 
@@ -208,6 +222,8 @@ impl Fact {
             | Fact::Attempt
             | Fact::Runtime
             | Fact::Timeleft
+            | Fact::Progress
+            | Fact::Eta
             | Fact::Exit
             | Fact::Signal
             | Fact::Silent

@@ -135,6 +135,45 @@ pub(crate) fn check_condition(
     }
 }
 
+/// Refuses a node that tells no progress: what is no number, or follows from the progress.
+pub(crate) fn check_progress(
+    root: &Node,
+    span: Span,
+    names: &[NameRef],
+    text: &str,
+) -> Result<(), ExprError> {
+    check_sign(root, span, names, text)?;
+    for name in names {
+        let parts = name.text.rsplit_once('/');
+        if let Some((step, total)) = parts.filter(|(_, total)| total.parse::<f64>().is_ok()) {
+            let message = format!("without blanks `{}` is one name", name.text);
+            return Err(
+                ExprError::new(ErrorKind::Name, name.span, message).hint(format!(
+                    "write `{} / {}`",
+                    step.trim_end(),
+                    total.trim_start()
+                )),
+            );
+        }
+    }
+    let mut own = None;
+    root.walk(&mut |node| {
+        if let Node::Fact(fact @ (Fact::Progress | Fact::Eta)) = node {
+            own = Some(*fact);
+        }
+    });
+    match own {
+        None => Ok(()),
+        Some(fact) => {
+            let word = fact.word();
+            let message = format!("the progress does not follow from `{word}`");
+            Err(ExprError::new(ErrorKind::Name, span, message).hint(format!(
+                "`metric.{word}` is what the job prints of that name"
+            )))
+        }
+    }
+}
+
 /// Refuses arithmetic on a node that is no number.
 pub(crate) fn check_arith(
     op: ArithOp,

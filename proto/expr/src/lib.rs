@@ -167,6 +167,14 @@ impl Expr {
         Expr::parse_as(text, context, Wanted::Value)
     }
 
+    /// Parses what tells the progress of a run, from 0 to 1, such as `epoch / 50`, for
+    /// [`Expr::value`].
+    ///
+    /// Errors as [`Expr::parse`]; what is no number, and `progress` and `eta` too.
+    pub fn parse_progress(text: &str, context: &ParseContext) -> Result<Expr, ExprError> {
+        Expr::parse_as(text, context, Wanted::Progress)
+    }
+
     pub(crate) fn parse_as(
         text: &str,
         context: &ParseContext,

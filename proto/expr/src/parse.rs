@@ -10,7 +10,7 @@ mod words;
 use self::words::is_window_function;
 use crate::ast::{NameRef, Node, PickRef};
 use crate::error::{ErrorKind, ExprError, Span};
-use crate::kind::{check_condition, check_sign};
+use crate::kind::{check_condition, check_progress, check_sign};
 use crate::lex::{Tok, Token, lex};
 use crate::{HEIGHT_MAX, ParseContext, TEXT_BYTES_MAX};
 
@@ -30,6 +30,8 @@ pub(crate) enum Wanted {
     Selection,
     /// A number or other value.
     Value,
+    /// A number by which the progress is told; it names neither progress nor `eta`.
+    Progress,
     /// A condition over the facts of a node.
     Requirement,
 }
@@ -63,8 +65,12 @@ pub(crate) fn parse(
     if let Some(error) = parser.not_built {
         return Err(error);
     }
-    if wanted != Wanted::Value {
-        check_condition(&root.node, root.span, &parser.names, text)?;
+    match wanted {
+        Wanted::Condition | Wanted::Selection | Wanted::Requirement => {
+            check_condition(&root.node, root.span, &parser.names, text)?;
+        }
+        Wanted::Progress => check_progress(&root.node, root.span, &parser.names, text)?,
+        Wanted::Value => {}
     }
     Ok(Parsed {
         root: root.node,

@@ -6,6 +6,7 @@ use regex::bytes::Regex;
 use crate::found::LinePairs;
 use crate::heading;
 use crate::pattern::{self, Pattern, PatternError};
+use crate::progress::{self, Outer};
 use crate::table::{Table, TableStage};
 use crate::{json, pairs, step};
 
@@ -31,14 +32,21 @@ pub struct Context {
     table: Table,
     /// Whether the last line may hold the names of a table.
     is_header: bool,
+    /// The steps that later progress bars are within.
+    outer: Option<Outer>,
 }
 
 impl Context {
-    /// A context as a former reader left it: the step that it carried, and the line
-    /// of names of its table.
-    pub fn resumed(step: Option<f64>, table: Option<(&[u8], TableStage)>) -> Self {
+    /// A context as a former reader left it: the step that it carried, the line of
+    /// names of its table, and the steps that progress bars are within.
+    pub fn resumed(
+        step: Option<f64>,
+        table: Option<(&[u8], TableStage)>,
+        outer: Option<Outer>,
+    ) -> Self {
         Self {
             step,
+            outer,
             table: table.map_or_else(Table::default, |(header, stage)| {
                 Table::resumed(header, stage)
             }),
@@ -49,6 +57,11 @@ impl Context {
     /// The step that lines without one have.
     pub fn step(&self) -> Option<f64> {
         self.step
+    }
+
+    /// The steps that later progress bars are within.
+    pub fn outer(&self) -> Option<Outer> {
+        self.outer
     }
 
     /// How far the table has come.
@@ -142,6 +155,7 @@ impl Finder {
                 } else {
                     self.find_in_context(text, &mut Context::default());
                     self.found.of_rank(rank);
+                    self.found.progress = None;
                 }
             }
             None => self.find_in_context(line, context),
@@ -156,6 +170,7 @@ impl Finder {
             Some(_) => {}
             None => found.carried = context.step,
         }
+        found.progress = progress::find(line.trim_ascii(), found, &mut context.outer);
     }
 
     fn find_alone(&mut self, line: &[u8], context: &mut Context) {

@@ -1,5 +1,8 @@
-//! The numbers of one line of output with their names, and their step. One
+//! The numbers of one line of output with their names, their step, and how much of the
+//! work is done. One
 //! value is used for all lines, so that finding takes no memory.
+
+use crate::progress::Done;
 
 /// Limit of a metric's name, in bytes; pairs with longer names are ignored.
 pub const NAME_BYTES_MAX: usize = 200;
@@ -18,6 +21,8 @@ pub struct LinePairs {
     pub is_heading: bool,
     /// The step of an earlier line, where this one gives none.
     pub carried: Option<f64>,
+    /// How much of its work the job has done, by this line.
+    pub progress: Option<Done>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +40,7 @@ impl LinePairs {
         self.step = None;
         self.is_heading = false;
         self.carried = None;
+        self.progress = None;
     }
 
     /// Sets the step of the line.

@@ -6,6 +6,7 @@ pub mod finder;
 pub mod found;
 pub mod lines;
 pub mod pattern;
+pub mod progress;
 pub mod recipe;
 pub mod survey;
 pub mod table;

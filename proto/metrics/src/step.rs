@@ -113,6 +113,8 @@ pub struct Phrase {
     pub name: usize,
     /// The step.
     pub step: f64,
+    /// The number of steps, of `epoch 8/50`.
+    pub total: Option<f64>,
     /// Bytes of the whole phrase: `epoch [8/50]`.
     pub length: usize,
 }
@@ -138,7 +140,8 @@ pub fn phrase(text: &[u8]) -> Option<Phrase> {
     }
     let number = number::prefix(&text[at..]).filter(|number| number.whole)?;
     at += number.length;
-    at += of_total(&text[at..]);
+    let total = of_total(&text[at..]);
+    at += total.map_or(0, |(_, length)| length);
     if let Some(close) = close {
         at += blanks(&text[at..]);
         (text.get(at) == Some(&close)).then_some(())?;
@@ -149,21 +152,51 @@ pub fn phrase(text: &[u8]) -> Option<Phrase> {
     (apart && ends_phrase(&text[at..])).then_some(Phrase {
         name,
         step: number.value,
+        total: total.map(|(total, _)| total),
         length: at,
     })
 }
 
 /// `[8/50]`: the step, and the length up to its end, anywhere in the line.
 pub fn bracket(line: &[u8]) -> Option<(f64, usize)> {
+    counted(line).map(|counted| (counted.step, counted.to))
+}
+
+/// Steps of a total, `8/50`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counted {
+    pub step: f64,
+    pub total: f64,
+    /// Its place in the line.
+    pub from: usize,
+    pub to: usize,
+}
+
+/// `[8/50]`, anywhere in the line.
+pub fn counted(line: &[u8]) -> Option<Counted> {
     memchr::memchr_iter(b'[', line).find_map(|open| {
         let mut at = open + 1;
         at += blanks(&line[at..]);
-        let step = number::prefix(&line[at..]).filter(|number| number.whole)?;
-        at += step.length;
-        let total = of_total(&line[at..]);
-        at += total;
-        at += blanks(&line[at..]);
-        (total > 0 && line.get(at) == Some(&b']')).then_some((step.value, at + 1))
+        let counted = counted_at(line, at)?;
+        at = counted.to + blanks(&line[counted.to..]);
+        let (from, to) = (open, at + 1);
+        (line.get(at) == Some(&b']')).then_some(Counted {
+            from,
+            to,
+            ..counted
+        })
+    })
+}
+
+/// `8/50` at a place of the line.
+pub fn counted_at(line: &[u8], from: usize) -> Option<Counted> {
+    let step = number::prefix(&line[from..]).filter(|number| number.whole)?;
+    let (total, length) = of_total(&line[from + step.length..])?;
+    Some(Counted {
+        step: step.value,
+        total,
+        from,
+        to: from + step.length + length,
     })
 }
 
@@ -179,18 +212,20 @@ fn head(line: &[u8]) -> Option<f64> {
     is_head.then_some(step.value)
 }
 
-/// Bytes of `/50`.
-fn of_total(text: &[u8]) -> usize {
+/// `/50`: the number, and its bytes.
+fn of_total(text: &[u8]) -> Option<(f64, usize)> {
     let before = blanks(text);
     if text.get(before) != Some(&b'/') {
-        return 0;
+        return None;
     }
     let after = before + 1 + blanks(&text[before + 1..]);
     let digits = text[after..]
         .iter()
         .take_while(|b| b.is_ascii_digit())
         .count();
-    if digits == 0 { 0 } else { after + digits }
+    let to = after + digits;
+    let total = std::str::from_utf8(&text[after..to]).ok()?.parse().ok()?;
+    Some((total, to))
 }
 
 /// Whether a phrase may end before `rest`.
@@ -214,14 +249,14 @@ fn blanks(text: &[u8]) -> usize {
         .count()
 }
 
-fn word_length(text: &[u8]) -> usize {
+pub fn word_length(text: &[u8]) -> usize {
     text.iter()
         .take_while(|b| b.is_ascii_alphanumeric() || **b == b'_')
         .count()
 }
 
 /// Start of the next word that could be a step's, from `at` on.
-fn next_word(line: &[u8], at: usize) -> Option<usize> {
+pub fn next_word(line: &[u8], at: usize) -> Option<usize> {
     let part_of_name =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/' | b'.');
     let mut before = line[..at].last().copied().unwrap_or(b' ');

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::finder::{Context, Finder};
 use crate::lines::Lines;
+use crate::progress::{Done, Source};
 
 /// Limit of the names in a survey, as of the series of a run.
 const NAMES_MAX: usize = 4096;
@@ -27,6 +28,17 @@ pub struct SurveyedMetric {
     pub line: u64,
     /// The beginning of that line.
     pub text: String,
+}
+
+/// What a log tells of the progress of its job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SurveyedProgress {
+    /// Lines that tell it.
+    pub lines: u64,
+    /// By the first of them and by the last, from 0 to 1.
+    pub shares: (f64, f64),
+    /// What tells it.
+    pub source: Source,
 }
 
 /// A line that holds a digit and gave nothing.
@@ -55,6 +67,7 @@ struct Finds {
     seen: Vec<SurveyedMetric>,
     missed: Vec<Missed>,
     missed_lines: u64,
+    progress: Option<SurveyedProgress>,
 }
 
 impl Survey {
@@ -97,10 +110,18 @@ impl Survey {
         self.found.missed_lines
     }
 
+    /// The progress that the log tells.
+    pub fn progress(&self) -> Option<SurveyedProgress> {
+        self.found.progress
+    }
+
     fn line(&mut self, line: &[u8]) {
         self.line += 1;
         let found = self.finder.find(line, &mut self.context);
-        if found.is_empty() && found.step.is_none() {
+        if let Some(done) = found.progress {
+            self.found.done(done);
+        }
+        if found.is_empty() && found.step.is_none() && found.progress.is_none() {
             let is_missed = !self.context.is_header() && line.iter().any(u8::is_ascii_digit);
             if is_missed {
                 self.found.miss(self.line, line);
@@ -137,6 +158,23 @@ impl Finds {
                 text: shown(text),
             });
         }
+    }
+
+    fn done(&mut self, done: Done) {
+        let new = SurveyedProgress {
+            lines: 1,
+            shares: (done.share, done.share),
+            source: done.source,
+        };
+        self.progress = match self.progress {
+            Some(known) if known.source > done.source => Some(known),
+            Some(known) if known.source == done.source => Some(SurveyedProgress {
+                lines: known.lines + 1,
+                shares: (known.shares.0, done.share),
+                ..known
+            }),
+            Some(_) | None => Some(new),
+        };
     }
 
     fn miss(&mut self, line: u64, text: &[u8]) {

@@ -30,6 +30,7 @@ mod neighbours;
 mod placing;
 mod power;
 mod preemption;
+mod progress;
 mod read_only;
 mod retries;
 mod review;

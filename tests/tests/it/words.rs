@@ -22,7 +22,7 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("script", "'echo hi'"),
     ("python", "conda:myenv"),
     ("requires", "load < 4 for 10m"),
-    ("progress", "epoch / 50"),
+    ("progress", "mean(loss, 10m)"),
     ("render", "{a.in: a}"),
     ("repeat", "5"),
     ("parameters_style", "flags"),
@@ -46,7 +46,7 @@ const RUNS: &str = r#"collection: w
 parameters: {x: 7}
 +crashes: {command: "sh -c 'echo loss 0.5; exit 3' --x {x}", resources: {time: 1h}}
 +lives:
-  command: sh -c 'echo val loss = 2; read line < PIPE' --y {y}
+  command: sh -c 'echo [5/10]; echo val loss = 2; read line < PIPE' --y {y}
   parameters: {y: 8}
   resources: {time: 1h}
 +killed: {command: "sh -c 'kill -9 $$'"}
@@ -73,6 +73,8 @@ const PICKED: &[(&str, &[u64])] = &[
     ("runtime>1h", &[]),
     ("waittime<1h && id<3", &[1, 2]),
     ("timeleft>30m && timeleft<=1h", &[2]),
+    ("progress==50%", &[2]),
+    ("eta>1000w", &[]),
     ("exit==3", &[1]),
     ("exit=0", &[4]),
     ("signal==KILL && id==3", &[3]),
@@ -133,6 +135,8 @@ const FIRING: &[&str] = &[
     "attempt == 1",
     "runtime > 100ms",
     "timeleft < 1h",
+    "progress == 50%",
+    "eta > 0",
     "exit == 3",
     "silent > 0",
     "command=*sh*",
@@ -164,6 +168,7 @@ const FIELDS: &str = r#"collection: f
 +files: {command: ls, files: [a.txt, 'c*']}
 +outputs: {command: "sh -c 'echo kept > kept.txt'", outputs: [stdout, 'kept*']}
 +results: {command: echo here, results_dir: elsewhere}
++progress: {command: 'echo epoch 3', progress: epoch / 4}
 +metrics: {command: 'echo at 3 is 4,5', metrics: [{match: 'at (?<step>\d+) is (?<found>\S+)'}, {decimal: ','}]}
 +rules: {command: "sh -c 'echo loss 3; sleep 600'", rules: [{abort: loss > 2}]}
 +conditions:
@@ -197,7 +202,7 @@ const PRINTED: &[(&str, &str)] = &[
     ("results", "here"),
 ];
 
-const NAMES_LATER: &[&str] = &["progress", "eta", "gpu", "gpumem", "note", "tag", "user"];
+const NAMES_LATER: &[&str] = &["gpu", "gpumem", "note", "tag", "user"];
 
 /// Words of `config.yaml` with an effect, each with a value.
 const CONFIG: &[(&str, &str)] = &[
@@ -343,8 +348,13 @@ fn each_name_of_an_expression_picks_by_what_real_runs_did() {
     }
     until("the live run to be measured", || {
         let seen = home.experiment_json(2);
-        let known = !seen["rss_bytes"].is_null() && !seen["metrics"]["val loss"].is_null();
-        if known { Ok(()) } else { Err(seen) }
+        let known = |key: &str| !seen[key].is_null();
+        let is_read = !seen["metrics"]["val loss"].is_null() && known("progress");
+        if known("rss_bytes") && is_read {
+            Ok(())
+        } else {
+            Err(seen)
+        }
     });
     for fact in names_of_facts() {
         let used = PICKED.iter().any(|(text, _)| text.starts_with(fact));
@@ -370,7 +380,7 @@ fn each_name_of_a_rule_fires_in_a_real_run_or_is_refused() {
     let home = Home::new();
     let mut yaml = "collection: w
 +fires:
-  command: sh -c 'echo loss 0.5; echo val loss = 0.5; sleep 3; exit 3' --x {x}
+  command: sh -c 'sleep 0.1; echo [5/10]; echo loss 0.5; echo val loss = 0.5; sleep 3; exit 3' --x {x}
   parameters: {x: 7}
   resources: {time: 1h}
   monitor: {interval: 100ms}
@@ -439,6 +449,7 @@ fn each_field_of_the_format_has_its_effect_in_a_real_run() {
     assert_eq!(named("time")["state"], "timeout");
     assert_eq!(named("rules")["state"], "aborted");
     assert_eq!(named("conditions")["state"], "aborted");
+    assert_eq!(named("progress")["progress"], 0.75);
     let metrics = &named("metrics")["metrics"];
     assert_eq!(metrics["found"]["last"], 4.5, "{metrics:#}");
     assert_eq!(metrics["found"]["step"], 3.0, "{metrics:#}");

@@ -3,13 +3,18 @@
 use nero_model::safe::Safe;
 use nero_views::columns::telling;
 use nero_views::{Column, Value, text};
-use nero_wire::v1::ExperimentView;
+use nero_wire::v1::{BatchView, ExperimentView};
 
 use super::Screen;
 use super::table::{self, Cell};
 
-/// One row per experiment, and the counts.
-pub fn as_table(screen: &Screen, views: &[ExperimentView], chosen: Option<Vec<Column>>) -> String {
+/// One row per experiment, the outlook of what was started, and the counts.
+pub fn as_table(
+    screen: &Screen,
+    views: &[ExperimentView],
+    batches: &[BatchView],
+    chosen: Option<Vec<Column>>,
+) -> String {
     let columns = chosen.unwrap_or_else(|| telling(views));
     let mut text = print(screen, &columns, views);
     for line in held(views) {
@@ -26,7 +31,31 @@ pub fn as_table(screen: &Screen, views: &[ExperimentView], chosen: Option<Vec<Co
             text.push_str(&format!("{word} {ids}: {what}\n"));
         }
     }
+    text.push_str(&outlooks(batches));
     text.push_str(&format!("{}\n", counts(screen, views)));
+    text
+}
+
+/// At most so many batches are shown, the newest.
+const BATCHES_MAX: usize = 3;
+
+/// How far batches have come, a line each.
+pub fn outlooks(batches: &[BatchView]) -> String {
+    let older = batches.len().saturating_sub(BATCHES_MAX);
+    let lines = batches[older..].iter();
+    let mut text: String = lines
+        .map(|one| {
+            format!(
+                "batch {}: {}\n",
+                Safe::line(&one.batch),
+                Safe::line(&one.text)
+            )
+        })
+        .collect();
+    if older > 0 {
+        let noun = if older == 1 { "batch" } else { "batches" };
+        text.push_str(&format!("and {older} more {noun}\n"));
+    }
     text
 }
 

@@ -4,7 +4,7 @@
 use nero_model::safe::Safe;
 use nero_views::columns::telling;
 use nero_views::text;
-use nero_wire::v1::ExperimentView;
+use nero_wire::v1::{BatchView, ExperimentView};
 
 use super::experiments::{counts, held, hints, warnings};
 use super::table::{self, Cell};
@@ -37,12 +37,13 @@ const RUNNING_MIN: usize = 5;
 const WAITS_MAX: usize = 5;
 
 /// The whole overview.
-pub fn as_text(screen: &Screen, views: &[ExperimentView]) -> String {
+pub fn as_text(screen: &Screen, views: &[ExperimentView], batches: &[BatchView]) -> String {
     let mut text = format!(
         "{}: {}\n",
         text::plural(views.len(), "experiment"),
         counts(screen, views)
     );
+    text.push_str(&experiments::outlooks(batches));
     text.push_str(&by_node(screen, views));
     text.push_str(&needs(screen, views));
     text.push_str(&waits(views));

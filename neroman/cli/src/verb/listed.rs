@@ -73,6 +73,7 @@ impl Parts {
         let Self { first, mut rest } = self;
         let notes = json::print(&json!(first.notes));
         let books = json::print(&json::workbooks(&first.workbooks));
+        let batches = json::print(&json::batches(&first.batches));
         let begin = format!("{{\"schema\":{},\"experiments\":[", json::SCHEMA);
         session.out.text(&begin)?;
         let (mut part, mut text) = (first, String::new());
@@ -93,9 +94,9 @@ impl Parts {
                 Next::Lost => return Err(cut("the daemon ended while it listed").into()),
             }
         }
-        session
-            .out
-            .line(&format!("],\"notes\":{notes},\"workbooks\":{books}}}"))
+        session.out.line(&format!(
+            "],\"notes\":{notes},\"workbooks\":{books},\"batches\":{batches}}}"
+        ))
     }
 }
 

@@ -138,6 +138,8 @@ impl Page<'_> {
         if view.runtime_s.is_some() {
             self.field("runtime", &(Fact::Runtime.value(view).text() + &by));
         }
+        self.fact("progress", view, Fact::Progress);
+        self.fact("eta", view, Fact::Eta);
         if let Some(run) = run
             && run.incarnations > 1
         {

@@ -51,6 +51,7 @@ pub async fn run(session: &mut Session, args: &Status) -> Result<u8, Stop> {
             &views,
             &reply.notes,
             Some(&reply.workbooks),
+            &reply.batches,
         ))?;
     } else if args.csv {
         session.out.notes(&reply.notes);
@@ -209,7 +210,7 @@ fn as_text(screen: &Screen, reply: &ListReply, args: &Status) -> Result<String, 
     let (views, chosen) = arranged(&reply.experiments, args)?;
     let fits = views.len() + 4 <= usize::from(screen.height);
     if screen.tty && !fits && chosen.is_none() && args.sort.is_none() {
-        return Ok(overview::as_text(screen, &views));
+        return Ok(overview::as_text(screen, &views, &reply.batches));
     }
     let chosen = chosen.or_else(|| {
         let mut columns = columns::telling(&views);
@@ -220,7 +221,7 @@ fn as_text(screen: &Screen, reply: &ListReply, args: &Status) -> Result<String, 
         }
         Some(columns)
     });
-    Ok(as_table(screen, &views, chosen))
+    Ok(as_table(screen, &views, &reply.batches, chosen))
 }
 
 fn without_notes(reply: ListReply) -> ListReply {

@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use nero_metrics::finder::{Finder, Reading};
+use nero_metrics::progress::Source;
 use nero_metrics::recipe;
 use nero_metrics::survey::Survey;
 use nero_model::safe::Safe;
@@ -202,6 +203,23 @@ fn as_text(screen: &Screen, surveyed: &[Surveyed]) -> String {
         false => table::print(screen, &header, &rows).0,
     };
     for one in surveyed {
+        let Some(told) = one.survey.progress() else {
+            continue;
+        };
+        let lines = usize::try_from(told.lines).unwrap_or(usize::MAX);
+        let of = match one.log {
+            "" => String::new(),
+            log => format!(" of {log}"),
+        };
+        page.push_str(&format!(
+            "\nprogress by {} in {}{of}: {} … {}\n",
+            kind(told.source),
+            text::plural(lines, "line"),
+            text::percent(told.shares.0),
+            text::percent(told.shares.1)
+        ));
+    }
+    for one in surveyed {
         let lines = one.survey.missed_lines();
         if lines == 0 {
             continue;
@@ -219,6 +237,15 @@ fn as_text(screen: &Screen, surveyed: &[Surveyed]) -> String {
         }
     }
     page
+}
+
+/// What tells the progress.
+fn kind(source: Source) -> &'static str {
+    match source {
+        Source::Bar => "bar",
+        Source::Steps => "steps",
+        Source::Metric => "metric",
+    }
 }
 
 fn as_json(surveyed: &[Surveyed]) -> Value {
@@ -242,10 +269,20 @@ fn as_json(surveyed: &[Surveyed]) -> Value {
             .iter()
             .map(move |missed| json!({ "log": log(one), "line": missed.line, "text": missed.text }))
     });
+    let progress = surveyed.iter().filter_map(|one| {
+        let told = one.survey.progress()?;
+        Some(json!({
+            "log": log(one),
+            "source": kind(told.source),
+            "lines": told.lines,
+            "shares": [json::number(told.shares.0), json::number(told.shares.1)],
+        }))
+    });
     let lines: u64 = surveyed.iter().map(|one| one.survey.missed_lines()).sum();
     json::document(json!({
         "metrics": metrics.collect::<Vec<_>>(),
         "missed": missed.collect::<Vec<_>>(),
         "missed_lines": lines,
+        "progress": progress.collect::<Vec<_>>(),
     }))
 }

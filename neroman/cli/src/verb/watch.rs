@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use nero_model::safe::Safe;
 use nero_views::{json, text};
-use nero_wire::v1::{ExperimentView, WatchEvent, WatchRequest};
+use nero_wire::v1::{BatchView, ExperimentView, WatchEvent, WatchRequest};
 
 use crate::args::Status;
 use crate::connect::{Next, READ_DEADLINE};
@@ -59,6 +59,7 @@ struct Shown {
     views: BTreeMap<u64, ExperimentView>,
     /// Notes besides.
     notes: Vec<String>,
+    batches: Vec<BatchView>,
     lines: usize,
 }
 
@@ -69,6 +70,7 @@ impl Shown {
             json,
             views: BTreeMap::new(),
             notes: Vec::new(),
+            batches: Vec::new(),
             lines: 0,
         }
     }
@@ -76,6 +78,7 @@ impl Shown {
     fn take(&mut self, event: WatchEvent) -> Result<(), Stop> {
         let is_news = event.notes != self.notes;
         self.notes = event.notes;
+        self.batches = event.batches;
         if is_news && !self.json && !self.out.screen.tty {
             self.out.notes(&self.notes);
         }
@@ -90,8 +93,12 @@ impl Shown {
         }
         if self.json {
             if is_news || !changed.is_empty() {
-                self.out
-                    .json(&json::experiments(&changed, &self.notes, None))?;
+                self.out.json(&json::experiments(
+                    &changed,
+                    &self.notes,
+                    None,
+                    &self.batches,
+                ))?;
             }
         } else if self.out.screen.tty {
             self.draw()?;
@@ -108,7 +115,7 @@ impl Shown {
     fn draw(&mut self) -> Result<(), Stop> {
         self.out.screen = Screen::find();
         let views: Vec<ExperimentView> = self.views.values().cloned().collect();
-        let drawn = frame(&self.out.screen, &views, &self.notes);
+        let drawn = frame(&self.out.screen, &views, &self.notes, &self.batches);
         let text = format!("{}\x1b[?7l{drawn}\x1b[?7h", erase(self.lines));
         self.lines = drawn.lines().count();
         self.out.text(&text)
@@ -125,15 +132,21 @@ impl Shown {
 }
 
 /// One drawing: no more lines than the terminal has, none of them wrapped.
-fn frame(screen: &Screen, views: &[ExperimentView], notes: &[String]) -> String {
+fn frame(
+    screen: &Screen,
+    views: &[ExperimentView],
+    notes: &[String],
+    batches: &[BatchView],
+) -> String {
     let mut drawn: String = notes
         .iter()
         .map(|note| format!("note: {}\n", Safe::line(note)))
         .collect();
-    drawn += &if views.len() + notes.len() + 4 <= usize::from(screen.height) {
-        experiments::as_table(screen, views, None)
+    let lines = views.len() + notes.len() + batches.len() + 4;
+    drawn += &if lines <= usize::from(screen.height) {
+        experiments::as_table(screen, views, batches, None)
     } else {
-        overview::as_text(screen, views)
+        overview::as_text(screen, views, batches)
     };
     let room = usize::from(screen.height.saturating_sub(1)).max(1);
     drawn
@@ -231,7 +244,7 @@ mod tests {
             .collect();
         for height in [4, 10, 24] {
             let notes = ["no space left".to_owned()];
-            let drawn = frame(&Screen::terminal(60, height, false), &views, &notes);
+            let drawn = frame(&Screen::terminal(60, height, false), &views, &notes, &[]);
             assert!(drawn.lines().count() < usize::from(height), "{drawn}");
             assert!(drawn.starts_with("note: no space left\n"), "{drawn}");
         }

@@ -59,7 +59,7 @@ impl Listing {
         books.map(|(_, book)| workbook(book)).collect()
     }
 
-    /// A part; the first one contains the notes and tables.
+    /// A part; the first one contains the notes, tables and batches.
     fn part(&self, index: usize, size: usize) -> v1::ListReply {
         let zone = self.zone.clone();
         let sight = Sight::new(&self.state, self.nodes.clone(), zone, self.clock);
@@ -72,8 +72,17 @@ impl Listing {
                 view.facts = facts_of(chosen, &self.facts, &sight);
             }
         }
+        let batches = match index {
+            0 => {
+                let chosen = self.chosen.iter();
+                let runs = chosen.filter_map(|one| one.of(self.state.experiment(one.id)?));
+                view::batches(runs, &sight)
+            }
+            _ => Vec::new(),
+        };
         v1::ListReply {
             experiments,
+            batches,
             notes: match index {
                 0 => self.notes.clone(),
                 _ => Vec::new(),

@@ -259,6 +259,8 @@ fn run_view(run: &Run, sight: &Sight<'_>) -> v1::RunView {
         batch: view::batch(run),
         strays: strays(run),
         follows: run.made.follows.as_ref().map(view::follows),
+        progress: run.journal.progress().map(|progress| progress.done),
+        eta_s: run.eta_s(sight.runtime_s(run)),
     }
 }
 

@@ -1,9 +1,11 @@
 //! Experiments as they are shown.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use nero_model::Phase;
 use nero_model::safe::Safe;
+use nero_model::{Phase, RunId};
 use nero_wire::v1;
 
 use crate::clock::Clock;
@@ -13,6 +15,7 @@ use nero_life::batch::Held;
 use nero_life::experiment::Experiment;
 use nero_life::journal::Journal;
 use nero_life::now::{Now, Tick};
+use nero_life::outlook::Outlook;
 use nero_life::retry::{Cause, Follows};
 use nero_life::run::{Results, Run};
 use nero_life::state::State;
@@ -133,6 +136,8 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     view.metrics = metrics(&run.journal);
     view.as_of_ms = sight.as_of(run).unwrap_or(0);
     view.runtime_s = sight.runtime_s(run);
+    view.progress = run.journal.progress().map(|progress| progress.done);
+    view.eta_s = run.eta_s(view.runtime_s);
     view.unread = run.unheard();
     (view.exit_code, view.signal) = exit(run);
     view.reason = run.reason().map(ToString::to_string).unwrap_or_default();
@@ -255,6 +260,29 @@ pub(super) fn exit(run: &Run) -> (Option<i32>, Option<i32>) {
 pub(super) fn batch(run: &Run) -> String {
     let batch = run.made.batch.map(|id| id.to_string());
     batch.unwrap_or_default()
+}
+
+/// The batches of these runs that are not done.
+pub(super) fn batches<'a>(
+    runs: impl Iterator<Item = &'a Run>,
+    sight: &Sight<'_>,
+) -> Vec<v1::BatchView> {
+    let shown: HashSet<RunId> = runs.filter_map(|run| run.made.batch).collect();
+    let is_shown = |batch: &RunId| shown.contains(batch);
+    let unfinished = match shown.is_empty() {
+        true => Vec::new(),
+        false => Outlook::unfinished(sight.state, &sight.now),
+    };
+    let unfinished = unfinished.into_iter().filter(|(batch, _)| is_shown(batch));
+    unfinished
+        .map(|(batch, outlook)| v1::BatchView {
+            batch: batch.to_string(),
+            runs: outlook.runs,
+            ended: outlook.ended,
+            left_s: outlook.left_ms.map(|left_ms| left_ms as f64 / 1000.0),
+            text: outlook.to_string(),
+        })
+        .collect()
 }
 
 /// Whether an ended run gets no more records.

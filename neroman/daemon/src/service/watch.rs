@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::select::zone_of;
 use super::select::{self, Chosen};
-use super::view::Sight;
+use super::view::{self, Sight};
 use super::{Man, Sink, blocking};
 use crate::failure::Failure;
 
@@ -75,13 +75,16 @@ impl Man {
                     })
                     .cloned()
                     .collect();
-                let live = known
-                    .iter()
-                    .filter_map(|one| one.of(state.experiment(one.id)?))
-                    .filter(|run| run.phase().is_live())
-                    .count();
+                let runs = || {
+                    let chosen = known.iter();
+                    chosen.filter_map(|one| one.of(state.experiment(one.id)?))
+                };
+                let live = runs().filter(|run| run.phase().is_live()).count();
                 let views = super::list::views(&changed, &sight);
-                let events = events(views, live, &notes, first, must_tell);
+                let events = match views.is_empty() && !must_tell {
+                    true => Vec::new(),
+                    false => events(views, view::batches(runs(), &sight), live, &notes, first),
+                };
                 Ok::<_, Failure>((events, (known, state.revision, notes)))
             })
             .await??;
@@ -113,14 +116,11 @@ impl Man {
 
 fn events(
     views: Vec<v1::ExperimentView>,
+    batches: Vec<v1::BatchView>,
     live: usize,
     notes: &[String],
     first: bool,
-    must_tell: bool,
 ) -> Vec<v1::WatchEvent> {
-    if views.is_empty() && !must_tell {
-        return Vec::new();
-    }
     let live = u32::try_from(live).unwrap_or(u32::MAX);
     let mut rest = views.into_iter().peekable();
     let mut events = Vec::new();
@@ -131,6 +131,7 @@ fn events(
             first: leading,
             live,
             notes: notes.to_vec(),
+            batches: batches.clone(),
         });
         leading = false;
         if rest.peek().is_none() {

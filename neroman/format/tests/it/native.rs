@@ -328,7 +328,7 @@ fn shell_syntax_in_a_command_is_noted() {
 fn words_not_built_are_kept_with_their_place() {
     let table = [
         ("python: conda:x", "python"),
-        ("progress: epoch / 50", "progress"),
+        ("progress: mean(loss, 10m)", "progress: mean(loss, 10m)"),
         ("parameters_style: flags", "parameters_style"),
         ("render: {a: b}", "render"),
         ("repeat: 5", "repeat"),
@@ -550,10 +550,7 @@ fn the_manual_s_example_can_be_added() {
         .map(|n| n.word.as_str())
         .filter(|word| !word.starts_with("rules."))
         .collect();
-    assert_eq!(
-        words,
-        ["python", "progress", "metrics.file", "metrics.command",]
-    );
+    assert_eq!(words, ["python", "metrics.file", "metrics.command",]);
 }
 
 #[test]
@@ -586,6 +583,31 @@ fn a_recipe_stands_for_its_patterns_and_lines_are_chosen() {
         stored.get("metric_reading").is_none(),
         "as before it was known"
     );
+}
+
+#[test]
+fn the_progress_is_an_expression_that_is_checked_when_it_is_added() {
+    let loaded = load("+a: {command: prog, progress: epoch / 50}\n+b: {command: prog}\n");
+    assert_eq!(
+        loaded.definitions[0].progress.as_deref(),
+        Some("epoch / 50")
+    );
+    assert_eq!(loaded.definitions[1].progress, None);
+    for (text, message) in [
+        ("name", "`name` is text, not a number"),
+        (
+            "progress / 100",
+            "the progress does not follow from `progress`",
+        ),
+        ("1 - eta / 1h", "the progress does not follow from `eta`"),
+        ("epoch/50", "without blanks `epoch/50` is one name"),
+        ("epoch /", ""),
+        ("tend - tstart", "rules cannot use"),
+    ] {
+        let problems = report(&format!("+a: {{command: prog, progress: '{text}'}}\n"));
+        assert!(problems.contains(message), "{text}: {problems}");
+        assert!(problems.contains(":1:"), "{text}: {problems}");
+    }
 }
 
 #[test]

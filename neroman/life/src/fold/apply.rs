@@ -5,7 +5,7 @@ use nero_journal::v1::{self, RecordKind};
 
 use super::super::journal::{
     Claimed, Exit, Gone, Granted, Host, Incarnation, Journal, Key, Lost, Metric, NotStarted,
-    Paused, Remark, RuleFacts, RuleOff, Sample, Segment, Stop, Stray, TaskOver,
+    Paused, Progress, Remark, RuleFacts, RuleOff, Sample, Segment, Stop, Stray, TaskOver,
 };
 use super::super::now::Tick;
 use super::told::{self, Told};
@@ -96,6 +96,17 @@ pub(super) fn apply(
                 });
             }
         }),
+        RecordKind::Progress => record.decode().map(|progress: v1::Progress| {
+            let newer = journal.progress.as_ref().is_none_or(|old| old.key < place);
+            if newer && (0.0..=1.0).contains(&progress.done) {
+                journal.progress = Some(Progress {
+                    key: place,
+                    done: progress.done,
+                    ran_ms: progress.ran_ms,
+                    left_ms: progress.left_ms,
+                });
+            }
+        }),
         RecordKind::RulesApplied
         | RecordKind::RulesRefused
         | RecordKind::RuleBound
@@ -164,6 +175,7 @@ fn is_sign(kind: RecordKind) -> bool {
         | Kind::TreeGone
         | Kind::TakenOver
         | Kind::Metrics
+        | Kind::Progress
         | Kind::Sample => true,
         Kind::Unspecified
         | Kind::JobNotStarted
@@ -357,6 +369,7 @@ fn life(
         | RecordKind::RuleFired
         | RecordKind::LogTruncated
         | RecordKind::MetricsFolded
+        | RecordKind::Progress
         | RecordKind::Notice
         | RecordKind::WatchEnded
         | RecordKind::LedgerAccepted
@@ -517,6 +530,7 @@ fn rule(
         | RecordKind::Sample
         | RecordKind::LogTruncated
         | RecordKind::MetricsFolded
+        | RecordKind::Progress
         | RecordKind::Notice
         | RecordKind::WatchEnded
         | RecordKind::Lost

@@ -56,6 +56,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         rules: Vec::new(),
         metric_patterns: Vec::new(),
         metric_reading: Default::default(),
+        progress: None,
         monitor: Monitor::default(),
         buffering: Buffering::default(),
         results_dir: None,

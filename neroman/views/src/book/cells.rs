@@ -36,6 +36,7 @@ impl BookCells {
             | Value::Whole(_)
             | Value::Signal(_)
             | Value::Number(_)
+            | Value::Share(_)
             | Value::Seconds(_)
             | Value::Bytes(_)
             | Value::Param(_)

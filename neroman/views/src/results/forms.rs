@@ -70,6 +70,7 @@ impl Rows {
 }
 
 pub(crate) fn all_columns(runs: &Runs) -> Vec<Column> {
+    let tells_progress = runs.views.iter().any(|view| view.progress.is_some());
     let facts = [
         Fact::Id,
         Fact::Name,
@@ -84,6 +85,7 @@ pub(crate) fn all_columns(runs: &Runs) -> Vec<Column> {
     ];
     facts
         .into_iter()
+        .chain(tells_progress.then_some(Fact::Progress))
         .map(Column::Fact)
         .chain(runs.params.iter().cloned().map(Column::Param))
         .chain(runs.metrics.iter().cloned().map(Column::Metric))

@@ -191,7 +191,11 @@ fn a_rule_over_what_is_not_known_beside_the_job_is_refused_with_what_to_write() 
     let standing = context().standing();
     for (text, place, hint) in [
         ("waittime >= 0", "waittime", "a rule can use metrics"),
-        ("loss > 1 && tmod < 10h", "tmod", "runtime timeleft exit"),
+        (
+            "loss > 1 && tmod < 10h",
+            "tmod",
+            "runtime timeleft progress eta exit",
+        ),
         ("tsub < 10h", "tsub", "tstart"),
         ("tend < 1h", "tend", "`metric.tend`"),
         ("path=*lang*", "path", "command params"),

@@ -240,6 +240,25 @@ pub struct LogPosition {
     /// of the table's rows; 0: none was read yet
     #[prost(uint32, tag = "7")]
     pub columns: u32,
+    /// The step of an earlier line with its total, which progress bars after it belong to.
+    #[prost(message, optional, tag = "8")]
+    pub count: ::core::option::Option<StepCount>,
+}
+/// `Epoch 8/50`, and how much of what comes after these steps is done.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct StepCount {
+    /// of its word: a lower one counts smaller steps
+    #[prost(uint32, tag = "1")]
+    pub rank: u32,
+    /// steps
+    #[prost(double, tag = "2")]
+    pub done: f64,
+    /// steps
+    #[prost(double, tag = "3")]
+    pub total: f64,
+    /// of the next step, 0 to 1
+    #[prost(double, tag = "4")]
+    pub within: f64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchStarted {
@@ -405,6 +424,22 @@ pub struct MetricsFolded {
     pub points: u64,
     #[prost(uint64, tag = "2")]
     pub window_ms: u64,
+}
+/// How far the job has come.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct Progress {
+    /// 0 to 1
+    #[prost(double, tag = "1")]
+    pub done: f64,
+    /// its run time at that moment, without pauses
+    #[prost(uint64, tag = "2")]
+    pub ran_ms: u64,
+    /// expected run time from then to the end; absent: unknown
+    #[prost(uint64, optional, tag = "3")]
+    pub left_ms: ::core::option::Option<u64>,
+    /// what told it: 1 a bar or count, 2 steps with a total, 3 a metric, 4 the spec
+    #[prost(uint32, tag = "4")]
+    pub source: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Notice {
@@ -835,6 +870,7 @@ pub enum RecordKind {
     MetricsFolded = 28,
     Notice = 29,
     WatchEnded = 30,
+    Progress = 31,
     /// Written by neromum, when no process beside the job could.
     Lost = 40,
     TaskOver = 41,
@@ -879,6 +915,7 @@ impl RecordKind {
             Self::MetricsFolded => "RECORD_KIND_METRICS_FOLDED",
             Self::Notice => "RECORD_KIND_NOTICE",
             Self::WatchEnded => "RECORD_KIND_WATCH_ENDED",
+            Self::Progress => "RECORD_KIND_PROGRESS",
             Self::Lost => "RECORD_KIND_LOST",
             Self::TaskOver => "RECORD_KIND_TASK_OVER",
             Self::Granted => "RECORD_KIND_GRANTED",
@@ -918,6 +955,7 @@ impl RecordKind {
             "RECORD_KIND_METRICS_FOLDED" => Some(Self::MetricsFolded),
             "RECORD_KIND_NOTICE" => Some(Self::Notice),
             "RECORD_KIND_WATCH_ENDED" => Some(Self::WatchEnded),
+            "RECORD_KIND_PROGRESS" => Some(Self::Progress),
             "RECORD_KIND_LOST" => Some(Self::Lost),
             "RECORD_KIND_TASK_OVER" => Some(Self::TaskOver),
             "RECORD_KIND_GRANTED" => Some(Self::Granted),

@@ -38,6 +38,15 @@ fn surveys(folder: &str, reading: impl Fn(&str) -> Reading) -> String {
             )
             .unwrap();
         }
+        if let Some(told) = survey.progress() {
+            let (first, last) = told.shares;
+            let (source, lines) = (told.source, told.lines);
+            writeln!(
+                text,
+                "  progress by {source:?}: {lines} lines, {first:.4}..{last:.4}"
+            )
+            .unwrap();
+        }
         match survey.missed_lines() {
             0 => {}
             lines => writeln!(text, "  ({lines} lines with digits gave nothing)").unwrap(),

@@ -2,3 +2,4 @@
 
 mod finding;
 mod logs;
+mod progress;

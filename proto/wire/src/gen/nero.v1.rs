@@ -314,6 +314,9 @@ pub struct RunSpec {
     /// A job that is there already: nothing is started for the run, which has no command.
     #[prost(message, optional, tag = "41")]
     pub adopted: ::core::option::Option<AdoptedJob>,
+    /// expression of how far it has come; empty: by what it prints
+    #[prost(string, tag = "42")]
+    pub progress: ::prost::alloc::string::String,
 }
 /// A job that its owner submitted by hand. Schedulers use ids again, so its identity is
 /// the id, the time of submission and the user of the node.
@@ -3824,6 +3827,12 @@ pub struct ExperimentView {
     /// of its newest start at a scheduler
     #[prost(string, repeated, tag = "60")]
     pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// 0 to 1
+    #[prost(double, optional, tag = "61")]
+    pub progress: ::core::option::Option<f64>,
+    /// until its end, while it runs
+    #[prost(double, optional, tag = "62")]
+    pub eta_s: ::core::option::Option<f64>,
 }
 /// The earlier run after which neroman made a run by itself.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3892,6 +3901,26 @@ pub struct ListReply {
     /// tables of these experiments with columns for results
     #[prost(message, repeated, tag = "4")]
     pub workbooks: ::prost::alloc::vec::Vec<Workbook>,
+    /// of these experiments, and not done
+    #[prost(message, repeated, tag = "5")]
+    pub batches: ::prost::alloc::vec::Vec<BatchView>,
+}
+/// What one start made.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BatchView {
+    /// its first run, which names it
+    #[prost(string, tag = "1")]
+    pub batch: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub runs: u32,
+    #[prost(uint32, tag = "3")]
+    pub ended: u32,
+    /// until all have ended; absent: unknown
+    #[prost(double, optional, tag = "4")]
+    pub left_s: ::core::option::Option<f64>,
+    /// "61 of 200 done, about 9 h left"
+    #[prost(string, tag = "5")]
+    pub text: ::prost::alloc::string::String,
 }
 /// A table into which results and states are written.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3978,6 +4007,11 @@ pub struct RunView {
     /// none: a person made it
     #[prost(message, optional, tag = "17")]
     pub follows: ::core::option::Option<Follows>,
+    /// as of the experiment
+    #[prost(double, optional, tag = "18")]
+    pub progress: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "19")]
+    pub eta_s: ::core::option::Option<f64>,
 }
 /// Processes of a run that outlived its main process.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4476,6 +4510,9 @@ pub struct WatchEvent {
     /// that hold now
     #[prost(string, repeated, tag = "4")]
     pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// of all picked, and not done
+    #[prost(message, repeated, tag = "5")]
+    pub batches: ::prost::alloc::vec::Vec<BatchView>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LogsRequest {

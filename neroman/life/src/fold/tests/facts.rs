@@ -32,6 +32,46 @@ fn a_run_is_folded_from_its_segments() {
 }
 
 #[test]
+fn the_newest_progress_of_the_newest_start_counts() {
+    let progress = |done, ran_ms| v1::Progress {
+        done,
+        ran_ms,
+        left_ms: Some(ran_ms * 2),
+        source: 1,
+    };
+    let tells = |id, incarnation, told: &[v1::Progress]| {
+        let made_ns = u64::from(id) * 1_000_000_000;
+        let begin = Builder::new(Writer::Watcher, id, incarnation, made_ns);
+        let kind = RecordKind::Progress;
+        told.iter()
+            .fold(begin, |builder, one| builder.with(kind, one))
+    };
+    let starts = |id, incarnation| {
+        Builder::new(Writer::Shim, id, incarnation, u64::from(id))
+            .with(RecordKind::JobStarted, &v1::JobStarted::default())
+    };
+    let first = [
+        starts(1, 1),
+        tells(
+            2,
+            1,
+            &[progress(0.5, 10), progress(0.75, 20), progress(7.0, 30)],
+        ),
+    ];
+    let folder = whole(&first);
+    let told = folder.journal.progress().unwrap();
+    assert_eq!((told.done, told.ran_ms, told.left_ms), (0.75, 20, Some(40)));
+    // The next start has told nothing yet.
+    let [one, two] = first;
+    let mut all = vec![starts(3, 2), one, two];
+    assert_eq!(whole(&all).journal.progress(), None);
+    all.insert(1, tells(4, 2, &[progress(0.25, 5)]));
+    assert_eq!(whole(&all).journal.progress().unwrap().done, 0.25);
+    all.reverse();
+    assert_eq!(whole(&all).journal.progress().unwrap().done, 0.25);
+}
+
+#[test]
 fn facts_survive_their_stored_form() {
     let folder = whole(&segments(0));
     let json = serde_json::to_string(&folder.journal).unwrap();

@@ -1,0 +1,317 @@
+//! How much of its work a job has done, by what a line says.
+//!
+//! The first of these counts:
+//!
+//! * a value called `progress`, from 0 to 1; above that, in percent,
+//! * steps with their total: `Epoch 8/50`, `iter [5/100]`,
+//! * a progress bar: `37%|███`, `74/200 [====>`, `━━━━ 37%`, `[ 37%]`; `[8/50]` anywhere;
+//!   `8/50` and `37%` at the head of a line.
+//!
+//! They nest: in `Epoch 2/3, step 10/100` the first epoch is done and a tenth of the
+//! second. A bar is within the epoch that an earlier line of its log names. In a line with
+//! an epoch without a total a bar tells nothing of the whole.
+
+use crate::found::LinePairs;
+use crate::heading;
+use crate::step::{self, Counted};
+
+/// Longest line that is looked at: a progress bar is as long as a terminal is wide.
+const LINE_BYTES_MAX: usize = 4096;
+/// The rank of `epoch`, which a line may name when it begins.
+const EPOCH: u8 = 4;
+/// The rank of a count without a word.
+const NO_WORD: u8 = 5;
+
+/// What tells the progress; a later one counts more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// A bar, or a count without a word.
+    Bar = 1,
+    /// Steps with a total.
+    Steps = 2,
+    /// A value called `progress`.
+    Metric = 3,
+}
+
+impl Source {
+    pub const ALL: [Self; 3] = [Self::Bar, Self::Steps, Self::Metric];
+}
+
+/// The progress that a line tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Done {
+    /// From 0 to 1.
+    pub share: f64,
+    pub source: Source,
+}
+
+/// Steps that a line counts, and that later bars are within.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outer {
+    /// The rank of its word: a lower one counts smaller steps.
+    pub rank: u8,
+    /// Steps that are done.
+    pub done: f64,
+    pub total: f64,
+    /// How much of the next step is done, at most.
+    pub within: f64,
+}
+
+impl Outer {
+    fn share(&self) -> f64 {
+        ((self.done + self.within) / self.total).min(1.0)
+    }
+}
+
+/// The progress by a trimmed line, whose pairs were found already.
+pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option<Done> {
+    if let Some(share) = named(found) {
+        let source = Source::Metric;
+        return Some(Done { share, source });
+    }
+    if line.len() > LINE_BYTES_MAX || !may_tell(line) {
+        return None;
+    }
+    let steps = Steps::of(line);
+    let bar = bar(line, steps.to, found.is_empty());
+    if bar.is_none() && steps.counts.is_empty() {
+        return None;
+    }
+    if steps.is_open {
+        return None;
+    }
+    let is_value = |(name, _): (&str, f64)| step::rank(name.as_bytes()).is_none();
+    let has_values = found.pairs().any(is_value);
+    // The smallest steps come first.
+    let mut within = bar;
+    for count in steps.counts.iter().rev() {
+        let (done, share) = match within {
+            Some(share) => ((count.step - 1.0).max(0.0), share),
+            // A line that only names an epoch begins it.
+            None if count.rank == EPOCH && !has_values => ((count.step - 1.0).max(0.0), 0.0),
+            None => (count.step, 0.0),
+        };
+        let new = Outer {
+            rank: count.rank,
+            done,
+            total: count.total,
+            within: share,
+        };
+        within = Some(new.share());
+        enter(new, outer);
+    }
+    let share = within?;
+    let is_within = |outer: &Outer| steps.counts.is_empty() || steps.rank() < outer.rank;
+    let (share, is_step) = match outer {
+        Some(outer) if is_within(outer) => {
+            outer.within = share.max(outer.within);
+            (outer.share(), true)
+        }
+        Some(outer) if steps.rank() == outer.rank => (outer.share(), true),
+        Some(_) | None => (share, !steps.counts.is_empty()),
+    };
+    let source = match is_step && outer.is_some_and(|outer| outer.rank < NO_WORD) {
+        true => Source::Steps,
+        false => Source::Bar,
+    };
+    Some(Done { share, source })
+}
+
+/// Whether a number stands before a `/` or `%`.
+fn may_tell(line: &[u8]) -> bool {
+    let mut signs = memchr::memchr2_iter(b'/', b'%', line);
+    signs.any(|sign| match &line[..sign] {
+        [.., digit, b' '] | [.., digit] => digit.is_ascii_digit(),
+        [] => false,
+    })
+}
+
+/// Takes a count as the outer one, unless its steps are smaller than those known.
+fn enter(mut new: Outer, outer: &mut Option<Outer>) {
+    if let Some(known) = outer {
+        if new.rank < known.rank {
+            return;
+        }
+        // A second bar within the same step, for another set, begins at 0.
+        let same = (known.rank, known.done, known.total) == (new.rank, new.done, new.total);
+        if same {
+            new.within = new.within.max(known.within);
+        }
+    }
+    *outer = Some(new);
+}
+
+/// The value called `progress`.
+fn named(found: &LinePairs) -> Option<f64> {
+    let mut pairs = found.pairs();
+    let (_, value) = pairs.find(|(name, _)| name.eq_ignore_ascii_case("progress"))?;
+    match value {
+        0.0..=1.0 => Some(value),
+        1.0..=100.0 => Some(value / 100.0),
+        _ => None,
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Count {
+    rank: u8,
+    step: f64,
+    total: f64,
+}
+
+/// The steps with their totals that a line names, the largest first.
+#[derive(Default)]
+struct Steps {
+    counts: Vec<Count>,
+    /// The first names no total.
+    is_open: bool,
+    /// The end of the last one.
+    to: usize,
+}
+
+impl Steps {
+    fn of(line: &[u8]) -> Self {
+        let mut steps = Self::default();
+        let mut at = 0;
+        // What follows a bar belongs to the bar.
+        let end = memchr::memchr(b'%', line).unwrap_or(line.len());
+        while let Some(start) = step::next_word(&line[..end], at) {
+            let Some(phrase) = step::phrase(&line[start..end]) else {
+                at = start + step::word_length(&line[start..end]);
+                continue;
+            };
+            at = start + phrase.length;
+            let rank = step::rank(&line[start..start + phrase.name]).unwrap_or(NO_WORD);
+            match phrase.total.filter(|total| is_total(phrase.step, *total)) {
+                Some(total) => {
+                    steps.to = at;
+                    let step = phrase.step;
+                    steps.counts.push(Count { rank, step, total });
+                }
+                None => steps.is_open |= steps.counts.is_empty(),
+            }
+        }
+        steps
+            .counts
+            .sort_by_key(|count| std::cmp::Reverse(count.rank));
+        steps.counts.dedup_by_key(|count| count.rank);
+        if steps.counts.is_empty()
+            && let Some(head) = head(line)
+            && memchr::memchr(b'%', &line[head.to..]).is_some()
+        {
+            // `1/3  2.35G  …  640: 100%|███| 8/8`: the epoch's number without its name.
+            steps.to = head.to;
+            steps.counts.push(Count {
+                rank: NO_WORD,
+                step: head.step,
+                total: head.total,
+            });
+        }
+        steps
+    }
+
+    fn rank(&self) -> u8 {
+        self.counts.first().map_or(0, |count| count.rank)
+    }
+}
+
+fn is_total(step: f64, total: f64) -> bool {
+    (0.0..=total).contains(&step) && total > 0.0
+}
+
+/// How much of a bar is done, or of a count without a word, behind `from`.
+fn bar(line: &[u8], from: usize, no_pairs: bool) -> Option<f64> {
+    let behind = &line[from..];
+    if let Some(share) = percent(line, from, no_pairs) {
+        return Some(share);
+    }
+    let drawn = is_drawn(behind).then(|| {
+        let starts = 0..behind.len();
+        let mut words = starts.filter(|at| *at == 0 || behind[at - 1] == b' ');
+        words.find_map(|at| whole_count(behind, at))
+    });
+    let counted = drawn
+        .flatten()
+        .or_else(|| step::counted(behind))
+        .or_else(|| (from == 0).then(|| head(line)).flatten())?;
+    is_total(counted.step, counted.total).then(|| counted.step / counted.total)
+}
+
+/// `8/50` at the head of a line, behind its time stamp; no date.
+fn head(line: &[u8]) -> Option<Counted> {
+    let counted = whole_count(line, heading::length(line))?;
+    let next = line[counted.to..].trim_ascii_start();
+    let digits = next.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let is_date = digits > 0 && next.get(digits) == Some(&b':');
+    (!is_date && is_total(counted.step, counted.total)).then_some(counted)
+}
+
+/// `8/50` that is a word.
+fn whole_count(line: &[u8], at: usize) -> Option<Counted> {
+    let counted = step::counted_at(line, at)?;
+    let text = &line[counted.from..counted.to];
+    let ends = matches!(
+        line.get(counted.to),
+        None | Some(b' ' | b'\t' | b':' | b',' | b'|')
+    );
+    (ends && !text.contains(&b' ') && text[0].is_ascii_digit()).then_some(counted)
+}
+
+/// The percentage of a bar, or one that stands alone: `INFO accuracy: 37%` is a value.
+fn percent(line: &[u8], from: usize, no_pairs: bool) -> Option<f64> {
+    let head = from.max(heading::length(line)).min(line.len());
+    memchr::memchr_iter(b'%', line)
+        .filter(|sign| *sign > from)
+        .find_map(|sign| {
+            let is_digit = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
+            let number = line[..sign].strip_suffix(b" ").unwrap_or(&line[..sign]);
+            let digits = number.iter().rev().take_while(is_digit).count();
+            let start = number.len() - digits;
+            let text = std::str::from_utf8(&number[start..]).ok()?;
+            let percent: f64 = text.parse().ok().filter(|one| *one <= 100.0)?;
+            let behind = &line[sign + 1..];
+            let before = line[..start].trim_ascii_end();
+            let in_brackets = before.last() == Some(&b'[') && behind.first() == Some(&b']');
+            let is_head = before.len() <= head;
+            let is_bar = behind.first() == Some(&b'|');
+            let is_told = is_bar
+                || in_brackets
+                || is_drawn(&line[from..])
+                || is_head && no_pairs && (behind.is_empty() || says_done(behind));
+            let share = percent / 100.0;
+            is_told.then(|| counted_exactly(behind, share).unwrap_or(share))
+        })
+}
+
+/// The count behind a bar with a percentage, which has more digits: `37%|███ | 74/200 [`.
+fn counted_exactly(behind: &[u8], share: f64) -> Option<f64> {
+    let close = 1 + memchr::memchr(b'|', behind.strip_prefix(b"|")?)?;
+    let at = close + 1;
+    let blanks = behind[at..].iter().take_while(|b| **b == b' ').count();
+    let counted = step::counted_at(behind, at + blanks)?;
+    let exact = counted.step / counted.total;
+    (is_total(counted.step, counted.total) && (exact - share).abs() < 0.015).then_some(exact)
+}
+
+/// Whether a text has the signs with which bars are drawn.
+fn is_drawn(text: &[u8]) -> bool {
+    ["━", "█", "[=", "[#", "[>", "|=", "|#"]
+        .iter()
+        .any(|sign| memchr::memmem::find(text, sign.as_bytes()).is_some())
+}
+
+/// Whether a text behind a percentage says that it is one of work: `37% done`.
+fn says_done(behind: &[u8]) -> bool {
+    const WORDS: [&[u8]; 5] = [
+        b"done",
+        b"complete",
+        b"completed",
+        b"finished",
+        b"processed",
+    ];
+    let text = behind.trim_ascii_start();
+    let length = step::word_length(text);
+    WORDS
+        .iter()
+        .any(|word| text[..length].eq_ignore_ascii_case(word))
+}

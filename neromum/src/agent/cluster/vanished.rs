@@ -12,8 +12,8 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskLeft, run_left};
 use nero_model::paths::run as names;
 use nero_model::{RunToken, SubmissionId};
-use nero_warden::Ended;
 use nero_warden::standing::Standing;
+use nero_warden::{Ended, JobId};
 
 use super::over::{has_left, living, stands_still};
 use super::watch::job_of;
@@ -162,15 +162,20 @@ impl Agent {
     }
 
     /// Decides about tasks that vanished without a trace. A controller that was
-    /// started since may have lost them; one that was not has had them cancelled, and
-    /// only a person knows why, or has said before that it does not matter.
+    /// started since may have lost them, and so may one that gave their job's id twice;
+    /// another one has had them cancelled, and only a person knows why, or has said before
+    /// that it does not matter.
     pub(super) fn controller_is_up(&mut self, ids: &[SubmissionId], up_s: Option<u64>) {
+        let ids_given_twice = self.ids_given_twice();
         for id in ids {
             let Some(submission) = self.submission(*id) else {
                 continue;
             };
             submission.has_vanished = false;
-            let is_lost = up_s.is_some_and(|up_s| submission.is_older_than(up_s));
+            let is_given_twice = submission
+                .job()
+                .is_some_and(|job| ids_given_twice.contains(&job));
+            let is_lost = is_given_twice || up_s.is_some_and(|up_s| submission.is_older_than(up_s));
             let job = submission.job_text();
             let gone = |task: &&Task| task.over && task.seen == Seen::Gone(None);
             let gone: Vec<Task> = submission.tasks.iter().filter(gone).cloned().collect();
@@ -196,6 +201,16 @@ impl Agent {
                 self.core.waits_for_a_person(run.token, &why);
             }
         }
+    }
+
+    /// Ids that two of our submissions have. A controller that came back with an older state
+    /// gave them anew, and what a host still tells about the first job ends tasks of the
+    /// second without a trace.
+    fn ids_given_twice(&self) -> BTreeSet<JobId> {
+        let submissions = self.cluster.iter().flat_map(|one| one.submissions.values());
+        let mut given = BTreeSet::new();
+        let jobs = submissions.filter_map(Submission::job);
+        jobs.filter(|job| !given.insert(*job)).collect()
     }
 
     /// Whether the experiment of a run says that it is submitted again.

@@ -249,6 +249,28 @@ async fn a_task_that_a_person_may_have_cancelled_is_submitted_again_only_when_th
 }
 
 #[tokio::test]
+async fn a_task_vanishes_whose_jobs_id_the_controller_gave_twice_and_is_submitted_again() {
+    for other_job in [7, 8] {
+        let (node, run) = (Node::new(), planned(1));
+        node.submit(&[run], 7);
+        node.submit(&[planned(2)], other_job);
+        let (mut agent, _boxes) = node.agent();
+        let submissions = &mut agent.cluster.as_mut().unwrap().submissions;
+        let ids: Vec<SubmissionId> = submissions.keys().copied().collect();
+        let tasks = submissions.values_mut().flat_map(|one| &mut one.tasks);
+        for task in tasks.filter(|task| task.runs[0].token == run.token) {
+            task.seen = Seen::Gone(None);
+            task.over = true;
+        }
+        // The controller was not started since.
+        agent.controller_is_up(&ids, Some(1000));
+        agent.carry_out();
+        let is_waiting = agent.stage(&run) == Stage::Waiting;
+        assert_eq!(is_waiting, other_job == 7);
+    }
+}
+
+#[tokio::test]
 async fn a_start_that_comes_back_after_its_run_was_called_lost_is_asked_to_leave() {
     let mut lost = Lost::new();
     let news = [

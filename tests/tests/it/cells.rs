@@ -204,6 +204,9 @@ fn a_workbook_that_libreoffice_has_open_gets_its_results_when_it_is_closed() {
         }
     });
     assert!(fs::read(&table).unwrap() == before);
+    // The copy of the rows is no code of the experiments beside it.
+    let changed = home.json(&["status", "changed"]);
+    assert_eq!(changed["experiments"], serde_json::json!([]), "{changed:#}");
     let book = home.json(&["status"])["workbooks"][0].clone();
     assert_eq!(book["open"]["program"], "LibreOffice", "{book:#}");
     assert_eq!(book["open"]["lock"], shown(&lock), "{book:#}");

@@ -128,12 +128,14 @@ impl FolderToFreeze {
                     PathBuf::from(format!(".~lock.{name}#")),
                     PathBuf::from(format!("~${name}")),
                 ]);
-                // What neronet makes when it writes numbers.
+                // What neronet makes when it writes numbers and results.
                 left_out.push(PathBuf::from(format!(".{name}.neronet")));
                 left_out.push(PathBuf::from(format!(".{name}.neronet-backup")));
                 if let (Some(stem), Some(ending)) = (table.file_stem(), table.extension()) {
                     let (stem, ending) = (stem.display(), ending.display());
                     left_out.push(PathBuf::from(format!("{stem}.before-neronet.{ending}")));
+                    left_out.push(PathBuf::from(format!("{stem}.live.csv")));
+                    left_out.push(PathBuf::from(format!("{stem}.live.csv.neronet")));
                 }
             }
         }

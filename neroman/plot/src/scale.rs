@@ -74,12 +74,12 @@ impl Scale {
     }
 }
 
-/// The x axis of all panels; a plot without a point has none.
+/// The x axis of all panels; a plot without a point has none. Values that have no place in the
+/// picture belong to it: a run did not end where it became NaN.
 pub(crate) fn across(plot: &Plot) -> Option<Scale> {
-    let curves = || plot.panels.iter().flat_map(|panel| &panel.curves);
-    let points = curves().flat_map(|curve| curve.parts.iter().flatten());
-    let shown = points.filter(|point| point.y.is_finite() && (!plot.log || point.y > 0.0));
-    let range = Scale::around(shown.map(|point| point.x), false)?;
+    let curves = plot.panels.iter().flat_map(|panel| &panel.curves);
+    let points = curves.flat_map(|curve| curve.parts.iter().flatten());
+    let range = Scale::around(points.map(|point| point.x), false)?;
     if range.low < range.high {
         return Some(range);
     }

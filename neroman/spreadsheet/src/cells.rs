@@ -27,8 +27,9 @@ pub fn write_cells(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// Where the wanted cells are.
 struct Places {
-    /// Places in the sheet, from one, by row and cell of what was asked for.
-    cells: Vec<Vec<Option<(u32, u32)>>>,
+    /// Places in the sheet, from one, by row and cell of what was asked for; else why a cell has
+    /// none.
+    cells: Vec<Vec<Result<(u32, u32), CellFound>>>,
     /// The first row below the header, from 0.
     first_row: u32,
 }
@@ -56,7 +57,7 @@ fn write(path: &Path, wanted: &CellsToWrite) -> Result<CellsAnswer, UnreadableTa
     let placed = asked().zip(places.cells.iter().flatten());
     let changes: Vec<CellChange> = placed
         .filter_map(|(cell, place)| {
-            let (row, column) = (*place)?;
+            let (row, column) = *place.as_ref().ok()?;
             Some(CellChange {
                 row: row - 1,
                 column: column - 1,
@@ -74,7 +75,8 @@ fn write(path: &Path, wanted: &CellsToWrite) -> Result<CellsAnswer, UnreadableTa
     let mut written = None;
     if let (Some(order), Some(bytes)) = (order, &edited.bytes) {
         let after = crate::read(bytes, &ending, name)?;
-        let ours: HashSet<(u32, u32)> = places.cells.iter().flatten().flatten().copied().collect();
+        let ours = places.cells.iter().flatten().flatten();
+        let ours: HashSet<(u32, u32)> = ours.copied().collect();
         if !is_same_beside(&sheet, &after, &ours) {
             let why = "a change would reach other cells; please report this mistake of neroman";
             return Err(UnreadableTable::file(why, ""));
@@ -89,12 +91,12 @@ fn write(path: &Path, wanted: &CellsToWrite) -> Result<CellsAnswer, UnreadableTa
         };
     }
     let mut outcomes = edited.outcomes.into_iter();
-    let found = |place: &Option<(u32, u32)>| {
-        let outcome = place.and_then(|place| Some((place, outcomes.next()?)));
-        outcome.map_or(CellFound::Absent, |((row, column), outcome)| {
-            let cell = cell_name(name.unwrap_or(""), row, column).to_string();
+    let found = |place: &Result<(u32, u32), CellFound>| match place {
+        Ok((row, column)) => outcomes.next().map_or(CellFound::Absent, |outcome| {
+            let cell = cell_name(name.unwrap_or(""), *row, *column).to_string();
             found(cell, outcome)
-        })
+        }),
+        Err(found) => found.clone(),
     };
     let mut flat = places.cells.iter().flatten().map(found);
     let cells = places.cells.iter();
@@ -135,10 +137,22 @@ fn places(sheet: &Sheet, wanted: &CellsToWrite) -> Result<Places, UnreadableTabl
                 .or_insert(Some(row.number));
         }
     }
+    let never = |cell: String, why: &str| {
+        let why = why.to_owned();
+        Err(CellFound::Never { cell, why })
+    };
     let cells = wanted.rows.iter().map(|row| {
-        let at = rows.get(&row.number).copied().flatten();
+        let at = rows.get(&row.number).copied();
+        let place = |heading: usize| match (at, columns.get(heading).copied().flatten()) {
+            (None, _) => Err(CellFound::Absent),
+            (Some(None), _) => never(format!("number {}", row.number), "in two rows"),
+            (Some(Some(_)), None) => {
+                let heading = wanted.headings.get(heading).map_or("", String::as_str);
+                never(format!("column `{heading}`"), "no longer there")
+            }
+            (Some(Some(row)), Some(column)) => Ok((row, column)),
+        };
         let cells = row.cells.iter();
-        let place = |heading: usize| Some((at?, columns.get(heading).copied().flatten()?));
         cells.map(|cell| place(cell.heading)).collect()
     });
     Ok(Places {
@@ -329,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn two_rows_with_one_number_and_a_missing_column_get_nothing() {
+    fn two_rows_with_one_number_and_a_missing_column_get_nothing_and_tell_why() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plan.csv");
         fs::write(&path, "nr,state\n1,\n1,\n2,\n").unwrap();
@@ -337,8 +351,14 @@ mod tests {
             &path,
             &wanted(&[(1, "finished", "1"), (2, "finished", "1")]),
         );
-        assert_eq!(told.cells[0], [CellFound::Absent, CellFound::Absent]);
-        assert_eq!(told.cells[1], [CellFound::Written, CellFound::Absent]);
+        let never = |cell: &str, why: &str| CellFound::Never {
+            cell: cell.to_owned(),
+            why: why.to_owned(),
+        };
+        let twice = never("number 1", "in two rows");
+        assert_eq!(told.cells[0], [twice.clone(), twice]);
+        let gone = never("column `loss`", "no longer there");
+        assert_eq!(told.cells[1], [CellFound::Written, gone]);
         fs::write(&path, "number,state\n1,\n").unwrap();
         assert!(write(&path, &wanted(&[])).is_err());
     }

@@ -113,9 +113,13 @@ fn of_path(path: &Path, sheet: Option<&str>) -> Result<Sheet, UnreadableTable> {
 
 /// What a person is told about a file that could not be replaced.
 pub(crate) fn of_file(error: &nero_workbook::FileError) -> UnreadableTable {
-    let why = match std::error::Error::source(error) {
+    UnreadableTable::file(with_cause(error), error.hint().unwrap_or_default())
+}
+
+/// An error with what it comes from.
+pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
+    match error.source() {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
-    };
-    UnreadableTable::file(why, error.hint().unwrap_or_default())
+    }
 }

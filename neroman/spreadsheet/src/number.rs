@@ -146,7 +146,7 @@ fn by_hand(why: &str) -> UnreadableTable {
 
 pub(crate) fn of_book(error: &nero_workbook::WorkbookError) -> UnreadableTable {
     let hint = error.hint();
-    UnreadableTable::file(error.to_string(), hint.unwrap_or_default())
+    UnreadableTable::file(child::with_cause(error), hint.unwrap_or_default())
 }
 
 #[cfg(test)]

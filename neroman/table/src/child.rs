@@ -150,7 +150,7 @@ pub enum CellFound {
     Written,
     /// It holds the value already.
     Same,
-    /// The file has no such row or column.
+    /// The file has no such row.
     Absent,
     /// It holds something that is not known as ours.
     Foreign {
@@ -159,9 +159,9 @@ pub enum CellFound {
         /// What it holds.
         shows: String,
     },
-    /// It is never written.
+    /// It is not written, whatever it holds.
     Never {
-        /// Its name.
+        /// Its name; of a column that is gone and a number in two rows, that.
         cell: String,
         /// Why.
         why: String,

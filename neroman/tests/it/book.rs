@@ -111,6 +111,26 @@ fn a_workbook_of_the_owner_is_not_replaced() {
 }
 
 #[test]
+fn a_csv_that_is_no_table_of_results_is_not_replaced() {
+    let fake = fake();
+    let path = fake.path().join("plan.csv");
+    let words = ["results", "144-146", "-o", path.to_str().expect("a text")];
+    fake.ok(&words);
+    fake.ok(&[&words[..], &["--by", "opt"]].concat());
+    fake.ok(&words);
+    let plan = "nr,lr,command\n144,0.1,python3 train.py {lr}\n";
+    fs::write(&path, plan).expect("a file");
+    let ran = fake.run(&words);
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(
+        ran.err.contains("it was not made by `neroman results`"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(fs::read_to_string(&path).expect("a file"), plan);
+}
+
+#[test]
 fn results_become_a_table_of_latex() {
     let fake = fake();
     let path = fake.path().join("x.tex");

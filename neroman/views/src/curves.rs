@@ -71,6 +71,7 @@ pub fn plot(
         rules,
         owners: &owners,
     };
+    let lost = not_finite(&titles, series);
     let panels = titles.into_iter().map(|title| drawing.panel(title, series));
     let panels = panels.collect();
     if groups.is_some() {
@@ -79,6 +80,10 @@ pub fn plot(
             Spread::Range => "smallest to largest value",
         };
         remarks.push(format!("line: mean of the runs of a group; band: {band}"));
+        if lost > 0 {
+            let values = text::plural(lost, "value");
+            remarks.push(format!("not in the means: {values} that are not finite"));
+        }
     }
     let folded: u64 = runs_folded(series);
     if folded > 0 {
@@ -245,6 +250,13 @@ fn is_of(series: &Series, view: &ExperimentView) -> bool {
 
 fn is_of_panel(series: &Series, title: &str) -> bool {
     series.name == title || same_loosely(&series.name, title)
+}
+
+/// How many values of these panels are not finite.
+fn not_finite(titles: &[String], series: &[Series]) -> usize {
+    let is_shown = |one: &&Series| titles.iter().any(|title| is_of_panel(one, title));
+    let values = series.iter().filter(is_shown).flat_map(|one| &one.values);
+    values.filter(|value| !value.is_finite()).count()
 }
 
 /// A title for each panel: the asked names as the runs printed them.
@@ -459,6 +471,22 @@ mod tests {
         let ranges = plot(&range, &all, &views, &[]).unwrap();
         let band = &ranges.panels[0].curves[0].band[0];
         assert_eq!((band.low, band.high), (1.0, 3.0));
+    }
+
+    #[test]
+    fn values_that_are_in_no_mean_are_counted() {
+        let all = [
+            series(1, "loss", &[1.0, f64::NAN, f64::INFINITY]),
+            series(2, "loss", &[3.0, 4.0, 5.0]),
+            series(2, "acc", &[f64::NAN]),
+        ];
+        let views = [view(1, "1"), view(2, "1")];
+        let plot = plot(&wanted(&["loss"], &["lr"]), &all, &views, &[]).unwrap();
+        assert_eq!(ys(&plot.panels[0].curves[0]), [2.0, 4.0, 5.0]);
+        assert_eq!(
+            plot.remarks[1],
+            "not in the means: 2 values that are not finite"
+        );
     }
 
     #[test]

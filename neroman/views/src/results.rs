@@ -4,6 +4,7 @@
 mod forms;
 
 pub(crate) use forms::all_columns;
+pub use forms::is_header;
 
 use std::collections::HashMap;
 
@@ -243,14 +244,12 @@ fn more_is_better(name: &str) -> Option<bool> {
         "recall",
         "auc",
         "auroc",
-        "f1",
         "iou",
         "dice",
         "bleu",
         "rouge",
         "psnr",
         "ssim",
-        "r2",
         "throughput",
         "likelihood",
         "kappa",
@@ -276,15 +275,23 @@ fn more_is_better(name: &str) -> Option<bool> {
         "latency",
         "logloss",
     ];
-    /// Too short to be looked for inside other words.
+    /// Short ones count alone: `layer2` is no `r2`.
     const LESS_WORDS: &[&str] = &["err", "wer", "cer", "fid"];
+    const MORE_WORDS: &[&str] = &["f1", "r2"];
     let lower = name.to_lowercase();
-    let has = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
-    let mut words = lower.split(|c: char| !c.is_alphanumeric());
-    if has(LESS) || words.any(|word| LESS_WORDS.contains(&word)) {
+    let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).collect();
+    // Words are joined in names (`rmse`, `runtime`, `top5acc`), and `sentiment` is about no `time`.
+    let has = |parts: &[&str], alone: &[&str]| {
+        words.iter().any(|word| {
+            let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
+            let is_end = |part: &&str| letters.starts_with(part) || letters.ends_with(part);
+            alone.contains(word) || parts.iter().any(is_end)
+        })
+    };
+    if has(LESS, LESS_WORDS) {
         Some(false)
     } else {
-        has(MORE).then_some(true)
+        has(MORE, MORE_WORDS).then_some(true)
     }
 }
 
@@ -414,13 +421,39 @@ mod tests {
 
     #[test]
     fn direction_is_that_of_the_name() {
-        for name in ["test error", "val_loss", "time", "ppl", "negative_reward"] {
+        for name in [
+            "test error",
+            "val_loss",
+            "time",
+            "ppl",
+            "negative_reward",
+            "RMSE",
+            "losses/train",
+            "runtime",
+            "loss2",
+        ] {
             assert_eq!(more_is_better(name), Some(false), "{name}");
         }
-        for name in ["test accuracy", "F1", "mean_reward"] {
+        for name in [
+            "test accuracy",
+            "F1",
+            "mean_reward",
+            "sentiment_accuracy",
+            "multimedia score",
+            "enrollment acc",
+            "top5acc",
+        ] {
             assert_eq!(more_is_better(name), Some(true), "{name}");
         }
-        for name in ["x", "alpha", "mAP", "energy"] {
+        for name in [
+            "x",
+            "alpha",
+            "mAP",
+            "energy",
+            "layer2",
+            "sentiment",
+            "indices",
+        ] {
             assert_eq!(more_is_better(name), None, "{name}");
         }
     }

@@ -8,6 +8,8 @@ use crate::value::{BookValue, number};
 use crate::{Edited, WantedCells};
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
+/// The relative error of a number with six digits.
+const ROUNDING: f64 = 5e-6;
 
 /// How a file separates fields and writes numbers.
 #[derive(Debug, Clone, Copy)]
@@ -50,8 +52,10 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
                 Some(at) => dialect.read(&text[at.clone()]),
                 None => BookValue::Nothing,
             };
-            let alike = |found: &BookValue, ours: &BookValue| dialect.is_alike(found, ours);
-            let Some(value) = wanted.decide((row, column), Ok(&found), alike) else {
+            let is_ours = |found: &BookValue, ours: &BookValue| {
+                is_alike(found, ours) || is_rounded(found, ours)
+            };
+            let Some(value) = wanted.decide((row, column), Ok(&found), is_alike, is_ours) else {
                 continue;
             };
             match field {
@@ -133,24 +137,6 @@ impl CsvDialect {
         }
     }
 
-    /// Whether a field holds what we write for `ours`; numbers may be written in other ways.
-    fn is_alike(&self, found: &BookValue, ours: &BookValue) -> bool {
-        // Blanks at the ends of a field belong to nobody.
-        let ours = ours.plain(|text| harmless(text).trim().to_owned());
-        let (BookValue::Text(text), BookValue::Number(_)) = (found, &ours) else {
-            return match &ours {
-                BookValue::Bool(_) => found.is_alike(&BookValue::Text(ours.to_string())),
-                ours => found.is_alike(ours),
-            };
-        };
-        let text = match self.has_decimal_comma {
-            true => text.trim().replace(',', "."),
-            false => text.trim().to_owned(),
-        };
-        text.parse()
-            .is_ok_and(|found| BookValue::Number(found).is_alike(&ours))
-    }
-
     fn written(&self, value: &BookValue, was_quoted: bool) -> String {
         let text = match value.plain(harmless) {
             BookValue::Number(value) if self.has_decimal_comma => number(value).replace('.', ","),
@@ -164,6 +150,39 @@ impl CsvDialect {
             false => text,
         }
     }
+}
+
+/// Whether a field holds what we write for `ours`; numbers may be written in other ways.
+fn is_alike(found: &BookValue, ours: &BookValue) -> bool {
+    // Blanks at the ends of a field belong to nobody.
+    let ours = ours.plain(|text| harmless(text).trim().to_owned());
+    match (&ours, number_of(found)) {
+        (BookValue::Number(_), Some((found, _))) => BookValue::Number(found).is_alike(&ours),
+        (BookValue::Bool(_), _) => found.is_alike(&BookValue::Text(ours.to_string())),
+        (ours, _) => found.is_alike(ours),
+    }
+}
+
+/// Whether a field holds the number `ours` with fewer digits. A program that saves a text
+/// writes what each cell shows: LibreOffice 20 decimals, Excel down to six digits. Whole
+/// numbers keep their digits.
+fn is_rounded(found: &BookValue, ours: &BookValue) -> bool {
+    match (number_of(found), ours) {
+        (Some((found, false)), BookValue::Number(ours)) => {
+            (found - ours).abs() <= ROUNDING * ours.abs()
+        }
+        _ => false,
+    }
+}
+
+/// The number that a field holds, in whatever country, and whether it is written as a whole one.
+fn number_of(field: &BookValue) -> Option<(f64, bool)> {
+    let BookValue::Text(text) = field else {
+        return None;
+    };
+    let text = text.trim().replace(',', ".");
+    let number = text.parse().ok()?;
+    Some((number, !text.contains(['.', 'e', 'E'])))
 }
 
 /// A text that a spreadsheet would run begins with an apostrophe.

@@ -198,13 +198,14 @@ impl<'a> WantedCells<'a> {
         cells.map(|((_, column), _)| *column)
     }
 
-    /// Decides about a cell that holds `found`, where `alike` compares that with a value of
-    /// ours. Returns the value that is to be written.
+    /// Decides about a cell that holds `found`: `alike` compares that with the wanted value,
+    /// `is_ours` with a value that we ever wrote. Returns the value that is to be written.
     fn decide(
         &mut self,
         place: Spot,
         found: Result<&BookValue, LeftAlone>,
         alike: impl Fn(&BookValue, &BookValue) -> bool,
+        is_ours: impl Fn(&BookValue, &BookValue) -> bool,
     ) -> Option<&'a BookValue> {
         let index = self.at[&place];
         let cell = &self.cells[index];
@@ -212,7 +213,7 @@ impl<'a> WantedCells<'a> {
             Err(left) => CellOutcome::Left(left),
             Ok(found) if alike(found, &cell.value) => CellOutcome::Same,
             Ok(found) if found.is_nothing() => CellOutcome::Written,
-            Ok(found) if cell.ours.iter().any(|ours| alike(found, ours)) => CellOutcome::Written,
+            Ok(found) if cell.ours.iter().any(|ours| is_ours(found, ours)) => CellOutcome::Written,
             Ok(found) => CellOutcome::Left(LeftAlone::Owner {
                 shows: found.to_string(),
             }),

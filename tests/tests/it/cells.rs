@@ -1,7 +1,7 @@
 //! Results and states in the owner's own cells, with the real programs: written beside her edits,
 //! into a file that she has open, that she saves an old copy of, and whose writers are killed.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nero_tests::{Home, Part, until};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use zip::{CompressionMethod, ZipArchive};
 
 use crate::tables::{cells, plan, save, shown};
 
@@ -84,10 +85,7 @@ fn an_owner_and_her_table(name: &str) {
     );
     assert!(history.contains("D3 holds `hers`"), "{history}");
     let status = home.run(&["status"]);
-    assert!(
-        status.err.contains("1 cell with something else"),
-        "{status:#?}"
-    );
+    assert!(status.err.contains("1 cell got no result"), "{status:#?}");
     let books = &home.json(&["status"])["workbooks"];
     assert_eq!(books[0]["cells_left"], 1, "{books:#}");
     assert!(
@@ -162,6 +160,32 @@ fn results_stand_in_a_text_beside_what_its_owner_edits() {
     an_owner_and_her_table("plan.csv");
 }
 
+#[test]
+fn results_stand_in_an_open_document_and_in_a_workbook_with_macros() {
+    let home = Home::new();
+    let row = |number| [[number, "0.1", "", "", "", "a"]];
+    let (document, go) = planned(&home, "plan.ods", &row("1"));
+    let workbook = document.with_extension("xlsm");
+    saved(&workbook, &row("2"));
+    fs::write(&go, "").unwrap();
+    home.ok(&["add", &shown(&document)]);
+    home.ok(&["add", &shown(&workbook)]);
+    home.ok(&["start", "all", "--wait"]);
+    for (table, number) in [(&document, "1"), (&workbook, "2")] {
+        let wanted = [[number, "0.1", "finished", "90.1", "180.2", "a"]];
+        until_rows(&home, table, &wanted);
+    }
+    let mut package = ZipArchive::new(File::open(&document).unwrap()).unwrap();
+    let kind = package.by_index(0).unwrap();
+    assert_eq!(
+        (kind.name().unwrap().as_ref(), kind.compression()),
+        ("mimetype", CompressionMethod::Stored)
+    );
+    let mut package = ZipArchive::new(File::open(&workbook).unwrap()).unwrap();
+    let macros = package.by_name("xl/vbaProject.bin").unwrap();
+    assert_eq!(std::io::read_to_string(macros).unwrap(), "macros");
+}
+
 /// LibreOffice without a window, with a profile of its own.
 fn soffice(home: &Home, args: &[&str]) -> Child {
     let profile = format!(
@@ -207,6 +231,9 @@ fn a_workbook_that_libreoffice_has_open_gets_its_results_when_it_is_closed() {
         }
     });
     assert!(fs::read(&table).unwrap() == before);
+    // The copy of the rows is no code of the experiments beside it.
+    let changed = home.json(&["status", "changed"]);
+    assert_eq!(changed["experiments"], serde_json::json!([]), "{changed:#}");
     let book = home.json(&["status"])["workbooks"][0].clone();
     assert_eq!(book["open"]["program"], "LibreOffice", "{book:#}");
     assert_eq!(book["open"]["lock"], shown(&lock), "{book:#}");

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use nero_tests::Home;
 use serde_json::Value;
-use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
 
 /// A folder with a table of text and the YAML file beside it.
 pub fn plan(home: &Home, name: &str, table: &str, yaml: &str) -> PathBuf {
@@ -299,6 +299,56 @@ pub fn save(file: &Path, rows: &[&[&str]]) {
         let lines: Vec<String> = rows.iter().map(|row| row.join(",") + "\n").collect();
         return fs::write(file, lines.concat()).unwrap();
     }
+    let parts = match file.extension().unwrap() == "ods" {
+        true => open_document(rows),
+        false => workbook(rows),
+    };
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, text) in parts {
+        let method = match name {
+            "mimetype" => CompressionMethod::Stored,
+            _ => CompressionMethod::Deflated,
+        };
+        let options = SimpleFileOptions::default().compression_method(method);
+        zip.start_file(name, options).unwrap();
+        zip.write_all(text.as_bytes()).unwrap();
+    }
+    fs::write(file, zip.finish().unwrap().into_inner()).unwrap();
+}
+
+/// The parts of an `.ods` with these rows.
+fn open_document(rows: &[&[&str]]) -> Vec<(&'static str, String)> {
+    const SPACE: &str = "urn:oasis:names:tc:opendocument:xmlns";
+    let cell = |text: &&str| match (text.is_empty(), text.parse::<f64>().is_ok()) {
+        (true, _) => "<table:table-cell/>".to_owned(),
+        (_, true) => format!(
+            "<table:table-cell office:value-type='float' office:value='{text}'><text:p>{text}</text:p></table:table-cell>"
+        ),
+        (_, false) => format!(
+            "<table:table-cell office:value-type='string'><text:p>{text}</text:p></table:table-cell>"
+        ),
+    };
+    let row = |row: &&[&str]| {
+        let cells: String = row.iter().map(cell).collect();
+        format!("<table:table-row>{cells}</table:table-row>")
+    };
+    let rows: String = rows.iter().map(row).collect();
+    vec![
+        (
+            "mimetype",
+            "application/vnd.oasis.opendocument.spreadsheet".to_owned(),
+        ),
+        (
+            "content.xml",
+            format!(
+                "<office:document-content xmlns:office='{SPACE}:office:1.0' xmlns:table='{SPACE}:table:1.0' xmlns:text='{SPACE}:text:1.0'><office:body><office:spreadsheet><table:table table:name='Plan'>{rows}</table:table></office:spreadsheet></office:body></office:document-content>"
+            ),
+        ),
+    ]
+}
+
+/// The parts of an `.xlsx` with these rows; a text that begins with `=` is a formula.
+fn workbook(rows: &[&[&str]]) -> Vec<(&'static str, String)> {
     const OFFICE: &str = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
     const MAIN: &str = "http://schemas.openxmlformats.org/spreadsheetml/2006/main";
     const PACKAGE: &str = "http://schemas.openxmlformats.org/package/2006/relationships";
@@ -310,18 +360,14 @@ pub fn save(file: &Path, rows: &[&[&str]]) {
     };
     let row = |row: &&[&str]| format!("<row>{}</row>", row.iter().map(cell).collect::<String>());
     let data: String = rows.iter().map(row).collect();
-    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, text) in [
+    vec![
         ("[Content_Types].xml", "<Types xmlns='http://schemas.openxmlformats.org/package/2006/content-types'><Default Extension='rels' ContentType='application/vnd.openxmlformats-package.relationships+xml'/><Override PartName='/xl/workbook.xml' ContentType='application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml'/><Override PartName='/xl/worksheets/sheet1.xml' ContentType='application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml'/></Types>".to_owned()),
         ("_rels/.rels", format!("<Relationships xmlns='{PACKAGE}'><Relationship Id='rId1' Type='{OFFICE}/officeDocument' Target='xl/workbook.xml'/></Relationships>")),
         ("xl/_rels/workbook.xml.rels", format!("<Relationships xmlns='{PACKAGE}'><Relationship Id='rId1' Type='{OFFICE}/worksheet' Target='worksheets/sheet1.xml'/></Relationships>")),
         ("xl/workbook.xml", format!("<workbook xmlns='{MAIN}' xmlns:r='{OFFICE}'><sheets><sheet name='Plan' sheetId='1' r:id='rId1'/></sheets></workbook>")),
         ("xl/worksheets/sheet1.xml", format!("<worksheet xmlns='{MAIN}'><sheetData>{data}</sheetData></worksheet>")),
-    ] {
-        zip.start_file(name, SimpleFileOptions::default()).unwrap();
-        zip.write_all(text.as_bytes()).unwrap();
-    }
-    fs::write(file, zip.finish().unwrap().into_inner()).unwrap();
+        ("xl/vbaProject.bin", "macros".to_owned()),
+    ]
 }
 
 /// The cells of a table as text, row by row.

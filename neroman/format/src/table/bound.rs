@@ -1,6 +1,7 @@
 //! The columns into which neronet writes results and states.
 
 use nero_expr::{ErrorKind, Expr};
+use nero_model::safe::quoted;
 use nero_yaml::Entry;
 
 use super::layout;
@@ -16,7 +17,7 @@ pub(super) fn read(
     numbers: &NumbersRead,
 ) -> Option<BoundTable> {
     let (layout, columns) = (table.layout, &table.header.columns);
-    let mut bound = Vec::new();
+    let mut bound: Vec<BoundColumn> = Vec::new();
     if let Some((name, _)) = &layout.status
         && let Ok(column) = layout::find(columns, name)
     {
@@ -28,10 +29,16 @@ pub(super) fn read(
     for entry in &layout.results {
         let shows = expression(reader, entry);
         if let (Some(shows), Ok(column)) = (shows, layout::find(columns, &entry.key)) {
-            bound.push(BoundColumn {
-                heading: column.full(),
-                shows,
-            });
+            let heading = column.full();
+            if bound.iter().any(|one| one.heading == heading) {
+                reader.wrong(
+                    entry.key_mark,
+                    format!("the column {} shows something already", quoted(&heading)),
+                    "give each value a column of its own",
+                );
+                continue;
+            }
+            bound.push(BoundColumn { heading, shows });
         }
     }
     if bound.is_empty() {

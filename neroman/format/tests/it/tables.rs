@@ -180,6 +180,11 @@ fn a_mistake_in_a_result_is_told_at_its_place() {
     let report = report(table, "results: {best: 'loss * (1 +'}\n");
     assert!(report.contains("plan.yaml:1:"), "{report}");
     assert!(report.contains("loss * (1 +"), "{report}");
+    let twice = self::report(table, "results: {best: loss, Best: acc}\n");
+    assert!(
+        twice.contains("plan.yaml:1:23") && twice.contains("`best` shows something already"),
+        "{twice}"
+    );
     // Everything that selectors know, also what no rule beside a job could use.
     let loaded = load(table, "results: {best: 'reason'}\n");
     assert!(loaded.source.bound.is_some());

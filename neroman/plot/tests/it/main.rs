@@ -158,6 +158,10 @@ fn what_cannot_be_drawn_is_told() {
         assert!(text.contains("not drawn: 1 NaN, 1 infinite"), "{text}");
         assert!(!text.contains("no points"));
     }
+    // A run that became NaN did not end there: its crosses are within the picture.
+    let lost = plot(vec![curve(0, &[3.0, 2.0, f64::NAN, f64::NAN])]);
+    let text = braille(&lost, terminal(80));
+    assert!(text.contains('×') && text.contains(" 3"), "{text}");
     let log = Plot {
         log: true,
         ..plot(vec![curve(0, &[-1.0, 0.0, 0.1, 100.0])])

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use nero_table::book::{BookCell, ChartKind, NewBook, NewChart, NewSheet, NumberFormat};
 use nero_table::{CellValue, UnreadableTable};
 use rust_xlsxwriter::{
-    Chart, ChartErrorBars, ChartErrorBarsType, ChartFont, ChartLegendPosition, ChartLine,
-    ChartMarker, ChartMarkerType, ChartRange, ChartType, Color, DocProperties, ExcelDateTime,
-    Format, FormatAlign, FormatBorder, Workbook, Worksheet, XlsxError,
+    Chart, ChartAxisLabelPosition, ChartErrorBars, ChartErrorBarsType, ChartFont,
+    ChartLegendPosition, ChartLine, ChartMarker, ChartMarkerType, ChartRange, ChartType, Color,
+    DocProperties, ExcelDateTime, Format, FormatAlign, FormatBorder, Workbook, Worksheet,
+    XlsxError,
 };
 
 use super::{BookRows, MAKER, failed};
@@ -194,7 +195,9 @@ fn chart_of(chart: &NewChart, sheet: &str) -> Chart {
         .set_font(&bold);
     made.x_axis()
         .set_name(&plain_text(&chart.x_title))
-        .set_name_font(&plain(10));
+        .set_name_font(&plain(10))
+        // Below values under zero, too.
+        .set_label_position(ChartAxisLabelPosition::Low);
     made.y_axis()
         .set_name(&plain_text(&chart.y_title))
         .set_name_font(&plain(10));

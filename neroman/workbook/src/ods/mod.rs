@@ -170,7 +170,7 @@ fn choose<'a>(
             Some(Shape::Formula) => Err(LeftAlone::Formula),
             Some(Shape::Value(value)) => Ok(value),
         };
-        if let Some(value) = wanted.decide(*place, found, text::alike) {
+        if let Some(value) = wanted.decide(*place, found, text::alike, text::alike) {
             chosen.insert(*place, value);
         }
     }

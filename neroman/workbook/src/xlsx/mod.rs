@@ -217,6 +217,7 @@ fn choose<'a>(
             *place,
             found.as_ref().map_err(LeftAlone::clone),
             text::alike,
+            text::alike,
         ) {
             chosen.insert(*place, value);
         }

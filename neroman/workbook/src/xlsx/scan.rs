@@ -263,7 +263,7 @@ impl<'a, 'b> Scanner<'a, 'b> {
             };
             let number = number.ok_or_else(|| meaning("a row without a place", tag.at.start))?;
             if number < next {
-                return Err(meaning("a row behind its place", tag.at.start));
+                return Err(meaning("a row behind a later one", tag.at.start));
             }
             next = number + 1;
             this.missing_rows(number, tag.at.start);
@@ -330,7 +330,9 @@ impl<'a, 'b> Scanner<'a, 'b> {
                 None => (next < COLUMNS_MAX).then_some((number, next)),
             };
             let place = place.filter(|place| place.0 == number && place.1 >= next);
-            let place = place.ok_or_else(|| meaning("a cell out of its place", tag.at.start))?;
+            let place = place.ok_or_else(|| {
+                meaning("a cell behind a later one, or in another row", tag.at.start)
+            })?;
             next = place.1 + 1;
             while let Some(column) = wanted.next_if(|column| *column < place.1) {
                 this.missing_cell((number, column), tag.at.start, row_style);

@@ -116,3 +116,45 @@ fn a_text_with_blanks_at_its_ends_stays_ours() {
     assert_eq!(again.outcomes, [CellOutcome::Same]);
     assert!(again.bytes.is_none());
 }
+
+#[test]
+fn a_number_that_a_program_saved_with_fewer_digits_is_still_ours() {
+    let ours = |value: f64| CellChange {
+        ours: vec![BookValue::Number(value)],
+        ..cell(1, 1, BookValue::Number(0.5))
+    };
+    for (shown, value) in [
+        // As LibreOffice saves a text, and Excel.
+        ("0.00000000123456789012", 1.234_567_890_123_456_7e-9),
+        ("0.000000001", 1.000_000_000_000_045_7e-9),
+        ("1.23457E-07", 1.234_567_890_123_456_7e-7),
+        ("0.123456789", 0.123_456_789_012_345_67),
+    ] {
+        let before = format!("nr,loss\n1,{shown}\n");
+        assert_eq!(
+            after(&before, &[ours(value)]),
+            "nr,loss\n1,0.5\n",
+            "{shown}"
+        );
+    }
+    for (hers, value) in [("0.1235", 0.123_456_789), ("1000003", 1e6), ("0.0", 1e-9)] {
+        let before = format!("nr,loss\n1,{hers}\n");
+        let edited = write(Csv, before.as_bytes(), 1, &[ours(value)]);
+        let left = LeftAlone::Owner {
+            shows: hers.to_owned(),
+        };
+        assert_eq!(edited.outcomes, [CellOutcome::Left(left)]);
+    }
+    // Another number with a point, and the file has no decimal commas any more.
+    let before = "nr;loss;lr\n1;0,25;1.5\n";
+    assert_eq!(after(before, &[ours(0.25)]), "nr;loss;lr\n1;0.5;1.5\n");
+    // The wanted value itself gets all its digits.
+    let wanted = CellChange {
+        value: BookValue::Number(1_000_000.5),
+        ..ours(1_000_000.25)
+    };
+    assert_eq!(
+        after("nr,loss\n1,1000000.25\n", &[wanted]),
+        "nr,loss\n1,1000000.5\n"
+    );
+}

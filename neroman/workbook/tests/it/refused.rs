@@ -142,3 +142,25 @@ fn numbers_in_a_hostile_part_cost_nothing() {
     let error = edit(XlsxBook, &book(sheet, &[]), sheet_of, &twice).unwrap_err();
     assert!(matches!(error, WorkbookError::Twice { .. }), "{error}");
 }
+
+#[test]
+fn rows_and_cells_out_of_order_are_named() {
+    for (rows, named) in [
+        ("<row r='3'/><row r='2'/>", "a row behind a later one"),
+        (
+            "<row r='1'><c r='B1'/><c r='A1'/></row>",
+            "a cell behind a later one",
+        ),
+    ] {
+        let sheet = format!("<worksheet><sheetData>{rows}</sheetData></worksheet>");
+        let target = TargetSheet {
+            name: None,
+            first_row: 0,
+        };
+        let wanted = [cell(0, 0, BookValue::Number(1.0))];
+        let error = edit(XlsxBook, &book(&sheet, &[]), target, &wanted).unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.starts_with(named), "{source}");
+        assert!(error.hint().unwrap().contains("save it anew"));
+    }
+}

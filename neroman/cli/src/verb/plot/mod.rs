@@ -8,7 +8,7 @@ use nero_plot::{HorizontalAxis, TerminalSize, Theme, braille, svg};
 use nero_views::curves::{self, Spread, WantedCurves, clock_here};
 use nero_wire::v1::{ListRequest, MetricsRequest, RuleListRequest};
 
-use super::results::save;
+use super::results::{save, wrote};
 use crate::args::{Across, Band, Curves};
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
@@ -81,7 +81,7 @@ pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
                 PictureFormat::Png => png::of_svg(&picture).await?,
             };
             save(Path::new(file), &bytes)?;
-            session.out.note(&format!("wrote {file}"));
+            wrote(session, Path::new(file), &listed.experiments);
         }
     }
     Ok(code::OK)

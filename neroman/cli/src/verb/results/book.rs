@@ -18,8 +18,10 @@ use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, selection};
 
-/// Runs whose points are asked for at once: a reply stays small.
+/// Runs and points that are asked for at once: a reply stays small, and far below what the daemon
+/// refuses.
 const RUNS_AT_ONCE: usize = 50;
+const POINTS_AT_ONCE: u64 = 1_000_000;
 
 /// Writes the workbook of these runs.
 pub async fn save(
@@ -55,13 +57,9 @@ pub async fn save(
 /// The points of all metrics of these runs, thinned as they come.
 async fn series(session: &mut Session, views: &[ExperimentView]) -> Result<Vec<ThinSeries>, Stop> {
     let points_max = book::points_max(views);
-    let with_points: Vec<&ExperimentView> = views
-        .iter()
-        .filter(|view| !view.metrics.is_empty())
-        .collect();
     let mut series = Vec::new();
     let mut notes: Vec<String> = Vec::new();
-    for part in with_points.chunks(RUNS_AT_ONCE) {
+    for part in parts(views) {
         let runs: Vec<String> = part
             .iter()
             .filter_map(|view| run_id(view.id, view.run))
@@ -91,6 +89,26 @@ async fn series(session: &mut Session, views: &[ExperimentView]) -> Result<Vec<T
     }
     session.out.notes(&notes);
     Ok(series)
+}
+
+/// Runs with points, as many together as one reply should have.
+fn parts(views: &[ExperimentView]) -> Vec<Vec<&ExperimentView>> {
+    let mut parts: Vec<Vec<&ExperimentView>> = Vec::new();
+    let mut points = 0;
+    for view in views.iter().filter(|view| !view.metrics.is_empty()) {
+        let count: u64 = view.metrics.iter().map(|metric| metric.count).sum();
+        match parts.last_mut() {
+            Some(part) if part.len() < RUNS_AT_ONCE && points + count <= POINTS_AT_ONCE => {
+                points += count;
+                part.push(view);
+            }
+            _ => {
+                points = count;
+                parts.push(vec![view]);
+            }
+        }
+    }
+    parts
 }
 
 fn about(args: &Results, runs: &Runs) -> Vec<(String, String)> {
@@ -171,5 +189,32 @@ impl From<NoBook> for Fault {
                 Self::new(code::FAILED, error.to_string()).hint("pick fewer runs, or write .csv")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nero_wire::v1::MetricSummary;
+
+    use super::*;
+
+    #[test]
+    fn long_runs_are_asked_for_in_small_parts() {
+        let view = |count| ExperimentView {
+            metrics: vec![MetricSummary {
+                count,
+                ..MetricSummary::default()
+            }],
+            ..ExperimentView::default()
+        };
+        let sizes = |counts: &[u64]| {
+            let views: Vec<_> = counts.iter().map(|count| view(*count)).collect();
+            let parts = parts(&views);
+            parts.iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(&[500_000; 5]), [2, 2, 1]);
+        assert_eq!(sizes(&[30_000_000, 1, 1]), [1, 2]);
+        assert_eq!(sizes(&[10; 101]), [50, 50, 1]);
+        assert_eq!(parts(&[ExperimentView::default()]).len(), 0);
     }
 }

@@ -5,6 +5,8 @@ mod book;
 mod tex;
 mod write;
 
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::path::Path;
 
 use nero_views::results::{self, Best, Runs};
@@ -25,6 +27,12 @@ enum FileFormat {
     /// `.xlsx` and `.ods`.
     Book,
 }
+
+/// Bytes of a CSV's header that are looked at.
+const HEADER_BYTES_MAX: u64 = 1 << 20;
+
+/// The folder of results, which is no code.
+const RESULTS: &str = "results";
 
 /// Endings of the design that are not built yet.
 const NOT_BUILT: &[&str] = &["parquet"];
@@ -71,7 +79,10 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
         Some((file, kind)) => {
             let path = Path::new(file);
             match kind {
-                FileFormat::Csv => save(path, &rows.csv())?,
+                FileFormat::Csv => {
+                    check_made_here(path)?;
+                    save(path, &rows.csv())?;
+                }
                 FileFormat::Json => save(path, rows.json().as_bytes())?,
                 FileFormat::Md => save(path, write::md(&rows).as_bytes())?,
                 FileFormat::Tex => save(path, tex::tex(&rows).as_bytes())?,
@@ -80,7 +91,7 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
                     book::save(session, args, &runs, path).await?;
                 }
             }
-            session.out.note(&format!("wrote {file}"));
+            wrote(session, path, &ran);
         }
         None if args.json.json => session.out.text(&rows.json())?,
         None if args.csv => session.out.raw(&rows.csv())?,
@@ -111,6 +122,51 @@ fn kind_of(file: &str) -> Result<FileFormat, Fault> {
             Fault::usage(format!("`{file}` has no extension that names a format"))
                 .hint("end its name in .xlsx, .ods, .csv, .json, .tex or .md"),
         ),
+    }
+}
+
+/// Tells that a file is written, and that it counts as code where it lies beside that of these
+/// experiments.
+pub(super) fn wrote(session: &Session, file: &Path, views: &[ExperimentView]) {
+    let shown = file.display();
+    session.out.note(&format!("wrote {shown}"));
+    let folder = file.canonicalize();
+    let folder = folder.ok().and_then(|file| Some(file.parent()?.to_owned()));
+    let is_beside = |view: &ExperimentView| {
+        let code = Path::new(&view.path);
+        let folder = folder
+            .as_deref()
+            .and_then(|folder| folder.strip_prefix(code).ok());
+        folder.is_some_and(|folder| !folder.starts_with(RESULTS))
+    };
+    if views.iter().any(is_beside) {
+        session.out.note(&format!(
+            "{shown} lies beside the code of these experiments, which `changed` picks now: write it into another folder, \
+             or name their `files`"
+        ));
+    }
+}
+
+/// Refuses to replace a CSV that does not begin as those of this verb do: it may be the plan that
+/// the experiments come from.
+///
+/// # Errors
+/// When it is such a file, or cannot be read.
+fn check_made_here(path: &Path) -> Result<(), Fault> {
+    let mut header = Vec::new();
+    let read = File::open(path).and_then(|file| {
+        let mut begin = BufReader::new(file.take(HEADER_BYTES_MAX));
+        begin.read_until(b'\n', &mut header)
+    });
+    let fault = || Fault::new(code::FAILED, format!("cannot write {}", path.display()));
+    match read {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(fault().because(&error)),
+        Ok(0) => Ok(()),
+        Ok(_) if results::is_header(&String::from_utf8_lossy(&header)) => Ok(()),
+        Ok(_) => Err(fault()
+            .cause("it was not made by `neroman results`")
+            .hint("choose another name, or move it away")),
     }
 }
 

@@ -60,7 +60,8 @@ fn escaped(text: &str) -> String {
             '<' => escaped.push_str("\\textless{}"),
             '>' => escaped.push_str("\\textgreater{}"),
             '|' => escaped.push_str("\\textbar{}"),
-            '"' => escaped.push_str("\\textquotedbl{}"),
+            // Its name needs a font encoding that is not the default one.
+            '"' => escaped.push_str("\\char34{}"),
             '±' => escaped.push_str("$\\pm$"),
             // Ligatures, and a line break that takes what is in brackets.
             '-' | '[' | ']' | '`' | '\'' | '*' => {
@@ -89,6 +90,7 @@ mod tests {
             "50\\% of \\textbackslash{}input\\{x\\} \\& a\\_b \\textasciitilde{}\\textasciicircum{}"
         );
         assert_eq!(escaped("[1ex]"), "{[}1ex{]}");
+        assert_eq!(escaped("\"a"), "\\char34{}a");
     }
 
     #[test]

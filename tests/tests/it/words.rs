@@ -9,12 +9,12 @@ use nero_tests::{Home, until};
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
     "template", "run", "set", "note", "tag", "copy", "open", "diff", "export", "backup", "top",
-    "web", "setup", "mail", "import",
+    "web", "setup", "import",
 ];
 const VERBS: &[&str] = &[
     "add", "adopt", "status", "show", "start", "restart", "abort", "pause", "resume", "rm", "wait",
     "logs", "metrics", "plot", "results", "path", "fetch", "node", "shell", "exec", "clean", "du",
-    "config", "rule", "daemon",
+    "config", "rule", "mail", "daemon",
 ];
 
 /// Fields of later versions, each with a value that its form allows.

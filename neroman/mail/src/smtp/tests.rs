@@ -28,12 +28,9 @@ fn server(answers: &'static [&'static str]) -> (Smtp, JoinHandle<()>) {
         let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
         for (index, answer) in answers.iter().enumerate() {
             let is_message = index > 0 && answers[index - 1].starts_with("354");
-            while index > 0 {
-                match lines.next() {
-                    Some(Ok(line)) if is_message && line != "." => {}
-                    Some(Ok(_)) => break,
-                    Some(Err(_)) | None => return,
-                }
+            let ends = |line: &str| !is_message || line == ".";
+            if index > 0 && !lines.by_ref().map_while(Result::ok).any(|line| ends(&line)) {
+                return;
             }
             if stream.write_all(answer.as_bytes()).is_err() {
                 return;

@@ -189,7 +189,7 @@ fn a_refused_login_needs_a_person_and_a_broken_command_for_the_password_does_not
     let command = |command: &[&str]| {
         with(Some(MailLogin {
             name: "tester".to_owned(),
-            password_command: words(command),
+            password_command: crate::words(command),
         }))
     };
     later(

@@ -350,6 +350,29 @@ mod tests {
     }
 
     #[test]
+    fn every_address_that_the_configuration_takes_makes_a_message() {
+        let long = format!("{}@example.org", "x".repeat(64));
+        for address in [
+            "a@localhost",
+            "o'k+tag@a-b.example.org",
+            "!#$%&*-/=?^_{|}~.x@example.org",
+            "jörg@müller.example",
+            "1@2.example",
+            &long,
+        ] {
+            let text = format!("user: {{email: \"{address}\"}}\nmail: {{sendmail: /x}}\n");
+            let config = nero_config::Config::parse("config.yaml".as_ref(), &text);
+            let config = config.unwrap_or_else(|error| panic!("{error}"));
+            let mut letter = letter();
+            letter.from.address = config.mail.unwrap().from;
+            letter.to = config.notify.to[0].clone();
+            letter
+                .compose()
+                .unwrap_or_else(|error| panic!("{address}: {error}"));
+        }
+    }
+
+    #[test]
     fn text_and_html_are_alternatives_and_the_picture_belongs_to_the_html() {
         let with = text(&letter());
         let kinds = |text: &str| -> Vec<String> {

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use lettre::transport::smtp::client::{
 use lettre::transport::smtp::commands::{Data, Mail, Rcpt};
 use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter, MailParameter};
 use nero_config::{MailLogin, MailSecurity, Smtp};
+use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -82,6 +84,36 @@ impl SmtpStep {
     }
 }
 
+/// What encryption needs, read from the disk.
+enum Trust {
+    Open,
+    StartTls(TlsParameters),
+    Tls(Arc<ClientConfig>),
+}
+
+impl Trust {
+    /// The error is for people.
+    fn of(server: &Smtp) -> Result<Self, String> {
+        let authorities = match &server.ca {
+            Some(ca) => Some(tls::authorities(ca)?),
+            None => None,
+        };
+        match server.security {
+            MailSecurity::None => Ok(Self::Open),
+            MailSecurity::Tls => tls::client_config(authorities.as_deref()).map(Self::Tls),
+            MailSecurity::StartTls => {
+                let told = |error: Error| error.to_string();
+                let mut builder = TlsParameters::builder(server.host.clone());
+                if let Some(pem) = authorities {
+                    let certificate = Certificate::from_pem(&pem).map_err(told)?;
+                    builder = builder.add_root_certificate(certificate);
+                }
+                builder.build().map(Self::StartTls).map_err(told)
+            }
+        }
+    }
+}
+
 struct Attempt<'a> {
     server: &'a Smtp,
     deadlines: &'a Deadlines,
@@ -91,16 +123,13 @@ impl Attempt<'_> {
     async fn send(&self, envelope: &Envelope, message: &[u8]) -> Result<String, SendOutcome> {
         let from = address(&envelope.from)?;
         let to = address(&envelope.to)?;
-        let authorities = match &self.server.ca {
-            Some(ca) => Some(tls::authorities(ca).map_err(later)?),
-            None => None,
-        };
+        let trust = self.trust().await?;
         // Before the server is asked, which does not wait for a person.
         let credentials = match &self.server.login {
             Some(login) => Some(self.credentials(login).await?),
             None => None,
         };
-        let mut connection = self.open(authorities.as_deref()).await?;
+        let mut connection = self.open(trust).await?;
         let sent = self
             .hand_over(&mut connection, credentials, from, to, message)
             .await;
@@ -115,50 +144,45 @@ impl Attempt<'_> {
         Ok(Credentials::new(login.name.clone(), password))
     }
 
+    /// Reads which authorities are trusted. The file may lie on a disk that does not answer.
+    async fn trust(&self) -> Result<Trust, SendOutcome> {
+        let (server, step) = (self.server.clone(), self.deadlines.step);
+        tls::off_thread(step, move || Trust::of(&server))
+            .await
+            .map_err(later)
+    }
+
     /// A connection that is encrypted as configured, behind the greetings.
-    async fn open(&self, authorities: Option<&[u8]>) -> Result<AsyncSmtpConnection, SendOutcome> {
+    async fn open(&self, trust: Trust) -> Result<AsyncSmtpConnection, SendOutcome> {
         let Smtp { host, port, .. } = self.server;
-        let config = match self.server.security {
-            MailSecurity::Tls => Some(tls::client_config(authorities).map_err(later)?),
-            MailSecurity::StartTls | MailSecurity::None => None,
-        };
         let connect = TcpStream::connect((host.as_str(), *port));
         let stream = self.step(SmtpStep::Connect, connect).await?;
         let peer = stream.peer_addr();
         let peer = peer.map_err(|error| self.failed(SmtpStep::Connect, &error, None))?;
         let stream = Bounded::boxed(stream, peer);
-        let stream = match config {
-            Some(config) => {
+        let (stream, upgrade) = match trust {
+            Trust::Tls(config) => {
                 let handshake = tls::encrypt(stream, host, config);
                 let encrypted = self.step(SmtpStep::Handshake, handshake).await?;
-                Bounded::boxed(encrypted, peer)
+                (Bounded::boxed(encrypted, peer), None)
             }
-            None => stream,
+            Trust::StartTls(parameters) => (stream, Some(parameters)),
+            Trust::Open => (stream, None),
         };
         let hello = ClientId::default();
         let greet = AsyncSmtpConnection::connect_with_transport(stream, &hello);
         let mut connection = self.ask(SmtpStep::Greeting, greet).await?;
-        if self.server.security == MailSecurity::StartTls {
+        if let Some(parameters) = upgrade {
             if !connection.can_starttls() {
                 let hint = "a port that is encrypted from the start (465) needs \
                             `mail.security: tls`";
                 let words = format!("{} offers no STARTTLS; {hint}", self.server.address());
                 return Err(later(words));
             }
-            let parameters = self.parameters(authorities).map_err(later)?;
             let upgrade = connection.starttls(parameters, &hello);
             self.ask(SmtpStep::StartTls, upgrade).await?;
         }
         Ok(connection)
-    }
-
-    fn parameters(&self, authorities: Option<&[u8]>) -> Result<TlsParameters, String> {
-        let mut builder = TlsParameters::builder(self.server.host.clone());
-        if let Some(pem) = authorities {
-            let certificate = Certificate::from_pem(pem).map_err(|error| error.to_string())?;
-            builder = builder.add_root_certificate(certificate);
-        }
-        builder.build().map_err(|error| error.to_string())
     }
 
     async fn hand_over(

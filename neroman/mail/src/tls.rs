@@ -5,11 +5,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -21,6 +23,20 @@ pub(crate) async fn encrypt<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> io::Result<TlsStream<S>> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     TlsConnector::from(config).connect(name, stream).await
+}
+
+/// Does work with the disk on a thread of its own, within a deadline. The error is for people.
+pub(crate) async fn off_thread<T: Send + 'static>(
+    deadline: Duration,
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    match timeout(deadline, tokio::task::spawn_blocking(work)).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => {
+            Err("the certificates to trust cannot be read: their disk does not answer".to_owned())
+        }
+    }
 }
 
 /// Trusts the authorities of the system and those of `authorities` (PEM). The error is for

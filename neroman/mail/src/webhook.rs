@@ -135,7 +135,7 @@ impl WebhookServer {
             let answered = timeout(deadlines.step, answer(stream, request)).await;
             return answered.map_err(|_| silent("the request"))?;
         }
-        let config = tls::client_config(None)?;
+        let config = tls::off_thread(deadlines.step, || tls::client_config(None)).await?;
         let encrypted = timeout(deadlines.step, tls::encrypt(stream, &self.host, config)).await;
         let stream = encrypted.map_err(|_| silent("the TLS handshake"))?;
         let stream = stream.map_err(|error| match tls::fault(&error) {

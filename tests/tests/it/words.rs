@@ -231,9 +231,55 @@ const CONFIG: &[(&str, &str)] = &[
         "nodes.a.qsub_args",
         "nodes: {a: {address: h, warden: oge, qsub_args: [-hard]}}",
     ),
+    ("user.name", "user: {name: Ada}"),
+    ("user.email", "user: {email: a@b}"),
+    (
+        "mail.security",
+        "mail: {smtp: s, security: tls}\nuser: {email: a@b}",
+    ),
+    (
+        "mail.ca",
+        "mail: {smtp: s, ca: /ca.pem}\nuser: {email: a@b}",
+    ),
+    (
+        "mail.password_command",
+        "mail: {smtp: s, password_command: pass show mail}\nuser: {email: a@b}",
+    ),
+    ("mail.smtp", "mail: {smtp: s}\nuser: {email: a@b}"),
+    (
+        "mail.login",
+        "mail: {smtp: s, login: me, password_command: x}\nuser: {email: a@b}",
+    ),
+    (
+        "mail.sendmail",
+        "mail: {sendmail: /usr/sbin/sendmail}\nuser: {email: a@b}",
+    ),
+    (
+        "mail.from",
+        "mail: {smtp: s, from: a@b}\nuser: {email: a@b}",
+    ),
+    (
+        "notify.to",
+        "notify: {to: [c@d]}\nmail: {smtp: s}\nuser: {email: a@b}",
+    ),
+    (
+        "notify.digest",
+        "notify: {digest: 8h}\nmail: {smtp: s}\nuser: {email: a@b}",
+    ),
+    (
+        "notify.quiet",
+        "notify: {quiet: '22:00-07:00'}\nmail: {smtp: s}\nuser: {email: a@b}",
+    ),
+    (
+        "notify.limit",
+        "notify: {limit: 5}\nmail: {smtp: s}\nuser: {email: a@b}",
+    ),
+    ("notify.events", "notify: {events: [done]}"),
+    ("notify.webhook", "notify: {webhook: http://h/}"),
+    ("notify.command", "notify: {command: ./tell}"),
 ];
 /// Words of `config.yaml` of later versions.
-const CONFIG_LATER: &[&str] = &["user", "mail", "notify", "defaults"];
+const CONFIG_LATER: &[&str] = &["defaults"];
 const CONFIG_NODE_LATER: &[&str] = &["slots", "gpus"];
 
 #[test]

@@ -168,7 +168,7 @@ fn told(values: &[(String, String)]) -> String {
     const VALUES_MAX: usize = 6;
     let shown = values.iter().take(VALUES_MAX);
     let shown: Vec<String> = shown
-        .map(|(name, value)| format!("{} {}", line(name), line(value)))
+        .map(|(name, value)| format!("{} {}", line(name), line(value)).trim().to_owned())
         .collect();
     match shown.is_empty() {
         true => String::new(),

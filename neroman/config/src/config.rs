@@ -212,6 +212,13 @@ impl Config {
             .map_or(RESULTS_MIN_FREE_BYTES, |size| size.bytes)
     }
 
+    /// The name of the owner, if this address is theirs.
+    pub fn name_of(&self, address: &str) -> Option<&str> {
+        let user = self.user.as_ref()?;
+        let is_theirs = user.email.as_deref() == Some(address);
+        user.name.as_deref().filter(|_| is_theirs)
+    }
+
     /// Whether runs that were asked of this word, and wait on the node, may go to another
     /// node with room: never those of one node, nor those of a group that is not
     /// balanced. Runs of `any` stay on a node of such a group.

@@ -16,7 +16,7 @@ use crate::read::{entries, odd_word, text};
 /// The owner.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct User {
-    /// The name in greetings and headers.
+    /// The name beside the address in mail for them.
     pub name: Option<String>,
     /// The address that mail goes to unless `notify.to` names others.
     pub email: Option<String>,

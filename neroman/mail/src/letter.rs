@@ -24,6 +24,8 @@ pub struct Letter {
     pub from: Sender,
     /// The recipient's address.
     pub to: String,
+    /// The recipient's name, if it is known.
+    pub to_name: Option<String>,
     /// One line; control characters are taken out.
     pub subject: String,
     /// When that happened what the letter tells, in milliseconds since 1970.
@@ -100,7 +102,7 @@ impl Letter {
         let date = UNIX_EPOCH + Duration::from_millis(self.date_ms.try_into().unwrap_or(0));
         let mut builder = Message::builder()
             .from(Mailbox::new(Some(one_line(&self.from.name)), from))
-            .to(Mailbox::new(None, to))
+            .to(Mailbox::new(self.to_name.as_deref().map(one_line), to))
             .subject(subject(&self.subject))
             .date(date)
             .message_id(Some(message_id.clone()))
@@ -220,6 +222,7 @@ mod tests {
                 address: "neronet@example.org".to_owned(),
             },
             to: "ada@example.org".to_owned(),
+            to_name: None,
             subject: "digits: 144 crashed".to_owned(),
             date_ms: 1_790_000_000_000,
             thread: Some(MailThread {
@@ -309,6 +312,7 @@ mod tests {
             ..letter()
         };
         letter.from.name = hostile.to_owned();
+        letter.to_name = Some(hostile.to_owned());
         letter.thread = Some(MailThread {
             id: hostile.to_owned(),
             name: hostile.to_owned(),

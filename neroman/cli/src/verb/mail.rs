@@ -79,6 +79,7 @@ async fn send(config: &Config, mail: &Mail, to: &str) -> Result<SendOutcome, Fau
             address: mail.from.clone(),
         },
         to: to.to_owned(),
+        to_name: config.name_of(to).map(str::to_owned),
         subject: text.subject,
         date_ms: i64::try_from(now_ms).unwrap_or(i64::MAX),
         thread: None,

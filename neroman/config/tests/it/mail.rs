@@ -41,6 +41,8 @@ fn everything_is_read() {
     let config = read(WHOLE).unwrap();
     let user = config.user.as_ref().unwrap();
     assert_eq!(user.name.as_deref(), Some("Ada Lovelace"));
+    assert_eq!(config.name_of("ada@example.org"), Some("Ada Lovelace"));
+    assert_eq!(config.name_of("bob@example.org"), None);
     let mail = config.mail.as_ref().unwrap();
     assert_eq!(mail.from, "runs@example.org");
     let server = smtp(WHOLE);

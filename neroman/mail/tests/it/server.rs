@@ -74,6 +74,7 @@ fn letter(to: &str) -> Letter {
             address: "neronet@example.org".to_owned(),
         },
         to: to.to_owned(),
+        to_name: Some("Ada Lovelace".to_owned()),
         subject: "digits: 144 stürzte ab".to_owned(),
         date_ms: 1_790_000_000_000,
         thread: Some(MailThread {
@@ -137,6 +138,10 @@ fn a_message_arrives_as_composed_by_each_way_to_a_server() {
         let (sent, got) = (&composed.bytes, &mail.bytes);
         let (sent, got) = (String::from_utf8_lossy(sent), String::from_utf8_lossy(got));
         assert_eq!(sent.trim_end(), got.trim_end(), "the same bytes");
+        assert_eq!(
+            mail.header("To").as_deref(),
+            Some("\"Ada Lovelace\" <ada@example.org>")
+        );
         assert_eq!(mail.header("Message-ID"), Some(composed.message_id.clone()));
     }
 }

@@ -1,4 +1,6 @@
-//! `mail test`: composes a message and sends it as the daemon does. No daemon is asked.
+//! `mail list` and `mail retry` (see `list`), and `mail test`: composes a message and sends it as the daemon does. No daemon is asked.
+
+mod list;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,12 +13,14 @@ use serde_json::{Value, json};
 use crate::args::MailVerb;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Out;
-use crate::session::home;
+use crate::session::{Session, home};
 
 /// Runs the verb.
-pub async fn run(out: &Out, args: &MailVerb) -> Result<u8, Stop> {
+pub async fn run(session: &mut Session, args: &MailVerb) -> Result<u8, Stop> {
     match args {
-        MailVerb::Test { to, json } => test(out, to.as_deref(), json.json).await,
+        MailVerb::List(json) => list::list(session, json.json).await,
+        MailVerb::Retry(json) => list::retry(session, json.json).await,
+        MailVerb::Test { to, json } => test(&session.out, to.as_deref(), json.json).await,
     }
 }
 

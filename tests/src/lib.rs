@@ -13,6 +13,7 @@ pub mod home;
 pub mod hosts;
 pub mod login;
 pub mod login_nodes;
+pub mod mail;
 pub mod power;
 pub mod previous;
 pub mod processes;
@@ -20,5 +21,6 @@ pub mod wait;
 
 pub use home::{Home, Ran, end};
 pub use hosts::Hosts;
+pub use mail::{CaughtMail, MailServer};
 pub use processes::{Part, parts};
 pub use wait::{DEADLINE, until};

@@ -18,6 +18,8 @@ const NEEDED: &[(&str, &str)] = &[
     ("tcsh", "tcsh"),
     ("fish", "fish"),
     ("soffice", "libreoffice-calc"),
+    ("openssl", "openssl"),
+    ("aiosmtpd", "python3-aiosmtpd"),
 ];
 
 /// Makes sure that everything is there.

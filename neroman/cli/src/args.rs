@@ -3,6 +3,7 @@
 mod complete;
 mod config;
 mod files;
+mod mail;
 mod node;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ pub use complete::fitting;
 pub use complete::keys as config_keys;
 pub use config::Config;
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
+pub use mail::MailVerb;
 pub use node::{NodeAdd, NodeVerb, Warden, YesNo};
 
 use complete::{
@@ -152,6 +154,12 @@ pub enum Verb {
         after_help = "Examples:\n  neroman config show --origin\n  neroman config set nodes.alpha.cpus 8"
     )]
     Config(Config),
+    /// Mail about what happens: whether it works
+    #[command(subcommand)]
+    #[command(
+        after_help = "Examples:\n  neroman mail test\n  neroman mail test --to ada@example.org"
+    )]
+    Mail(MailVerb),
     /// The background process that does the work
     #[command(subcommand)]
     #[command(after_help = "Examples:\n  neroman daemon status\n  neroman daemon logs -n 200")]

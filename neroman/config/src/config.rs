@@ -7,7 +7,9 @@ use nero_format::Scheduling;
 use nero_warden::generic::Recipe;
 pub use nero_yaml::Mark as Place;
 
+use crate::mail::{Mail, User};
 use crate::names::{ANY, LOCAL};
+use crate::notify::Notify;
 
 /// A word and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +34,12 @@ pub struct Config {
     pub results_max: Option<Size>,
     /// How much is left free on the disk that takes results.
     pub results_min_free: Option<Size>,
+    /// The owner.
+    pub user: Option<User>,
+    /// How mail leaves; without it none is sent.
+    pub mail: Option<Mail>,
+    /// What is told to whom, and when.
+    pub notify: Notify,
 }
 
 /// A number of bytes and where it stands.
@@ -170,6 +178,9 @@ impl Default for Config {
             default_node: None,
             results_max: None,
             results_min_free: None,
+            user: None,
+            mail: None,
+            notify: Notify::default(),
         }
     }
 }
@@ -199,6 +210,13 @@ impl Config {
     pub fn results_min_free_bytes(&self) -> u64 {
         self.results_min_free
             .map_or(RESULTS_MIN_FREE_BYTES, |size| size.bytes)
+    }
+
+    /// The name of the owner, if this address is theirs.
+    pub fn name_of(&self, address: &str) -> Option<&str> {
+        let user = self.user.as_ref()?;
+        let is_theirs = user.email.as_deref() == Some(address);
+        user.name.as_deref().filter(|_| is_theirs)
     }
 
     /// Whether runs that were asked of this word, and wait on the node, may go to another

@@ -12,8 +12,10 @@ use nero_model::safe::quoted;
 use crate::change::{Change, PlainValue, Unsafe};
 use crate::config::{Config, Place};
 use crate::file::{ConfigFile, WriteError};
+use crate::mail;
 use crate::mistake::ConfigError;
 use crate::names::{LOCAL, NameError, check_name};
+use crate::notify;
 use crate::read;
 
 /// What shall be changed.
@@ -33,7 +35,7 @@ pub enum Edit {
         name: String,
     },
     /// One value: `default_node`, `groups.NAME` (`a, b`), `groups.NAME.balance`,
-    /// `nodes.NAME.FIELD`.
+    /// `nodes.NAME.FIELD`, a word of `user`, `mail` or `notify`.
     /// An empty one takes away what is set.
     Set {
         /// Its key, as `nodes.alpha.cpus`.
@@ -224,6 +226,15 @@ fn remove_node(config: &Config, name: &str) -> Result<Change, EditError> {
     })
 }
 
+/// Words of the file with words below them that can be set.
+const SECTIONS: &[(&str, &[&str])] = &[
+    ("user", mail::USER_WORDS),
+    ("mail", mail::MAIL_WORDS),
+    ("notify", notify::NOTIFY_WORDS),
+];
+/// Keys whose value is a list.
+const LISTS: &[&str] = &["notify.events", "notify.to"];
+
 /// Names may hold dots, words of the file do not.
 fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
     let text = PlainValue::Text(value.trim().to_owned());
@@ -236,6 +247,16 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
     }
     if let Some(group) = key.strip_prefix("groups.") {
         return set_group(config, group, value);
+    }
+    if let Some((section, word)) = key.split_once('.')
+        && let Some((_, words)) = SECTIONS.iter().find(|(known, _)| *known == section)
+        && words.contains(&word)
+    {
+        let value = match LISTS.contains(&key) {
+            true => list(value),
+            false => text.clone(),
+        };
+        return Ok(put(vec![section.to_owned(), word.to_owned()], value));
     }
     let node = key
         .strip_prefix("nodes.")
@@ -259,7 +280,7 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
     Err(EditError::Unknown {
         what: format!("{} is nothing that can be set", quoted(key)),
         hint: "keys are default_node, results_max, results_min_free, groups.NAME, \
-               groups.NAME.balance and nodes.NAME.FIELD"
+               groups.NAME.balance, nodes.NAME.FIELD, and words of user, mail and notify"
             .to_owned(),
     })
 }
@@ -268,8 +289,6 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
 /// becomes a map when it gets a second word.
 fn set_group(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
     let path = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    let list =
-        |nodes: &[String]| PlainValue::List(nodes.iter().cloned().map(PlainValue::Text).collect());
     let balanced = key.strip_suffix(".balance");
     let of_balance = balanced.filter(|_| !config.groups.contains_key(key));
     let (name, is_balance) = of_balance.map_or((key, false), |name| (name, true));
@@ -293,7 +312,10 @@ fn set_group(config: &Config, key: &str, value: &str) -> Result<Change, EditErro
             },
             (None, _) => Change::Put {
                 path: path(&["groups", name]),
-                value: PlainValue::Map(vec![("nodes".to_owned(), list(&group.nodes)), balance]),
+                value: PlainValue::Map(vec![
+                    ("nodes".to_owned(), list(&group.nodes.join(","))),
+                    balance,
+                ]),
             },
         });
     }
@@ -301,20 +323,27 @@ fn set_group(config: &Config, key: &str, value: &str) -> Result<Change, EditErro
         let path = path(&["groups", name]);
         return Ok(Change::Remove { path });
     }
-    let inner = value
-        .strip_prefix('[')
-        .and_then(|inner| inner.strip_suffix(']'));
-    let nodes = inner.unwrap_or(value).split([',', ' ']);
-    let nodes: Vec<String> = nodes
-        .filter(|node| !node.is_empty())
-        .map(str::to_owned)
-        .collect();
     let has_words = group.is_some_and(|group| group.nodes_place.is_some());
     Ok(Change::Put {
         path: match has_words {
             true => path(&["groups", name, "nodes"]),
             false => path(&["groups", name]),
         },
-        value: list(&nodes),
+        value: list(value),
     })
+}
+
+/// `a, b` or `[a, b]` as a list.
+fn list(value: &str) -> PlainValue {
+    let value = value.trim();
+    let inner = value
+        .strip_prefix('[')
+        .and_then(|inner| inner.strip_suffix(']'));
+    let items = inner.unwrap_or(value).split([',', ' ']);
+    let items = items.filter(|item| !item.is_empty());
+    PlainValue::List(
+        items
+            .map(|item| PlainValue::Text(item.to_owned()))
+            .collect(),
+    )
 }

@@ -1,4 +1,5 @@
-//! `config.yaml`: the nodes, their groups, and which one is meant when none is named.
+//! `config.yaml`: the nodes, their groups, which one is meant when none is named, and who is
+//! told what by mail.
 //!
 //! [`Config::read`] returns all values of the file, or every mistake
 //! in it; [`Edit`] changes one thing and leaves every other line as it is. Words of the manual that have no effect yet are refused by name and place,
@@ -10,8 +11,10 @@ mod change;
 mod config;
 mod edit;
 mod file;
+mod mail;
 mod mistake;
 mod names;
+mod notify;
 mod origin;
 mod owner;
 mod read;
@@ -22,8 +25,10 @@ mod target;
 pub use config::{Config, Group, Listen, Node, Place, Size, Warden, Word};
 pub use edit::{Edit, EditError};
 pub use file::{ConfigFile, WriteError};
+pub use mail::{Mail, MailLogin, MailSecurity, MailTransport, Smtp, User};
 pub use mistake::ConfigError;
 pub use names::{ANY, LOCAL, NameError, check_name};
 pub use nero_yaml::{Mistake, Mistakes};
+pub use notify::{Notify, NotifyEvent, QuietHours, Webhook};
 pub use origin::{From, NODE_VARIABLE, Origin};
 pub use target::{Target, UnknownTarget};

@@ -91,6 +91,7 @@ impl Config {
                 from: line.map_or(From::Default, |line| From::File { line }),
             });
         }
+        origins.extend(crate::mail::origins(self));
         for (name, node) in &self.nodes {
             origins.extend(node_origins(name, node, home));
         }

@@ -11,8 +11,10 @@ use nero_yaml::{Entry, Fields, Kind, Limits, Mistakes, Zero};
 
 use crate::config::{Config, Group, Listen, Node, Size, Warden, Word};
 use crate::file::text_of;
+use crate::mail;
 use crate::mistake::ConfigError;
 use crate::names::{ANY, LOCAL, check_name};
+use crate::notify;
 use crate::recipe;
 use crate::scheduling;
 
@@ -26,9 +28,12 @@ const WORDS: &[&str] = &[
     "default_node",
     "results_max",
     "results_min_free",
+    "user",
+    "mail",
+    "notify",
 ];
 /// Words of the file that are refused.
-const WORDS_LATER: &[&str] = &["user", "mail", "notify", "defaults"];
+const WORDS_LATER: &[&str] = &["defaults"];
 /// Words of a node, as in [`Node::fields`].
 const NODE_WORDS: &[&str] = &[
     "address",
@@ -109,6 +114,60 @@ pub(crate) fn config(text: &str) -> Result<Config, Mistakes> {
     reader.fields.finish().map(|()| config)
 }
 
+/// The entries of a map; nothing at all is an empty one.
+pub(crate) fn entries<'n>(
+    fields: &mut Fields,
+    node: &'n nero_yaml::Node,
+    what: &str,
+    example: &str,
+) -> &'n [Entry] {
+    match node.is_null() {
+        true => &[],
+        false => fields.map(what, node, example),
+    }
+}
+
+/// A single word or number as it is written.
+pub(crate) fn text(
+    fields: &mut Fields,
+    what: &str,
+    node: &nero_yaml::Node,
+    example: &str,
+) -> Option<Word> {
+    let text = fields.single(what, node)?;
+    let wrong = match text {
+        _ if node.is_null() || text.is_empty() => "is empty",
+        _ if text.len() > TEXT_BYTES_MAX => "is too long",
+        _ => "",
+    };
+    if !wrong.is_empty() {
+        let message = format!("`{what}` {wrong}");
+        fields.wrong(node.mark, message, format!("for example {example}"));
+        return None;
+    }
+    Some(Word {
+        text: text.to_owned(),
+        place: node.mark,
+    })
+}
+
+/// Reports a word that is none of `known`; `before` is the path to it.
+pub(crate) fn odd_word(
+    fields: &mut Fields,
+    entry: &Entry,
+    before: &str,
+    known: &[&str],
+    later: &[&str],
+) {
+    let word = entry.key.as_str();
+    if later.contains(&word) {
+        let message = format!("not built yet: `{before}{word}`");
+        fields.wrong(entry.key_mark, message, "");
+        return;
+    }
+    fields.unknown(entry, "is no word of the configuration", known, later);
+}
+
 struct ConfigReader<'a> {
     text: &'a str,
     /// Reads values and holds the mistakes.
@@ -134,6 +193,7 @@ impl DerefMut for ConfigReader<'_> {
 impl ConfigReader<'_> {
     fn root(&mut self, root: &nero_yaml::Node) -> Config {
         let mut config = Config::default();
+        let mut mail = None;
         for entry in self.entries(root, "config.yaml", "nodes: {box: {address: me@box}}") {
             match entry.key.as_str() {
                 "nodes" => config.nodes = self.nodes(&entry.value),
@@ -145,11 +205,33 @@ impl ConfigReader<'_> {
                 "results_min_free" => {
                     config.results_min_free = self.size("results_min_free", &entry.value);
                 }
+                "user" if !entry.value.is_null() => {
+                    config.user = Some(mail::read_user(&mut self.fields, &entry.value));
+                }
+                "mail" if !entry.value.is_null() => mail = Some(entry),
+                "notify" => config.notify = notify::read(&mut self.fields, &entry.value),
+                "user" | "mail" => {}
                 _ => self.odd_word(entry, "", WORDS, WORDS_LATER),
             }
         }
+        self.mail(mail, &mut config);
         self.check_names(&config);
         config
+    }
+
+    /// `mail`, which takes its sender and its recipient from `user`.
+    fn mail(&mut self, given: Option<&Entry>, config: &mut Config) {
+        let place = given.map(|given| given.key_mark);
+        if let Some(given) = given {
+            let user = config.user.as_ref();
+            config.mail = mail::read_mail(&mut self.fields, &given.value, given.key_mark, user);
+        }
+        let owner = config.user.as_ref().and_then(|user| user.email.clone());
+        if !config.notify.fields.contains_key("to") {
+            config.notify.to.extend(owner);
+        }
+        let is_read = config.mail.is_some();
+        notify::check(&mut self.fields, &config.notify, place, is_read);
     }
 
     /// Nodes in the order of the file, this machine first when it is not named.
@@ -344,31 +426,12 @@ impl ConfigReader<'_> {
         nodes
     }
 
-    /// The entries of a map; nothing at all is an empty one.
     fn entries<'n>(&mut self, node: &'n nero_yaml::Node, what: &str, example: &str) -> &'n [Entry] {
-        match node.is_null() {
-            true => &[],
-            false => self.map(what, node, example),
-        }
+        entries(&mut self.fields, node, what, example)
     }
 
-    /// A single word or number as it is written.
     fn text(&mut self, what: &str, node: &nero_yaml::Node, example: &str) -> Option<Word> {
-        let text = self.single(what, node)?;
-        let wrong = match text {
-            _ if node.is_null() || text.is_empty() => "is empty",
-            _ if text.len() > TEXT_BYTES_MAX => "is too long",
-            _ => "",
-        };
-        if !wrong.is_empty() {
-            let message = format!("`{what}` {wrong}");
-            self.wrong(node.mark, message, format!("for example {example}"));
-            return None;
-        }
-        Some(Word {
-            text: text.to_owned(),
-            place: node.mark,
-        })
+        text(&mut self.fields, what, node, example)
     }
 
     /// A value as it stands in the file.
@@ -380,16 +443,7 @@ impl ConfigReader<'_> {
     }
 
     fn odd_word(&mut self, entry: &Entry, before: &str, known: &[&str], later: &[&str]) {
-        let word = entry.key.as_str();
-        if later.contains(&word) {
-            self.wrong(
-                entry.key_mark,
-                format!("not built yet: `{before}{word}`"),
-                "",
-            );
-            return;
-        }
-        self.unknown(entry, "is no word of the configuration", known, later);
+        odd_word(&mut self.fields, entry, before, known, later);
     }
 
     /// Names that belong to nothing, or to two things.

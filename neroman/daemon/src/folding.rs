@@ -113,7 +113,9 @@ impl Folding {
             Some(_) => &mut fresh.taken,
             None => &mut dropped,
         };
-        match fold(journal, &part.view(), &mut position, taken) {
+        let folded = fold(journal, &part.view(), &mut position, taken);
+        fresh.taken.notables.append(&mut dropped.notables);
+        match folded {
             Folded::Nothing | Folded::Took => {
                 if let Some(told) = told
                     && !proves(journal)
@@ -167,7 +169,10 @@ impl Folding {
         let from = position;
         let journal = self.again.entry(id).or_default();
         let fresh = self.fresh.entry(id).or_default();
-        match fold(journal, &part.view(), &mut position, &mut fresh.taken) {
+        let folded = fold(journal, &part.view(), &mut position, &mut fresh.taken);
+        // The facts of this run are known, and so are these.
+        fresh.taken.notables.clear();
+        match folded {
             Folded::Nothing | Folded::Took => {
                 let segment = journal.segments.get(&part.segment.to_string());
                 if segment.is_some_and(holds_series)

@@ -87,6 +87,8 @@ impl Default for Stood {
 
 /// The key of the tenure.
 const TENURE: &str = "tenure";
+/// The key of the nodes that were noticed as out of reach.
+const NODES_AWAY: &str = "nodes away";
 
 impl Keep {
     /// Whether a check is owed: the databases were too large to be checked at
@@ -209,6 +211,11 @@ impl Keep {
         self.keys
             .extend(rows.iter().map(|row| (row.run.id, row.run.key)));
         state.apply(&Change::Last(loaded.last.into()));
+        let mut post = load::post(&loaded.notices, &loaded.deliveries)?;
+        if let Some(bytes) = self.store.meta(NODES_AWAY)? {
+            post.nodes_away = Some(read(&bytes, || "the nodes out of reach".to_owned())?);
+        }
+        state.apply(&Change::Post(Arc::new(post)));
         Ok(state)
     }
 
@@ -388,6 +395,13 @@ impl Keep {
         self.store
             .events(experiment)
             .map_err(|error| refused(&error))
+    }
+
+    /// The bytes that a delivery sends.
+    pub(crate) fn letter(&self, delivery: u64) -> Result<Vec<u8>, Failure> {
+        let found = self.store.letter(delivery);
+        let found = found.map_err(|error| refused(&error))?;
+        found.ok_or_else(|| Failure::bug(format!("delivery {delivery} has no bytes")))
     }
 
     /// What was written into the cells of experiments; with `is_newest` the last part of each.

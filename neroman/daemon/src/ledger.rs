@@ -136,6 +136,11 @@ enum Message {
         is_newest: bool,
         reply: oneshot::Sender<Result<Vec<CellRecord>, Failure>>,
     },
+    /// The bytes that a delivery sends.
+    Letter {
+        delivery: u64,
+        reply: oneshot::Sender<Result<Vec<u8>, Failure>>,
+    },
     /// Checks whether a full disk has room again.
     LookForRoom,
     /// Moves the logs of the databases into them.
@@ -146,6 +151,10 @@ enum Message {
 /// Called with all runs that one commit changed, after it. They come together, so that
 /// a scheduler gets what one command started as one submission.
 pub(crate) type Listener = Arc<dyn Fn(&State, &[(RunId, Bell)]) + Send + Sync>;
+
+/// Returns whether the present configuration wants any notice. Called with each commit that has
+/// something to notice.
+pub(crate) type IsNotified = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The task that a changed run concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,6 +208,7 @@ impl Ledger {
         state: State,
         clock: Clock,
         listener: Listener,
+        is_notified: IsNotified,
     ) -> std::io::Result<(Self, LedgerThread)> {
         let (tx, rx) = mpsc::channel(MAILBOX);
         let (publish, published) = watch::channel(Arc::new(state.clone()));
@@ -216,6 +226,7 @@ impl Ledger {
             clock,
             publish,
             listener,
+            is_notified,
         };
         let thread = std::thread::Builder::new()
             .name("ledger".to_owned())
@@ -547,6 +558,16 @@ impl Ledger {
             reply,
         })
         .await?;
+        answer.await.map_err(|_| leaving())?
+    }
+
+    /// The bytes that a delivery sends.
+    ///
+    /// # Errors
+    /// When it came to its end, or the database cannot be read.
+    pub(crate) async fn letter(&self, delivery: u64) -> Result<Vec<u8>, Failure> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::Letter { delivery, reply }).await?;
         answer.await.map_err(|_| leaving())?
     }
 

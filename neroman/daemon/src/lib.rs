@@ -24,6 +24,7 @@ mod folding;
 mod keep;
 mod ledger;
 mod log;
+mod mail;
 mod node;
 mod outside;
 mod results;

@@ -22,6 +22,7 @@ use crate::error::DaemonError;
 use crate::keep::{Keep, LoadError};
 use crate::ledger::{Ledger, LedgerThread, Listener};
 use crate::log;
+use crate::mail::{self, MailDesk};
 use crate::node::{Inboxes, Nodes, Settings, Setup};
 use crate::outside::{Agents, Freezer, Outside};
 use crate::service::Man;
@@ -121,6 +122,7 @@ struct Running {
     nodes: JoinHandle<()>,
     upkeep: JoinHandle<()>,
     cells: JoinHandle<()>,
+    mail: JoinHandle<()>,
     /// Set to true when the daemon is leaving.
     leave: watch::Sender<bool>,
 }
@@ -134,6 +136,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         mut nodes,
         mut upkeep,
         mut cells,
+        mut mail,
         leave,
     } = start(home)?;
     let (incoming, mut door) = Door::open(home, lock)?;
@@ -165,6 +168,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
             _ = &mut nodes => break Some("node drivers"),
             _ = &mut upkeep => break Some("upkeep"),
             _ = &mut cells => break Some("results in tables"),
+            _ = &mut mail => break Some("mail"),
             _ = &mut server => break Some("server"),
             changed = ledger_gone.changed() => if changed.is_err() {
                 break Some("ledger");
@@ -179,6 +183,8 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         upkeep.abort();
         // A write that began comes to its end in its own process.
         cells.abort();
+        // What is being sent is sent once more by the next daemon.
+        mail.abort();
         if failed != Some("server") {
             let _ = tokio::time::timeout(STOP_PATIENCE, &mut server).await;
         }
@@ -222,8 +228,14 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
             inboxes.ring(state, rings);
         })
     };
-    let (ledger, thread) =
-        Ledger::start(keep, state, clock, listener).map_err(DaemonError::Runtime)?;
+    let (ledger, thread) = Ledger::start(
+        keep,
+        state,
+        clock,
+        listener,
+        mail::watching(home.config.clone()),
+    )
+    .map_err(DaemonError::Runtime)?;
     let (leave, stop) = watch::channel(false);
     let settings = Settings {
         name: String::new(),
@@ -276,12 +288,19 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         books: man.books.clone(),
     };
     let cells = cells::run(desk);
+    let mail = mail::run(MailDesk {
+        ledger: ledger.clone(),
+        nodes: man.nodes.clone(),
+        clock,
+        deployment,
+    });
     let upkeep = upkeep::run(home.clone(), clock, ledger.clone(), check_owed);
     #[expect(clippy::disallowed_methods, reason = "`Running` is awaited")]
-    let (nodes, upkeep, cells) = (
+    let (nodes, upkeep, cells, mail) = (
         tokio::spawn(driving.run()),
         tokio::spawn(upkeep),
         tokio::spawn(cells),
+        tokio::spawn(mail),
     );
     Ok(Running {
         man,
@@ -290,6 +309,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         nodes,
         upkeep,
         cells,
+        mail,
         leave,
     })
 }

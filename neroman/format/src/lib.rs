@@ -58,6 +58,7 @@ pub use scheduling::values::{NODE_WORDS as NODE_SCHEDULING, node_word as node_sc
 pub use table::{
     NUMBER_MAX, NUMBERS_HEADER, NumberColumn, ReadSheet, companion, is_table, read_table,
 };
+pub use words::split_command;
 
 use nero_expr::ParseContext;
 use nero_yaml::{Entry, Fields, Kind, Mark, Node};

@@ -20,6 +20,12 @@ pub(crate) struct Unclosed {
     pub(crate) quote: char,
 }
 
+/// The words of a command line; `None`: a quote or a backslash is left open.
+pub fn split_command(line: &str) -> Option<Vec<String>> {
+    let words = split(line).ok()?;
+    Some(words.into_iter().map(|word| word.text).collect())
+}
+
 /// The words of a line.
 pub(crate) fn split(line: &str) -> Result<Vec<SplitWord>, Unclosed> {
     let mut words = Vec::new();

@@ -12,6 +12,7 @@ use super::dispatch::Dispatch;
 use super::experiment::{Experiment, Origin};
 use super::journal::Journal;
 use super::made::Made;
+use super::mail::PostChange;
 use super::now::Tick;
 use super::run::Run;
 
@@ -51,6 +52,8 @@ pub enum Change {
     },
     /// The experiments that `last` names from now on.
     Last(Arc<[ExperimentId]>),
+    /// Notices for people, and their deliveries.
+    Post(Arc<PostChange>),
 }
 
 impl Change {
@@ -65,7 +68,8 @@ impl Change {
             | Self::Event { .. }
             | Self::Cells(_)
             | Self::Adopted { .. }
-            | Self::Last(_) => None,
+            | Self::Last(_)
+            | Self::Post(_) => None,
         }
     }
 
@@ -95,7 +99,8 @@ impl Run {
             | Change::Event { .. }
             | Change::Cells(_)
             | Change::Adopted { .. }
-            | Change::Last(_) => {}
+            | Change::Last(_)
+            | Change::Post(_) => {}
         }
     }
 }

@@ -6,6 +6,7 @@ use super::batch::{Hold, HoldCause};
 use super::journal::Journal;
 use super::leaving::{Deferral, Recall, Refusal};
 use super::made::Made;
+use super::mail::Noticed;
 use super::reason::Why;
 use super::results::Results;
 use super::stage::{Stage, Verdict};
@@ -166,6 +167,9 @@ pub struct Dispatch {
     /// How often it was handed to a node and came back.
     #[serde(rename = "turns")]
     pub(crate) came_back: u32,
+    /// What people were to be told of it.
+    #[serde(skip_serializing_if = "Noticed::is_nothing")]
+    pub(crate) noticed: Noticed,
 }
 
 impl Dispatch {

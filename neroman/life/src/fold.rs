@@ -5,6 +5,7 @@
 //! does not depend on the order in which segments come.
 
 mod apply;
+mod notable;
 mod told;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use nero_model::RunToken;
 
 use super::journal::{Incarnation, Journal, Key, LogsRead, Segment};
 use apply::apply;
+pub use notable::{Notable, NotableKind};
 use told::Told;
 
 /// Most segments of watchers that are kept for one run, and most of all other
@@ -60,11 +62,13 @@ pub struct Measured {
     pub sample: v1::Sample,
 }
 
-/// The entries for the database of series.
+/// The entries for the database of series, and the records that may concern people.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taken {
     pub points: Vec<Point>,
     pub samples: Vec<Measured>,
+    /// Of records that became facts just now.
+    pub notables: Vec<Notable>,
 }
 
 /// The result of folding a part.
@@ -178,6 +182,7 @@ pub fn fold(
         let fresh = record.offset >= segment.offset;
         if fresh {
             apply(journal, &mut segment, part.incarnation, key, &record);
+            taken.notables.extend(notable::of(part, &record));
             segment.offset = record.end();
             segment.chain = record.chain;
             took = true;

@@ -34,6 +34,7 @@ mod late;
 mod leaving;
 mod lost;
 mod made;
+pub mod mail;
 pub mod needs;
 pub mod now;
 pub mod outcome;

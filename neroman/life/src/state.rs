@@ -11,6 +11,7 @@ use nero_model::{ExperimentId, RunId, RunToken};
 use super::batch::BatchCount;
 use super::change::{Change, Described, NewRun, Rule};
 use super::experiment::{Experiment, Origin, params_text};
+use super::mail::Post;
 use super::run::Run;
 use super::shelf::{Drawers, Shelf};
 
@@ -93,6 +94,8 @@ pub struct State {
     pub unplaced: u64,
     /// Runs that their nodes cannot take for now, while other nodes may.
     pub deferred: u64,
+    /// Notices for people, and their deliveries.
+    pub post: Arc<Post>,
     /// Grows with every change.
     pub revision: u64,
 }
@@ -159,6 +162,7 @@ impl State {
             // cells when more is written; the identity is fixed at the daemon's start.
             Change::Event { .. } | Change::Cells(_) | Change::Adopted { .. } => {}
             Change::Last(last) => self.last = Arc::clone(last),
+            Change::Post(change) => Arc::make_mut(&mut self.post).apply(change),
         }
     }
 

@@ -23,7 +23,7 @@ use super::start::Wanted;
 
 mod any_order;
 mod batches;
-mod lab;
+pub(crate) mod lab;
 mod matrix;
 mod outlooks;
 mod reach;

@@ -28,6 +28,9 @@ pub(crate) const STATE: Schema = Schema {
         // Cells of the owner's tables are ours by what we wrote there. A build that does not
         // record that must not write on.
         |conn| conn.execute_batch(include_str!("schema/state-4.sql")),
+        // A build that does not know notices would forget what of a run was noticed, and what
+        // waits to be sent.
+        |conn| conn.execute_batch(include_str!("schema/state-5.sql")),
     ],
 };
 

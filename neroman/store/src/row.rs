@@ -184,6 +184,10 @@ pub struct Loaded {
     pub rules: Vec<Rule>,
     /// Experiments that the selector `last` picks.
     pub last: Vec<ExperimentId>,
+    /// Notices by number, as the caller encoded them.
+    pub notices: Vec<(u64, Vec<u8>)>,
+    /// Deliveries by number, as the caller encoded them.
+    pub deliveries: Vec<(u64, Vec<u8>)>,
 }
 
 /// One point of a series.

@@ -19,8 +19,8 @@ use crate::row::{
 use crate::table::{Cells, Table, cell};
 
 pub(crate) use tables::{
-    ALL, CELL, EVENT, EXPERIMENT, META, NODE, REQUEST, RULE, RULE_STATE, RUN, RUN_DESK, RUN_FACTS,
-    RUN_SPEC, SEGMENT, SOURCE, meta,
+    ALL, CELL, DELIVERY, EVENT, EXPERIMENT, LETTER, META, NODE, NOTICE, REQUEST, RULE, RULE_STATE,
+    RUN, RUN_DESK, RUN_FACTS, RUN_SPEC, SEGMENT, SOURCE, meta,
 };
 
 /// What a column of text contains that no build reads.
@@ -39,6 +39,8 @@ pub(crate) fn read_all(db: &Db) -> Result<Loaded, StoreError> {
         experiments: EXPERIMENT.all(db, experiment)?,
         runs: runs(db)?,
         rules: RULE.all(db, rule)?,
+        notices: NOTICE.all(db, numbered)?,
+        deliveries: DELIVERY.all(db, numbered)?,
         last: get_meta(db, meta::LAST)?.map_or_else(Vec::new, |bytes| {
             let (numbers, _) = bytes.as_chunks::<8>();
             numbers
@@ -47,11 +49,31 @@ pub(crate) fn read_all(db: &Db) -> Result<Loaded, StoreError> {
                 .collect()
         }),
     };
-    for table in [&META, &REQUEST, &SEGMENT, &RULE_STATE, &NODE] {
+    for table in [&META, &REQUEST, &SEGMENT, &RULE_STATE, &NODE, &LETTER] {
         table.verify(db)?;
     }
     tx.finish().map_err(|error| db.failed(error))?;
     Ok(loaded)
+}
+
+fn numbered(cells: &Cells<'_>) -> Option<(u64, Vec<u8>)> {
+    Some((cells.unsigned(0)?, cells.bytes(1)?.to_vec()))
+}
+
+/// Adds a row of a table with a number and bytes, or replaces the one with its number.
+pub(crate) fn put_numbered(
+    db: &Db,
+    table: &Table,
+    id: u64,
+    content: &[u8],
+) -> Result<(), StoreError> {
+    table.upsert(db, &[cell::unsigned(id), cell::bytes(content)])
+}
+
+/// The bytes of a delivery, until it came to its end.
+pub(crate) fn letter(db: &Db, delivery: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    let found = LETTER.get(db, &[cell::unsigned(delivery)], numbered)?;
+    Ok(found.map(|(_, bytes)| bytes))
 }
 
 /// The three tables of runs hold the same keys in the same order.

@@ -253,6 +253,14 @@ impl Store {
         state::cells(&self.state, experiment, is_newest)
     }
 
+    /// The bytes that a delivery sends, until it came to its end.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn letter(&self, delivery: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        state::letter(&self.state, delivery)
+    }
+
     /// The highest number that was ever given to an experiment, 0 for none.
     ///
     /// # Errors

@@ -225,6 +225,54 @@ impl Tx<'_> {
         state::put_cell(self.db, cell)
     }
 
+    /// Keeps a notice, in the place of the one with its number.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn put_notice(&mut self, id: u64, content: &[u8]) -> Result<(), StoreError> {
+        state::put_numbered(self.db, &state::NOTICE, id, content)
+    }
+
+    /// Deletes a notice whose deliveries are made.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn delete_notice(&mut self, id: u64) -> Result<bool, StoreError> {
+        state::NOTICE.delete(self.db, &[cell::unsigned(id)])
+    }
+
+    /// Keeps a delivery, in the place of the one with its number.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn put_delivery(&mut self, id: u64, content: &[u8]) -> Result<(), StoreError> {
+        state::put_numbered(self.db, &state::DELIVERY, id, content)
+    }
+
+    /// Deletes a delivery. Its bytes were deleted when it came to its end.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn delete_delivery(&mut self, id: u64) -> Result<bool, StoreError> {
+        state::DELIVERY.delete(self.db, &[cell::unsigned(id)])
+    }
+
+    /// Keeps the bytes that a delivery sends.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn put_letter(&mut self, delivery: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        state::put_numbered(self.db, &state::LETTER, delivery, bytes)
+    }
+
+    /// Deletes the bytes of a delivery that came to its end.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn delete_letter(&mut self, delivery: u64) -> Result<bool, StoreError> {
+        state::LETTER.delete(self.db, &[cell::unsigned(delivery)])
+    }
+
     /// Sets the experiments that the selector `last` picks.
     ///
     /// # Errors

@@ -136,7 +136,7 @@ fn a_value_that_is_not_valid_changes_nothing() {
     .expect("a file");
     let ran = fake.run(&["config", "show"]);
     assert_eq!(ran.code, Some(2), "{ran:#?}");
-    for said in ["has 2 mistakes", "config.yaml:1:1", "config.yaml:2:1"] {
+    for said in ["has 2 mistakes", "config.yaml:1:1", "config.yaml:2:7"] {
         assert!(ran.err.contains(said), "{said}: {}", ran.err);
     }
 }

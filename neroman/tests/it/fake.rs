@@ -49,6 +49,7 @@ pub struct Answers {
     pub paths: PathsReply,
     pub rules: RuleListReply,
     pub changed: RuleChangeReply,
+    pub mail: MailListReply,
     pub nodes: NodesReply,
     pub node_events: Vec<NodeEvent>,
     pub removed: NodeRemoveReply,
@@ -556,6 +557,23 @@ impl Man for Service {
         let what = format!("{} {}", picked(request.selection), request.rule);
         self.take("rule remove", what, &request.request)?;
         Ok(Response::new(self.answers.changed.clone()))
+    }
+
+    async fn mail_list(
+        &self,
+        _: Request<MailListRequest>,
+    ) -> Result<Response<MailListReply>, Status> {
+        self.take("mail list", String::new(), &[])?;
+        Ok(Response::new(self.answers.mail.clone()))
+    }
+
+    async fn mail_retry(
+        &self,
+        request: Request<MailRetryRequest>,
+    ) -> Result<Response<MailRetryReply>, Status> {
+        self.take("mail retry", String::new(), &request.get_ref().request)?;
+        let deliveries = self.answers.mail.deliveries.len() as u64;
+        Ok(Response::new(MailRetryReply { deliveries }))
     }
 
     async fn nodes(&self, _: Request<NodesRequest>) -> Result<Response<NodesReply>, Status> {

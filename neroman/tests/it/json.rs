@@ -221,6 +221,27 @@ fn rules() {
 }
 
 #[test]
+fn mail() {
+    let answers = Answers {
+        mail: samples::mail(),
+        ..Answers::default()
+    };
+    let list = json(answers.clone(), &["mail", "list", "--json"]);
+    let wanted = serde_json::json!({
+        "schema": 1,
+        "deliveries": [{
+            "way": "mail", "to": "ada@example.org", "subject": "digits: 144.1 crashed",
+            "made": "2026-09-21T14:13:20Z", "state": "waiting", "words": "451 try again later",
+            "at": "2026-09-21T14:15:20Z", "tries": 2, "message_id": "<a@example.org>",
+        }],
+        "notices": 1, "waits": "quiet hours", "off": false,
+    });
+    assert_eq!(list, wanted);
+    let retried = json(answers, &["mail", "retry", "--json"]);
+    assert_eq!(retried["tried"], 1);
+}
+
+#[test]
 fn rule_changes() {
     let answers = Answers {
         changed: RuleChangeReply {

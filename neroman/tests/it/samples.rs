@@ -374,3 +374,23 @@ pub fn workbook(text: &str) -> Workbook {
         left: 2,
     }
 }
+
+/// A mail that a server put off.
+pub fn mail() -> MailListReply {
+    MailListReply {
+        deliveries: vec![MailDelivery {
+            way: "mail".to_owned(),
+            to: "ada@example.org".to_owned(),
+            subject: "digits: 144.1 crashed".to_owned(),
+            made_ms: 1_790_000_000_000,
+            state: "waiting".to_owned(),
+            words: "451 try again later".to_owned(),
+            at_ms: 1_790_000_120_000,
+            tries: 2,
+            message_id: "<a@example.org>".to_owned(),
+        }],
+        notices: 1,
+        waits: "quiet hours".to_owned(),
+        off: false,
+    }
+}

@@ -351,6 +351,39 @@ fn tables_of_rules_nodes_results_and_the_daemon() {
 }
 
 #[test]
+fn mail_is_listed_with_the_words_of_the_server_and_what_waits() {
+    let fake = Fake::new(Answers {
+        mail: samples::mail(),
+        ..Answers::default()
+    });
+    let shown = fake.ok(&["mail", "list"]);
+    for part in [
+        "ada@example.org",
+        "waiting",
+        "451 try again later",
+        "1 event to be told: quiet hours",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let tried = fake.ok(&["mail", "retry"]);
+    assert!(
+        tried.starts_with("1 delivery is tried again now"),
+        "{tried}"
+    );
+    let off = MailListReply {
+        off: true,
+        ..MailListReply::default()
+    };
+    let fake = Fake::new(Answers {
+        mail: off,
+        ..Answers::default()
+    });
+    let shown = fake.ok(&["mail", "list"]);
+    assert!(shown.starts_with("nobody is told of anything"), "{shown}");
+    assert_eq!(fake.ok(&["mail", "retry"]), "nothing waits\n");
+}
+
+#[test]
 fn a_line_without_a_verb_shows_the_verbs() {
     let fake = with_list(samples::four());
     let ran = fake.run(&[]);

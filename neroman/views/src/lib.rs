@@ -11,6 +11,7 @@ pub mod csv;
 pub mod curves;
 mod fact;
 pub mod json;
+pub mod letter;
 pub mod results;
 pub mod series;
 pub mod text;

@@ -25,6 +25,8 @@ mod hosts;
 mod input;
 mod jobs;
 mod kill;
+mod mail;
+mod mail_test;
 mod multihost;
 mod neighbours;
 mod placing;

@@ -9,12 +9,12 @@ use nero_tests::{Home, until};
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
     "template", "run", "set", "note", "tag", "copy", "open", "diff", "export", "backup", "top",
-    "web", "setup", "mail", "import",
+    "web", "setup", "import",
 ];
 const VERBS: &[&str] = &[
     "add", "adopt", "status", "show", "start", "restart", "abort", "pause", "resume", "rm", "wait",
     "logs", "metrics", "plot", "results", "path", "fetch", "node", "shell", "exec", "clean", "du",
-    "config", "rule", "daemon",
+    "config", "rule", "mail", "daemon",
 ];
 
 /// Fields of later versions, each with a value that its form allows.
@@ -236,9 +236,55 @@ const CONFIG: &[(&str, &str)] = &[
         "nodes.a.qsub_args",
         "nodes: {a: {address: h, warden: oge, qsub_args: [-hard]}}",
     ),
+    ("user.name", "user: {name: Ada}"),
+    ("user.email", "user: {email: a@b}"),
+    (
+        "mail.security",
+        "mail: {smtp: s, security: tls}\nuser: {email: a@b}",
+    ),
+    (
+        "mail.ca",
+        "mail: {smtp: s, ca: /ca.pem}\nuser: {email: a@b}",
+    ),
+    (
+        "mail.password_command",
+        "mail: {smtp: s, password_command: pass show mail}\nuser: {email: a@b}",
+    ),
+    ("mail.smtp", "mail: {smtp: s}\nuser: {email: a@b}"),
+    (
+        "mail.login",
+        "mail: {smtp: s, login: me, password_command: x}\nuser: {email: a@b}",
+    ),
+    (
+        "mail.sendmail",
+        "mail: {sendmail: /usr/sbin/sendmail}\nuser: {email: a@b}",
+    ),
+    (
+        "mail.from",
+        "mail: {smtp: s, from: a@b}\nuser: {email: a@b}",
+    ),
+    (
+        "notify.to",
+        "notify: {to: [c@d]}\nmail: {smtp: s}\nuser: {email: a@b}",
+    ),
+    (
+        "notify.digest",
+        "notify: {digest: 8h}\nmail: {smtp: s}\nuser: {email: a@b}",
+    ),
+    (
+        "notify.quiet",
+        "notify: {quiet: '22:00-07:00'}\nmail: {smtp: s}\nuser: {email: a@b}",
+    ),
+    (
+        "notify.limit",
+        "notify: {limit: 5}\nmail: {smtp: s}\nuser: {email: a@b}",
+    ),
+    ("notify.events", "notify: {events: [done]}"),
+    ("notify.webhook", "notify: {webhook: http://h/}"),
+    ("notify.command", "notify: {command: ./tell}"),
 ];
 /// Words of `config.yaml` of later versions.
-const CONFIG_LATER: &[&str] = &["user", "mail", "notify", "defaults"];
+const CONFIG_LATER: &[&str] = &["defaults"];
 const CONFIG_NODE_LATER: &[&str] = &["slots", "gpus"];
 
 #[test]

@@ -6,7 +6,7 @@ mod picks;
 use std::ffi::OsStr;
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use nero_config::{ANY, Config};
+use nero_config::{ANY, Config, NotifyEvent};
 use nero_model::Home;
 
 pub use picks::{picked, picked_or_path, picked_or_removed};
@@ -65,10 +65,32 @@ pub fn config_key() -> ArgValueCompleter {
 }
 
 /// What can be set beside nodes and groups.
-const KEYS: [(&str, &str); 3] = [
+const KEYS: [(&str, &str); 19] = [
     ("default_node", "where runs go"),
     ("results_max", "how much of a run comes home, as 100M"),
     ("results_min_free", "how much stays free where results lie"),
+    ("user.name", "your name"),
+    ("user.email", "your address"),
+    ("mail.smtp", "the mail server, as smtp.example.org:587"),
+    ("mail.security", "starttls, tls or none"),
+    (
+        "mail.ca",
+        "certificates to trust beside those of the system",
+    ),
+    ("mail.login", "your account there"),
+    (
+        "mail.password_command",
+        "prints the password, as pass show mail",
+    ),
+    ("mail.sendmail", "a program in place of a server"),
+    ("mail.from", "the sender, unless it is user.email"),
+    ("notify.events", "what is told, as crashed,done"),
+    ("notify.to", "who gets mail, unless it is user.email"),
+    ("notify.digest", "how often a digest goes out, as 8h"),
+    ("notify.quiet", "no mail meanwhile, as 22:00-07:00"),
+    ("notify.limit", "most mails in an hour"),
+    ("notify.webhook", "a server that is told of each event"),
+    ("notify.command", "a program that gets each event"),
 ];
 
 /// Every key and every field of a node, for the test of help.
@@ -130,6 +152,11 @@ pub fn config_value() -> ArgValueCompleter {
         match key_of(&words) {
             Some("default_node") => fitting(begun, config.flat_map(targets)),
             Some(key) if key.starts_with("groups.") => fitting(begun, config.flat_map(nodes)),
+            Some("mail.security") => fixed(begun, &["starttls", "tls", "none"]),
+            Some("notify.events") => {
+                let events = NotifyEvent::ALL.map(NotifyEvent::as_str);
+                fixed(begun, &events)
+            }
             Some(key) if key.ends_with(".shared") => fixed(begun, &["true", "false"]),
             Some(key) if key.ends_with(".listen") => fixed(begun, &["auto", "never"]),
             _ => Vec::new(),

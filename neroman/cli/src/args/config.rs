@@ -21,7 +21,7 @@ pub enum Config {
         after_help = "Examples:\n  neroman config set nodes.alpha.cpus 8\n  neroman config set groups.boxes alpha,beta"
     )]
     Set {
-        /// default_node, results_max, results_min_free, groups.NAME, groups.NAME.balance or nodes.NAME.FIELD
+        /// default_node, results_max, results_min_free, groups.NAME, groups.NAME.balance, nodes.NAME.FIELD, or a word of user, mail or notify, as user.email
         #[arg(value_name = "KEY", add = config_key())]
         key: String,
         /// What it shall be; of a group its nodes, as a,b; '' takes it away

@@ -30,6 +30,7 @@ const AFTER: [&str; 2] = [
 
 const SELECTORS: &str = include_str!("../../../../docs/selectors.md");
 const NODES: &str = include_str!("../../../../docs/nodes.md");
+const MAIL: &str = include_str!("../../../../docs/mail.md");
 
 /// Something that help explains beside verbs.
 struct Topic {
@@ -54,7 +55,7 @@ const fn topic(
     }
 }
 
-const TOPICS: [Topic; 5] = [
+const TOPICS: [Topic; 6] = [
     topic("selectors", "How experiments are picked", SELECTORS, ""),
     topic(
         "expressions",
@@ -75,6 +76,7 @@ const TOPICS: [Topic; 5] = [
         "States",
     ),
     topic("config", "What stands in config.yaml", NODES, "config.yaml"),
+    topic("mail", "Who is told what, and how", MAIL, ""),
 ];
 
 /// `help [VERB|TOPIC]`.

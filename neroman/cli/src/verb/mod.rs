@@ -13,6 +13,7 @@ mod fetch;
 pub mod help;
 mod listed;
 mod logs;
+mod mail;
 mod metrics;
 mod node;
 mod on_node;
@@ -75,6 +76,7 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Du(args) => du::run(session, args).await,
         Verb::Rule(args) => rule::run(session, args).await,
         Verb::Config(args) => config::run(&session.out, args),
+        Verb::Mail(args) => mail::run(session, args).await,
         Verb::Daemon(args) => daemon::run(session, args).await,
         Verb::Completions { shell } => completions::run(&session.out, *shell),
         Verb::Help { topic } => help::run(&session.out, topic.as_deref()),

@@ -232,10 +232,11 @@ fn a_value_that_is_not_valid_is_refused_in_words() {
         (set("groups.h", ","), lab, "the group `h` is empty"),
         (set("nodes", "x"), lab, "`nodes` is nothing that can be set"),
         (
-            set("mail.smtp", "x"),
+            set("mail.relay", "x"),
             lab,
-            "`mail.smtp` is nothing that can be set",
+            "`mail.relay` is nothing that can be set",
         ),
+        (set("mail.smtp", "x"), lab, "`mail` has no sender"),
         (
             set("default_node", "local"),
             "colour: red\n",

@@ -2,6 +2,7 @@
 
 mod disk;
 mod editing;
+mod mail;
 mod origins;
 mod properties;
 mod reading;

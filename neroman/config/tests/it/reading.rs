@@ -104,8 +104,8 @@ fn anchors_and_merge_keys_are_followed() {
 fn mistakes_have_their_place() {
     for (text, expected) in [
         (
-            "mail: {smtp: x}\n",
-            "not built yet: `mail` (config.yaml:1:1)",
+            "defaults: {cpus: 1}\n",
+            "not built yet: `defaults` (config.yaml:1:1)",
         ),
         (
             "nodes: {local: {gpus: 2}}\n",
@@ -249,7 +249,7 @@ fn a_near_word_is_suggested() {
         ),
         (
             "colour: red\n",
-            "known are nodes, groups, default_node, results_max, results_min_free",
+            "known are nodes, groups, default_node, results_max, results_min_free, user, mail, notify",
         ),
         (
             "nodes: {triton: {address: t}}\ndefault_node: tritom\n",

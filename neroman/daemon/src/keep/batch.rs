@@ -7,7 +7,7 @@ use nero_model::{RequestId, RunId};
 use nero_store::Request;
 
 use nero_life::change::Change;
-use nero_life::fold::{Position, Taken};
+use nero_life::fold::{Notable, Position, Taken};
 
 /// What was folded of one run since the last commit.
 #[derive(Debug, Default)]
@@ -56,8 +56,23 @@ impl Batch {
             | Change::Event { .. }
             | Change::Cells(_)
             | Change::Adopted { .. }
-            | Change::Last(_)) => self.changes.push(other),
+            | Change::Last(_)
+            | Change::Post(_)) => self.changes.push(other),
         }
+    }
+
+    /// The records folded since the last commit that may concern people.
+    pub(crate) fn take_notables(&mut self) -> BTreeMap<RunId, Vec<Notable>> {
+        let mut all: BTreeMap<RunId, Vec<Notable>> = BTreeMap::new();
+        for (run, folded) in &mut self.folded {
+            for one in folded.iter_mut() {
+                let notables = std::mem::take(&mut one.taken.notables);
+                if !notables.is_empty() {
+                    all.entry(*run).or_default().extend(notables);
+                }
+            }
+        }
+        all
     }
 
     /// Adds a reply, for a repeat of its request.

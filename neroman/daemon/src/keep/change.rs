@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use nero_model::RunId;
 use nero_store::{Event, RunKey, StoreError, Tx};
 
-use super::TENURE;
 use super::rows::{cell_row, experiment_row, json, run_row, source_row};
+use super::{NODES_AWAY, TENURE};
 use nero_life::change::Change;
+use nero_life::mail::PostChange;
 
 /// Highest numbers that the database has given away.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,7 +75,33 @@ pub(super) fn write_change(
             tx.set_meta(TENURE, &json(tenure))
         }
         Change::Last(last) => tx.set_last(last),
+        Change::Post(change) => write_post(tx, change),
         // Written once per run, as it is at the end of the batch.
         Change::Dispatch { .. } | Change::Journal { .. } => Ok(()),
+    }
+}
+
+fn write_post(tx: &mut Tx<'_>, change: &PostChange) -> Result<(), StoreError> {
+    for notice in &change.notices {
+        tx.put_notice(notice.id, &json(&**notice))?;
+    }
+    for id in &change.settled {
+        tx.delete_notice(*id)?;
+    }
+    for (id, bytes) in &change.letters {
+        tx.put_letter(*id, bytes)?;
+    }
+    for delivery in &change.deliveries {
+        tx.put_delivery(delivery.id, &json(&**delivery))?;
+        if delivery.state.is_over() {
+            tx.delete_letter(delivery.id)?;
+        }
+    }
+    for id in &change.forgotten {
+        tx.delete_delivery(*id)?;
+    }
+    match &change.nodes_away {
+        Some(nodes) => tx.set_meta(NODES_AWAY, &json(nodes)),
+        None => Ok(()),
     }
 }

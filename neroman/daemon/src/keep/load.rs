@@ -7,6 +7,7 @@ use nero_store::StoreError;
 
 use super::rows::{KeptDispatch, KeptExperiment};
 use nero_life::change::Described;
+use nero_life::mail::{Delivery, Notice, PostChange};
 use nero_life::run::{Made, Run};
 
 /// Why the stored data cannot be used.
@@ -74,6 +75,26 @@ pub(super) fn stored_run(row: &nero_store::RunRow) -> Result<Run, LoadError> {
         Arc::new(read(&row.facts, what)?)
     };
     Ok(kept.dispatch.run(made, journal, kept.rules.into()))
+}
+
+/// Notices and deliveries, as a change of an empty state.
+pub(super) fn post(
+    notices: &[(u64, Vec<u8>)],
+    deliveries: &[(u64, Vec<u8>)],
+) -> Result<PostChange, LoadError> {
+    let mut post = PostChange::default();
+    for (id, content) in notices {
+        let notice: Notice = read(content, || format!("notice {id}"))?;
+        post.notices.push(Arc::new(Notice { id: *id, ..notice }));
+    }
+    for (id, content) in deliveries {
+        let delivery: Delivery = read(content, || format!("delivery {id}"))?;
+        post.deliveries.push(Arc::new(Delivery {
+            id: *id,
+            ..delivery
+        }));
+    }
+    Ok(post)
 }
 
 /// Decodes rows on every processor: a start with 100 000 runs must be short.

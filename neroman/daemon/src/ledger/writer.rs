@@ -7,13 +7,14 @@ use nero_model::{RequestId, RunId, RunToken};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::durable::Durable;
-use super::{Bell, Decide, Listener, Message, NoRoom, NoteChanges, Written};
+use super::{Bell, Decide, IsNotified, Listener, Message, NoRoom, NoteChanges, Written};
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::folding::{Folding, OwnedPart, PartsOutcome};
 use crate::keep::{Batch, Keep, Unwritten};
 use crate::spec;
 use nero_life::change::Change;
+use nero_life::mail::notice;
 use nero_life::retry::{self, Next};
 use nero_life::state::State;
 use nero_life::{abort, batch as batches, needs};
@@ -36,6 +37,8 @@ pub(super) struct Writer {
     pub(super) refused: bool,
     pub(super) listener: Listener,
     pub(super) durable: Arc<Durable>,
+    /// Whether any notice is wanted by the present configuration.
+    pub(super) is_notified: IsNotified,
 }
 
 /// The replies to send once the batch is committed.
@@ -167,12 +170,16 @@ impl Writer {
                 } => {
                     let _ = reply.send(self.keep.cells(&experiments, is_newest));
                 }
+                Message::Letter { delivery, reply } => {
+                    let _ = reply.send(self.keep.letter(delivery));
+                }
                 Message::LookForRoom => look = true,
                 Message::EmptyLogs => empty = true,
                 Message::Stop => stop = true,
             }
         }
         self.release(&mut work, &mut batch);
+        self.notice(&mut work, &mut batch);
         self.commit(work, batch, answers);
         if look {
             self.look_for_room();
@@ -261,6 +268,16 @@ impl Writer {
             if let Some((_, changes)) = abort::released_by(&self.state, work, run, now_ms) {
                 take(work, batch, changes);
             }
+        }
+    }
+
+    /// Adds what people are to be told of these changes.
+    fn notice(&self, work: &mut State, batch: &mut Batch) {
+        let notables = batch.take_notables();
+        let now_ms = self.clock.now_ms();
+        let changes = notice::decide(&self.state, work, batch.touched(), &notables, now_ms);
+        if !changes.is_empty() && (self.is_notified)() {
+            take(work, batch, changes);
         }
     }
 
@@ -467,6 +484,7 @@ mod tests {
             folding: Folding::default(),
             publish: watch::channel(Arc::new(state.clone())).0,
             listener: Arc::new(|_, _| ()),
+            is_notified: Arc::new(|| false),
             clock: Clock::system(),
             keep,
             state,

@@ -36,7 +36,7 @@ use nero_life::state::State;
 pub(crate) use described::{BYTES_MAX, checked_usage};
 pub(crate) use inbox::{Inbox, Inboxes, Kick};
 pub(crate) use now::{Described, NodeNow, NodeStates};
-pub(crate) use registry::{Nodes, Setup, not_configured};
+pub(crate) use registry::{ConfigStamp, Nodes, Setup, config_stamp, not_configured};
 
 /// The settings of a driver.
 #[derive(Clone)]

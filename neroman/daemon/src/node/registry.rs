@@ -41,9 +41,9 @@ pub(crate) struct Setup {
 
 /// A cheap fingerprint of the file, its rights and its folder's; `None` if
 /// there is no file.
-type ConfigStamp = Option<[i64; 9]>;
+pub(crate) type ConfigStamp = Option<[i64; 9]>;
 
-fn stamp(path: &Path) -> ConfigStamp {
+pub(crate) fn config_stamp(path: &Path) -> ConfigStamp {
     let found = std::fs::metadata(path).ok()?;
     let folder = std::fs::metadata(path.parent()?).ok()?;
     let number = |value: u64| i64::from_ne_bytes(value.to_ne_bytes());
@@ -154,7 +154,7 @@ impl Nodes {
     /// When the file cannot be used; the nodes stay as they were.
     pub(crate) fn config(&self) -> Result<Arc<Config>, Failure> {
         let mut held = self.held();
-        if held.stamp != stamp(&self.0.config) {
+        if held.stamp != config_stamp(&self.0.config) {
             self.read(&mut held);
         }
         match &held.problem {
@@ -174,7 +174,7 @@ impl Nodes {
 
     /// Reads the file and starts and stops drivers accordingly.
     fn read(&self, held: &mut Configured) {
-        held.stamp = stamp(&self.0.config);
+        held.stamp = config_stamp(&self.0.config);
         match Config::read(&self.0.config) {
             Ok(config) => {
                 held.config = Arc::new(config);
@@ -272,7 +272,7 @@ impl Nodes {
     /// The states of all nodes.
     pub(crate) fn known(&self) -> NodeStates {
         let mut held = self.held();
-        if held.stamp != stamp(&self.0.config) {
+        if held.stamp != config_stamp(&self.0.config) {
             self.read(&mut held);
         }
         NodeStates {

@@ -151,10 +151,11 @@ impl Man {
         let clock = self.clock;
         blocking(move || {
             let (chosen, picked) = selection.choose(&state)?;
+            let sight = Sight::new(&state, nodes.clone(), zone.clone(), clock);
             if let Some(full) = full {
-                let sight = Sight::new(&state, nodes.clone(), zone.clone(), clock);
                 notes.push(no_room(&full, &sight));
             }
+            notes.extend(super::mail::notes(&state.post, &sight, clock.now_ms()));
             notes.extend(picked.notes);
             Ok(Listing {
                 state,

@@ -14,6 +14,7 @@ mod examine;
 mod fetch;
 mod list;
 mod logs;
+mod mail;
 mod metrics;
 mod node_add;
 mod node_change;
@@ -307,6 +308,21 @@ impl v1::man_server::Man for Man {
     ) -> Result<Response<v1::RuleChangeReply>, Status> {
         let man = self.clone();
         carried_out(async move { man.rule_remove(request.into_inner()).await }).await
+    }
+
+    async fn mail_list(
+        &self,
+        _: Request<v1::MailListRequest>,
+    ) -> Result<Response<v1::MailListReply>, Status> {
+        Ok(Response::new(self.mail_list()))
+    }
+
+    async fn mail_retry(
+        &self,
+        request: Request<v1::MailRetryRequest>,
+    ) -> Result<Response<v1::MailRetryReply>, Status> {
+        let man = self.clone();
+        carried_out(async move { man.mail_retry(request.into_inner()).await }).await
     }
 
     async fn nodes(

@@ -10,6 +10,7 @@ mod meanwhile;
 mod mum;
 mod node_add;
 mod nodes;
+mod notices;
 mod one_node;
 mod patience;
 mod recalled;
@@ -75,6 +76,7 @@ struct Rig {
     folder: PathBuf,
     leave: watch::Sender<bool>,
     driver: tokio::task::JoinHandle<()>,
+    mail: tokio::task::JoinHandle<()>,
     thread: LedgerThread,
     base: tempfile::TempDir,
 }
@@ -124,7 +126,8 @@ impl Rig {
                 inboxes.ring(state, rings);
             })
         };
-        let (ledger, thread) = Ledger::start(keep, state, clock, listener).unwrap();
+        let is_notified = crate::mail::watching(home.config.clone());
+        let (ledger, thread) = Ledger::start(keep, state, clock, listener, is_notified).unwrap();
         let (leave, stop) = watch::channel(false);
         let settings = Settings {
             name: String::new(),
@@ -153,6 +156,12 @@ impl Rig {
             ways: Arc::clone(&fakes) as Arc<dyn Ways>,
             stop: stop.clone(),
         });
+        let mail = crate::mail::run(crate::mail::MailDesk {
+            ledger: ledger.clone(),
+            nodes: nodes.clone(),
+            clock,
+            deployment,
+        });
         let man = Man {
             ledger,
             nodes,
@@ -174,6 +183,7 @@ impl Rig {
             folder: base.path().join("lab"),
             leave,
             driver: tokio::spawn(driving.run()),
+            mail: tokio::spawn(mail),
             thread,
             base,
         }
@@ -187,6 +197,9 @@ impl Rig {
 
     async fn stop(self) -> (tempfile::TempDir, Arc<Fakes>) {
         self.leave.send_replace(true);
+        self.mail.abort();
+        // An aborted task has let go of the ledger once it is joined.
+        let _ = self.mail.await;
         tokio::time::timeout(DEADLINE, self.driver)
             .await
             .expect("the driver leaves")

@@ -24,6 +24,7 @@ use crate::connect::{Connect, Link, OnProgress, Unconnected};
 use crate::failure::Failure;
 
 /// What is known of a run, and everything said of it so far.
+#[derive(Clone)]
 struct Held {
     spec: v1::RunSpec,
     bytes: Vec<u8>,

@@ -625,7 +625,7 @@ fn short_text(bytes: &[u8]) -> String {
     bounded(plain, LINE_CHARS_MAX)
 }
 
-fn text(given: String) -> String {
+pub(super) fn text(given: String) -> String {
     bounded(given, TEXT_CHARS_MAX)
 }
 

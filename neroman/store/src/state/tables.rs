@@ -97,9 +97,12 @@ pub(crate) static EVENT: Table =
 pub(crate) static NODE: Table = Table::new("node", 1, &["name", "contact_ms", "description"]);
 pub(crate) static CELL: Table =
     Table::new("cell", 3, &["experiment", "heading", "part", "content"]);
+pub(crate) static NOTICE: Table = Table::new("notice", 1, &["id", "content"]);
+pub(crate) static DELIVERY: Table = Table::new("delivery", 1, &["id", "content"]);
+pub(crate) static LETTER: Table = Table::new("letter", 1, &["delivery", "bytes"]);
 
 /// Every table of the file.
-pub(crate) static ALL: [&Table; 14] = [
+pub(crate) static ALL: [&Table; 17] = [
     &META,
     &SOURCE,
     &EXPERIMENT,
@@ -114,6 +117,9 @@ pub(crate) static ALL: [&Table; 14] = [
     &EVENT,
     &NODE,
     &CELL,
+    &NOTICE,
+    &DELIVERY,
+    &LETTER,
 ];
 
 /// Names of rows of `meta`.

@@ -83,6 +83,9 @@ pub(crate) fn one(tx: &mut Tx<'_>, name: &str) -> Result<RunKey, StoreError> {
             content: format!("values {part} of {name}").into_bytes(),
         })?;
     }
+    tx.put_notice(id.0, format!("notice of {name}").as_bytes())?;
+    tx.put_delivery(id.0, format!("delivery of {name}").as_bytes())?;
+    tx.put_letter(id.0, format!("letter of {name}").as_bytes())?;
     tx.insert_request(&Request {
         id: RequestId::from_bytes(bytes(id.0)),
         at_ms: 7,

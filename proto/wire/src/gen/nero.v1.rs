@@ -4698,6 +4698,59 @@ pub mod rule_change_reply {
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MailListRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MailListReply {
+    /// those that wait, and the last that do not; oldest first
+    #[prost(message, repeated, tag = "1")]
+    pub deliveries: ::prost::alloc::vec::Vec<MailDelivery>,
+    /// that no letter has yet
+    #[prost(uint64, tag = "2")]
+    pub notices: u64,
+    /// what holds letters back; empty: nothing for more than moments
+    #[prost(string, tag = "3")]
+    pub waits: ::prost::alloc::string::String,
+    /// the configuration names nobody to tell
+    #[prost(bool, tag = "4")]
+    pub off: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MailDelivery {
+    /// mail, webhook, command
+    #[prost(string, tag = "1")]
+    pub way: ::prost::alloc::string::String,
+    /// the address of a mail
+    #[prost(string, tag = "2")]
+    pub to: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub subject: ::prost::alloc::string::String,
+    #[prost(int64, tag = "4")]
+    pub made_ms: i64,
+    /// waiting, blocked, sent, refused, given up
+    #[prost(string, tag = "5")]
+    pub state: ::prost::alloc::string::String,
+    /// of the server, or why
+    #[prost(string, tag = "6")]
+    pub words: ::prost::alloc::string::String,
+    /// of its end; of a waiting one, of its next try
+    #[prost(int64, tag = "7")]
+    pub at_ms: i64,
+    #[prost(uint32, tag = "8")]
+    pub tries: u32,
+    #[prost(string, tag = "9")]
+    pub message_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MailRetryRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MailRetryReply {
+    #[prost(uint64, tag = "1")]
+    pub deliveries: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NodesRequest {
     /// do not ask the nodes
     #[prost(bool, tag = "1")]
@@ -5680,6 +5733,43 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "RuleRemove"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn mail_list(
+            &mut self,
+            request: impl tonic::IntoRequest<super::MailListRequest>,
+        ) -> std::result::Result<tonic::Response<super::MailListReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/MailList");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "MailList"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// A person did something: try at once what could not be sent.
+        pub async fn mail_retry(
+            &mut self,
+            request: impl tonic::IntoRequest<super::MailRetryRequest>,
+        ) -> std::result::Result<tonic::Response<super::MailRetryReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/MailRetry");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "MailRetry"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn nodes(
             &mut self,
             request: impl tonic::IntoRequest<super::NodesRequest>,
@@ -6080,6 +6170,15 @@ pub mod man_server {
             &self,
             request: tonic::Request<super::RuleRemoveRequest>,
         ) -> std::result::Result<tonic::Response<super::RuleChangeReply>, tonic::Status>;
+        async fn mail_list(
+            &self,
+            request: tonic::Request<super::MailListRequest>,
+        ) -> std::result::Result<tonic::Response<super::MailListReply>, tonic::Status>;
+        /// A person did something: try at once what could not be sent.
+        async fn mail_retry(
+            &self,
+            request: tonic::Request<super::MailRetryRequest>,
+        ) -> std::result::Result<tonic::Response<super::MailRetryReply>, tonic::Status>;
         async fn nodes(
             &self,
             request: tonic::Request<super::NodesRequest>,
@@ -7030,6 +7129,92 @@ pub mod man_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RuleRemoveSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/MailList" => {
+                    #[allow(non_camel_case_types)]
+                    struct MailListSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::MailListRequest>
+                    for MailListSvc<T> {
+                        type Response = super::MailListReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::MailListRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::mail_list(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = MailListSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/MailRetry" => {
+                    #[allow(non_camel_case_types)]
+                    struct MailRetrySvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::MailRetryRequest>
+                    for MailRetrySvc<T> {
+                        type Response = super::MailRetryReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::MailRetryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::mail_retry(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = MailRetrySvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

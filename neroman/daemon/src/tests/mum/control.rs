@@ -424,6 +424,16 @@ impl FakeMum {
         inner.tell(Event::Part(held.part(offset, chain)));
     }
 
+    /// Tells a record that does not follow what it told of the run's segment; the run's own
+    /// records stay, to be asked for anew.
+    pub(in crate::tests) fn misreport(&self, token: &[u8]) {
+        let mut inner = self.inner.lock().unwrap();
+        let mut held = inner.runs[token].clone();
+        held.encoder.chain ^= 1;
+        let (offset, chain) = held.append(RecordKind::Notice, &journal::Notice::default());
+        inner.tell(Event::Part(held.part(offset, chain)));
+    }
+
     /// Appends a stop to a segment of the shim that the daemon has not seen
     /// before.
     pub(in crate::tests) fn stop_late(&self, token: &[u8]) {

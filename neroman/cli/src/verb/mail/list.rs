@@ -1,0 +1,135 @@
+//! `mail list`, `mail retry`: what waits to be told, what was sent, and what was not.
+
+use nero_model::ids;
+use nero_model::safe::Safe;
+use nero_views::json::{self, some};
+use nero_views::text::{self, iso_time, local_time};
+use nero_wire::v1::{MailDelivery, MailListReply, MailListRequest, MailRetryRequest};
+use serde_json::{Value, json};
+
+use crate::connect::{Change, READ_DEADLINE};
+use crate::fault::{Stop, code};
+use crate::say::Screen;
+use crate::say::table::{self, Cell};
+use crate::session::Session;
+
+/// `mail list`.
+pub(super) async fn list(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
+    let client = session.client().await?;
+    let reply = client
+        .call(READ_DEADLINE, MailListRequest {}, async |man, request| {
+            man.mail_list(request).await
+        })
+        .await?;
+    match as_json {
+        true => session.out.json(&document(&reply))?,
+        false => session.out.text(&as_text(&session.out.screen, &reply))?,
+    }
+    Ok(code::OK)
+}
+
+/// `mail retry`.
+pub(super) async fn retry(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
+    let asked = MailRetryRequest {
+        request: ids::random::<16>().to_vec(),
+    };
+    let client = session.client().await?;
+    let reply = client
+        .change(Change::Other, asked, async |man, request| {
+            man.mail_retry(request).await
+        })
+        .await?;
+    let count = usize::try_from(reply.deliveries).unwrap_or(usize::MAX);
+    match as_json {
+        true => session
+            .out
+            .json(&json::document(json!({"tried": reply.deliveries})))?,
+        false if count == 0 => session.out.line("nothing waits")?,
+        false => session.out.line(&format!(
+            "{} tried again now; `neroman mail list` shows what comes of it",
+            deliveries(count)
+        ))?,
+    }
+    Ok(code::OK)
+}
+
+fn as_text(screen: &Screen, reply: &MailListReply) -> String {
+    let mut said = String::new();
+    if !reply.deliveries.is_empty() {
+        let header = [
+            "made",
+            "way",
+            "to",
+            "subject",
+            "state",
+            "since or next",
+            "words",
+        ];
+        let rows: Vec<Vec<Cell>> = reply.deliveries.iter().map(row).collect();
+        said.push_str(&table::print(screen, &header.map(str::to_owned), &rows).0);
+    }
+    if reply.notices > 0 {
+        let count = usize::try_from(reply.notices).unwrap_or(usize::MAX);
+        let why = match reply.waits.as_str() {
+            "" => String::new(),
+            waits => format!(": {}", Safe::line(waits)),
+        };
+        said.push_str(&format!(
+            "{} to be told{why}\n",
+            text::plural(count, "event")
+        ));
+    }
+    if reply.off {
+        said.push_str("nobody is told of anything: config.yaml has neither `mail`, `notify.webhook` nor `notify.command`\n");
+    } else if said.is_empty() {
+        said.push_str("nothing was sent yet, and nothing waits\n");
+    }
+    said
+}
+
+fn row(one: &MailDelivery) -> Vec<Cell> {
+    let at = match one.state.as_str() {
+        "blocked" => String::new(),
+        _ => local_time(one.at_ms),
+    };
+    vec![
+        Cell::text(&local_time(one.made_ms)),
+        Cell::text(&one.way),
+        Cell::text(&one.to),
+        Cell::text(&one.subject),
+        Cell::text(&one.state),
+        Cell::text(&at),
+        Cell::text(&one.words),
+    ]
+}
+
+fn document(reply: &MailListReply) -> Value {
+    let deliveries: Vec<Value> = reply.deliveries.iter().map(delivery).collect();
+    json::document(json!({
+        "deliveries": deliveries,
+        "notices": reply.notices,
+        "waits": some(&reply.waits),
+        "off": reply.off,
+    }))
+}
+
+fn delivery(one: &MailDelivery) -> Value {
+    json!({
+        "way": one.way,
+        "to": some(&one.to),
+        "subject": one.subject,
+        "made": iso_time(one.made_ms),
+        "state": one.state,
+        "words": some(&one.words),
+        "at": iso_time(one.at_ms),
+        "tries": one.tries,
+        "message_id": some(&one.message_id),
+    })
+}
+
+fn deliveries(count: usize) -> String {
+    match count {
+        1 => "1 delivery is".to_owned(),
+        count => format!("{count} deliveries are"),
+    }
+}

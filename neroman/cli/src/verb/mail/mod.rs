@@ -1,0 +1,139 @@
+//! `mail list` and `mail retry` (see `list`), and `mail test`: composes a message and sends it as the daemon does. No daemon is asked.
+
+mod list;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nero_config::{Config, Mail, MailTransport, NotifyEvent};
+use nero_mail::{Envelope, Letter, SendOutcome, Sender};
+use nero_model::ids;
+use nero_views::{json, letter};
+use serde_json::{Value, json};
+
+use crate::args::MailVerb;
+use crate::fault::{Fault, Stop, code};
+use crate::say::Out;
+use crate::session::{Session, home};
+
+/// Runs the verb.
+pub async fn run(session: &mut Session, args: &MailVerb) -> Result<u8, Stop> {
+    match args {
+        MailVerb::List(json) => list::list(session, json.json).await,
+        MailVerb::Retry(json) => list::retry(session, json.json).await,
+        MailVerb::Test { to, json } => test(&session.out, to.as_deref(), json.json).await,
+    }
+}
+
+async fn test(out: &Out, to: Option<&str>, as_json: bool) -> Result<u8, Stop> {
+    let config = Config::read(&home()?.config).map_err(|error| {
+        let fault = Fault::usage("the configuration cannot be used").because(&error);
+        match error.hint() {
+            Some(hint) => fault.hint(hint),
+            None => fault,
+        }
+    })?;
+    let Some(mail) = &config.mail else {
+        let hint = "`neroman config set user.email ADDRESS`, then `neroman config set mail.smtp \
+                    SERVER`; `neroman help mail` has the rest";
+        return Err(Fault::usage("config.yaml has no `mail`").hint(hint).into());
+    };
+    let recipients: Vec<&str> = match to {
+        Some(to) => vec![to],
+        None => config.notify.to.iter().map(String::as_str).collect(),
+    };
+    let mut sent = Vec::new();
+    for recipient in recipients {
+        let outcome = send(&config, mail, recipient).await?;
+        if !as_json && let SendOutcome::Accepted(words) = &outcome {
+            out.line(&format!("{recipient}: {} took it: {words}", taker(mail)))?;
+        }
+        sent.push((recipient, outcome));
+    }
+    if as_json {
+        let sent: Vec<Value> = sent
+            .iter()
+            .map(|(to, outcome)| document(to, outcome))
+            .collect();
+        out.json(&json::document(json!({"sent": sent})))?;
+    }
+    let failed = sent.iter().find(|(_, outcome)| !is_accepted(outcome));
+    match failed {
+        None => Ok(code::OK),
+        Some(_) if as_json => Ok(code::FAILED),
+        Some((to, outcome)) => Err(failure(mail, to, outcome).into()),
+    }
+}
+
+fn is_accepted(outcome: &SendOutcome) -> bool {
+    matches!(outcome, SendOutcome::Accepted(_))
+}
+
+/// Sends one message to one recipient.
+async fn send(config: &Config, mail: &Mail, to: &str) -> Result<SendOutcome, Fault> {
+    let wanted = NotifyEvent::ALL.into_iter();
+    let wanted = wanted.filter(|event| config.notify.wants(*event));
+    let told_of: Vec<&str> = wanted.map(NotifyEvent::as_str).collect();
+    let text = letter::test_letter(&told_of);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ms = now.map_or(0, |now| now.as_millis());
+    let letter = Letter {
+        key: format!("test/{}", ids::hex(&ids::random::<16>())),
+        from: Sender {
+            name: SENDER.to_owned(),
+            address: mail.from.clone(),
+        },
+        to: to.to_owned(),
+        to_name: config.name_of(to).map(str::to_owned),
+        subject: text.subject,
+        date_ms: i64::try_from(now_ms).unwrap_or(i64::MAX),
+        thread: None,
+        text: text.text,
+        html: text.html,
+        picture: None,
+    };
+    let composed = letter.compose().map_err(|error| {
+        Fault::usage("cannot write the message")
+            .because(&error)
+            .hint("for example --to ada@example.org")
+    })?;
+    let envelope = Envelope {
+        from: mail.from.clone(),
+        to: to.to_owned(),
+    };
+    Ok(nero_mail::send(mail, &envelope, &composed.bytes).await)
+}
+
+/// The name beside the sender's address.
+const SENDER: &str = "Neronet";
+
+fn taker(mail: &Mail) -> String {
+    match &mail.transport {
+        MailTransport::Smtp(server) => server.address(),
+        MailTransport::Sendmail(program) => program.display().to_string(),
+    }
+}
+
+fn failure(mail: &Mail, to: &str, outcome: &SendOutcome) -> Fault {
+    let fault = Fault::new(
+        code::FAILED,
+        format!("{} did not take the message to {to}", taker(mail)),
+    );
+    let fault = fault.cause(outcome.words());
+    match outcome {
+        SendOutcome::Later(_) => fault.hint("mail that fails so is tried again, for three days"),
+        SendOutcome::LoginRefused(_) => {
+            fault.hint("mail waits until `mail` in config.yaml is changed")
+        }
+        SendOutcome::Accepted(_) | SendOutcome::Refused(_) => fault,
+    }
+}
+
+fn document(to: &str, outcome: &SendOutcome) -> Value {
+    let word = match outcome {
+        SendOutcome::Accepted(_) => "accepted",
+        SendOutcome::Later(_) => "later",
+        SendOutcome::Refused(_) => "refused",
+        SendOutcome::LoginRefused(_) => "login refused",
+    };
+    json!({"to": to, "outcome": word, "words": outcome.words()})
+}

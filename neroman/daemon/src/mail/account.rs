@@ -1,0 +1,315 @@
+//! What letters and calls tell of notices, from the state.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use nero_life::batch;
+use nero_life::mail::{Notice, NoticeKind, PlannedLetter};
+use nero_life::now::Now;
+use nero_life::run::Run;
+use nero_life::state::State;
+use nero_model::paths::run::STDERR;
+use nero_model::{EndReason, Phase, RunId, TaskEnd};
+use nero_views::letter::{Account, BatchProgress, EventKind, LetterEvent, LetterTable};
+use nero_views::text;
+
+/// The end of standard error that a letter may show.
+const TAIL_BYTES: u64 = 4096;
+/// A letter shows the output of few runs.
+const TAILS_MAX: usize = 20;
+/// Metrics of a finished run.
+const METRICS_MAX: usize = 6;
+/// Rows of a digest; the letter shows the first ones.
+const ROWS_MAX: usize = 1000;
+
+/// The events of notices, by number.
+pub(super) async fn events(
+    state: &Arc<State>,
+    notices: impl Iterator<Item = &Arc<Notice>>,
+    now: &Now,
+) -> BTreeMap<u64, LetterEvent> {
+    let mut events = BTreeMap::new();
+    let mut tails = 0;
+    for notice in notices {
+        let run = notice.kind.run().and_then(|run| state.run(run));
+        let mut stderr = Vec::new();
+        if let Some(run) = run.filter(|_| is_crash(notice) && tails < TAILS_MAX) {
+            tails += 1;
+            stderr = tail(run).await;
+        }
+        events.insert(notice.id, event(state, notice, run, stderr, now));
+    }
+    events
+}
+
+fn is_crash(notice: &Notice) -> bool {
+    let phase = Phase::Crashed;
+    matches!(notice.kind, NoticeKind::Ended { phase: ended, .. } if ended == phase)
+}
+
+/// The end of what a run printed on standard error: from its results, else its last line.
+async fn tail(run: &Run) -> Vec<u8> {
+    let folder = run.results().folder().to_owned();
+    let read = tokio::task::spawn_blocking(move || {
+        read_tail(&Path::new(&folder).join(STDERR)).unwrap_or_default()
+    });
+    // Without results the record of the end has its last line.
+    let tail = match run.results().folder() {
+        "" => Vec::new(),
+        _ => read.await.unwrap_or_default(),
+    };
+    match tail.is_empty() {
+        true => run.stderr_line().as_bytes().to_vec(),
+        false => tail,
+    }
+}
+
+fn read_tail(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    let mut file = std::fs::File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+    let mut tail = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
+    Ok(tail)
+}
+
+fn event(
+    state: &State,
+    notice: &Notice,
+    run: Option<&Run>,
+    stderr: Vec<u8>,
+    now: &Now,
+) -> LetterEvent {
+    let experiment = notice
+        .kind
+        .run()
+        .and_then(|run| state.experiment(run.experiment));
+    let definition = experiment.map(|one| &one.definition);
+    let node = match &notice.kind {
+        NoticeKind::NodeAway { node, .. } | NoticeKind::NodeBack { node, .. } => node.clone(),
+        _ => run.map_or_else(String::new, |run| run.node_word().to_owned()),
+    };
+    LetterEvent {
+        run: notice
+            .kind
+            .run()
+            .map_or_else(String::new, |run| run.to_string()),
+        name: definition.map_or_else(String::new, |one| one.name.clone()),
+        collection: definition.map_or_else(String::new, |one| one.collection().to_owned()),
+        node,
+        at_ms: notice.at_ms,
+        kind: kind(state, notice, run, stderr, now),
+    }
+}
+
+fn kind(
+    state: &State,
+    notice: &Notice,
+    run: Option<&Run>,
+    stderr: Vec<u8>,
+    now: &Now,
+) -> EventKind {
+    match &notice.kind {
+        NoticeKind::Started { .. } => EventKind::Started,
+        NoticeKind::Ended { phase, .. } => ended(*phase, run, stderr, now),
+        NoticeKind::Fired { rule, values, .. } => EventKind::Warned {
+            rule: rule.clone(),
+            values: pairs(values),
+        },
+        NoticeKind::Remark { text, .. } => EventKind::Remarked { text: text.clone() },
+        NoticeKind::Stalled { silent_ms, .. } => EventKind::Stalled {
+            silent_ms: *silent_ms,
+        },
+        NoticeKind::NodeAway { since_ms, why, .. } => EventKind::NodeAway {
+            since_ms: *since_ms,
+            why: why.clone(),
+        },
+        NoticeKind::NodeBack { since_ms, .. } => EventKind::NodeBack {
+            away_ms: u64::try_from(notice.at_ms.saturating_sub(*since_ms)).unwrap_or(0),
+        },
+        NoticeKind::AllDone { batch } => all_done(state, *batch, notice.at_ms),
+    }
+}
+
+fn ended(phase: Phase, run: Option<&Run>, stderr: Vec<u8>, now: &Now) -> EventKind {
+    // A loss may have given way to another end meanwhile.
+    let run = run.filter(|run| run.phase() == phase);
+    let runtime_ms = run.and_then(|run| run.runtime_s(now)).map(ms);
+    let reason = run.and_then(Run::reason);
+    let words = || reason.map_or_else(String::new, ToString::to_string);
+    match (phase, reason) {
+        (Phase::Finished, _) => EventKind::Finished {
+            runtime_ms,
+            values: run.map(metrics).unwrap_or_default(),
+        },
+        (Phase::Aborted, Some(EndReason::ByRule { text, values, .. })) => EventKind::Aborted {
+            rule: text.clone(),
+            values: pairs(values),
+        },
+        (Phase::Aborted, Some(EndReason::ByPerson { who } | EndReason::TakenAway { who })) => {
+            EventKind::Cancelled { by: who.clone() }
+        }
+        (
+            Phase::Aborted,
+            Some(EndReason::ByScheduler {
+                scheduler,
+                how: TaskEnd::Cancelled,
+            }),
+        ) => EventKind::Cancelled {
+            by: scheduler.clone(),
+        },
+        (Phase::Timeout, Some(EndReason::TimeLimit { limit_ms })) => EventKind::TimedOut {
+            limit_ms: Some(*limit_ms),
+        },
+        (Phase::Timeout, _) => EventKind::TimedOut { limit_ms: None },
+        (Phase::Lost, _) => EventKind::Lost { why: words() },
+        (Phase::Aborted, _) => EventKind::Cancelled { by: words() },
+        (_, _) => EventKind::Crashed {
+            how: words(),
+            runtime_ms,
+            stderr,
+        },
+    }
+}
+
+fn ms(seconds: f64) -> u64 {
+    (seconds * 1000.0).max(0.0) as u64
+}
+
+/// The last values of the metrics with the most points.
+fn metrics(run: &Run) -> Vec<(String, String)> {
+    let mut metrics: Vec<_> = run.journal.metrics.iter().collect();
+    metrics.sort_by_key(|(_, metric)| std::cmp::Reverse(metric.count));
+    metrics.truncate(METRICS_MAX);
+    let shown = |(name, metric): (&String, &nero_life::journal::Metric)| {
+        (name.clone(), text::number(metric.last))
+    };
+    metrics.into_iter().map(shown).collect()
+}
+
+/// `loss = 3, runtime = 1h` as names and values.
+fn pairs(values: &str) -> Vec<(String, String)> {
+    let one = |text: &str| match text.split_once(" = ") {
+        Some((name, value)) => (name.to_owned(), value.to_owned()),
+        None => (String::new(), text.to_owned()),
+    };
+    let parts = values.split(", ").filter(|part| !part.is_empty());
+    parts.map(one).collect()
+}
+
+fn all_done(state: &State, batch: RunId, ended_ms: i64) -> EventKind {
+    let (mut finished, mut failed) = (0, 0);
+    let mut began_ms = ended_ms;
+    for run in batch::members(state, batch) {
+        began_ms = began_ms.min(run.made.created_ms);
+        match run.phase() {
+            Phase::Finished => finished += 1,
+            // A run that was made again counts by the one that followed it.
+            _ if is_followed(state, run) => {}
+            _ => failed += 1,
+        }
+    }
+    EventKind::AllDone {
+        finished,
+        failed,
+        took_ms: u64::try_from(ended_ms.saturating_sub(began_ms)).ok(),
+    }
+}
+
+fn is_followed(state: &State, run: &Run) -> bool {
+    let follows = |other: &Run| {
+        let follows = other.made.follows.as_ref();
+        follows.is_some_and(|follows| follows.run == run.made.id.number)
+    };
+    let experiment = state.experiment(run.made.id.experiment);
+    experiment.is_some_and(|one| one.runs.iter().any(follows))
+}
+
+/// What one letter tells.
+pub(super) fn account(
+    state: &State,
+    planned: &PlannedLetter,
+    events: Vec<LetterEvent>,
+    now: &Now,
+) -> Account {
+    Account {
+        collection: planned.collection.as_deref().map(str::to_owned),
+        events,
+        progress: progress(state, planned),
+        table: planned.is_digest.then(|| table(state, now)),
+        has_picture: false,
+        is_digest: planned.is_digest,
+    }
+}
+
+/// How far the batches are that the letter is about.
+fn progress(state: &State, planned: &PlannedLetter) -> Option<BatchProgress> {
+    let notices = planned.notices.iter();
+    let runs = notices.filter_map(|id| state.post.notices.get(id)?.kind.run());
+    let of_notices = runs.filter_map(|run| state.run(run)?.made.batch);
+    let batches: BTreeSet<RunId> = match planned.is_digest {
+        true => live(state).filter_map(|run| run.made.batch).collect(),
+        false => of_notices.collect(),
+    };
+    let batches: BTreeSet<RunId> = batches
+        .into_iter()
+        .filter(|batch| state.batch(*batch).runs > 1)
+        .collect();
+    let mut progress = BatchProgress {
+        done: 0,
+        of: 0,
+        failed: 0,
+        left_ms: None,
+        ends_at_ms: None,
+    };
+    let runs = state.experiments.iter().flat_map(|one| one.runs.iter());
+    for run in runs.filter(|run| run.made.batch.is_some_and(|batch| batches.contains(&batch))) {
+        if is_followed(state, run) {
+            continue;
+        }
+        progress.of += 1;
+        progress.done += u64::from(run.has_ended());
+        progress.failed += u64::from(run.phase().is_end() && run.phase() != Phase::Finished);
+    }
+    (progress.of > 0).then_some(progress)
+}
+
+fn live(state: &State) -> impl Iterator<Item = &Run> {
+    let runs = state.experiments.iter().flat_map(|one| one.runs.iter());
+    runs.filter(|run| run.phase().is_live())
+}
+
+/// The live runs of a digest, the longest first.
+fn table(state: &State, now: &Now) -> LetterTable {
+    let mut runs: Vec<&Run> = live(state).collect();
+    runs.sort_by(|one, other| {
+        let ran = |run: &Run| run.runtime_s(now).unwrap_or(-1.0);
+        ran(other)
+            .total_cmp(&ran(one))
+            .then(one.made.id.cmp(&other.made.id))
+    });
+    runs.truncate(ROWS_MAX);
+    let row = |run: &&Run| {
+        let experiment = state.experiment(run.made.id.experiment);
+        let name = experiment.map_or("", |one| &one.definition.name);
+        let values = metrics(run).into_iter().take(2);
+        let values: Vec<String> = values
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        vec![
+            run.made.id.to_string(),
+            name.to_owned(),
+            run.phase().word().to_owned(),
+            run.runtime_s(now).map_or_else(String::new, text::duration),
+            values.join(", "),
+        ]
+    };
+    LetterTable {
+        header: ["run", "name", "state", "runtime", "metrics"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: runs.iter().map(row).collect(),
+    }
+}

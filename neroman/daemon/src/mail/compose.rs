@@ -1,0 +1,173 @@
+//! Makes the deliveries of a plan.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use nero_config::{Config, Mail};
+use nero_life::mail::{Delivery, DeliveryState, DeliveryWay, MailPlan, Notice, PlannedLetter};
+use nero_life::state::State;
+use nero_mail::{Letter, MailThread, Sender};
+use nero_views::letter::{self, Account, LetterEvent};
+
+use super::MailDesk;
+use super::account;
+
+/// The name beside the address of the sender.
+const SENDER: &str = "Neronet";
+
+/// A delivery without a number, and its bytes.
+#[derive(Clone, Debug)]
+pub(super) struct ComposedDelivery {
+    pub(super) delivery: Delivery,
+    pub(super) bytes: Arc<[u8]>,
+}
+
+/// The deliveries of a plan: for each call one of each way, for each letter one of each recipient.
+pub(super) async fn all(
+    desk: &MailDesk,
+    state: &Arc<State>,
+    config: &Config,
+    plan: &MailPlan,
+) -> Vec<ComposedDelivery> {
+    let now = desk.nodes.known().now(desk.clock);
+    let in_letters = plan.letters.iter().flat_map(|letter| &letter.notices);
+    let wanted = plan.calls.iter().chain(in_letters);
+    let notices: BTreeMap<u64, Arc<Notice>> = wanted
+        .filter_map(|id| Some((*id, Arc::clone(state.post.notices.get(id)?))))
+        .collect();
+    let events = account::events(state, notices.values(), &now).await;
+    let mut made = Vec::new();
+    for id in &plan.calls {
+        if let (Some(notice), Some(event)) = (notices.get(id), events.get(id)) {
+            made.extend(calls(config, notice, event, now.ms));
+        }
+    }
+    let Some(mail) = &config.mail else {
+        return made;
+    };
+    for planned in &plan.letters {
+        let of_letter = planned.notices.iter().filter_map(|id| events.get(id));
+        let account = account::account(state, planned, of_letter.cloned().collect(), &now);
+        let newest = planned
+            .notices
+            .iter()
+            .filter_map(|id| notices.get(id))
+            .next_back();
+        made.extend(letters(
+            desk, config, mail, planned, &account, newest, now.ms,
+        ));
+    }
+    made
+}
+
+fn calls(
+    config: &Config,
+    notice: &Notice,
+    event: &LetterEvent,
+    now_ms: i64,
+) -> Vec<ComposedDelivery> {
+    let body = letter::event_json(event);
+    let word = body["event"].as_str().unwrap_or_default();
+    let subject = format!("{word} {}", event.run);
+    let bytes: Arc<[u8]> = body.to_string().into_bytes().into();
+    let ways = [
+        (DeliveryWay::Webhook, config.notify.webhook.is_some()),
+        (DeliveryWay::Command, config.notify.command.is_some()),
+    ];
+    let configured = ways.into_iter().filter(|(_, is_set)| *is_set);
+    configured
+        .map(|(way, _)| ComposedDelivery {
+            delivery: Delivery {
+                id: 0,
+                key: notice.key.clone(),
+                way,
+                to: String::new(),
+                from: String::new(),
+                subject: subject.trim_end().to_owned(),
+                message_id: String::new(),
+                thread: None,
+                is_digest: false,
+                made_ms: now_ms,
+                tries: 0,
+                state: waiting(now_ms),
+            },
+            bytes: Arc::clone(&bytes),
+        })
+        .collect()
+}
+
+fn waiting(now_ms: i64) -> DeliveryState {
+    DeliveryState::Waiting {
+        next_ms: now_ms,
+        why: String::new(),
+    }
+}
+
+fn letters(
+    desk: &MailDesk,
+    config: &Config,
+    mail: &Mail,
+    planned: &PlannedLetter,
+    account: &Account,
+    newest: Option<&Arc<Notice>>,
+    now_ms: i64,
+) -> Vec<ComposedDelivery> {
+    let text = letter::letter(account, &TimeZone::system());
+    // Each notice is in one letter, so its evidence names the letter.
+    let key = newest.map_or_else(|| format!("digest/{now_ms}"), |one| one.key.clone());
+    let date_ms = newest.map_or(now_ms, |newest| newest.decided_ms);
+    let collection = planned.collection.as_deref();
+    let thread = collection.map(|name| MailThread {
+        id: format!("{}/{name}", desk.deployment),
+        name: name.to_owned(),
+    });
+    let one = |to: &String| {
+        let composed = Letter {
+            key: format!("{}/{key}", desk.deployment),
+            from: Sender {
+                name: SENDER.to_owned(),
+                address: mail.from.clone(),
+            },
+            to: to.clone(),
+            to_name: config.name_of(to).map(str::to_owned),
+            subject: text.subject.clone(),
+            date_ms,
+            thread: thread.clone(),
+            text: text.text.clone(),
+            html: text.html.clone(),
+            picture: None,
+        }
+        .compose();
+        let (message_id, bytes, state) = match composed {
+            Ok(composed) => (composed.message_id, composed.bytes, waiting(now_ms)),
+            Err(error) => {
+                let why = error.to_string();
+                let at_ms = now_ms;
+                (
+                    String::new(),
+                    Vec::new(),
+                    DeliveryState::Refused { at_ms, why },
+                )
+            }
+        };
+        ComposedDelivery {
+            delivery: Delivery {
+                id: 0,
+                key: key.clone(),
+                way: DeliveryWay::Mail,
+                to: to.clone(),
+                from: mail.from.clone(),
+                subject: text.subject.clone(),
+                message_id,
+                thread: collection.map(str::to_owned),
+                is_digest: planned.is_digest,
+                made_ms: now_ms,
+                tries: 0,
+                state,
+            },
+            bytes: bytes.into(),
+        }
+    };
+    config.notify.to.iter().map(one).collect()
+}

@@ -1,0 +1,401 @@
+//! Tells people by mail, webhook and command what notices hold.
+//!
+//! [`run`] is the one task that sends. It plans (`nero_life::mail`), composes, has the ledger sync
+//! the bytes, sends, and has the ledger record what came of it. A daemon that dies in between
+//! sends the same bytes once more. docs/design/mail.md has the states.
+
+mod account;
+mod compose;
+mod reach;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use nero_config::Config;
+use nero_life::change::Change;
+use nero_life::mail::{
+    Delivery, DeliveryState, DeliveryWay, HOUR_MS, MailPlan, PlanTime, PostChange, SendResult, plan,
+};
+use nero_life::state::State;
+use nero_mail::{Envelope, SendOutcome};
+use nero_model::DeploymentId;
+use tokio::task::JoinSet;
+
+use crate::clock::Clock;
+use crate::failure::Failure;
+use crate::ledger::Ledger;
+use crate::node::{NodeStates, Nodes};
+use compose::ComposedDelivery;
+
+pub(crate) use settings::{is_notified, settings, watching};
+
+/// A wall clock that was set, or a sleep of this machine, is noticed after this long.
+const LOOK_AGAIN: Duration = Duration::from_secs(300);
+/// The pause after the ledger refused a change.
+const REFUSED: Duration = Duration::from_secs(10);
+
+/// Everything that the task works with.
+#[derive(Clone, Debug)]
+pub(crate) struct MailDesk {
+    pub ledger: Ledger,
+    pub nodes: Nodes,
+    pub clock: Clock,
+    pub deployment: DeploymentId,
+}
+
+/// Works until the daemon stops, which drops it.
+pub(crate) async fn run(desk: MailDesk) {
+    let mut states = desk.ledger.watch();
+    let mut nodes = desk.nodes.watch();
+    let mut task = MailTask::new(desk);
+    loop {
+        // Whatever changes from here on is looked at in the next turn.
+        states.mark_unchanged();
+        nodes.mark_unchanged();
+        let rest = match task.turn().await {
+            Ok(rest) => rest,
+            Err(failure) => {
+                tracing::warn!(%failure, "notices wait");
+                Some(REFUSED)
+            }
+        };
+        let rest = async {
+            match rest {
+                Some(rest) => tokio::time::sleep(rest.min(LOOK_AGAIN)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = states.changed() => if changed.is_err() {
+                return;
+            },
+            changed = nodes.changed() => if changed.is_err() {
+                return;
+            },
+            Some(sent) = task.sending.join_next_with_id() => task.sent(sent),
+            () = rest => {}
+        }
+    }
+}
+
+/// What the plan for the present moment is.
+pub(crate) fn planned(
+    state: &State,
+    config: &Config,
+    nodes: &NodeStates,
+    clock: Clock,
+    live_since_ms: Option<i64>,
+) -> MailPlan {
+    let now_ms = clock.now_ms();
+    let time = PlanTime {
+        now_ms,
+        minute: minute_of_day(now_ms),
+        live_since_ms,
+    };
+    plan(&state.post, &settings(config), &time, |notice| {
+        settings::wanted(state, config, nodes, notice)
+    })
+}
+
+fn minute_of_day(now_ms: i64) -> u16 {
+    let at = Timestamp::from_millisecond(now_ms).unwrap_or_default();
+    let local = at.to_zoned(TimeZone::system());
+    let minute = i32::from(local.hour()) * 60 + i32::from(local.minute());
+    u16::try_from(minute).unwrap_or(0)
+}
+
+/// The outcome of a task that sent something.
+type SendTaskResult = Result<(tokio::task::Id, SendOutcome), tokio::task::JoinError>;
+
+struct MailTask {
+    desk: MailDesk,
+    /// The configuration of the last turn.
+    config: Option<Arc<Config>>,
+    /// Since when runs live without a pause.
+    live_since_ms: Option<i64>,
+    sending: JoinSet<SendOutcome>,
+    /// What came of sending, where the ledger could not take it yet.
+    unrecorded: Vec<(DeliveryWay, u64, SendResult)>,
+    /// What is being sent, or was and is not recorded: one delivery of each way at a time.
+    under_way: BTreeMap<DeliveryWay, (tokio::task::Id, u64)>,
+}
+
+impl MailTask {
+    fn new(desk: MailDesk) -> Self {
+        Self {
+            desk,
+            config: None,
+            live_since_ms: None,
+            sending: JoinSet::new(),
+            unrecorded: Vec::new(),
+            under_way: BTreeMap::new(),
+        }
+    }
+
+    /// Does what is to be done now. Returns how long nothing is, if nothing changes; none: for
+    /// ever.
+    async fn turn(&mut self) -> Result<Option<Duration>, Failure> {
+        // What was sent is not sent again because its record failed.
+        while let Some((way, id, result)) = self.unrecorded.last().cloned() {
+            self.record(id, result).await?;
+            self.under_way.remove(&way);
+            self.unrecorded.pop();
+        }
+        let config = self.desk.nodes.usable_config();
+        self.look_at_config(&config).await?;
+        let away = match is_notified(&config) {
+            true => self.look_at_nodes().await?,
+            false => None,
+        };
+        let state = self.desk.ledger.state();
+        self.look_at_runs(&state, &config);
+        let known = match state.post.notices.is_empty() {
+            true => NodeStates::default(),
+            false => self.desk.nodes.known(),
+        };
+        let plan = planned(&state, &config, &known, self.desk.clock, self.live_since_ms);
+        let is_news = !plan.letters.is_empty()
+            || !plan.calls.is_empty()
+            || !plan.unwanted.is_empty()
+            || !plan.expired.is_empty();
+        if is_news {
+            self.make(&state, &config, &plan).await?;
+            // The new state has what is due.
+            return Ok(Some(Duration::ZERO));
+        }
+        for id in &plan.due {
+            if let Some(delivery) = state.post.deliveries.get(id)
+                && !self.under_way.contains_key(&delivery.way)
+            {
+                self.send(&config, Arc::clone(delivery)).await?;
+            }
+        }
+        let now_ms = self.desk.clock.now_ms();
+        let next = plan.next_ms.map(|at_ms| {
+            Duration::from_millis(u64::try_from(at_ms.saturating_sub(now_ms)).unwrap_or(0))
+        });
+        Ok([next, away].into_iter().flatten().min())
+    }
+
+    /// Has what waited for a person tried again: the daemon is new, or ways are configured
+    /// otherwise.
+    async fn look_at_config(&mut self, config: &Arc<Config>) -> Result<(), Failure> {
+        let is_same = self.config.as_ref().is_some_and(|before| {
+            before.mail == config.mail
+                && before.notify.webhook == config.notify.webhook
+                && before.notify.command == config.notify.command
+        });
+        let is_first = self.config.replace(Arc::clone(config)).is_none();
+        if is_same {
+            return Ok(());
+        }
+        let again = move |state: &State, now_ms| again(state, now_ms, is_first);
+        self.desk.ledger.note(false, again).await
+    }
+
+    /// Notices which nodes went out of reach or came back; returns when to look again.
+    async fn look_at_nodes(&self) -> Result<Option<Duration>, Failure> {
+        let known = self.desk.nodes.known();
+        let state = self.desk.ledger.state();
+        let boot_ms = self.desk.clock.boot_ms();
+        let news = reach::news(&state, &known, boot_ms);
+        if let Some(nodes_away) = news.nodes_away {
+            let found = news.found;
+            let note = move |state: &State, now_ms| {
+                let notices = nero_life::mail::notice::notices(state, found.clone(), now_ms);
+                let away = Change::Post(Arc::new(PostChange {
+                    nodes_away: Some(nodes_away.clone()),
+                    ..PostChange::default()
+                }));
+                notices.into_iter().chain([away]).collect()
+            };
+            self.desk.ledger.note(false, note).await?;
+        }
+        Ok(news.again)
+    }
+
+    /// Follows since when runs live, as digests begin then.
+    fn look_at_runs(&mut self, state: &State, config: &Config) {
+        if state.live == 0 || config.notify.digest_ms.is_none() {
+            self.live_since_ms = None;
+        } else if self.live_since_ms.is_none() {
+            let runs = state.experiments.iter().flat_map(|one| one.runs.iter());
+            let live = runs.filter(|run| run.phase().is_live());
+            self.live_since_ms = live.map(|run| run.made.created_ms).min();
+        }
+    }
+
+    /// Makes the deliveries of a plan. They are synced before anything of them is sent.
+    async fn make(
+        &self,
+        state: &Arc<State>,
+        config: &Config,
+        plan: &MailPlan,
+    ) -> Result<(), Failure> {
+        let made = compose::all(&self.desk, state, config, plan).await;
+        let has_mail = settings(config).has_mail;
+        let mut settled = plan.unwanted.clone();
+        settled.extend(plan.letters.iter().flat_map(|letter| &letter.notices));
+        if !has_mail {
+            settled.extend(&plan.calls);
+        }
+        let (calls, expired) = (plan.calls.clone(), plan.expired.clone());
+        let is_synced = !made.is_empty();
+        let note = move |state: &State, now_ms| {
+            vec![Change::Post(Arc::new(post_change(
+                state, &made, &settled, &calls, &expired, now_ms,
+            )))]
+        };
+        self.desk.ledger.note(is_synced, note).await
+    }
+
+    async fn send(&mut self, config: &Arc<Config>, delivery: Arc<Delivery>) -> Result<(), Failure> {
+        let (id, way) = (delivery.id, delivery.way);
+        let bytes = match self.desk.ledger.letter(id).await {
+            Ok(bytes) => bytes,
+            Err(failure) => {
+                return self
+                    .record(id, SendResult::Refused(failure.to_string()))
+                    .await;
+            }
+        };
+        tracing::debug!(delivery = id, key = delivery.key, "sending");
+        let config = Arc::clone(config);
+        let task = self.sending.spawn(async move {
+            let unset =
+                || SendOutcome::Later("config.yaml names no way for it any more".to_owned());
+            match way {
+                DeliveryWay::Mail => match &config.mail {
+                    Some(mail) => {
+                        let (from, to) = (delivery.from.clone(), delivery.to.clone());
+                        nero_mail::send(mail, &Envelope { from, to }, &bytes).await
+                    }
+                    None => unset(),
+                },
+                DeliveryWay::Webhook => match &config.notify.webhook {
+                    Some(webhook) => nero_mail::post(webhook, &delivery.key, &bytes).await,
+                    None => unset(),
+                },
+                DeliveryWay::Command => match &config.notify.command {
+                    Some(command) => nero_mail::hand_to(command, &bytes).await,
+                    None => unset(),
+                },
+            }
+        });
+        self.under_way.insert(way, (task.id(), id));
+        Ok(())
+    }
+
+    /// Keeps what came of sending, which the next turn records.
+    fn sent(&mut self, sent: SendTaskResult) {
+        let (task, outcome) = match sent {
+            Ok((task, outcome)) => (task, outcome),
+            Err(error) => {
+                let words = "sending ended by a mistake of neroman's own".to_owned();
+                tracing::error!(%error, "sending ended; please report this mistake of neroman");
+                (error.id(), SendOutcome::Later(words))
+            }
+        };
+        let of_task = |(_, (other, _)): &(&DeliveryWay, &(tokio::task::Id, u64))| *other == task;
+        let Some((way, id)) = self
+            .under_way
+            .iter()
+            .find(of_task)
+            .map(|(way, (_, id))| (*way, *id))
+        else {
+            return;
+        };
+        let result = match outcome {
+            SendOutcome::Accepted(words) => SendResult::Accepted(words),
+            SendOutcome::Later(words) => SendResult::Later(words),
+            SendOutcome::Refused(words) => SendResult::Refused(words),
+            SendOutcome::LoginRefused(words) => SendResult::LoginRefused(words),
+        };
+        match &result {
+            SendResult::Accepted(_) => tracing::info!(delivery = id, "sent"),
+            other => tracing::warn!(delivery = id, outcome = ?other, "not sent"),
+        }
+        self.unrecorded.push((way, id, result));
+    }
+
+    async fn record(&self, id: u64, result: SendResult) -> Result<(), Failure> {
+        let note = move |state: &State, now_ms| {
+            let delivery = state.post.deliveries.get(&id);
+            let after = delivery.map(|one| one.after(result.clone(), now_ms));
+            deliveries(after.into_iter().collect())
+        };
+        self.desk.ledger.note(false, note).await
+    }
+}
+
+/// The changes that have deliveries tried again which failed before: at a person's wish all, else
+/// those that wait for a person.
+pub(crate) fn again(state: &State, now_ms: i64, blocked_alone: bool) -> Vec<Change> {
+    let waits = |one: &&Arc<Delivery>| match one.state {
+        DeliveryState::Blocked { .. } => true,
+        DeliveryState::Waiting { .. } => one.tries > 0 && !blocked_alone,
+        DeliveryState::Sent { .. }
+        | DeliveryState::Refused { .. }
+        | DeliveryState::GivenUp { .. } => false,
+    };
+    let waiting = state.post.deliveries.values().filter(waits);
+    deliveries(waiting.filter_map(|one| one.again(now_ms)).collect())
+}
+
+/// The change of these deliveries.
+fn deliveries(changed: Vec<Delivery>) -> Vec<Change> {
+    if changed.is_empty() {
+        return Vec::new();
+    }
+    vec![Change::Post(Arc::new(PostChange {
+        deliveries: changed.into_iter().map(Arc::new).collect(),
+        ..PostChange::default()
+    }))]
+}
+
+fn post_change(
+    state: &State,
+    made: &[ComposedDelivery],
+    settled: &[u64],
+    calls: &[u64],
+    expired: &[u64],
+    now_ms: i64,
+) -> PostChange {
+    let mut change = PostChange {
+        settled: settled.to_vec(),
+        forgotten: state.post.to_forget(now_ms - HOUR_MS),
+        ..PostChange::default()
+    };
+    for (id, one) in (state.post.next_delivery()..).zip(made) {
+        if !one.delivery.state.is_over() {
+            change.letters.push((id, Arc::clone(&one.bytes)));
+        }
+        change.deliveries.push(Arc::new(Delivery {
+            id,
+            ..one.delivery.clone()
+        }));
+    }
+    let called = calls.iter().filter(|id| !settled.contains(id));
+    let called = called.filter_map(|id| state.post.notices.get(id));
+    change.notices = called
+        .map(|notice| {
+            let mut notice = (**notice).clone();
+            notice.called = true;
+            Arc::new(notice)
+        })
+        .collect();
+    let expired = expired
+        .iter()
+        .filter_map(|id| state.post.deliveries.get(id));
+    change.deliveries.extend(expired.map(|one| {
+        let mut one = (**one).clone();
+        let why = "config.yaml names no way for it any more".to_owned();
+        one.state = DeliveryState::GivenUp { at_ms: now_ms, why };
+        Arc::new(one)
+    }));
+    change
+}

@@ -1,0 +1,112 @@
+//! What the configuration says about notices.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nero_config::{Config, NotifyEvent};
+use nero_life::mail::{MailSettings, Notice, NoticeContext, NoticeKind};
+use nero_life::state::State;
+use nero_model::Phase;
+
+use crate::ledger::IsNotified;
+use crate::node::{ConfigStamp, NodeNow, NodeStates, config_stamp};
+
+/// Whether anybody is told of anything.
+pub(crate) fn is_notified(config: &Config) -> bool {
+    let settings = settings(config);
+    settings.has_mail || settings.has_webhook || settings.has_command
+}
+
+/// The same for the ledger, which asks with each commit that has something to tell. The file is
+/// read again when it changed. While it cannot be used, what it said before counts, and without
+/// that everything is noticed: nothing gets lost for a mistake in the file.
+pub(crate) fn watching(path: PathBuf) -> IsNotified {
+    let held: Mutex<(Option<ConfigStamp>, bool)> = Mutex::new((None, true));
+    Arc::new(move || {
+        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = config_stamp(&path);
+        if held.0 != Some(stamp) {
+            let read = Config::read(&path);
+            *held = (
+                Some(stamp),
+                read.map_or(held.1, |config| is_notified(&config)),
+            );
+        }
+        held.1
+    })
+}
+
+/// The settings of the plan.
+pub(crate) fn settings(config: &Config) -> MailSettings {
+    let notify = &config.notify;
+    MailSettings {
+        has_mail: config.mail.is_some() && !notify.to.is_empty(),
+        has_webhook: notify.webhook.is_some(),
+        has_command: notify.command.is_some(),
+        quiet: notify
+            .quiet
+            .map(|hours| (hours.from_minute, hours.to_minute)),
+        letters_per_hour: notify.limit_per_hour() as usize,
+        digest_ms: notify.digest_ms.and_then(|ms| i64::try_from(ms).ok()),
+    }
+}
+
+/// What state and configuration tell about a notice.
+pub(super) fn wanted(
+    state: &State,
+    config: &Config,
+    nodes: &NodeStates,
+    notice: &Notice,
+) -> NoticeContext {
+    let run = notice.kind.run();
+    let experiment = run.and_then(|run| state.experiment(run.experiment));
+    // Its node's clock showed the time.
+    let node = run.and_then(|run| nodes.of(state.run(run)?.node()?));
+    let ahead_ms = node.and_then(NodeNow::clock_offset_ms).unwrap_or(0);
+    NoticeContext {
+        at_ms: notice.at_ms.saturating_sub(ahead_ms),
+        is_wanted: event(&notice.kind).is_some_and(|event| config.notify.wants(event)),
+        collection: experiment.map(|one| Arc::from(one.definition.collection())),
+        is_ready: is_ready(state, notice),
+    }
+}
+
+/// The word of the configuration for a notice.
+fn event(kind: &NoticeKind) -> Option<NotifyEvent> {
+    Some(match kind {
+        NoticeKind::Started { .. } => NotifyEvent::Started,
+        NoticeKind::Ended { phase, .. } => match phase {
+            Phase::Finished => NotifyEvent::Finished,
+            Phase::Crashed => NotifyEvent::Crashed,
+            Phase::Aborted => NotifyEvent::Aborted,
+            Phase::Timeout => NotifyEvent::Timeout,
+            Phase::Lost => NotifyEvent::Lost,
+            Phase::Queued
+            | Phase::Staging
+            | Phase::Submitted
+            | Phase::Pending
+            | Phase::Running
+            | Phase::Ending => return None,
+        },
+        NoticeKind::Fired { .. } | NoticeKind::Remark { .. } => NotifyEvent::Warning,
+        NoticeKind::Stalled { .. } => NotifyEvent::Stalled,
+        NoticeKind::NodeAway { .. } | NoticeKind::NodeBack { .. } => NotifyEvent::Node,
+        NoticeKind::AllDone { .. } => NotifyEvent::Done,
+    })
+}
+
+/// Whether the last lines of a crashed job are here, if it printed any.
+fn is_ready(state: &State, notice: &Notice) -> bool {
+    let NoticeKind::Ended {
+        run,
+        phase: Phase::Crashed,
+    } = notice.kind
+    else {
+        return true;
+    };
+    let Some(run) = state.run(run) else {
+        return true;
+    };
+    let newest = run.journal.newest().and_then(|(_, one)| one.gone.as_ref());
+    newest.is_none_or(|gone| gone.stderr_bytes == 0) || run.results().settled()
+}

@@ -1,0 +1,4 @@
+//! What is noticed, and when it is told.
+
+mod noticing;
+mod planning;

@@ -1,0 +1,58 @@
+//! Messages, and the ways by which they leave this machine.
+//!
+//! [`Letter::compose`] turns a letter into bytes: the same letter gives the same bytes, so that
+//! a message that is sent again after a crash is known by its id. [`send`] hands the bytes to a
+//! mail server or to `sendmail`, [`post`] an event to a webhook, [`hand_to`] an event to a
+//! program. Each ends by itself: every step has a deadline. Used by the daemon, and by
+//! `neroman mail test`.
+//!
+//! Never done here: what is told to whom and when, trying again, and what is kept on disk.
+
+mod child;
+mod command;
+mod deadlines;
+mod letter;
+mod outcome;
+mod sendmail;
+mod smtp;
+mod tls;
+mod webhook;
+
+use nero_config::{Mail, MailTransport, Webhook};
+
+use deadlines::Deadlines;
+
+pub use letter::{ComposeError, Composed, Letter, MailThread, Sender};
+pub use outcome::SendOutcome;
+
+/// Who sends a message, and its one recipient. A server that refuses one recipient of several
+/// refuses the message to all, so each gets a message of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envelope {
+    /// The sender's address.
+    pub from: String,
+    /// The recipient's address.
+    pub to: String,
+}
+
+/// Hands a message to what takes mail.
+pub async fn send(mail: &Mail, envelope: &Envelope, message: &[u8]) -> SendOutcome {
+    let deadlines = Deadlines::default();
+    match &mail.transport {
+        MailTransport::Smtp(server) => smtp::send(server, envelope, message, &deadlines).await,
+        MailTransport::Sendmail(program) => {
+            sendmail::send(program, envelope, message, &deadlines).await
+        }
+    }
+}
+
+/// Sends an event, as JSON, to a webhook. `id` names the delivery: it is the same when the event
+/// is sent again.
+pub async fn post(webhook: &Webhook, id: &str, event: &[u8]) -> SendOutcome {
+    webhook::post(webhook, id, event, &Deadlines::default()).await
+}
+
+/// Starts a program that gets an event, as JSON, on its standard input.
+pub async fn hand_to(command: &[String], event: &[u8]) -> SendOutcome {
+    command::hand_to(command, event, &Deadlines::default()).await
+}

@@ -1,0 +1,233 @@
+//! Mail about real runs through a real server: each event once, whatever dies.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use nero_tests::{CaughtMail, Home, MailServer, Part, until};
+use serde_json::Value;
+
+/// Rounds of kills: few, unless a person asks for more.
+fn rounds() -> u64 {
+    let asked = std::env::var("NERONET_MAIL_ROUNDS").ok();
+    asked.map_or(4, |asked| asked.parse().expect("a number of rounds"))
+}
+
+fn config(server: &MailServer, password: &str, notify: &str) -> String {
+    format!(
+        "user: {{email: ada@example.org}}\nmail:\n  smtp: {}\n  ca: {}\n  login: tester\n  password_command: echo {password}\nnotify: {notify}\n",
+        server.address(),
+        server.ca().display()
+    )
+}
+
+/// A home that sends mail about these events through a server.
+fn told(server: &MailServer, password: &str, notify: &str) -> Home {
+    let home = Home::new();
+    home.configure(&config(server, password, notify));
+    home
+}
+
+/// Adds an experiment that is the only one of its collection, and starts it.
+fn start(home: &Home, collection: &str, fields: &str) {
+    let yaml = format!("collection: {collection}\n+{collection}:\n{fields}");
+    let folder = home.experiment(collection, &yaml);
+    home.ok(&["start", &folder.display().to_string()]);
+}
+
+fn text(mail: &CaughtMail) -> String {
+    String::from_utf8_lossy(&mail.bytes).into_owned()
+}
+
+/// Waits until no delivery waits; returns all of them.
+fn until_told(home: &Home, count: usize) -> Vec<Value> {
+    until("everything to be told", || {
+        let list = home.json(&["mail", "list"]);
+        let deliveries = list["deliveries"].as_array().unwrap().clone();
+        let over = deliveries
+            .iter()
+            .filter(|one| one["state"] != "waiting" && one["state"] != "blocked")
+            .count();
+        match list["notices"] == 0 && over == deliveries.len() && over >= count {
+            true => Ok(deliveries),
+            false => Err((list, home.logs())),
+        }
+    })
+}
+
+#[test]
+fn each_end_is_told_with_its_reason_and_once_also_to_the_next_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = MailServer::start(folder.path());
+    let home = told(
+        &server,
+        "secret",
+        "{events: [finished, crashed, aborted, warning]}",
+    );
+    start(&home, "fine", "  command: sh -c 'echo loss = 0.25'\n");
+    start(
+        &home,
+        "bad",
+        "  command: sh -c 'echo first; echo no such file >&2; exit 3'\n",
+    );
+    start(
+        &home,
+        "high",
+        "  command: sh -c 'echo loss = 9; sleep 600'\n  rules: [{abort: loss > 5}]\n",
+    );
+    let mails = server.wait_for(3);
+    let about = |collection: &str| {
+        let prefix = format!("{collection}: ");
+        let of = |mail: &&CaughtMail| mail.header("Subject").unwrap().starts_with(&prefix);
+        let found: Vec<&CaughtMail> = mails.iter().filter(of).collect();
+        assert_eq!(found.len(), 1, "about {collection}: {mails:?}");
+        text(found[0])
+    };
+    assert!(about("fine").contains("finished"));
+    let bad = about("bad");
+    assert!(
+        bad.contains("exit code 3") && bad.contains("no such file"),
+        "{bad}"
+    );
+    let high = about("high");
+    assert!(
+        high.contains("loss > 5") && high.contains("loss 9"),
+        "{high}"
+    );
+    for mail in &mails {
+        assert!(mail.is_encrypted);
+        assert_eq!(mail.login.as_deref(), Some("tester"));
+        assert_eq!(mail.to, ["ada@example.org"]);
+    }
+    until_told(&home, 3);
+    home.kill(Part::Daemon);
+    home.ok(&["status"]);
+    let list = until_told(&home, 3);
+    assert!(list.iter().all(|one| one["state"] == "sent"), "{list:?}");
+    assert_eq!(server.caught().len(), 3);
+}
+
+#[test]
+fn a_refused_login_holds_all_mail_back_until_a_person_mends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = MailServer::start(folder.path());
+    let notify = "{events: [crashed]}";
+    let home = told(&server, "wrong", notify);
+    for name in ["one", "two"] {
+        start(&home, name, "  command: sh -c 'exit 3'\n");
+    }
+    let note = until("status to tell", || {
+        let shown = home.json(&["status"]);
+        let notes = shown["notes"].as_array().unwrap().clone();
+        let note = notes.iter().find_map(|note| {
+            let note = note.as_str()?;
+            note.starts_with("mail: 2 wait since ")
+                .then(|| note.to_owned())
+        });
+        note.ok_or(shown)
+    });
+    assert!(
+        note.contains("535") && note.contains("neroman mail retry"),
+        "{note}"
+    );
+    assert_eq!(server.caught(), []);
+    home.configure(&config(&server, "secret", notify));
+    home.ok(&["mail", "retry"]);
+    server.wait_for(2);
+    let list = until_told(&home, 2);
+    assert!(list.iter().all(|one| one["state"] == "sent"), "{list:?}");
+}
+
+#[test]
+fn a_refused_recipient_keeps_no_other_from_its_mail() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = MailServer::start(folder.path());
+    let to = "{events: [crashed], to: [reject@example.org, ada@example.org]}";
+    let home = told(&server, "secret", to);
+    start(&home, "one", "  command: sh -c 'exit 3'\n");
+    let mails = server.wait_for(1);
+    assert_eq!(mails[0].to, ["ada@example.org"]);
+    let list = until_told(&home, 2);
+    let of = |to: &str| {
+        let one = list.iter().find(|one| one["to"] == to).unwrap();
+        one["state"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        (of("reject@example.org"), of("ada@example.org")),
+        ("refused".to_owned(), "sent".to_owned())
+    );
+}
+
+/// Whatever is killed whenever: each crash is in exactly one letter, no letter is missing, and a
+/// repeat has the same id and the same bytes.
+#[test]
+fn kills_of_daemon_and_server_lose_no_mail_and_repeat_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = MailServer::start(folder.path());
+    let home = told(&server, "secret", "{events: [crashed], limit: 3600}");
+    let mut moment: u64 = 7;
+    for round in 0..rounds() {
+        start(&home, &format!("c{round}"), "  command: sh -c 'exit 3'\n");
+        moment = moment
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let after = Duration::from_millis((moment >> 33) % 1200);
+        let began = Instant::now();
+        until("a moment", || match began.elapsed() > after {
+            true => Ok(()),
+            false => Err(()),
+        });
+        if round % 3 != 2 {
+            home.kill(Part::Daemon);
+        }
+        if round % 3 != 0 {
+            server.kill();
+            server.restart();
+        }
+        home.ok(&["status"]);
+        home.ok(&["mail", "retry"]);
+    }
+    let wanted = usize::try_from(rounds()).unwrap();
+    until("every crash to be told", || {
+        // What met the dead server waits for a minute otherwise.
+        home.ok(&["mail", "retry"]);
+        let list = home.json(&["mail", "list"]);
+        let subjects = subjects(&server.caught());
+        match subjects.len() >= wanted && list["notices"] == 0 {
+            true => Ok(()),
+            false => Err((subjects, list, home.logs())),
+        }
+    });
+    until_told(&home, wanted.min(200));
+    let mut letters: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    for mail in server.caught() {
+        let id = mail.header("Message-ID").unwrap();
+        let first = letters.entry(id).or_insert_with(|| mail.bytes.clone());
+        assert!(
+            *first == mail.bytes,
+            "a repeat with other bytes: {}",
+            text(&mail)
+        );
+    }
+    assert_eq!(letters.len(), wanted, "{letters:?}");
+    assert_eq!(subjects(&server.caught()).len(), wanted);
+}
+
+/// The letters by their collections, each with its count of ids.
+fn subjects(mails: &[CaughtMail]) -> BTreeMap<String, usize> {
+    let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for mail in mails {
+        let subject = mail.header("Subject").unwrap();
+        let collection = subject.split(':').next().unwrap().to_owned();
+        let ids = seen.entry(collection).or_default();
+        let id = mail.header("Message-ID").unwrap();
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    for (collection, ids) in &seen {
+        assert_eq!(ids.len(), 1, "{collection} was told in several letters");
+    }
+    seen.into_iter()
+        .map(|(name, ids)| (name, ids.len()))
+        .collect()
+}

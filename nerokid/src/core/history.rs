@@ -86,7 +86,7 @@ impl History {
             }
             RecordKind::Progress => {
                 if let Ok(progress) = record.decode::<v1::Progress>()
-                    && let Some(source) = progress::Source::from_number(progress.source)
+                    && let Some(source) = progress::ProgressSource::from_number(progress.source)
                 {
                     self.climb.take(source, progress.done, progress.ran_ms);
                 }

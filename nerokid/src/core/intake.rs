@@ -15,7 +15,7 @@ use super::record::Record;
 use super::series::{AllSeries, LineEnd, SeriesId};
 use nero_metrics::finder::{Context, Finder};
 use nero_metrics::lines::Lines;
-use nero_metrics::progress::{Done, Outer, Source};
+use nero_metrics::progress::{Done, Outer, ProgressKind};
 use nero_metrics::table::TableStage;
 
 /// Points of names above the limit between two notices about them.
@@ -110,7 +110,7 @@ pub struct Intake {
     /// Series that got points from the line being read.
     touched: Vec<SeriesId>,
     /// The newest progress by each source, until it is taken.
-    done: [Option<Done>; Source::ALL.len()],
+    done: [Option<Done>; ProgressKind::ALL.len()],
     refused_told: u64,
     segment_ms: u64,
 }

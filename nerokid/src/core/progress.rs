@@ -20,14 +20,14 @@ const LEFT_MS_MAX: f64 = 3.2e12;
 
 /// What tells the progress; a later one counts more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum ProgressSource {
     /// What the job prints.
-    Printed(found::Source),
+    Printed(found::ProgressKind),
     /// The expression of the spec.
     Spec,
 }
 
-impl Source {
+impl ProgressSource {
     const SPEC: u32 = 4;
 
     fn number(self) -> u32 {
@@ -39,7 +39,7 @@ impl Source {
 
     /// The source of this number in a record.
     pub fn from_number(number: u32) -> Option<Self> {
-        let printed = || found::Source::ALL.into_iter().map(Self::Printed);
+        let printed = || found::ProgressKind::ALL.into_iter().map(Self::Printed);
         printed()
             .chain([Self::Spec])
             .find(|source| source.number() == number)
@@ -49,7 +49,7 @@ impl Source {
 /// Progress that grows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stretch {
-    source: Source,
+    source: ProgressSource,
     /// Share and run time of its first value.
     from: (f64, u64),
     /// The same of its newest value.
@@ -68,7 +68,7 @@ pub struct Climb {
 
 impl Climb {
     /// Takes a value that was told after this run time.
-    pub fn take(&mut self, source: Source, share: f64, ran_ms: u64) {
+    pub fn take(&mut self, source: ProgressSource, share: f64, ran_ms: u64) {
         if share.is_nan() {
             return;
         }
@@ -170,12 +170,12 @@ impl Tracker {
         match &mut self.spec {
             Some(spec) => {
                 if let Some(share) = spec.share(sight) {
-                    self.climb.take(Source::Spec, share, ran_ms);
+                    self.climb.take(ProgressSource::Spec, share, ran_ms);
                 }
             }
             None => {
                 for done in printed {
-                    let source = Source::Printed(done.source);
+                    let source = ProgressSource::Printed(done.source);
                     self.climb.take(source, done.share, ran_ms);
                 }
             }
@@ -216,11 +216,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const BAR: Source = Source::Printed(found::Source::Bar);
-    const STEPS: Source = Source::Printed(found::Source::Steps);
+    const BAR: ProgressSource = ProgressSource::Printed(found::ProgressKind::Bar);
+    const STEPS: ProgressSource = ProgressSource::Printed(found::ProgressKind::Steps);
 
     /// Share and time left after these values.
-    fn after(values: &[(Source, f64, u64)]) -> (f64, Option<u64>) {
+    fn after(values: &[(ProgressSource, f64, u64)]) -> (f64, Option<u64>) {
         let mut climb = Climb::default();
         for (source, share, ran_ms) in values {
             climb.take(*source, *share, *ran_ms);
@@ -295,12 +295,12 @@ mod tests {
             let mut ran_ms = 0;
             for (source, share, passed_ms) in values {
                 ran_ms += passed_ms;
-                let source = Source::from_number(source + 1).unwrap();
+                let source = ProgressSource::from_number(source + 1).unwrap();
                 climb.take(source, share, ran_ms);
                 let record = climb.record().unwrap();
                 prop_assert!((0.0..=1.0).contains(&record.done));
                 prop_assert!(record.ran_ms <= ran_ms);
-                let source = Source::from_number(record.source).unwrap();
+                let source = ProgressSource::from_number(record.source).unwrap();
                 again.take(source, record.done, record.ran_ms);
                 prop_assert_eq!(&again, &climb);
             }

@@ -67,14 +67,16 @@ pub(crate) fn write<Wanted: DeserializeOwned + RefUnwindSafe, Answer: serde::Ser
 /// Limits this process.
 pub(crate) fn limit() -> bool {
     let limits = [
-        (Resource::As, ADDRESS_SPACE_MAX),
-        (Resource::Cpu, CPU_SECONDS_MAX),
-        (Resource::Core, 0),
+        (Resource::As, ADDRESS_SPACE_MAX, ADDRESS_SPACE_MAX),
+        // At the lower limit SIGXCPU ends it, which nothing else sends; at the upper one
+        // SIGKILL, as where memory is short.
+        (Resource::Cpu, CPU_SECONDS_MAX, CPU_SECONDS_MAX + 1),
+        (Resource::Core, 0, 0),
     ];
-    limits.into_iter().all(|(resource, most)| {
+    limits.into_iter().all(|(resource, current, maximum)| {
         let limit = Rlimit {
-            current: Some(most),
-            maximum: Some(most),
+            current: Some(current),
+            maximum: Some(maximum),
         };
         setrlimit(resource, limit).is_ok()
     })

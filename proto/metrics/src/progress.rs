@@ -24,7 +24,7 @@ const NO_WORD: u8 = 5;
 
 /// What tells the progress; a later one counts more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum ProgressKind {
     /// A bar, or a count without a word.
     Bar = 1,
     /// Steps with a total.
@@ -33,7 +33,7 @@ pub enum Source {
     Metric = 3,
 }
 
-impl Source {
+impl ProgressKind {
     pub const ALL: [Self; 3] = [Self::Bar, Self::Steps, Self::Metric];
 }
 
@@ -42,7 +42,7 @@ impl Source {
 pub struct Done {
     /// From 0 to 1.
     pub share: f64,
-    pub source: Source,
+    pub source: ProgressKind,
 }
 
 /// Steps that a line counts, and that later bars are within.
@@ -66,7 +66,7 @@ impl Outer {
 /// The progress by a trimmed line, whose pairs were found already.
 pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option<Done> {
     if let Some(share) = named(found) {
-        let source = Source::Metric;
+        let source = ProgressKind::Metric;
         return Some(Done { share, source });
     }
     if line.len() > LINE_BYTES_MAX || !may_tell(line) {
@@ -111,8 +111,8 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option
         Some(_) | None => (share, !steps.counts.is_empty()),
     };
     let source = match is_step && outer.is_some_and(|outer| outer.rank < NO_WORD) {
-        true => Source::Steps,
-        false => Source::Bar,
+        true => ProgressKind::Steps,
+        false => ProgressKind::Bar,
     };
     Some(Done { share, source })
 }

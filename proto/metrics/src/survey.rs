@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::finder::{Context, Finder};
 use crate::lines::Lines;
-use crate::progress::{Done, Source};
+use crate::progress::{Done, ProgressKind};
 
 /// Limit of the names in a survey, as of the series of a run.
 const NAMES_MAX: usize = 4096;
@@ -38,7 +38,7 @@ pub struct SurveyedProgress {
     /// By the first of them and by the last, from 0 to 1.
     pub shares: (f64, f64),
     /// What tells it.
-    pub source: Source,
+    pub source: ProgressKind,
 }
 
 /// A line that holds a digit and gave nothing.

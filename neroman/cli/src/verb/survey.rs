@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use nero_metrics::finder::{Finder, Reading};
-use nero_metrics::progress::Source;
+use nero_metrics::progress::ProgressKind;
 use nero_metrics::recipe;
 use nero_metrics::survey::Survey;
 use nero_model::safe::Safe;
@@ -240,11 +240,11 @@ fn as_text(screen: &Screen, surveyed: &[Surveyed]) -> String {
 }
 
 /// What tells the progress.
-fn kind(source: Source) -> &'static str {
+fn kind(source: ProgressKind) -> &'static str {
     match source {
-        Source::Bar => "bar",
-        Source::Steps => "steps",
-        Source::Metric => "metric",
+        ProgressKind::Bar => "bar",
+        ProgressKind::Steps => "steps",
+        ProgressKind::Metric => "metric",
     }
 }
 

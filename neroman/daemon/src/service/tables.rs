@@ -114,11 +114,16 @@ fn answer(child: &mut Child) -> io::Result<Vec<u8>> {
 
 /// A process that came to an end by a limit.
 fn cut_off(ended: ExitStatus) -> UnreadableTable {
-    let is_slow = ended.signal() == Some(Signal::XCPU.as_raw())
-        || ended.signal() == Some(Signal::KILL.as_raw());
-    let why = match is_slow {
-        true => format!("takes more than {CPU_SECONDS_MAX} s of processor time to read"),
-        false => format!("needs more than {} MiB to read", ADDRESS_SPACE_MAX >> 20),
+    let ended_by = |signal: Signal| ended.signal() == Some(signal.as_raw());
+    let why = if ended_by(Signal::XCPU) {
+        format!("takes more than {CPU_SECONDS_MAX} s of processor time to read")
+    } else if ended_by(Signal::KILL) {
+        return UnreadableTable::file(
+            "was not read: the process that reads it was killed (SIGKILL)",
+            "this machine may be short of memory; try again",
+        );
+    } else {
+        format!("needs more than {} MiB to read", ADDRESS_SPACE_MAX >> 20)
     };
     UnreadableTable::file(
         why,
@@ -128,4 +133,24 @@ fn cut_off(ended: ExitStatus) -> UnreadableTable {
 
 fn failed(error: &io::Error) -> UnreadableTable {
     UnreadableTable::file(format!("could not be read: {error}"), "try again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_was_killed_is_told_from_one_that_met_a_limit() {
+        let why = |signal: Signal| {
+            let ended = ExitStatus::from_raw(signal.as_raw());
+            match cut_off(ended) {
+                UnreadableTable::File { why, .. } => why,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(why(Signal::XCPU).contains("processor time"));
+        assert!(why(Signal::KILL).contains("was killed"));
+        // What finds no memory ends itself.
+        assert!(why(Signal::ABORT).contains("MiB"));
+    }
 }

@@ -1,11 +1,11 @@
 //! How much of its work a job has done, by what its lines say.
 
 use nero_metrics::finder::{Context, Finder, Reading};
-use nero_metrics::progress::{Done, Source};
+use nero_metrics::progress::{Done, ProgressKind};
 use proptest::prelude::*;
 
 /// The progress that each line of a log tells, in percent.
-fn told(log: &str) -> Vec<Option<(f64, Source)>> {
+fn told(log: &str) -> Vec<Option<(f64, ProgressKind)>> {
     let mut finder = Finder::new(&Reading::default()).0;
     let mut context = Context::default();
     let lines = log.split(['\n', '\r']).filter(|line| !line.is_empty());
@@ -18,7 +18,7 @@ fn told(log: &str) -> Vec<Option<(f64, Source)>> {
 }
 
 #[track_caller]
-fn table(lines: &[(&str, f64, Source)]) {
+fn table(lines: &[(&str, f64, ProgressKind)]) {
     for (line, percent, source) in lines {
         assert_eq!(told(line), [Some((*percent, *source))], "{line:?}");
     }
@@ -26,7 +26,7 @@ fn table(lines: &[(&str, f64, Source)]) {
 
 #[test]
 fn bars_and_counts_tell_the_progress() {
-    use Source::Bar;
+    use ProgressKind::Bar;
     table(&[
         ("[8/50]", 16.0, Bar),
         ("[ 8 / 50 ] loss: 0.3", 16.0, Bar),
@@ -82,7 +82,7 @@ fn bars_and_counts_tell_the_progress() {
 
 #[test]
 fn steps_with_a_total_and_values_called_progress_count_more() {
-    use Source::{Metric, Steps};
+    use ProgressKind::{Metric, Steps};
     table(&[
         ("epoch 8/50 loss 0.3", 16.0, Steps),
         ("Epoch [8/50], loss: 0.3", 16.0, Steps),

@@ -21,6 +21,9 @@ const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sb
 /// A variable: name and value.
 pub type Var = (Vec<u8>, Vec<u8>);
 
+/// Longest name of a user.
+const USER_CHARS_MAX: usize = 64;
+
 /// Variables with which every job on this node begins.
 #[derive(Clone)]
 pub struct Base {
@@ -29,20 +32,20 @@ pub struct Base {
     hosts: AllocationHosts,
 }
 
-/// The name of a user by `/etc/passwd`, else "uid 61001".
-pub fn user_name(uid: u32) -> String {
+/// The name of a user, where `/etc/passwd` or this process knows it.
+pub fn local_user(uid: u32) -> Option<String> {
     let own = rustix::process::geteuid().as_raw() == uid;
-    if let Some(name) = std::env::var("USER")
-        .ok()
-        .filter(|name| own && !name.is_empty())
-    {
-        return name;
-    }
-    let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
-    match passwd_entry(&passwd, uid) {
-        Some(entry) => String::from_utf8_lossy(entry.name).into_owned(),
-        None => format!("uid {uid}"),
-    }
+    let name = std::env::var("USER").ok();
+    name.filter(|name| own && !name.is_empty()).or_else(|| {
+        let passwd = std::fs::read("/etc/passwd").unwrap_or_default();
+        user_in(&passwd, uid)
+    })
+}
+
+/// The name of a user by lines of the form of `/etc/passwd`.
+pub fn user_in(passwd: &[u8], uid: u32) -> Option<String> {
+    let name = String::from_utf8_lossy(passwd_entry(passwd, uid)?.name).into_owned();
+    (name.chars().count() <= USER_CHARS_MAX).then_some(name)
 }
 
 impl std::fmt::Debug for Base {

@@ -68,6 +68,21 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     /// The first answer that a site cannot be described without.
     fn read_site(&self, said: &[Said]) -> Result<Site, Unreadable>;
 
+    /// Asks how long the controller has been up; none: this scheduler does not tell.
+    fn uptime_calls(&self) -> Vec<Call> {
+        Vec::new()
+    }
+
+    /// Reads the answers to [`uptime_calls`](Self::uptime_calls), in seconds; `None`: they
+    /// do not tell.
+    ///
+    /// # Errors
+    /// When the scheduler did not answer.
+    fn read_uptime(&self, said: &[Said]) -> Result<Option<u64>, Unreadable> {
+        let _ = said;
+        Ok(None)
+    }
+
     /// The same scheduler, as it is asked at this site; `None`: sites do not differ.
     fn knowing(&self, site: &Site) -> Option<std::sync::Arc<dyn Warden>> {
         let _ = site;
@@ -146,6 +161,12 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// When there is no accounting, or it did not answer.
     fn read_ends(&self, said: &[Said], names: &[&JobName]) -> Result<Vec<Record>, Unreadable>;
+
+    /// Users who cancelled jobs, by these answers to [`ends_calls`](Self::ends_calls).
+    fn cancellers(&self, said: &[Said]) -> Vec<u32> {
+        let _ = said;
+        Vec::new()
+    }
 
     /// Cancels a job, or the task `task` of an array, whose row a listing has just
     /// shown. Its answer proves nothing.

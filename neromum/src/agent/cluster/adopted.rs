@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use self::log::{Copied, copied};
 use super::ends::ACCOUNTED_MAX;
-use super::over::{ended_at, of_ended};
+use super::over::of_ended;
 use super::submit::remove;
 use super::{Agent, Cluster, Done, LOOK_EVERY, Seen, Submission, Task};
 use crate::core::Stage;
@@ -495,7 +495,7 @@ impl Agent {
                 let path = segments::folder(&run_dir, START).join(name);
                 path.symlink_metadata().map_or(0, |found| found.len())
             }),
-            scheduler: ended_at(&*cluster.warden, how),
+            scheduler: cluster.ended_at(how),
             job: job_text(&*cluster.warden, submission, task),
         };
         let written = own::write_copies(&run_dir, token, START, &end.records());

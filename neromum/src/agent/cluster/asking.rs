@@ -1,5 +1,6 @@
 //! The next question for the scheduler, one at a time, and what its answer changes.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use nero_model::SubmissionId;
@@ -9,7 +10,9 @@ use tokio::time::Instant;
 
 use super::{Agent, Cluster, Done, LIST_APART, PAUSES, SITE_FRESH, Submission};
 use crate::agent::off_reactor::Report;
+use crate::staging::environment::{local_user, user_in};
 use crate::submission::Files;
+use crate::warden::front::Front;
 
 /// What a command is asked for.
 #[derive(Clone, Debug)]
@@ -36,6 +39,8 @@ pub(in crate::agent) struct Answered {
     pub(super) ask: Ask,
     pub(super) said: Vec<Said>,
     pub(super) site: Option<Result<Arc<Site>, String>>,
+    /// Names of users in the answers, of those that this host does not know.
+    pub(super) users: HashMap<u32, String>,
 }
 
 impl Cluster {
@@ -179,7 +184,7 @@ impl Agent {
             .map(|one| one.id)
             .collect();
         if !vanished.is_empty() {
-            return Some((Ask::Start(vanished), cluster.warden.site_calls()));
+            return Some((Ask::Start(vanished), cluster.warden.uptime_calls()));
         }
         let is_due = cluster.list_at.is_some_and(|at| at <= now);
         let may_submit = waits && self.core.held().is_none();
@@ -210,6 +215,7 @@ impl Agent {
             ask: ask.clone(),
             said: Vec::new(),
             site: None,
+            users: HashMap::new(),
         }));
         let report = Report::new(self.done.clone(), lost);
         #[expect(
@@ -239,7 +245,16 @@ impl Agent {
                     break;
                 }
             }
-            report.end(Done::Asked(Box::new(Answered { ask, said, site })));
+            let users = match matches!(ask, Ask::Ends(_)) {
+                true => named(&front, &said).await,
+                false => HashMap::new(),
+            };
+            report.end(Done::Asked(Box::new(Answered {
+                ask,
+                said,
+                site,
+                users,
+            })));
         });
     }
 
@@ -248,7 +263,13 @@ impl Agent {
             return;
         };
         cluster.is_asking = false;
-        let Answered { ask, said, site } = answered;
+        let Answered {
+            ask,
+            said,
+            site,
+            users,
+        } = answered;
+        cluster.users.extend(users);
         let heard = match ask {
             Ask::Site => match site {
                 Some(Ok(site)) => {
@@ -298,8 +319,8 @@ impl Agent {
                 return;
             }
             Ask::Start(ids) => {
-                let site = cluster.warden.read_site(&said);
-                let heard = site.map(|site| self.controller_is_up(&ids, site.up_s));
+                let up_s = cluster.warden.read_uptime(&said);
+                let heard = up_s.map(|up_s| self.controller_is_up(&ids, up_s));
                 heard.map_err(|error| error.to_string())
             }
             Ask::Tell => return,
@@ -332,4 +353,28 @@ impl Agent {
         let why = format!("{} does not answer: {why}", cluster.warden.name());
         self.core.hold(&why);
     }
+}
+
+/// Users whose names are asked for at once.
+const USERS_MAX: usize = 50;
+
+/// Names of users who cancelled jobs, of those that are not in this host's own list: a
+/// directory of the site (LDAP) may have them.
+async fn named(front: &Front, said: &[Said]) -> HashMap<u32, String> {
+    let by = front.warden().cancellers(said).into_iter();
+    let unknown = by.filter(|uid| local_user(*uid).is_none());
+    let unknown: BTreeSet<u32> = unknown.take(USERS_MAX).collect();
+    let runner = match unknown.is_empty() {
+        true => None,
+        false => front.runner().await.ok(),
+    };
+    let Some(runner) = runner else {
+        return HashMap::new();
+    };
+    let mut call = Call::new("getent", ["passwd"]);
+    call.words
+        .extend(unknown.iter().map(|uid| uid.to_string().into()));
+    let said = runner.run(&call).await;
+    let name = |uid: u32| Some((uid, user_in(&said.out, uid)?));
+    unknown.into_iter().filter_map(name).collect()
 }

@@ -91,6 +91,8 @@ pub(super) struct Cluster {
     has_asked_adopted: bool,
     /// Launches of which no job was seen yet: each look reads their folders.
     launches: Vec<(SubmissionId, News)>,
+    /// Names of users that only a directory of the site has.
+    users: HashMap<u32, String>,
     /// Live runs whose tasks are to look for cancel requests.
     rings: HashSet<RunToken>,
     /// Runs whose waiting jobs are to be held or released.
@@ -188,6 +190,7 @@ impl Cluster {
             queue_answers: 0,
             has_asked_adopted: false,
             launches: Vec::new(),
+            users: HashMap::new(),
             rings: HashSet::new(),
             holds: HashMap::new(),
             escalated: Vec::new(),

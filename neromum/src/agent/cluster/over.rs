@@ -6,15 +6,15 @@ use std::path::Path;
 
 use nero_journal::v1::{Lost, RecordKind, TaskOver, lost, task_over};
 use nero_model::RunToken;
-use nero_warden::{Ended, Warden};
+use nero_warden::Ended;
 use tokio::time::Instant;
 
-use super::{Agent, LOOK_EVERY, Seen, Submission};
+use super::{Agent, Cluster, LOOK_EVERY, Seen, Submission};
 use crate::lease::BEAT;
 use crate::lease::decide::OLD_BEATS;
 use crate::lease::files::{modified, server_time, since};
 use crate::runs::own;
-use crate::staging::environment::user_name;
+use crate::staging::environment::local_user;
 use crate::submission::{Files, News, StartId, began, launched_by};
 
 impl Agent {
@@ -162,7 +162,7 @@ impl Agent {
         };
         let record = TaskOver {
             how: how.map_or(task_over::How::Unspecified, of_ended).into(),
-            scheduler: ended_at(&*cluster.warden, how),
+            scheduler: cluster.ended_at(how),
             escalated: false,
         };
         let run_dir = self.run_dir(entry.id);
@@ -194,13 +194,19 @@ pub(super) fn stands_still(files: &Files, path: &Path) -> bool {
     age.is_ok_and(|age| age >= BEAT * OLD_BEATS)
 }
 
-/// The scheduler's name; of a task that was cancelled there with who did, as in
-/// "SLURM by root".
-pub(super) fn ended_at(warden: &dyn Warden, how: Option<Ended>) -> String {
-    let name = warden.name();
-    match how {
-        Some(Ended::Cancelled { by: Some(uid) }) => format!("{name} by {}", user_name(uid)),
-        _ => name.into_owned(),
+impl Cluster {
+    /// The scheduler's name; of a task that was cancelled there with who did, as in
+    /// "SLURM by root".
+    pub(super) fn ended_at(&self, how: Option<Ended>) -> String {
+        let name = self.warden.name();
+        let Some(Ended::Cancelled { by: Some(uid) }) = how else {
+            return name.into_owned();
+        };
+        let user = self.users.get(&uid).cloned().or_else(|| local_user(uid));
+        match user {
+            Some(user) => format!("{name} by {user}"),
+            None => format!("{name} by uid {uid}"),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use nero_model::{RunToken, SubmissionId};
 use nero_warden::Ended;
 use nero_warden::standing::Standing;
 
-use super::over::{ended_at, has_left, living, stands_still};
+use super::over::{has_left, living, stands_still};
 use super::watch::job_of;
 use super::{Agent, Seen, Submission, Task};
 use crate::runs::{own, segments, spec};
@@ -136,7 +136,7 @@ impl Agent {
     /// The scheduler's name, and who cancelled a task there.
     pub(super) fn ended_at(&self, how: Ended) -> String {
         let cluster = self.cluster.as_ref();
-        cluster.map_or_else(String::new, |one| ended_at(&*one.warden, Some(how)))
+        cluster.map_or_else(String::new, |one| one.ended_at(Some(how)))
     }
 
     fn why_over(&self, token: &RunToken, how: Ended) -> String {

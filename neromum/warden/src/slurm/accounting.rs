@@ -1,7 +1,7 @@
 //! Ends from `sacct`, which a site may not have.
 
 use super::state::state;
-use crate::job::{JobId, JobName, Record, Tasks};
+use crate::job::{Ended, JobId, JobName, Record, State, Tasks};
 use crate::{Call, Said, Unreadable};
 
 /// Fields of a row; the name stands last.
@@ -49,6 +49,17 @@ pub fn read(said: &Said, names: &[&JobName]) -> Result<Vec<Record>, Unreadable> 
         })
     };
     Ok(text.lines().filter_map(row).collect())
+}
+
+/// Users who cancelled jobs, by all rows of an answer to [`call`].
+pub fn cancellers(said: &Said) -> Vec<u32> {
+    let text = String::from_utf8_lossy(&said.out);
+    let fields = text.lines().flat_map(|line| line.split('|'));
+    let by = fields.filter_map(|field| match state(field, "") {
+        State::Ended(Ended::Cancelled { by }) => by,
+        _ => None,
+    });
+    by.collect()
 }
 
 /// `6`, `1_0` or `1_[2-3,5%2]`.

@@ -43,6 +43,11 @@ impl Warden for Slurm {
         "sbatch".into()
     }
 
+    /// The names of users may be in a directory of the site.
+    fn programs_elsewhere(&self) -> Vec<Cow<'static, str>> {
+        vec!["getent".into()]
+    }
+
     fn first_index(&self) -> u32 {
         0
     }
@@ -53,6 +58,17 @@ impl Warden for Slurm {
 
     fn read_site(&self, said: &[Said]) -> Result<Site, Unreadable> {
         site::read(said)
+    }
+
+    fn uptime_calls(&self) -> Vec<Call> {
+        vec![site::config_call()]
+    }
+
+    fn read_uptime(&self, said: &[Said]) -> Result<Option<u64>, Unreadable> {
+        match said {
+            [said] => site::read_uptime(said),
+            _ => Err(Unreadable::odd("scontrol", "an answer is missing")),
+        }
     }
 
     fn script(&self, order: &Order) -> Result<String, OrderError> {
@@ -114,6 +130,10 @@ impl Warden for Slurm {
             [said] => accounting::read(said, names),
             _ => Err(Unreadable::odd("sacct", "an answer is missing")),
         }
+    }
+
+    fn cancellers(&self, said: &[Said]) -> Vec<u32> {
+        said.iter().flat_map(accounting::cancellers).collect()
     }
 
     fn cancel_call(&self, seen: &Listed, task: Option<u32>) -> Call {

@@ -12,10 +12,21 @@ const HOSTS: &str = "--format=%R|%D|%c|%m|%G|%a";
 pub(super) fn calls() -> Vec<Call> {
     vec![
         Call::new("sbatch", ["--version"]),
-        Call::new("scontrol", ["show", "config"]),
+        config_call(),
         Call::new("scontrol", ["show", "partition", "--oneliner"]),
         Call::new("sinfo", ["--noheader", "--exact", HOSTS]),
     ]
+}
+
+pub(super) fn config_call() -> Call {
+    Call::new("scontrol", ["show", "config"])
+}
+
+/// How long the controller has been up, by the answer to [`config_call`].
+pub(super) fn read_uptime(said: &Said) -> Result<Option<u64>, Unreadable> {
+    let mut site = Site::default();
+    read_config(&mut site, &said.text(&config_call())?)?;
+    Ok(site.up_s)
 }
 
 pub(super) fn read(said: &[Said]) -> Result<Site, Unreadable> {

@@ -159,3 +159,19 @@ fn names_that_could_be_commands_are_left_out_and_counted() {
     let site = Slurm::default().read_site(&said).unwrap();
     assert_eq!((site.partitions.len(), site.odd_names), (3, 3));
 }
+
+#[test]
+fn the_time_since_the_start_of_a_controller_is_asked_for_alone() {
+    let slurm = Slurm::default();
+    let programs: Vec<String> = (slurm.uptime_calls().iter())
+        .map(|call| call.program.to_string())
+        .collect();
+    assert_eq!(programs, ["scontrol"]);
+    let up_s = slurm
+        .read_uptime(&said("slurm-22.05", &["config"]))
+        .unwrap();
+    assert!(up_s.is_some());
+    assert_eq!(up_s, self::slurm("slurm-22.05").up_s);
+    assert!(slurm.read_uptime(&[]).is_err());
+    assert!(Oge::default().uptime_calls().is_empty(), "it does not tell");
+}

@@ -23,6 +23,7 @@ async fn commands_a_minute(node: &Node, mut agent: Agent) -> Vec<usize> {
                 ask,
                 said,
                 site: None,
+                users: HashMap::new(),
             });
         } else {
             tokio::time::advance(Duration::from_millis(500)).await;
@@ -94,6 +95,7 @@ async fn the_agent_rests_until_it_may_list_again() {
             ask,
             said,
             site: None,
+            users: HashMap::new(),
         });
     }
     let cluster = agent.cluster.as_mut().unwrap();
@@ -165,6 +167,7 @@ async fn sizes_of_calls(agent: &mut Agent, boxes: &mut Mailboxes, limit: u64) ->
             ask,
             said: vec![said],
             site: None,
+            users: HashMap::new(),
         });
     }
     (sizes, taken)
@@ -255,7 +258,12 @@ async fn no_job_is_held_before_the_disk_has_that_we_hold_it() {
                 assert!(!is_hold(&calls) || control.join("held").exists());
                 let said = vec![node.answer(&ask, 1)];
                 let site = None;
-                agent.answered(Answered { ask, said, site });
+                agent.answered(Answered {
+                    ask,
+                    said,
+                    site,
+                    users: HashMap::new(),
+                });
             }
             tokio::time::advance(Duration::from_millis(500)).await;
         }

@@ -441,7 +441,12 @@ impl Agent {
         let now = Instant::now();
         let (ask, _) = self.cluster.as_mut().unwrap().list(now);
         let site = None;
-        self.answered(Answered { ask, said, site });
+        self.answered(Answered {
+            ask,
+            said,
+            site,
+            users: HashMap::new(),
+        });
         self.carry_out();
     }
 

@@ -313,3 +313,48 @@ async fn a_run_whose_job_failed_before_it_began_stays_refused_after_a_restart() 
         assert!(matches!(agent.stage(&runs[1]), Stage::Submitted { .. }));
     }
 }
+
+#[tokio::test]
+async fn after_a_task_vanished_only_what_can_tell_is_asked() {
+    let mut lost = Lost::new();
+    lost.agent.vanished(&[lost.run.token]);
+    let (ask, calls) = lost.agent.next_ask(Instant::now()).unwrap();
+    let Ask::Start(_) = &ask else {
+        panic!("{ask:?}");
+    };
+    assert_eq!(calls.len(), 1);
+    assert_eq!(calls[0].program, "scontrol");
+    let said = Said {
+        end: End::Code(0),
+        out: b"Configuration data as of 2026-11-24T10:00:00\n\
+               BOOT_TIME = 2026-11-24T10:00:00\nMaxArraySize = 1001\n"
+            .to_vec(),
+        err: Vec::new(),
+    };
+    let site = None;
+    lost.agent.answered(Answered {
+        ask,
+        said: vec![said],
+        site,
+        users: HashMap::new(),
+    });
+    assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+}
+
+#[tokio::test]
+async fn a_user_of_a_directory_who_cancelled_a_job_is_named() {
+    let by = Some(Ended::Cancelled {
+        by: Some(4_000_000),
+    });
+    let (_, mut agent, _node) = three_of_which_one_lives(by);
+    let at = |agent: &Agent| agent.cluster.as_ref().unwrap().ended_at(by);
+    assert_eq!(at(&agent), "SLURM by uid 4000000");
+    let users = HashMap::from([(4_000_000, "ada".to_owned())]);
+    agent.answered(Answered {
+        ask: Ask::Ends(Vec::new()),
+        said: Vec::new(),
+        site: None,
+        users,
+    });
+    assert_eq!(at(&agent), "SLURM by ada");
+}

@@ -516,7 +516,12 @@ impl World {
                 self.answer(&ask, &calls, None).await
             }
         };
-        Some(Answered { ask, said, site })
+        Some(Answered {
+            ask,
+            said,
+            site,
+            users: HashMap::new(),
+        })
     }
 
     /// Tells when the controller was started: after a call, or before it. Then a person

@@ -76,14 +76,29 @@ impl Login {
 
     /// Names of the folders of submissions.
     pub fn submissions(&self) -> Vec<String> {
+        let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.to_owned());
+        self.submission_folders().iter().filter_map(name).collect()
+    }
+
+    fn submission_folders(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for deployment in entries(&self.home.base().join("node")) {
             for node in entries(&deployment.join("mum")) {
                 found.extend(entries(&node.join("submissions")));
             }
         }
-        let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.to_owned());
-        found.iter().filter_map(name).collect()
+        found
+    }
+
+    /// The logs of all starts in allocations.
+    pub fn task_logs(&self) -> String {
+        let files = self
+            .submission_folders()
+            .into_iter()
+            .flat_map(|one| entries(&one));
+        let logs = files.filter(|path| path.extension().is_some_and(|end| end == "log"));
+        logs.filter_map(|path| std::fs::read_to_string(path).ok())
+            .collect()
     }
 
     /// The number of a submission's job in the queue.

@@ -12,12 +12,12 @@ use nero_journal::v1::{
 use nero_model::{RunId, RunToken};
 
 use super::{Agent, Done, Entry};
-use crate::core::Stage;
 use crate::core::decide::Origin;
 use crate::core::facts::Facts;
+use crate::core::{Run, Stage};
 use crate::job::helpers::Help;
 use crate::ledger::Kept;
-use crate::runs::control::newest_cancel;
+use crate::runs::control::{is_paused, newest_cancel};
 use crate::runs::{own, segments, spec};
 use crate::submission::{Files, News, Planned, StartId};
 
@@ -52,6 +52,14 @@ pub struct Allocation {
     told: HashSet<News>,
 }
 
+/// What a person or rule asks of a run that waits for its turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Requests {
+    token: RunToken,
+    is_cancelled: bool,
+    is_paused: bool,
+}
+
 /// A run of the task when its start leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastRun {
@@ -76,6 +84,8 @@ pub enum How {
     NotStarted,
     /// The task was to end before this run's turn.
     Waiting,
+    /// It is paused, and no other run of the task was left to do.
+    Paused,
     /// Another process may have it.
     Elsewhere,
     /// A file of it cannot be used.
@@ -151,6 +161,10 @@ impl Agent {
                 exited: None,
             };
             self.restore_run(run.token, kept);
+            let waits = |run: &Run| run.stage == Stage::Waiting;
+            if self.core.run(&run.token).is_some_and(waits) && is_paused(&self.run_dir(run.id)) {
+                self.core.set_paused(run.token, true);
+            }
         }
     }
 
@@ -178,32 +192,45 @@ impl Agent {
         for token in live {
             self.ring(token);
         }
-        self.look_for_cancels();
+        self.look_for_requests();
     }
 
-    /// Looks for cancel requests of the runs that wait for their turn, off the
-    /// reactor.
-    pub(super) fn look_for_cancels(&self) {
-        let of = |token: RunToken| {
-            let entry = self.entries.get(&token)?;
-            Some((token, self.run_dir(entry.id)))
-        };
-        let waiting: Vec<(RunToken, PathBuf)> = self.core.queue().filter_map(of).collect();
+    /// Looks for requests about the runs that wait for their turn, off the reactor.
+    pub(super) fn look_for_requests(&self) {
+        let runs = self.core.runs();
+        let waiting = runs.filter(|(_, run)| run.stage == Stage::Waiting);
+        let waiting: Vec<(RunToken, PathBuf)> = waiting
+            .map(|(token, run)| (*token, self.run_dir(run.id)))
+            .collect();
         if waiting.is_empty() {
             return;
         }
-        self.off_reactor(Done::WaitingCancelled(Vec::new()), move || {
-            let has_cancel = |one: &(RunToken, PathBuf)| newest_cancel(&one.1) > 0;
-            let cancelled = waiting.into_iter().filter(has_cancel);
-            Done::WaitingCancelled(cancelled.map(|(token, _)| token).collect())
+        self.off_reactor(Done::WaitingLooked(Vec::new()), move || {
+            let of = |(token, run_dir): (RunToken, PathBuf)| Requests {
+                token,
+                is_cancelled: newest_cancel(&run_dir) > 0,
+                is_paused: is_paused(&run_dir),
+            };
+            Done::WaitingLooked(waiting.into_iter().map(of).collect())
         });
     }
 
     /// Starts waiting runs that have a cancel request, before their turn: their shims
-    /// record that no job is started, and no later start of a task begins them.
-    pub(super) fn start_cancelled(&mut self, tokens: &[RunToken]) {
-        for token in tokens {
-            self.core.start_before_its_turn(*token);
+    /// record that no job is started, and no later start of a task begins them. Paused
+    /// ones lose their turn.
+    pub(super) fn heed(&mut self, requests: &[Requests]) {
+        for one in requests {
+            let waits = |run: &&Run| run.stage == Stage::Waiting;
+            let Some(run) = self.core.run(&one.token).filter(waits) else {
+                // Its shim finds them.
+                continue;
+            };
+            if one.is_cancelled {
+                self.core.start_before_its_turn(one.token);
+            } else if run.paused != one.is_paused {
+                tracing::info!(run = %run.id, paused = one.is_paused, "it waits for its turn");
+                self.core.set_paused(one.token, one.is_paused);
+            }
         }
     }
 
@@ -352,7 +379,8 @@ impl Agent {
     pub(super) fn is_task_done(&self) -> bool {
         !self.sync.is_busy()
             && self.core.runs().all(|(_, run)| match run.stage {
-                Stage::Waiting => self.ending,
+                // It keeps no allocation that nothing else needs.
+                Stage::Waiting => self.ending || run.paused,
                 Stage::Starting { .. } | Stage::Submitted { .. } | Stage::Ended { .. } => false,
                 Stage::Running { elsewhere, .. } => elsewhere,
                 Stage::Held { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => {
@@ -374,6 +402,7 @@ impl Agent {
         let last = runs.into_iter().filter_map(|(token, run)| {
             let entry = self.entries.get(token)?;
             let how = match run.stage {
+                Stage::Waiting if run.paused && !self.ending => How::Paused,
                 Stage::Waiting | Stage::Starting { .. } | Stage::Submitted { .. } => How::Waiting,
                 Stage::Running { .. } => How::Elsewhere,
                 Stage::Held { .. } => How::Undecided,
@@ -395,9 +424,11 @@ impl Agent {
                 why: match how {
                     How::Undecided => unreadable.join("; "),
                     How::Elsewhere => "another process may have it".to_owned(),
-                    How::Ended(_) | How::Stopped(_) | How::NotStarted | How::Waiting => {
-                        run.why.clone()
-                    }
+                    How::Ended(_)
+                    | How::Stopped(_)
+                    | How::NotStarted
+                    | How::Waiting
+                    | How::Paused => run.why.clone(),
                 },
             })
         });

@@ -57,7 +57,7 @@ pub(super) enum Message {
     /// Something may lie in the control folders.
     RingAll,
     /// A cancel request may lie in the control folder of a run that waits.
-    LookForCancels,
+    LookForRequests,
     /// Leave in order.
     Stop,
 }
@@ -109,8 +109,8 @@ pub(super) enum Done {
     Asked(Box<super::cluster::Answered>),
     /// The claim of a start in an allocation was synced.
     ClaimSynced(std::io::Result<()>),
-    /// Waiting runs of an allocation that have a cancel request.
-    WaitingCancelled(Vec<RunToken>),
+    /// The requests about waiting runs of an allocation.
+    WaitingLooked(Vec<super::allocation::Requests>),
     /// The runs whose files can be read again.
     Looked(HashSet<RunToken>),
 }
@@ -309,10 +309,10 @@ impl AgentHandle {
         self.tell_now(Message::RingAll);
     }
 
-    /// A cancel request may lie in the control folder of a run that waits for its
-    /// turn in an allocation.
-    pub fn look_for_cancels_now(&self) {
-        self.tell_now(Message::LookForCancels);
+    /// A request may lie in the control folder of a run that waits for its turn in an
+    /// allocation.
+    pub fn look_for_requests_now(&self) {
+        self.tell_now(Message::LookForRequests);
     }
 
     /// As [`AgentHandle::stop`], without waiting.

@@ -307,7 +307,7 @@ impl Agent {
             Message::Greeted(generations) => self.admission.generations = generations,
             Message::EndAll => self.end_all(),
             Message::RingAll => self.ring_all(),
-            Message::LookForCancels => self.look_for_cancels(),
+            Message::LookForRequests => self.look_for_requests(),
             Message::Stop => drop(self.leaving.get_or_insert(End::Orderly)),
         }
     }
@@ -323,7 +323,7 @@ impl Agent {
             Done::News(looked) => self.looked_at_news(looked),
             Done::Copied(copied) => self.copied_logs(copied),
             Done::Asked(answered) => self.answered(*answered),
-            Done::WaitingCancelled(tokens) => self.start_cancelled(&tokens),
+            Done::WaitingLooked(requests) => self.heed(&requests),
             Done::ClaimSynced(Ok(())) => {}
             Done::ClaimSynced(Err(error)) => tracing::error!(%error, "a claim cannot be synced"),
         }

@@ -9,7 +9,7 @@ use nero_wire::v1::{self, pause_runs_reply};
 
 use super::{Agent, Refused};
 use crate::core::Stage;
-use crate::runs::control::{ask_for_pause, newest_pause};
+use crate::runs::control::{ask_for_pause, is_paused, newest_pause};
 
 /// A call that pauses runs, or lets them go on.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl Agent {
             }
         };
         let run_dir = self.run_dir(id);
-        let is_paused = newest_pause(&run_dir) % 2 == 1;
+        let is_paused = is_paused(&run_dir);
         let is_wanted = wanted == Wanted::Paused;
         let is_new = is_paused != is_wanted;
         if is_new {

@@ -33,8 +33,8 @@ use start::{Earlier, Start, StartError};
 
 /// Exit code of a start that began nothing, because another may live.
 const HELD: u8 = 75;
-/// Pause between two looks for cancel requests of runs that wait for their turn: Grid
-/// Engine has no signal for it.
+/// Pause between two looks for requests about runs that wait for their turn: Grid Engine
+/// has no signal for it.
 const CANCELS_EVERY: Duration = Duration::from_secs(10);
 /// Exit codes that Grid Engine takes for commands.
 const COMMANDS: [i32; 2] = [99, 100];
@@ -255,7 +255,7 @@ async fn until_done(
     loop {
         tokio::select! {
             ended = &mut agent => return ended,
-            _ = looks.tick() => handle.look_for_cancels_now(),
+            _ = looks.tick() => handle.look_for_requests_now(),
             call = calls.next() => match call {
                 Call::Ring => handle.ring_all_now(),
                 Call::End if ending => {}
@@ -377,6 +377,7 @@ fn run_left(run: &LastRun) -> v1::RunLeft {
         How::Ended(_) => run_left::How::Ended,
         How::Stopped(_) => run_left::How::Stopped,
         How::NotStarted | How::Waiting => run_left::How::NotStarted,
+        How::Paused => run_left::How::Paused,
         How::Elsewhere => run_left::How::Elsewhere,
         How::Undecided => run_left::How::Undecided,
     };
@@ -394,7 +395,7 @@ fn exit_code(runs: &[LastRun]) -> i32 {
         How::Ended(code) | How::Stopped(code) => code,
         How::NotStarted if run.why.is_empty() => 0,
         How::NotStarted => 1,
-        How::Waiting | How::Elsewhere | How::Undecided => HELD.into(),
+        How::Waiting | How::Paused | How::Elsewhere | How::Undecided => HELD.into(),
     };
     let code = runs.iter().map(code).find(|code| *code != 0).unwrap_or(0);
     match code {

@@ -34,6 +34,11 @@ pub fn newest_pause(run_dir: &Path) -> u32 {
     (1..).take_while(is_there).last().unwrap_or(0)
 }
 
+/// Whether the newest pause request of a run is not followed by a resume.
+pub fn is_paused(run_dir: &Path) -> bool {
+    newest_pause(run_dir) % 2 == 1
+}
+
 /// Makes the next pause request of a run, synced.
 ///
 /// # Errors

@@ -9,11 +9,11 @@ use std::time::Duration;
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{
     Claimed, JobExited, JobStarted, Lost, Plan, PlannedRun, PlannedTask, Process, RecordKind,
-    StopAsked, StopCause, TaskLeft, TaskStart, run_left,
+    RunLeft, StopAsked, StopCause, TaskLeft, TaskStart, run_left,
 };
 use nero_journal::{Clocks, Segment, Writer};
 use nero_model::SubmissionId;
-use nero_wire::v1::{Cancel, RunSpec};
+use nero_wire::v1::{Cancel, Pause, RunSpec};
 
 use crate::rig::{Node, kill, mum, wait_for};
 
@@ -147,6 +147,28 @@ impl Submission {
             found.extend(of_kind.map(|record| record.decode::<M>().unwrap()));
         }
         found
+    }
+
+    /// Pauses a run by a request with an odd number, resumes it by the next one.
+    fn pause(&self, run: usize, number: u32) {
+        let control = self.node.run_dir(&self.runs[run]).join("control");
+        let request = Pause {
+            token: self.runs[run].token.clone(),
+            ..Pause::default()
+        };
+        let path = control.join(format!("pause.{number}"));
+        frame::create(FrameKind::Pause, &path, &request).unwrap();
+    }
+
+    /// Asks for the end of a run.
+    fn cancel(&self, run: usize) {
+        let control = self.node.run_dir(&self.runs[run]).join("control");
+        let request = Cancel {
+            token: self.runs[run].token.clone(),
+            cause: StopCause::Person as u32,
+            ..Cancel::default()
+        };
+        frame::create(FrameKind::Cancel, &control.join("cancel.1"), &request).unwrap();
     }
 
     fn code(&self, run: usize, incarnation: u32) -> Option<i32> {
@@ -536,22 +558,10 @@ async fn a_run_that_another_process_may_have_is_left_alone() {
 #[tokio::test]
 async fn a_cancel_holds_before_the_start_and_while_the_job_runs() {
     let submission = Submission::new(&[POLITE, POLITE]);
-    let cancel = |run: usize| {
-        let control = submission
-            .node
-            .run_dir(&submission.runs[run])
-            .join("control");
-        let request = Cancel {
-            token: submission.runs[run].token.clone(),
-            cause: StopCause::Person as u32,
-            ..Cancel::default()
-        };
-        frame::create(FrameKind::Cancel, &control.join("cancel.1"), &request).unwrap();
-    };
-    cancel(0);
+    submission.cancel(0);
     let start = submission.start(&["--cpus", "2"]);
     submission.written(1, 1, "ready").await;
-    cancel(1);
+    submission.cancel(1);
     start.signal(rustix::process::Signal::USR1);
     start.code().await;
     assert!(!submission.work(0, "ready").exists());
@@ -594,6 +604,39 @@ async fn killed_at_any_moment_a_task_is_never_alive_twice_and_ends() {
     // A launcher whose neromum was killed before it connected leaves by itself, a
     // minute later.
     submission.kill_everything().await;
+}
+
+#[tokio::test]
+async fn a_paused_run_of_a_pack_loses_its_turn_and_keeps_no_allocation_alone() {
+    let submission = Submission::new(&[UNTIL_GO, "exit 3", "exit 0", "exit 4"]);
+    submission.pause(1, 1);
+    submission.pause(3, 1);
+    let start = submission.start(&["--cpus", "1"]);
+    submission.written(0, 1, "ready").await;
+    submission.pause(2, 1);
+    submission.pause(3, 2);
+    start.signal(rustix::process::Signal::USR1);
+    wait_for("the requests to be heard", || {
+        let log = fs::read_to_string(submission.folder().join("0.log")).unwrap();
+        let has = |line| log.contains(line);
+        (has("run=3.1 paused=true") && has("run=4.1 paused=false")).then_some(())
+    })
+    .await;
+    fs::write(submission.work(0, "../go"), "").unwrap();
+    assert_eq!(start.code().await, 75);
+    assert_eq!(
+        (submission.code(0, 1), submission.code(3, 1)),
+        (Some(0), Some(4))
+    );
+    let how = |start: u32, run: usize| {
+        let left = submission.left(start).runs;
+        let of = |one: &&RunLeft| one.token == submission.runs[run].token;
+        left.iter().find(of).unwrap().how()
+    };
+    for run in [1, 2] {
+        assert_eq!(how(1, run), run_left::How::Paused);
+        assert!(!submission.has(&format!("run-{}.1.1.by-0.1", run + 1)));
+    }
 }
 
 #[tokio::test]

@@ -303,6 +303,46 @@ fn a_pack_that_is_requeued_and_then_killed_goes_on_with_what_is_not_done() {
     }
 }
 
+fn a_pack_of_which_only_paused_runs_are_left_keeps_no_allocation(scheduler: Scheduler) {
+    let login = Many::of(Cluster::alone(scheduler), scheduler);
+    login.start_many(3, "  pack: 3\n", &waiting_run(&login));
+    login.until_began(0, 1);
+    login.home.ok(&["pause", "2-3"]);
+    for id in [2, 3] {
+        login.home.until_state(id, "paused");
+    }
+    let waits = |seen: &Value| {
+        let why = seen["waiting_for"].as_str().unwrap_or_default();
+        why.contains("goes on without it")
+    };
+    login.until(2, "to lose its turn", waits);
+    // Grid Engine has no doorbell: its job looks by itself.
+    until("the requests to be heard", || {
+        let logs = login.task_logs();
+        let is_heard = |id| logs.contains(&format!("run={id}.1 paused=true"));
+        (is_heard(2) && is_heard(3)).then_some(()).ok_or(logs)
+    });
+    login.let_end(0);
+    login.home.until_settled(1);
+    for id in [2, 3] {
+        let here = format!("`neroman resume {id}`");
+        login.until(id, "to wait here", |seen| seen["waiting_for"] == *here);
+    }
+    assert_eq!((login.began(1), login.began(2)), (0, 0));
+    login.home.ok(&["resume", "2-3"]);
+    for number in [1, 2] {
+        login.until_began(number, 1);
+        login.let_end(number);
+        let seen = login.home.until_settled(number + 1);
+        assert_eq!(seen["exit_code"], number, "{seen:#}");
+    }
+}
+
+#[test]
+fn a_pack_of_slurm_of_which_only_paused_runs_are_left_keeps_no_allocation() {
+    a_pack_of_which_only_paused_runs_are_left_keeps_no_allocation(Scheduler::Slurm);
+}
+
 #[test]
 fn a_full_slurm_is_never_filled_up_and_runs_wait_here_with_the_count() {
     let scheduler = Scheduler::Slurm;

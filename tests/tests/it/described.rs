@@ -168,16 +168,13 @@ fn a_paused_run_is_held_by_the_words_of_its_recipe_and_begins_when_it_is_resumed
 }
 
 #[test]
-fn where_a_scheduler_holds_nothing_a_paused_run_tells_that_its_job_starts_stopped() {
+fn where_a_scheduler_holds_nothing_a_paused_run_tells_that_its_job_will_leave() {
     let site = Site::pbs();
     site.make("shut");
     site.start("command: [sh, -c, 'exit 3']\n");
     site.until_waits(1, "in PBS's queue as job 7");
     site.home.ok(&["pause", "1"]);
-    site.until_waits(
-        1,
-        "PBS holds no jobs: when its turn comes the job starts stopped",
-    );
+    site.until_waits(1, "PBS holds no jobs: when its turn comes the job leaves");
     site.home.ok(&["resume", "1"]);
     site.open();
     let seen = site.home.until_settled(1);

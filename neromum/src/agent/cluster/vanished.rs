@@ -8,6 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::{TaskLeft, run_left};
 use nero_model::paths::run as names;
 use nero_model::{RunToken, SubmissionId};
 use nero_warden::Ended;
@@ -17,7 +19,7 @@ use super::over::{has_left, living, stands_still};
 use super::watch::job_of;
 use super::{Agent, Seen, Submission, Task};
 use crate::runs::{own, segments, spec};
-use crate::submission::{Files, News, Planned, began, launched_by};
+use crate::submission::{Files, News, Planned, StartId, began, launched_by};
 
 /// A run whose task is over, and which began no user code.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ struct Vanished {
     has_begun: bool,
     /// Whether a start of it belongs to a copy of its job.
     has_copy: bool,
+    /// Whether a start of it left because the run is paused.
+    was_paused: bool,
 }
 
 impl Agent {
@@ -56,7 +60,7 @@ impl Agent {
             .collect();
         let mut to_close: BTreeMap<SubmissionId, BTreeSet<u32>> = BTreeMap::new();
         for one in &found {
-            if one.how.is_none() && !one.was_closed {
+            if one.how.is_none() && !one.was_closed && !one.was_paused {
                 self.ask_when_it_was_started(one.submission);
             } else {
                 let tasks = to_close.entry(one.submission).or_default();
@@ -96,6 +100,8 @@ impl Agent {
             has_begun: facts.any(|facts| facts.claimed),
             has_copy: began(&submission.news, task.index)
                 .any(|start| job_of(&submission.files, start) != submission.job()),
+            was_paused: began(&submission.news, task.index)
+                .any(|start| left_paused(&submission.files, start, token)),
         })
     }
 
@@ -109,6 +115,8 @@ impl Agent {
                 let at = self.ended_at(how);
                 self.core.cancelled_elsewhere(token, &at);
             }
+            // Its job ended since nothing else of the task was left to do.
+            _ if vanished.was_paused => self.submit_again(token),
             // Its job failed since it left the task to the copy, which is over, too.
             Some(_) if vanished.has_copy => self.submit_again(token),
             // Each submission brings at least one run of a pack to its end.
@@ -384,6 +392,13 @@ impl Submission {
         let age_ms = u64::try_from(now_ms - self.made_ms).unwrap_or(0);
         age_ms > age_s.saturating_mul(1000)
     }
+}
+
+/// Whether a start left because this run was paused before its turn.
+fn left_paused(files: &Files, start: StartId, token: RunToken) -> bool {
+    let left = frame::read::<TaskLeft>(FrameKind::TaskLeft, &files.path(News::Left(start)));
+    let mut runs = left.into_iter().flat_map(|left| left.runs);
+    runs.any(|run| run.token == *token.as_bytes() && run.how() == run_left::How::Paused)
 }
 
 /// The last words about a task in its files, as " (…)"; empty: none.

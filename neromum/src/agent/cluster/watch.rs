@@ -247,10 +247,17 @@ impl Agent {
                 texts.extend(task.runs.iter().map(|run| {
                     let run_there = self.core.run(&run.token);
                     let mut why = why.clone();
-                    if is_unheld && run_there.is_some_and(|run| run.paused) {
+                    let is_paused = run_there.is_some_and(|run| run.paused);
+                    if is_paused && matches!(row.state, State::Starting | State::Running) {
+                        why.waiting = format!(
+                            "{name}'s job {} goes on without it, and keeps nothing for it",
+                            row.job
+                        );
+                    }
+                    if is_unheld && is_paused {
                         why.waiting.push_str(&format!(
-                            "; {name} holds no jobs: when its turn comes the job \
-                             starts stopped, and keeps its allocation until a resume or an abort"
+                            "; {name} holds no jobs: when its turn comes the job leaves, \
+                             and the run is submitted anew after a resume"
                         ));
                     }
                     (run.token, why)

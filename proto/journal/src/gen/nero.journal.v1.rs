@@ -1355,6 +1355,8 @@ pub mod run_left {
         Elsewhere = 4,
         /// a file of it cannot be used; nothing was done
         Undecided = 5,
+        /// paused before its turn; it goes into another submission
+        Paused = 6,
     }
     impl How {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -1369,6 +1371,7 @@ pub mod run_left {
                 Self::NotStarted => "HOW_NOT_STARTED",
                 Self::Elsewhere => "HOW_ELSEWHERE",
                 Self::Undecided => "HOW_UNDECIDED",
+                Self::Paused => "HOW_PAUSED",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1380,6 +1383,7 @@ pub mod run_left {
                 "HOW_NOT_STARTED" => Some(Self::NotStarted),
                 "HOW_ELSEWHERE" => Some(Self::Elsewhere),
                 "HOW_UNDECIDED" => Some(Self::Undecided),
+                "HOW_PAUSED" => Some(Self::Paused),
                 _ => None,
             }
         }

@@ -1,5 +1,8 @@
 //! Tasks that their scheduler has no more.
 
+use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::{RunLeft, TaskLeft, TaskStart, run_left};
+
 use super::*;
 
 /// More than three beats.
@@ -311,6 +314,41 @@ async fn a_run_whose_job_failed_before_it_began_stays_refused_after_a_restart() 
         let (agent, _boxes) = node.agent();
         assert_eq!(seen(&agent), before);
         assert!(matches!(agent.stage(&runs[1]), Stage::Submitted { .. }));
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_its_task_left_paused_waits_here_and_goes_again_after_a_resume() {
+    for how in [Some(Ended::Failed), None] {
+        let mut lost = Lost::new();
+        let token = lost.run.token;
+        lost.agent.core.set_paused(token, true);
+        let left = TaskLeft {
+            runs: vec![RunLeft {
+                token: token.to_vec(),
+                how: run_left::How::Paused.into(),
+                ..RunLeft::default()
+            }],
+            ..TaskLeft::default()
+        };
+        let start = TaskStart {
+            job: "7".to_owned(),
+            ..TaskStart::default()
+        };
+        let path = |news| lost.files.path(news);
+        frame::create(FrameKind::TaskStart, &path(News::Began(FIRST)), &start).unwrap();
+        frame::create(FrameKind::TaskLeft, &path(News::Left(FIRST)), &left).unwrap();
+        let news = [News::Began(FIRST), News::Left(FIRST)];
+        lost.agent.hears(&lost.files, &news);
+        let cluster = lost.agent.cluster.as_mut().unwrap();
+        for submission in cluster.submissions.values_mut() {
+            submission.tasks[0].seen = Seen::Gone(how);
+        }
+        lost.agent.vanished(&[token]);
+        assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+        assert_eq!(lost.agent.core.waiting(), 0);
+        lost.agent.core.set_paused(token, false);
+        assert_eq!(lost.agent.core.waiting(), 1);
     }
 }
 

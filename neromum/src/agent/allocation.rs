@@ -334,6 +334,29 @@ impl Agent {
         false
     }
 
+    /// Starts helpers for a start that goes on: those of an earlier `neromum job` ended with
+    /// it.
+    pub(super) fn help_again(&mut self, token: RunToken, incarnation: u32) {
+        let (Some(allocation), Some(entry)) = (&self.allocation, self.entries.get_mut(&token))
+        else {
+            return;
+        };
+        if matches!(entry.helpers, Some((of, _)) if of == incarnation) {
+            return;
+        }
+        let Ok(spec) = spec::read(&self.setup.paths, entry.id, token) else {
+            return;
+        };
+        let run_dir = self.setup.paths.run(entry.id).display().to_string();
+        let help = allocation.help.as_ref();
+        let wanted = help.and_then(|help| Some((help, help.of(&spec, &run_dir, incarnation)?)));
+        entry.helpers = Some((incarnation, wanted.is_some()));
+        if let Some((help, wanted)) = wanted {
+            tracing::info!(run = %entry.id, incarnation, "its hosts get helpers again");
+            help.start(wanted);
+        }
+    }
+
     /// Tells the leader of an end that is synced.
     pub(super) fn tell_end(&mut self, token: RunToken) {
         let (Some(entry), Some(run)) = (self.entries.get(&token), self.core.run(&token)) else {

@@ -207,7 +207,8 @@ impl Agent {
             return;
         }
         self.give_cards(token, &mut start.launch.env);
-        start.launch.is_step &= self.note_granted(token, incarnation);
+        let is_helped = self.note_granted(token, incarnation);
+        start.launch.is_step &= is_helped;
         self.core.prepared(token, incarnation);
         let launched = Stage::Starting {
             incarnation,
@@ -224,6 +225,7 @@ impl Agent {
             return;
         };
         entry.begin(incarnation);
+        entry.helpers = Some((incarnation, is_helped));
         entry.launched = Some(tokio::time::Instant::now());
         entry.rules |= start.rules;
         entry.code = start.code;
@@ -260,7 +262,9 @@ impl Agent {
         }
         let spec = spec::read(&self.setup.paths, entry.id, token).unwrap_or_default();
         let orders = &self.setup.orders;
-        let guard = orders.guard(entry.id, token, &spec, incarnation, &entry.facts);
+        let mut guard = orders.guard(entry.id, token, &spec, incarnation, &entry.facts);
+        // Without a helper nobody else sends the signal.
+        guard.is_step &= entry.helpers == Some((incarnation, true));
         entry.tracked = self.launchers.own_link();
         tracing::info!(run = %entry.id, incarnation, "guarding a run that goes on");
         self.launchers.send_own(to_launcher::Message::Guard(guard));

@@ -73,6 +73,8 @@ pub struct Entry {
     pub(super) code: Option<Tree>,
     /// Whether it ended and left its work folder as it was built.
     pub(super) made_nothing: bool,
+    /// The start for whose hosts this process saw to helpers, and whether it has some.
+    pub(super) helpers: Option<(u32, bool)>,
     /// Number of changes of its state.
     pub(super) version: u32,
 }
@@ -108,6 +110,7 @@ impl Entry {
             waiters: Vec::new(),
             code: None,
             made_nothing: false,
+            helpers: None,
             version: 0,
         }
     }

@@ -109,6 +109,9 @@ impl Agent {
             }
             self.note_how_it_ended(token, incarnation);
         }
+        if matches!(decision, Decision::Follow | Decision::Guard) {
+            self.help_again(token, incarnation);
+        }
         self.core.found(token, incarnation, decision);
         if taken_over {
             self.core.set_unsupervised(token, true);

@@ -2,6 +2,7 @@
 //! disk. No scheduler is needed: an allocation is a process.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use nero_journal::v1::{
 };
 use nero_journal::{Clocks, Segment, Writer};
 use nero_model::SubmissionId;
-use nero_wire::v1::{Cancel, Pause, RunSpec};
+use nero_wire::v1::{Cancel, Monitor, Pause, RunSpec, SchedulerRequest};
 
 use crate::rig::{Node, kill, mum, wait_for};
 
@@ -92,10 +93,16 @@ impl Submission {
 
     /// Begins a start of the task.
     fn start(&self, options: &[&str]) -> Start {
+        self.start_with(options, &[])
+    }
+
+    /// The same with these variables of the scheduler.
+    fn start_with(&self, options: &[&str], env: &[(&str, String)]) -> Start {
         let child = Command::new(mum())
             .arg("job")
             .arg(self.folder())
             .args(options)
+            .envs(env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn();
@@ -402,6 +409,50 @@ async fn a_job_that_outlived_its_neromum_is_followed_to_its_end() {
         submission.node.processes().is_empty().then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_run_of_srun_that_outlived_its_neromum_is_asked_to_end_before_it_is_killed() {
+    let node = Node::new();
+    let mut run = node.sh(1, POLITE);
+    run.scheduler = Some(SchedulerRequest {
+        launcher: "srun".to_owned(),
+        ..SchedulerRequest::default()
+    });
+    run.monitor = Some(Monitor {
+        grace_ms: 30_000,
+        ..run.monitor.unwrap_or_default()
+    });
+    let submission = Submission::of(node, vec![run]);
+    // It makes no step, so the helper signals it instead.
+    let programs = submission.node.root.join("programs");
+    fs::create_dir(&programs).unwrap();
+    let srun = programs.join("srun");
+    fs::write(&srun, "#!/bin/sh\nshift\nexec \"$@\"\n").unwrap();
+    fs::set_permissions(&srun, fs::Permissions::from_mode(0o700)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let env = [
+        ("PATH", format!("{}:{path}", programs.display())),
+        ("SLURM_JOB_ID", "7".to_owned()),
+        ("SLURM_JOB_NODELIST", "n1".to_owned()),
+    ];
+    let options = ["--cpus", "1", "--job", "7"];
+    let mut first = submission.start_with(&options, &env);
+    submission.written(0, 1, "ready").await;
+    first.0.kill().unwrap();
+    first.ended().await;
+    let is_helped = || {
+        let mut all = submission.node.processes().into_iter();
+        all.any(|(_, command)| command.contains("nerokid host"))
+    };
+    // The helper of the first start leaves.
+    wait_for("its end", || (!is_helped()).then_some(())).await;
+    let second = submission.start_with(&options, &env);
+    wait_for("another helper", || is_helped().then_some(())).await;
+    submission.cancel(0);
+    second.signal(rustix::process::Signal::USR1);
+    second.code().await;
+    assert_eq!(submission.code(0, 1), Some(5), "it heard SIGTERM");
 }
 
 #[tokio::test]

@@ -332,3 +332,140 @@ fn a_submission_whose_answer_was_lost_is_found_by_its_name_and_made_once() {
     });
     assert_eq!(site.said().lines().count(), 1);
 }
+
+/// Options of `sbatch` that go into the script as they are, with values that its parser
+/// takes. All others are refused.
+const OF_SBATCH: &[&str] = &[
+    "--acctg-freq=task=30",
+    "--batch=x",
+    "--bb=capacity=1",
+    "--bbf=/dev/null",
+    "--contiguous",
+    "--cpu-freq=high",
+    "--delay-boot=1",
+    "--distribution=block",
+    "--exclude=nowhere",
+    "--gpu-bind=closest",
+    "--gpu-freq=low",
+    "--gres-flags=enforce-binding",
+    "--hint=nomultithread",
+    "--ignore-pbs",
+    "--kill-on-invalid-dep=yes",
+    "--licenses=a:1",
+    "--mail-type=NONE",
+    "--mail-user=nobody",
+    "--mcs-label=x",
+    "--mem-bind=local",
+    "--network=x",
+    "--nice=1",
+    "--nodefile=/etc/hostname",
+    "--nodelist=n1",
+    "--oversubscribe",
+    "--power=level",
+    "--prefer=x",
+    "--priority=1",
+    "--profile=none",
+    "--reboot",
+    "--reservation=x",
+    "--spread-job",
+    "--switches=1",
+    "--tmp=1M",
+    "--use-min-nodes",
+    "--wait-all-nodes=0",
+    "--wckey=x",
+];
+
+/// The long options of a help text, each at the head of a line.
+fn long_options(help: &str) -> Vec<String> {
+    let heads = help.lines().filter_map(|line| {
+        let head = line.trim_start().split("  ").next()?;
+        let long = head.split([',', ' ']).find(|word| word.starts_with("--"))?;
+        Some(long.split(['=', '[']).next()?.to_owned())
+    });
+    heads.collect()
+}
+
+/// Options of `qsub` that go into the script as they are, with values that it takes. All
+/// others are refused.
+const OF_QSUB: &[&str] = &[
+    "-A=x",
+    "-M=nobody",
+    "-R=y",
+    "-ar=1",
+    "-binding=linear:1",
+    "-c=n",
+    "-js=1",
+    "-l=arch=*",
+    "-m=n",
+    "-masterq=all.q",
+    "-p=-1",
+];
+
+/// What the help of Grid Engine 8.1.9 lists beside them: options of `qconf` and `qalter`.
+const NOT_OF_QSUB: &[&str] = &[
+    "-Ap", "-astnode", "-at", "-dul", "-he", "-mattr", "-ot", "-srqs",
+];
+
+/// The options of a help text of Grid Engine, each in brackets at the head of a line.
+fn bracketed_options(help: &str) -> Vec<String> {
+    let heads = help.lines().filter_map(|line| {
+        let head = line.trim_start().strip_prefix('[')?;
+        let name = head.split([' ', ']', '|']).next()?;
+        name.starts_with('-').then(|| name.to_owned())
+    });
+    heads.collect()
+}
+
+/// Walks through the options that the real program knows: each one is refused, or stands in
+/// `taken`, and the program takes it in a script.
+fn walk_options(
+    site: &Site,
+    names: Vec<String>,
+    taken: &[&str],
+    check: fn(&[String]) -> Result<(), nero_warden::OptionError>,
+    trial: &str,
+    bad_option: &[i32],
+) {
+    let mut wrong = Vec::new();
+    for name in names {
+        let of_it = |option: &&&str| option.split('=').next() == Some(&name);
+        let option = taken.iter().find(of_it);
+        let refused = check(std::slice::from_ref(&name));
+        let Some(option) = option else {
+            wrong.extend(refused.is_ok().then(|| format!("{name} is not refused")));
+            continue;
+        };
+        let mut order = site.order(None);
+        order.fields.options = vec![(*option).to_owned()];
+        let script = site.warden.script(&order).unwrap();
+        let mut call = site.warden.submit_call(&order, &script);
+        call.words.push(trial.to_owned().into());
+        let said = site.run(&call);
+        // What the controller refuses is another matter.
+        if bad_option.iter().any(|code| said.end == End::Code(*code)) {
+            wrong.push(format!("{option}: {}", said.complaint()));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_option_of_sbatch_is_refused_with_what_to_use_or_taken_as_it_is() {
+    let site = Site::new(Scheduler::Slurm, false);
+    let help = site.run(&Call::new("sbatch", ["--help"]));
+    let names = long_options(&String::from_utf8_lossy(&help.out));
+    assert!(names.len() > 80, "{names:?}");
+    let check = nero_warden::slurm::check_options;
+    walk_options(&site, names, OF_SBATCH, check, "--test-only", &[255]);
+}
+
+#[test]
+fn every_option_of_qsub_is_refused_with_what_to_use_or_taken_as_it_is() {
+    let site = Site::new(Scheduler::GridEngine, false);
+    let help = site.run(&Call::new("qsub", ["-help"]));
+    let mut names = bracketed_options(&String::from_utf8_lossy(&help.out));
+    assert!(names.len() > 40, "{names:?}");
+    names.retain(|name| !NOT_OF_QSUB.contains(&&**name));
+    let check = nero_warden::oge::check_options;
+    walk_options(&site, names, OF_QSUB, check, "-verify", &[2, 5]);
+}

@@ -43,6 +43,14 @@ const OURS: &[Refused] = &[
         instead: options::WHEN,
     },
     Refused {
+        names: &["-soft", "-hard"],
+        instead: "a job has to get all that its run asks for",
+    },
+    Refused {
+        names: &["-jsv"],
+        instead: "it may change the submission",
+    },
+    Refused {
         names: &["-pe"],
         instead: "use `parallel_env:` and `cpus:`",
     },
@@ -237,6 +245,10 @@ pub(super) fn read(said: &Said) -> Submitted {
         (End::NotExecuted(why), _) => Submitted::NotSent(why.clone()),
         // A bad option is found before anything is sent.
         (End::Code(2), None) => Submitted::Refused(said.complaint()),
+        // So is one of its neighbours, which its parser knows (`qalter -ot`).
+        (End::Code(5), None) if said.complaint().contains("Unknown option") => {
+            Submitted::Refused(said.complaint())
+        }
         (End::Code(1), None) if is_full(said) => Submitted::Full(said.complaint()),
         (End::Code(1), None) if is_refusal(said) => Submitted::Refused(said.complaint()),
         (End::Code(_) | End::Signal(_) | End::TimedOut | End::TooMuch, _) => {

@@ -87,8 +87,38 @@ const OURS: &[Refused] = &[
         instead: "use `cpus:`",
     },
     Refused {
-        names: &["--ntasks", "-n", "--ntasks-per-node", "--ntasks-per-gpu"],
+        names: &[
+            "--ntasks",
+            "-n",
+            "--ntasks-per-node",
+            "--ntasks-per-gpu",
+            "--ntasks-per-core",
+            "--ntasks-per-socket",
+            "--overcommit",
+            "-O",
+        ],
         instead: "use `processes:`, or `cpus:`",
+    },
+    Refused {
+        // They may set the number of tasks, too.
+        names: &[
+            "--threads-per-core",
+            "--cores-per-socket",
+            "--sockets-per-node",
+            "--extra-node-info",
+            "-B",
+        ],
+        instead: "use `cpus:` and `processes:`, and `constraint:` for a kind of host; \
+                  `--hint=nomultithread` leaves second threads of cores alone",
+    },
+    Refused {
+        // They take whole hosts.
+        names: &["--core-spec", "-S", "--thread-spec"],
+        instead: "use `cpus:` and `exclusive: yes`",
+    },
+    Refused {
+        names: &["--tres-per-task"],
+        instead: "use `cpus:`, `memory:` and `gpus:`",
     },
     Refused {
         names: &["--mem", "--mem-per-cpu", "--mem-per-gpu"],
@@ -141,7 +171,7 @@ const OURS: &[Refused] = &[
 /// The first that is ours, with the field to use, or that is none.
 pub fn check_options(given: &[String]) -> Result<(), OptionError> {
     options::check(given, OURS)?;
-    // `-Oa1-9` is `-O -a 1-9`.
+    // `-sa1-9` is `-s -a 1-9`.
     let is_bundle = |option: &&String| {
         let mut letters = option.chars().skip(1);
         letters

@@ -207,6 +207,12 @@ fn options_of_ours_are_refused_with_the_field_to_use() {
         ("--cpus-per-gpu=4", "`cpus:`"),
         ("--gpus-per-socket=1", "`gpus:`"),
         ("--version", "what sbatch prints"),
+        ("--threads-per-core=1", "`cpus:`"),
+        ("--ntasks-per-core=1", "`processes:`"),
+        ("--ntasks-per-socket=2", "`processes:`"),
+        ("-B2:4:1", "`cpus:`"),
+        ("-O", "`cpus:`"),
+        ("-S2", "`exclusive: yes`"),
     ] {
         order.fields.options = vec![option.to_owned()];
         let error = Slurm::default().script(&order).unwrap_err().to_string();
@@ -221,7 +227,7 @@ fn options_of_ours_are_refused_with_the_field_to_use() {
         "--x=\n#SBATCH --wrap=ls",
         "--x=$(id)",
         "--x='",
-        "-Oa1-9",
+        "-sa1-9",
     ] {
         order.fields.options = vec![odd.to_owned()];
         let error = Slurm::default().script(&order).unwrap_err().to_string();
@@ -232,14 +238,17 @@ fn options_of_ours_are_refused_with_the_field_to_use() {
         "--gres-flags=enforce-binding",
         "--mem-bind=local",
         "--licenses=a:2",
-        "-O",
+        "--hint=nomultithread",
+        "-s",
     ] {
         order.fields.options = vec![allowed.to_owned()];
         assert!(Slurm::default().script(&order).is_ok(), "{allowed}");
     }
     order.fields.parallel_env = Some(Word::new("smp").unwrap());
     order.resources.gpus = 4;
-    for refused in ["-t=1-9", "-N=x", "-V", "-pe=smp", "-q=all.q", "-sync=y"] {
+    for refused in [
+        "-t=1-9", "-N=x", "-V", "-pe=smp", "-q=all.q", "-sync=y", "-soft", "-jsv=x",
+    ] {
         order.fields.options = vec![refused.to_owned()];
         assert!(Oge::default().script(&order).is_err(), "{refused}");
     }
@@ -392,6 +401,9 @@ fn only_a_known_refusal_is_one_and_everything_else_is_ambiguous() {
             "{name}: {answer:?}"
         );
     }
+    // As 8.1.9 says of an option of `qalter`, which its parser knows.
+    let odd = Oge::default().read_submit(&said(5, "", "qsub: Unknown option -ot 1\n\n"));
+    assert!(matches!(odd, Submitted::Refused(_)), "{odd:?}");
     let away = "error: commlib error: got select error (Connection refused)\nUnable to run job: \
                 unable to send message to qmaster using port 6444\nExiting.\n";
     let answer = Oge::default().read_submit(&said(1, "", away));

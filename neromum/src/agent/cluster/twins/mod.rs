@@ -133,6 +133,11 @@ struct Counts {
 }
 
 impl Counts {
+    /// Whether there were enough chances for something to go wrong.
+    fn suffice(&self) -> bool {
+        self.doubts >= 1000 && self.copies >= 100 && self.begun_copies >= 20
+    }
+
     fn add(&mut self, more: Self) {
         self.doubts += more.doubts;
         self.copies += more.copies;
@@ -182,15 +187,20 @@ fn worlds() -> std::ops::Range<u64> {
 #[tokio::test(start_paused = true)]
 async fn of_a_thousand_submissions_with_late_copies_each_run_ends_once() {
     let (mut wrong, mut all) = (Vec::new(), Counts::default());
-    for seed in worlds() {
+    let planned = worlds();
+    // On a busy machine a world has fewer doubts: a few more make up for it.
+    let more = planned.end..planned.end + 4;
+    for seed in planned.clone().chain(more) {
+        if !planned.contains(&seed) && all.suffice() {
+            break;
+        }
         let (broken, counts) = play(seed, None).await;
         wrong.extend(broken);
         all.add(counts);
     }
     eprintln!("{all:?}");
     assert!(wrong.is_empty(), "{all:?}\n{}", wrong.join("\n"));
-    assert!(all.doubts >= 1000 && all.copies >= 100, "{all:?}");
-    assert!(all.begun_copies >= 20, "{all:?}");
+    assert!(all.suffice(), "{all:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -62,8 +62,8 @@ pub fn run(steps: &Steps, release: bool, chaos: Chaos) -> Result<(), String> {
     execute(command(steps, release, chaos))
 }
 
-/// Runs the chaos that a change must pass: the fixed seed, a new one of each other
-/// kind, and those that once failed.
+/// Runs the chaos that a change must pass: the fixed seed, also over SLURM, a new one of
+/// each other kind, and those that once failed.
 pub fn all(steps: &mut Steps) -> Result<(), String> {
     let path = steps.root().join(LIST);
     let list = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -72,7 +72,17 @@ pub fn all(steps: &mut Steps) -> Result<(), String> {
         ..FIXED
     };
     let of_kind = |kind| Chaos { kind, ..new };
-    let mut seeds = vec![FIXED, of_kind(FaultKind::Harsh), of_kind(FaultKind::Damage)];
+    let slurm = Chaos {
+        hosts: 0,
+        kind: FaultKind::Slurm,
+        ..FIXED
+    };
+    let mut seeds = vec![
+        FIXED,
+        of_kind(FaultKind::Harsh),
+        of_kind(FaultKind::Damage),
+        slurm,
+    ];
     for line in list
         .lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())

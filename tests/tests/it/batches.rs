@@ -159,37 +159,43 @@ fn the_rest_of_an_array_is_held_at_its_scheduler(scheduler: Scheduler) {
         "if [ {{n}} = 6 ]; then while ! [ -e {go} ]; do sleep 0.1; done; fi; \
          [ -e {go} ] || {{{{ echo no disk >&2; exit 3; }}}}"
     );
-    let numbers: Vec<String> = (1..=14).map(|number: u32| number.to_string()).collect();
+    let numbers: Vec<String> = (1..=24).map(|number: u32| number.to_string()).collect();
     let yaml = format!(
         "command: [sh, -c, '{lines}']\nparameters: {{n: [{}]}}\nat_once: 1\n",
         numbers.join(", ")
     );
     let folder = home.experiment("sweep", &yaml);
     home.ok(&["start", folder.to_str().unwrap()]);
-    let held_there = || {
+    let waiting_there = || {
         let said = match login.is_slurm() {
-            true => login
-                .cluster
-                .run("squeue", &["-r", "--noheader", "--format=%r"]),
-            false => login.cluster.run("qstat", &["-s", "hu", "-g", "d"]),
+            true => login.cluster.run(
+                "squeue",
+                &["-r", "--noheader", "--states=PENDING", "--format=%r"],
+            ),
+            false => login.cluster.run("qstat", &["-s", "p", "-g", "d"]),
         };
         let text = String::from_utf8_lossy(&said.stdout).into_owned();
+        let lines = text.lines().filter(|line| !line.trim().is_empty());
+        let rows = lines.filter(|line| login.is_slurm() || line.contains("qw"));
         let is_held = |line: &&str| line.contains("JobHeldUser") || line.contains("hqw");
-        (text.lines().filter(is_held).count(), text)
+        let (held, free): (Vec<&str>, Vec<&str>) = rows.partition(is_held);
+        (held.len(), free.len(), text.clone())
     };
-    // What began before the scheduler was told stands still or has ended.
-    let all = until("the scheduler to hold the rest", || {
-        let (all, (there, text)) = (held(home), held_there());
+    // What began before the scheduler was told stands still or has ended; a task that it
+    // starts later leaves, and its run waits here.
+    let (all, there) = until("the scheduler to hold the rest", || {
+        let (all, (there, free, text)) = (held(home), waiting_there());
         let seen: Vec<Value> = all.iter().map(|id| home.experiment_json(*id)).collect();
         let is_paused = |one: &Value| one["state"] == "paused";
         let waiting = seen.iter().filter(|one| one["started_at"].is_null());
-        match seen.iter().all(is_paused) && there >= 7 && waiting.count() == there {
-            true => Ok(all),
+        let is_told = there > 0 && free == 0 && waiting.count() >= there;
+        match seen.iter().all(is_paused) && is_told {
+            true => Ok((all, there)),
             false => Err((seen, text, home.logs())),
         }
     });
     let (resumed, aborted) = all.split_at(1);
-    let seen = home.experiment_json(14);
+    let seen = home.experiment_json(24);
     let why = seen["held"].as_str().unwrap();
     assert!(why.ends_with("did: exit code 3, no disk"), "{why}");
     let seen = home.json(&["status", "local"]);
@@ -203,7 +209,7 @@ fn the_rest_of_an_array_is_held_at_its_scheduler(scheduler: Scheduler) {
     let one = programs.iter().find(|one| one["name"] == program).unwrap();
     // SLURM's describes its site, too.
     assert!(one["total"].as_u64().unwrap() <= 6, "{usage:#}");
-    assert!(usage["own"].as_u64() >= Some(all.len() as u64), "{usage:#}");
+    assert!(usage["own"].as_u64() >= Some(there as u64), "{usage:#}");
     let said = home.ok(&["node", "status", "local"]);
     assert!(said.contains(" of your runs here"), "{said}");
     assert!(said.contains(&format!("{program} ")), "{said}");

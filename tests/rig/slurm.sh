@@ -9,7 +9,8 @@
 # Partitions: `main` (default), `short` (30 minutes, 2 CPUs and 2000 MB a node), `shut` (takes jobs, starts none).
 # Environment: CPUS=8 MEMORY=8000 (MB) GPUS=2 (of each node), ARRAY_SIZE=5001 JOBS_MAX=20000 JOB_AGE=300 (s), ACCOUNTING=1
 # (0: no database, sacct does not work), PREEMPT=1 (partition `high` takes the places of jobs in `requeue` and `cancel`,
-# which then are what their names tell), and those of cluster.sh.
+# which then are what their names tell), LATE="PROGRAM FILE" (each node mounts the file system of nero-late that FILE
+# describes), and those of cluster.sh.
 
 set -euEo pipefail
 trap 'echo "${0##*/}: failed at line $LINENO${DIR:+; see $DIR/log}" >&2' ERR
@@ -29,6 +30,7 @@ has_cgroups() { [ -w /sys/fs/cgroup/memory/cgroup.procs ] && [ -w /sys/fs/cgroup
 configure() {
   local g
   mkdir -p "$DIR"/{ctld,munge,dev,spool}
+  [ -z "${LATE:-}" ] || echo "$LATE" >"$DIR/late"
   chmod 700 "$DIR/munge"
   (umask 077 && head -c 1024 /dev/urandom >"$DIR/munge/key")
   # cred_expire is also how long a requeued job waits (120 s otherwise). sched_interval: a waiting job starts
@@ -142,8 +144,13 @@ SQL
 
 # Each node has process and host name spaces of its own: one kill ends it whole, as a crash would.
 start_node() {
-  spawn "$1" unshare --pid --uts --mount-proc --fork --kill-child \
-    sh -c 'hostname "$1" && exec slurmd -D -N "$1"' sh "$1"
+  spawn "$1" unshare --pid --uts --mount-proc --fork --kill-child bash -c '
+    hostname "$1"
+    if [ -n "$2" ]; then
+      exec 3< <(exec $2)
+      read -r _ <&3 || exit 1
+    fi
+    exec slurmd -D -N "$1"' bash "$1" "$(cat "$DIR/late" 2>/dev/null || true)"
 }
 
 ready() { [ "$(sinfo -h -N -p main -o '%N %t' | grep -Ecx '[^ ]+ (idle|mix|alloc)')" = "$NODES" ]; }

@@ -11,6 +11,7 @@ pub mod disk;
 pub mod golden;
 pub mod home;
 pub mod hosts;
+pub mod late;
 pub mod login;
 pub mod login_nodes;
 pub mod mail;

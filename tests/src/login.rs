@@ -2,17 +2,22 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nero_model::ProcessId;
 use serde_json::Value;
 
 use crate::cluster::{Cluster, Scheduler};
 use crate::home::{Home, end};
+use crate::late::LateDisk;
 use crate::wait::until;
 
 /// A home whose node `local` is a login node of a cluster.
 #[derive(Debug)]
 pub struct Login {
+    /// The disk that it shares with its compute nodes, where that is not a plain one. Dropped first:
+    /// the home lies around it.
+    pub disk: Option<LateDisk>,
     /// Its neroman.
     pub home: Home,
     /// The cluster.
@@ -23,12 +28,41 @@ pub struct Login {
 impl Login {
     /// A login node of the cluster of this run of tests.
     pub fn new(scheduler: Scheduler) -> Self {
-        Self::of(Cluster::shared(scheduler), scheduler)
+        Self::of(None, Home::new(), Cluster::shared(scheduler), scheduler)
     }
 
-    /// A login node of this cluster.
-    pub fn of(cluster: Cluster, scheduler: Scheduler) -> Self {
-        let mut home = Home::new();
+    /// A login node of a cluster of this test alone.
+    pub fn alone(scheduler: Scheduler) -> Self {
+        Self::alone_with(scheduler, &[])
+    }
+
+    /// The same with variables that the cluster's script knows.
+    pub fn alone_with(scheduler: Scheduler, env: &[(&str, &str)]) -> Self {
+        let home = Home::new();
+        let disk = LateDisk::by_hand(&home);
+        Self::on(disk, home, scheduler, env)
+    }
+
+    /// The same on a disk that shows to each host after this time what others changed;
+    /// `None` where this user may not mount it.
+    pub fn on_late_disk(scheduler: Scheduler, delay: Duration) -> Option<Self> {
+        let home = Home::new();
+        let disk = match LateDisk::by_hand(&home) {
+            Some(disk) => disk,
+            None => LateDisk::mounted(&home, delay)?,
+        };
+        Some(Self::on(Some(disk), home, scheduler, &[]))
+    }
+
+    fn on(disk: Option<LateDisk>, home: Home, scheduler: Scheduler, env: &[(&str, &str)]) -> Self {
+        let late = disk.as_ref().map(LateDisk::command);
+        let late = late.iter().map(|command| ("LATE", &**command));
+        let env: Vec<(&str, &str)> = env.iter().copied().chain(late).collect();
+        let cluster = Cluster::alone_with(scheduler, &env);
+        Self::of(disk, home, cluster, scheduler)
+    }
+
+    fn of(disk: Option<LateDisk>, mut home: Home, cluster: Cluster, scheduler: Scheduler) -> Self {
         cluster.log_in(&mut home);
         let warden = match scheduler {
             Scheduler::Slurm | Scheduler::SlurmWithoutAccounting => "slurm",
@@ -36,6 +70,7 @@ impl Login {
         };
         home.configure(&format!("nodes: {{local: {{warden: {warden}}}}}\n"));
         Self {
+            disk,
             home,
             cluster,
             scheduler,

@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::late;
+
 /// Time after which a test gives up. Generous: it is no measure of speed, and
 /// busy machines are slow.
 pub const DEADLINE: Duration = Duration::from_secs(120);
@@ -17,7 +19,8 @@ const LOOK: Duration = Duration::from_millis(5);
 /// When the deadline passes; the message has the last state seen.
 #[track_caller]
 pub fn until<T, S: Debug>(what: &str, look: impl FnMut() -> Result<T, S>) -> T {
-    until_within(DEADLINE, what, look)
+    // On a disk that is late by hand, an end may take many looks, one after the other.
+    until_within(DEADLINE + late::delay_by_hand() * 20, what, look)
 }
 
 /// As [`until`], for what takes minutes by itself.

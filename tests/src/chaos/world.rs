@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::cluster::{Cluster, Scheduler};
 use crate::home::program;
 use crate::hosts::{Plan, isolates};
+use crate::late::LateDisk;
 use crate::processes::{self, Part};
 use crate::{Home, Hosts, disk};
 
@@ -28,6 +29,9 @@ const HOME_INODES: u64 = 1_000_000;
 /// Everything that faults can break.
 #[derive(Debug)]
 pub struct World {
+    /// The disk that a login node shares with its compute nodes, where that is late. Dropped
+    /// first: the home lies around it.
+    _disk: Option<LateDisk>,
     /// The home.
     pub home: Home,
     /// Hosts beside this machine.
@@ -62,8 +66,11 @@ impl World {
         let folder = tempfile::Builder::new().prefix("nc").tempdir_in("/tmp")?;
         let small_home = mount(&folder.path().join("home"))?;
         let mut home = Home::in_folder(folder);
-        // After the mount, which its hosts have to see.
-        let cluster = scheduler.map(Cluster::alone);
+        // After the mounts, which its hosts have to see.
+        let disk = scheduler.and_then(|_| LateDisk::by_hand(&home));
+        let late = disk.as_ref().map(LateDisk::command);
+        let late: Vec<_> = late.iter().map(|command| ("LATE", &**command)).collect();
+        let cluster = scheduler.map(|scheduler| Cluster::alone_with(scheduler, &late));
         if let Some(cluster) = &cluster {
             cluster.log_in(&mut home);
         }
@@ -80,6 +87,7 @@ impl World {
         File::create(&notes)?;
         fs::set_permissions(&notes, fs::Permissions::from_mode(0o666))?;
         let world = Self {
+            _disk: disk,
             home,
             hosts,
             cluster,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use nero_tests::cluster::{Cluster, Scheduler};
+use nero_tests::cluster::Scheduler;
 use nero_tests::login::Login;
 use nero_tests::until;
 use nero_tests::wait::until_within;
@@ -39,7 +39,7 @@ struct Called {
 impl Called {
     fn new() -> Self {
         let scheduler = Scheduler::SlurmWithoutAccounting;
-        let mut login = Login::of(Cluster::alone(scheduler), scheduler);
+        let mut login = Login::alone(scheduler);
         let (called, over) = (login.path("called"), login.path("over"));
         // Of each call the fault meets another moment.
         login.replace_submit(&format!(

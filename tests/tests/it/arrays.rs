@@ -1,6 +1,6 @@
 //! Submissions of many runs to a real scheduler.
 
-use nero_tests::cluster::{Cluster, Scheduler};
+use nero_tests::cluster::Scheduler;
 use nero_tests::login::Login;
 use nero_tests::until;
 use serde_json::Value;
@@ -20,16 +20,14 @@ impl std::ops::Deref for Many {
 
 /// A login node of a cluster that starts nothing until it is opened.
 fn closed(scheduler: Scheduler) -> Many {
-    let login = Many::of(Cluster::alone(scheduler), scheduler);
+    let login = Many::of(Login::alone(scheduler));
     login.close_queue();
     login
 }
 
 impl Many {
-    fn of(cluster: Cluster, scheduler: Scheduler) -> Self {
-        Self {
-            login: Login::of(cluster, scheduler),
-        }
+    fn of(login: Login) -> Self {
+        Self { login }
     }
 
     /// Nothing that waits is started any more.
@@ -285,7 +283,7 @@ fn runs_of_a_pack_of_grid_engine_go_one_after_the_other_and_one_is_aborted_alone
 #[test]
 fn a_pack_that_is_requeued_and_then_killed_goes_on_with_what_is_not_done() {
     let scheduler = Scheduler::Slurm;
-    let login = Many::of(Cluster::alone(scheduler), scheduler);
+    let login = Many::of(Login::alone(scheduler));
     login.start_many(3, "  pack: 3\n", &waiting_run(&login));
     login.until_began(0, 1);
     login.let_end(0);
@@ -347,7 +345,7 @@ fn a_pack_of_slurm_of_which_only_paused_runs_are_left_keeps_no_allocation() {
 fn a_full_slurm_is_never_filled_up_and_runs_wait_here_with_the_count() {
     let scheduler = Scheduler::Slurm;
     let limits = [("ARRAY_SIZE", "6"), ("JOBS_MAX", "20"), ("JOB_AGE", "2")];
-    let login = Many::of(Cluster::alone_with(scheduler, &limits), scheduler);
+    let login = Many::of(Login::alone_with(scheduler, &limits));
     login.close_queue();
     // Another person has ten jobs.
     let words = ["-u", "nobody", "--", "sbatch", "--array=0-4", "--chdir=/"];
@@ -386,7 +384,7 @@ fn fact(login: &Many, id: u64, name: &str) -> String {
 
 #[test]
 fn a_run_uses_and_shows_what_slurm_granted_and_not_what_the_host_has() {
-    let login = Many::of(Cluster::shared(Scheduler::Slurm), Scheduler::Slurm);
+    let login = Many::of(Login::new(Scheduler::Slurm));
     let fields = "  resources: {cpus: 2, memory: 300M, gpus: 2}\n  setup: [export A=b]\n";
     let lines = "echo cuda $CUDA_VISIBLE_DEVICES of $SLURM_JOB_PARTITION, setup $A";
     login.start_many(1, fields, &format!("{lines}; true {{n}}"));
@@ -407,7 +405,7 @@ fn a_run_uses_and_shows_what_slurm_granted_and_not_what_the_host_has() {
 #[test]
 fn runs_of_a_pack_on_a_whole_host_of_slurm_run_at_the_same_time() {
     let scheduler = Scheduler::Slurm;
-    let login = Many::of(Cluster::alone(scheduler), scheduler);
+    let login = Many::of(Login::alone(scheduler));
     let fields = "  pack: 10\n  resources: {exclusive: true}\n";
     login.start_many(10, fields, &waiting_run(&login));
     // The host has eight CPUs.
@@ -457,10 +455,7 @@ fn runs_of_a_pack_have_cards_of_their_own(login: &Many) {
 
 #[test]
 fn a_run_shows_what_grid_engine_granted() {
-    let login = Many::of(
-        Cluster::shared(Scheduler::GridEngine),
-        Scheduler::GridEngine,
-    );
+    let login = Many::of(Login::new(Scheduler::GridEngine));
     let fields = "  resources: {cpus: 2}\n  parallel_env: smp\n";
     login.start_many(1, fields, "exit $(({n} + NSLOTS))");
     let seen = login.home.until_settled(1);

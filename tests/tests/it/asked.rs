@@ -2,7 +2,7 @@
 //! added, shown before a start and submitted, and the node's own limit.
 
 use nero_tests::Home;
-use nero_tests::cluster::{Cluster, Scheduler};
+use nero_tests::cluster::Scheduler;
 use nero_tests::login::Login;
 
 /// Adds a batch script.
@@ -85,7 +85,7 @@ fn a_batch_script_of_slurm_is_shown_and_asks_slurm_for_the_same_within_the_nodes
 #[test]
 fn a_batch_script_of_grid_engine_is_shown_and_asks_it_for_the_same_as_its_complexes_count() {
     let scheduler = Scheduler::GridEngine;
-    let login = Login::of(Cluster::alone(scheduler), scheduler);
+    let login = Login::alone(scheduler);
     let home = &login.home;
     // A request for GPUs counts for the whole job.
     let complexes = login.cluster.run("qconf", &["-sc"]).stdout;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nero_model::ProcessId;
-use nero_tests::cluster::{Cluster, Scheduler};
+use nero_tests::cluster::Scheduler;
 use nero_tests::login::Login;
 use nero_tests::processes::Part;
 use nero_tests::wait::until_within;
@@ -195,7 +195,7 @@ const ESCALATED_WITHIN: Duration = Duration::from_secs(240);
 
 /// Returns the run as it is shown at its end, too.
 fn an_abort_ends_a_run_whose_supervisors_are_frozen(scheduler: Scheduler) -> (Login, Value) {
-    let login = Login::of(Cluster::alone(scheduler), scheduler);
+    let login = Login::alone(scheduler);
     let yaml = format!(
         "command: [sh, -c, '{}']\nmonitor: {{grace: 1s}}\n",
         ticking(&login.home, "a")
@@ -268,7 +268,7 @@ fn an_abort_is_heard_by_looking_where_the_kernel_tells_of_no_new_file() {
 #[test]
 fn a_run_in_slurm_is_held_while_it_waits_and_stopped_while_it_runs() {
     let scheduler = Scheduler::Slurm;
-    let mut login = Login::of(Cluster::alone(scheduler), scheduler);
+    let mut login = Login::alone(scheduler);
     // The command that holds fails at first.
     let (fails, failed) = (login.path("fails"), login.path("failed"));
     login.replace_submit("exec REAL \"$@\"");

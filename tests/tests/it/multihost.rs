@@ -1,7 +1,7 @@
 //! Runs over several hosts of a real scheduler.
 
 use nero_model::ProcessId;
-use nero_tests::cluster::{Cluster, Scheduler};
+use nero_tests::cluster::Scheduler;
 use nero_tests::home::end;
 use nero_tests::login::Login;
 use nero_tests::until;
@@ -191,8 +191,7 @@ fn an_abort_leaves_nothing_on_any_host_of_slurm_and_too_many_hosts_are_refused()
 #[test]
 fn a_run_over_two_hosts_of_grid_engine_leaves_nothing_on_either() {
     let scheduler = Scheduler::GridEngine;
-    let cluster = Cluster::alone_with(scheduler, &[("HOSTS", "2")]);
-    let login = Login::of(cluster, scheduler);
+    let login = Login::alone_with(scheduler, &[("HOSTS", "2")]);
     let (said, go, each) = (login.path("said"), login.path("go"), login.path("each.sh"));
     // A session of its own, which Grid Engine does not end.
     let lines = format!(

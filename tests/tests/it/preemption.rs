@@ -1,6 +1,6 @@
 //! Runs whose places a real SLURM gives to the jobs of a better partition.
 
-use nero_tests::cluster::{Cluster, Scheduler};
+use nero_tests::cluster::Scheduler;
 use nero_tests::login::Login;
 
 /// Counts its starts in a checkpoint, and goes on until its second start; saves when it is
@@ -13,8 +13,7 @@ const SAVING: &str = "mkdir -p ckpt; n=$(cat ckpt/n 2>/dev/null || echo 0); n=$(
 #[test]
 fn a_preempted_run_goes_on_from_its_checkpoint_where_slurm_requeues_and_where_it_cancels() {
     let scheduler = Scheduler::Slurm;
-    let cluster = Cluster::alone_with(scheduler, &[("PREEMPT", "1")]);
-    let login = Login::of(cluster, scheduler);
+    let login = Login::alone_with(scheduler, &[("PREEMPT", "1")]);
     let fields = |partition: &str| {
         format!(
             "checkpoint: 'ckpt/*'\nmonitor: {{grace: 2s}}\npartition: {partition}\n\

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nero_tests::cluster::{Cluster, Scheduler};
+use nero_tests::cluster::Scheduler;
 use nero_tests::login::Login;
 use nero_tests::wait::{DEADLINE, until_within};
 use nero_tests::{Home, until};
@@ -126,7 +126,7 @@ fn newest(login: &Login, name: &str, starts: usize) -> Option<String> {
 #[test]
 fn a_run_of_a_slurm_host_that_failed_or_froze_goes_on_elsewhere_and_never_twice_at_once() {
     let scheduler = Scheduler::Slurm;
-    let login = Login::of(Cluster::alone(scheduler), scheduler);
+    let login = Login::alone(scheduler);
     let said = login
         .cluster
         .run("sinfo", &["-h", "-N", "-p", "main", "-o", "%N"]);
@@ -180,8 +180,7 @@ fn a_run_of_a_slurm_host_that_failed_or_froze_goes_on_elsewhere_and_never_twice_
 #[test]
 fn ends_are_told_where_slurm_forgets_its_jobs_after_seconds_and_has_no_accounting() {
     let scheduler = Scheduler::SlurmWithoutAccounting;
-    let cluster = Cluster::alone_with(scheduler, &[("JOB_AGE", "2")]);
-    let login = Login::of(cluster, scheduler);
+    let login = Login::alone_with(scheduler, &[("JOB_AGE", "2")]);
     let forever = format!("{POLITE}{FOREVER}");
     login.submit("plain", "echo loss=0.5; exit 3", "");
     let cancelled = login.submit("cancelled", &forever, "");
@@ -277,7 +276,7 @@ fn ends_at_grid_engine_are_told_as_they_were_and_their_last_records_are_home() {
 #[test]
 fn runs_of_grid_engine_outlive_its_controller_and_go_on_after_their_hosts_crash() {
     let scheduler = Scheduler::GridEngine;
-    let login = Login::of(Cluster::alone(scheduler), scheduler);
+    let login = Login::alone(scheduler);
     let prolog = login.path("prolog");
     login.home.script(prolog.as_ref(), "#!/bin/sh\nexit 100\n");
     let again = login.path("again");

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nero_tests::cluster::{Cluster, Scheduler};
+use nero_tests::cluster::Scheduler;
 use nero_tests::login::Login;
 use nero_tests::until;
 use serde_json::Value;
@@ -69,7 +69,7 @@ const POLITE: &str = "trap \"exit 5\" TERM; ";
 #[test]
 fn what_waits_in_slurm_is_taken_away_by_an_abort_and_by_a_persons_scancel() {
     let scheduler = Scheduler::Slurm;
-    let login = Login::of(Cluster::alone(scheduler), scheduler);
+    let login = Login::alone(scheduler);
     login.tell("scontrol", &["update", "partitionname=main", "state=down"]);
     login.start("a", "echo never");
     login.until_queued(1);
@@ -93,7 +93,7 @@ fn what_waits_in_slurm_is_taken_away_by_an_abort_and_by_a_persons_scancel() {
 #[test]
 fn an_end_that_a_person_wanted_of_slurm_says_so_and_a_requeued_run_goes_on() {
     let scheduler = Scheduler::Slurm;
-    let login = Login::of(Cluster::alone(scheduler), scheduler);
+    let login = Login::alone(scheduler);
     let path = login.path("ready");
     login.start(
         "a",
@@ -159,7 +159,7 @@ fn a_leader_killed_after_slurm_took_its_submission_finds_it() {
 #[test]
 fn a_leader_killed_while_its_runs_wait_or_run_follows_them_to_their_ends() {
     let scheduler = Scheduler::Slurm;
-    let login = Login::of(Cluster::alone(scheduler), scheduler);
+    let login = Login::alone(scheduler);
     let (ready, go) = (login.path("ready"), login.path("go"));
     login.start(
         "a",
@@ -182,7 +182,7 @@ fn a_leader_killed_while_its_runs_wait_or_run_follows_them_to_their_ends() {
 #[test]
 fn a_controller_that_stops_in_a_call_gets_the_run_once() {
     let scheduler = Scheduler::SlurmWithoutAccounting;
-    let login = Login::of(Cluster::alone(scheduler), scheduler);
+    let login = Login::alone(scheduler);
     // Asked for first, so that only the submission meets the stopped controller.
     login.start("a", "true");
     login.home.until_settled(1);

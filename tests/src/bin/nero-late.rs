@@ -1,0 +1,751 @@
+//! A file system that shows late what other mounts of the same folder changed, as a client
+//! of a file server with caches does.
+//!
+//! `nero-late FILE`: FILE has the folder behind it, the place of the mount, the delay in
+//! milliseconds, and the name of another file, a line each. It prints `ready` when it is mounted
+//! and ends with its mount. While the other file is there, nothing is made and no file grows: that
+//! is refused with the number in the file, as on a full disk or beyond a quota.
+//!
+//! For that delay after a look, a folder lists the same names, a name that was not there is
+//! not there, and a file has the same time and length. A change through the mount itself shows
+//! at once, and has the folder read anew; so does opening a file for the file. A name that must
+//! not exist is decided by the folder behind. So a client of NFS behaves.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{
+    DirEntryExt as _, FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
+    PermissionsExt as _, chown, symlink,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant, SystemTime};
+
+use fuser::{
+    BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
+    Generation, INodeNo, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request,
+    Session, SessionACL, TimeOrNow, WriteFlags,
+};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+
+/// The kernel keeps nothing: each look of a program comes here.
+const AT_ONCE: Duration = Duration::ZERO;
+/// Flags of an open that were seen to before the file is opened here.
+const SEEN_TO: i32 = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_NOFOLLOW;
+
+fn main() -> io::Result<()> {
+    let file = std::env::args().nth(1).unwrap_or_default();
+    let text = fs::read_to_string(&file)?;
+    let lines: Vec<&str> = text.lines().collect();
+    let [behind, at, delay_ms, full] = lines[..] else {
+        return Err(io::Error::other("FILE has two folders, a delay and a file"));
+    };
+    let delay_ms = delay_ms.parse().map_err(io::Error::other)?;
+    rustix::process::umask(Mode::empty());
+    let delay = Duration::from_millis(delay_ms);
+    let late = Late::over(Path::new(behind), delay, PathBuf::from(full))?;
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName("late".to_owned()),
+        MountOption::DefaultPermissions,
+    ];
+    config.acl = SessionACL::All;
+    let session = Session::new(late, at, &config)?;
+    println!("ready");
+    io::stdout().flush()?;
+    session.run()
+}
+
+/// The file system.
+#[derive(Debug)]
+struct Late {
+    delay: Duration,
+    /// Refuses what needs room, while it is there.
+    full: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    nodes: HashMap<u64, Node>,
+    files: HashMap<u64, Open>,
+    next: u64,
+}
+
+/// A file or folder that the kernel knows.
+#[derive(Debug)]
+struct Node {
+    /// Leads to it, whatever its name is.
+    handle: File,
+    lookups: u64,
+    /// Time and length as they were shown last.
+    attr: Option<(FileAttr, Instant)>,
+    /// Of a folder: the names that were listed last.
+    names: Option<(Names, Instant)>,
+    /// Names that were looked for in it, and were not there.
+    absent: HashMap<OsString, Instant>,
+}
+
+type Names = BTreeMap<OsString, (u64, FileType)>;
+
+#[derive(Debug)]
+enum Open {
+    File(File),
+    Folder(Vec<(OsString, u64, FileType)>),
+}
+
+impl Node {
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.handle.as_raw_fd()))
+    }
+}
+
+fn opened_at(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    options.custom_flags(libc::O_PATH | libc::O_NOFOLLOW);
+    options.open(path)
+}
+
+fn kind_of(kind: fs::FileType) -> FileType {
+    match kind {
+        _ if kind.is_dir() => FileType::Directory,
+        _ if kind.is_symlink() => FileType::Symlink,
+        _ if kind.is_fifo() => FileType::NamedPipe,
+        _ if kind.is_socket() => FileType::Socket,
+        _ if kind.is_char_device() => FileType::CharDevice,
+        _ if kind.is_block_device() => FileType::BlockDevice,
+        _ => FileType::RegularFile,
+    }
+}
+
+fn attr_of(node: u64, handle: &File) -> io::Result<FileAttr> {
+    let found = handle.metadata()?;
+    let changed_s = u64::try_from(found.ctime()).unwrap_or(0);
+    let changed_ns = u32::try_from(found.ctime_nsec()).unwrap_or(0);
+    Ok(FileAttr {
+        ino: INodeNo(node),
+        size: found.len(),
+        blocks: found.blocks(),
+        atime: found.accessed()?,
+        mtime: found.modified()?,
+        ctime: SystemTime::UNIX_EPOCH + Duration::new(changed_s, changed_ns),
+        crtime: SystemTime::UNIX_EPOCH,
+        kind: kind_of(found.file_type()),
+        perm: (found.mode() & 0o7777) as u16,
+        nlink: found.nlink() as u32,
+        uid: found.uid(),
+        gid: found.gid(),
+        rdev: found.rdev() as u32,
+        blksize: found.blksize() as u32,
+        flags: 0,
+    })
+}
+
+impl State {
+    fn node(&mut self, number: u64) -> io::Result<&mut Node> {
+        let gone = || io::Error::from_raw_os_error(libc::ESTALE);
+        self.nodes.get_mut(&number).ok_or_else(gone)
+    }
+
+    fn path(&mut self, folder: u64, name: &OsStr) -> io::Result<PathBuf> {
+        Ok(self.node(folder)?.path().join(name))
+    }
+
+    /// The names in a folder, as they are shown now.
+    fn names(&mut self, folder: u64, delay: Duration) -> io::Result<&Names> {
+        let node = self.node(folder)?;
+        if node
+            .names
+            .as_ref()
+            .is_none_or(|(_, at)| at.elapsed() >= delay)
+        {
+            let at = Instant::now();
+            let mut names = Names::new();
+            for entry in fs::read_dir(node.path())? {
+                let entry = entry?;
+                let kind = kind_of(entry.file_type()?);
+                names.insert(entry.file_name(), (entry.ino(), kind));
+            }
+            node.names = Some((names, at));
+        }
+        Ok(&node.names.as_ref().expect("they were read").0)
+    }
+
+    /// Time and length of a file, as they are shown now.
+    fn attr(&mut self, number: u64, delay: Duration) -> io::Result<FileAttr> {
+        let node = self.node(number)?;
+        if let Some((attr, at)) = node.attr
+            && at.elapsed() < delay
+        {
+            return Ok(attr);
+        }
+        let attr = attr_of(number, &node.handle)?;
+        node.attr = Some((attr, Instant::now()));
+        Ok(attr)
+    }
+
+    /// This mount changed a file: the next look shows it.
+    fn changed(&mut self, number: u64) {
+        if let Some(node) = self.nodes.get_mut(&number) {
+            (node.attr, node.names) = (None, None);
+            node.absent.clear();
+        }
+    }
+
+    /// Makes the kernel know what has this name behind.
+    fn enter(&mut self, folder: u64, name: &OsStr, delay: Duration) -> io::Result<FileAttr> {
+        let handle = opened_at(&self.path(folder, name)?)?;
+        let number = handle.metadata()?.ino();
+        let node = self.nodes.entry(number).or_insert_with(|| Node {
+            handle,
+            lookups: 0,
+            attr: None,
+            names: None,
+            absent: HashMap::new(),
+        });
+        node.lookups += 1;
+        self.attr(number, delay)
+    }
+
+    /// The same of a name that this mount made just now, for this user.
+    fn made(&mut self, folder: u64, name: &OsStr, by: &Request) -> io::Result<FileAttr> {
+        self.changed(folder);
+        let attr = self.enter(folder, name, AT_ONCE)?;
+        self.give(attr.ino.0, by)
+    }
+
+    fn give(&mut self, number: u64, to: &Request) -> io::Result<FileAttr> {
+        if to.uid() != 0 {
+            chown(self.node(number)?.path(), Some(to.uid()), Some(to.gid()))?;
+        }
+        self.attr(number, AT_ONCE)
+    }
+
+    fn keep(&mut self, open: Open) -> FileHandle {
+        self.next += 1;
+        self.files.insert(self.next, open);
+        FileHandle(self.next)
+    }
+
+    fn file(&self, handle: FileHandle) -> io::Result<&File> {
+        match self.files.get(&handle.0) {
+            Some(Open::File(file)) => Ok(file),
+            Some(Open::Folder(_)) | None => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        }
+    }
+}
+
+impl Late {
+    fn over(behind: &Path, delay: Duration, full: PathBuf) -> io::Result<Self> {
+        let root = Node {
+            handle: opened_at(behind)?,
+            lookups: 1,
+            attr: None,
+            names: None,
+            absent: HashMap::new(),
+        };
+        let state = State {
+            nodes: HashMap::from([(INodeNo::ROOT.0, root)]),
+            ..State::default()
+        };
+        Ok(Self {
+            delay,
+            full,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Refuses what needs room where there is none.
+    fn room(&self) -> io::Result<()> {
+        match fs::read_to_string(&self.full) {
+            Ok(number) => {
+                let number = number.trim().parse().unwrap_or(libc::ENOSPC);
+                Err(io::Error::from_raw_os_error(number))
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Does something with the state, of which one caller uses it at a time.
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        act(&mut self.state.lock().expect("no call panics"))
+    }
+
+    fn close(&self, handle: FileHandle) {
+        let mut state = self.state.lock().expect("no call panics");
+        state.files.remove(&handle.0);
+    }
+
+    fn forgotten(&self, number: u64, lookups: u64) {
+        let mut state = self.state.lock().expect("no call panics");
+        if let Some(node) = state.nodes.get_mut(&number)
+            && number != INodeNo::ROOT.0
+        {
+            node.lookups = node.lookups.saturating_sub(lookups);
+            if node.lookups == 0 {
+                state.nodes.remove(&number);
+            }
+        }
+    }
+}
+
+fn entered(reply: ReplyEntry, entry: io::Result<FileAttr>) {
+    match entry {
+        Ok(attr) => reply.entry(&AT_ONCE, &attr, Generation(0)),
+        Err(error) => reply.error(error.into()),
+    }
+}
+
+fn shown(reply: ReplyAttr, attr: io::Result<FileAttr>) {
+    match attr {
+        Ok(attr) => reply.attr(&AT_ONCE, &attr),
+        Err(error) => reply.error(error.into()),
+    }
+}
+
+fn done(reply: ReplyEmpty, done: io::Result<()>) {
+    match done {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(error.into()),
+    }
+}
+
+fn data(reply: ReplyData, data: io::Result<Vec<u8>>) {
+    match data {
+        Ok(data) => reply.data(&data),
+        Err(error) => reply.error(error.into()),
+    }
+}
+
+fn timespec(time: Option<TimeOrNow>) -> Timespec {
+    let (tv_sec, tv_nsec) = match time {
+        None => (0, UTIME_OMIT),
+        Some(TimeOrNow::Now) => (0, UTIME_NOW),
+        Some(TimeOrNow::SpecificTime(time)) => {
+            let since = time.duration_since(SystemTime::UNIX_EPOCH);
+            let since = since.unwrap_or_default();
+            let whole_s = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+            (whole_s, since.subsec_nanos().into())
+        }
+    };
+    Timespec { tv_sec, tv_nsec }
+}
+
+/// Appends are seen to by the folder behind; a page of such a file is never kept.
+fn kept(flags: i32) -> FopenFlags {
+    match flags & libc::O_APPEND {
+        0 => FopenFlags::empty(),
+        _ => FopenFlags::FOPEN_DIRECT_IO,
+    }
+}
+
+fn opened(path: &Path, flags: i32, mode: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => options.read(true),
+        libc::O_WRONLY => options.write(true),
+        _ => options.read(true).write(true),
+    };
+    options.custom_flags(flags & !libc::O_ACCMODE).mode(mode);
+    options.open(path)
+}
+
+impl Filesystem for Late {
+    fn lookup(&self, _: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let entry = self.with(|state| {
+            let absent = state.node(folder.0)?.absent.get(name);
+            if absent.is_some_and(|at| at.elapsed() < self.delay) {
+                return Err(io::Error::from_raw_os_error(libc::ENOENT));
+            }
+            let entry = state.enter(folder.0, name, self.delay);
+            if entry
+                .as_ref()
+                .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+            {
+                let absent = &mut state.node(folder.0)?.absent;
+                absent.insert(name.to_owned(), Instant::now());
+            }
+            entry
+        });
+        entered(reply, entry);
+    }
+
+    fn forget(&self, _: &Request, node: INodeNo, lookups: u64) {
+        self.forgotten(node.0, lookups);
+    }
+
+    fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        shown(reply, self.with(|state| state.attr(node.0, self.delay)));
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let attr = self.with(|state| {
+            let path = state.node(node.0)?.path();
+            if let Some(mode) = mode {
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+            }
+            if uid.is_some() || gid.is_some() {
+                chown(&path, uid, gid)?;
+            }
+            if let Some(size) = size {
+                OpenOptions::new().write(true).open(&path)?.set_len(size)?;
+            }
+            if accessed.is_some() || modified.is_some() {
+                let times = Timestamps {
+                    last_access: timespec(accessed),
+                    last_modification: timespec(modified),
+                };
+                rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty())?;
+            }
+            state.changed(node.0);
+            state.attr(node.0, self.delay)
+        });
+        shown(reply, attr);
+    }
+
+    fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
+        let target = self.with(|state| {
+            let target = rustix::fs::readlinkat(&state.node(node.0)?.handle, "", Vec::new())?;
+            Ok(target.into_bytes())
+        });
+        data(reply, target);
+    }
+
+    fn mknod(
+        &self,
+        by: &Request,
+        folder: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let entry = self.with(|state| {
+            self.room()?;
+            let path = state.path(folder.0, name)?;
+            let kind = rustix::fs::FileType::from_raw_mode(mode);
+            let mode = Mode::from_raw_mode(mode);
+            rustix::fs::mknodat(CWD, &path, kind, mode, device.into())?;
+            state.made(folder.0, name, by)
+        });
+        entered(reply, entry);
+    }
+
+    fn mkdir(
+        &self,
+        by: &Request,
+        folder: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        reply: ReplyEntry,
+    ) {
+        let entry = self.with(|state| {
+            self.room()?;
+            let path = state.path(folder.0, name)?;
+            rustix::fs::mkdir(&path, Mode::from_raw_mode(mode))?;
+            state.made(folder.0, name, by)
+        });
+        entered(reply, entry);
+    }
+
+    fn unlink(&self, _: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let removed = self.with(|state| {
+            let path = state.path(folder.0, name)?;
+            let number = path.symlink_metadata().map(|found| found.ino());
+            fs::remove_file(&path)?;
+            state.changed(folder.0);
+            number.map(|number| state.changed(number))
+        });
+        done(reply, removed);
+    }
+
+    fn rmdir(&self, _: &Request, folder: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let removed = self.with(|state| {
+            fs::remove_dir(state.path(folder.0, name)?)?;
+            state.changed(folder.0);
+            Ok(())
+        });
+        done(reply, removed);
+    }
+
+    fn symlink(
+        &self,
+        by: &Request,
+        folder: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let entry = self.with(|state| {
+            self.room()?;
+            symlink(target, state.path(folder.0, name)?)?;
+            state.made(folder.0, name, by)
+        });
+        entered(reply, entry);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        folder: INodeNo,
+        name: &OsStr,
+        new_folder: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let renamed = self.with(|state| {
+            let from = state.path(folder.0, name)?;
+            let to = state.path(new_folder.0, new_name)?;
+            let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
+            rustix::fs::renameat_with(CWD, &from, CWD, &to, flags)?;
+            state.changed(folder.0);
+            state.changed(new_folder.0);
+            Ok(())
+        });
+        done(reply, renamed);
+    }
+
+    fn link(&self, _: &Request, node: INodeNo, folder: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let entry = self.with(|state| {
+            let (from, to) = (state.node(node.0)?.path(), state.path(folder.0, name)?);
+            rustix::fs::linkat(CWD, &from, CWD, &to, AtFlags::SYMLINK_FOLLOW)?;
+            state.changed(folder.0);
+            state.changed(node.0);
+            state.enter(folder.0, name, AT_ONCE)
+        });
+        entered(reply, entry);
+    }
+
+    fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let open = self.with(|state| {
+            let file = opened(&state.node(node.0)?.path(), flags.0 & !SEEN_TO, 0)?;
+            state.changed(node.0);
+            Ok(state.keep(Open::File(file)))
+        });
+        match open {
+            Ok(handle) => reply.opened(handle, kept(flags.0)),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn create(
+        &self,
+        by: &Request,
+        folder: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let made = self.with(|state| {
+            let path = state.path(folder.0, name)?;
+            if !path.exists() {
+                self.room()?;
+            }
+            let file = opened(&path, flags | libc::O_CREAT, mode)?;
+            let attr = state.made(folder.0, name, by)?;
+            Ok((attr, state.keep(Open::File(file))))
+        });
+        match made {
+            Ok((attr, handle)) => {
+                reply.created(&AT_ONCE, &attr, Generation(0), handle, kept(flags));
+            }
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let read = self.with(|state| {
+            let mut bytes = vec![0; size as usize];
+            let mut filled = 0;
+            while filled < bytes.len() {
+                let at = offset + filled as u64;
+                match state.file(handle)?.read_at(&mut bytes[filled..], at)? {
+                    0 => break,
+                    more => filled += more,
+                }
+            }
+            bytes.truncate(filled);
+            Ok(bytes)
+        });
+        data(reply, read);
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        bytes: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let written = self.with(|state| {
+            let file = state.file(handle)?;
+            let found = file.metadata()?;
+            let room = found.len().max(found.blocks() * 512);
+            if offset + bytes.len() as u64 > room {
+                self.room()?;
+            }
+            let written = file.write_at(bytes, offset)?;
+            state.changed(node.0);
+            Ok(written)
+        });
+        match written {
+            Ok(written) => reply.written(written as u32),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.close(handle);
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        done(reply, self.with(|state| state.file(handle)?.sync_all()));
+    }
+
+    fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let open = self.with(|state| {
+            let names = state.names(node.0, self.delay)?.iter();
+            let names = names.map(|(name, (number, kind))| (name.clone(), *number, *kind));
+            let names = names.collect();
+            Ok(state.keep(Open::Folder(names)))
+        });
+        match open {
+            Ok(handle) => reply.opened(handle, FopenFlags::empty()),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let state = self.state.lock().expect("no call panics");
+        let Some(Open::Folder(names)) = state.files.get(&handle.0) else {
+            return reply.error(Errno::EBADF);
+        };
+        let rest = names.iter().zip(1..).skip(offset as usize);
+        for ((name, number, kind), next) in rest {
+            if reply.add(INodeNo(*number), next, *kind, name) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn releasedir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.close(handle);
+        reply.ok();
+    }
+
+    fn fsyncdir(&self, _: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let synced = self.with(|state| File::open(state.node(node.0)?.path())?.sync_all());
+        done(reply, synced);
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let found = self.with(|state| {
+            let root = state.node(INodeNo::ROOT.0)?;
+            Ok(rustix::fs::statvfs(root.path())?)
+        });
+        match found {
+            Ok(found) => reply.statfs(
+                found.f_blocks,
+                found.f_bfree,
+                found.f_bavail,
+                found.f_files,
+                found.f_ffree,
+                found.f_bsize as u32,
+                found.f_namemax as u32,
+                found.f_frsize as u32,
+            ),
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let made = self.with(|state| {
+            self.room()?;
+            let mode = FallocateFlags::from_bits_retain(mode.cast_unsigned());
+            rustix::fs::fallocate(state.file(handle)?, mode, offset, length)?;
+            state.changed(node.0);
+            Ok(())
+        });
+        done(reply, made);
+    }
+}

@@ -31,8 +31,8 @@ fn node_names_are_completed() {
     let keys = complete(&["neroman", "config", "set", ""]);
     assert!(
         keys.starts_with(
-            "default_node\nresults_max\nresults_min_free\ngroups.boxes\nnodes.local.root"
-        ),
+            "default_node\nresults_max\nresults_min_free\nuser.name\nuser.email\nmail.smtp"
+        ) && keys.contains("\nnotify.command\ngroups.boxes\nnodes.local.root"),
         "{keys}"
     );
     let set = |key: &str| {

@@ -302,7 +302,7 @@ fn a_pack_that_is_requeued_and_then_killed_goes_on_with_what_is_not_done() {
 }
 
 fn a_pack_of_which_only_paused_runs_are_left_keeps_no_allocation(scheduler: Scheduler) {
-    let login = Many::of(Cluster::alone(scheduler), scheduler);
+    let login = Many::of(Login::alone(scheduler));
     login.start_many(3, "  pack: 3\n", &waiting_run(&login));
     login.until_began(0, 1);
     login.home.ok(&["pause", "2-3"]);

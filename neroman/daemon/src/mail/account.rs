@@ -7,6 +7,7 @@ use std::sync::Arc;
 use nero_life::batch;
 use nero_life::mail::{Notice, NoticeKind, PlannedLetter};
 use nero_life::now::Now;
+use nero_life::outlook::Outlook;
 use nero_life::run::Run;
 use nero_life::state::State;
 use nero_model::paths::run::STDERR;
@@ -237,7 +238,7 @@ pub(super) fn account(
     Account {
         collection: planned.collection.as_deref().map(str::to_owned),
         events,
-        progress: progress(state, planned),
+        progress: progress(state, planned, now),
         table: planned.is_digest.then(|| table(state, now)),
         has_picture: false,
         is_digest: planned.is_digest,
@@ -245,7 +246,7 @@ pub(super) fn account(
 }
 
 /// How far the batches are that the letter is about.
-fn progress(state: &State, planned: &PlannedLetter) -> Option<BatchProgress> {
+fn progress(state: &State, planned: &PlannedLetter, now: &Now) -> Option<BatchProgress> {
     let notices = planned.notices.iter();
     let runs = notices.filter_map(|id| state.post.notices.get(id)?.kind.run());
     let of_notices = runs.filter_map(|run| state.run(run)?.made.batch);
@@ -257,12 +258,17 @@ fn progress(state: &State, planned: &PlannedLetter) -> Option<BatchProgress> {
         .into_iter()
         .filter(|batch| state.batch(*batch).runs > 1)
         .collect();
+    let outlooks = batches.iter().map(|batch| Outlook::of(state, *batch, now));
+    let open = outlooks.filter(|outlook| outlook.ended < outlook.runs);
+    // One batch of which too little is known leaves the end of all unknown.
+    let left: Option<Vec<u64>> = open.map(|outlook| outlook.left_ms).collect();
+    let left_ms = left.and_then(|left| left.into_iter().max());
     let mut progress = BatchProgress {
         done: 0,
         of: 0,
         failed: 0,
-        left_ms: None,
-        ends_at_ms: None,
+        left_ms,
+        ends_at_ms: left_ms.map(|left| now.ms.saturating_add_unsigned(left)),
     };
     let runs = state.experiments.iter().flat_map(|one| one.runs.iter());
     for run in runs.filter(|run| run.made.batch.is_some_and(|batch| batches.contains(&batch))) {

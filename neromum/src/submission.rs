@@ -95,7 +95,8 @@ impl Files {
         file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
     }
 
-    fn plan(&self) -> PathBuf {
+    /// The plan, which is as old as the submission.
+    pub fn plan(&self) -> PathBuf {
         self.folder.join("plan")
     }
 

@@ -5,6 +5,7 @@
 # The script is told which command it is by its name. Files that a test makes in DIR:
 #   shut   jobs wait until it is gone
 #   lose   the next submission is taken, and its answer is lost
+# What it says is English, German or Chinese, as its environment asks for.
 # DIR/calls has a line for each command. DIR/jobs/ID.TASK is a job; TASK is 0 without an array.
 
 set -eu
@@ -39,11 +40,13 @@ take() {
 
 # run ID TASK: waits for its turn, then for the job. Only the batch task itself gets signals, as with SLURM.
 run() {
-  local job=$1.$2 id=$1 code=0
+  local job=$1.$2 id=$1 code=0 shut
   while :; do
+    # Read first: what is held before the system is opened stays.
+    if [ -e "$DIR/shut" ]; then shut=1; else shut=''; fi
     case $(state "$job") in
       held) ;;
-      waiting) [ -e "$DIR/shut" ] || break ;;
+      waiting) [ -n "$shut" ] || break ;;
       *) return 0 ;;
     esac
     sleep 0.05
@@ -82,6 +85,15 @@ tasks_of() {
   [ -n "$found" ] || { echo "$(basename "$0"): no such job $1" >&2; return 1; }
 }
 
+# say ENGLISH GERMAN CHINESE
+say() {
+  case ${LC_ALL:-${LC_MESSAGES:-${LANG:-}}} in
+    de*) echo "$2" ;;
+    zh*) echo "$3" ;;
+    *) echo "$1" ;;
+  esac
+}
+
 # The answer of a submission, which may be lost.
 answer() {
   if [ -e "$DIR/lose" ]; then
@@ -89,7 +101,7 @@ answer() {
     echo 'connection lost' >&2
     exit 1
   fi
-  echo "$1"
+  say "$@"
 }
 
 # each FUNCTION: calls it with ID, TASK, name and state of each job.
@@ -117,10 +129,10 @@ qsub() {
   if [ -n "$range" ]; then
     first=${range%-*} last=${range#*-}
     take "$id" "$name" "$first" "$last"
-    answer "$id[].rig"
+    answer "$id[].rig" "$id[].rig" "$id[].rig"
   else
     take "$id" "$name" 0 0
-    answer "$id.rig"
+    answer "$id.rig" "$id.rig" "$id.rig"
   fi
 }
 
@@ -157,8 +169,14 @@ bsub() {
     range=${2#*[} range=${range%%]*}
     first=${range%-*} last=${range#*-}
   fi
+  if [ "$(option 'BSUB -q' "$DIR/scripts/$id")" = closed ]; then
+    say 'closed: No such queue. Job not submitted.' 'closed: Warteschlange unbekannt. Auftrag nicht angenommen.' \
+      'closed：没有这样的队列。作业未提交。' >&2
+    exit 255
+  fi
   take "$id" "$name" "$first" "$last"
-  answer "Job <$id> is submitted to default queue <normal>."
+  answer "Job <$id> is submitted to default queue <normal>." \
+    "Auftrag <$id> wurde an die Warteschlange <normal> übergeben." "作业 <$id> 已提交到缺省队列 <normal>。"
 }
 
 lsf_row() {
@@ -175,7 +193,7 @@ lsf_row() {
 }
 
 bjobs() {
-  [ -n "$(ls "$JOBS" 2>/dev/null)" ] || { echo 'No job found' >&2; exit 255; }
+  [ -n "$(ls "$JOBS" 2>/dev/null)" ] || { say 'No job found' 'Kein Auftrag gefunden' '未找到作业' >&2; exit 255; }
   each lsf_row
 }
 
@@ -187,7 +205,8 @@ bresume() { tasks_of "$1" release_task; }
 
 jobman_row() {
   case $4 in
-    waiting | running) echo "$1 $4" ;;
+    waiting) say "$1 waiting" "$1 wartet" "$1 等待" ;;
+    running) say "$1 running" "$1 läuft" "$1 运行" ;;
   esac
 }
 
@@ -198,7 +217,7 @@ jobman() {
       id=$(next_id)
       cp "$2" "$DIR/scripts/$id"
       take "$id" "" 0 0
-      answer "job $id queued"
+      answer "job $id queued" "Auftrag $id eingereiht" "作业 $id 已排队"
       ;;
     list) each jobman_row ;;
     kill) kill_job "$2" ;;

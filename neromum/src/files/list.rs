@@ -10,7 +10,7 @@ use std::path::Path;
 
 use nero_model::safe::Safe;
 use nero_wire::v1::{self, FileEntry, ListFilesReply};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 
 use super::glob::{Glob, MatchState};
@@ -167,7 +167,9 @@ impl Walk<'_> {
                     Err(error) => self.leave_out(&path, &LeftOut::Unreadable(error)),
                 }
             }
-            FileType::RegularFile if matched => self.file(path, &found, fits),
+            FileType::RegularFile if matched => {
+                self.file(path, &as_served(folder, name).unwrap_or(found), fits);
+            }
             kind if matched => match LeftOut::of(kind) {
                 LeftOut::Link => self.link(path),
                 why => self.leave_out(&path, &why),
@@ -271,6 +273,14 @@ impl fmt::Display for LeftOut {
             Self::Unreadable(error) => return io::Error::from(*error).fmt(f),
         })
     }
+}
+
+/// Size and time of a file as its file server has them. A file server may not tell for a
+/// minute what another host appended, unless the file is opened.
+pub(super) fn as_served(folder: &OwnedFd, name: &CStr) -> Option<Stat> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(folder, name, flags, Mode::empty()).ok()?;
+    fstat(file).ok()
 }
 
 /// Names what is left out of a list, once.

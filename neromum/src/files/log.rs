@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nero_wire::v1::LogPart;
@@ -31,6 +31,7 @@ pub enum From {
 /// A log that is being read.
 #[derive(Debug)]
 pub struct LogReader {
+    path: PathBuf,
     file: File,
     offset: u64,
     left: u64,
@@ -43,11 +44,7 @@ impl LogReader {
     /// # Errors
     /// When the log does not exist or is no regular file.
     pub fn open(path: &Path, from: From, max_bytes: u64) -> io::Result<Self> {
-        let (folder, name) = match (path.parent(), path.file_name()) {
-            (Some(folder), Some(name)) => (folder, Path::new(name)),
-            _ => return Err(io::Error::from(io::ErrorKind::InvalidInput)),
-        };
-        let file = super::open_below(super::open_folder(folder)?, name)?;
+        let file = opened(path)?;
         let size = file.metadata()?.len();
         let offset = match from {
             From::Offset(at) => match u64::try_from(at) {
@@ -57,6 +54,7 @@ impl LogReader {
             From::LastLines(lines) => last_lines(&file, size, lines)?,
         };
         Ok(Self {
+            path: path.to_owned(),
             file,
             offset,
             left: if max_bytes == 0 { u64::MAX } else { max_bytes },
@@ -94,6 +92,17 @@ impl LogReader {
         Ok(Some(part))
     }
 
+    /// Opens the log again: of a file that was open before, a file server may not show for a
+    /// minute what another host appended to it.
+    #[must_use]
+    pub fn opened_again(mut self) -> Self {
+        // A log that was removed is read on as it is.
+        if let Ok(file) = opened(&self.path) {
+            self.file = file;
+        }
+        self
+    }
+
     /// Whether all requested bytes were returned.
     pub fn is_full(&self) -> bool {
         self.left == 0
@@ -108,6 +117,14 @@ impl LogReader {
             end: true,
         }
     }
+}
+
+fn opened(path: &Path) -> io::Result<File> {
+    let (folder, name) = match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => (folder, Path::new(name)),
+        _ => return Err(io::Error::from(io::ErrorKind::InvalidInput)),
+    };
+    super::open_below(super::open_folder(folder)?, name)
 }
 
 /// Where the last so many lines begin. A carriage return ends a line as a line

@@ -14,7 +14,9 @@ use nero_wire::v1::{LinkEntry, ListFilesReply, RunSpec, Tree, TreeEntry};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat, utimensat};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
-use super::list::{DEPTH_MAX, LeftOut, Listing, REPLY_BYTES_MAX, file_entry, leave_out, list};
+use super::list::{
+    DEPTH_MAX, LeftOut, Listing, REPLY_BYTES_MAX, as_served, file_entry, leave_out, list,
+};
 use super::{is_dots, link_below, open_below, open_folder};
 use crate::config;
 use crate::staging::{store::Store, tree};
@@ -293,7 +295,10 @@ impl Walk<'_> {
                     Ok(below) => self.folder(below, &format!("{path}/"), depth + 1),
                     Err(error) => self.leave_out(&path, &LeftOut::Unreadable(error)),
                 },
-                FileType::RegularFile => self.file(path, &found),
+                FileType::RegularFile if self.code.has_file(&self.work, &path, &found) => {}
+                FileType::RegularFile => {
+                    self.file(path, &as_served(&folder, name).unwrap_or(found));
+                }
                 FileType::Symlink => self.link(&path, false),
                 // A pipe, socket or device has no content.
                 _ => {}
@@ -302,9 +307,6 @@ impl Walk<'_> {
     }
 
     fn file(&mut self, path: String, found: &Stat) {
-        if self.code.has_file(&self.work, &path, found) {
-            return;
-        }
         if let Some(at) = self.listed.get(&path) {
             self.reply.files[*at].made = true;
             return;

@@ -296,7 +296,6 @@ pub fn beat_of(lease: &Lease) -> Duration {
     }
 }
 
-/// Opens the file first, which makes a network file system ask its server.
 /// The time that the file server gives to a file made in this folder now.
 ///
 /// # Errors
@@ -315,7 +314,8 @@ pub fn server_time(folder: &Path) -> io::Result<SystemTime> {
     time
 }
 
-/// The time of a file's last change, on the file server's clock.
+/// The time of a file's last change, on the file server's clock. The file is opened
+/// first, which makes a network file system ask its server.
 ///
 /// # Errors
 /// When the file cannot be read.

@@ -91,6 +91,9 @@ async fn go_on(
                 () = parts.closed() => return Ok(()),
             }
         }
+        if over {
+            log = inner.file_work(move || log.opened_again()).await?;
+        }
     }
 }
 

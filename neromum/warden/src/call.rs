@@ -71,15 +71,25 @@ impl Said {
 
     /// What it complained of, in one line: standard error, else standard output.
     pub fn complaint(&self) -> String {
-        let of = |bytes: &[u8]| {
-            let text = String::from_utf8_lossy(bytes);
-            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-            lines.collect::<Vec<_>>().join("; ")
+        let text = match self.complains() {
+            true => in_one_line(&self.err),
+            false => in_one_line(&self.out),
         };
-        let text = Some(of(&self.err)).filter(|text| !text.is_empty());
-        let text = text.unwrap_or_else(|| of(&self.out));
         text.chars().take(QUOTED_CHARS).collect()
     }
+
+    /// Whether standard error has more than a shell's warning about a language that is not
+    /// installed.
+    pub fn complains(&self) -> bool {
+        !in_one_line(&self.err).is_empty()
+    }
+}
+
+fn in_one_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let lines = text.lines().map(str::trim);
+    let told = lines.filter(|line| !line.is_empty() && !line.contains(": warning: setlocale: "));
+    told.collect::<Vec<_>>().join("; ")
 }
 
 /// Reason why an answer tells nothing.

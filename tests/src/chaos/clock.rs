@@ -1,5 +1,6 @@
-//! A wall clock that can be set, for all programs below this process that use the C library, and
-//! for no others. An `/etc/ld.so.preload` in a mount name space of their own loads `rig/clock.c`.
+//! A wall clock that can be set, for programs that use the C library: those below this process, by
+//! an `/etc/ld.so.preload` in a mount name space of their own, or those that a test names, by
+//! `LD_PRELOAD`. Both load `rig/clock.c`.
 
 use std::fs::{self, File};
 use std::io;
@@ -39,10 +40,21 @@ impl WallClock {
             "mount",
             &["-t", "overlay", "overlay", "-o", &options, "/etc"],
         )?;
-        fs::create_dir(FOLDER)?;
-        let (library, offset) = (format!("{FOLDER}/clock.so"), format!("{FOLDER}/clock"));
-        let file = File::create(&offset)?;
-        let clock = Self(file);
+        let (clock, library) = Self::preloaded(Path::new(FOLDER))?;
+        fs::write("/etc/ld.so.preload", format!("{library}\n"))?;
+        Ok(Some(clock))
+    }
+
+    /// Makes a clock in a new folder, for the programs whose `LD_PRELOAD` names the library
+    /// that is returned.
+    ///
+    /// # Errors
+    /// When making the clock fails.
+    pub fn preloaded(folder: &Path) -> io::Result<(Self, String)> {
+        fs::create_dir(folder)?;
+        let at = folder.display();
+        let (library, offset) = (format!("{at}/clock.so"), format!("{at}/clock"));
+        let clock = Self(File::create(&offset)?);
         clock.set(0)?;
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("rig/clock.c");
         let define = format!("-DCLOCK_FILE=\"{offset}\"");
@@ -51,8 +63,7 @@ impl WallClock {
             "cc",
             &["-O1", "-shared", "-fPIC", &define, "-o", &library, &source],
         )?;
-        fs::write("/etc/ld.so.preload", format!("{library}\n"))?;
-        Ok(Some(clock))
+        Ok((clock, library))
     }
 
     /// Sets the clock `offset_s` seconds ahead of the true time.

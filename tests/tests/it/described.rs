@@ -56,6 +56,20 @@ impl Site {
         Self::new("jobman", &example("name: Jobman"))
     }
 
+    /// Its commands speak a language of their own, whatever their environment asks for, as
+    /// wrappers of a site may.
+    fn speaks(self, language: &str) -> Self {
+        for entry in std::fs::read_dir(&self.folder).unwrap().flatten() {
+            if entry.file_type().unwrap().is_file() {
+                let text = std::fs::read_to_string(entry.path()).unwrap();
+                let (first, rest) = text.split_once('\n').unwrap();
+                let text = format!("{first}\nexport LANG={language} LC_ALL={language}\n{rest}");
+                std::fs::write(entry.path(), text).unwrap();
+            }
+        }
+        self
+    }
+
     fn start(&self, yaml: &str) {
         let folder = self.home.experiment("a", yaml);
         self.home.ok(&["start", folder.to_str().unwrap()]);
@@ -308,4 +322,54 @@ fn a_run_goes_through_the_qsub_that_slurm_brings_along_and_aborts_end_it() {
         site.home.ok(&["abort", &id.to_string()]);
         site.home.until_state(id, "aborted");
     }
+}
+
+/// A run gets through a scheduler of this language when its word for an empty list is
+/// known; before that a person is told what it said, and where to write it.
+#[track_caller]
+fn is_understood_when_its_empty_list_is(language: &str, empty: &str) {
+    let site = Site::new("lsf", LSF).speaks(language);
+    site.make("shut");
+    site.start("command: [sh, -c, 'exit 3']\n");
+    site.until_waits(1, empty);
+    site.until_waits(1, "write it into `empty:` of the node's `scheduler:`");
+    let words = format!("{{like: lsf, empty: '{empty}'}}");
+    site.home.configure(&LSF.replace("lsf", &words));
+    site.until_waits(1, "in LSF's queue as job 7");
+    site.open();
+    let seen = site.home.until_settled(1);
+    assert_eq!(seen["exit_code"], 3, "{seen:#}");
+    assert_eq!(site.calls("bsub"), 1);
+}
+
+#[test]
+fn an_empty_list_in_german_is_told_and_its_words_can_be_given() {
+    is_understood_when_its_empty_list_is("de_DE.UTF-8", "Kein Auftrag gefunden");
+}
+
+#[test]
+fn an_empty_list_in_chinese_is_told_and_its_words_can_be_given() {
+    is_understood_when_its_empty_list_is("zh_CN.UTF-8", "未找到作业");
+}
+
+#[test]
+fn states_in_another_language_are_no_end_and_an_answer_in_it_is_told_as_it_was() {
+    let site = Site::nameless().speaks("de_DE.UTF-8");
+    site.make("shut");
+    site.start("command: [sh, -c, 'echo loss=0.5; exit 4']\n");
+    site.until_waits(1, "it is not known whether Jobman took it");
+    site.until_waits(1, "Auftrag 7 eingereiht");
+    site.open();
+    let seen = site.home.until_settled(1);
+    assert_eq!(seen["exit_code"], 4, "{seen:#}");
+    assert_eq!(seen["metrics"]["loss"]["last"], 0.5, "{seen:#}");
+    assert_eq!(site.calls("jobman submit"), 1);
+}
+
+#[test]
+fn a_refusal_in_another_language_is_told_as_it_was() {
+    let words = "{like: lsf, empty: 'Kein Auftrag gefunden'}";
+    let site = Site::new("lsf", &LSF.replace("lsf", words)).speaks("de_DE.UTF-8");
+    site.start("command: 'true'\nqueue: closed\n");
+    site.until_waits(1, "closed: Warteschlange unbekannt.");
 }

@@ -42,6 +42,7 @@ mod schedulers;
 mod selecting;
 mod sessions;
 mod settling;
+mod shared_disk;
 mod shared_home;
 mod skew;
 mod sources;

@@ -36,40 +36,58 @@ fn is_aborted(seen: &Value) -> bool {
     seen["state"] == "aborted"
 }
 
-/// An array of 24 tasks on compute nodes without any network, watched and ended from a
+/// The number of tasks of an array, when it is given by hand.
+const TASKS: &str = "NERO_TASKS";
+
+/// An array of tasks on compute nodes without any network, watched and ended from a
 /// laptop: a rule ends some, their owner others, the leader is killed, its login node
 /// crashes and another one follows, and everything comes home once.
 fn an_array_without_a_route(scheduler: Scheduler, found: &str) {
-    let Some(nodes) = LoginNodes::up(scheduler, 2, &[("SLOTS_EACH", "24")]) else {
+    let tasks: u64 = std::env::var(TASKS).map_or(24, |text| text.parse().expect("a number"));
+    let (slots, cpus, memory) = (tasks, tasks.div_ceil(3), tasks.div_ceil(3) * 1000);
+    let [slots, cpus, memory] = [slots, cpus, memory].map(|number| number.to_string());
+    let room = [
+        ("SLOTS_EACH", &*slots),
+        ("CPUS", &cpus),
+        ("MEMORY", &memory),
+    ];
+    let Some(nodes) = LoginNodes::up(scheduler, 2, &room) else {
         return;
     };
+    let ended_by_a_rule: Vec<u64> = (tasks - 2..=tasks).collect();
+    let ended_by_their_owner: Vec<u64> = (tasks - 7..=tasks - 3).collect();
+    let live: Vec<u64> = (1..tasks - 7).collect();
     let said = nodes.add_node(&["listen: never"]);
     assert!(said.contains(found), "{said}");
     let (began, go) = (nodes.folder("began"), nodes.folder("go"));
     let lines = format!(
         "echo x >> {began}/{{n}}; echo interfaces=$(($(wc -l < /proc/self/net/dev) - 2)); \
-         echo error_rate=0.$((10 + {{n}})); \
+         echo error_rate=0.$((100 + {{n}})); \
          while ! [ -e {go}/1 ]; do sleep 0.2; done; echo loss={{n}}; \
          while ! [ -e {go}/2 ]; do sleep 0.2; done; echo made > made.txt; exit $(({{n}} % 3))",
         began = began.display(),
         go = go.display(),
     );
-    let numbers: Vec<String> = (0..24).map(|n| n.to_string()).collect();
+    let numbers: Vec<String> = (0..tasks).map(|n| n.to_string()).collect();
     let yaml = format!(
         "+a:\n  node: cluster\n  command: [sh, -c, '{lines}']\n  parameters: {{n: [{}]}}\n  \
-         rules:\n    - abort: error_rate > 0.30\n",
-        numbers.join(", ")
+         rules:\n    - abort: error_rate > 0.{}\n",
+        numbers.join(", "),
+        tasks + 96
     );
     let folder = nodes.home.experiment("sweep", &yaml);
     nodes.home.ok(&["start", folder.to_str().unwrap()]);
-    until_files(&nodes, &began, 24);
+    let started = Instant::now();
+    until_files(&nodes, &began, numbers.len());
+    eprintln!("{tasks} tasks began within {:?}", started.elapsed());
 
     // The rule in the file, beside each run.
-    for seen in nodes.until_all(&[22, 23, 24], "to be ended by the rule", is_aborted) {
+    for seen in nodes.until_all(&ended_by_a_rule, "to be ended by the rule", is_aborted) {
         let reason = seen["reason"].as_str().unwrap_or_default();
-        assert!(reason.contains("error_rate > 0.3"), "{seen:#}");
+        assert!(reason.contains("error_rate > 0."), "{seen:#}");
     }
-    let seen = nodes.until_all(&(1..=21).collect::<Vec<_>>(), "to be read", |seen| {
+    let others = [&live[..], &ended_by_their_owner].concat();
+    let seen = nodes.until_all(&others, "to be read", |seen| {
         seen["metrics"]["error_rate"]["count"] == 1
     });
     for one in &seen {
@@ -78,15 +96,15 @@ fn an_array_without_a_route(scheduler: Scheduler, found: &str) {
     assert_eq!(listening(&nodes, "h1"), Vec::<String>::new());
 
     let asked = Instant::now();
-    let said = nodes.home.ok(&["--abort", "errorrate>0.25&&runtime>0.1"]);
-    nodes.until_all(&[17, 18, 19, 20, 21], "to be aborted", is_aborted);
+    let which = format!("errorrate>0.{}&&runtime>0.1", tasks + 91);
+    let said = nodes.home.ok(&["--abort", &which]);
+    nodes.until_all(&ended_by_their_owner, "to be aborted", is_aborted);
     eprintln!("aborted {:?} after the command: {said}", asked.elapsed());
 
     let leaders = nodes.parts("h1", Part::Mum);
     assert_eq!(leaders.len(), 1);
     end(&leaders);
     fs::write(go.join("1"), "").unwrap();
-    let live: Vec<u64> = (1..=16).collect();
     nodes.until_all(&live, "to have a loss", |seen| {
         seen["metrics"]["loss"]["last"].as_f64() == seen["parameters"]["n"].as_f64()
     });
@@ -115,7 +133,7 @@ fn an_array_without_a_route(scheduler: Scheduler, found: &str) {
             home.then_some(()).ok_or((log, made, nodes.home.logs()))
         });
     }
-    for n in 0..24 {
+    for n in 0..tasks {
         let starts = fs::read_to_string(began.join(n.to_string())).unwrap();
         assert_eq!(starts, "x\n", "run {n}");
     }

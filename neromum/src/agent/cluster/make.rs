@@ -10,6 +10,7 @@ use nero_model::{DeploymentId, RunId, RunToken, SubmissionId};
 use nero_warden::group::{Room, Waiting, group};
 use nero_warden::{Order, Warden};
 
+use super::submit::remove;
 use crate::runs::spec;
 use crate::submission::{self, Files, Plan, Planned};
 use crate::warden::asked::{Asked, Shape};
@@ -87,7 +88,7 @@ impl Maker {
                         .extend(runs.map(|run| (run.token, why.clone())));
                 }
                 Err(error) => {
-                    made.failed = Some(format!("a submission cannot be written: {error}"));
+                    made.failed = Some(not_written(&error));
                     break;
                 }
             }
@@ -165,13 +166,26 @@ impl Maker {
             at_once: order.at_once,
             adopted: None,
         };
-        Files::at(&self.paths.submission(&id)).make(&plan, &script)?;
+        let files = Files::at(&self.paths.submission(&id));
+        // Each try on a full disk would leave another folder.
+        let made = files.make(&plan, &script);
+        made.inspect_err(|_| remove(files.folder()))?;
         Ok(Ok(Group {
             plan,
             order,
             script,
         }))
     }
+}
+
+/// Why a submission waits for the disk, for people.
+fn not_written(error: &io::Error) -> String {
+    let what = match error.kind() {
+        io::ErrorKind::StorageFull => "the node's disk is full",
+        io::ErrorKind::QuotaExceeded => "your quota on the node is used up",
+        _ => return format!("a submission cannot be written: {error}"),
+    };
+    format!("{what}: nothing is submitted until there is room (make room there, or: neroman clean)")
 }
 
 /// The shape of a submission whose tasks have so many runs.

@@ -77,6 +77,8 @@ pub(super) struct Cluster {
     submissions: BTreeMap<SubmissionId, Submission>,
     /// The submission and task of a run, the newest.
     of_run: HashMap<RunToken, (SubmissionId, u32)>,
+    /// Jobs of a run that failed before it began, as far as this neromum saw them.
+    failed_silently: HashMap<RunToken, u8>,
     /// Whether a command is being executed.
     is_asking: bool,
     /// Whether submissions are being made.
@@ -183,6 +185,7 @@ impl Cluster {
             site: None,
             submissions: BTreeMap::new(),
             of_run: HashMap::new(),
+            failed_silently: HashMap::new(),
             is_asking: false,
             is_making: false,
             is_looking: false,
@@ -392,6 +395,9 @@ impl Agent {
         let entries = &self.entries;
         cluster
             .of_run
+            .retain(|token, _| entries.contains_key(token));
+        cluster
+            .failed_silently
             .retain(|token, _| entries.contains_key(token));
         let mut gone = Vec::new();
         cluster.submissions.retain(|id, submission| {

@@ -7,6 +7,7 @@
 //! the other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{TaskLeft, run_left};
@@ -18,8 +19,12 @@ use nero_warden::{Ended, JobId};
 use super::over::{has_left, living, stands_still};
 use super::watch::job_of;
 use super::{Agent, Seen, Submission, Task};
+use crate::lease::files::{modified, server_time, since};
 use crate::runs::{own, segments, spec};
 use crate::submission::{Files, News, Planned, StartId, began, launched_by};
+
+/// Jobs of a run that fail before it begins, without a word, until it is refused.
+const SILENT_MAX: u8 = 3;
 
 /// A run whose task is over, and which began no user code.
 #[derive(Debug)]
@@ -119,6 +124,7 @@ impl Agent {
             _ if vanished.was_paused => self.submit_again(token),
             // Its job failed since it left the task to the copy, which is over, too.
             Some(_) if vanished.has_copy => self.submit_again(token),
+            Some(Ended::Failed) if self.is_tried_again(vanished) => self.submit_again(token),
             // Each submission brings at least one run of a pack to its end.
             Some(_) if vanished.has_begun => self.submit_again(token),
             Some(how) => {
@@ -131,6 +137,20 @@ impl Agent {
             }
             None => self.submit_again(token),
         }
+    }
+
+    /// Whether a job that failed before its run began is made again: its host could not open
+    /// the file of its output, or the disk had no room for its start. A line of `setup` that
+    /// fails says why.
+    fn is_tried_again(&mut self, vanished: &Vanished) -> bool {
+        let Some(cluster) = &mut self.cluster else {
+            return false;
+        };
+        let submission = cluster.submissions.get(&vanished.submission);
+        let is_silent = submission.is_some_and(|one| said(&one.files, vanished.task).is_empty());
+        let failed = cluster.failed_silently.entry(vanished.token).or_default();
+        *failed += 1;
+        is_silent && *failed < SILENT_MAX
     }
 
     /// The start of the controller tells what became of a task without a trace.
@@ -153,7 +173,14 @@ impl Agent {
         let Some((name, (submission, task))) = task else {
             return String::new();
         };
-        let said = said(&submission.files, task.index);
+        let mut said = said(&submission.files, task.index);
+        if said.is_empty() && how == Ended::Failed {
+            let folder = submission.files.folder().display();
+            said = format!(
+                " and said nothing, as those before it: look whether its host reaches {folder}, and \
+                 whether there is room, then start the run again"
+            );
+        }
         let how = words(how);
         format!(
             "{name}'s job {} {how} before the run began{said}",
@@ -400,12 +427,13 @@ impl Submission {
         self.job().map(|job| job.to_string()).unwrap_or_default()
     }
 
-    /// Whether it was made more than this time ago. Only differences of times of one
-    /// clock count: clocks of hosts differ.
+    /// Whether it was made this time ago, or before. The clock is the file server's: that of
+    /// this host differs from others, and may have been set since. Without room on the disk
+    /// no age is known.
     fn is_older_than(&self, age_s: u64) -> bool {
-        let now_ms = nero_journal::Clocks::now().wall_ns / 1_000_000;
-        let age_ms = u64::try_from(now_ms - self.made_ms).unwrap_or(0);
-        age_ms > age_s.saturating_mul(1000)
+        let made = modified(&self.files.plan());
+        let age = made.and_then(|made| Ok(since(made, server_time(&self.files.starts())?)));
+        age.is_ok_and(|age| age >= Duration::from_secs(age_s))
     }
 }
 

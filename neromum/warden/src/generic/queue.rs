@@ -11,6 +11,10 @@ use crate::{Call, End, Said, Unreadable, Word};
 const CUT_CHARS: usize = 12;
 /// How all names of ours begin.
 const PREFIX: &str = "nero-";
+/// What a person can do where an answer without a row is an empty list, for example in
+/// another language.
+const NAMED_EMPTY: &str =
+    " (if that tells that you have no jobs, write it into `empty:` of the node's `scheduler:`)";
 /// Longest word of an unknown state that is shown.
 const STATE_CHARS: usize = 80;
 
@@ -63,8 +67,9 @@ pub(super) fn read(
         rows += 1;
         take(warden, &row, known, &mut queue);
     }
-    if rows == 0 && !said.err.trim_ascii().is_empty() {
-        return Err(Unreadable::odd(program(warden), said.complaint()));
+    if rows == 0 && said.complains() {
+        let what = said.complaint() + NAMED_EMPTY;
+        return Err(Unreadable::odd(program(warden), what));
     }
     Ok(queue)
 }
@@ -87,7 +92,19 @@ fn text(warden: &Generic, said: &Said) -> Result<Option<String>, Unreadable> {
         words: Vec::new(),
         input: Vec::new(),
     };
-    Ok(Some(said.text(&call)?.into_owned()))
+    match said.text(&call) {
+        Ok(text) => Ok(Some(text.into_owned())),
+        Err(Unreadable::Failed {
+            program,
+            how,
+            complaint,
+        }) if is_whole && !complaint.is_empty() => Err(Unreadable::Failed {
+            program,
+            how,
+            complaint: complaint + NAMED_EMPTY,
+        }),
+        Err(error) => Err(error),
+    }
 }
 
 fn program(warden: &Generic) -> String {

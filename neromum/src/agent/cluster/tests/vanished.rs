@@ -89,6 +89,35 @@ async fn a_task_that_the_scheduler_lost_is_closed_before_its_run_is_submitted_ag
 }
 
 #[tokio::test]
+async fn a_task_that_a_person_cancelled_is_not_submitted_again_since_the_clock_was_set() {
+    let mut lost = Lost::new();
+    let cluster = lost.agent.cluster.as_mut().unwrap();
+    for submission in cluster.submissions.values_mut() {
+        submission.made_ms = 0;
+    }
+    lost.controller_is_up(24 * 3600);
+    assert!(matches!(
+        lost.agent.stage(&lost.run),
+        Stage::Submitted { .. }
+    ));
+}
+
+#[tokio::test]
+async fn a_job_that_failed_without_a_word_is_submitted_again_and_one_with_words_is_refused() {
+    for (said, stage) in [("", Stage::Waiting), ("no such module\n", Stage::Refused)] {
+        let mut lost = Lost::new();
+        std::fs::write(lost.files.folder().join("0.scheduler"), said).unwrap();
+        let cluster = lost.agent.cluster.as_mut().unwrap();
+        for submission in cluster.submissions.values_mut() {
+            submission.tasks[0].seen = Seen::Gone(Some(Ended::Failed));
+        }
+        lost.agent.vanished(&[lost.run.token]);
+        lost.agent.carry_out();
+        assert_eq!(lost.agent.stage(&lost.run), stage, "{said:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_start_that_came_before_its_task_was_closed_keeps_its_run() {
     let mut lost = Lost::new();
     lost.has_start(Duration::ZERO, &[News::Began(FIRST)]);

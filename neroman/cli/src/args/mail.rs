@@ -11,7 +11,7 @@ pub enum MailVerb {
     #[command(after_help = "Examples:\n  neroman mail list\n  neroman mail list --json")]
     List(Json),
     /// Try at once what could not be sent, after you mended what the server refused
-    #[command(after_help = "Examples:\n  neroman mail retry")]
+    #[command(after_help = "Examples:\n  neroman mail retry\n  neroman mail retry --json")]
     Retry(Json),
     /// Send a message now, as the daemon would, and print what the server answers
     #[command(

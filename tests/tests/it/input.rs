@@ -124,7 +124,7 @@ fn verbs_that_are_not_built_exit_2_and_are_not_in_help() {
     let home = Home::new();
     let help = home.ok(&["help"]);
     for verb in [
-        "template", "export", "diff", "backup", "top", "web", "mail", "import",
+        "template", "export", "diff", "backup", "top", "web", "import",
     ] {
         let ran = home.run(&[verb]);
         assert_eq!(ran.code, Some(2), "{verb}: {ran:#?}");

@@ -349,6 +349,12 @@ async fn a_start_that_claims_after_its_task_was_found_over_keeps_its_run() {
 async fn a_run_whose_job_failed_before_it_began_stays_refused_after_a_restart() {
     for is_compacted in [false, true] {
         let (runs, mut agent, (node, boxes)) = three_of_which_one_lives(Some(Ended::Failed));
+        for submission in agent.cluster.as_ref().unwrap().submissions.values() {
+            // Without a word of them, jobs are made again.
+            for log in ["0.scheduler", "1.scheduler", "2.scheduler"] {
+                std::fs::write(submission.files.folder().join(log), "no such module").unwrap();
+            }
+        }
         agent.vanished(&runs.map(|run| run.token));
         agent.carry_out();
         let seen = |agent: &Agent| {

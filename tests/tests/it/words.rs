@@ -234,7 +234,7 @@ const CONFIG: &[(&str, &str)] = &[
     ),
     (
         "nodes.a.qsub_args",
-        "nodes: {a: {address: h, warden: oge, qsub_args: [-hard]}}",
+        "nodes: {a: {address: h, warden: oge, qsub_args: [-l=mem_free=8G]}}",
     ),
     ("user.name", "user: {name: Ada}"),
     ("user.email", "user: {email: a@b}"),

@@ -78,6 +78,9 @@ objects() {
     -e 's/^flush_submit_sec.*/flush_submit_sec 1/; s/^flush_finish_sec.*/flush_finish_sec 1/' \
     -e 's/^job_load_adjustments.*/job_load_adjustments NONE/' >"$t/scheduler"
   qconf -Msconf "$t/scheduler"
+  # Each job of a host needs a group of its own; the default has 101.
+  qconf -sconf | sed -e 's/^gid_range .*/gid_range 65000-65500/' >"$t/global"
+  qconf -Mconf "$t/global"
   printf '%s\n' 'pe_name smp' 'slots 9999' 'user_lists NONE' 'xuser_lists NONE' \
     'start_proc_args NONE' 'stop_proc_args NONE' 'allocation_rule $pe_slots' 'control_slaves FALSE' \
     'job_is_first_task TRUE' 'urgency_slots min' 'accounting_summary FALSE' 'qsort_args NONE' >"$t/pe"

@@ -245,8 +245,14 @@ impl Agent {
 
     fn note_released(&self, token: &RunToken) {
         if let Some(path) = self.held_by_us(token) {
-            // It is not there for most.
-            let _ = std::fs::remove_file(path);
+            // Most jobs were never held. The name of one that was must not come back with a
+            // power cut: a later neromum would release what a person holds.
+            let is_removed = std::fs::remove_file(&path).is_ok();
+            if let Some(folder) = path.parent().filter(|_| is_removed)
+                && let Err(error) = sync_folder(folder)
+            {
+                tracing::warn!(%error, path = %path.display(), "a release is not synced");
+            }
         }
     }
 

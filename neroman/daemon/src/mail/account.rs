@@ -207,7 +207,7 @@ fn all_done(state: &State, batch: RunId, ended_ms: i64) -> EventKind {
         began_ms = began_ms.min(run.made.created_ms);
         match run.phase() {
             Phase::Finished => finished += 1,
-            // A run that was made again counts by the one that followed it.
+            // The run that neroman made in the place of this one is counted instead.
             _ if is_followed(state, run) => {}
             _ => failed += 1,
         }
@@ -259,13 +259,17 @@ fn progress(state: &State, planned: &PlannedLetter, now: &Now) -> Option<BatchPr
         .filter(|batch| state.batch(*batch).runs > 1)
         .collect();
     let outlooks = batches.iter().map(|batch| Outlook::of(state, *batch, now));
-    let open = outlooks.filter(|outlook| outlook.ended < outlook.runs);
+    let outlooks: Vec<Outlook> = outlooks.collect();
+    let open = outlooks
+        .iter()
+        .filter(|outlook| outlook.ended < outlook.runs);
     // One batch of which too little is known leaves the end of all unknown.
     let left: Option<Vec<u64>> = open.map(|outlook| outlook.left_ms).collect();
     let left_ms = left.and_then(|left| left.into_iter().max());
+    let sum = |count: fn(&Outlook) -> u32| outlooks.iter().map(|one| u64::from(count(one))).sum();
     let mut progress = BatchProgress {
-        done: 0,
-        of: 0,
+        done: sum(|one| one.ended),
+        of: sum(|one| one.runs),
         failed: 0,
         left_ms,
         ends_at_ms: left_ms.map(|left| now.ms.saturating_add_unsigned(left)),
@@ -275,8 +279,6 @@ fn progress(state: &State, planned: &PlannedLetter, now: &Now) -> Option<BatchPr
         if is_followed(state, run) {
             continue;
         }
-        progress.of += 1;
-        progress.done += u64::from(run.has_ended());
         progress.failed += u64::from(run.phase().is_end() && run.phase() != Phase::Finished);
     }
     (progress.of > 0).then_some(progress)

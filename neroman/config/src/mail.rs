@@ -49,7 +49,7 @@ pub enum MailTransport {
 pub struct Smtp {
     /// Its name or address.
     pub host: String,
-    /// Its port: that of the security unless given.
+    /// The port: 587 with STARTTLS, 465 with TLS, 25 without encryption, unless it is given.
     pub port: u16,
     /// When the connection becomes encrypted.
     pub security: MailSecurity,

@@ -190,7 +190,8 @@ pub(crate) fn read(fields: &mut Fields, given: &Node) -> Notify {
     notify
 }
 
-/// Reports words about mail where no mail is sent, and mail that has nobody to go to.
+/// Reports words of `notify` that concern mail in a file without `mail`, and a `mail` without
+/// any recipient.
 pub(crate) fn check(fields: &mut Fields, notify: &Notify, mail: Option<Place>, is_read: bool) {
     match mail {
         None => {

@@ -55,8 +55,8 @@ async fn ask(svg: &str) -> std::io::Result<Result<Vec<u8>, String>> {
         .kill_on_drop(true)
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // The process reads the whole picture before it prints. A write to one that has ended
-        // fails, and its exit status below tells why.
+        // The drawing process reads the whole picture before it prints. If it has ended, the
+        // write fails, and its exit status below tells why.
         let _ = stdin.write_all(svg.as_bytes()).await;
     }
     let mut png = Vec::new();

@@ -125,8 +125,8 @@ fn kind_of(file: &str) -> Result<FileFormat, Fault> {
     }
 }
 
-/// Tells that a file is written, and that it counts as code where it lies beside that of these
-/// experiments.
+/// Prints that `file` was written. If the file lies in the folder of the code of one of these
+/// experiments, it also prints that the file counts as code from now on.
 pub(super) fn wrote(session: &Session, file: &Path, views: &[ExperimentView]) {
     let shown = file.display();
     session.out.note(&format!("wrote {shown}"));

@@ -121,7 +121,11 @@ impl Allocation {
     /// leader gave the task up before, and nothing must be launched.
     pub(super) fn launches(&mut self, id: RunId, incarnation: u32) -> io::Result<bool> {
         let news = News::Launches(id, incarnation, self.start);
-        self.files.note(news, true)?;
+        match self.files.note(news, true) {
+            // The leader has forgotten the submission, whose plan this start has read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            noted => noted?,
+        }
         if self.files.is_closed(self.start.task)? {
             return Ok(false);
         }

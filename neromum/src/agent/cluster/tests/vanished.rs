@@ -4,6 +4,7 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{RunLeft, TaskLeft, TaskStart, run_left};
 
 use super::*;
+use crate::agent::Allocation;
 
 /// More than three beats.
 const LONG: Duration = Duration::from_secs(100);
@@ -130,6 +131,15 @@ async fn a_start_that_came_before_its_task_was_closed_keeps_its_run() {
     lost.files.note(News::Left(FIRST), false).unwrap();
     lost.agent.vanished(&[lost.run.token]);
     assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+}
+
+#[tokio::test]
+async fn a_start_whose_submission_the_leader_has_forgotten_launches_nothing() {
+    let lost = Lost::new();
+    let mut allocation = Allocation::new(lost.files.clone(), FIRST);
+    assert!(allocation.launches(lost.run.id, 1).unwrap());
+    std::fs::remove_dir_all(lost.files.folder()).unwrap();
+    assert!(!allocation.launches(lost.run.id, 2).unwrap());
 }
 
 /// Three tasks that are over by this word of the scheduler, of which the second has a

@@ -413,6 +413,8 @@ impl World {
             tokio::select! {
                 message = boxes.done.recv() => agent.handle(message.unwrap()),
                 () = timers::until(deadline) => agent.timers_due(),
+                // A leader that lost its runs has no deadline.
+                () = sleep_until(self.began + LONGEST) => {}
             }
         }
         false

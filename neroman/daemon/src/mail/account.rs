@@ -307,8 +307,8 @@ pub(super) fn longest<'a>(state: &'a State, now: &Now) -> Vec<&'a Run> {
     runs
 }
 
-/// The metrics that a digest shows: those that most of the runs have, and of these the ones that
-/// tell how good a run is. Each has so many points in a run.
+/// The metrics that a digest shows: those that tell how good a run is, and others where none does;
+/// of these the ones that most runs have. Each has so many points in a run.
 pub(super) fn metric_names(runs: &[&Run], points_min: u64) -> Vec<String> {
     let mut known: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
     for (name, metric) in runs.iter().flat_map(|run| &run.journal.metrics) {
@@ -318,8 +318,12 @@ pub(super) fn metric_names(runs: &[&Run], points_min: u64) -> Vec<String> {
             *points += metric.count;
         }
     }
-    let mut names: Vec<_> = known.into_iter().collect();
-    names.sort_by_key(|(name, (runs, points))| std::cmp::Reverse((*runs, is_goal(name), *points)));
+    let has_goal = known.keys().any(|name| is_goal(name));
+    let mut names: Vec<_> = known
+        .into_iter()
+        .filter(|(name, _)| !has_goal || is_goal(name))
+        .collect();
+    names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let names = names.into_iter().map(|(name, _)| name.to_owned());
     names.take(DIGEST_METRICS_MAX).collect()
 }

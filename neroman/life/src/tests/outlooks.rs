@@ -97,7 +97,10 @@ fn progress_tells_the_time_of_a_batch_from_its_first_runs_on() {
 fn a_batch_waits_behind_what_was_started_earlier_on_its_node() {
     const HOUR: u64 = 3_600_000;
     let mut lab = Lab::default();
-    lab.add("/lab", (1..=5).map(|n| definition(&format!("e{n}"), "1")).collect());
+    lab.add(
+        "/lab",
+        (1..=5).map(|n| definition(&format!("e{n}"), "1")).collect(),
+    );
     lab.start_batch(&[1, 2], false);
     lab.start_batch(&[3, 4, 5], false);
     lab.say(run(3, 1), finished(2 * HOUR));

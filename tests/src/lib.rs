@@ -22,6 +22,6 @@ pub mod wait;
 
 pub use home::{Home, Ran, end};
 pub use hosts::Hosts;
-pub use mail::{CaughtMail, MailServer};
+pub use mail::{CaughtMail, MailServer, WebhookServer};
 pub use processes::{Part, parts};
 pub use wait::{DEADLINE, until};

@@ -1,4 +1,4 @@
-//! A real mail server for one test, and the messages that it took.
+//! A real mail server and a real web server for one test, and what they took.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -50,7 +50,7 @@ impl MailServer {
         fs::create_dir_all(folder).expect("a folder");
         let host = own_address();
         certificate(folder, host);
-        let process = spawn(folder, host, &[]);
+        let process = spawn("smtp.py", folder, host, &[]);
         let mut server = Self {
             folder: folder.to_path_buf(),
             host,
@@ -109,7 +109,7 @@ impl MailServer {
     pub fn restart(&mut self) {
         fs::remove_file(self.folder.join("ports")).expect("it served before");
         let ports = [self.ports.0.to_string(), self.ports.1.to_string()];
-        self.process = spawn(&self.folder, self.host, &ports);
+        self.process = spawn("smtp.py", &self.folder, self.host, &ports);
         self.wait_for_ports();
     }
 
@@ -145,8 +145,63 @@ fn own_address() -> Ipv4Addr {
     Ipv4Addr::new(127, 64 | a, b, c)
 }
 
-fn spawn(folder: &Path, host: Ipv4Addr, ports: &[String]) -> Child {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("rig/smtp.py");
+/// A web server over TLS with a folder of its own; dropping it ends it.
+#[derive(Debug)]
+pub struct WebhookServer {
+    folder: PathBuf,
+    host: Ipv4Addr,
+    process: Child,
+}
+
+impl WebhookServer {
+    /// A server that answers, with its files below `folder`.
+    pub fn start(folder: &Path) -> Self {
+        fs::create_dir_all(folder).expect("a folder");
+        let host = own_address();
+        certificate(folder, host);
+        let process = spawn("hook.py", folder, host, &[]);
+        Self {
+            folder: folder.to_path_buf(),
+            host,
+            process,
+        }
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        let port = until("the web server", || {
+            let port = fs::read_to_string(self.folder.join("hook-port"));
+            port.map_err(|_| fs::read_to_string(self.folder.join("log")))
+        });
+        format!("https://{}:{port}/hook", self.host)
+    }
+
+    /// The certificate of the authority that signed the server's.
+    pub fn ca(&self) -> PathBuf {
+        self.folder.join("ca.pem")
+    }
+
+    /// The events that it took, in their order.
+    pub fn events(&self) -> Vec<Value> {
+        let paths = (1..).map(|number| self.folder.join(format!("hook/{number}.json")));
+        let bodies = paths.map_while(|path| fs::read(path).ok());
+        let events = bodies.map(|body| serde_json::from_slice(&body).expect("JSON"));
+        events.collect()
+    }
+}
+
+impl Drop for WebhookServer {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn spawn(script: &str, folder: &Path, host: Ipv4Addr, ports: &[String]) -> Child {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("rig")
+        .join(script);
     let log = fs::File::create(folder.join("log")).expect("a file");
     // The interpreter for which Debian packages modules; it ends with its standard input, and so
     // with this process.

@@ -344,7 +344,8 @@ fn server(fields: &mut Fields, full: &str, value: &Node) -> Option<(String, Opti
 }
 
 /// An absolute path, or one with another of the `starts`.
-fn file(
+/// The path of a file.
+pub(crate) fn file(
     fields: &mut Fields,
     full: &str,
     value: &Node,

@@ -1,13 +1,14 @@
 //! `notify`: what is told to whom, and when.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use nero_model::safe::quoted;
 use nero_yaml::{Fields, Kind, Node, Zero};
 
 use crate::config::{Place, Word};
-use crate::mail::{address, command};
+use crate::mail::{address, command, file};
 use crate::read::{entries, odd_word, text};
 
 /// What is told to whom, and when.
@@ -143,6 +144,8 @@ impl std::fmt::Display for QuietHours {
 pub struct Webhook {
     /// Where events are sent.
     pub url: String,
+    /// A file of certificates (PEM) that are trusted beside those of the system.
+    pub ca: Option<PathBuf>,
     /// The program, with its arguments, that prints the key of signatures; none are made
     /// without.
     pub secret_command: Option<Vec<String>>,
@@ -154,7 +157,7 @@ pub(crate) const NOTIFY_WORDS: &[&str] = &[
 ];
 /// Words that concern mail alone.
 const OF_MAIL: &[&str] = &["to", "digest", "quiet", "limit"];
-const WEBHOOK_WORDS: &[&str] = &["url", "secret_command"];
+const WEBHOOK_WORDS: &[&str] = &["url", "ca", "secret_command"];
 
 /// Digests more often than this are no digests.
 const DIGEST_MS_MIN: u64 = 60_000;
@@ -308,16 +311,19 @@ fn webhook(fields: &mut Fields, full: &str, value: &Node) -> Option<Webhook> {
         let url = url(fields, full, value)?;
         return Some(Webhook {
             url,
+            ca: None,
             secret_command: None,
         });
     };
     let before = fields.count();
     let mut given = None;
+    let mut ca = None;
     let mut secret_command = None;
     for entry in fields.map(full, value, EXAMPLE) {
         let inner = format!("{full}.{}", entry.key);
         match entry.key.as_str() {
             "url" => given = url(fields, &inner, &entry.value),
+            "ca" => ca = file(fields, &inner, &entry.value, &["/", "~/"], "~/web-ca.pem"),
             "secret_command" => {
                 secret_command = command(fields, &inner, &entry.value, "pass show hook");
             }
@@ -330,6 +336,7 @@ fn webhook(fields: &mut Fields, full: &str, value: &Node) -> Option<Webhook> {
     }
     given.map(|url| Webhook {
         url,
+        ca,
         secret_command,
     })
 }

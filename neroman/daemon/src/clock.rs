@@ -13,6 +13,9 @@ pub(crate) struct Clock {
     /// How far the wall clock was set ahead.
     #[cfg(test)]
     ahead_ms: Option<&'static std::sync::atomic::AtomicI64>,
+    /// Time that passed at once, on both clocks.
+    #[cfg(test)]
+    passed_ms: Option<&'static std::sync::atomic::AtomicI64>,
 }
 
 impl Clock {
@@ -27,6 +30,7 @@ impl Clock {
         let ahead_ms = Box::leak(Box::new(ahead_ms.into()));
         Self {
             ahead_ms: Some(ahead_ms),
+            passed_ms: Some(Box::leak(Box::default())),
         }
     }
 
@@ -37,10 +41,29 @@ impl Clock {
         ahead.store(ahead_ms, std::sync::atomic::Ordering::SeqCst);
     }
 
+    /// Lets time pass at once on a stepped clock.
+    #[cfg(test)]
+    pub(crate) fn pass(self, ms: i64) {
+        let passed = self.passed_ms.expect("a stepped clock");
+        passed.fetch_add(ms, std::sync::atomic::Ordering::SeqCst);
+    }
+
     #[cfg(test)]
     fn ahead_ms(self) -> i64 {
         let ahead = self.ahead_ms;
-        ahead.map_or(0, |ahead| ahead.load(std::sync::atomic::Ordering::SeqCst))
+        let ahead_ms = ahead.map_or(0, |ahead| ahead.load(std::sync::atomic::Ordering::SeqCst));
+        ahead_ms + self.passed_ms()
+    }
+
+    #[cfg(test)]
+    fn passed_ms(self) -> i64 {
+        let passed = self.passed_ms;
+        passed.map_or(0, |passed| passed.load(std::sync::atomic::Ordering::SeqCst))
+    }
+
+    #[cfg(not(test))]
+    const fn passed_ms(self) -> i64 {
+        0
     }
 
     #[cfg(not(test))]
@@ -60,7 +83,8 @@ impl Clock {
 
     /// Milliseconds since this machine was started, sleep included.
     pub(crate) fn boot_ms(self) -> i64 {
-        i64::try_from(Clocks::now().mono_ns / 1_000_000).unwrap_or(i64::MAX)
+        let boot_ms = i64::try_from(Clocks::now().mono_ns / 1_000_000).unwrap_or(i64::MAX);
+        boot_ms.saturating_add(self.passed_ms())
     }
 
     /// Now, on the boot clock. If the kernel does not name the boot, a name of

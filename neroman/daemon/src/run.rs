@@ -289,6 +289,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     };
     let cells = cells::run(desk);
     let mail = mail::run(MailDesk {
+        home: home.clone(),
         ledger: ledger.clone(),
         nodes: man.nodes.clone(),
         clock,

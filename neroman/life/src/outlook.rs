@@ -23,20 +23,23 @@ pub struct Outlook {
 impl Outlook {
     /// The outlook of one batch.
     pub fn of(state: &State, batch: RunId, now: &Now) -> Self {
-        let mut tallies = tallies(state, now, |other| other == batch);
-        tallies.remove(&batch).unwrap_or_default().outlook()
+        let tallies = tallies(state, now, Some(batch));
+        let tally = tallies.get(&batch);
+        tally.map_or_else(Self::default, |tally| {
+            tally.outlook(ends(&tallies).remove(&batch).flatten())
+        })
     }
 
     /// The batches of several runs that have not all ended, in the order of their first
     /// runs.
     pub fn unfinished(state: &State, now: &Now) -> Vec<(RunId, Self)> {
-        let several = |batch: RunId| {
-            let count = state.batch(batch);
-            count.runs > 1
-        };
-        let outlooks = tallies(state, now, several).into_iter();
-        outlooks
-            .map(|(batch, tally)| (batch, tally.outlook()))
+        let tallies = tallies(state, now, None);
+        let ends = ends(&tallies);
+        let several = tallies
+            .iter()
+            .filter(|(batch, _)| state.batch(**batch).runs > 1);
+        several
+            .map(|(batch, tally)| (*batch, tally.outlook(ends.get(batch).copied().flatten())))
             .filter(|(_, outlook)| outlook.ended < outlook.runs)
             .collect()
     }
@@ -81,25 +84,43 @@ struct Running {
 
 /// The facts of a batch that its outlook follows from.
 #[derive(Clone, Debug, Default)]
-struct Tally {
+struct Tally<'a> {
+    /// When it was started.
+    created_ms: i64,
     runs: u32,
     ended: u32,
     /// Durations of runs that ran to their end.
     took_ms: Vec<u64>,
-    running: Vec<Running>,
-    waiting: u32,
+    /// Its runs that have not ended, by the node or group that was asked for.
+    lanes: BTreeMap<&'a str, Lane>,
     /// A run waits until a person, or the end of its pilot, lets it go on.
     stands_still: bool,
 }
 
-fn tallies(state: &State, now: &Now, counts: impl Fn(RunId) -> bool) -> BTreeMap<RunId, Tally> {
-    let mut tallies: BTreeMap<RunId, Tally> = BTreeMap::new();
+/// The runs of a batch that wait for one node or group, or run there.
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    running: Vec<Running>,
+    /// Runs that wait for a place alone.
+    waiting: u32,
+}
+
+/// The batches that may have live runs, those of several runs, and `wanted`.
+fn tallies<'a>(state: &'a State, now: &Now, wanted: Option<RunId>) -> BTreeMap<RunId, Tally<'a>> {
+    let counts = |batch: RunId| {
+        let count = state.batch(batch);
+        count.runs > 1 || count.ended < count.runs || Some(batch) == wanted
+    };
+    let mut tallies: BTreeMap<RunId, Tally<'a>> = BTreeMap::new();
     for experiment in state.experiments.iter() {
         for (batch, run) in newest_runs(&experiment.runs) {
             if counts(batch) {
                 tallies.entry(batch).or_default().add(run, now);
             }
         }
+    }
+    for (batch, tally) in &mut tallies {
+        tally.created_ms = state.run(*batch).map_or(0, |run| run.made.created_ms);
     }
     tallies
 }
@@ -125,9 +146,10 @@ fn newest_runs(runs: &[Run]) -> Vec<(RunId, &Run)> {
     newest
 }
 
-impl Tally {
-    fn add(&mut self, run: &Run, now: &Now) {
+impl<'a> Tally<'a> {
+    fn add(&mut self, run: &'a Run, now: &Now) {
         self.runs += 1;
+        let lane = run.made.node.as_str();
         let ms = |seconds: f64| (seconds * 1000.0) as u64;
         let ran_ms = run.runtime_s(now).map(ms);
         match run.phase() {
@@ -138,75 +160,147 @@ impl Tally {
             Phase::Crashed | Phase::Aborted | Phase::Lost => self.ended += 1,
             Phase::Running => {
                 self.stands_still |= run.is_paused();
-                self.running.push(Running {
+                self.lane(lane).running.push(Running {
                     ran_ms: ran_ms.unwrap_or(0),
                     left_ms: run.eta_s(run.runtime_s(now)).map(ms),
                 });
             }
-            Phase::Ending => self.running.push(Running {
+            Phase::Ending => self.lane(lane).running.push(Running {
                 ran_ms: ran_ms.unwrap_or(0),
                 left_ms: Some(0),
             }),
             Phase::Queued | Phase::Staging | Phase::Submitted | Phase::Pending => {
                 let is_held = run.is_paused() || run.hold_cause().is_some();
-                self.stands_still |= is_held || run.needs_person().is_some();
-                self.waiting += 1;
+                let stands_still = is_held || run.needs_person().is_some();
+                self.stands_still |= stands_still;
+                self.lane(lane).waiting += u32::from(!stands_still);
             }
         }
     }
 
-    fn outlook(&self) -> Outlook {
+    fn lane(&mut self, word: &'a str) -> &mut Lane {
+        self.lanes.entry(word).or_default()
+    }
+
+    /// The time that its runs take on average.
+    fn usual_ms(&self) -> Option<u64> {
+        let running = self.lanes.values().flat_map(|lane| &lane.running);
+        let expected = running.filter_map(|one| Some(one.ran_ms.saturating_add(one.left_ms?)));
+        let known: Vec<u64> = self.took_ms.iter().copied().chain(expected).collect();
+        let sum_ms = known.iter().map(|ms| u128::from(*ms)).sum::<u128>();
+        let usual_ms = sum_ms.checked_div(known.len() as u128)?;
+        u64::try_from(usual_ms).ok()
+    }
+
+    /// `end_ms`: time until its last run ends, if that is known.
+    fn outlook(&self, end_ms: Option<u64>) -> Outlook {
         let left_ms = match self.ended == self.runs {
             true => Some(0),
             false if self.stands_still => None,
-            false => left_ms(&self.took_ms, &self.running, self.waiting),
+            false => end_ms.filter(|left_ms| *left_ms > 0),
         };
         Outlook {
             runs: self.runs,
             ended: self.ended,
-            left_ms: left_ms.filter(|left_ms| *left_ms > 0 || self.ended == self.runs),
+            left_ms,
         }
     }
 }
 
-/// Time until all have ended when each run that waits takes the first place that gets
-/// free, and as long as the others on average. As many run at once as do now.
-fn left_ms(took_ms: &[u64], running: &[Running], waiting: u32) -> Option<u64> {
-    let expected = running
-        .iter()
-        .filter_map(|one| Some(one.ran_ms.saturating_add(one.left_ms?)));
-    let known: Vec<u64> = took_ms.iter().copied().chain(expected).collect();
-    let sum_ms = known.iter().map(|ms| u128::from(*ms)).sum::<u128>();
-    let usual_ms = sum_ms
-        .checked_div(known.len() as u128)
-        .and_then(|ms| u64::try_from(ms).ok());
-    let places: Option<Vec<u64>> = running
-        .iter()
-        .map(|one| one.left_ms.or(Some(usual_ms?.saturating_sub(one.ran_ms))))
-        .collect();
-    let places = places?;
-    let last_ms = places.iter().copied().max()?;
-    if waiting == 0 {
-        return Some(last_ms);
+impl Running {
+    /// Time until it ends: by its progress, else as the others of its batch.
+    fn left_ms(&self, usual_ms: Option<u64>) -> Option<u64> {
+        self.left_ms
+            .or_else(|| Some(usual_ms?.saturating_sub(self.ran_ms)))
     }
-    let usual_ms = usual_ms?.max(1);
-    let begun_by = |at_ms: u64| {
-        let free = places
-            .iter()
-            .filter_map(|free_ms| at_ms.checked_sub(*free_ms));
-        free.map(|ms| u128::from(ms / usual_ms)).sum::<u128>()
-    };
-    // The earliest moment at which so many runs can have ended after those that run now.
-    let (mut too_early, mut enough) = (0, usual_ms.saturating_mul(waiting.into()));
-    enough = enough.saturating_add(last_ms);
-    while enough - too_early > 1 {
-        let middle = too_early + (enough - too_early) / 2;
-        match begun_by(middle) >= waiting.into() {
-            true => enough = middle,
-            false => too_early = middle,
+}
+
+/// What runs on a node or group, and what waits for it in front of the next batch.
+#[derive(Debug, Default)]
+struct Queue {
+    /// When the places get free.
+    places_ms: Vec<u64>,
+    /// Runs wait of which nobody knows how long they will take.
+    is_unknown: bool,
+}
+
+/// Time until the last run of each batch ends, where it is known, when each run that waits takes
+/// the first place that gets free, those of earlier batches first, and as long as the others of
+/// its batch on average. As many run at once as do now, for each word that was asked for.
+fn ends(tallies: &BTreeMap<RunId, Tally<'_>>) -> BTreeMap<RunId, Option<u64>> {
+    let mut queues: BTreeMap<&str, Queue> = BTreeMap::new();
+    let mut ends: BTreeMap<RunId, Option<u64>> = BTreeMap::new();
+    for (batch, tally) in tallies {
+        let usual_ms = tally.usual_ms();
+        let mut end_ms = Some(0);
+        for (word, lane) in &tally.lanes {
+            let queue = queues.entry(word).or_default();
+            for running in &lane.running {
+                let left_ms = running.left_ms(usual_ms);
+                // A place without a known end gets free for nobody.
+                queue.places_ms.extend(left_ms);
+                end_ms = end_ms.zip(left_ms).map(|(end, left)| end.max(left));
+            }
+        }
+        ends.insert(*batch, end_ms);
+    }
+    let mut order: Vec<(&RunId, &Tally<'_>)> = tallies.iter().collect();
+    order.sort_by_key(|(batch, tally)| (tally.created_ms, **batch));
+    for (batch, tally) in order {
+        let usual_ms = tally.usual_ms();
+        for (word, lane) in tally.lanes.iter().filter(|(_, lane)| lane.waiting > 0) {
+            let queue = queues.entry(word).or_default();
+            queue.is_unknown |= usual_ms.is_none() || queue.places_ms.is_empty();
+            let last_ms = match usual_ms {
+                Some(usual_ms) if !queue.is_unknown => {
+                    Some(take(&mut queue.places_ms, lane.waiting, usual_ms.max(1)))
+                }
+                Some(_) | None => None,
+            };
+            let end_ms = ends.entry(*batch).or_default();
+            *end_ms = end_ms.zip(last_ms).map(|(end, last)| end.max(last));
         }
     }
-    Some(enough.max(last_ms))
+    ends
+}
+
+/// Has so many runs, one or more, take the places one after the other, each the first that gets
+/// free. Returns when the last of them ends.
+fn take(places_ms: &mut [u64], waiting: u32, usual_ms: u64) -> u64 {
+    // Runs that have begun by then.
+    let begun = |free_ms: u64, by_ms: u64| match by_ms.checked_sub(free_ms) {
+        Some(ms) => ms / usual_ms + 1,
+        None => 0,
+    };
+    let all_begun = |by_ms: u64| {
+        let begun = places_ms.iter().map(|free_ms| begun(*free_ms, by_ms));
+        begun.map(u128::from).sum::<u128>()
+    };
+    let waiting = u128::from(waiting);
+    // The moment at which the last one begins.
+    let mut low_ms = 0;
+    let mut last_ms = usual_ms.saturating_mul(u64::try_from(waiting).unwrap_or(u64::MAX));
+    last_ms = last_ms.saturating_add(places_ms.iter().copied().max().unwrap_or(0));
+    while low_ms < last_ms {
+        let middle_ms = low_ms + (last_ms - low_ms) / 2;
+        match all_begun(middle_ms) >= waiting {
+            true => last_ms = middle_ms,
+            false => low_ms = middle_ms + 1,
+        }
+    }
+    let begun_before = match last_ms.checked_sub(1) {
+        Some(before_ms) => all_begun(before_ms),
+        None => 0,
+    };
+    let mut at_last = waiting.saturating_sub(begun_before);
+    for free_ms in places_ms {
+        let before = last_ms.checked_sub(1).map_or(0, |ms| begun(*free_ms, ms));
+        let begins_at_last = at_last > 0 && begun(*free_ms, last_ms) > before;
+        at_last -= u128::from(begins_at_last);
+        let runs = before + u64::from(begins_at_last);
+        *free_ms = free_ms.saturating_add(runs.saturating_mul(usual_ms));
+    }
+    last_ms.saturating_add(usual_ms)
 }
 
 #[cfg(test)]
@@ -216,6 +310,37 @@ mod tests {
 
     fn running(ran_ms: u64, left_ms: Option<u64>) -> Running {
         Running { ran_ms, left_ms }
+    }
+
+    /// A batch on one node.
+    fn batch<'a>(created_ms: i64, took_ms: &[u64], running: &[Running], waiting: u32) -> Tally<'a> {
+        let lane = Lane {
+            running: running.to_vec(),
+            waiting,
+        };
+        Tally {
+            created_ms,
+            took_ms: took_ms.to_vec(),
+            lanes: BTreeMap::from([("local", lane)]),
+            ..Tally::default()
+        }
+    }
+
+    /// The ends of batches, by their order here.
+    fn ends_of<const N: usize>(batches: [Tally<'_>; N]) -> [Option<u64>; N] {
+        let id = |index: usize| RunId {
+            experiment: nero_model::ExperimentId(index as u64 + 1),
+            number: 1,
+        };
+        let tallies = batches.into_iter().enumerate();
+        let tallies = tallies.map(|(index, tally)| (id(index), tally)).collect();
+        let ends = ends(&tallies);
+        std::array::from_fn(|index| ends[&id(index)])
+    }
+
+    fn left_ms(took_ms: &[u64], running: &[Running], waiting: u32) -> Option<u64> {
+        let [end_ms] = ends_of([batch(0, took_ms, running, waiting)]);
+        end_ms
     }
 
     #[test]
@@ -272,6 +397,36 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_batch_waits_for_the_earlier_ones_in_its_queue() {
+        let one = [running(0, Some(100))];
+        // The second batch has no place of its own: it follows the two runs of the first.
+        let first = || batch(1, &[], &one, 2);
+        assert_eq!(
+            ends_of([first(), batch(2, &[10], &[], 3)]),
+            [Some(300), Some(330)]
+        );
+        // The earlier one goes first, whatever its number is.
+        assert_eq!(
+            ends_of([batch(2, &[10], &[], 3), first()]),
+            [Some(330), Some(300)]
+        );
+        assert_eq!(
+            ends_of([first(), batch(0, &[10], &[], 3)]),
+            [Some(330), Some(130)]
+        );
+        // Who waits for another node is in nobody's way.
+        let mut elsewhere = batch(0, &[10], &[], 3);
+        elsewhere.lanes = BTreeMap::from([("alpha", elsewhere.lanes["local"].clone())]);
+        assert_eq!(ends_of([first(), elsewhere]), [Some(300), None]);
+        // Nobody knows how long those in front will take.
+        let unknown = batch(0, &[], &[running(5, None)], 1);
+        assert_eq!(ends_of([first(), unknown]), [None, None]);
+        // They have a place, and none of them waits.
+        let unknown = batch(0, &[], &[running(5, None)], 0);
+        assert_eq!(ends_of([first(), unknown]), [Some(300), None]);
+    }
+
     fn some_running() -> impl Strategy<Value = Vec<Running>> {
         let one = (0u64..1_000_000, proptest::option::of(0u64..1_000_000));
         proptest::collection::vec(one.prop_map(|(ran, left)| running(ran, left)), 0..6)
@@ -300,23 +455,21 @@ mod tests {
 
         #[test]
         fn the_estimate_is_that_of_runs_that_take_places_one_by_one(
-            took in 1u64..1_000,
-            running in proptest::collection::vec(0u64..3_000, 1..6),
-            waiting in 0u32..40,
+            usual in 1u64..1_000,
+            free in proptest::collection::vec(0u64..3_000, 1..6),
+            waiting in 1u32..40,
         ) {
-            let places: Vec<Running> = running.iter().map(|left| Running {
-                // The average stays the same.
-                ran_ms: 0,
-                left_ms: Some(*left),
-            }).collect();
-            let many = vec![took; 100_000];
-            let usual = (running.iter().sum::<u64>() + took * 100_000) / (100_000 + running.len() as u64);
-            let mut free = running.clone();
+            let (mut places, mut one_by_one) = (free.clone(), free);
+            let mut last = 0;
             for _ in 0..waiting {
-                let first = free.iter_mut().min().unwrap();
-                *first += usual.max(1);
+                let first = one_by_one.iter_mut().min().unwrap();
+                *first += usual;
+                last = last.max(*first);
             }
-            prop_assert_eq!(left_ms(&many, &places, waiting), free.into_iter().max());
+            prop_assert_eq!(take(&mut places, waiting, usual), last);
+            places.sort_unstable();
+            one_by_one.sort_unstable();
+            prop_assert_eq!(places, one_by_one);
         }
     }
 }

@@ -95,7 +95,7 @@ impl Trust {
     /// The error is for people.
     fn of(server: &Smtp) -> Result<Self, String> {
         let authorities = match &server.ca {
-            Some(ca) => Some(tls::authorities(ca)?),
+            Some(ca) => Some(tls::authorities("mail.ca", ca)?),
             None => None,
         };
         match server.security {

@@ -58,14 +58,14 @@ pub(crate) fn client_config(authorities: Option<&[u8]>) -> Result<Arc<ClientConf
     ))
 }
 
-/// The content of `mail.ca`. The error is for people.
-pub(crate) fn authorities(ca: &Path) -> Result<Vec<u8>, String> {
+/// The content of the file that a word of the configuration names. The error is for people.
+pub(crate) fn authorities(word: &str, ca: &Path) -> Result<Vec<u8>, String> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let path = match (ca.strip_prefix("~"), home) {
         (Ok(below), Some(home)) => home.join(below),
         (Ok(_), None) | (Err(_), _) => ca.to_path_buf(),
     };
-    let cannot = |why: &str| format!("cannot read `mail.ca` {}: {why}", path.display());
+    let cannot = |why: &str| format!("cannot read `{word}` {}: {why}", path.display());
     let pem = fs::read(&path).map_err(|error| cannot(&error.to_string()))?;
     let mut certificates = CertificateDer::pem_slice_iter(&pem);
     match certificates.next() {

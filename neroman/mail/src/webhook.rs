@@ -1,6 +1,7 @@
 //! Events for a webhook: one request (HTTP/1.1) on a connection of its own.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -50,7 +51,10 @@ pub(crate) async fn post(
         let words = format!("{:?} is no address of the web", webhook.url);
         return SendOutcome::LoginRefused(shown(&words));
     };
-    match target.exchange(request, deadlines).await {
+    match target
+        .exchange(request, webhook.ca.as_ref(), deadlines)
+        .await
+    {
         Ok(status) => outcome(status),
         Err(why) => SendOutcome::Later(shown(&format!("{}: {why}", target.authority))),
     }
@@ -124,6 +128,7 @@ impl WebhookServer {
     async fn exchange(
         &self,
         request: Request<Full<Bytes>>,
+        ca: Option<&PathBuf>,
         deadlines: &Deadlines,
     ) -> Result<StatusCode, String> {
         let silent = |what: &str| format!("no answer to {what} in time");
@@ -135,13 +140,20 @@ impl WebhookServer {
             let answered = timeout(deadlines.step, answer(stream, request)).await;
             return answered.map_err(|_| silent("the request"))?;
         }
-        let config = tls::off_thread(deadlines.step, || tls::client_config(None)).await?;
+        let ca = ca.cloned();
+        let trust = move || {
+            let authorities = ca.map(|ca| tls::authorities("notify.webhook.ca", &ca));
+            tls::client_config(authorities.transpose()?.as_deref())
+        };
+        let config = tls::off_thread(deadlines.step, trust).await?;
         let encrypted = timeout(deadlines.step, tls::encrypt(stream, &self.host, config)).await;
         let stream = encrypted.map_err(|_| silent("the TLS handshake"))?;
         let stream = stream.map_err(|error| match tls::fault(&error) {
             Some(TlsFault::NotTls) => "does not speak TLS; is it `http://`?".to_owned(),
             Some(TlsFault::UnknownAuthority) => {
-                "its certificate is signed by an authority that is not trusted here".to_owned()
+                "its certificate is signed by an authority that is not trusted here; \
+                 `notify.webhook.ca` names a file of others"
+                    .to_owned()
             }
             Some(TlsFault::OtherName) => "its certificate is for other names".to_owned(),
             Some(TlsFault::Expired) => "its certificate has expired".to_owned(),

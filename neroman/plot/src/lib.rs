@@ -15,7 +15,7 @@ mod thin;
 use jiff::tz::TimeZone;
 
 pub use braille::{TerminalSize, braille};
-pub use svg::{Theme, svg};
+pub use svg::{Theme, svg, svg_of_width};
 
 /// What a picture shows.
 #[derive(Clone, Debug)]

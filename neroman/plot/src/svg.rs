@@ -7,7 +7,7 @@ use nero_model::safe::Safe;
 
 use crate::palette::{self, FEW_MAX, Rgb};
 use crate::scale::{self, Scale};
-use crate::{Curve, Panel, Plot, thin};
+use crate::{Curve, CurveName, Panel, Plot, thin};
 
 /// The ground of a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,7 @@ pub enum Theme {
     Dark,
 }
 
+/// The width of a picture in a file.
 const WIDTH: f64 = 900.0;
 const EDGE: f64 = 16.0;
 const TITLE: f64 = 34.0;
@@ -31,6 +32,11 @@ const LONG_MAX: usize = 100;
 
 /// Draws a plot.
 pub fn svg(plot: &Plot, theme: Theme) -> String {
+    svg_of_width(plot, theme, WIDTH)
+}
+
+/// Draws a plot so wide.
+pub fn svg_of_width(plot: &Plot, theme: Theme, wide: f64) -> String {
     let x = scale::across(plot);
     let height = match plot.panels.len() {
         0 | 1 => 400.0,
@@ -57,10 +63,11 @@ pub fn svg(plot: &Plot, theme: Theme) -> String {
                 + 6.0
         }
     };
-    let right = WIDTH - EDGE - names;
+    let right = wide - EDGE - names;
     let mut picture = Picture {
         plot,
         theme,
+        wide,
         left,
         right,
         text: String::new(),
@@ -76,7 +83,7 @@ pub fn svg(plot: &Plot, theme: Theme) -> String {
     let end = picture.legend(y + 10.0, &panels) + EDGE;
     let colors = picture.colors();
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{end:.0}\" viewBox=\"0 0 {WIDTH} {end:.0}\" font-family=\"DejaVu Sans, Verdana, sans-serif\" font-size=\"{TEXT}\" fill=\"{}\">\n<rect width=\"100%\" height=\"100%\" fill=\"{}\"/>\n{}</svg>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{wide}\" height=\"{end:.0}\" viewBox=\"0 0 {wide} {end:.0}\" font-family=\"DejaVu Sans, Verdana, sans-serif\" font-size=\"{TEXT}\" fill=\"{}\">\n<rect width=\"100%\" height=\"100%\" fill=\"{}\"/>\n{}</svg>\n",
         colors.text, colors.ground, picture.text
     )
 }
@@ -131,6 +138,7 @@ struct Colors {
 struct Picture<'a> {
     plot: &'a Plot,
     theme: Theme,
+    wide: f64,
     left: f64,
     right: f64,
     text: String,
@@ -386,13 +394,17 @@ impl Picture<'_> {
         if self.plot.has_names() {
             let plot = self.plot;
             let (listed, more) = plot.listed();
+            let short = |name: &CurveName| cut(&name.short, SHORT_MAX);
+            let wide = listed.iter().map(|name| width(&short(name)));
+            let short_wide = wide.fold(0.0, f64::max);
+            let room = self.wide - 2.0 * EDGE - 56.0 - short_wide;
+            let long_max = ((room / width("x")) as usize).clamp(8, LONG_MAX);
             let names: Vec<(String, String)> = (listed.iter())
-                .map(|name| (cut(&name.short, SHORT_MAX), cut(&name.long, LONG_MAX)))
+                .map(|name| (short(name), cut(&name.long, long_max)))
                 .collect();
-            let short = names.iter().map(|name| width(&name.0)).fold(0.0, f64::max);
             let long = names.iter().map(|name| width(&name.1)).fold(0.0, f64::max);
-            let wide = 34.0 + short + 8.0 + long + 14.0;
-            let columns = (((WIDTH - 2.0 * EDGE) / wide) as usize).max(1);
+            let wide = 34.0 + short_wide + 8.0 + long + 14.0;
+            let columns = (((self.wide - 2.0 * EDGE) / wide) as usize).max(1);
             let rows = names.len().div_ceil(columns);
             for (index, (name, words)) in names.iter().enumerate() {
                 let x = EDGE + (index / rows) as f64 * wide;
@@ -409,7 +421,7 @@ impl Picture<'_> {
                 ));
                 self.put(format_args!(
                     "<text x=\"{:.1}\" y=\"{y:.1}\" fill=\"{faint}\">{}</text>",
-                    x + 36.0 + short,
+                    x + 36.0 + short_wide,
                     escaped(words)
                 ));
             }

@@ -41,6 +41,18 @@ impl SeriesReader {
     /// # Errors
     /// See [`StoreError`].
     pub fn read(&self, run: RunKey) -> Result<Vec<(Series, Vec<Point>)>, StoreError> {
+        self.read_some(run, |_| true)
+    }
+
+    /// The same of some of its series.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn read_some(
+        &self,
+        run: RunKey,
+        wanted: impl Fn(&Series) -> bool,
+    ) -> Result<Vec<(Series, Vec<Point>)>, StoreError> {
         let moment = rusqlite::Transaction::new_unchecked(
             &self.db.conn,
             rusqlite::TransactionBehavior::Deferred,
@@ -48,6 +60,7 @@ impl SeriesReader {
         .map_err(|error| self.db.failed(error))?;
         let read = series(&self.db, run)?
             .into_iter()
+            .filter(wanted)
             .map(|series| {
                 let points = points(&self.db, &series)?;
                 Ok((series, points))

@@ -14,6 +14,9 @@ use jiff::tz::TimeZone;
 
 pub use json::event_json;
 
+/// The width of a picture in a mail.
+pub const CURVES_WIDTH: u16 = 640;
+
 /// What one mail tells.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Account {
@@ -25,8 +28,8 @@ pub struct Account {
     pub progress: Option<BatchProgress>,
     /// Values of runs.
     pub table: Option<LetterTable>,
-    /// Whether the mail has a picture, `cid:plot`.
-    pub has_picture: bool,
+    /// Curves of metrics.
+    pub curves: LetterCurves,
     /// Whether it is a digest: its progress is then its subject.
     pub is_digest: bool,
 }
@@ -153,6 +156,24 @@ pub struct LetterTable {
     pub header: Vec<String>,
     /// A row per run.
     pub rows: Vec<Vec<String>>,
+}
+
+/// A picture with curves of metrics.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum LetterCurves {
+    /// There is nothing to draw.
+    #[default]
+    None,
+    /// The mail has it, as `cid:plot`.
+    Drawn {
+        /// The metrics.
+        of: String,
+    },
+    /// It could not be drawn.
+    Failed {
+        /// Why not.
+        why: String,
+    },
 }
 
 /// A mail without its headers.

@@ -233,6 +233,11 @@ impl Best {
     }
 }
 
+/// Whether a metric tells how good a run is, by names in common use.
+pub fn is_goal(name: &str) -> bool {
+    more_is_better(name).is_some()
+}
+
 /// Whether more is better, by names in common use; `None` for others.
 fn more_is_better(name: &str) -> Option<bool> {
     const MORE: &[&str] = &[

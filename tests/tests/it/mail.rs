@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use nero_tests::{CaughtMail, Home, MailServer, Part, until};
+use nero_tests::chaos::clock::WallClock;
+use nero_tests::{CaughtMail, Home, MailServer, Part, WebhookServer, until};
 use serde_json::Value;
 
 /// Rounds of kills: few, unless a person asks for more.
@@ -155,6 +156,97 @@ fn a_refused_recipient_keeps_no_other_from_its_mail() {
         (of("reject@example.org"), of("ada@example.org")),
         ("refused".to_owned(), "sent".to_owned())
     );
+}
+
+/// While something runs a digest tells how far it came, with a row and a curve of each run.
+#[test]
+fn a_digest_has_the_runs_and_their_curves() {
+    let Some(clock) = WallClock::make().unwrap() else {
+        eprintln!("skipped: a clock of our own needs root");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let server = MailServer::start(folder.path());
+    let home = told(&server, "secret", "{events: [crashed], digest: 1h}");
+    let go = home.path().join("go");
+    let go = go.display();
+    let held = format!(
+        "sh -c 'for s in 1 2 3; do echo step $s loss {{lr}}.$s; done; until [ -e {go} ]; do sleep 0.05; done'"
+    );
+    let fields = format!("  command: {held}\n  parameters: {{lr: [1, 2]}}\n");
+    start(&home, "digits", &fields);
+    for experiment in [1, 2] {
+        until("the points of a run", || {
+            let seen = home.experiment_json(experiment);
+            match seen["metrics"]["loss"]["count"] == 3 {
+                true => Ok(()),
+                false => Err(seen),
+            }
+        });
+    }
+    assert_eq!(server.caught(), [], "a digest is due after an hour");
+    clock.set(3600 + 60).unwrap();
+    // The daemon looks at its clock at the next change.
+    start(&home, "short", "  command: 'true'\n");
+    let mails = server.wait_for(1);
+    std::fs::write(home.path().join("go"), "").unwrap();
+    let subject = mails[0].header("Subject").unwrap();
+    assert_eq!(subject, "neronet: 0 of 2 done");
+    let mail = text(&mails[0]);
+    for value in ["1.3", "2.3"] {
+        let row = |line: &str| line.contains("running") && line.trim_end().ends_with(value);
+        assert!(mail.lines().any(row), "{value} in {mail}");
+    }
+    assert!(mail.contains("Content-ID: <plot>"), "{mail}");
+    // The first bytes of every PNG, in base64.
+    let png = mail
+        .split("Content-Type: image/png")
+        .nth(1)
+        .expect("a picture");
+    assert!(png.contains("\r\n\r\niVBORw0KGgo"), "{mail}");
+    until_told(&home, 1);
+    assert_eq!(server.caught().len(), 1);
+}
+
+/// A webhook whose certificate is not trusted gets nothing; once its authority is, each event.
+#[test]
+fn a_webhook_gets_its_events_over_tls_once_its_authority_is_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = WebhookServer::start(folder.path());
+    let home = Home::new();
+    let config = |ca: &str| {
+        let url = server.url();
+        format!("notify: {{events: [crashed], webhook: {{url: '{url}'{ca}}}}}\n")
+    };
+    home.configure(&config(""));
+    start(&home, "one", "  command: sh -c 'exit 3'\n");
+    let why = until("the refusal of the certificate", || {
+        let list = home.json(&["mail", "list"]);
+        let why = list["deliveries"][0]["words"].as_str().unwrap_or_default();
+        match why.is_empty() {
+            true => Err(list),
+            false => Ok(why.to_owned()),
+        }
+    });
+    assert!(
+        why.contains("an authority that is not trusted here") && why.contains("notify.webhook.ca"),
+        "{why}"
+    );
+    assert_eq!(server.events(), [] as [Value; 0]);
+    home.configure(&config(&format!(", ca: {}", server.ca().display())));
+    until("the event", || {
+        // What met the bad certificate waits for a minute otherwise.
+        home.ok(&["mail", "retry"]);
+        match server.events().is_empty() {
+            true => Err(home.json(&["mail", "list"])),
+            false => Ok(()),
+        }
+    });
+    until_told(&home, 1);
+    let events = server.events();
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0]["event"], "crashed", "{events:?}");
+    assert_eq!(events[0]["how"], "exit code 3", "{events:?}");
 }
 
 /// Whatever is killed whenever: each crash is in exactly one letter, no letter is missing, and a

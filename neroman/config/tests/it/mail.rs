@@ -32,7 +32,7 @@ notify:
   digest: 8h
   quiet: 22:00-07:30
   limit: 5
-  webhook: {url: 'https://chat.example.org/hook?x=1', secret_command: [pass, hook]}
+  webhook: {url: 'https://chat.example.org/hook?x=1', ca: ~/web.pem, secret_command: [pass, hook]}
   command: ./tell.sh --loud
 ";
 
@@ -67,6 +67,7 @@ fn everything_is_read() {
     assert_eq!(notify.limit_per_hour(), 5);
     let webhook = notify.webhook.as_ref().unwrap();
     assert_eq!(webhook.url, "https://chat.example.org/hook?x=1");
+    assert_eq!(webhook.ca.as_deref(), Some("~/web.pem".as_ref()));
     assert_eq!(
         webhook.secret_command.as_deref(),
         Some(&["pass".to_owned(), "hook".to_owned()][..])
@@ -238,6 +239,10 @@ fn mistakes_say_what_to_write() {
         (
             "notify: {webhook: {secret_command: a}}\n".to_owned(),
             "has no `url`",
+        ),
+        (
+            "notify: {webhook: {url: 'https://x', ca: web.pem}}\n".to_owned(),
+            "`notify.webhook.ca` takes a whole path",
         ),
         (
             with_user("mail: {smtp: s}\nnotify: {quiet: 22-7}"),

@@ -12,7 +12,10 @@ use nero_life::run::Run;
 use nero_life::state::State;
 use nero_model::paths::run::STDERR;
 use nero_model::{EndReason, Phase, RunId, TaskEnd};
-use nero_views::letter::{Account, BatchProgress, EventKind, LetterEvent, LetterTable};
+use nero_views::letter::{
+    Account, BatchProgress, EventKind, LetterCurves, LetterEvent, LetterTable,
+};
+use nero_views::results::is_goal;
 use nero_views::text;
 
 /// The end of standard error that a letter may show.
@@ -21,6 +24,8 @@ const TAIL_BYTES: u64 = 4096;
 const TAILS_MAX: usize = 20;
 /// Metrics of a finished run.
 const METRICS_MAX: usize = 6;
+/// Metrics of a digest: so many are shown in its text.
+const DIGEST_METRICS_MAX: usize = 2;
 /// Rows of a digest; the letter shows the first ones.
 const ROWS_MAX: usize = 1000;
 
@@ -179,10 +184,10 @@ fn ms(seconds: f64) -> u64 {
     (seconds * 1000.0).max(0.0) as u64
 }
 
-/// The last values of the metrics with the most points.
+/// The last values of the metrics that tell how good a run is, then of those with more points.
 fn metrics(run: &Run) -> Vec<(String, String)> {
     let mut metrics: Vec<_> = run.journal.metrics.iter().collect();
-    metrics.sort_by_key(|(_, metric)| std::cmp::Reverse(metric.count));
+    metrics.sort_by_key(|(name, metric)| std::cmp::Reverse((is_goal(name), metric.count)));
     metrics.truncate(METRICS_MAX);
     let shown = |(name, metric): (&String, &nero_life::journal::Metric)| {
         (name.clone(), text::number(metric.last))
@@ -233,6 +238,7 @@ pub(super) fn account(
     state: &State,
     planned: &PlannedLetter,
     events: Vec<LetterEvent>,
+    curves: LetterCurves,
     now: &Now,
 ) -> Account {
     Account {
@@ -240,7 +246,7 @@ pub(super) fn account(
         events,
         progress: progress(state, planned, now),
         table: planned.is_digest.then(|| table(state, now)),
-        has_picture: false,
+        curves,
         is_digest: planned.is_digest,
     }
 }
@@ -289,8 +295,8 @@ fn live(state: &State) -> impl Iterator<Item = &Run> {
     runs.filter(|run| run.phase().is_live())
 }
 
-/// The live runs of a digest, the longest first.
-fn table(state: &State, now: &Now) -> LetterTable {
+/// The live runs, the longest first.
+pub(super) fn longest<'a>(state: &'a State, now: &Now) -> Vec<&'a Run> {
     let mut runs: Vec<&Run> = live(state).collect();
     runs.sort_by(|one, other| {
         let ran = |run: &Run| run.runtime_s(now).unwrap_or(-1.0);
@@ -298,26 +304,53 @@ fn table(state: &State, now: &Now) -> LetterTable {
             .total_cmp(&ran(one))
             .then(one.made.id.cmp(&other.made.id))
     });
+    runs
+}
+
+/// The metrics that a digest shows: those that tell how good a run is, and others where none does;
+/// of these the ones that most runs have. Each has so many points in a run.
+pub(super) fn metric_names(runs: &[&Run], points_min: u64) -> Vec<String> {
+    let mut known: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
+    for (name, metric) in runs.iter().flat_map(|run| &run.journal.metrics) {
+        if metric.count >= points_min && name != "progress" {
+            let (runs, points) = known.entry(name).or_default();
+            *runs += 1;
+            *points += metric.count;
+        }
+    }
+    let has_goal = known.keys().any(|name| is_goal(name));
+    let mut names: Vec<_> = known
+        .into_iter()
+        .filter(|(name, _)| !has_goal || is_goal(name))
+        .collect();
+    names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let names = names.into_iter().map(|(name, _)| name.to_owned());
+    names.take(DIGEST_METRICS_MAX).collect()
+}
+
+/// The live runs of a digest.
+fn table(state: &State, now: &Now) -> LetterTable {
+    let mut runs = longest(state, now);
     runs.truncate(ROWS_MAX);
+    let metrics = metric_names(&runs, 1);
     let row = |run: &&Run| {
         let experiment = state.experiment(run.made.id.experiment);
         let name = experiment.map_or("", |one| &one.definition.name);
-        let values = metrics(run).into_iter().take(2);
-        let values: Vec<String> = values
-            .map(|(name, value)| format!("{name} {value}"))
-            .collect();
-        vec![
+        let mut row = vec![
             run.made.id.to_string(),
             name.to_owned(),
             run.phase().word().to_owned(),
             run.runtime_s(now).map_or_else(String::new, text::duration),
-            values.join(", "),
-        ]
+        ];
+        row.extend(metrics.iter().map(|name| {
+            let metric = run.journal.metrics.get(name);
+            metric.map_or_else(String::new, |metric| text::number(metric.last))
+        }));
+        row
     };
+    let header = ["run", "name", "state", "runtime"].map(str::to_owned);
     LetterTable {
-        header: ["run", "name", "state", "runtime", "metrics"]
-            .map(str::to_owned)
-            .to_vec(),
+        header: header.into_iter().chain(metrics.clone()).collect(),
         rows: runs.iter().map(row).collect(),
     }
 }

@@ -8,10 +8,11 @@ use nero_config::{Config, Mail};
 use nero_life::mail::{Delivery, DeliveryState, DeliveryWay, MailPlan, Notice, PlannedLetter};
 use nero_life::state::State;
 use nero_mail::{Letter, MailThread, Sender};
-use nero_views::letter::{self, Account, LetterEvent};
+use nero_views::letter::{self, Account, LetterCurves, LetterEvent};
 
 use super::MailDesk;
 use super::account;
+use super::curves::DrawnCurves;
 
 /// The name beside the address of the sender.
 const SENDER: &str = "Neronet";
@@ -29,6 +30,7 @@ pub(super) async fn all(
     state: &Arc<State>,
     config: &Config,
     plan: &MailPlan,
+    curves: DrawnCurves,
 ) -> Vec<ComposedDelivery> {
     let now = desk.nodes.known().now(desk.clock);
     let in_letters = plan.letters.iter().flat_map(|letter| &letter.notices);
@@ -46,16 +48,26 @@ pub(super) async fn all(
     let Some(mail) = &config.mail else {
         return made;
     };
+    let (picture, of_digest) = match curves {
+        Ok(None) => (None, LetterCurves::None),
+        Ok(Some((picture, of))) => (Some(picture), LetterCurves::Drawn { of }),
+        Err(why) => (None, LetterCurves::Failed { why }),
+    };
     for planned in &plan.letters {
+        let curves = match planned.is_digest {
+            true => of_digest.clone(),
+            false => LetterCurves::None,
+        };
         let of_letter = planned.notices.iter().filter_map(|id| events.get(id));
-        let account = account::account(state, planned, of_letter.cloned().collect(), &now);
+        let account = account::account(state, planned, of_letter.cloned().collect(), curves, &now);
         let newest = planned
             .notices
             .iter()
             .filter_map(|id| notices.get(id))
             .next_back();
+        let picture = picture.as_deref().filter(|_| planned.is_digest);
         made.extend(letters(
-            desk, config, mail, planned, &account, newest, now.ms,
+            desk, config, mail, planned, &account, picture, newest, now.ms,
         ));
     }
     made
@@ -110,6 +122,7 @@ fn letters(
     mail: &Mail,
     planned: &PlannedLetter,
     account: &Account,
+    picture: Option<&[u8]>,
     newest: Option<&Arc<Notice>>,
     now_ms: i64,
 ) -> Vec<ComposedDelivery> {
@@ -136,7 +149,7 @@ fn letters(
             thread: thread.clone(),
             text: text.text.clone(),
             html: text.html.clone(),
-            picture: None,
+            picture: picture.map(<[u8]>::to_vec),
         }
         .compose();
         let (message_id, bytes, state) = match composed {

@@ -6,6 +6,7 @@
 
 mod account;
 mod compose;
+mod curves;
 mod reach;
 mod settings;
 
@@ -22,7 +23,7 @@ use nero_life::mail::{
 };
 use nero_life::state::State;
 use nero_mail::{Envelope, SendOutcome};
-use nero_model::DeploymentId;
+use nero_model::{DeploymentId, Home};
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
@@ -30,6 +31,7 @@ use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::node::{NodeStates, Nodes};
 use compose::ComposedDelivery;
+use curves::DigestCurves;
 
 pub(crate) use settings::{is_notified, settings, watching};
 
@@ -41,6 +43,7 @@ const REFUSED: Duration = Duration::from_secs(10);
 /// Everything that the task works with.
 #[derive(Clone, Debug)]
 pub(crate) struct MailDesk {
+    pub home: Home,
     pub ledger: Ledger,
     pub nodes: Nodes,
     pub clock: Clock,
@@ -77,6 +80,7 @@ pub(crate) async fn run(desk: MailDesk) {
                 return;
             },
             Some(sent) = task.sending.join_next_with_id() => task.sent(sent),
+            () = task.curves.drawn() => {}
             () = rest => {}
         }
     }
@@ -118,6 +122,7 @@ struct MailTask {
     /// Since when runs live without a pause.
     live_since_ms: Option<i64>,
     sending: JoinSet<SendOutcome>,
+    curves: DigestCurves,
     /// What came of sending, where the ledger could not take it yet.
     unrecorded: Vec<(DeliveryWay, u64, SendResult)>,
     /// What is being sent, or was and is not recorded: one delivery of each way at a time.
@@ -131,6 +136,7 @@ impl MailTask {
             config: None,
             live_since_ms: None,
             sending: JoinSet::new(),
+            curves: DigestCurves::default(),
             unrecorded: Vec::new(),
             under_way: BTreeMap::new(),
         }
@@ -157,7 +163,8 @@ impl MailTask {
             true => NodeStates::default(),
             false => self.desk.nodes.known(),
         };
-        let plan = planned(&state, &config, &known, self.desk.clock, self.live_since_ms);
+        let mut plan = planned(&state, &config, &known, self.desk.clock, self.live_since_ms);
+        self.curves.hold_back(&mut plan, &self.desk, &state);
         let is_news = !plan.letters.is_empty()
             || !plan.calls.is_empty()
             || !plan.unwanted.is_empty()
@@ -236,7 +243,8 @@ impl MailTask {
         config: &Config,
         plan: &MailPlan,
     ) -> Result<(), Failure> {
-        let made = compose::all(&self.desk, state, config, plan).await;
+        let curves = self.curves.of_digest();
+        let made = compose::all(&self.desk, state, config, plan, curves).await;
         let has_mail = settings(config).has_mail;
         let mut settled = plan.unwanted.clone();
         settled.extend(plan.letters.iter().flat_map(|letter| &letter.notices));

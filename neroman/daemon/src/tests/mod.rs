@@ -157,6 +157,7 @@ impl Rig {
             stop: stop.clone(),
         });
         let mail = crate::mail::run(crate::mail::MailDesk {
+            home: home.clone(),
             ledger: ledger.clone(),
             nodes: nodes.clone(),
             clock,

@@ -7,8 +7,10 @@ use std::time::Duration;
 use nero_journal::v1::{self as journal, RecordKind};
 use serde_json::Value;
 
+use super::nodes::{BOTH, connect, lose, regain, running_on};
 use super::stories::TWO;
 use super::{DEADLINE, Rig};
+use crate::clock::Clock;
 
 /// A program that is told of events, as `notify.command` names it.
 struct Program {
@@ -246,5 +248,43 @@ async fn nothing_is_noticed_where_nobody_is_told() {
     rig.state(1, "crashed").await;
     assert_eq!(program.events(&rig, 1).await, ["crashed"]);
     until_quiet(&rig).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_away_for_ten_minutes_and_back_is_told_once_each() {
+    let program = Program::new();
+    let clock = Clock::stepped(0);
+    let rig = Rig::configured_at(clock, &format!("{BOTH}{}", program.config()));
+    rig.write(TWO);
+    rig.add().await;
+    running_on(&rig, "alpha").await;
+    program.events(&rig, 1).await;
+    // A node that is back before is nobody's business.
+    lose(&rig, "alpha").await;
+    clock.pass(9 * 60_000);
+    rig.add().await;
+    regain(&rig, "alpha").await;
+    until_quiet(&rig).await;
+    assert_eq!(program.told().len(), 1, "{:?}", program.told());
+    lose(&rig, "alpha").await;
+    clock.pass(11 * 60_000);
+    // The clock is looked at when something changes.
+    connect(&rig, "beta").await;
+    assert_eq!(program.events(&rig, 2).await[1], "node_away");
+    until_quiet(&rig).await;
+    // The next daemon knows that it was told.
+    let (base, fakes) = rig.stop().await;
+    let rig = Rig::at(clock, base, fakes);
+    lose(&rig, "alpha").await;
+    clock.pass(11 * 60_000);
+    connect(&rig, "beta").await;
+    regain(&rig, "alpha").await;
+    assert_eq!(program.events(&rig, 3).await[2], "node_back");
+    until_quiet(&rig).await;
+    let told = program.told();
+    assert_eq!(told.len(), 3, "{told:?}");
+    let back: Value = serde_json::from_str(&told[2]).unwrap();
+    assert_eq!(back["node"], "alpha", "{back}");
     rig.stop().await;
 }

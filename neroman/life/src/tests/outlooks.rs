@@ -94,6 +94,30 @@ fn progress_tells_the_time_of_a_batch_from_its_first_runs_on() {
 }
 
 #[test]
+fn a_batch_waits_behind_what_was_started_earlier_on_its_node() {
+    const HOUR: u64 = 3_600_000;
+    let mut lab = Lab::default();
+    lab.add(
+        "/lab",
+        (1..=5).map(|n| definition(&format!("e{n}"), "1")).collect(),
+    );
+    lab.start_batch(&[1, 2], false);
+    lab.start_batch(&[3, 4, 5], false);
+    lab.say(run(3, 1), finished(2 * HOUR));
+    let second = |lab: &Lab| {
+        let now = Now::wall(5 + 600_000);
+        Outlook::of(&lab.state, run(3, 1), &now).to_string()
+    };
+    assert_eq!(second(&lab), "1 of 3 done", "nothing runs there");
+    lab.say(run(1, 1), running());
+    assert_eq!(second(&lab), "1 of 3 done", "nobody knows when 2.1 ends");
+    progress(&mut lab, run(1, 1), 0.5, 600_000, 600_000);
+    // 10 min for 1.1, 20 for 2.1, and two runs of two hours.
+    assert_eq!(second(&lab), "1 of 3 done, about 5 h left");
+    assert_eq!(told(&lab, 5 + 600_000), "0 of 2 done, about 30 min left");
+}
+
+#[test]
 fn a_paused_run_has_no_end_in_sight() {
     let mut lab = started(2);
     lab.say(run(1, 1), running());

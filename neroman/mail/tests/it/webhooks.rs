@@ -44,6 +44,7 @@ fn server(answer: &'static str) -> (String, JoinHandle<String>) {
 fn post(url: &str, secret: Option<&[&str]>) -> SendOutcome {
     let webhook = Webhook {
         url: url.to_owned(),
+        ca: None,
         secret_command: secret.map(words),
     };
     run(nero_mail::post(

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::LetterTable;
 use super::page::{Page, PageSection};
+use super::{CURVES_WIDTH, LetterCurves, LetterTable};
 
 /// The last line of every mail.
 pub(super) const SIGNATURE: &str = "Sent by Neronet. `neroman config show` lists who is told what.";
@@ -44,8 +44,18 @@ pub(super) fn html(page: &Page) -> String {
             "<p>{text}</p>\n<div class=\"bar\"><div style=\"width:{percent}%\"></div></div>"
         );
     }
-    if page.has_picture {
-        html.push_str("<p><img src=\"cid:plot\" alt=\"curves\"></p>\n");
+    match &page.curves {
+        LetterCurves::None => {}
+        LetterCurves::Drawn { of } => {
+            let of = escaped(of);
+            let _ = writeln!(
+                html,
+                "<p><img src=\"cid:plot\" width=\"{CURVES_WIDTH}\" alt=\"curves of {of}\"></p>"
+            );
+        }
+        LetterCurves::Failed { why } => {
+            let _ = writeln!(html, "<p>{}</p>", escaped(why));
+        }
     }
     for section in &page.sections {
         add_section(section, &mut html);

@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use nero_model::safe::Safe;
 
 use super::sentence::{EventGroup, about, line, predicate, short, subject_of, time};
-use super::{Account, BatchProgress, EventKind, LetterEvent, LetterTable};
+use super::{Account, BatchProgress, EventKind, LetterCurves, LetterEvent, LetterTable};
 
 /// Events of a kind that are told one by one.
 const EVENTS_MAX: usize = 10;
@@ -30,7 +30,7 @@ pub(super) struct Page {
     pub(super) table: Option<LetterTable>,
     /// Rows of the table that are not shown.
     pub(super) more_rows: usize,
-    pub(super) has_picture: bool,
+    pub(super) curves: LetterCurves,
     /// What to type next.
     pub(super) commands: Vec<String>,
 }
@@ -78,7 +78,7 @@ pub(super) fn page(account: &Account, zone: &TimeZone) -> Page {
         sections: sections(account, zone),
         more_rows: table.map_or(0, |table| table.rows.len().saturating_sub(ROWS_MAX)),
         table: table.map(shown_table),
-        has_picture: account.has_picture,
+        curves: curves(&account.curves),
         commands: commands(account),
     }
 }
@@ -95,6 +95,16 @@ pub(super) fn test_page(told_of: &[&str]) -> Page {
             of,
         ],
         ..Page::default()
+    }
+}
+
+fn curves(curves: &LetterCurves) -> LetterCurves {
+    match curves {
+        LetterCurves::None => LetterCurves::None,
+        LetterCurves::Drawn { of } => LetterCurves::Drawn { of: line(of) },
+        LetterCurves::Failed { why } => LetterCurves::Failed {
+            why: format!("The curves could not be drawn: {}.", line(why)),
+        },
     }
 }
 

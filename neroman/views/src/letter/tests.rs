@@ -55,7 +55,11 @@ fn told(account: &Account) -> LetterText {
     let html = &told.html;
     assert!(!html.contains("http") && !html.contains("<script") && !html.contains("url("));
     let sources = html.matches("src=").count();
-    assert_eq!(sources, usize::from(account.has_picture), "{html}");
+    assert_eq!(
+        sources,
+        usize::from(matches!(account.curves, LetterCurves::Drawn { .. })),
+        "{html}"
+    );
     told
 }
 
@@ -179,12 +183,36 @@ fn a_digest_has_progress_a_table_of_ten_lines_and_a_picture() {
             header,
             rows: (0..62).map(row).collect(),
         }),
-        has_picture: true,
+        curves: LetterCurves::Drawn {
+            of: "loss\n\"x\"".to_owned(),
+        },
         is_digest: true,
         ..account(vec![event("144.2", "lr_0.1", crashed(b"boom\n"))])
     });
     insta::assert_snapshot!("digest_text", format!("{}\n\n{}", told.subject, told.text));
     insta::assert_snapshot!("digest_html", told.html);
+}
+
+#[test]
+fn a_digest_without_its_curves_tells_why() {
+    let told = told(&Account {
+        curves: LetterCurves::Failed {
+            why: "it took longer than 60 s <b>".to_owned(),
+        },
+        is_digest: true,
+        ..account(Vec::new())
+    });
+    let words = "The curves could not be drawn: it took longer than 60 s";
+    assert!(
+        told.text.contains(&format!("{words} <b>.")),
+        "{}",
+        told.text
+    );
+    assert!(
+        told.html.contains(&format!("{words} &lt;b&gt;.")),
+        "{}",
+        told.html
+    );
 }
 
 #[test]

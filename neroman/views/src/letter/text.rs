@@ -1,7 +1,7 @@
 //! A mail as plain text.
 
-use super::LetterTable;
 use super::page::{Page, PageSection, ToldLine};
+use super::{LetterCurves, LetterTable};
 
 /// Characters of a line.
 const COLUMNS: usize = 72;
@@ -28,6 +28,10 @@ pub(super) fn text(page: &Page) -> String {
             "-".repeat(BAR_CHARS - filled)
         ));
         wrap("", "", &progress.text, &mut lines);
+        lines.push(String::new());
+    }
+    if let LetterCurves::Failed { why } = &page.curves {
+        wrap("", "", why, &mut lines);
         lines.push(String::new());
     }
     if let Some(table) = &page.table {

@@ -1,9 +1,8 @@
 //! `plot SEL METRIC… [-o FILE]`: curves of metrics.
 
-mod png;
-
 use std::path::Path;
 
+use nero_plot::child;
 use nero_plot::{HorizontalAxis, TerminalSize, Theme, braille, svg};
 use nero_views::curves::{self, Spread, WantedCurves, clock_here};
 use nero_wire::v1::{ListRequest, MetricsRequest, RuleListRequest};
@@ -14,6 +13,9 @@ use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
 use crate::session::{Session, selection};
+
+/// Pixels of a picture for each of its units: sharp on a screen with small pixels.
+const FACTOR: f32 = 2.0;
 
 /// Files that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,13 +80,21 @@ pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
             let picture = svg(&plot, theme);
             let bytes = match format {
                 PictureFormat::Svg => picture.into_bytes(),
-                PictureFormat::Png => png::of_svg(&picture).await?,
+                PictureFormat::Png => png(&picture).await?,
             };
             save(Path::new(file), &bytes)?;
             wrote(session, Path::new(file), &listed.experiments);
         }
     }
     Ok(code::OK)
+}
+
+async fn png(svg: &str) -> Result<Vec<u8>, Fault> {
+    child::png(svg, FACTOR).await.map_err(|why| {
+        Fault::new(code::FAILED, "the picture could not be drawn as PNG")
+            .cause(&why)
+            .hint("an .svg is written without that")
+    })
 }
 
 fn wanted(args: &Curves) -> WantedCurves {

@@ -1,0 +1,192 @@
+//! The curves of a digest. A process with limits draws them while other letters go on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nero_life::run::Run;
+use nero_life::state::State;
+use nero_model::{Home, RunId};
+use nero_plot::{CurvePoint, HorizontalAxis, Theme, child, svg_of_width, thinned};
+use nero_store::{Point, RunKey, SeriesReader};
+use nero_views::curves::{self, Spread, WantedCurves};
+use nero_views::letter::CURVES_WIDTH;
+use nero_wire::v1;
+use nero_wire::v1::metrics_reply::Series;
+use tokio::task::JoinSet;
+
+use super::MailDesk;
+use super::account;
+use crate::spec;
+use nero_life::mail::MailPlan;
+
+/// Runs with a curve: so many colours differ well.
+const RUNS_MAX: usize = 8;
+/// A longer series has no curve: reading it would take too much memory.
+const POINTS_MAX: u64 = 2_000_000;
+/// More points are not seen.
+const COLUMNS: u32 = 1300;
+/// Pixels of a picture for each of its units: sharp on a screen with small pixels.
+const FACTOR: f32 = 2.0;
+
+/// A picture and the metrics in it; none: there is nothing to draw. The error is for people.
+pub(super) type DrawnCurves = Result<Option<(Arc<[u8]>, String)>, String>;
+
+/// The curves of the digest that is due.
+#[derive(Debug, Default)]
+pub(super) struct DigestCurves {
+    drawing: JoinSet<DrawnCurves>,
+    drawn: Option<DrawnCurves>,
+}
+
+impl DigestCurves {
+    /// Takes a digest out of the plan until its curves are drawn.
+    pub(super) fn hold_back(&mut self, plan: &mut MailPlan, desk: &MailDesk, state: &Arc<State>) {
+        let Some(at) = plan.letters.iter().position(|letter| letter.is_digest) else {
+            if self.drawn.is_some() || !self.drawing.is_empty() {
+                *self = Self::default();
+            }
+            return;
+        };
+        if self.drawn.is_some() {
+            return;
+        }
+        plan.letters.remove(at);
+        if self.drawing.is_empty() {
+            self.drawing.spawn(draw(desk.clone(), Arc::clone(state)));
+        }
+    }
+
+    /// Waits until curves are drawn; forever if none are being drawn.
+    pub(super) async fn drawn(&mut self) {
+        let drawn = match self.drawing.join_next().await {
+            None => return std::future::pending().await,
+            Some(Ok(drawn)) => drawn,
+            Some(Err(error)) => {
+                tracing::error!(%error, "drawing ended; please report this mistake of neroman");
+                Err("drawing ended by a mistake of neroman's own".to_owned())
+            }
+        };
+        if let Err(why) = &drawn {
+            tracing::warn!(why, "a digest has no curves");
+        }
+        self.drawn = Some(drawn);
+    }
+
+    /// The curves of the digest of the plan.
+    pub(super) fn of_digest(&self) -> DrawnCurves {
+        self.drawn.clone().unwrap_or(Ok(None))
+    }
+}
+
+/// The picture of the runs that have run longest.
+async fn draw(desk: MailDesk, state: Arc<State>) -> DrawnCurves {
+    let now = desk.nodes.known().now(desk.clock);
+    let mut runs = account::longest(&state, &now);
+    runs.truncate(RUNS_MAX);
+    // A curve has two points.
+    let names = account::metric_names(&runs, 2);
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let views: Vec<v1::ExperimentView> = runs.iter().map(|run| view(&state, run)).collect();
+    let folded: BTreeMap<RunId, u64> = runs
+        .iter()
+        .map(|run| (run.made.id, run.journal.folded_points))
+        .collect();
+    drop(state);
+    let keys = desk.ledger.keys(folded.keys().copied().collect()).await;
+    let keys = keys.map_err(|failure| failure.to_string())?;
+    // A power cut takes nothing back that a mail has.
+    let durable = desk.ledger.durable().await;
+    durable.map_err(|failure| failure.to_string())?;
+    let (home, wanted) = (desk.home, names.clone());
+    let svg = tokio::task::spawn_blocking(move || {
+        let series = read(&home, &keys, &wanted, &folded)?;
+        let wanted = WantedCurves {
+            names: wanted,
+            x: HorizontalAxis::Step,
+            by: Vec::new(),
+            band: Spread::Deviation,
+            log: false,
+        };
+        let plot =
+            curves::plot(&wanted, &series, &views, &[]).map_err(|error| error.to_string())?;
+        let is_empty = plot.panels.iter().all(|panel| panel.curves.is_empty());
+        Ok::<_, String>((!is_empty).then(|| svg_of_width(&plot, Theme::Light, CURVES_WIDTH.into())))
+    });
+    let Some(svg) = svg.await.map_err(|error| error.to_string())?? else {
+        return Ok(None);
+    };
+    let png = child::png(&svg, FACTOR).await?;
+    Ok(Some((png.into(), names.join(" and "))))
+}
+
+/// What a legend has of a run.
+fn view(state: &State, run: &Run) -> v1::ExperimentView {
+    let experiment = state.experiment(run.made.id.experiment);
+    let definition = experiment.map(|one| &one.definition);
+    v1::ExperimentView {
+        id: run.made.id.experiment.0,
+        run: run.made.id.number,
+        name: definition.map_or_else(String::new, |one| one.name.clone()),
+        params: definition.map(|one| spec::params(one)).unwrap_or_default(),
+        ..v1::ExperimentView::default()
+    }
+}
+
+fn read(
+    home: &Home,
+    runs: &[(RunId, RunKey)],
+    names: &[String],
+    folded: &BTreeMap<RunId, u64>,
+) -> Result<Vec<Series>, String> {
+    let failed = |error: nero_store::StoreError| format!("the metrics cannot be read: {error}");
+    let reader = SeriesReader::open(home).map_err(failed)?;
+    let mut found = Vec::new();
+    for (id, key) in runs {
+        for name in names {
+            let wanted =
+                |series: &nero_store::Series| series.name == *name && series.count <= POINTS_MAX;
+            for (series, points) in reader.read_some(*key, wanted).map_err(failed)? {
+                found.push(of_points(
+                    *id,
+                    series.name,
+                    &points,
+                    folded.get(id).copied(),
+                ));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A series with as many points as are seen.
+fn of_points(id: RunId, name: String, points: &[Point], folded: Option<u64>) -> Series {
+    let mut series = Series {
+        experiment: id.experiment.0,
+        run: id.number,
+        name,
+        folded: folded.unwrap_or(0),
+        ..Series::default()
+    };
+    for part in points.chunk_by(|one, other| one.generation == other.generation) {
+        let curve: Vec<CurvePoint> = part
+            .iter()
+            .map(|point| CurvePoint {
+                x: point.step,
+                y: point.value,
+            })
+            .collect();
+        let seen = match curve.len() > COLUMNS as usize {
+            true => thinned(&curve, COLUMNS),
+            false => curve,
+        };
+        for point in seen {
+            series.steps.push(point.x);
+            series.values.push(point.y);
+            series.times_ms.push(part[0].time_ms);
+            series.generation.push(part[0].generation);
+        }
+    }
+    series
+}

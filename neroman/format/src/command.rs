@@ -309,10 +309,15 @@ fn original_format(
         let placed_otherwise = ["parameters_style", "render"]
             .into_iter()
             .any(|word| scope.get(Field::Later(word)).is_some());
-        if let Some(first) = names.axes().first().filter(|_| !placed_otherwise) {
+        if let Some(first) = names
+            .axes()
+            .iter()
+            .find(|axis| axis.is_written() && !placed_otherwise)
+        {
             let places: Vec<String> = names
                 .axes()
                 .iter()
+                .filter(|axis| axis.is_written())
                 .take(8)
                 .map(|axis| format!("{{{}}}", axis.name))
                 .collect();
@@ -400,7 +405,7 @@ pub(crate) fn report_unused(
         return;
     }
     for (index, axis) in axes.iter().enumerate() {
-        if !used.contains(&index) {
+        if !used.contains(&index) && axis.is_written() {
             reader.note_once(
                 axis.mark,
                 "unused",

@@ -2,6 +2,7 @@
 //! parameters take. Each group of fields has its own module; here is the order.
 
 use crate::block::{Given, Scope};
+use crate::combine::{self, Combine};
 use crate::command::{self, Command};
 use crate::definition::{Buffering, Definition, Monitor, NotBuilt, Resources};
 use crate::fields::{self, Field};
@@ -18,12 +19,14 @@ pub(crate) struct Draft {
     pub(crate) common: Definition,
     pub(crate) command: Command,
     pub(crate) axes: Vec<Axis>,
+    pub(crate) combine: Combine,
 }
 
 /// Reads all fields that hold in a block.
 pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Mark) -> Draft {
     let mut not_built = Vec::new();
-    let axes = params::axes(reader, scope, &mut not_built);
+    let mut axes = params::axes(reader, scope);
+    let combine = combine::read(reader, scope, &mut axes);
     let main_file = main_file(reader, scope);
     let command = command::read(reader, scope, &axes, main_file.as_deref(), mark);
     later(reader, scope, &mut not_built);
@@ -46,7 +49,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         block: name.to_owned(),
         varied: axes
             .iter()
-            .filter(|axis| axis.count() > 1)
+            .filter(|axis| axis.count() > 1 && !axis.is_seed())
             .map(|axis| axis.name.clone())
             .collect(),
         collections: collections(reader, scope),
@@ -100,6 +103,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         common,
         command,
         axes,
+        combine,
     }
 }
 

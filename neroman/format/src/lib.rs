@@ -17,6 +17,7 @@
 mod again;
 mod batch;
 mod block;
+mod combine;
 mod command;
 mod conditions;
 mod define;
@@ -37,6 +38,7 @@ mod reader;
 mod rules;
 mod scalar;
 mod scheduling;
+mod series;
 mod settings;
 mod source;
 mod spec;

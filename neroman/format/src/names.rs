@@ -49,7 +49,6 @@ impl<'a> Names<'a> {
             return NameKind::Data;
         }
         let filled_by = match name {
-            "repeat" | "seed" => "repeat",
             "params_file" => "parameters_style",
             _ => return NameKind::Unknown,
         };

@@ -24,7 +24,6 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("requires", "load < 4 for 10m"),
     ("progress", "mean(loss, 10m)"),
     ("render", "{a.in: a}"),
-    ("repeat", "5"),
     ("parameters_style", "flags"),
     ("resources", "{disk: {triton: 20G}}"),
     ("metrics", "[{file: metrics.csv}]"),
@@ -34,10 +33,6 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("rules", "[{on: crashed, run_local: ./tell.sh}]"),
     ("rules", "[{abort: loss > 1 for 10m}]"),
     ("rules", "[{notify: 'mean(loss, 10m) > 1'}]"),
-    ("parameters", "{x: {linspace: [0, 1, 3]}}"),
-    ("parameters", "{x: {logspace: [0, 1, 3]}}"),
-    ("parameters", "{x: {sample: [0, 1], n: 3}}"),
-    ("parameters", "{x: {zip: [[1, 2], [3, 4]]}}"),
 ];
 
 /// The runs for testing the words of expressions, with ids from 1. The first is
@@ -159,6 +154,8 @@ const FIRING: &[&str] = &[
 const FIELDS: &str = r#"collection: f
 +command: {command: echo one 'two three'}
 +parameters: {command: "echo {x} {y}", parameters: {x: 0.10, y: no}}
++combined: {command: "echo {x} {y} {z}", parameters: {x: {linspace: [0, 1, 2]}, y: {logspace: [-1, 0, 2]}, z: {sample: [2, 2.5], n: 2}}, zip: [x, y, z], exclude: [x == 0]}
++repeated: {command: "echo {repeat} {seed}", repeat: 1}
 +parameters_format: {run_command_prefix: sh, main_code_file: main.sh, parameters_format: "-x {x}", parameters: {x: 1}, files: [main.sh]}
 +required_files: {run_command_prefix: sh, main_code_file: main.sh, files: [main.sh], required_files: [a.txt], parameters_format: ''}
 +split: {command: "printf %s. {words}", split: true, parameters: {words: one 'two three'}}

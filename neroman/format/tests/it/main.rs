@@ -1,6 +1,7 @@
 //! The format from outside: folders in, definitions or reports out.
 
 mod batch;
+mod combining;
 mod errors;
 mod limits;
 mod native;

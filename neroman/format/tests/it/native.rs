@@ -331,31 +331,11 @@ fn words_not_built_are_kept_with_their_place() {
         ("progress: mean(loss, 10m)", "progress: mean(loss, 10m)"),
         ("parameters_style: flags", "parameters_style"),
         ("render: {a: b}", "render"),
-        ("repeat: 5", "repeat"),
-        ("exclude: ['x > 1']", "exclude"),
-        ("zip: {a: [1]}", "zip"),
         ("parent: other", "parent"),
         ("logoutput: log.txt", "logoutput"),
         ("resources: {cpus: {triton: 4}}", "resources.cpus per node"),
         ("resources: {disk: {triton: 4G}}", "resources.disk per node"),
         ("requires: load < 4 for 10m", "requires: for 10m"),
-        (
-            "parameters: {x: {linspace: [0, 1, 5]}}",
-            "parameters.x.linspace",
-        ),
-        (
-            "parameters: {x: {logspace: [0, 1, 5]}}",
-            "parameters.x.logspace",
-        ),
-        (
-            "parameters: {x: {sample: [0, 1], n: 20}}",
-            "parameters.x.sample",
-        ),
-        ("parameters: {x: {zip: [a, b]}}", "parameters.x.zip"),
-        (
-            "parameters: {x: 1, exclude: ['x > 1']}",
-            "parameters.exclude",
-        ),
         ("metrics: {file: metrics.csv}", "metrics.file"),
         ("metrics: [{command: ./reader.py}]", "metrics.command"),
         ("rules: [{signal: USR1}]", "rules.signal"),
@@ -507,11 +487,9 @@ fn a_fingerprint_says_what_runs_and_not_where_it_stands() {
 
 #[test]
 fn places_filled_by_words_not_built_stay() {
-    let loaded = load(
-        "+a:\n  command: prog {repeat} {params_file}\n  repeat: 5\n  parameters_style: 'file: p.json'\n",
-    );
-    assert_eq!(commands(&loaded), ["prog|{repeat}|{params_file}"]);
-    assert_eq!(loaded.definitions[0].not_built.len(), 2);
+    let loaded = load("+a:\n  command: prog {params_file}\n  parameters_style: 'file: p.json'\n");
+    assert_eq!(commands(&loaded), ["prog|{params_file}"]);
+    assert_eq!(loaded.definitions[0].not_built.len(), 1);
 }
 
 #[test]

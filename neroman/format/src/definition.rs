@@ -65,6 +65,13 @@ pub struct Definition {
     pub required_files: Vec<String>,
     /// The program's file, where the original's `main_code_file` names it.
     pub main_file: Option<String>,
+    /// Files that are made on the node from templates of the folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub render: Vec<RenderDef>,
+    /// A file of all parameters that is made in the working directory; its ending (json,
+    /// yaml, toml) is its format.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params_file: Option<String>,
     /// What comes home.
     pub outputs: Vec<Output>,
     /// Globs below the run's working folder: files that a later run goes on from.
@@ -192,6 +199,15 @@ pub struct Placed {
     pub text: String,
     /// Where it was written.
     pub place: Place,
+}
+
+/// A template and the file that is made of it, as paths below the folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RenderDef {
+    /// The template.
+    pub template: String,
+    /// The file.
+    pub path: String,
 }
 
 /// Data that does not travel with the run.

@@ -8,6 +8,7 @@ use crate::define::Draft;
 use crate::definition::Param;
 use crate::fill;
 use crate::reader::Reader;
+use crate::style::Style;
 use nero_model::safe::quoted;
 use nero_yaml::Mark;
 
@@ -115,7 +116,7 @@ fn make(
     mark: Mark,
     common_bytes: u64,
 ) -> bool {
-    let Some(argv) = fill::argv(reader, &draft.command, &params) else {
+    let Some(argv) = fill::argv(reader, draft, &params) else {
         return true;
     };
     if name.len() > NAME_BYTES_MAX || name.contains('\0') {
@@ -173,6 +174,16 @@ fn make(
     definition.command_text = joined(&argv);
     definition.name = name;
     definition.argv = argv;
+    if draft.style == Some(Style::Env) {
+        for (axis, param) in draft.axes.iter().zip(&params) {
+            let is_given = definition.env.iter().any(|(name, _)| *name == param.name);
+            if axis.is_written() && !is_given {
+                definition
+                    .env
+                    .push((param.name.clone(), Some(param.text.clone())));
+            }
+        }
+    }
     definition.params = params;
     reader.definitions.push(definition);
     true

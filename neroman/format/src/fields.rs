@@ -59,6 +59,9 @@ pub(crate) enum Field {
     Zip,
     Exclude,
     Repeat,
+    Script,
+    Render,
+    ParametersStyle,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -115,10 +118,13 @@ const FIELDS: &[(&str, Field)] = &[
     ("zip", Field::Zip),
     ("exclude", Field::Exclude),
     ("repeat", Field::Repeat),
+    ("script", Field::Script),
+    ("render", Field::Render),
+    ("parameters_style", Field::ParametersStyle),
 ];
 
 /// Words of a block that are kept, and refused at the start.
-const LATER: &[&str] = &["script", "python", "parameters_style", "render", "parent"];
+const LATER: &[&str] = &["python", "parent"];
 
 /// Words of `resources` that have an effect.
 pub(crate) const RESOURCES: &[&str] = &[

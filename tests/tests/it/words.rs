@@ -19,12 +19,9 @@ const VERBS: &[&str] = &[
 
 /// Fields of later versions, each with a value that its form allows.
 const FIELDS_LATER: &[(&str, &str)] = &[
-    ("script", "'echo hi'"),
     ("python", "conda:myenv"),
     ("requires", "load < 4 for 10m"),
     ("progress", "mean(loss, 10m)"),
-    ("render", "{a.in: a}"),
-    ("parameters_style", "flags"),
     ("resources", "{disk: {triton: 20G}}"),
     ("metrics", "[{file: metrics.csv}]"),
     ("metrics", "[{command: ./reader.py}]"),
@@ -154,7 +151,12 @@ const FIRING: &[&str] = &[
 const FIELDS: &str = r#"collection: f
 +command: {command: echo one 'two three'}
 +parameters: {command: "echo {x} {y}", parameters: {x: 0.10, y: no}}
-+combined: {command: "echo {x} {y} {z}", parameters: {x: {linspace: [0, 1, 2]}, y: {logspace: [-1, 0, 2]}, z: {sample: [2, 2.5], n: 2}}, zip: [x, y, z], exclude: [x == 0]}
++combined: {command: "echo {x} {y}", parameters: {x: {linspace: [0, 1, 2]}, y: {logspace: [-1, 0, 2]}}, zip: [x, y], exclude: [x == 0]}
++sampled: {command: "expr {x} : 2", parameters: {x: {sample: [2, 2.5], n: 1}}}
++script: {script: "echo {x} $NERO_PARAM_X {1..2}", parameters: {x: 3}}
++style: {command: cat conf/p.toml, parameters_style: {file: conf/p.toml}, parameters: {x: 3, y: two}}
++flags: {command: echo, parameters_style: flags, parameters: {x: 3, y: true}}
++render: {command: cat rendered, render: {template.txt: rendered}, parameters: {x: 3}}
 +repeated: {command: "echo {repeat} {seed}", repeat: 1}
 +parameters_format: {run_command_prefix: sh, main_code_file: main.sh, parameters_format: "-x {x}", parameters: {x: 1}, files: [main.sh]}
 +required_files: {run_command_prefix: sh, main_code_file: main.sh, files: [main.sh], required_files: [a.txt], parameters_format: ''}
@@ -183,6 +185,13 @@ const FIELDS: &str = r#"collection: f
 
 /// Output of the experiments of [`FIELDS`].
 const PRINTED: &[(&str, &str)] = &[
+    ("script", "3 3 1 2"),
+    ("style", "x = 3\ny = \"two\""),
+    ("flags", "--x 3 --y"),
+    ("render", "at 3"),
+    ("repeated", "1 1"),
+    ("combined_x-1_y-1", "1 1"),
+    ("sampled", "1"),
     ("command", "one two three"),
     ("parameters", "0.10 no"),
     ("parameters_format", "main -x 1\nmain.sh"),
@@ -467,6 +476,7 @@ fn each_field_of_the_format_has_its_effect_in_a_real_run() {
     for name in ["a.txt", "b.txt", "c.txt"] {
         fs::write(folder.join(name), name).unwrap();
     }
+    fs::write(folder.join("template.txt"), "at {x}\n").unwrap();
     fs::write(folder.join("main.sh"), "echo \"main $*\"; ls\n").unwrap();
     let folder = folder.display().to_string();
     home.ok(&["add", &folder]);

@@ -3,6 +3,7 @@
 mod batch;
 mod combining;
 mod errors;
+mod handing;
 mod limits;
 mod native;
 mod original;

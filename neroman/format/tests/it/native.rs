@@ -329,8 +329,6 @@ fn words_not_built_are_kept_with_their_place() {
     let table = [
         ("python: conda:x", "python"),
         ("progress: mean(loss, 10m)", "progress: mean(loss, 10m)"),
-        ("parameters_style: flags", "parameters_style"),
-        ("render: {a: b}", "render"),
         ("parent: other", "parent"),
         ("logoutput: log.txt", "logoutput"),
         ("resources: {cpus: {triton: 4}}", "resources.cpus per node"),
@@ -361,9 +359,6 @@ fn words_not_built_are_kept_with_their_place() {
             loaded.notes
         );
     }
-    let loaded = load("+a:\n  script: |\n    echo {x}\n  parameters: {x: [1, 2]}\n");
-    assert_eq!(loaded.definitions[1].not_built[0].word, "script");
-    assert_eq!(loaded.definitions[1].argv, [""; 0]);
 }
 
 #[test]
@@ -483,13 +478,6 @@ fn a_fingerprint_says_what_runs_and_not_where_it_stands() {
     assert_eq!(moved.fingerprint(), loaded.definitions[0].fingerprint());
     moved.argv.push("more".to_owned());
     assert_ne!(moved.fingerprint(), loaded.definitions[0].fingerprint());
-}
-
-#[test]
-fn places_filled_by_words_not_built_stay() {
-    let loaded = load("+a:\n  command: prog {params_file}\n  parameters_style: 'file: p.json'\n");
-    assert_eq!(commands(&loaded), ["prog|{params_file}"]);
-    assert_eq!(loaded.definitions[0].not_built.len(), 1);
 }
 
 #[test]

@@ -167,6 +167,7 @@ pub(crate) fn scheduler(
         sbatch_args: list(|of| &of.sbatch_args),
         qsub_args: list(|of| &of.qsub_args),
         setup: list(|of| &of.setup),
+        python: text(|of| &of.python),
         pack: asks.pack.on(node).copied().unwrap_or(0),
         at_once: asks.at_once.on(node).copied().unwrap_or(0),
         reruns_lost: first(|of| &of.reruns_lost, asks, defaults, node),

@@ -340,6 +340,9 @@ pub struct Scheduling {
     /// Lines of the shell before the run.
     #[serde(skip_serializing_if = "OnNodes::is_empty")]
     pub setup: OnNodes<Vec<String>>,
+    /// The Python of the run: `conda:NAME`, `venv:PATH`, `uv`, `system`.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub python: OnNodes<String>,
     /// The person's own options of `sbatch`, each one word.
     #[serde(skip_serializing_if = "OnNodes::is_empty")]
     pub sbatch_args: OnNodes<Vec<String>>,

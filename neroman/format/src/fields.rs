@@ -60,6 +60,7 @@ pub(crate) enum Field {
     Exclude,
     Repeat,
     Script,
+    Python,
     Render,
     ParametersStyle,
     /// Understood and not built; the word as it is in the format.
@@ -119,12 +120,13 @@ const FIELDS: &[(&str, Field)] = &[
     ("exclude", Field::Exclude),
     ("repeat", Field::Repeat),
     ("script", Field::Script),
+    ("python", Field::Python),
     ("render", Field::Render),
     ("parameters_style", Field::ParametersStyle),
 ];
 
 /// Words of a block that are kept, and refused at the start.
-const LATER: &[&str] = &["python", "parent"];
+const LATER: &[&str] = &["parent"];
 
 /// Words of `resources` that have an effect.
 pub(crate) const RESOURCES: &[&str] = &[

@@ -31,6 +31,8 @@ pub struct Base {
     vars: Vec<Var>,
     /// AllocationHosts of the allocation; none elsewhere.
     hosts: AllocationHosts,
+    /// Whether these are of an allocation, whose batch script had the lines of `setup`.
+    pub of_allocation: bool,
 }
 
 /// The name of a user, where `/etc/passwd` or this process knows it.
@@ -73,6 +75,7 @@ impl Base {
     pub fn of_allocation(devices: Option<&str>, hosts: AllocationHosts) -> Self {
         let mut base = Self {
             hosts,
+            of_allocation: true,
             ..Self::of_node()
         };
         for (name, value) in std::env::vars_os() {
@@ -101,6 +104,7 @@ impl Base {
         Self {
             vars: vars.into(),
             hosts: AllocationHosts::default(),
+            of_allocation: false,
         }
     }
 
@@ -140,6 +144,7 @@ impl Base {
         Self {
             vars,
             hosts: AllocationHosts::default(),
+            of_allocation: false,
         }
     }
 }

@@ -8,6 +8,7 @@ mod flights;
 pub mod gather;
 pub mod hosts;
 pub mod incoming;
+pub mod prelude;
 pub mod program;
 mod rendered;
 pub mod reservations;
@@ -144,7 +145,13 @@ pub fn prepare(
     };
     let (vars, argv) = filled(base, spec, &place, &data)?;
     let path = environment::value(&vars, b"PATH").unwrap_or_default();
-    let (argv, argv0) = program::resolve(&argv, spec.line_buffered, path, &work);
+    let (argv, argv0) = match prelude::lines(spec, base.of_allocation) {
+        Some(lines) => {
+            let argv = prelude::wrapped(&lines, spec, argv, &vars);
+            program::resolve(&argv, false, path, &work)
+        }
+        None => program::resolve(&argv, spec.line_buffered, path, &work),
+    };
     let var = |name: &str| {
         let value = environment::value(&vars, name.as_bytes())?;
         Some(String::from_utf8_lossy(value).into_owned())

@@ -19,7 +19,6 @@ const VERBS: &[&str] = &[
 
 /// Fields of later versions, each with a value that its form allows.
 const FIELDS_LATER: &[(&str, &str)] = &[
-    ("python", "conda:myenv"),
     ("requires", "load < 4 for 10m"),
     ("progress", "mean(loss, 10m)"),
     ("resources", "{disk: {triton: 20G}}"),
@@ -157,6 +156,8 @@ const FIELDS: &str = r#"collection: f
 +style: {command: cat conf/p.toml, parameters_style: {file: conf/p.toml}, parameters: {x: 3, y: two}}
 +flags: {command: echo, parameters_style: flags, parameters: {x: 3, y: true}}
 +render: {command: cat rendered, render: {template.txt: rendered}, parameters: {x: 3}}
++setup: {command: "sh -c 'echo $A_LINE $B_LINE'", setup: [export A_LINE=said B_LINE=lost], env: {B_LINE: env}}
++python: {command: "sh -c 'echo $VIRTUAL_ENV'", python: {local: 'venv:my env', default: system}}
 +repeated: {command: "echo {repeat} {seed}", repeat: 1}
 +parameters_format: {run_command_prefix: sh, main_code_file: main.sh, parameters_format: "-x {x}", parameters: {x: 1}, files: [main.sh]}
 +required_files: {run_command_prefix: sh, main_code_file: main.sh, files: [main.sh], required_files: [a.txt], parameters_format: ''}
@@ -190,6 +191,8 @@ const PRINTED: &[(&str, &str)] = &[
     ("flags", "--x 3 --y"),
     ("render", "at 3"),
     ("repeated", "1 1"),
+    ("setup", "said env"),
+    ("python", "found"),
     ("combined_x-1_y-1", "1 1"),
     ("sampled", "1"),
     ("command", "one two three"),
@@ -476,6 +479,12 @@ fn each_field_of_the_format_has_its_effect_in_a_real_run() {
     for name in ["a.txt", "b.txt", "c.txt"] {
         fs::write(folder.join(name), name).unwrap();
     }
+    fs::create_dir_all(folder.join("my env/bin")).unwrap();
+    fs::write(
+        folder.join("my env/bin/activate"),
+        "export VIRTUAL_ENV=found\n",
+    )
+    .unwrap();
     fs::write(folder.join("template.txt"), "at {x}\n").unwrap();
     fs::write(folder.join("main.sh"), "echo \"main $*\"; ls\n").unwrap();
     let folder = folder.display().to_string();

@@ -327,7 +327,6 @@ fn shell_syntax_in_a_command_is_noted() {
 #[test]
 fn words_not_built_are_kept_with_their_place() {
     let table = [
-        ("python: conda:x", "python"),
         ("progress: mean(loss, 10m)", "progress: mean(loss, 10m)"),
         ("parent: other", "parent"),
         ("logoutput: log.txt", "logoutput"),
@@ -516,7 +515,7 @@ fn the_manual_s_example_can_be_added() {
         .map(|n| n.word.as_str())
         .filter(|word| !word.starts_with("rules."))
         .collect();
-    assert_eq!(words, ["python", "metrics.file", "metrics.command",]);
+    assert_eq!(words, ["metrics.file", "metrics.command"]);
 }
 
 #[test]
@@ -591,6 +590,7 @@ fn what_a_scheduler_is_asked_holds_for_all_nodes_or_for_each() {
   sbatch_args: [--reservation=r1, '--mail-type END', '-x n[1-3]']
   qsub_args: {oge: '-l h_rss=1G -soft'}
   on_lost: {triton: rerun, default: wait}
+  python: {triton: 'conda:my env', local: venv:.venv, default: uv}
 ",
     );
     let asks = &loaded.definitions[0].scheduling;
@@ -608,6 +608,21 @@ fn what_a_scheduler_is_asked_holds_for_all_nodes_or_for_each() {
     assert_eq!(asks.qos.on("any"), None);
     assert_eq!(asks.reruns_lost.on("triton"), Some(&true));
     assert_eq!(asks.reruns_lost.on("box"), Some(&false));
+    assert_eq!(asks.python.on("triton").unwrap(), "conda:my env");
+    assert_eq!(asks.python.on("other").unwrap(), "uv");
+    assert!(asks.python.on("local").unwrap().ends_with("/lab/.venv"));
+    for (python, message) in [
+        ("python: conda", "`python` takes no `conda`"),
+        ("python: uv:x", "`python` takes no `uv:x`"),
+        (
+            "python: 'conda:a$(rm)'",
+            "write conda:NAME, venv:PATH, uv or system",
+        ),
+        ("python: venv:.venv", "`python: {local: venv:.venv}`"),
+    ] {
+        let said = report(&format!("+a: {{command: p, {python}}}\n"));
+        assert!(said.contains(message), "{python}: {said}");
+    }
     let lines = ["module load cuda/12.4", "export A=\"b c\""];
     assert_eq!(asks.setup.on("triton").unwrap(), &lines);
     assert!(asks.setup.on("box").unwrap().is_empty());

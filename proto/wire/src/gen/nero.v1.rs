@@ -111,6 +111,9 @@ pub struct SchedulerRequest {
     /// itself is started, on the first host.
     #[prost(string, tag = "21")]
     pub launcher: ::prost::alloc::string::String,
+    /// The Python of the run: `conda:NAME`, `venv:PATH`, `uv`, `system`; empty: nothing is done.
+    #[prost(string, tag = "50")]
+    pub python: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EnvVar {
@@ -306,7 +309,7 @@ pub struct RunSpec {
     /// come home, and of each log; 0: nothing but the end of each log.
     #[prost(uint64, tag = "28")]
     pub results_max_bytes: u64,
-    /// For a node with a scheduler; a bare node leaves it alone.
+    /// For a node with a scheduler; of a bare node `setup` and `python` alone.
     #[prost(message, optional, tag = "29")]
     pub scheduler: ::core::option::Option<SchedulerRequest>,
     #[prost(message, optional, tag = "40")]

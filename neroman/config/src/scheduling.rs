@@ -83,6 +83,9 @@ pub(crate) fn check(fields: &mut Fields, name: &str, node: &Node) {
     let given = node.fields.iter().filter(|(word, _)| is_word(word));
     for (word, place) in given {
         let full = format!("nodes.{name}.{word}");
+        if node.warden == Warden::None && *word == "setup" {
+            continue;
+        }
         if node.warden == Warden::None {
             let message = format!("`{full}` is for a node with a scheduler");
             let hint = "its `warden:` is slurm, oge or generic; without one it starts runs itself";

@@ -417,6 +417,8 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         sbatch_args: None,
         scheduling: nero_format::Scheduling::default(),
         again: nero_format::Again::default(),
+        render: Vec::new(),
+        params_file: None,
         not_built: Vec::new(),
         notes: vec![NOTE.to_owned()],
     }

@@ -49,6 +49,8 @@ pub(crate) fn build(
         collections: definition.collections.clone(),
         checkpoint: definition.checkpoint.clone(),
         results_max_bytes,
+        render: rendered(definition),
+        params_file: definition.params_file.clone().unwrap_or_default(),
         ..v1::RunSpec::default()
     }
 }
@@ -76,6 +78,14 @@ fn resources(definition: &Definition) -> v1::Resources {
         memory_bytes: definition.resources.memory_bytes.unwrap_or(0),
         time_ms: definition.resources.time_ms.unwrap_or(0),
     }
+}
+
+fn rendered(definition: &Definition) -> Vec<v1::RenderedFile> {
+    let each = definition.render.iter().map(|one| v1::RenderedFile {
+        template: one.template.clone(),
+        path: one.path.clone(),
+    });
+    each.collect()
 }
 
 fn monitor(definition: &Definition) -> v1::Monitor {
@@ -157,6 +167,7 @@ pub(crate) fn scheduler(
         sbatch_args: list(|of| &of.sbatch_args),
         qsub_args: list(|of| &of.qsub_args),
         setup: list(|of| &of.setup),
+        python: text(|of| &of.python),
         pack: asks.pack.on(node).copied().unwrap_or(0),
         at_once: asks.at_once.on(node).copied().unwrap_or(0),
         reruns_lost: first(|of| &of.reruns_lost, asks, defaults, node),

@@ -10,6 +10,8 @@ use crate::names::Names;
 use crate::params::Axis;
 use crate::pyformat::{Template, TemplateError};
 use crate::reader::Reader;
+use crate::script::{self, Script};
+use crate::style::Style;
 use crate::words;
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Mark, Node};
@@ -26,7 +28,9 @@ pub(crate) enum Command {
         head: Vec<String>,
         format: Option<TemplateAt>,
     },
-    /// There is none: a mistake, or another field's matter that is not built.
+    /// Lines that bash executes.
+    Script(Script),
+    /// There is none: a mistake.
     Missing,
 }
 
@@ -63,17 +67,38 @@ const SHELL_WORDS: &[&str] = &["|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1"
 pub(crate) fn read(
     reader: &mut Reader<'_>,
     scope: &Scope,
-    axes: &[Axis],
+    names: &Names<'_>,
+    style: Option<&Style>,
     main: Option<&str>,
     block: Mark,
 ) -> Command {
-    let names = Names::new(scope, axes);
     let native = scope.get(Field::Command);
     let prefix = scope.get(Field::RunCommandPrefix);
     let is_original = prefix.is_some() || scope.get(Field::MainCodeFile).is_some();
     let replaces = |command: &Given| prefix.is_some_and(|p| p.depth > command.depth);
+    if let Some(given) = scope.get(Field::Script) {
+        let others = [Field::Command, Field::RunCommandPrefix, Field::MainCodeFile];
+        let others = others.into_iter().filter_map(|field| scope.get(field));
+        match others.max_by_key(|other| other.depth) {
+            Some(other) if other.depth > given.depth => {}
+            Some(other) if other.depth == given.depth => {
+                reader.wrong(
+                    given.key_mark.max(other.key_mark),
+                    format!("`script` and `{}` exclude each other", other.key),
+                    "the script is the whole command",
+                );
+                return Command::Missing;
+            }
+            Some(_) | None => {
+                return script::read(reader, names, given)
+                    .map_or(Command::Missing, Command::Script);
+            }
+        }
+    }
+    let original =
+        |reader: &mut Reader<'_>| from_original(reader, scope, names, style.is_some(), main, block);
     match native {
-        Some(command) if replaces(command) => from_original(reader, scope, &names, main, block),
+        Some(command) if replaces(command) => original(reader),
         Some(command) => {
             if let Some(prefix) = prefix.filter(|p| p.depth == command.depth) {
                 reader.wrong(
@@ -93,17 +118,15 @@ pub(crate) fn read(
             }
             let splits = scope.get(Field::Split);
             let splits = splits.and_then(|given| reader.boolean(&given.key, &given.value));
-            from_command(reader, &names, command, splits == Some(true))
+            from_command(reader, names, command, splits == Some(true))
         }
-        None if is_original => from_original(reader, scope, &names, main, block),
+        None if is_original => original(reader),
         None => {
-            if scope.get(Field::Later("script")).is_none() {
-                reader.wrong(
-                    block,
-                    "the experiment has no command",
-                    "give `command: python3 main.py {x}`, or `run_command_prefix` and `main_code_file`",
-                );
-            }
+            reader.wrong(
+                block,
+                "the experiment has no command",
+                "give `command: python3 main.py {x}`, or `run_command_prefix` and `main_code_file`",
+            );
             Command::Missing
         }
     }
@@ -269,6 +292,7 @@ fn from_original(
     reader: &mut Reader<'_>,
     scope: &Scope,
     names: &Names<'_>,
+    has_style: bool,
     main: Option<&str>,
     block: Mark,
 ) -> Command {
@@ -296,7 +320,7 @@ fn from_original(
         ),
         None => {}
     }
-    let format = original_format(reader, scope, names);
+    let format = original_format(reader, scope, names, has_style);
     Command::Original { head, format }
 }
 
@@ -304,15 +328,19 @@ fn original_format(
     reader: &mut Reader<'_>,
     scope: &Scope,
     names: &Names<'_>,
+    has_style: bool,
 ) -> Option<TemplateAt> {
     let Some(given) = scope.get(Field::ParametersFormat) else {
-        let placed_otherwise = ["parameters_style", "render"]
-            .into_iter()
-            .any(|word| scope.get(Field::Later(word)).is_some());
-        if let Some(first) = names.axes().first().filter(|_| !placed_otherwise) {
+        let placed_otherwise = has_style || scope.get(Field::Render).is_some();
+        if let Some(first) = names
+            .axes()
+            .iter()
+            .find(|axis| axis.is_written() && !placed_otherwise)
+        {
             let places: Vec<String> = names
                 .axes()
                 .iter()
+                .filter(|axis| axis.is_written())
                 .take(8)
                 .map(|axis| format!("{{{}}}", axis.name))
                 .collect();
@@ -367,27 +395,37 @@ pub(crate) fn report(reader: &mut Reader<'_>, node: &Node, at: At, error: Templa
     reader.wrong(mark, error.message, error.hint);
 }
 
-/// Says which parameters the command does not use.
+/// The positions of the parameters with a place in the command.
+pub(crate) fn placed(command: &Command) -> HashSet<usize> {
+    let words: Vec<&TemplateAt> = match command {
+        Command::Missing => Vec::new(),
+        Command::Script(script) => return script.params().collect(),
+        Command::Words(words) => words.iter().collect(),
+        Command::Original { format, .. } => format.iter().collect(),
+    };
+    words.iter().flat_map(|w| w.template.params()).collect()
+}
+
+/// Says which parameters neither the command nor a template uses.
 pub(crate) fn report_unused(
     reader: &mut Reader<'_>,
     scope: &Scope,
     command: &Command,
+    used: &HashSet<usize>,
     axes: &[Axis],
     name: &str,
 ) {
-    let used_otherwise = ["script", "parameters_style", "render"]
-        .into_iter()
-        .any(|word| scope.get(Field::Later(word)).is_some())
-        || scope.get(Field::Setup).is_some();
-    let words: Vec<&TemplateAt> = match command {
+    let reads_variables = match command {
         Command::Missing => return,
-        Command::Words(words) => words.iter().collect(),
-        Command::Original { format, .. } => format.iter().collect(),
+        Command::Script(script) => script.reads_variables(),
+        Command::Words(_) | Command::Original { .. } => false,
     };
-    if used_otherwise {
+    let used_otherwise = [Field::ParametersStyle, Field::Setup]
+        .into_iter()
+        .any(|field| scope.get(field).is_some());
+    if used_otherwise || reads_variables {
         return;
     }
-    let used: HashSet<usize> = words.iter().flat_map(|w| w.template.params()).collect();
     if reader.is_table {
         // A command without a place is a row's own; its columns are for people.
         let unused = axes
@@ -400,7 +438,7 @@ pub(crate) fn report_unused(
         return;
     }
     for (index, axis) in axes.iter().enumerate() {
-        if !used.contains(&index) {
+        if !used.contains(&index) && axis.is_written() {
             reader.note_once(
                 axis.mark,
                 "unused",

@@ -2,14 +2,18 @@
 //! parameters take. Each group of fields has its own module; here is the order.
 
 use crate::block::{Given, Scope};
+use crate::combine::{self, Combine};
 use crate::command::{self, Command};
 use crate::definition::{Buffering, Definition, Monitor, NotBuilt, Resources};
 use crate::fields::{self, Field};
+use crate::names::Names;
 use crate::params::{self, Axis};
 use crate::reader::{PathKind, Reader};
-use crate::{again, outputs, placing, rules, scheduling, settings};
+use crate::style::{self, Style};
+use crate::{again, outputs, placing, render, rules, scheduling, settings};
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Mark, Zero};
+use std::collections::HashSet;
 
 /// A block before its parameters get values.
 #[derive(Debug)]
@@ -17,17 +21,44 @@ pub(crate) struct Draft {
     /// All that does not depend on values; name, command and parameters are empty.
     pub(crate) common: Definition,
     pub(crate) command: Command,
+    pub(crate) style: Option<Style>,
+    /// The positions of the parameters with a place in the command.
+    pub(crate) placed: HashSet<usize>,
     pub(crate) axes: Vec<Axis>,
+    pub(crate) combine: Combine,
 }
 
 /// Reads all fields that hold in a block.
 pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Mark) -> Draft {
     let mut not_built = Vec::new();
-    let axes = params::axes(reader, scope, &mut not_built);
+    let mut axes = params::axes(reader, scope);
+    let combine = combine::read(reader, scope, &mut axes);
     let main_file = main_file(reader, scope);
-    let command = command::read(reader, scope, &axes, main_file.as_deref(), mark);
+    let style = style::read(reader, scope, &axes);
+    let names = Names::new(scope, &axes, style.as_ref());
+    let command = command::read(
+        reader,
+        scope,
+        &names,
+        style.as_ref(),
+        main_file.as_deref(),
+        mark,
+    );
+    let placed = command::placed(&command);
+    let (render, mut used) = render::read(reader, scope, &names);
+    used.extend(&placed);
     later(reader, scope, &mut not_built);
-    command::report_unused(reader, scope, &command, &axes, name);
+    command::report_unused(reader, scope, &command, &used, &axes, name);
+    let mut required_files = required_files(reader, scope);
+    for one in &render {
+        if !required_files.contains(&one.template) {
+            required_files.push(one.template.clone());
+        }
+    }
+    let params_file = match &style {
+        Some(Style::File(path)) => Some(path.clone()),
+        Some(_) | None => None,
+    };
     let rules = rules::read(reader, scope, &mut not_built);
     let (metric_patterns, metric_reading) = settings::metrics(reader, scope, &mut not_built);
     let files = scope
@@ -46,7 +77,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         block: name.to_owned(),
         varied: axes
             .iter()
-            .filter(|axis| axis.count() > 1)
+            .filter(|axis| axis.count() > 1 && !axis.is_seed())
             .map(|axis| axis.name.clone())
             .collect(),
         collections: collections(reader, scope),
@@ -65,8 +96,10 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
             .map(|file| file.glob.clone())
             .collect(),
         files: files.map(|files| files.into_iter().map(|file| file.glob).collect()),
-        required_files: required_files(reader, scope),
+        required_files,
         main_file,
+        render,
+        params_file,
         outputs: match scope.get(Field::Outputs) {
             Some(given) => outputs::read(reader, &given.value),
             None => Vec::new(),
@@ -99,7 +132,10 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     Draft {
         common,
         command,
+        style,
+        placed,
         axes,
+        combine,
     }
 }
 

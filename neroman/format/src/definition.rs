@@ -4,111 +4,14 @@
 //! The reader makes them; neroman stores them, compares them when a source is
 //! read again and turns them into runs. Nothing here touches the disk.
 
+mod again;
+mod origin;
+
+pub use again::{Again, Retry, RetryOn};
+pub use origin::{BoundColumn, BoundTable, Place, ShownValue, Source, SourceKind, TableOptions};
+
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-
-/// A place in a source: lines and columns count from one, columns in characters. In a
-/// table they are the row and the column of a cell.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Place {
-    /// The file as it is shown to the user.
-    pub file: String,
-    /// Line, from one.
-    pub line: u32,
-    /// Column in characters, from one.
-    pub column: u32,
-    /// The sheet of a cell, empty in a table of text; none in any other text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sheet: Option<Box<str>>,
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            file, line, column, ..
-        } = self;
-        match &self.sheet {
-            Some(sheet) => write!(f, "{file}:{}", nero_table::cell_name(sheet, *line, *column)),
-            None => write!(f, "{file}:{line}:{column}"),
-        }
-    }
-}
-
-/// What was named when the source was added.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SourceKind {
-    /// A folder: `neronet.yaml`, else `config.yaml`, is looked for at each reading.
-    Folder,
-    /// One file.
-    File,
-}
-
-/// Where definitions come from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
-    /// The path to read again: the folder or the file, absolute.
-    pub path: PathBuf,
-    /// What that path is.
-    pub kind: SourceKind,
-    /// The file that was read, absolute.
-    pub file: PathBuf,
-    /// The folder that experiments of this source work from, absolute.
-    pub folder: PathBuf,
-    /// BLAKE3 of the file's bytes, in hexadecimal.
-    pub digest: String,
-    /// How a table is read; none: it is no table.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub table: Option<TableOptions>,
-    /// The columns of a table that neronet writes; none: it writes none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bound: Option<BoundTable>,
-}
-
-/// Columns of a table that show results and states of its rows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BoundTable {
-    /// The sheet; a text file has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sheet: Option<String>,
-    /// How many rows its header has.
-    pub header_rows: u8,
-    /// The full name of the column with the numbers.
-    pub number: String,
-    /// The columns.
-    pub columns: Vec<BoundColumn>,
-}
-
-/// One of them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BoundColumn {
-    /// Its full name.
-    pub heading: String,
-    /// Its content.
-    pub shows: ShownValue,
-}
-
-/// The content of a column.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ShownValue {
-    /// The state of the experiment.
-    State,
-    /// The value of an expression, as it was written.
-    Expression(String),
-}
-
-/// What was typed when a table was added.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TableOptions {
-    /// The YAML file that is read with it, absolute; none: the one of the same name beside
-    /// it, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub with: Option<PathBuf>,
-    /// Added to the numbers of its rows.
-    pub offset: u64,
-}
 
 /// One experiment, completely resolved: inherited, expanded and filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -162,6 +65,13 @@ pub struct Definition {
     pub required_files: Vec<String>,
     /// The program's file, where the original's `main_code_file` names it.
     pub main_file: Option<String>,
+    /// Files that are made on the node from templates of the folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub render: Vec<RenderDef>,
+    /// A file of all parameters that is made in the working directory; its ending (json,
+    /// yaml, toml) is its format.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params_file: Option<String>,
     /// What comes home.
     pub outputs: Vec<Output>,
     /// Globs below the run's working folder: files that a later run goes on from.
@@ -289,6 +199,15 @@ pub struct Placed {
     pub text: String,
     /// Where it was written.
     pub place: Place,
+}
+
+/// A template and the file that is made of it, as paths below the folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RenderDef {
+    /// The template.
+    pub template: String,
+    /// The file.
+    pub path: String,
 }
 
 /// Data that does not travel with the run.
@@ -421,6 +340,9 @@ pub struct Scheduling {
     /// Lines of the shell before the run.
     #[serde(skip_serializing_if = "OnNodes::is_empty")]
     pub setup: OnNodes<Vec<String>>,
+    /// The Python of the run: `conda:NAME`, `venv:PATH`, `uv`, `system`.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub python: OnNodes<String>,
     /// The person's own options of `sbatch`, each one word.
     #[serde(skip_serializing_if = "OnNodes::is_empty")]
     pub sbatch_args: OnNodes<Vec<String>>,
@@ -479,111 +401,6 @@ impl<T> OnNodes<T> {
             found.map(|one| &one.value)
         };
         of(Some(node)).or_else(|| of(None))
-    }
-}
-
-/// The runs that neroman makes by itself after the end of one.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Again {
-    /// `retry`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry: Option<Retry>,
-    /// `on_timeout: requeue`: a run that our own time limit ended goes on from its
-    /// newest checkpoint, as a new run.
-    pub requeues_timeout: bool,
-}
-
-impl Again {
-    /// Whether no run follows.
-    pub fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// When a run is made again, and with how much more.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Retry {
-    /// The ends that count.
-    pub on: Vec<RetryOn>,
-    /// Most runs that follow one.
-    pub max: u32,
-    /// Factor of the memory, after an end by too little of it.
-    pub memory: f64,
-    /// Factor of the time limit, after an end by it.
-    pub time: f64,
-    /// Pause between the end of a run and the next one.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub after_ms: u64,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self {
-            on: RetryOn::ALL.to_vec(),
-            max: 1,
-            memory: 1.0,
-            time: 1.0,
-            after_ms: 0,
-        }
-    }
-}
-
-/// An end after which a run is made again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RetryOn {
-    /// Its machine was started anew, or failed by its scheduler's word.
-    NodeFailure,
-    /// It used more memory than there was, or than it had asked for.
-    OutOfMemory,
-    /// A time limit, ours or its scheduler's.
-    Timeout,
-    /// Its scheduler gave its place to other jobs.
-    Preempted,
-    /// Any other failure by itself: an exit code, a signal, a full disk.
-    Crashed,
-}
-
-impl RetryOn {
-    /// Every such end.
-    pub const ALL: [Self; 5] = [
-        Self::NodeFailure,
-        Self::OutOfMemory,
-        Self::Timeout,
-        Self::Preempted,
-        Self::Crashed,
-    ];
-
-    /// The word in a file.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::NodeFailure => "node_failure",
-            Self::OutOfMemory => "out_of_memory",
-            Self::Timeout => "timeout",
-            Self::Preempted => "preempted",
-            Self::Crashed => "crashed",
-        }
-    }
-}
-
-impl std::fmt::Display for RetryOn {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::NodeFailure => "a node failure",
-            Self::OutOfMemory => "out of memory",
-            Self::Timeout => "its time limit",
-            Self::Preempted => "a preemption",
-            Self::Crashed => "a crash",
-        })
     }
 }
 

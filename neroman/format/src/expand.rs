@@ -7,8 +7,8 @@
 use crate::define::Draft;
 use crate::definition::Param;
 use crate::fill;
-use crate::params::Axis;
 use crate::reader::Reader;
+use crate::style::Style;
 use nero_model::safe::quoted;
 use nero_yaml::Mark;
 
@@ -21,7 +21,7 @@ const NAME_BYTES_MAX: usize = 4096;
 
 /// Makes the experiments of a block.
 pub(crate) fn expand(reader: &mut Reader<'_>, draft: &Draft, name: &str, mark: Mark) {
-    let count = product(&draft.axes);
+    let count = draft.combine.count(&draft.axes);
     let before = reader.definitions.len() as u128;
     if count.saturating_add(before) > u128::from(EXPERIMENTS_MAX) {
         refuse(reader, draft, name, mark, count);
@@ -29,10 +29,16 @@ pub(crate) fn expand(reader: &mut Reader<'_>, draft: &Draft, name: &str, mark: M
     }
     note_name(reader, name, mark);
     let common_bytes = serde_json::to_vec(&draft.common).map_or(0, |json| json.len() as u64);
-    let mut sorted: Vec<usize> = (0..draft.axes.len()).collect();
+    let mut sorted: Vec<usize> = (0..draft.axes.len())
+        .filter(|index| !draft.axes[*index].is_seed())
+        .collect();
     sorted.sort_by(|a, b| draft.axes[*a].name.cmp(&draft.axes[*b].name));
+    let mut excludes_all = true;
     for index in 0..count {
-        let params = element(&draft.axes, index);
+        let Some(params) = draft.combine.element(&draft.axes, index) else {
+            continue;
+        };
+        excludes_all = false;
         let full = if count > 1 {
             suffixed(name, &params, &sorted)
         } else {
@@ -42,11 +48,13 @@ pub(crate) fn expand(reader: &mut Reader<'_>, draft: &Draft, name: &str, mark: M
             return;
         }
     }
-}
-
-fn product(axes: &[Axis]) -> u128 {
-    axes.iter()
-        .fold(1, |count, axis| count.saturating_mul(axis.count()))
+    if excludes_all {
+        reader.wrong(
+            mark,
+            format!("`exclude` drops every combination of {}", quoted(name)),
+            "it drops those for which one of its conditions holds",
+        );
+    }
 }
 
 fn refuse(reader: &mut Reader<'_>, draft: &Draft, name: &str, mark: Mark, count: u128) {
@@ -90,21 +98,6 @@ fn refuse(reader: &mut Reader<'_>, draft: &Draft, name: &str, mark: Mark, count:
     reader.wrong(place, message, hint);
 }
 
-/// The parameters of one element; the last axis runs fastest.
-fn element(axes: &[Axis], mut index: u128) -> Vec<Param> {
-    let mut params: Vec<Param> = axes
-        .iter()
-        .rev()
-        .map(|axis| {
-            let param = axis.param(index % axis.count());
-            index /= axis.count();
-            param
-        })
-        .collect();
-    params.reverse();
-    params
-}
-
 fn suffixed(name: &str, params: &[Param], sorted: &[usize]) -> String {
     let mut full = name.to_owned();
     for index in sorted {
@@ -123,7 +116,7 @@ fn make(
     mark: Mark,
     common_bytes: u64,
 ) -> bool {
-    let Some(argv) = fill::argv(reader, &draft.command, &params) else {
+    let Some(argv) = fill::argv(reader, draft, &params) else {
         return true;
     };
     if name.len() > NAME_BYTES_MAX || name.contains('\0') {
@@ -181,6 +174,16 @@ fn make(
     definition.command_text = joined(&argv);
     definition.name = name;
     definition.argv = argv;
+    if draft.style == Some(Style::Env) {
+        for (axis, param) in draft.axes.iter().zip(&params) {
+            let is_given = definition.env.iter().any(|(name, _)| *name == param.name);
+            if axis.is_written() && !is_given {
+                definition
+                    .env
+                    .push((param.name.clone(), Some(param.text.clone())));
+            }
+        }
+    }
     definition.params = params;
     reader.definitions.push(definition);
     true

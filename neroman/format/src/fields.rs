@@ -56,6 +56,13 @@ pub(crate) enum Field {
     OnTimeout,
     Split,
     Progress,
+    Zip,
+    Exclude,
+    Repeat,
+    Script,
+    Python,
+    Render,
+    ParametersStyle,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -109,19 +116,17 @@ const FIELDS: &[(&str, Field)] = &[
     ("on_timeout", Field::OnTimeout),
     ("split", Field::Split),
     ("progress", Field::Progress),
+    ("zip", Field::Zip),
+    ("exclude", Field::Exclude),
+    ("repeat", Field::Repeat),
+    ("script", Field::Script),
+    ("python", Field::Python),
+    ("render", Field::Render),
+    ("parameters_style", Field::ParametersStyle),
 ];
 
 /// Words of a block that are kept, and refused at the start.
-const LATER: &[&str] = &[
-    "script",
-    "python",
-    "parameters_style",
-    "render",
-    "repeat",
-    "exclude",
-    "zip",
-    "parent",
-];
+const LATER: &[&str] = &["parent"];
 
 /// Words of `resources` that have an effect.
 pub(crate) const RESOURCES: &[&str] = &[
@@ -139,8 +144,6 @@ pub(crate) const RESOURCES: &[&str] = &[
 pub(crate) const ACTIONS: &[&str] = &["abort", "warn", "notify", "pause", "restart", "requeue"];
 /// Words of rules that are kept.
 pub(crate) const ACTIONS_LATER: &[&str] = &["signal", "run", "run_local", "on", "repeat"];
-/// Ways to write a parameter that are kept.
-pub(crate) const GENERATORS_LATER: &[&str] = &["linspace", "logspace", "sample", "zip", "exclude"];
 
 /// The field of a key.
 pub(crate) fn field(key: &str) -> Option<Field> {

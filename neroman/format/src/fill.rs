@@ -1,6 +1,7 @@
 //! The arguments of a command for given parameters.
 
 use crate::command::{Command, TemplateAt, report};
+use crate::define::Draft;
 use crate::definition::Param;
 use crate::reader::{PathKind, Reader};
 use crate::words;
@@ -9,11 +10,13 @@ use nero_model::safe::quoted;
 /// The arguments for given parameters, or `None` when a mistake was reported.
 pub(crate) fn argv(
     reader: &mut Reader<'_>,
-    command: &Command,
+    draft: &Draft,
     params: &[Param],
 ) -> Option<Vec<String>> {
-    let argv = match command {
+    let command = &draft.command;
+    let mut argv = match command {
         Command::Missing => return Some(Vec::new()),
+        Command::Script(script) => script.argv(reader, params)?,
         Command::Words(words) => {
             let mut argv = Vec::with_capacity(words.len());
             for word in words {
@@ -51,6 +54,9 @@ pub(crate) fn argv(
         return None;
     }
     check_program(reader, command, &argv);
+    if let Some(style) = &draft.style {
+        argv.extend(style.arguments(&draft.axes, params, &draft.placed));
+    }
     Some(argv)
 }
 

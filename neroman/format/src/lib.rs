@@ -17,6 +17,7 @@
 mod again;
 mod batch;
 mod block;
+mod combine;
 mod command;
 mod conditions;
 mod define;
@@ -34,21 +35,25 @@ mod problem;
 mod pyformat;
 mod range;
 mod reader;
+mod render;
 mod rules;
 mod scalar;
 mod scheduling;
+mod script;
+mod series;
 mod settings;
 mod source;
 mod spec;
+mod style;
 mod table;
 mod walk;
 mod words;
 
 pub use definition::{
     Again, BoundColumn, BoundTable, Buffering, DataDef, DataPath, Definition, Fetch, MetricReading,
-    Monitor, NotBuilt, Note, OnNode, OnNodes, Output, Param, Place, Placed, Resources, Retry,
-    RetryOn, RuleAction, RuleDef, Scheduling, ShownValue, Source, SourceKind, Strays, Stream,
-    TableOptions, Value,
+    Monitor, NotBuilt, Note, OnNode, OnNodes, Output, Param, Place, Placed, RenderDef, Resources,
+    Retry, RetryOn, RuleAction, RuleDef, Scheduling, ShownValue, Source, SourceKind, Strays,
+    Stream, TableOptions, Value,
 };
 pub use nero_table::CellValue;
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;

@@ -1,11 +1,11 @@
 //! What the names in a block's templates stand for.
 
 use crate::block::Scope;
-use crate::fields::Field;
 use crate::params::Axis;
 use crate::placing;
 use crate::problem::printable;
 use crate::pyformat::NameKind;
+use crate::style::Style;
 use nero_model::names::suggest;
 use nero_model::safe::quoted;
 use std::collections::HashMap;
@@ -20,15 +20,21 @@ const COMPARED: usize = 1000;
 pub(crate) struct Names<'a> {
     scope: &'a Scope,
     axes: &'a [Axis],
+    params_file: Option<&'a str>,
     index: HashMap<&'a str, usize>,
 }
 
 impl<'a> Names<'a> {
-    pub(crate) fn new(scope: &'a Scope, axes: &'a [Axis]) -> Self {
+    pub(crate) fn new(scope: &'a Scope, axes: &'a [Axis], style: Option<&'a Style>) -> Self {
         let named = axes.iter().enumerate();
+        let params_file = match style {
+            Some(Style::File(path)) => Some(path.as_str()),
+            Some(_) | None => None,
+        };
         Self {
             scope,
             axes,
+            params_file,
             index: named.map(|(i, axis)| (axis.name.as_str(), i)).collect(),
         }
     }
@@ -46,21 +52,19 @@ impl<'a> Names<'a> {
         if let Some(data) = name.strip_prefix(DATA)
             && placing::is_data(self.scope, data)
         {
-            return NameKind::Data;
+            return NameKind::Text(nero_model::data::place(data));
         }
-        let filled_by = match name {
-            "repeat" | "seed" => "repeat",
-            "params_file" => "parameters_style",
-            _ => return NameKind::Unknown,
-        };
-        match self.scope.get(Field::Later(filled_by)) {
-            Some(_) => NameKind::Later,
-            None => NameKind::Unknown,
+        match self.params_file {
+            Some(path) if name == "params_file" => NameKind::Text(path.to_owned()),
+            Some(_) | None => NameKind::Unknown,
         }
     }
 
     /// What to do about a name that stands for nothing.
     pub(crate) fn hint(&self, name: &str) -> String {
+        if name == "params_file" {
+            return "it goes with `parameters_style: {file: params.json}`".to_owned();
+        }
         if let Some(data) = name.strip_prefix(DATA) {
             return placing::data_hint(self.scope, data);
         }

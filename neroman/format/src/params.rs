@@ -1,12 +1,12 @@
 //! Parameters and the values they run through.
 
 use crate::block::{Named, Scope};
-use crate::definition::{NotBuilt, Param, Value};
-use crate::fields::GENERATORS_LATER;
+use crate::definition::{Param, Value};
 use crate::parse::is_tuple;
 use crate::range::{Range, RangeError};
 use crate::reader::Reader;
 use crate::scalar::typed;
+use crate::series::Series;
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Mark, Node};
 use std::rc::Rc;
@@ -17,32 +17,79 @@ pub(crate) struct Axis {
     pub(crate) name: String,
     pub(crate) mark: Mark,
     values: Values,
+    origin: Origin,
 }
 
 #[derive(Debug, Clone)]
 enum Values {
     List(Vec<(String, Value)>),
     Range(Range),
+    Series(Series),
+    /// 1, 2, 3 … up to this.
+    Counted(u32),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Written,
+    /// `repeat:` made it.
+    Repeat,
+    /// `repeat:` made it beside the other; the name of the experiment does not repeat it.
+    Seed,
 }
 
 impl Axis {
+    /// The parameter that counts repeats.
+    pub(crate) fn repeat(name: &str, mark: Mark, count: u32) -> Self {
+        Self {
+            name: name.to_owned(),
+            mark,
+            values: Values::Counted(count),
+            origin: Origin::Repeat,
+        }
+    }
+
+    /// The parameter `seed` beside it.
+    pub(crate) fn seed(mark: Mark, count: u32) -> Self {
+        Self {
+            origin: Origin::Seed,
+            ..Self::repeat("seed", mark, count)
+        }
+    }
+
+    /// Whether the file gives it values.
+    pub(crate) fn is_written(&self) -> bool {
+        self.origin == Origin::Written
+    }
+
+    /// Whether it is the seed that `repeat:` made.
+    pub(crate) fn is_seed(&self) -> bool {
+        self.origin == Origin::Seed
+    }
+
     /// How many values there are; never none.
     pub(crate) fn count(&self) -> u128 {
         match &self.values {
             Values::List(list) => list.len() as u128,
             Values::Range(range) => range.count(),
+            Values::Series(series) => u128::from(series.count()),
+            Values::Counted(count) => u128::from(*count),
         }
     }
 
     /// The parameter with one of its values.
     pub(crate) fn param(&self, index: u128) -> Param {
+        let computed = |text: String| {
+            let value = typed(&text, true);
+            (text, value)
+        };
         let (text, value) = match &self.values {
             Values::List(list) => list[usize::try_from(index).unwrap_or(usize::MAX)].clone(),
-            Values::Range(range) => {
-                let text = range.text(index);
-                let value = typed(&text, true);
-                (text, value)
+            Values::Range(range) => computed(range.text(index)),
+            Values::Series(series) => {
+                computed(series.text(u32::try_from(index).unwrap_or(u32::MAX)))
             }
+            Values::Counted(_) => computed((index + 1).to_string()),
         };
         Param {
             name: self.name.clone(),
@@ -54,38 +101,39 @@ impl Axis {
 
 /// All parameters of a block in their order. One with a mistake keeps its place with
 /// no more than one value, so that its name is still known to the command.
-pub(crate) fn axes(
-    reader: &mut Reader<'_>,
-    scope: &Scope,
-    not_built: &mut Vec<NotBuilt>,
-) -> Vec<Axis> {
+pub(crate) fn axes(reader: &mut Reader<'_>, scope: &Scope) -> Vec<Axis> {
     scope
         .params
         .iter()
         .map(|named| Axis {
             name: named.name.clone(),
             mark: named.key_mark,
-            values: values(reader, named, not_built)
+            values: values(reader, named)
                 .unwrap_or_else(|| Values::List(vec![(String::new(), Value::Null)])),
+            origin: Origin::Written,
         })
         .collect()
 }
 
-fn values(reader: &mut Reader<'_>, named: &Named, not_built: &mut Vec<NotBuilt>) -> Option<Values> {
+fn values(reader: &mut Reader<'_>, named: &Named) -> Option<Values> {
     if named.name.is_empty() || named.name.contains('\0') {
         reader.wrong(named.key_mark, "a parameter has no proper name", "");
     }
     reader.is_marked("`parameters`", &named.name, named.key_mark);
     let node = &*named.value;
     if drops_combinations(named) {
-        reader.not_built(not_built, "parameters.exclude", named.key_mark);
+        reader.wrong(
+            named.key_mark,
+            "`exclude` stands beside `parameters`, not inside of it",
+            "move it one level out: `exclude: ['x > 1']`",
+        );
         return None;
     }
     match &node.kind {
         Kind::Scalar { .. } => Some(Values::List(vec![scalar(reader, &named.name, node)?])),
         Kind::List(items) if is_tuple(node) => range(reader, &named.name, node, items),
         Kind::List(items) => list(reader, &named.name, node, items),
-        Kind::Map(entries) => generated(reader, named, entries, not_built),
+        Kind::Map(entries) => generated(reader, named, entries),
     }
 }
 
@@ -139,52 +187,196 @@ fn list(reader: &mut Reader<'_>, name: &str, node: &Node, items: &[Rc<Node>]) ->
     (values.len() == items.len()).then_some(Values::List(values))
 }
 
-/// `{range: […]}`, or a way that is not built yet.
-fn generated(
-    reader: &mut Reader<'_>,
-    named: &Named,
-    entries: &[Entry],
-    not_built: &mut Vec<NotBuilt>,
-) -> Option<Values> {
+/// Ways to write the values of a parameter.
+pub(crate) const GENERATORS: &[&str] = &["range", "linspace", "logspace", "sample"];
+/// Words beside `sample`.
+pub(crate) const SAMPLE: &[&str] = &["sample", "n", "log", "seed"];
+
+/// `{range: […]}`, `{linspace: […]}`, `{logspace: […]}`, `{sample: […], n: 20}`.
+fn generated(reader: &mut Reader<'_>, named: &Named, entries: &[Entry]) -> Option<Values> {
     let name = &named.name;
-    if let Some(entry) = entries
-        .iter()
-        .find(|e| GENERATORS_LATER.contains(&e.key.as_str()))
-    {
-        reader.not_built(
-            not_built,
-            &format!("parameters.{name}.{}", entry.key),
-            entry.key_mark,
-        );
-        let written = named.value.written(&reader.text.text).to_owned();
-        return Some(Values::List(vec![(written.clone(), Value::Text(written))]));
+    let has = |word: &str| entries.iter().any(|entry| entry.key == word);
+    if has("sample") {
+        return sample(reader, named, entries);
     }
-    match entries {
-        [entry] if entry.key == "range" => match &entry.value.kind {
-            Kind::List(items) => range(reader, name, &entry.value, items),
-            Kind::Scalar { .. } | Kind::Map(_) => {
-                let message = format!("a range takes a list, not {}", entry.value.describe());
-                reader.wrong(entry.value.mark, message, RANGE_HINT);
-                None
+    if let [entry] = entries
+        && GENERATORS.contains(&entry.key.as_str())
+    {
+        let Kind::List(items) = &entry.value.kind else {
+            let (word, what) = (&entry.key, entry.value.describe());
+            let message = format!("`{word}` takes a list, not {what}");
+            reader.wrong(entry.value.mark, message, hint(word));
+            return None;
+        };
+        return match entry.key.as_str() {
+            "range" => range(reader, name, &entry.value, items),
+            word => spaced(reader, name, word, &entry.value, items),
+        };
+    }
+    let words = GENERATORS.iter().copied();
+    let near = entries
+        .first()
+        .and_then(|e| nero_model::names::suggest(&e.key, words));
+    let hint = match near {
+        _ if has("zip") || has("exclude") => format!(
+            "`zip: [{0}, y]` and `exclude: ['{0} > 1']` stand beside `parameters`",
+            crate::problem::printable(name)
+        ),
+        Some(word) if word != "range" || entries.len() == 1 => {
+            format!("did you mean `{word}`?")
+        }
+        _ => "values are single, a list, or `{range: [start, end, step]}`".to_owned(),
+    };
+    reader.wrong(named.value.mark, format!("{} is a map", quoted(name)), hint);
+    None
+}
+
+/// What a way to write values looks like.
+fn hint(word: &str) -> &'static str {
+    match word {
+        "linspace" => "write [first, last, how many]; both ends are values",
+        "logspace" => {
+            "write [first exponent, last exponent, how many]: [-4, -1, 4] is 1e-4, 1e-3, 1e-2, 1e-1"
+        }
+        "sample" => "for example `{sample: [1e-4, 1e-1], n: 20, log: true, seed: 1}`",
+        _ => RANGE_HINT,
+    }
+}
+
+/// `{linspace: [0, 1, 5]}`, `{logspace: [-4, -1, 4]}`.
+fn spaced(
+    reader: &mut Reader<'_>,
+    name: &str,
+    word: &str,
+    node: &Node,
+    items: &[Rc<Node>],
+) -> Option<Values> {
+    let [first, last, count] = items else {
+        let message = format!(
+            "`{word}` of {} takes three numbers, not {}",
+            quoted(name),
+            items.len()
+        );
+        reader.wrong(node.mark, message, hint(word));
+        return None;
+    };
+    let first = end(reader, name, word, first);
+    let last = end(reader, name, word, last);
+    let count = how_many(reader, name, word, count);
+    let (ends, count) = ([first?, last?], count?);
+    if count > 1 && ends[0] == ends[1] {
+        let message = format!(
+            "`{word}` of {} begins and ends with the same value",
+            quoted(name)
+        );
+        reader.wrong(node.mark, message, hint(word));
+        return None;
+    }
+    if word == "linspace" {
+        return Some(Values::Series(Series::Linear { ends, count }));
+    }
+    // 1e-4 as an exponent is 1.00023: what is meant is the value.
+    let is_value = |x: &f64| *x > 0.0 && *x <= 0.1;
+    if ends.iter().any(is_value) {
+        let exponents = ends.map(|x| match x > 0.0 {
+            true => crate::range::shortest(x.log10()),
+            false => "…".to_owned(),
+        });
+        let message = format!("`logspace` of {} takes exponents of ten", quoted(name));
+        let hint = format!("write [{}, {count}]", exponents.join(", "));
+        reader.wrong(node.mark, message, hint);
+        return None;
+    }
+    if ends.iter().any(|x| x.abs() > 300.0) {
+        let message = format!(
+            "`logspace` of {} leads to numbers that are none",
+            quoted(name)
+        );
+        reader.wrong(node.mark, message, hint(word));
+        return None;
+    }
+    let exponents = ends;
+    Some(Values::Series(Series::Powers { exponents, count }))
+}
+
+/// `{sample: [1e-4, 1e-1], n: 20, log: true, seed: 1}`.
+fn sample(reader: &mut Reader<'_>, named: &Named, entries: &[Entry]) -> Option<Values> {
+    let name = &named.name;
+    let before = reader.count();
+    let (mut ends, mut count, mut is_log, mut seed) = (None, None, false, 0);
+    for entry in entries {
+        let value = &entry.value;
+        match (entry.key.as_str(), &value.kind) {
+            ("sample", Kind::List(items)) if items.len() == 2 => {
+                let low = end(reader, name, "sample", &items[0]);
+                let high = end(reader, name, "sample", &items[1]);
+                ends = low.zip(high).map(|(low, high)| [low, high]);
             }
-        },
-        _ => {
-            let words = ["range"]
-                .into_iter()
-                .chain(GENERATORS_LATER.iter().copied());
-            let near = entries
-                .first()
-                .and_then(|e| nero_model::names::suggest(&e.key, words));
-            let hint = match near {
-                Some(word) if word != "range" || entries.len() == 1 => {
-                    format!("did you mean `{word}`?")
+            ("sample", _) => {
+                let message = format!("`sample` of {} takes the two ends", quoted(name));
+                reader.wrong(value.mark, message, hint("sample"));
+            }
+            ("n", _) => count = how_many(reader, name, "sample", value),
+            ("log", _) => is_log = reader.boolean("log", value).unwrap_or(false),
+            ("seed", _) => {
+                let text = reader.single("seed", value).unwrap_or("0");
+                match text.parse() {
+                    Ok(number) => seed = number,
+                    Err(_) => reader.wrong(
+                        value.mark,
+                        format!("`seed` is a whole number, not {}", quoted(text)),
+                        hint("sample"),
+                    ),
                 }
-                _ => "values are single, a list, or `{range: [start, end, step]}`".to_owned(),
-            };
-            reader.wrong(named.value.mark, format!("{} is a map", quoted(name)), hint);
-            None
+            }
+            _ => reader.unknown(entry, "is no part of `sample`", SAMPLE, &[]),
         }
     }
+    if count.is_none() && entries.iter().all(|entry| entry.key != "n") {
+        let message = format!("`sample` of {} has no `n`", quoted(name));
+        reader.wrong(named.value.mark, message, hint("sample"));
+    }
+    let ends = ends?;
+    let refused = match ends {
+        [low, high] if low >= high => Some("the first end is not below the second"),
+        [low, _] if is_log && low <= 0.0 => Some("a logarithmic scale begins above zero"),
+        _ => None,
+    };
+    if let Some(why) = refused {
+        let message = format!("`sample` of {}: {why}", quoted(name));
+        reader.wrong(named.value.mark, message, hint("sample"));
+    }
+    let is_sound = reader.count() == before;
+    let series = Series::sample(name, seed, ends, count?, is_log);
+    is_sound.then_some(Values::Series(series))
+}
+
+/// An end of a series.
+fn end(reader: &mut Reader<'_>, name: &str, word: &str, node: &Node) -> Option<f64> {
+    let text = match &node.kind {
+        Kind::Scalar { text, plain: true } => text,
+        Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => "",
+    };
+    let number = typed(text, true).number().filter(|x| x.is_finite());
+    if number.is_none() {
+        let message = format!("an element of `{word}` of {} is no number", quoted(name));
+        reader.wrong(node.mark, message, hint(word));
+    }
+    number
+}
+
+/// How many values a series has.
+fn how_many(reader: &mut Reader<'_>, name: &str, word: &str, node: &Node) -> Option<u32> {
+    let text = node.scalar().unwrap_or("");
+    let count = text.parse::<u32>().ok().filter(|count| *count > 0);
+    if count.is_none() {
+        let message = format!(
+            "how many values `{word}` of {} has is a whole number from 1",
+            quoted(name)
+        );
+        reader.wrong(node.mark, message, hint(word));
+    }
+    count
 }
 
 const RANGE_HINT: &str = "write [start, end, step]; the end is not part of it";

@@ -35,14 +35,13 @@ pub(crate) struct TemplateError {
 }
 
 /// What a name in a template stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NameKind {
     /// The parameter at this position.
     Parameter(usize),
-    /// Data, whose place is known on the node: `data.corpus`.
-    Data,
-    /// A word that another field will fill once it is built; it stays as it is.
-    Later,
+    /// The same text for all parameters: the path of their file, or data, whose place is
+    /// filled on the node.
+    Text(String),
     /// Nothing.
     Unknown,
 }
@@ -199,15 +198,11 @@ fn place(
             };
             (conversion(name, offset)?, format)
         }
-        NameKind::Parameter(_) | NameKind::Data | NameKind::Later => (field, None),
+        NameKind::Parameter(_) | NameKind::Text(_) => (field, None),
     };
     let param = match kind(name) {
         NameKind::Parameter(index) => index,
-        NameKind::Data => {
-            let data = name.strip_prefix("data.").unwrap_or(name);
-            return Ok(Placeholder::Text(nero_model::data::place(data)));
-        }
-        NameKind::Later => return Ok(Placeholder::Text(format!("{{{field}}}"))),
+        NameKind::Text(text) => return Ok(Placeholder::Text(text)),
         NameKind::Unknown => return Err(unknown(field, name, offset, unknown_hint)),
     };
     let spec = match format {
@@ -297,7 +292,7 @@ mod tests {
         let params = params(list);
         let kind = |name: &str| match params.iter().position(|p| p.name == name) {
             Some(index) => NameKind::Parameter(index),
-            None if name == "repeat" => NameKind::Later,
+            None if name == "file" => NameKind::Text("p.json".to_owned()),
             None => NameKind::Unknown,
         };
         let parsed = Template::parse(template, &kind, &|_| String::new())
@@ -350,8 +345,8 @@ mod tests {
     fn odd_names_are_found_whole() {
         let list = [("a.b", "1"), ("c:d", "2"), ("e f", "3")];
         assert_eq!(
-            fill("{a.b} {c:d} {e f} {repeat}", &list).as_deref(),
-            Ok("1 2 3 {repeat}")
+            fill("{a.b} {c:d} {e f} {file}", &list).as_deref(),
+            Ok("1 2 3 p.json")
         );
     }
 

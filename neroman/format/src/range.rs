@@ -120,6 +120,14 @@ fn print(mantissa: i128, mut exponent: i32) -> String {
     format!("{sign}{first}{point}{rest}e{lead}")
 }
 
+/// The shortest text that reads back as this number, which is finite.
+pub(crate) fn shortest(number: f64) -> String {
+    match decimal(&format!("{number:e}")) {
+        Some((digits, exponent)) => print(digits, exponent),
+        None => number.to_string(),
+    }
+}
+
 fn positional(digits: &str, exponent: i32) -> String {
     if exponent >= 0 {
         return format!("{digits}{}", "0".repeat(exponent.unsigned_abs() as usize));

@@ -27,6 +27,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) names: HashMap<(String, String), Mark>,
     /// Patterns that were compiled, with what is wrong with them.
     pub(crate) patterns: HashMap<(String, bool), Option<String>>,
+    /// Templates of `render` that were read.
+    pub(crate) templates: HashMap<String, std::rc::Rc<str>>,
     /// Globs that were compiled, likewise.
     pub(crate) globs: HashMap<String, Option<String>>,
     /// Bytes of all definitions so far.
@@ -79,6 +81,7 @@ impl<'a> Reader<'a> {
             definitions: Vec::new(),
             names: HashMap::new(),
             patterns: HashMap::new(),
+            templates: HashMap::new(),
             globs: HashMap::new(),
             bytes: 0,
             is_table: false,

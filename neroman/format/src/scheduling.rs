@@ -9,6 +9,7 @@ use crate::block::{Given, Scope};
 use crate::definition::{OnNode, OnNodes, Scheduling};
 use crate::fields::Field;
 use crate::reader::Reader;
+use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node};
 
 /// The key of a value that holds for every other node.
@@ -32,6 +33,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, scope: &Scope) -> Scheduling {
         setup: field(reader, scope, Field::Setup, |reader, key, value| {
             setup(reader, key, value)
         }),
+        python: python(reader, scope),
         sbatch_args: field(reader, scope, Field::SbatchArgs, |reader, key, value| {
             own_options(reader, key, value, SBATCH)
         }),
@@ -55,6 +57,44 @@ fn launcher(reader: &mut Reader<'_>, scope: &Scope) -> OnNodes<String> {
     };
     on_nodes(reader, &given.key, &given.value, |reader, key, value| {
         values::launcher(reader, key, value)
+    })
+}
+
+/// `python: conda:myenv`, `venv:PATH`, `uv`, `system`; for all nodes or for each.
+fn python(reader: &mut Reader<'_>, scope: &Scope) -> OnNodes<String> {
+    let Some(given) = scope.get(Field::Python) else {
+        return OnNodes::default();
+    };
+    on_nodes(reader, &given.key, &given.value, |reader, key, value| {
+        let text = reader.single(key, value)?;
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        let fits = |c: char| c.is_alphanumeric() || "_./-+@ ~$".contains(c);
+        let is_named = !rest.is_empty() && rest.chars().all(fits);
+        let is_whole = match kind {
+            "uv" | "system" => kind == text,
+            "conda" => is_named,
+            // Below the experiment's folder: there on this machine, and nowhere else.
+            "venv" if is_named && !rest.starts_with(['/', '~', '$']) => {
+                if key.ends_with(".local") {
+                    return Some(format!("venv:{}/{rest}", reader.folder.display()));
+                }
+                let message = format!("{} is no place on a node", quoted(rest));
+                let hint = "a path begins with `/`, `~/` or `$NAME/`; one below the folder is for this machine: `python: {local: venv:.venv}`";
+                reader.wrong(value.mark, message, hint);
+                return None;
+            }
+            "venv" => is_named,
+            _ => false,
+        };
+        if !is_whole {
+            let message = format!("`{key}` takes no {}", quoted(text));
+            reader.wrong(
+                value.mark,
+                message,
+                "write conda:NAME, venv:PATH, uv or system",
+            );
+        }
+        is_whole.then(|| text.to_owned())
     })
 }
 
@@ -160,6 +200,7 @@ impl Scheduling {
             of("queue", &self.queue),
             of("parallel_env", &self.parallel_env),
             of("setup", &self.setup),
+            of("python", &self.python),
             of("sbatch_args", &self.sbatch_args),
             of("qsub_args", &self.qsub_args),
             of("pack", &self.pack),

@@ -23,7 +23,7 @@ impl Reader<'_> {
             Field::Command,
             Field::RunCommandPrefix,
             Field::MainCodeFile,
-            Field::Later("script"),
+            Field::Script,
         ];
         if runs_something.into_iter().any(|f| scope.get(f).is_some()) {
             self.define(&scope, source_name, mark);

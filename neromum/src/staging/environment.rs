@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nero_model::RunId;
+use nero_model::names::variable;
 use nero_wire::v1::RunSpec;
 use rustix::fs::{Access, access};
 
@@ -30,6 +31,8 @@ pub struct Base {
     vars: Vec<Var>,
     /// AllocationHosts of the allocation; none elsewhere.
     hosts: AllocationHosts,
+    /// Whether these are of an allocation, whose batch script had the lines of `setup`.
+    pub of_allocation: bool,
 }
 
 /// The name of a user, where `/etc/passwd` or this process knows it.
@@ -72,6 +75,7 @@ impl Base {
     pub fn of_allocation(devices: Option<&str>, hosts: AllocationHosts) -> Self {
         let mut base = Self {
             hosts,
+            of_allocation: true,
             ..Self::of_node()
         };
         for (name, value) in std::env::vars_os() {
@@ -100,6 +104,7 @@ impl Base {
         Self {
             vars: vars.into(),
             hosts: AllocationHosts::default(),
+            of_allocation: false,
         }
     }
 
@@ -139,6 +144,7 @@ impl Base {
         Self {
             vars,
             hosts: AllocationHosts::default(),
+            of_allocation: false,
         }
     }
 }
@@ -230,7 +236,7 @@ fn set_ours(vars: &mut Vec<Var>, spec: &RunSpec, place: &JobContext<'_>) {
     set(vars, "NERO_OUT", work);
     set(vars, "NERO_PARAMS", place.params.as_os_str().as_bytes());
     for param in &spec.params {
-        set(vars, &upper("NERO_PARAM_", &param.name), &*param.text);
+        set(vars, &variable("NERO_PARAM_", &param.name), &*param.text);
     }
     set(vars, "NERO_CPUS", cpus.to_string());
     if place.resumed {
@@ -246,23 +252,9 @@ fn set_ours(vars: &mut Vec<Var>, spec: &RunSpec, place: &JobContext<'_>) {
     }
 }
 
-/// The name of a variable such as `NERO_PARAM_<NAME>`: in upper case, with `_`
-/// for characters that a shell refuses.
-fn upper(prefix: &str, name: &str) -> String {
-    let mut var = prefix.to_owned();
-    var.extend(name.chars().map(|c| {
-        if c.is_ascii_alphanumeric() {
-            c.to_ascii_uppercase()
-        } else {
-            '_'
-        }
-    }));
-    var
-}
-
 /// Sets `NERO_DATA_<NAME>` to the path of the run's data.
 pub fn set_data(vars: &mut Vec<Var>, name: &str, path: &str) {
-    set(vars, &upper("NERO_DATA_", name), path);
+    set(vars, &variable("NERO_DATA_", name), path);
 }
 
 /// The value of a variable.

@@ -8,7 +8,9 @@ mod flights;
 pub mod gather;
 pub mod hosts;
 pub mod incoming;
+pub mod prelude;
 pub mod program;
+mod rendered;
 pub mod reservations;
 mod resume;
 pub mod small;
@@ -131,8 +133,8 @@ pub fn prepare(
 ) -> Result<Prepared, PrepareError> {
     let run_dir = paths.run(id);
     let work = work_folder(&run_dir, incarnation);
-    let code = build_work(paths, store, spec, &work, incarnation)?;
     let data = data::Lying::of(spec)?;
+    let code = build_work(paths, store, spec, &data, &work, incarnation)?;
     let params = write_params(paths, &run_dir, spec, &data)?;
     let place = environment::JobContext {
         id,
@@ -143,7 +145,13 @@ pub fn prepare(
     };
     let (vars, argv) = filled(base, spec, &place, &data)?;
     let path = environment::value(&vars, b"PATH").unwrap_or_default();
-    let (argv, argv0) = program::resolve(&argv, spec.line_buffered, path, &work);
+    let (argv, argv0) = match prelude::lines(spec, base.of_allocation) {
+        Some(lines) => {
+            let argv = prelude::wrapped(&lines, spec, argv, &vars);
+            program::resolve(&argv, false, path, &work)
+        }
+        None => program::resolve(&argv, spec.line_buffered, path, &work),
+    };
     let var = |name: &str| {
         let value = environment::value(&vars, name.as_bytes())?;
         Some(String::from_utf8_lossy(value).into_owned())
@@ -195,7 +203,7 @@ pub fn filled(
 /// empty, or with the few small files that a run before it had.
 pub fn is_quick(store: &Store, spec: &RunSpec, incarnation: u32) -> bool {
     let few = || spec.tree.is_empty() || store.small().get(&spec.tree).is_some();
-    !may_resume(spec, incarnation) && few()
+    !may_resume(spec, incarnation) && !rendered::is_asked(spec) && few()
 }
 
 /// Whether a work folder may get checkpoints.
@@ -209,10 +217,11 @@ fn build_work(
     paths: &NodePaths,
     store: &Store,
     spec: &RunSpec,
+    data: &data::Lying,
     work: &Path,
     incarnation: u32,
 ) -> Result<Option<Tree>, PrepareError> {
-    if spec.tree.is_empty() && !may_resume(spec, incarnation) {
+    if spec.tree.is_empty() && !may_resume(spec, incarnation) && !rendered::is_asked(spec) {
         return match private_folder(work) {
             Err(source) if source.kind() != io::ErrorKind::AlreadyExists => Err(PrepareError::Io {
                 path: work.to_path_buf(),
@@ -235,7 +244,7 @@ fn build_work(
     private_folder(&private).map_err(at(&private))?;
     let run_dir = work.parent().unwrap_or(work);
     let earlier = earlier_works(paths, spec, run_dir, incarnation);
-    let filled = fill_work(paths, store, spec, &private, &earlier);
+    let filled = fill_work(paths, store, spec, data, &private, &earlier);
     if filled.is_err() {
         // If the try repeats on a full disk, each would leave another half.
         let _ = fs::remove_dir_all(&private);
@@ -260,13 +269,14 @@ fn build_work(
     }
 }
 
-/// Code, checkpoints from elsewhere, checkpoints of an earlier run here, in
-/// this order; links come only when no more files are made. Returns whether any
+/// Code, checkpoints from elsewhere, checkpoints of an earlier run here, files that are made
+/// of parameters, in this order; links come only when no more files are made. Returns whether any
 /// checkpoint came, and the contents when they are few and all of them known.
 fn fill_work(
     paths: &NodePaths,
     store: &Store,
     spec: &RunSpec,
+    data: &data::Lying,
     work: &Path,
     earlier: &[PathBuf],
 ) -> Result<(bool, Option<Tree>), PrepareError> {
@@ -298,6 +308,7 @@ fn fill_work(
             break;
         }
     }
+    rendered::make(spec, data, work)?;
     tree::build_links(&code, work)?;
     tree::build_links(&over, work)?;
     let any = carried.as_ref().is_some_and(|carried| !carried.is_empty());
@@ -382,6 +393,14 @@ fn write_params(
 }
 
 fn params_json(spec: &RunSpec, data: &data::Lying) -> Result<String, data::DataError> {
+    Ok(format!("{}\n", Value::Object(typed_params(spec, data)?)))
+}
+
+/// The parameters with their typed values.
+fn typed_params(
+    spec: &RunSpec,
+    data: &data::Lying,
+) -> Result<serde_json::Map<String, Value>, data::DataError> {
     let value = |param: &Param| {
         let read = serde_json::from_str(&param.json);
         match read.unwrap_or_else(|_| Value::String(param.text.clone())) {
@@ -390,10 +409,9 @@ fn params_json(spec: &RunSpec, data: &data::Lying) -> Result<String, data::DataE
         }
     };
     let params = spec.params.iter();
-    let object: Result<serde_json::Map<String, Value>, data::DataError> = params
+    params
         .map(|param| Ok((param.name.clone(), value(param)?)))
-        .collect();
-    Ok(format!("{}\n", Value::Object(object?)))
+        .collect()
 }
 
 /// Makes one folder, closed to others.

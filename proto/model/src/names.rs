@@ -12,6 +12,17 @@ fn significant(name: &str) -> impl Iterator<Item = char> {
         .flat_map(char::to_lowercase)
 }
 
+/// The name of a variable such as `NERO_PARAM_<NAME>`: in upper case, with `_` for
+/// characters that a shell refuses.
+pub fn variable(prefix: &str, name: &str) -> String {
+    let mut variable = prefix.to_owned();
+    variable.extend(name.chars().map(|c| match c.is_ascii_alphanumeric() {
+        true => c.to_ascii_uppercase(),
+        false => '_',
+    }));
+    variable
+}
+
 /// Longer names are no typing errors, and comparing them costs a square.
 const SUGGEST_CHARS_MAX: usize = 100;
 

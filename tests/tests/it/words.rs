@@ -19,13 +19,8 @@ const VERBS: &[&str] = &[
 
 /// Fields of later versions, each with a value that its form allows.
 const FIELDS_LATER: &[(&str, &str)] = &[
-    ("script", "'echo hi'"),
-    ("python", "conda:myenv"),
     ("requires", "load < 4 for 10m"),
     ("progress", "mean(loss, 10m)"),
-    ("render", "{a.in: a}"),
-    ("repeat", "5"),
-    ("parameters_style", "flags"),
     ("resources", "{disk: {triton: 20G}}"),
     ("metrics", "[{file: metrics.csv}]"),
     ("metrics", "[{command: ./reader.py}]"),
@@ -34,10 +29,6 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("rules", "[{on: crashed, run_local: ./tell.sh}]"),
     ("rules", "[{abort: loss > 1 for 10m}]"),
     ("rules", "[{notify: 'mean(loss, 10m) > 1'}]"),
-    ("parameters", "{x: {linspace: [0, 1, 3]}}"),
-    ("parameters", "{x: {logspace: [0, 1, 3]}}"),
-    ("parameters", "{x: {sample: [0, 1], n: 3}}"),
-    ("parameters", "{x: {zip: [[1, 2], [3, 4]]}}"),
 ];
 
 /// The runs for testing the words of expressions, with ids from 1. The first is
@@ -159,6 +150,15 @@ const FIRING: &[&str] = &[
 const FIELDS: &str = r#"collection: f
 +command: {command: echo one 'two three'}
 +parameters: {command: "echo {x} {y}", parameters: {x: 0.10, y: no}}
++combined: {command: "echo {x} {y}", parameters: {x: {linspace: [0, 1, 2]}, y: {logspace: [-1, 0, 2]}}, zip: [x, y], exclude: [x == 0]}
++sampled: {command: "expr {x} : 2", parameters: {x: {sample: [2, 2.5], n: 1}}}
++script: {script: "echo {x} $NERO_PARAM_X {1..2}", parameters: {x: 3}}
++style: {command: cat conf/p.toml, parameters_style: {file: conf/p.toml}, parameters: {x: 3, y: two}}
++flags: {command: echo, parameters_style: flags, parameters: {x: 3, y: true}}
++render: {command: cat rendered, render: {template.txt: rendered}, parameters: {x: 3}}
++setup: {command: "sh -c 'echo $A_LINE $B_LINE'", setup: [export A_LINE=said B_LINE=lost], env: {B_LINE: env}}
++python: {command: "sh -c 'echo $VIRTUAL_ENV'", python: {local: 'venv:my env', default: system}}
++repeated: {command: "echo {repeat} {seed}", repeat: 1}
 +parameters_format: {run_command_prefix: sh, main_code_file: main.sh, parameters_format: "-x {x}", parameters: {x: 1}, files: [main.sh]}
 +required_files: {run_command_prefix: sh, main_code_file: main.sh, files: [main.sh], required_files: [a.txt], parameters_format: ''}
 +split: {command: "printf %s. {words}", split: true, parameters: {words: one 'two three'}}
@@ -186,6 +186,15 @@ const FIELDS: &str = r#"collection: f
 
 /// Output of the experiments of [`FIELDS`].
 const PRINTED: &[(&str, &str)] = &[
+    ("script", "3 3 1 2"),
+    ("style", "x = 3\ny = \"two\""),
+    ("flags", "--x 3 --y"),
+    ("render", "at 3"),
+    ("repeated", "1 1"),
+    ("setup", "said env"),
+    ("python", "found"),
+    ("combined_x-1_y-1", "1 1"),
+    ("sampled", "1"),
     ("command", "one two three"),
     ("parameters", "0.10 no"),
     ("parameters_format", "main -x 1\nmain.sh"),
@@ -470,6 +479,13 @@ fn each_field_of_the_format_has_its_effect_in_a_real_run() {
     for name in ["a.txt", "b.txt", "c.txt"] {
         fs::write(folder.join(name), name).unwrap();
     }
+    fs::create_dir_all(folder.join("my env/bin")).unwrap();
+    fs::write(
+        folder.join("my env/bin/activate"),
+        "export VIRTUAL_ENV=found\n",
+    )
+    .unwrap();
+    fs::write(folder.join("template.txt"), "at {x}\n").unwrap();
     fs::write(folder.join("main.sh"), "echo \"main $*\"; ls\n").unwrap();
     let folder = folder.display().to_string();
     home.ok(&["add", &folder]);

@@ -374,7 +374,6 @@ fn words_that_a_nodes_scheduler_does_not_have_are_refused_with_the_one_to_use() 
             "`nodes.b.partition` is for a node with a scheduler (config.yaml:1:25)",
         ),
         ("max_queued: 5", "is for a node with a scheduler"),
-        ("setup: module load x", "is for a node with a scheduler"),
         (
             "warden: oge, partition: batch",
             "`nodes.b.partition` is no word of `warden: oge` (config.yaml:1:38)",

@@ -151,7 +151,7 @@ fn runs(scope: &Scope) -> bool {
         Field::Command,
         Field::RunCommandPrefix,
         Field::MainCodeFile,
-        Field::Later("script"),
+        Field::Script,
     ];
     fields.into_iter().any(|field| scope.get(field).is_some())
 }

@@ -1,7 +1,9 @@
 //! The format from outside: folders in, definitions or reports out.
 
 mod batch;
+mod combining;
 mod errors;
+mod handing;
 mod limits;
 mod native;
 mod original;

@@ -327,35 +327,12 @@ fn shell_syntax_in_a_command_is_noted() {
 #[test]
 fn words_not_built_are_kept_with_their_place() {
     let table = [
-        ("python: conda:x", "python"),
         ("progress: mean(loss, 10m)", "progress: mean(loss, 10m)"),
-        ("parameters_style: flags", "parameters_style"),
-        ("render: {a: b}", "render"),
-        ("repeat: 5", "repeat"),
-        ("exclude: ['x > 1']", "exclude"),
-        ("zip: {a: [1]}", "zip"),
         ("parent: other", "parent"),
         ("logoutput: log.txt", "logoutput"),
         ("resources: {cpus: {triton: 4}}", "resources.cpus per node"),
         ("resources: {disk: {triton: 4G}}", "resources.disk per node"),
         ("requires: load < 4 for 10m", "requires: for 10m"),
-        (
-            "parameters: {x: {linspace: [0, 1, 5]}}",
-            "parameters.x.linspace",
-        ),
-        (
-            "parameters: {x: {logspace: [0, 1, 5]}}",
-            "parameters.x.logspace",
-        ),
-        (
-            "parameters: {x: {sample: [0, 1], n: 20}}",
-            "parameters.x.sample",
-        ),
-        ("parameters: {x: {zip: [a, b]}}", "parameters.x.zip"),
-        (
-            "parameters: {x: 1, exclude: ['x > 1']}",
-            "parameters.exclude",
-        ),
         ("metrics: {file: metrics.csv}", "metrics.file"),
         ("metrics: [{command: ./reader.py}]", "metrics.command"),
         ("rules: [{signal: USR1}]", "rules.signal"),
@@ -381,9 +358,6 @@ fn words_not_built_are_kept_with_their_place() {
             loaded.notes
         );
     }
-    let loaded = load("+a:\n  script: |\n    echo {x}\n  parameters: {x: [1, 2]}\n");
-    assert_eq!(loaded.definitions[1].not_built[0].word, "script");
-    assert_eq!(loaded.definitions[1].argv, [""; 0]);
 }
 
 #[test]
@@ -506,15 +480,6 @@ fn a_fingerprint_says_what_runs_and_not_where_it_stands() {
 }
 
 #[test]
-fn places_filled_by_words_not_built_stay() {
-    let loaded = load(
-        "+a:\n  command: prog {repeat} {params_file}\n  repeat: 5\n  parameters_style: 'file: p.json'\n",
-    );
-    assert_eq!(commands(&loaded), ["prog|{repeat}|{params_file}"]);
-    assert_eq!(loaded.definitions[0].not_built.len(), 2);
-}
-
-#[test]
 fn expressions_not_built_are_kept_too() {
     let loaded = load("+a: {command: prog, rules: [{warn: 'loss > 3 for 10m'}]}\n");
     let definition = &loaded.definitions[0];
@@ -550,7 +515,7 @@ fn the_manual_s_example_can_be_added() {
         .map(|n| n.word.as_str())
         .filter(|word| !word.starts_with("rules."))
         .collect();
-    assert_eq!(words, ["python", "metrics.file", "metrics.command",]);
+    assert_eq!(words, ["metrics.file", "metrics.command"]);
 }
 
 #[test]
@@ -625,6 +590,7 @@ fn what_a_scheduler_is_asked_holds_for_all_nodes_or_for_each() {
   sbatch_args: [--reservation=r1, '--mail-type END', '-x n[1-3]']
   qsub_args: {oge: '-l h_rss=1G -soft'}
   on_lost: {triton: rerun, default: wait}
+  python: {triton: 'conda:my env', local: venv:.venv, default: uv}
 ",
     );
     let asks = &loaded.definitions[0].scheduling;
@@ -642,6 +608,21 @@ fn what_a_scheduler_is_asked_holds_for_all_nodes_or_for_each() {
     assert_eq!(asks.qos.on("any"), None);
     assert_eq!(asks.reruns_lost.on("triton"), Some(&true));
     assert_eq!(asks.reruns_lost.on("box"), Some(&false));
+    assert_eq!(asks.python.on("triton").unwrap(), "conda:my env");
+    assert_eq!(asks.python.on("other").unwrap(), "uv");
+    assert!(asks.python.on("local").unwrap().ends_with("/lab/.venv"));
+    for (python, message) in [
+        ("python: conda", "`python` takes no `conda`"),
+        ("python: uv:x", "`python` takes no `uv:x`"),
+        (
+            "python: 'conda:a$(rm)'",
+            "write conda:NAME, venv:PATH, uv or system",
+        ),
+        ("python: venv:.venv", "`python: {local: venv:.venv}`"),
+    ] {
+        let said = report(&format!("+a: {{command: p, {python}}}\n"));
+        assert!(said.contains(message), "{python}: {said}");
+    }
     let lines = ["module load cuda/12.4", "export A=\"b c\""];
     assert_eq!(asks.setup.on("triton").unwrap(), &lines);
     assert!(asks.setup.on("box").unwrap().is_empty());

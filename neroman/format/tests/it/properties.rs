@@ -40,6 +40,9 @@ const LINES: &[&str] = &[
     "? [a]",
     ": b",
     "repeat: 3",
+    "zip: [x, y]",
+    "exclude: x == 1",
+    "parameters: {x: {linspace: [0, 1, 3]}, y: {sample: [0, 1], n: 3}}",
     "files: ['*']",
     "monitor: {grace: 1s}",
 ];

@@ -111,6 +111,9 @@ pub struct SchedulerRequest {
     /// itself is started, on the first host.
     #[prost(string, tag = "21")]
     pub launcher: ::prost::alloc::string::String,
+    /// The Python of the run: `conda:NAME`, `venv:PATH`, `uv`, `system`; empty: nothing is done.
+    #[prost(string, tag = "50")]
+    pub python: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EnvVar {
@@ -306,7 +309,7 @@ pub struct RunSpec {
     /// come home, and of each log; 0: nothing but the end of each log.
     #[prost(uint64, tag = "28")]
     pub results_max_bytes: u64,
-    /// For a node with a scheduler; a bare node leaves it alone.
+    /// For a node with a scheduler; of a bare node `setup` and `python` alone.
     #[prost(message, optional, tag = "29")]
     pub scheduler: ::core::option::Option<SchedulerRequest>,
     #[prost(message, optional, tag = "40")]
@@ -317,6 +320,21 @@ pub struct RunSpec {
     /// expression of how far it has come; empty: by what it prints
     #[prost(string, tag = "42")]
     pub progress: ::prost::alloc::string::String,
+    /// Files that are made in the work folder before the job starts.
+    #[prost(message, repeated, tag = "50")]
+    pub render: ::prost::alloc::vec::Vec<RenderedFile>,
+    /// A file of all parameters there; its ending (json, yaml, yml, toml) is its format. Empty: none.
+    #[prost(string, tag = "51")]
+    pub params_file: ::prost::alloc::string::String,
+}
+/// A file made of a template of the code: `{NAME}` becomes the value of the parameter,
+/// `{data.NAME}` the path of the data. Both paths are relative to the work folder.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenderedFile {
+    #[prost(string, tag = "1")]
+    pub template: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub path: ::prost::alloc::string::String,
 }
 /// A job that its owner submitted by hand. Schedulers use ids again, so its identity is
 /// the id, the time of submission and the user of the node.

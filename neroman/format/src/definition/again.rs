@@ -1,0 +1,108 @@
+//! The runs that follow the end of one by themselves.
+
+use serde::{Deserialize, Serialize};
+
+/// The runs that neroman makes by itself after the end of one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Again {
+    /// `retry`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// `on_timeout: requeue`: a run that our own time limit ended goes on from its
+    /// newest checkpoint, as a new run.
+    pub requeues_timeout: bool,
+}
+
+impl Again {
+    /// Whether no run follows.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// When a run is made again, and with how much more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Retry {
+    /// The ends that count.
+    pub on: Vec<RetryOn>,
+    /// Most runs that follow one.
+    pub max: u32,
+    /// Factor of the memory, after an end by too little of it.
+    pub memory: f64,
+    /// Factor of the time limit, after an end by it.
+    pub time: f64,
+    /// Pause between the end of a run and the next one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub after_ms: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            on: RetryOn::ALL.to_vec(),
+            max: 1,
+            memory: 1.0,
+            time: 1.0,
+            after_ms: 0,
+        }
+    }
+}
+
+/// An end after which a run is made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryOn {
+    /// Its machine was started anew, or failed by its scheduler's word.
+    NodeFailure,
+    /// It used more memory than there was, or than it had asked for.
+    OutOfMemory,
+    /// A time limit, ours or its scheduler's.
+    Timeout,
+    /// Its scheduler gave its place to other jobs.
+    Preempted,
+    /// Any other failure by itself: an exit code, a signal, a full disk.
+    Crashed,
+}
+
+impl RetryOn {
+    /// Every such end.
+    pub const ALL: [Self; 5] = [
+        Self::NodeFailure,
+        Self::OutOfMemory,
+        Self::Timeout,
+        Self::Preempted,
+        Self::Crashed,
+    ];
+
+    /// The word in a file.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::NodeFailure => "node_failure",
+            Self::OutOfMemory => "out_of_memory",
+            Self::Timeout => "timeout",
+            Self::Preempted => "preempted",
+            Self::Crashed => "crashed",
+        }
+    }
+}
+
+impl std::fmt::Display for RetryOn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NodeFailure => "a node failure",
+            Self::OutOfMemory => "out of memory",
+            Self::Timeout => "its time limit",
+            Self::Preempted => "a preemption",
+            Self::Crashed => "a crash",
+        })
+    }
+}

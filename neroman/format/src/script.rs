@@ -1,0 +1,129 @@
+//! `script`: lines that bash executes.
+//!
+//! `{name}` is a place when a parameter or data has this name; every other brace is
+//! bash's. A value is put there as it is, so only values that bash takes as one word are.
+
+use crate::block::Given;
+use crate::definition::Param;
+use crate::names::Names;
+use crate::pyformat::NameKind;
+use crate::reader::Reader;
+use nero_model::safe::quoted;
+use nero_yaml::Node;
+use std::rc::Rc;
+
+/// The kernel takes no longer argument than 128 KiB.
+const BYTES_MAX: usize = 100_000;
+
+/// A script before its places are filled.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pieces: Vec<Piece>,
+    node: Rc<Node>,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Text(String),
+    Param(usize),
+}
+
+/// Reads the field.
+pub(crate) fn read(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) -> Option<Script> {
+    let text = reader.single(&given.key, &given.value)?;
+    if text.trim().is_empty() {
+        reader.wrong(given.value.mark, "the script is empty", "");
+        return None;
+    }
+    if text.len() > BYTES_MAX {
+        reader.wrong(
+            given.value.mark,
+            format!("the script is longer than {BYTES_MAX} bytes"),
+            "put it into a file: `command: bash job.sh {x}`",
+        );
+        return None;
+    }
+    let (mut pieces, mut literal) = (Vec::new(), String::new());
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        let (before, behind) = (&rest[..at], &rest[at + 1..]);
+        literal.push_str(before);
+        let name = behind.split(['}', '{', '\n']).next().unwrap_or("");
+        let is_closed = behind[name.len()..].starts_with('}');
+        // `${x}` is a variable of bash.
+        let kind = match is_closed && !literal.ends_with('$') {
+            true => names.kind(name),
+            false => NameKind::Unknown,
+        };
+        match kind {
+            NameKind::Parameter(index) => {
+                pieces.push(Piece::Text(std::mem::take(&mut literal)));
+                pieces.push(Piece::Param(index));
+            }
+            NameKind::Text(text) => literal.push_str(&text),
+            NameKind::Unknown => {
+                literal.push('{');
+                rest = behind;
+                continue;
+            }
+        }
+        rest = &behind[name.len() + 1..];
+    }
+    literal.push_str(rest);
+    pieces.push(Piece::Text(literal));
+    Some(Script {
+        pieces,
+        node: Rc::clone(&given.value),
+    })
+}
+
+impl Script {
+    /// The positions of the parameters with a place.
+    pub(crate) fn params(&self) -> impl Iterator<Item = usize> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Param(index) => Some(*index),
+            Piece::Text(_) => None,
+        })
+    }
+
+    /// Whether the script reads parameters from its environment.
+    pub(crate) fn reads_variables(&self) -> bool {
+        self.pieces
+            .iter()
+            .any(|piece| matches!(piece, Piece::Text(text) if text.contains("NERO_PARAM")))
+    }
+
+    /// Bash with the script and its arguments; `None` when a mistake was reported. A line
+    /// that fails ends the script.
+    pub(crate) fn argv(&self, reader: &mut Reader<'_>, params: &[Param]) -> Option<Vec<String>> {
+        let mut text = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(literal) => text.push_str(literal),
+                Piece::Param(index) => {
+                    let param = &params[*index];
+                    let is_plain = |c: char| c.is_alphanumeric() || "_./:,=+@%-".contains(c);
+                    if param.text.is_empty() || !param.text.chars().all(is_plain) {
+                        let variable = nero_model::names::variable("NERO_PARAM_", &param.name);
+                        reader.wrong(
+                            self.node.mark,
+                            format!(
+                                "bash would act on characters of {} = {}",
+                                quoted(&param.name),
+                                quoted(&param.text)
+                            ),
+                            format!("write \"${variable}\" in the script instead of the place"),
+                        );
+                        return None;
+                    }
+                    text.push_str(&param.text);
+                }
+            }
+        }
+        Some(
+            ["bash", "-e", "-c", &text, "script"]
+                .map(str::to_owned)
+                .to_vec(),
+        )
+    }
+}

@@ -1,0 +1,173 @@
+//! How parameters reach the job without places in its command: styles, scripts, templates.
+
+use crate::{Folder, commands, load, named, report};
+
+fn styled(style: &str) -> Vec<String> {
+    let loaded = load(&format!(
+        "+a:
+  command: prog {{x}}
+  parameters: {{x: 1, lr: 0.10, fast: true, slow: no, text: 'a b'}}
+  repeat: 1
+  parameters_style: {style}
+"
+    ));
+    assert_eq!(loaded.notes, [], "{style}");
+    loaded.definitions[0].argv[2..].to_vec()
+}
+
+#[test]
+fn a_style_hands_over_what_has_no_place() {
+    assert_eq!(styled("flags"), ["--lr", "0.10", "--fast", "--text", "a b"]);
+    assert_eq!(styled("flags="), ["--lr=0.10", "--fast", "--text=a b"]);
+    assert_eq!(styled("dashes"), ["-lr", "0.10", "-fast", "-text", "a b"]);
+    assert_eq!(
+        styled("hydra"),
+        ["lr=0.10", "fast=true", "slow=false", "text='a b'"]
+    );
+    assert!(styled("env").is_empty());
+    assert!(styled("{file: conf/p.json}").is_empty());
+    let original = load(
+        "+a: {run_command_prefix: python3, main_code_file: main.py, parameters: {x: [1, 2]}, parameters_style: flags}",
+    );
+    assert_eq!(
+        commands(&original),
+        ["python3|main.py|--x|1", "python3|main.py|--x|2"]
+    );
+}
+
+#[test]
+fn values_of_hydra_are_quoted_in_its_grammar() {
+    let loaded = load(
+        "+a: {command: p, parameters_style: hydra, parameters: {opt.lr: 1e-3, list: '[a,b]', word: adam, number: '12', odd: \"it's, so\", empty: ''}}",
+    );
+    assert_eq!(
+        loaded.definitions[0].argv[1..],
+        [
+            "opt.lr=1e-3",
+            "list=[a,b]",
+            "word=adam",
+            "number='12'",
+            r"odd='it\'s, so'",
+            "empty=''"
+        ]
+    );
+}
+
+#[test]
+fn variables_and_files_carry_parameters() {
+    let loaded = load(
+        "+a: {command: p, parameters_style: env, parameters: {lr: 0.1, B: x}, env: {B: own}}
++b: {command: 'p --config {params_file}', parameters_style: {file: conf/p.toml}, parameters: {lr: 0.1}}
+",
+    );
+    let pair = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
+    assert_eq!(
+        loaded.definitions[0].env,
+        [pair("B", "own"), pair("lr", "0.1")]
+    );
+    assert_eq!(loaded.definitions[1].argv, ["p", "--config", "conf/p.toml"]);
+    assert_eq!(
+        loaded.definitions[1].params_file.as_deref(),
+        Some("conf/p.toml")
+    );
+}
+
+#[test]
+fn a_script_runs_in_bash_with_its_places_filled() {
+    let loaded = load(
+        "+a:
+  script: |
+    for i in {1..3}; do echo ${x} {x} {data.d}; done
+    awk '{print $1}' f
+  parameters: {x: [7, 8]}
+  data: {d: /d}
+",
+    );
+    let argv = &loaded.definitions[1].argv;
+    assert_eq!(argv[..3], ["bash", "-e", "-c"]);
+    let place = nero_model::data::place("d");
+    assert_eq!(
+        argv[3],
+        format!("for i in {{1..3}}; do echo ${{x}} 8 {place}; done\nawk '{{print $1}}' f\n")
+    );
+    let inner = load("command: prog\n+a: {script: echo}\n+b: {}\n");
+    assert_eq!(commands(&inner), ["bash|-e|-c|echo|script", "prog"]);
+}
+
+#[test]
+fn a_template_is_read_for_its_places() {
+    let folder = Folder::new();
+    folder.write("config.in", b"lr: {rate}\nwide: {rote}\n");
+    folder.write(
+        "config.yaml",
+        b"+a: {command: prog, parameters: {rate: 0.1, n: 3}, render: {config.in: out/config.json}}",
+    );
+    let loaded = folder.read().unwrap();
+    let a = named(&loaded, "a");
+    assert_eq!(a.required_files, ["config.in"]);
+    assert_eq!(a.render[0].path, "out/config.json");
+    let notes: Vec<&str> = loaded.notes.iter().map(|note| &*note.text).collect();
+    assert_eq!(
+        notes,
+        [
+            "`{rote}` of `config.in` names no parameter and stays as it is; did you mean `rate`?",
+            "the command of `a` does not use `n`; the job sees it in its environment only",
+        ]
+    );
+}
+
+#[test]
+fn mistakes_of_styles_scripts_and_templates_are_told() {
+    let table = [
+        (
+            "command: p\n  parameters_style: flag",
+            "this is no way to hand over parameters",
+        ),
+        (
+            "command: p\n  parameters_style: [flags]",
+            "this is no way to hand over parameters",
+        ),
+        (
+            "command: p\n  parameters_style: {file: p.txt}",
+            "`p.txt` is no file of parameters",
+        ),
+        (
+            "command: p\n  parameters_style: {file: ../p.json}",
+            "lies outside of the folder",
+        ),
+        (
+            "command: p {params_file}",
+            "it goes with `parameters_style: {file: params.json}`",
+        ),
+        (
+            "command: p\n  parameters_style: env\n  parameters: {a.b: 1}",
+            "`a.b` is no name of a variable",
+        ),
+        (
+            "command: p\n  script: echo",
+            "`script` and `command` exclude each other",
+        ),
+        ("script: ''", "the script is empty"),
+        (
+            "script: echo {x}\n  parameters: {x: 'a; rm b'}",
+            "write \"$NERO_PARAM_X\" in the script instead of the place",
+        ),
+        (
+            "command: p\n  render: {none.in: a}",
+            "the template `none.in` is no file of the folder",
+        ),
+        (
+            "command: p\n  render: {main.py: main.py}",
+            "`main.py` is written twice",
+        ),
+        ("command: p\n  render: main.py", "`render` takes a map"),
+        (
+            "command: p\n  render: {main.py: /etc/x}",
+            "lies outside of the folder",
+        ),
+    ];
+    for (lines, message) in table {
+        let said = report(&format!("+a:\n  {lines}\n"));
+        assert!(said.contains(message), "{lines}: {said}");
+    }
+}

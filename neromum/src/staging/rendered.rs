@@ -1,0 +1,209 @@
+//! Files that are made in a work folder of a run's parameters: templates of its code with
+//! their places filled, and a file of all parameters. They are made before any link, so
+//! that no path leads out of the folder.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nero_wire::v1::RunSpec;
+use serde_json::{Map, Value};
+
+use super::{PrepareError, data, typed_params};
+
+/// Whether a run has such files.
+pub(super) fn is_asked(spec: &RunSpec) -> bool {
+    !spec.render.is_empty() || !spec.params_file.is_empty()
+}
+
+/// Makes them. A file of the code with the same name gives way.
+///
+/// # Errors
+/// A template that is missing; a file that cannot be made.
+pub(super) fn make(spec: &RunSpec, data: &data::Lying, work: &Path) -> Result<(), PrepareError> {
+    for one in &spec.render {
+        let template = work.join(&one.template);
+        let text = fs::read(&template).map_err(|source| PrepareError::Io {
+            path: template,
+            source,
+        })?;
+        write(work, &one.path, &filled(&text, spec, data))?;
+    }
+    if !spec.params_file.is_empty() {
+        let params = typed_params(spec, data)?;
+        let text = match Path::new(&spec.params_file).extension() {
+            Some(ending) if ending == "toml" => toml(&params),
+            Some(ending) if ending == "yaml" || ending == "yml" => yaml(&params),
+            Some(_) | None => format!("{:#}\n", Value::Object(params)),
+        };
+        write(work, &spec.params_file, text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Replaces `{NAME}` and `{data.NAME}`. Every other brace stays, since configurations have
+/// braces of their own.
+fn filled(template: &[u8], spec: &RunSpec, data: &data::Lying) -> Vec<u8> {
+    let mut filled = Vec::with_capacity(template.len());
+    let mut rest = template;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'{') {
+        let behind = &rest[at + 1..];
+        let end = behind.iter().position(|byte| *byte == b'}');
+        let name = end.and_then(|end| std::str::from_utf8(&behind[..end]).ok());
+        let Some((name, value)) = name.and_then(|name| Some((name, value(name, spec, data)?)))
+        else {
+            filled.extend_from_slice(&rest[..=at]);
+            rest = behind;
+            continue;
+        };
+        filled.extend_from_slice(&rest[..at]);
+        filled.extend_from_slice(value.as_bytes());
+        rest = &behind[name.len() + 1..];
+    }
+    filled.extend_from_slice(rest);
+    filled
+}
+
+fn value<'a>(name: &str, spec: &'a RunSpec, data: &'a data::Lying) -> Option<&'a str> {
+    let param = spec.params.iter().find(|param| param.name == name);
+    if let Some(param) = param {
+        return Some(&param.text);
+    }
+    let wanted = name.strip_prefix("data.")?;
+    let mut paths = data.paths();
+    paths.find_map(|(name, path)| (name == wanted).then_some(path))
+}
+
+fn write(work: &Path, path: &str, content: &[u8]) -> Result<(), PrepareError> {
+    let at = |path: PathBuf| move |source| PrepareError::Io { path, source };
+    let path = work.join(path);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(at(folder.to_path_buf()))?;
+    }
+    // A file that runs share is not written through.
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path.clone())(error)),
+        Ok(()) | Err(_) => fs::write(&path, content).map_err(at(path)),
+    }
+}
+
+/// One line for each parameter. Keys and texts in quotation marks are those of JSON.
+fn yaml(params: &Map<String, Value>) -> String {
+    let line = |(name, value): (&String, &Value)| format!("{}: {}\n", key(name), yaml_value(value));
+    match params.is_empty() {
+        true => "{}\n".to_owned(),
+        false => params.iter().map(line).collect(),
+    }
+}
+
+/// Many readers of YAML take `1e-7` for text: a number with an exponent has a point and a
+/// sign there.
+fn yaml_value(value: &Value) -> String {
+    let text = value.to_string();
+    match (value, text.split_once('e')) {
+        (Value::Number(_), Some((mantissa, exponent))) => {
+            let point = if mantissa.contains('.') { "" } else { ".0" };
+            let sign = if exponent.starts_with(['-', '+']) {
+                ""
+            } else {
+                "+"
+            };
+            format!("{mantissa}{point}e{sign}{exponent}")
+        }
+        _ => text,
+    }
+}
+
+/// TOML knows no null: such a parameter has no line.
+fn toml(params: &Map<String, Value>) -> String {
+    let given = params.iter().filter(|(_, value)| !value.is_null());
+    given
+        .map(|(name, value)| format!("{} = {value}\n", key(name)))
+        .collect()
+}
+
+/// A key in quotation marks where the formats ask for them.
+fn key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    // These words are truths or nothing in YAML.
+    let is_word = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"]
+        .iter()
+        .any(|word| word.eq_ignore_ascii_case(name));
+    match begins && !is_word && name.chars().all(is_bare) {
+        true => name.to_owned(),
+        false => Value::String(name.to_owned()).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nero_wire::v1::{Param, RenderedFile};
+
+    fn spec(params: &[(&str, &str, &str)]) -> RunSpec {
+        RunSpec {
+            params: params
+                .iter()
+                .map(|(name, text, json)| Param {
+                    name: (*name).to_owned(),
+                    text: (*text).to_owned(),
+                    json: (*json).to_owned(),
+                })
+                .collect(),
+            ..RunSpec::default()
+        }
+    }
+
+    #[test]
+    fn places_are_filled_and_other_braces_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(
+            folder.path().join("a.in"),
+            "{\"lr\": {lr}, \"x\": {\"y\": {z}}} {",
+        )
+        .unwrap();
+        fs::write(folder.path().join("old.json"), "old").unwrap();
+        let mut spec = spec(&[("lr", "0.10", "0.1")]);
+        for path in ["old.json", "new/a.json"] {
+            spec.render.push(RenderedFile {
+                template: "a.in".to_owned(),
+                path: path.to_owned(),
+            });
+        }
+        let data = data::Lying::of(&spec).unwrap();
+        make(&spec, &data, folder.path()).unwrap();
+        let read = |path: &str| fs::read_to_string(folder.path().join(path)).unwrap();
+        assert_eq!(read("old.json"), "{\"lr\": 0.10, \"x\": {\"y\": {z}}} {");
+        assert_eq!(read("new/a.json"), read("old.json"));
+    }
+
+    #[test]
+    fn a_file_of_parameters_has_the_format_of_its_ending() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spec = spec(&[
+            ("lr", "1e-7", "1e-7"),
+            ("big", "1e30", "1e+30"),
+            ("no", "false", "false"),
+            ("text", "a \"b\"", "\"a \\\"b\\\"\""),
+            ("none", "null", "null"),
+            ("a.b", "3", "3"),
+        ]);
+        let mut made = |path: &str| {
+            path.clone_into(&mut spec.params_file);
+            let data = data::Lying::of(&spec).unwrap();
+            make(&spec, &data, folder.path()).unwrap();
+            fs::read_to_string(folder.path().join(path)).unwrap()
+        };
+        let json: Value = serde_json::from_str(&made("p.json")).unwrap();
+        assert_eq!(json["lr"], 1e-7);
+        assert_eq!(
+            made("p.yaml"),
+            "lr: 1.0e-7\nbig: 1.0e+30\n\"no\": false\ntext: \"a \\\"b\\\"\"\nnone: null\n\"a.b\": 3\n"
+        );
+        assert_eq!(
+            made("p.toml"),
+            "lr = 1e-7\nbig = 1e+30\n\"no\" = false\ntext = \"a \\\"b\\\"\"\n\"a.b\" = 3\n"
+        );
+    }
+}

@@ -99,7 +99,7 @@ pub enum Verb {
     Logs(Logs),
     /// Values of metrics over time
     #[command(
-        after_help = "Examples:\n  neroman metrics 144 loss\n  neroman metrics 'lr_*' loss 'val loss' --csv\n  neroman metrics --try train.log --match 'acc is (?<acc>\\S+)'"
+        after_help = "Examples:\n  neroman metrics 144 loss\n  neroman metrics 'lr_*' loss 'val loss' --csv\n  neroman metrics all --parquet > points.parquet\n  neroman metrics --try train.log --match 'acc is (?<acc>\\S+)'"
     )]
     Metrics(Metrics),
     /// Curves of metrics, in the terminal or a file
@@ -109,7 +109,7 @@ pub enum Verb {
     Plot(Curves),
     /// One row per run, or per group with mean and deviation
     #[command(
-        after_help = "Examples:\n  neroman results all --best max:acc\n  neroman results all --by lr,layers -o means.csv"
+        after_help = "Examples:\n  neroman results all --best max:acc\n  neroman results all --by lr,layers -o means.csv\n  neroman results all -o runs.parquet"
     )]
     Results(Results),
     /// Folders of results
@@ -421,7 +421,7 @@ pub struct Metrics {
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
     /// Show what would be found in a file (`-` is standard input) or in the logs of a run
-    #[arg(long = "try", value_name = "FILE|RUN", conflicts_with_all = ["picked", "csv"])]
+    #[arg(long = "try", value_name = "FILE|RUN", conflicts_with_all = ["picked", "csv", "parquet"])]
     pub attempt: Option<String>,
     /// With --try: read by this pattern or recipe too, as `metrics:` of a file has it
     #[arg(long = "match", value_name = "PATTERN", requires = "attempt")]
@@ -431,6 +431,9 @@ pub struct Metrics {
     /// Print CSV
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
+    /// Print a Parquet file; send it into one: `> points.parquet`
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    pub parquet: bool,
 }
 
 /// `plot`.
@@ -494,7 +497,7 @@ pub struct Results {
     /// Best first by this metric; lower is better with `min:NAME`, higher with `max:NAME`
     #[arg(long, value_name = "METRIC")]
     pub best: Option<String>,
-    /// Write to a file; the format follows the extension: xlsx, ods, csv, json, tex, md
+    /// Write to a file; the format follows the extension: xlsx, ods, csv, parquet, json, tex, md
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<String>,
     #[command(flatten)]

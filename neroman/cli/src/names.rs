@@ -43,7 +43,6 @@ pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
     ("restart", "order"),
     ("restart", "set"),
     ("restart", "same-code"),
-    ("metrics", "parquet"),
 ];
 
 /// The meaning of a word where a verb is expected.

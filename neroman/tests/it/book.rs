@@ -4,6 +4,7 @@ use std::fs;
 
 use nero_table::CellValue;
 use nero_wire::v1::*;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
 
 use crate::fake::{Answers, Fake};
 use crate::samples;
@@ -88,6 +89,53 @@ fn results_become_a_workbook_with_a_row_per_run() {
         .filter(|request| request.starts_with("metrics"))
         .collect();
     assert!(asked[0].contains("145.1,144.2,1.1"), "{asked:?}");
+}
+
+#[test]
+fn results_and_points_become_files_of_parquet() {
+    let fake = fake();
+    let path = fake.path().join("x.parquet");
+    let file = path.to_str().expect("a text");
+    fake.ok(&["results", "all", "--best", "loss", "-o", file]);
+    let results = Table::read(fs::read(&path).expect("a file"));
+    assert_eq!(results.command, "neroman results all --best loss");
+    assert_eq!(results.cells("id"), ["145", "144", "146", "1"]);
+    assert_eq!(results.cells("min(loss)"), ["0.125", "0.25", "null", "null"]);
+    assert_eq!(results.cells("name")[3], "\"=HYPERLINK(\"http://x\")\"");
+    let ran = fake.command(&["metrics", "all", "--parquet"]).output();
+    let points = Table::read(ran.expect("an answer").stdout);
+    assert_eq!(points.command, "neroman metrics all");
+    assert_eq!(points.cells("run"), ["\"144.2\"", "\"144.2\""]);
+    assert_eq!(points.cells("value"), ["2.5", "0.31"]);
+}
+
+/// What a file of Parquet holds.
+struct Table {
+    command: String,
+    rows: Vec<parquet::record::Row>,
+}
+
+impl Table {
+    fn read(bytes: Vec<u8>) -> Self {
+        let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a file of Parquet");
+        let about = file.metadata().file_metadata().key_value_metadata();
+        let mut about = about.expect("about").iter();
+        let command = about.find(|pair| pair.key == "neronet.command");
+        let rows = file.get_row_iter(None).expect("rows");
+        Self {
+            command: command.expect("a command").value.clone().expect("a value"),
+            rows: rows.map(|row| row.expect("a row")).collect(),
+        }
+    }
+
+    fn cells(&self, name: &str) -> Vec<String> {
+        let cell = |row: &parquet::record::Row| {
+            let mut cells = row.get_column_iter();
+            let (_, cell) = cells.find(|(title, _)| *title == name).expect("a column");
+            cell.to_string()
+        };
+        self.rows.iter().map(cell).collect()
+    }
 }
 
 #[test]

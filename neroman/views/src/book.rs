@@ -15,7 +15,7 @@ use crate::series::ThinSeries;
 use crate::{Fact, Value, text};
 use cells::{BookCells, column};
 
-/// The fact of expressions that a view holds only when it is asked for and the book shows.
+/// The fact of expressions that a view holds only when it is asked for: the command of a run, which its provenance shows.
 pub const ASKED: nero_expr::Fact = nero_expr::Fact::Command;
 /// Points of one series in a workbook: more than a chart shows.
 const SERIES_POINTS_MAX: usize = 1000;
@@ -100,10 +100,16 @@ pub fn make(parts: BookParts<'_>) -> Result<ResultBook, NoBook> {
     let groups = results::groups(&runs.views, &by, runs.best.as_ref())?;
     making.summary(&groups)?;
     curves::add(&mut making, runs, &parts.series)?;
+    let mut columns: Vec<Column> = [Fact::Run, Fact::Name].map(Column::Fact).into();
+    columns.extend(provenance());
+    making.views("Provenance", &columns, runs)?;
+    making.about(parts.about)?;
+    Ok(making.made)
+}
+
+/// What tells where a run came from.
+pub(crate) fn provenance() -> Vec<Column> {
     let facts = [
-        Fact::Run,
-        Fact::Name,
-        Fact::Path,
         Fact::Node,
         Fact::Hosts,
         Fact::Created,
@@ -115,11 +121,8 @@ pub fn make(parts: BookParts<'_>) -> Result<ResultBook, NoBook> {
         Fact::Warnings,
         Fact::Results,
     ];
-    let mut columns: Vec<Column> = facts.into_iter().map(Column::Fact).collect();
-    columns.insert(3, Column::Asked(ASKED));
-    making.views("Provenance", &columns, runs)?;
-    making.about(parts.about)?;
-    Ok(making.made)
+    let first = [Column::Fact(Fact::Path), Column::Asked(ASKED)];
+    first.into_iter().chain(facts.map(Column::Fact)).collect()
 }
 
 /// A workbook on its way.

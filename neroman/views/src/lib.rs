@@ -15,6 +15,7 @@ pub mod letter;
 pub mod results;
 pub mod series;
 pub mod text;
+pub mod typed;
 mod value;
 pub mod workbooks;
 

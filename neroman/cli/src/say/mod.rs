@@ -5,6 +5,7 @@
 pub mod experiments;
 pub mod overview;
 pub mod page;
+pub mod parquet;
 pub mod progress;
 pub mod screen;
 pub mod table;

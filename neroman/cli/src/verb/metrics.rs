@@ -1,7 +1,7 @@
 //! `metrics SEL [NAME…]`: every point of the series.
 
 use nero_views::series::points;
-use nero_views::{csv, json, text};
+use nero_views::{csv, json, text, typed};
 use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{MetricsReply, MetricsRequest};
 use serde_json::{Value, json};
@@ -9,15 +9,19 @@ use serde_json::{Value, json};
 use super::survey;
 use crate::args::Metrics;
 use crate::connect::READ_DEADLINE;
-use crate::fault::{Stop, code};
-use crate::say::Screen;
+use crate::fault::{Fault, Stop, code};
 use crate::say::table::{self, Cell};
+use crate::say::{Screen, parquet};
 use crate::session::{Session, selection};
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
     if let Some(what) = &args.attempt {
         return survey::run(session, args, what).await;
+    }
+    if args.parquet && session.out.screen.tty {
+        let fault = Fault::usage("a Parquet file is nothing for a terminal");
+        return Err(fault.hint("send it into a file: `> points.parquet`").into());
     }
     let asked = MetricsRequest {
         selection: Some(selection(args.picked.as_slice())),
@@ -33,9 +37,13 @@ pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
         session.out.json(&as_json(&reply))?;
     } else {
         session.out.notes(&reply.notes);
-        match args.csv {
-            true => session.out.raw(&as_csv(&reply))?,
-            false => session.out.text(&as_text(&session.out.screen, &reply))?,
+        if args.parquet {
+            let made = parquet::bytes(&about(args), typed::of_points(&reply.series))?;
+            session.out.bytes(&made)?;
+        } else if args.csv {
+            session.out.raw(&as_csv(&reply))?;
+        } else {
+            session.out.text(&as_text(&session.out.screen, &reply))?;
         }
     }
     Ok(if reply.series.is_empty() {
@@ -43,6 +51,23 @@ pub async fn run(session: &mut Session, args: &Metrics) -> Result<u8, Stop> {
     } else {
         code::OK
     })
+}
+
+/// How a file was made.
+fn about(args: &Metrics) -> Vec<(String, String)> {
+    let picked = args.picked.iter().chain(&args.names);
+    let words: Vec<&str> = picked.map(String::as_str).collect();
+    vec![
+        ("made".to_owned(), jiff::Timestamp::now().to_string()),
+        (
+            "by".to_owned(),
+            format!("neroman {}", env!("CARGO_PKG_VERSION")),
+        ),
+        (
+            "command".to_owned(),
+            format!("neroman metrics {}", words.join(" ")),
+        ),
+    ]
 }
 
 fn run_of(series: &Series) -> String {

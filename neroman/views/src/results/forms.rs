@@ -21,14 +21,8 @@ impl Rows {
                 csv::print(&header, &rows)
             }
             Self::Groups(groups) => {
-                let mut header = groups.by.clone();
-                header.extend(["n".to_owned(), "finished".to_owned()]);
-                for name in &groups.metrics {
-                    let name = groups.title(name);
-                    header.extend([format!("{name} mean"), format!("{name} deviation")]);
-                }
                 let rows: Vec<Vec<csv::Cell>> = groups.rows.iter().map(csv_group).collect();
-                csv::print(&header, &rows)
+                csv::print(&groups.header(), &rows)
             }
         }
     }
@@ -66,6 +60,19 @@ impl Rows {
             }
         };
         format!("{}\n", json::print(&document))
+    }
+}
+
+impl Groups {
+    /// Titles of the columns: parameters, counts, and two of each metric.
+    pub(crate) fn header(&self) -> Vec<String> {
+        let mut header = self.by.clone();
+        header.extend(["n".to_owned(), "finished".to_owned()]);
+        for name in &self.metrics {
+            let name = self.title(name);
+            header.extend([format!("{name} mean"), format!("{name} deviation")]);
+        }
+        header
     }
 }
 

@@ -31,11 +31,14 @@ pub async fn save(
     path: &Path,
 ) -> Result<(), Stop> {
     let series = series(session, &runs.views).await?;
+    let mut about = about(args, runs.views.len());
+    let kept = "`neroman results` makes this file anew unless another program saved it; copy it before you edit it";
+    about.push(("kept".to_owned(), kept.to_owned()));
     let made = book::make(BookParts {
         runs,
         by: &args.by,
         series,
-        about: about(args, runs),
+        about,
         zone: jiff::tz::TimeZone::system(),
     })
     .map_err(Fault::from)?;
@@ -111,7 +114,8 @@ fn parts(views: &[ExperimentView]) -> Vec<Vec<&ExperimentView>> {
     parts
 }
 
-fn about(args: &Results, runs: &Runs) -> Vec<(String, String)> {
+/// How the file was made.
+pub(super) fn about(args: &Results, run_count: usize) -> Vec<(String, String)> {
     let now = jiff::Zoned::now();
     let mut command = format!("neroman results {}", args.picked.join(","));
     if !args.by.is_empty() {
@@ -129,11 +133,13 @@ fn about(args: &Results, runs: &Runs) -> Vec<(String, String)> {
         ("made", now.strftime("%Y-%m-%d %H:%M:%S %:z").to_string()),
         ("by", format!("neroman {}", env!("CARGO_PKG_VERSION"))),
         ("command", command),
-        ("runs", runs.views.len().to_string()),
+        ("runs", run_count.to_string()),
         ("time zone", zone),
-        ("metrics", "the latest value of each run; `best …` is the best that one ever had".to_owned()),
+        (
+            "metrics",
+            "the latest value of each run; `best …` is the best that one ever had".to_owned(),
+        ),
         ("deviation", "of a sample: n - 1".to_owned()),
-        ("kept", "`neroman results` makes this file anew unless another program saved it; copy it before you edit it".to_owned()),
     ]
     .map(|(title, value)| (title.to_owned(), value))
     .to_vec()

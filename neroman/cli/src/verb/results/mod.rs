@@ -15,6 +15,7 @@ use nero_wire::v1::{ExperimentView, ListRequest};
 use crate::args::Results;
 use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
+use crate::say::parquet;
 use crate::session::{Session, selection};
 
 /// Files that can be written.
@@ -26,6 +27,7 @@ enum FileFormat {
     Tex,
     /// `.xlsx` and `.ods`.
     Book,
+    Parquet,
 }
 
 /// Bytes of a CSV's header that are looked at.
@@ -33,9 +35,6 @@ const HEADER_BYTES_MAX: u64 = 1 << 20;
 
 /// The folder of results, which is no code.
 const RESULTS: &str = "results";
-
-/// Endings of the design that are not built yet.
-const NOT_BUILT: &[&str] = &["parquet"];
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
@@ -48,7 +47,9 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
         selection: Some(selection(&args.picked)),
         settle: true,
         facts: match file {
-            Some((_, FileFormat::Book)) => vec![nero_views::book::ASKED.word().to_owned()],
+            Some((_, FileFormat::Book | FileFormat::Parquet)) => {
+                vec![nero_views::book::ASKED.word().to_owned()]
+            }
             Some(_) | None => Vec::new(),
         },
     };
@@ -90,6 +91,10 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
                     let runs = Runs::of(&ran, best.as_ref());
                     book::save(session, args, &runs, path).await?;
                 }
+                FileFormat::Parquet => {
+                    let about = book::about(args, ran.len());
+                    save(path, &parquet::bytes(&about, [rows.columns()])?)?;
+                }
             }
             wrote(session, path, &ran);
         }
@@ -116,11 +121,10 @@ fn kind_of(file: &str) -> Result<FileFormat, Fault> {
         "md" => Ok(FileFormat::Md),
         "tex" => Ok(FileFormat::Tex),
         "xlsx" | "ods" => Ok(FileFormat::Book),
-        other if NOT_BUILT.contains(&other) => Err(Fault::not_built(format!("writing .{other}"))
-            .hint("xlsx, ods, csv, json, tex and md are there")),
+        "parquet" => Ok(FileFormat::Parquet),
         _ => Err(
             Fault::usage(format!("`{file}` has no extension that names a format"))
-                .hint("end its name in .xlsx, .ods, .csv, .json, .tex or .md"),
+                .hint("end its name in .xlsx, .ods, .csv, .parquet, .json, .tex or .md"),
         ),
     }
 }
@@ -194,10 +198,11 @@ mod tests {
         assert_eq!(kind_of("a.csv"), Ok(FileFormat::Csv));
         assert_eq!(kind_of("x/b.JSON"), Ok(FileFormat::Json));
         assert_eq!(kind_of("x/b.xlsx"), Ok(FileFormat::Book));
-        for (file, part) in [("a.parquet", "not built yet"), ("a", "no extension")] {
+        assert_eq!(kind_of("b.parquet"), Ok(FileFormat::Parquet));
+        for file in ["a", "a.feather"] {
             let fault = kind_of(file).expect_err(file);
             assert_eq!(fault.exit_code, 2);
-            assert!(fault.what.contains(part), "{}", fault.what);
+            assert!(fault.what.contains("no extension"), "{}", fault.what);
         }
     }
 }

@@ -66,9 +66,12 @@ pub(super) async fn all(
             .filter_map(|id| notices.get(id))
             .next_back();
         let picture = picture.as_deref().filter(|_| planned.is_digest);
-        made.extend(letters(
-            desk, config, mail, planned, &account, picture, newest, now.ms,
-        ));
+        let told = Told {
+            account: &account,
+            picture,
+            newest,
+        };
+        made.extend(letters(desk, config, mail, planned, &told, now.ms));
     }
     made
 }
@@ -116,17 +119,24 @@ fn waiting(now_ms: i64) -> DeliveryState {
     }
 }
 
+/// What a letter tells.
+struct Told<'a> {
+    account: &'a Account,
+    picture: Option<&'a [u8]>,
+    /// The newest of its notices.
+    newest: Option<&'a Arc<Notice>>,
+}
+
 fn letters(
     desk: &MailDesk,
     config: &Config,
     mail: &Mail,
     planned: &PlannedLetter,
-    account: &Account,
-    picture: Option<&[u8]>,
-    newest: Option<&Arc<Notice>>,
+    told: &Told<'_>,
     now_ms: i64,
 ) -> Vec<ComposedDelivery> {
-    let text = letter::letter(account, &TimeZone::system());
+    let newest = told.newest;
+    let text = letter::letter(told.account, &TimeZone::system());
     // Each notice is in one letter, so its evidence names the letter.
     let key = newest.map_or_else(|| format!("digest/{now_ms}"), |one| one.key.clone());
     let date_ms = newest.map_or(now_ms, |newest| newest.decided_ms);
@@ -149,7 +159,7 @@ fn letters(
             thread: thread.clone(),
             text: text.text.clone(),
             html: text.html.clone(),
-            picture: picture.map(<[u8]>::to_vec),
+            picture: told.picture.map(<[u8]>::to_vec),
         }
         .compose();
         let (message_id, bytes, state) = match composed {

@@ -50,6 +50,8 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         files: None,
         linked_files: Vec::new(),
         required_files: Vec::new(),
+        render: Vec::new(),
+        params_file: None,
         main_file: None,
         outputs: Vec::new(),
         checkpoint: Vec::new(),

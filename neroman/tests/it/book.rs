@@ -100,7 +100,10 @@ fn results_and_points_become_files_of_parquet() {
     let results = Table::read(fs::read(&path).expect("a file"));
     assert_eq!(results.command, "neroman results all --best loss");
     assert_eq!(results.cells("id"), ["145", "144", "146", "1"]);
-    assert_eq!(results.cells("min(loss)"), ["0.125", "0.25", "null", "null"]);
+    assert_eq!(
+        results.cells("min(loss)"),
+        ["0.125", "0.25", "null", "null"]
+    );
     assert_eq!(results.cells("name")[3], "\"=HYPERLINK(\"http://x\")\"");
     let ran = fake.command(&["metrics", "all", "--parquet"]).output();
     let points = Table::read(ran.expect("an answer").stdout);

@@ -2,7 +2,7 @@
 //! units, suggestions for misspelt names, and text that is safe to print.
 //!
 //! No I/O beyond reading `/proc` for process identities, making private
-//! folders and putting a node's programs in place; no wire types.
+//! folders, putting a node's programs in place and the record of written files; no wire types.
 
 pub mod builds;
 pub mod data;
@@ -17,6 +17,7 @@ pub mod process;
 pub mod safe;
 pub mod state;
 pub mod units;
+pub mod written;
 
 pub use holder::Holder;
 pub use home::Home;

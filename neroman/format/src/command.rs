@@ -67,7 +67,7 @@ pub(crate) fn read(
     main: Option<&str>,
     block: Mark,
 ) -> Command {
-    let names = Names::new(scope, axes);
+    let names = Names::new(scope, axes, &reader.grouped);
     let native = scope.get(Field::Command);
     let prefix = scope.get(Field::RunCommandPrefix);
     let is_original = prefix.is_some() || scope.get(Field::MainCodeFile).is_some();

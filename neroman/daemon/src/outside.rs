@@ -14,6 +14,7 @@ use nero_config::{Config, LOCAL};
 use nero_format::Definition;
 use nero_model::{DeploymentId, Home, written};
 
+use crate::cells;
 use crate::connect::{Connect, Link, OnProgress, Unconnected, Ways};
 use crate::failure::Failure;
 use crate::snapshot::{self, Survey};
@@ -134,8 +135,10 @@ impl FolderToFreeze {
                 if let (Some(stem), Some(ending)) = (table.file_stem(), table.extension()) {
                     let (stem, ending) = (stem.display(), ending.display());
                     left_out.push(PathBuf::from(format!("{stem}.before-neronet.{ending}")));
-                    left_out.push(PathBuf::from(format!("{stem}.live.csv")));
-                    left_out.push(PathBuf::from(format!("{stem}.live.csv.neronet")));
+                    for live in cells::names_of(&table) {
+                        left_out.push(PathBuf::from(format!("{live}.neronet")));
+                        left_out.push(PathBuf::from(live));
+                    }
                 }
             }
         }

@@ -4,7 +4,7 @@
 
 mod remote;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
@@ -12,8 +12,9 @@ use futures_util::future::BoxFuture;
 use nero_agents::AgentOptions;
 use nero_config::{Config, LOCAL};
 use nero_format::Definition;
-use nero_model::{DeploymentId, Home};
+use nero_model::{DeploymentId, Home, written};
 
+use crate::cells;
 use crate::connect::{Connect, Link, OnProgress, Unconnected, Ways};
 use crate::failure::Failure;
 use crate::snapshot::{self, Survey};
@@ -134,8 +135,10 @@ impl FolderToFreeze {
                 if let (Some(stem), Some(ending)) = (table.file_stem(), table.extension()) {
                     let (stem, ending) = (stem.display(), ending.display());
                     left_out.push(PathBuf::from(format!("{stem}.before-neronet.{ending}")));
-                    left_out.push(PathBuf::from(format!("{stem}.live.csv")));
-                    left_out.push(PathBuf::from(format!("{stem}.live.csv.neronet")));
+                    for live in cells::names_of(&table) {
+                        left_out.push(PathBuf::from(format!("{live}.neronet")));
+                        left_out.push(PathBuf::from(live));
+                    }
                 }
             }
         }
@@ -155,14 +158,16 @@ impl FolderToFreeze {
 /// Freezes folders into the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Freezer {
+    home: Home,
     store: PathBuf,
     cache: Arc<Mutex<snapshot::Cache>>,
 }
 
 impl Freezer {
-    pub(crate) fn new(store: &Path) -> Self {
+    pub(crate) fn new(home: &Home) -> Self {
         Self {
-            store: store.to_path_buf(),
+            home: home.clone(),
+            store: home.store(),
             cache: Arc::default(),
         }
     }
@@ -193,7 +198,8 @@ impl Freezer {
     /// `None` if it cannot be computed. Blocks.
     pub(crate) fn look(&self, wanted: &FolderToFreeze) -> Option<String> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let tree = snapshot::look(&wanted.folder, &wanted.what, &mut cache);
+        let what = self.without_written(wanted, &mut cache);
+        let tree = snapshot::look(&wanted.folder, &what, &mut cache);
         tree.map(|tree| nero_model::ids::hex(&tree)).ok()
     }
 
@@ -204,15 +210,16 @@ impl Freezer {
     pub(crate) fn freeze(&self, wanted: &FolderToFreeze, big: bool) -> Result<Frozen, Failure> {
         // The cache of a freeze that panicked is still true.
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let frozen = snapshot::freeze(&wanted.folder, &wanted.what, &self.store, &mut cache, big)
+        let what = self.without_written(wanted, &mut cache);
+        let frozen = snapshot::freeze(&wanted.folder, &what, &self.store, &mut cache, big)
             .map_err(|error| {
-            let what = format!("cannot freeze {}", wanted.folder.display());
-            let failure = Failure::usage(what).caused_by(&error);
-            match error.hint() {
-                Some(hint) => failure.hint(hint),
-                None => failure,
-            }
-        })?;
+                let what = format!("cannot freeze {}", wanted.folder.display());
+                let failure = Failure::usage(what).caused_by(&error);
+                match error.hint() {
+                    Some(hint) => failure.hint(hint),
+                    None => failure,
+                }
+            })?;
         Ok(Frozen {
             tree: frozen.tree_hash.to_vec(),
             git: frozen.git.unwrap_or_default(),
@@ -223,5 +230,78 @@ impl Freezer {
             },
             notes: frozen.notes,
         })
+    }
+
+    /// Leaves out files that are still what `-o` wrote, unless `files` names them: results of
+    /// these experiments are no change of their code.
+    fn without_written(
+        &self,
+        wanted: &FolderToFreeze,
+        cache: &mut snapshot::Cache,
+    ) -> snapshot::FileSelection {
+        let mut what = wanted.what.clone();
+        let Some(folder) = wanted
+            .folder
+            .canonicalize()
+            .ok()
+            .filter(|_| what.files.is_none())
+        else {
+            return what;
+        };
+        for file in written::read(&self.home) {
+            let Ok(inside) = file.path.strip_prefix(&folder) else {
+                continue;
+            };
+            let path = wanted.folder.join(inside);
+            let now = snapshot::hash(&path, cache);
+            if now.is_ok_and(|now| nero_model::ids::hex(&now) == file.hash) {
+                what.left_out.push(path);
+            }
+        }
+        what
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn what_neroman_wrote_beside_the_code_is_code_only_after_an_edit_or_by_name() {
+        let place = tempfile::tempdir().unwrap();
+        let home = Home::below(&place.path().join("home"));
+        fs::create_dir_all(home.store()).unwrap();
+        let folder = place.path().join("code");
+        fs::create_dir_all(folder.join("plots")).unwrap();
+        fs::write(folder.join("train.py"), "1").unwrap();
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+        let freezer = Freezer::new(&home);
+        let wanted = |folder: &Path, files: Option<&str>| FolderToFreeze {
+            folder: folder.to_path_buf(),
+            what: snapshot::FileSelection {
+                files: files.map(|glob| vec![glob.to_owned()]),
+                ..snapshot::FileSelection::default()
+            },
+        };
+        let look = |folder| freezer.look(&wanted(folder, None)).unwrap();
+        let before = look(&folder);
+        let picked = freezer.look(&wanted(&folder, Some("*")));
+        for name in ["results.csv", "plots/loss.svg"] {
+            let file = folder.join(name);
+            fs::write(&file, "ours").unwrap();
+            assert_ne!(look(&folder), before, "{name}: nobody recorded it");
+            written::record(&home, &file).unwrap();
+            assert_eq!(look(&folder), before, "{name}");
+            assert_eq!(look(&link), before, "{name}");
+            let frozen = freezer.freeze(&wanted(&folder, None), false).unwrap();
+            assert_eq!(nero_model::ids::hex(&frozen.tree), before, "{name}");
+        }
+        assert_ne!(freezer.look(&wanted(&folder, Some("*"))), picked);
+        fs::write(folder.join("results.csv"), "edited").unwrap();
+        assert_ne!(look(&folder), before);
     }
 }

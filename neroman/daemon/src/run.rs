@@ -277,7 +277,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         deployment,
         started_ms: clock.now_ms(),
         clock,
-        freezer: Freezer::new(&home.store()),
+        freezer: Freezer::new(home),
         stop: Arc::new(Notify::new()),
         leaving: stop,
     };

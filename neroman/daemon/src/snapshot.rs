@@ -128,6 +128,14 @@ pub(crate) fn look(
     Ok(*blake3::hash(&tree.encode_to_vec()).as_bytes())
 }
 
+/// The hash of a file; one with an unchanged `stat` is not read. Blocks.
+///
+/// # Errors
+/// When it cannot be read, or keeps changing.
+pub(crate) fn hash(path: &Path, cache: &mut Cache) -> Result<[u8; 32], SnapshotError> {
+    keep::look(path, cache).map(|file| file.hash)
+}
+
 /// A survey of the files that would travel, by names and sizes alone. Blocks.
 ///
 /// # Errors

@@ -35,7 +35,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     let combine = combine::read(reader, scope, &mut axes);
     let main_file = main_file(reader, scope);
     let style = style::read(reader, scope, &axes);
-    let names = Names::new(scope, &axes, style.as_ref());
+    let names = Names::new(scope, &axes, style.as_ref(), &reader.grouped);
     let command = command::read(
         reader,
         scope,

@@ -8,7 +8,7 @@ use crate::pyformat::NameKind;
 use crate::style::Style;
 use nero_model::names::suggest;
 use nero_model::safe::quoted;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Begins the name of data: `{data.corpus}`.
 const DATA: &str = "data.";
@@ -25,17 +25,32 @@ pub(crate) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(crate) fn new(scope: &'a Scope, axes: &'a [Axis], style: Option<&'a Style>) -> Self {
+    /// A parameter among `grouped` has two names, `Params/lr` and `lr`.
+    pub(crate) fn new(
+        scope: &'a Scope,
+        axes: &'a [Axis],
+        style: Option<&'a Style>,
+        grouped: &HashSet<String>,
+    ) -> Self {
         let named = axes.iter().enumerate();
         let params_file = match style {
             Some(Style::File(path)) => Some(path.as_str()),
             Some(_) | None => None,
         };
+        let mut index: HashMap<&str, usize> = named
+            .clone()
+            .map(|(i, axis)| (axis.name.as_str(), i))
+            .collect();
+        for (i, axis) in named.filter(|(_, axis)| grouped.contains(&axis.name)) {
+            if let Some((_, name)) = axis.name.split_once('/') {
+                index.entry(name).or_insert(i);
+            }
+        }
         Self {
             scope,
             axes,
             params_file,
-            index: named.map(|(i, axis)| (axis.name.as_str(), i)).collect(),
+            index,
         }
     }
 

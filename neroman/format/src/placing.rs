@@ -9,7 +9,8 @@ use crate::definition::{DataDef, DataPath, NotBuilt, Placed};
 use crate::fields::Field;
 use crate::outputs;
 use crate::reader::Reader;
-use nero_expr::{ErrorKind, Requirement};
+use crate::settings;
+use nero_expr::Requirement;
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Node};
 
@@ -50,13 +51,7 @@ pub(crate) fn requires(
             place: reader.text.place(node.mark),
         }),
         Err(error) => {
-            let mark = node.mark_inside(&reader.text.text, error.span.start);
-            if error.kind == ErrorKind::NotBuilt {
-                let word = format!("{}: {}", given.key, error.span.of(text));
-                reader.not_built(not_built, &word, mark);
-            } else {
-                reader.wrong(mark, error.message, error.hint.unwrap_or_default());
-            }
+            settings::refused(reader, given, error, not_built);
             None
         }
     }

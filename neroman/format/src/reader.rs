@@ -35,6 +35,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) bytes: u64,
     /// Whether the experiments are the rows of a table.
     pub(crate) is_table: bool,
+    /// Parameters of a table, such as `Params/lr`, that `{lr}` is a place for.
+    pub(crate) grouped: HashSet<String>,
     /// Parameters of a table that a command with places has no place for.
     pub(crate) unused: std::collections::BTreeSet<String>,
     notes: Vec<Note>,
@@ -85,6 +87,7 @@ impl<'a> Reader<'a> {
             globs: HashMap::new(),
             bytes: 0,
             is_table: false,
+            grouped: HashSet::new(),
             unused: std::collections::BTreeSet::new(),
             notes: Vec::new(),
             notes_seen: HashSet::new(),

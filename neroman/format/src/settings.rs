@@ -1,13 +1,13 @@
 //! Small maps of settings: `resources`, `monitor`, `metrics`.
 
-use crate::block::Scope;
+use crate::block::{Given, Scope};
 use crate::definition::{MetricReading, Monitor, NotBuilt, Resources, Scheduling, Strays};
 use crate::fields::{Field, RESOURCES};
 use crate::problem::printable;
 use crate::reader::Reader;
 use crate::scheduling::on_nodes;
 use crate::scheduling::values::{count, gpus, name};
-use nero_expr::{ErrorKind, Expr};
+use nero_expr::{ErrorKind, Expr, ExprError};
 use nero_metrics::recipe::{self, RECIPES};
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node, Zero};
@@ -105,20 +105,31 @@ pub(crate) fn progress(
     not_built: &mut Vec<NotBuilt>,
 ) -> Option<String> {
     let given = scope.get(Field::Progress)?;
-    let node = &given.value;
-    let text = reader.single(&given.key, node)?;
+    let text = reader.single(&given.key, &given.value)?;
     match Expr::parse_progress(text, reader.context) {
         Ok(expr) => Some(expr.canonical()),
         Err(error) => {
-            let mark = node.mark_inside(&reader.text.text, error.span.start);
-            if error.kind == ErrorKind::NotBuilt {
-                let word = format!("{}: {}", given.key, error.span.of(text));
-                reader.not_built(not_built, &word, mark);
-            } else {
-                reader.wrong(mark, error.message, error.hint.unwrap_or_default());
-            }
+            refused(reader, given, error, not_built);
             None
         }
+    }
+}
+
+/// Reports a mistake in the expression of a field; what is not built yet is none.
+pub(crate) fn refused(
+    reader: &mut Reader<'_>,
+    given: &Given,
+    error: ExprError,
+    not_built: &mut Vec<NotBuilt>,
+) {
+    let node = &given.value;
+    let mark = node.mark_inside(&reader.text.text, error.span.start);
+    if error.kind == ErrorKind::NotBuilt {
+        let text = node.scalar().unwrap_or_default();
+        let word = format!("{}: {}", given.key, error.span.of(text));
+        reader.not_built(not_built, &word, mark);
+    } else {
+        reader.wrong(mark, error.message, error.hint.unwrap_or_default());
     }
 }
 

@@ -141,10 +141,8 @@ pub fn read_table(
     let ending = source.file.extension().and_then(|ending| ending.to_str());
     let ending = ending.unwrap_or("").to_ascii_lowercase();
     if bound.is_some() && matches!(ending.as_str(), "xls" | "xlsb") {
-        let note = format!(
-            "a workbook of this format is only read: results and states go into {stem}.live.csv beside it"
-        );
-        reader.note(None, note);
+        let note = "a workbook of this format is only read: results and states go into a copy of its rows beside it, which `status` names";
+        reader.note(None, note.to_owned());
     }
     text.checked(std::mem::take(&mut reader.fields))?;
     let definitions = std::mem::take(&mut reader.definitions);

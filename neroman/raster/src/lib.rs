@@ -9,11 +9,11 @@ use std::io::{Read as _, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use nero_model::limits::limit;
 use nero_plot::child::{ADDRESS_SPACE_MAX, CPU_SECONDS_MAX, PICTURE_BYTES_MAX};
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::fontdb::Database;
 use resvg::usvg::{Options, Tree};
-use rustix::process::{Resource, Rlimit, setrlimit};
 
 const FONT: &[u8] = include_bytes!("../font/DejaVuSans.ttf");
 /// The longest side of a picture.
@@ -28,7 +28,7 @@ pub fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let Some(factor) = factor else {
         return ExitCode::from(2);
     };
-    if !limit() {
+    if !limit(ADDRESS_SPACE_MAX, CPU_SECONDS_MAX) {
         return ExitCode::FAILURE;
     }
     match of_input(factor) {
@@ -64,21 +64,6 @@ pub fn png(svg: &str, factor: f32) -> Result<Vec<u8>, String> {
     let scaled = Transform::from_scale(factor, factor);
     resvg::render(&tree, scaled, &mut pixels.as_mut());
     pixels.encode_png().map_err(|error| error.to_string())
-}
-
-fn limit() -> bool {
-    let limits = [
-        (Resource::As, ADDRESS_SPACE_MAX),
-        (Resource::Cpu, CPU_SECONDS_MAX),
-        (Resource::Core, 0),
-    ];
-    limits.into_iter().all(|(resource, most)| {
-        let limit = Rlimit {
-            current: Some(most),
-            maximum: Some(most),
-        };
-        setrlimit(resource, limit).is_ok()
-    })
 }
 
 fn of_input(factor: f32) -> Result<(), String> {

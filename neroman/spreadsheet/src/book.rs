@@ -59,7 +59,9 @@ fn make(path: &Path, input: impl BufRead) -> Result<(), UnreadableTable> {
     let bytes = match format {
         Some(BookFormat::Xlsx) => xlsx::write(&book, &mut lines),
         Some(BookFormat::Ods) => ods::write(&book, &mut lines),
-        Some(BookFormat::Csv) | None => Err(failed("no workbook has such a name")),
+        Some(BookFormat::Csv | BookFormat::Tsv) | None => {
+            Err(failed("no workbook has such a name"))
+        }
     }?;
     let written = match old {
         Some(old) => old.replace(&bytes, false).map(|_| ()),
@@ -89,7 +91,7 @@ fn is_ours(format: BookFormat, bytes: &[u8]) -> bool {
         BookFormat::Ods => part("meta.xml").is_some_and(|about| {
             between(&about, "<meta:generator>", "</meta:generator>") == Some(MAKER)
         }),
-        BookFormat::Csv => false,
+        BookFormat::Csv | BookFormat::Tsv => false,
     }
 }
 

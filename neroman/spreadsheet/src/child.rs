@@ -9,7 +9,6 @@ use std::process::ExitCode;
 
 use nero_table::child::{ADDRESS_SPACE_MAX, CPU_SECONDS_MAX};
 use nero_table::{Sheet, UnreadableTable};
-use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::de::DeserializeOwned;
 
 use crate::FILE_BYTES_MAX;
@@ -66,20 +65,7 @@ pub(crate) fn write<Wanted: DeserializeOwned + RefUnwindSafe, Answer: serde::Ser
 
 /// Limits this process.
 pub(crate) fn limit() -> bool {
-    let limits = [
-        (Resource::As, ADDRESS_SPACE_MAX, ADDRESS_SPACE_MAX),
-        // At the lower limit SIGXCPU ends it, which nothing else sends; at the upper one
-        // SIGKILL, as where memory is short.
-        (Resource::Cpu, CPU_SECONDS_MAX, CPU_SECONDS_MAX + 1),
-        (Resource::Core, 0, 0),
-    ];
-    limits.into_iter().all(|(resource, current, maximum)| {
-        let limit = Rlimit {
-            current: Some(current),
-            maximum: Some(maximum),
-        };
-        setrlimit(resource, limit).is_ok()
-    })
+    nero_model::limits::limit(ADDRESS_SPACE_MAX, CPU_SECONDS_MAX)
 }
 
 /// Prints an answer.

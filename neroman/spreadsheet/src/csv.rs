@@ -1,12 +1,60 @@
 //! Text with commas, semicolons or tabs.
-//!
-//! The crate `csv` reads to the end of the file where a quote is not closed; here that is
-//! a mistake with its place. The separator is the one that the first line has most of.
+
+use std::borrow::Cow;
 
 use nero_table::{CellValue, Sheet, UnreadableTable};
+use nero_workbook::csv::{OpenQuote, content, has_separator_line, records, separator, truth};
 
 use crate::gather::Gather;
 use crate::value;
+
+/// A value that is not there, as programs in English and other languages save it.
+const MISSING: &[&str] = &["#N/A", "#NV", "#N/D", "#N/D!", "#N/B", "#I/T", "#Н/Д"];
+/// Errors, likewise.
+const ERRORS: &[&str] = &[
+    "#REF!",
+    "#DIV/0!",
+    "#VALUE!",
+    "#NAME?",
+    "#NUM!",
+    "#NULL!",
+    "#BEZUG!",
+    "#WERT!",
+    "#ZAHL!",
+    "#VALEUR!",
+    "#NOMBRE!",
+    "#NOM?",
+    "#NUL!",
+    "#¡REF!",
+    "#¡DIV/0!",
+    "#¡VALOR!",
+    "#¿NOMBRE?",
+    "#¡NUM!",
+    "#¡NULO!",
+    "#RIF!",
+    "#VALORE!",
+    "#NOME?",
+    "#NULLO!",
+    "#VALOR!",
+    "#NÚM!",
+    "#NULO!",
+    "#VERW!",
+    "#DEEL/0!",
+    "#WAARDE!",
+    "#NAAM?",
+    "#GETAL!",
+    "#LEEG!",
+    "#ADR!",
+    "#ARG!",
+    "#NAZWA?",
+    "#LICZBA!",
+    "#ССЫЛКА!",
+    "#ДЕЛ/0!",
+    "#ЗНАЧ!",
+    "#ИМЯ?",
+    "#ЧИСЛО!",
+    "#ПУСТО!",
+];
 
 /// Reads a table of text.
 pub(crate) fn read(
@@ -21,26 +69,28 @@ pub(crate) fn read(
         ));
     }
     let text = decoded(bytes)?;
-    let (separator, skipped) = separator(&text, ending);
-    let fields = fields(&text[skipped..], separator, u32::from(skipped > 0))?;
+    let separator = separator(&text, ending == "tsv");
+    let fields = fields(&text, separator)?;
     // With commas between the cells a number has none.
-    let comma = (separator != ',').then(|| decimal_comma(&fields)).flatten();
+    let comma = (separator != b',')
+        .then(|| decimal_comma(&fields))
+        .flatten();
     let mut gather = Gather::new(None, Vec::new());
     for (row, column, field) in fields {
-        let field = field.trim();
         let written = match &comma {
-            Some(_) => with_point(field),
+            Some(_) => with_point(&field),
             None => None,
         };
-        let cell = match written.as_deref().unwrap_or(field) {
-            "#N/A" => None,
-            error @ ("#REF!" | "#DIV/0!" | "#VALUE!" | "#NAME?" | "#NUM!" | "#NULL!") => {
-                value::error(error)
-            }
-            number if is_number(number) => Some(CellValue::Number(number.to_owned())),
-            "TRUE" | "true" | "True" => Some(CellValue::Bool(true)),
-            "FALSE" | "false" | "False" => Some(CellValue::Bool(false)),
-            text => value::text(text),
+        let text = written.as_deref().unwrap_or(&field);
+        let cell = if MISSING.contains(&text) {
+            None
+        } else if ERRORS.contains(&text) {
+            value::error(text)
+        } else if is_number(text) {
+            Some(CellValue::Number(text.to_owned()))
+        } else {
+            let truth = truth(text).map(CellValue::Bool);
+            truth.or_else(|| value::text(text))
         };
         if let Some(cell) = cell {
             gather.add(row, column, cell)?;
@@ -103,95 +153,24 @@ fn position(before: &[u8]) -> (u32, u32) {
     (line as u32 + 1, separators.count() as u32 + 1)
 }
 
-/// The character between cells, and the bytes of a line `sep=;` before them.
-fn separator(text: &str, ending: &str) -> (char, usize) {
-    let first = text.lines().find(|line| !line.trim().is_empty());
-    let first = first.unwrap_or("");
-    let stated = text
-        .lines()
-        .next()
-        .and_then(|line| line.strip_prefix("sep="));
-    if let Some(stated) = stated.and_then(|rest| rest.chars().next()) {
-        let end = text.find('\n').map_or(text.len(), |at| at + 1);
-        return (stated, end);
-    }
-    let mut is_quoted = false;
-    let mut counts = [('\t', 0_usize), (';', 0), (',', 0)];
-    for c in first.chars() {
-        is_quoted ^= c == '"';
-        for (separator, count) in &mut counts {
-            *count += usize::from(c == *separator && !is_quoted);
-        }
-    }
-    let most = counts.iter().max_by_key(|(_, count)| *count);
-    match most {
-        Some((separator, count)) if *count > 0 => (*separator, 0),
-        _ if ending == "tsv" => ('\t', 0),
-        _ => (',', 0),
-    }
-}
-
 /// All fields with a content: row, column, text.
-fn fields(
-    text: &str,
-    separator: char,
-    rows_before: u32,
-) -> Result<Vec<(u32, u32, String)>, UnreadableTable> {
-    let mut fields = Vec::new();
-    let (mut row, mut column) = (rows_before + 1, 1);
-    let mut field = String::new();
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            // A quote begins a quoted field at its beginning only.
-            '"' if field.trim().is_empty() => {
-                field.clear();
-                loop {
-                    match chars.next() {
-                        Some('"') if chars.peek() == Some(&'"') => {
-                            chars.next();
-                            field.push('"');
-                        }
-                        Some('"') => break,
-                        Some(c) => field.push(c),
-                        None => {
-                            return Err(UnreadableTable::At {
-                                sheet: None,
-                                row,
-                                column,
-                                why: "the quote at the beginning of this cell is not closed"
-                                    .to_owned(),
-                                hint:
-                                    "end the cell with `\"`; a quote inside of it is written twice"
-                                        .to_owned(),
-                            });
-                        }
-                    }
-                }
-            }
-            c if c == separator => {
-                keep(&mut fields, row, column, &mut field);
-                column += 1;
-            }
-            '\n' | '\r' => {
-                if c == '\r' && chars.peek() == Some(&'\n') {
-                    chars.next();
-                }
-                keep(&mut fields, row, column, &mut field);
-                (row, column) = (row + 1, 1);
-            }
-            c => field.push(c),
-        }
-    }
-    keep(&mut fields, row, column, &mut field);
-    Ok(fields)
-}
-
-fn keep(fields: &mut Vec<(u32, u32, String)>, row: u32, column: u32, field: &mut String) {
-    if !field.trim().is_empty() {
-        fields.push((row, column, std::mem::take(field)));
-    }
-    field.clear();
+fn fields(text: &str, separator: u8) -> Result<Vec<(u32, u32, Cow<'_, str>)>, UnreadableTable> {
+    let records =
+        records(text, separator).map_err(|OpenQuote { row, column, .. }| UnreadableTable::At {
+            sheet: None,
+            row: row as u32,
+            column: column as u32,
+            why: "the quote at the beginning of this cell is not closed".to_owned(),
+            hint: "end the cell with `\"`; a quote inside of it is written twice".to_owned(),
+        })?;
+    let rows = (1..)
+        .zip(records)
+        .skip(usize::from(has_separator_line(text)));
+    let fields = rows.flat_map(|(row, record)| {
+        let fields = (1..).zip(record.fields);
+        fields.map(move |(column, at)| (row, column, content(&text[at])))
+    });
+    Ok(fields.filter(|(.., field)| !field.is_empty()).collect())
 }
 
 /// Digits with at most one point, and an exponent.
@@ -210,15 +189,14 @@ fn with_point(field: &str) -> Option<String> {
 }
 
 /// The first number with a decimal comma, where no number has a decimal point.
-fn decimal_comma(fields: &[(u32, u32, String)]) -> Option<(String, String)> {
+fn decimal_comma(fields: &[(u32, u32, Cow<'_, str>)]) -> Option<(String, String)> {
     let has_point = |field: &str| field.contains('.') && is_number(field);
-    if fields.iter().any(|(_, _, field)| has_point(field.trim())) {
+    if fields.iter().any(|(_, _, field)| has_point(field)) {
         return None;
     }
-    fields.iter().find_map(|(_, _, field)| {
-        let field = field.trim();
-        Some((field.to_owned(), with_point(field)?))
-    })
+    fields
+        .iter()
+        .find_map(|(_, _, field)| Some((field.clone().into_owned(), with_point(field)?)))
 }
 
 #[cfg(test)]
@@ -274,6 +252,23 @@ mod tests {
         assert_eq!(found[4], (3, 2, "Bool(true)".to_owned()));
         // A quote in the middle is a character.
         assert_eq!(row("a,b\n5\" disk,1")[2], "Text(\"5\\\" disk\")");
+    }
+
+    #[test]
+    fn truths_and_errors_of_other_languages_are_what_they_are() {
+        let found = row("a;b;c;d;e\nWAHR;FAUX;#NV;#BEZUG!;0,5\n")[5..].to_vec();
+        let want = [
+            "Bool(true)",
+            "Bool(false)",
+            "Error(\"#BEZUG!\")",
+            "Number(\"0.5\")",
+        ];
+        assert_eq!(found, want);
+        // Words of a plan.
+        assert_eq!(
+            row("a,b\nwahr,SAND\n")[2..],
+            ["Text(\"wahr\")", "Text(\"SAND\")"]
+        );
     }
 
     #[test]

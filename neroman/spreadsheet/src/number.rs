@@ -57,7 +57,7 @@ fn write(path: &Path, wanted: &NumbersToWrite) -> Result<Option<PathBuf>, Unread
     };
     check(path, wanted, file.bytes(), &bytes)?;
     // All of a text is checked above.
-    let has_backup = format != BookFormat::Csv;
+    let has_backup = !matches!(format, BookFormat::Csv | BookFormat::Tsv);
     let replaced = file.replace(&bytes, has_backup);
     Ok(replaced.map_err(|error| child::of_file(&error))?.backup)
 }

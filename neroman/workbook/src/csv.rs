@@ -1,11 +1,14 @@
 //! Tables in text files: only the bytes of changed fields differ, and new ones are written in the
 //! dialect of the file.
 
+mod scan;
+
 use std::ops::Range;
 
 use crate::error::WorkbookError;
 use crate::value::{BookValue, number};
 use crate::{Edited, WantedCells};
+pub use scan::{CsvRecord, OpenQuote, content, has_separator_line, records, separator, truth};
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
 /// The relative error of a number with six digits.
@@ -20,14 +23,11 @@ struct CsvDialect {
     quotes_all: bool,
 }
 
-/// A line, or more where a field has line ends.
-#[derive(Debug)]
-struct CsvRecord {
-    /// Where its fields stand, with their quotes.
-    fields: Vec<Range<usize>>,
-}
-
-pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, WorkbookError> {
+pub(crate) fn edit(
+    bytes: &[u8],
+    is_tsv: bool,
+    mut wanted: WantedCells<'_>,
+) -> Result<Edited, WorkbookError> {
     let text = std::str::from_utf8(bytes).map_err(|_| WorkbookError::NotUtf8 {
         part: "the table".to_owned(),
     })?;
@@ -38,8 +38,10 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
         });
     }
     let start = bytes.strip_prefix(MARK).map_or(0, |_| MARK.len());
-    let separator = separator(&text[start..]);
-    let records = records(text, start, separator)?;
+    let text = &text[start..];
+    let separator = separator(text, is_tsv);
+    let records = records(text, separator)
+        .map_err(|OpenQuote { line, .. }| WorkbookError::OpenQuote { line })?;
     let dialect = CsvDialect::of(text, &records, separator);
     let mut splices: Vec<(Range<usize>, String)> = Vec::new();
     for (row, record) in (0..).zip(&records) {
@@ -49,7 +51,7 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
             let index = column as usize;
             let field = record.fields.get(index).cloned();
             let found = match &field {
-                Some(at) => dialect.read(&text[at.clone()]),
+                Some(at) => value(&text[at.clone()]),
                 None => BookValue::Nothing,
             };
             let is_ours = |found: &BookValue, ours: &BookValue| {
@@ -64,7 +66,7 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
                     splices.push((at, dialect.written(value, is_quoted)));
                 }
                 None => {
-                    let end = record.fields.last().map_or(start, |field| field.end);
+                    let end = record.fields.last().map_or(0, |field| field.end);
                     let separators = char::from(dialect.separator).to_string();
                     let mut added = separators.repeat(index + 1 - width);
                     added.push_str(&dialect.written(value, false));
@@ -82,13 +84,14 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
         });
     }
     let mut written = Vec::with_capacity(bytes.len() + 16 * splices.len());
+    written.extend_from_slice(&bytes[..start]);
     let mut from = 0;
-    for (at, text) in splices {
-        written.extend_from_slice(&bytes[from..at.start]);
-        written.extend_from_slice(text.as_bytes());
+    for (at, value) in splices {
+        written.extend_from_slice(&text.as_bytes()[from..at.start]);
+        written.extend_from_slice(value.as_bytes());
         from = at.end;
     }
-    written.extend_from_slice(&bytes[from..]);
+    written.extend_from_slice(&text.as_bytes()[from..]);
     Ok(Edited {
         bytes: Some(written),
         outcomes,
@@ -121,22 +124,6 @@ impl CsvDialect {
         }
     }
 
-    /// The value of a field as it stands.
-    fn read(&self, field: &str) -> BookValue {
-        let trimmed = field.trim();
-        let text = match trimmed.strip_prefix('"') {
-            Some(inner) => inner
-                .strip_suffix('"')
-                .unwrap_or(inner)
-                .replace("\"\"", "\""),
-            None => trimmed.to_owned(),
-        };
-        match text.is_empty() {
-            true => BookValue::Nothing,
-            false => BookValue::Text(text),
-        }
-    }
-
     fn written(&self, value: &BookValue, was_quoted: bool) -> String {
         let text = match value.plain(harmless) {
             BookValue::Number(value) if self.has_decimal_comma => number(value).replace('.', ","),
@@ -152,13 +139,23 @@ impl CsvDialect {
     }
 }
 
+/// The value of a field as it stands.
+fn value(field: &str) -> BookValue {
+    match content(field) {
+        text if text.is_empty() => BookValue::Nothing,
+        text => BookValue::Text(text.into_owned()),
+    }
+}
+
 /// Whether a field holds what we write for `ours`; numbers may be written in other ways.
 fn is_alike(found: &BookValue, ours: &BookValue) -> bool {
     // Blanks at the ends of a field belong to nobody.
     let ours = ours.plain(|text| harmless(text).trim().to_owned());
     match (&ours, number_of(found)) {
         (BookValue::Number(_), Some((found, _))) => BookValue::Number(found).is_alike(&ours),
-        (BookValue::Bool(_), _) => found.is_alike(&BookValue::Text(ours.to_string())),
+        (BookValue::Bool(ours), _) => {
+            matches!(found, BookValue::Text(text) if truth(text) == Some(*ours))
+        }
         (ours, _) => found.is_alike(ours),
     }
 }
@@ -191,78 +188,4 @@ fn harmless(text: &str) -> String {
         true => format!("'{text}"),
         false => text.to_owned(),
     }
-}
-
-/// What a line `sep=;` names, or else what the first line has most of.
-fn separator(text: &str) -> u8 {
-    let named = text
-        .strip_prefix("sep=")
-        .and_then(|rest| rest.bytes().next());
-    let first = text.lines().find(|line| !line.trim().is_empty());
-    let count = |separator: u8| {
-        let mut is_quoted = false;
-        let outside = first.unwrap_or_default().bytes().filter(|byte| {
-            is_quoted ^= *byte == b'"';
-            *byte == separator && !is_quoted
-        });
-        outside.count()
-    };
-    let most = || {
-        [b'\t', b';', b',']
-            .into_iter()
-            .max_by_key(|one| count(*one))
-    };
-    named.or_else(most).unwrap_or(b',')
-}
-
-/// All records with the places of their fields. A line end within quotes is part of a field.
-fn records(text: &str, start: usize, separator: u8) -> Result<Vec<CsvRecord>, WorkbookError> {
-    let bytes = text.as_bytes();
-    let mut records = Vec::new();
-    let mut at = start;
-    while at < bytes.len() {
-        let mut fields = Vec::new();
-        loop {
-            let end = field_end(bytes, at, separator)?;
-            fields.push(at..end);
-            at = end;
-            if bytes.get(at) != Some(&separator) {
-                break;
-            }
-            at += 1;
-        }
-        at += match &bytes[at..] {
-            [b'\r', b'\n', ..] => 2,
-            [] => 0,
-            _ => 1,
-        };
-        records.push(CsvRecord { fields });
-    }
-    Ok(records)
-}
-
-/// Where the field ends that begins here.
-fn field_end(bytes: &[u8], start: usize, separator: u8) -> Result<usize, WorkbookError> {
-    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t') && *byte != separator;
-    let blanks = bytes[start..].iter().take_while(|byte| is_blank(byte));
-    let mut at = start + blanks.count();
-    if bytes.get(at) == Some(&b'"') {
-        loop {
-            at += 1;
-            match bytes.get(at) {
-                None => {
-                    let before = bytes[..start].iter().filter(|byte| **byte == b'\n');
-                    return Err(WorkbookError::OpenQuote {
-                        line: before.count() + 1,
-                    });
-                }
-                Some(b'"') if bytes.get(at + 1) == Some(&b'"') => at += 1,
-                Some(b'"') => break,
-                Some(_) => {}
-            }
-        }
-    }
-    let is_end = |byte: &u8| *byte == separator || matches!(byte, b'\n' | b'\r');
-    let rest = bytes[at..].iter().position(is_end);
-    Ok(rest.map_or(bytes.len(), |rest| at + rest))
 }

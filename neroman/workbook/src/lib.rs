@@ -12,7 +12,7 @@
 //! Never done here: which experiment stands in which row, when to write, and parsing of
 //! formulas beyond the cells that they name.
 
-mod csv;
+pub mod csv;
 mod dependents;
 mod error;
 mod file;
@@ -40,8 +40,10 @@ pub enum BookFormat {
     Xlsx,
     /// `.ods`.
     Ods,
-    /// `.csv`, `.tsv`.
+    /// `.csv`.
     Csv,
+    /// `.tsv`.
+    Tsv,
 }
 
 impl BookFormat {
@@ -54,7 +56,8 @@ impl BookFormat {
         match ending.to_str() {
             Some("xlsx" | "xlsm") => Ok(Some(Self::Xlsx)),
             Some("ods") => Ok(Some(Self::Ods)),
-            Some("csv" | "tsv") => Ok(Some(Self::Csv)),
+            Some("csv") => Ok(Some(Self::Csv)),
+            Some("tsv") => Ok(Some(Self::Tsv)),
             Some("xls") => Err(WorkbookError::ReadOnly { format: ".xls" }),
             Some("xlsb") => Err(WorkbookError::ReadOnly { format: ".xlsb" }),
             _ => Ok(None),
@@ -138,7 +141,7 @@ pub fn edit(
     match format {
         BookFormat::Xlsx => xlsx::edit(bytes, wanted),
         BookFormat::Ods => ods::edit(bytes, wanted),
-        BookFormat::Csv => csv::edit(bytes, wanted),
+        BookFormat::Csv | BookFormat::Tsv => csv::edit(bytes, format == BookFormat::Tsv, wanted),
     }
 }
 
@@ -155,7 +158,7 @@ pub fn has_sorted_area(
     match format {
         BookFormat::Xlsx => xlsx::has_sorted_area(bytes, sheet),
         BookFormat::Ods => ods::has_sorted_area(bytes, sheet),
-        BookFormat::Csv => Ok(false),
+        BookFormat::Csv | BookFormat::Tsv => Ok(false),
     }
 }
 

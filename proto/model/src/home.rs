@@ -158,6 +158,11 @@ impl Home {
         self.data.join("nodes.json")
     }
 
+    /// Files that the command line wrote where it was told to.
+    pub fn written_files(&self) -> PathBuf {
+        self.data.join("written")
+    }
+
     /// Frozen code and inputs, by content.
     pub fn store(&self) -> PathBuf {
         self.data.join("store")

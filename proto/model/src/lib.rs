@@ -2,13 +2,15 @@
 //! units, suggestions for misspelt names, and text that is safe to print.
 //!
 //! No I/O beyond reading `/proc` for process identities, making private
-//! folders and putting a node's programs in place; no wire types.
+//! folders, putting a node's programs in place, the record of written files and limits of a process; no
+//! wire types.
 
 pub mod builds;
 pub mod data;
 pub mod holder;
 pub mod home;
 pub mod ids;
+pub mod limits;
 pub mod names;
 pub mod part;
 pub mod paths;
@@ -17,6 +19,7 @@ pub mod process;
 pub mod safe;
 pub mod state;
 pub mod units;
+pub mod written;
 
 pub use holder::Holder;
 pub use home::Home;

@@ -2,6 +2,7 @@
 //! into a file that she has open, that she saves an old copy of, and whose writers are killed.
 
 use std::fs::{self, File};
+use std::hash::{BuildHasher as _, RandomState};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -302,40 +303,78 @@ fn kill_writers(table: &Path) {
     }
 }
 
+/// Rounds of kills: few, unless a person asks for more; then the moments are random, and the owner
+/// saves while a process reads and writes.
+const ROUNDS: &str = "NERONET_CELLS_ROUNDS";
+
+fn random(below: u64) -> u64 {
+    RandomState::new().hash_one(()) % below
+}
+
 #[test]
 fn kills_of_daemon_and_writer_leave_a_whole_table_that_comes_right() {
+    let rounds: u64 = std::env::var(ROUNDS).map_or(6, |text| text.parse().expect("a number"));
+    let is_long = rounds > 6;
     let home = Home::new();
     let (table, go) = planned(&home, "plan.xlsx", &[["1", "0.1", "", "", "", "note 0"]]);
     fs::write(&go, "").unwrap();
     home.ok(&["add", &shown(&table)]);
-    for round in 0_u32..6 {
+    let mut note = "note 0".to_owned();
+    let mut row = ["1", "0.1", "", "", "", &note].map(str::to_owned);
+    let mut copies = Vec::new();
+    for round in 0..rounds {
         home.ok(&["restart", "1", "--wait"]);
         // The first write begins two seconds after a change.
-        let moment = Duration::from_millis(u64::from(1900 + 40 * round));
-        let began = Instant::now();
-        until("a moment of the write", || match began.elapsed() > moment {
-            true => Ok(()),
-            false => Err(()),
+        let moment = Duration::from_millis(match is_long {
+            false => 1900 + 40 * round,
+            true => 1900 + random(500),
         });
-        match round % 2 {
-            0 => home.kill(Part::Daemon),
-            _ => kill_writers(&table),
+        let began = Instant::now();
+        let mut saves = 0;
+        until("a moment of the write", || {
+            if began.elapsed() > moment {
+                return Ok(());
+            }
+            if is_long && began.elapsed() > Duration::from_millis(1850) && random(2) == 0 {
+                saves += 1;
+                note = format!("note {round}.{saves}");
+                row[5].clone_from(&note);
+                save(&table, &[&HEADER, &row.each_ref().map(String::as_str)]);
+            }
+            Err(())
+        });
+        match (is_long, round % 2) {
+            (_, 0) => home.kill(Part::Daemon),
+            (false, _) => kill_writers(&table),
+            (true, _) => {
+                kill_writers(&table);
+                home.kill(Part::Daemon);
+            }
         }
         let found = cells(&home, &table);
         assert_eq!(found[1][..2], ["1", "0.1"], "{found:?}");
-        // She saves whatever the file holds, with a note of hers.
-        let note = format!("note {round}");
-        let row: Vec<&str> = match found[1].as_slice() {
-            [number, rate, state, loss, twice, _] => vec![number, rate, state, loss, twice, &note],
-            _ => vec!["1", "0.1", "", "", "", &note],
-        };
-        save(&table, &[&HEADER, &row]);
+        assert_eq!(found[1].last(), Some(&note), "round {round}: {found:?}");
+        copies.push((fs::read(&table).unwrap(), note.clone()));
+        if is_long && random(3) == 0 {
+            // An old copy, whose values are long ours.
+            let copy = random(copies.len() as u64) as usize;
+            note.clone_from(&copies[copy].1);
+            fs::write(&table, &copies[copy].0).unwrap();
+        } else {
+            // She saves whatever the file holds, with a note of hers.
+            note = format!("note {round}");
+            if let Ok(whole) = <[String; 6]>::try_from(found[1].clone()) {
+                row = whole;
+            }
+            row[5].clone_from(&note);
+            save(&table, &[&HEADER, &row.each_ref().map(String::as_str)]);
+        }
         home.ok(&["status"]);
     }
     until_rows(
         &home,
         &table,
-        &[["1", "0.1", "finished", "90.1", "180.2", "note 5"]],
+        &[["1", "0.1", "finished", "90.1", "180.2", &note]],
     );
     let history = home.ok(&["show", "1"]);
     assert!(!history.contains("its result is not written"), "{history}");

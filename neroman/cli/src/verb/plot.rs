@@ -83,7 +83,7 @@ pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
                 PictureFormat::Png => png(&picture).await?,
             };
             save(Path::new(file), &bytes)?;
-            wrote(session, Path::new(file), &listed.experiments);
+            wrote(session, Path::new(file));
         }
     }
     Ok(code::OK)

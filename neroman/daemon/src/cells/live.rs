@@ -31,11 +31,27 @@ fn is_ours(path: &Path) -> bool {
     read.is_ok() && first.trim_end().ends_with(HEADING)
 }
 
-/// The file beside a table.
-pub(super) fn path_of(table: &Path) -> PathBuf {
-    let mut name = table.file_stem().unwrap_or_default().to_owned();
-    name.push(".live.csv");
-    table.with_file_name(name)
+/// The file beside a table: `plan.live.csv`, or `plan-xlsx.live.csv` where another table of the
+/// folder is called `plan`, too.
+fn path_of(table: &Path) -> PathBuf {
+    let [short, long] = names_of(table);
+    let is_other = |file: &Path| {
+        let is_table = nero_format::is_table(file) && file.file_stem() == table.file_stem();
+        is_table && file.file_name() != table.file_name()
+    };
+    let mut files = table.parent().into_iter().flat_map(fs::read_dir).flatten();
+    let is_shared = files.any(|file| file.is_ok_and(|file| is_other(&file.path())));
+    table.with_file_name(if is_shared { long } else { short })
+}
+
+/// The names that the file beside a table may have.
+pub(crate) fn names_of(table: &Path) -> [String; 2] {
+    let stem = table.file_stem().unwrap_or_default().display();
+    let ending = table.extension().unwrap_or_default().display();
+    [
+        format!("{stem}.live.csv"),
+        format!("{stem}-{ending}.live.csv"),
+    ]
 }
 
 /// Writes the rows, in the order of the table.
@@ -83,10 +99,12 @@ pub(super) fn write(
 
 /// Removes the file, when the table has the results.
 pub(super) fn remove(table: &Path) {
-    let path = path_of(table);
-    if is_live(&path) {
-        // The next write into the table tries again.
-        let _ = fs::remove_file(path);
+    // Another table of the same stem, whose file the short name may be, writes its rows anew.
+    for path in names_of(table).map(|name| table.with_file_name(name)) {
+        if is_live(&path) {
+            // The next write into the table tries again.
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
@@ -106,5 +124,44 @@ fn field(text: &str) -> String {
     match text.contains([',', '"', ';']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound() -> BoundTable {
+        BoundTable {
+            sheet: None,
+            header_rows: 1,
+            number: "nr".to_owned(),
+            columns: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn two_tables_of_one_stem_have_a_file_each() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["plan.xlsx", "plan.ods"].map(|name| folder.path().join(name));
+        let write = |table: &Path, as_of| write(table, &bound(), &BTreeMap::new(), as_of).unwrap();
+        fs::write(&one, "").unwrap();
+        let alone = write(&one, "1");
+        assert_eq!(alone, folder.path().join("plan.live.csv"));
+        assert_eq!(write(&one, "2"), alone);
+        fs::write(&other, "").unwrap();
+        let both = [&one, &other].map(|table| write(table, "3"));
+        let named = ["plan-xlsx.live.csv", "plan-ods.live.csv"];
+        assert_eq!(both, named.map(|name| folder.path().join(name)));
+        // The table that has its results takes away its own, and the one that is nobody's now.
+        remove(&one);
+        assert_eq!(
+            [&both[0], &both[1], &alone].map(|path| path.exists()),
+            [false, true, false]
+        );
+        // A file of that name that is not ours stays.
+        fs::write(&alone, "notes").unwrap();
+        remove(&other);
+        assert!(alone.exists() && !both[1].exists());
     }
 }

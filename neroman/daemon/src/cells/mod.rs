@@ -21,7 +21,7 @@ use crate::ledger::Ledger;
 use crate::node::Nodes;
 use nero_life::state::State;
 
-pub(crate) use live::is_live;
+pub(crate) use live::{is_live, names_of};
 
 /// Everything that the tasks work with.
 #[derive(Clone, Debug)]

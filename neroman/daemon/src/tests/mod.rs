@@ -171,7 +171,7 @@ impl Rig {
             deployment,
             started_ms: clock.now_ms(),
             clock,
-            freezer: Freezer::new(&home.store()),
+            freezer: Freezer::new(&home),
             stop: Arc::new(Notify::new()),
             leaving: stop,
             home: home.clone(),

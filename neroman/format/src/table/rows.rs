@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use nero_model::safe::quoted;
-use nero_table::{CellValue, Header, Sheet, SheetRow, column_name};
+use nero_table::{CellValue, Column, Header, Sheet, SheetRow, column_name};
 use nero_yaml::{Entry, Kind, Mark, Node};
 
 use super::layout::{Layout, Role};
@@ -47,6 +47,8 @@ struct Filled<'a> {
 struct SkippedRows {
     without_command: Vec<u32>,
     without_number: Vec<u32>,
+    /// Rows with a number alone, where the command has a place for a column.
+    without_values: Vec<u32>,
 }
 
 /// The columns with the numbers of rows.
@@ -63,6 +65,7 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
     let mut roles = table.layout.roles(reader, table.header);
     let (outer, _) = block::enter(reader, &Scope::default(), table.entries);
     say(reader, table);
+    reader.grouped = grouped(table.header, &roles);
     let last = table.header.rows.last().copied().unwrap_or(0);
     let below = table.sheet.rows.iter().filter(|row| row.number > last);
     let rows: Vec<&SheetRow> = below.filter(|row| counts(row, &roles)).collect();
@@ -87,8 +90,17 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
         let before = reader.count();
         let entries = entries(reader, table, &roles, row);
         let (scope, _) = block::enter(reader, &outer, &entries);
-        blanks(reader, table, &roles, row, &scope);
-        let is_whole = reader.count() == before;
+        let blanks = blanks(reader, table, &roles, row, &scope);
+        // People number rows before they fill them.
+        let is_planned = blanks.is_empty() || holds_more(row, &roles);
+        if is_planned {
+            for (mark, message, hint) in blanks {
+                reader.wrong(mark, message, hint);
+            }
+        } else {
+            left_out.without_values.push(row.number);
+        }
+        let is_whole = is_planned && reader.count() == before;
         let number = match given {
             Some((column, Some(cell))) => {
                 let mark = cell_mark(row.number, column);
@@ -144,6 +156,27 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
 fn counts(row: &SheetRow, roles: &HashMap<u32, Role>) -> bool {
     let mut columns = row.cells.iter().filter_map(|(column, _)| roles.get(column));
     columns.any(|role| !matches!(role, Role::Other | Role::Name))
+}
+
+/// Whether a row has a cell besides its number.
+fn holds_more(row: &SheetRow, roles: &HashMap<u32, Role>) -> bool {
+    let mut columns = row.cells.iter().filter_map(|(column, _)| roles.get(column));
+    columns.any(|role| !matches!(role, Role::Other | Role::Number))
+}
+
+/// The parameters with a group that no other parameter of the table shares its name with: a
+/// command has a place for `Params/lr` in `{lr}`, too.
+fn grouped(header: &Header, roles: &HashMap<u32, Role>) -> HashSet<String> {
+    let params = header
+        .columns
+        .iter()
+        .filter(|column| matches!(roles.get(&column.number), Some(Role::Param(_))));
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for column in params.clone() {
+        *counts.entry(&column.name).or_default() += 1;
+    }
+    let own = params.filter(|column| column.group.is_some() && counts[&*column.name] == 1);
+    own.map(Column::full).collect()
 }
 
 fn runs(scope: &Scope) -> bool {
@@ -364,14 +397,14 @@ fn moved(node: &Node, mark: Mark) -> Rc<Node> {
     Rc::new(Node::made(kind, mark))
 }
 
-/// Reports cells without a value that the command of their row has a place for.
+/// Cells without a value that the command of their row has a place for, as mistakes.
 fn blanks(
-    reader: &mut Reader<'_>,
+    reader: &Reader<'_>,
     table: &Table<'_>,
     roles: &HashMap<u32, Role>,
     row: &SheetRow,
     scope: &Scope,
-) {
+) -> Vec<(Mark, String, String)> {
     let templates = [Field::Command, Field::ParametersFormat].into_iter();
     let mut texts = Vec::new();
     for given in templates.filter_map(|field| scope.get(field)) {
@@ -385,21 +418,26 @@ fn blanks(
             Kind::Map(_) => {}
         }
     }
+    let mut blanks = Vec::new();
     for column in &table.header.columns {
         let Some(Role::Param(name)) = roles.get(&column.number) else {
             continue;
         };
-        if row.cell(column.number).is_some() || scope.params.iter().any(|param| param.name == *name)
-        {
+        if row.cell(column.number).is_some() {
             continue;
         }
-        let place = format!("{{{name}");
-        let mut behind = texts.iter().flat_map(|text| {
-            text.match_indices(&place)
-                .map(|(at, _)| &text[at + place.len()..])
-        });
-        if behind.any(|rest| rest.starts_with(['}', ':', '!'])) {
-            reader.wrong(
+        let has_place = |name: &str| {
+            let place = format!("{{{name}");
+            let mut behind = texts.iter().flat_map(|text| {
+                text.match_indices(&place)
+                    .map(|(at, _)| &text[at + place.len()..])
+            });
+            let is_given = scope.params.iter().any(|param| param.name == name);
+            !is_given && behind.any(|rest| rest.starts_with(['}', ':', '!']))
+        };
+        let is_alone = reader.grouped.contains(name);
+        if has_place(name) || is_alone && has_place(&column.name) {
+            blanks.push((
                 cell_mark(row.number, column.number),
                 format!(
                     "the command has a place for {}, and this cell is empty",
@@ -409,9 +447,10 @@ fn blanks(
                     "fill it, or give a value for all such rows in {}: `parameters: {{{name}: …}}`",
                     table.beside
                 ),
-            );
+            ));
         }
     }
+    blanks
 }
 
 /// Makes the experiments of the rows.
@@ -569,12 +608,19 @@ fn report(reader: &mut Reader<'_>, table: &Table<'_>, left_out: &SkippedRows) {
     let SkippedRows {
         without_command,
         without_number,
+        without_values,
     } = left_out;
     if reader.definitions.is_empty() && reader.count() == 0 {
         let first = table.header.columns.first();
         let mark = first.map_or(cell_mark(1, 1), |column| {
             cell_mark(column.row, column.number)
         });
+        if let Some(first) = without_values.first() {
+            let why = "no row has a value for the command";
+            let hint = format!("fill the columns beside the numbers, from row {first} on");
+            reader.wrong(mark, why, hint);
+            return;
+        }
         match (without_command.is_empty(), without_number.is_empty()) {
             (false, _) => reader.wrong(
                 mark,
@@ -608,6 +654,10 @@ fn report(reader: &mut Reader<'_>, table: &Table<'_>, left_out: &SkippedRows) {
             None,
             format!("left out, without a number: {}", rows(without_number)),
         );
+    }
+    if !without_values.is_empty() {
+        let rows = rows(without_values);
+        reader.note(None, format!("left out, with a number alone: {rows}"));
     }
     let unused = std::mem::take(&mut reader.unused);
     if !unused.is_empty() {

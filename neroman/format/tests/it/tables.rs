@@ -299,6 +299,61 @@ fn rows_that_are_no_experiments_are_counted() {
 }
 
 #[test]
+fn rows_that_are_only_numbered_are_told_once() {
+    let table = "nr,lr,layers,note\n1,0.1,2,\n2,,,soon\n3,,,\n4,,2,\n";
+    let report = report(
+        table,
+        "command: main {lr} {layers}\ntable: {ignore: note}\n",
+    );
+    // Who fills one cell of a row and not the other is told of that cell.
+    assert_eq!(report.matches("error:").count(), 1, "{report}");
+    assert!(report.contains("plan.csv:B5"), "{report}");
+    let table = table.replace("4,,2,\n", "");
+    let yaml = "command: main {lr} {layers}\ntable: {ignore: note}\n";
+    let loaded = load(&table, yaml);
+    assert_eq!(numbers(&loaded), [Some(1)]);
+    let told = notes(&loaded);
+    assert!(
+        told.contains("left out, with a number alone: rows 3-4"),
+        "{told}"
+    );
+    // With values for all rows a number is enough.
+    let loaded = load(&table, &format!("{yaml}parameters: {{lr: 1, layers: 3}}\n"));
+    assert_eq!(commands(&loaded), ["main|0.1|2", "main|1|3", "main|1|3"]);
+    let report = self::report("nr,lr\n1,\n2,\n", "command: main {lr}\n");
+    assert_eq!(report.matches("error:").count(), 1, "{report}");
+    assert!(
+        report.contains("no row has a value for the command"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_place_names_the_one_column_of_any_group() {
+    let table = "nr,Params,,Test,\n,lr,n,n,best\n1,0.1,2,5,\n2,0.2,3,,\n";
+    let yaml =
+        "command: main {lr} {Params/n} {lr:.2f}\ntable: {header_rows: 2, ignore: Test/best}\n";
+    let loaded = load(table, yaml);
+    assert_eq!(commands(&loaded), ["main|0.1|2|0.10", "main|0.2|3|0.20"]);
+    // Its name is the one of the column, in names and selectors.
+    assert_eq!(texts(&loaded, "Params/lr"), ["0.1", "0.2"]);
+    // Of two columns neither is meant, also in a row that has one of them alone.
+    let report = report(
+        &table.replace("1,0.1,2,5,\n", ""),
+        &yaml.replace("{Params/n}", "{n}"),
+    );
+    assert!(report.contains("`n` names no parameter"), "{report}");
+    // A parameter of this very name comes first, and an empty cell is told.
+    let loaded = load(table, &format!("{yaml}parameters: {{lr: 7}}\n"));
+    assert_eq!(commands(&loaded)[0], "main|7|2|7.00");
+    let report = self::report(&table.replace("2,0.2,3", "2,,3"), yaml);
+    assert!(
+        report.contains("plan.csv:B4") && report.contains("this cell is empty"),
+        "{report}"
+    );
+}
+
+#[test]
 fn the_offset_is_part_of_the_number() {
     let folder = folder("id,command\n1,true\n2,true\n", "");
     let options = TableOptions {

@@ -2,7 +2,7 @@
 
 use nero_workbook::{BookValue, CellChange, CellOutcome, LeftAlone, WorkbookError};
 
-use crate::rig::{Csv, cell, text, write, written};
+use crate::rig::{Csv, Tsv, cell, text, write, written};
 
 fn after(before: &str, cells: &[CellChange]) -> String {
     String::from_utf8(written(Csv, before.as_bytes(), 1, cells)).unwrap()
@@ -39,6 +39,27 @@ fn the_dialect_stays() {
         after("sep=;\rnr;x\r1;\r", &[cell(2, 1, BookValue::Number(1.5))]),
         "sep=;\rnr;x\r1;1.5\r"
     );
+}
+
+#[test]
+fn a_table_of_one_column_grows_in_the_dialect_of_its_name() {
+    let wanted = [cell(0, 1, text("nero")), cell(1, 1, BookValue::Number(7.5))];
+    for (format, after) in [(Csv, "lr,nero\n0.1,7.5\n"), (Tsv, "lr\tnero\n0.1\t7.5\n")] {
+        let changed = written(format, b"lr\n0.1\n", 0, &wanted);
+        assert_eq!(String::from_utf8(changed).unwrap(), after);
+    }
+}
+
+#[test]
+fn a_truth_that_a_program_saved_in_its_language_stays_ours() {
+    let wanted = CellChange {
+        ours: vec![BookValue::Bool(true)],
+        ..cell(1, 1, BookValue::Bool(false))
+    };
+    let changed = after("nr;done\n1;WAHR\n", std::slice::from_ref(&wanted));
+    assert_eq!(changed, "nr;done\n1;FALSE\n");
+    let same = write(Csv, b"nr;done\n1;FALSCH\n", 1, &[wanted]);
+    assert_eq!(same.outcomes, [CellOutcome::Same]);
 }
 
 #[test]

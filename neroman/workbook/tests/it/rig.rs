@@ -9,7 +9,7 @@ use nero_workbook::{BookFormat, BookValue, CellChange, CellOutcome, Edited, Targ
 use zip::write::{SimpleFileOptions, ZipWriter};
 use zip::{CompressionMethod, ZipArchive};
 
-pub use BookFormat::{Csv, Ods as OdsBook, Xlsx as XlsxBook};
+pub use BookFormat::{Csv, Ods as OdsBook, Tsv, Xlsx as XlsxBook};
 
 const KIND: &str = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
 
@@ -173,7 +173,7 @@ pub fn cells(format: BookFormat, bytes: &[u8]) -> BTreeMap<(String, u32, u32), S
     match format {
         BookFormat::Xlsx => of_sheets(Xlsx::new(Cursor::new(bytes)).unwrap()),
         BookFormat::Ods => of_sheets(Ods::new(Cursor::new(bytes)).unwrap()),
-        BookFormat::Csv => panic!("a text has no sheets"),
+        BookFormat::Csv | BookFormat::Tsv => panic!("a text has no sheets"),
     }
 }
 

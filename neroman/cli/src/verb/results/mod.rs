@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::path::Path;
 
+use nero_model::written;
 use nero_views::results::{self, Best, Runs};
 use nero_wire::v1::{ExperimentView, ListRequest};
 
@@ -16,7 +17,7 @@ use crate::args::Results;
 use crate::connect::CHANGE_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::say::parquet;
-use crate::session::{Session, selection};
+use crate::session::{Session, home, selection};
 
 /// Files that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +33,6 @@ enum FileFormat {
 
 /// Bytes of a CSV's header that are looked at.
 const HEADER_BYTES_MAX: u64 = 1 << 20;
-
-/// The folder of results, which is no code.
-const RESULTS: &str = "results";
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
@@ -96,7 +94,7 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
                     save(path, &parquet::bytes(&about, [rows.columns()])?)?;
                 }
             }
-            wrote(session, path, &ran);
+            wrote(session, path);
         }
         None if args.json.json => session.out.text(&rows.json())?,
         None if args.csv => session.out.raw(&rows.csv())?,
@@ -129,24 +127,14 @@ fn kind_of(file: &str) -> Result<FileFormat, Fault> {
     }
 }
 
-/// Prints that `file` was written. If the file lies in the folder of the code of one of these
-/// experiments, it also prints that the file counts as code from now on.
-pub(super) fn wrote(session: &Session, file: &Path, views: &[ExperimentView]) {
+/// Prints that `file` was written, and records it: beside the code of experiments it is no code.
+pub(super) fn wrote(session: &Session, file: &Path) {
     let shown = file.display();
     session.out.note(&format!("wrote {shown}"));
-    let folder = file.canonicalize();
-    let folder = folder.ok().and_then(|file| Some(file.parent()?.to_owned()));
-    let is_beside = |view: &ExperimentView| {
-        let code = Path::new(&view.path);
-        let folder = folder
-            .as_deref()
-            .and_then(|folder| folder.strip_prefix(code).ok());
-        folder.is_some_and(|folder| !folder.starts_with(RESULTS))
-    };
-    if views.iter().any(is_beside) {
+    let recorded = home().map(|home| written::record(&home, file));
+    if let Ok(Err(error)) = recorded {
         session.out.note(&format!(
-            "{shown} lies beside the code of these experiments, which `changed` picks now: write it into another folder, \
-             or name their `files`"
+            "beside the code of experiments, {shown} counts as code: {error}"
         ));
     }
 }

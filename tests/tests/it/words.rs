@@ -153,7 +153,7 @@ const FIELDS: &str = r#"collection: f
 +combined: {command: "echo {x} {y}", parameters: {x: {linspace: [0, 1, 2]}, y: {logspace: [-1, 0, 2]}}, zip: [x, y], exclude: [x == 0]}
 +sampled: {command: "expr {x} : 2", parameters: {x: {sample: [2, 2.5], n: 1}}}
 +script: {script: "echo {x} $NERO_PARAM_X {1..2}", parameters: {x: 3}}
-+style: {command: cat conf/p.toml, parameters_style: {file: conf/p.toml}, parameters: {x: 3, y: two}}
++style: {command: cat conf/p.toml, parameters_style: {file: conf/p.toml}, parameters: {x: 3, kind: two}}
 +flags: {command: echo, parameters_style: flags, parameters: {x: 3, y: true}}
 +render: {command: cat rendered, render: {template.txt: rendered}, parameters: {x: 3}}
 +setup: {command: "sh -c 'echo $A_LINE $B_LINE'", setup: [export A_LINE=said B_LINE=lost], env: {B_LINE: env}}
@@ -187,7 +187,7 @@ const FIELDS: &str = r#"collection: f
 /// Output of the experiments of [`FIELDS`].
 const PRINTED: &[(&str, &str)] = &[
     ("script", "3 3 1 2"),
-    ("style", "x = 3\ny = \"two\""),
+    ("style", "x = 3\nkind = \"two\""),
     ("flags", "--x 3 --y"),
     ("render", "at 3"),
     ("repeated", "1 1"),

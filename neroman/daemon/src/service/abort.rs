@@ -26,7 +26,7 @@ impl Man {
         {
             return Ok(answer);
         }
-        let selection = select::read(request.selection, "", self.now())?;
+        let selection = self.selection(request.selection, "").await?;
         let (chosen, picked) = selection.choose_from(&self.ledger.state()).await?;
         let cancel = Cancel {
             asked_ms: 0,

@@ -60,7 +60,7 @@ impl Man {
         {
             return Err(Failure::usage(wrong).hint(hint));
         }
-        let selection = select::read(request.selection, "all", self.now())?;
+        let selection = self.selection(request.selection, "all").await?;
         let state = self.ledger.state();
         let picked = blocking(move || {
             let (chosen, found) = selection.choose(&state)?;

@@ -18,7 +18,7 @@ use nero_life::state::State;
 impl Man {
     /// The folders of the picked runs.
     pub(crate) async fn paths(&self, request: v1::PathsRequest) -> Result<v1::PathsReply, Failure> {
-        let selection = select::read(request.selection, "", self.now())?;
+        let selection = self.selection(request.selection, "").await?;
         let state = self.ledger.state();
         let roots = self.roots();
         let deployment = self.deployment;

@@ -24,7 +24,7 @@ impl Man {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
         }
-        let selection = select::read(request.selection, "", self.now())?;
+        let selection = self.selection(request.selection, "").await?;
         let state = self.ledger.state();
         let undo = request.undo;
         let (ids, picked) = blocking(move || match undo {

@@ -41,7 +41,7 @@ impl Man {
             let clock = self.clock;
             // Evaluated anew each time: selectors on ages and states change with
             // time.
-            let selection = select::read(request.selection.clone(), "all", self.now())?;
+            let selection = self.selection(request.selection.clone(), "all").await?;
             nodes.borrow_and_update();
             let (known_nodes, zone) = (self.nodes.known(), zone.clone());
             // The view of a live run depends on whether its node answers.

@@ -95,6 +95,7 @@ impl Now {
                     .map(|(boot, at)| (boot.clone(), at.saturating_sub(ms)))
                     .collect(),
             ),
+            ..Self::default()
         }
     }
 }

@@ -123,10 +123,13 @@ impl Selector {
 
     /// What the expressions of this selector ask of the past of metrics.
     pub fn named_pasts(&self) -> impl Iterator<Item = (&NameRef, Past)> {
-        let exprs = self.elements.iter().filter_map(|element| match &element.meaning {
-            Meaning::Open(expr) => expr.as_ref().as_ref().ok(),
-            Meaning::Name(_) | Meaning::Digits(_) | Meaning::Word(_) => None,
-        });
+        let exprs = self
+            .elements
+            .iter()
+            .filter_map(|element| match &element.meaning {
+                Meaning::Open(expr) => expr.as_ref().as_ref().ok(),
+                Meaning::Name(_) | Meaning::Digits(_) | Meaning::Word(_) => None,
+            });
         exprs.flat_map(Expr::named_pasts)
     }
 

@@ -60,7 +60,7 @@ impl Columns {
     /// The points that the columns need.
     pub(super) fn wanted(&self, state: &State, origin: &Origin) -> Pasts {
         let asked = self.exprs.iter().flatten().flat_map(Expr::named_pasts);
-        let runs = state.of_origin(origin.id).filter_map(Experiment::current);
+        let runs = state.of_origin(origin.id).filter_map(|one| one.current());
         pasts::wanted(asked, runs)
     }
 

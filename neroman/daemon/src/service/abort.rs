@@ -8,7 +8,7 @@ use nero_wire::v1;
 use nero_wire::v1::abort_reply::{One, Outcome};
 
 use super::Man;
-use super::select::{self, Chosen};
+use super::select::Chosen;
 use crate::failure::Failure;
 use crate::ledger::{Decided, Late, Ledger};
 use nero_life::abort::{self, CancelOutcome};

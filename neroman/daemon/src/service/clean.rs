@@ -11,7 +11,7 @@ use nero_wire::v1;
 use nero_wire::v1::clean_ask_reply::{OnNode, One};
 
 use super::clean_node::Going;
-use super::select::{self, Chosen};
+use super::select::Chosen;
 use super::{Man, blocking, counted};
 use crate::failure::Failure;
 use crate::ledger::Decided;

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use nero_expr::{
-    Bindings, Bound, Expr, ExprError, Fact, NameKind, ParseContext, Past, PastPoint, Scope, SeriesPast,
-    Value,
+    Bindings, Bound, Expr, ExprError, Fact, NameKind, ParseContext, Past, PastPoint, Scope,
+    SeriesPast, Value,
 };
 use nero_life::scope::Sight;
 use nero_store::Point;

@@ -8,8 +8,8 @@ use nero_expr::{Fact, Scope as _, Value};
 use nero_wire::v1;
 
 use super::code;
+use super::select::Chosen;
 use super::select::zone_of;
-use super::select::{self, Chosen};
 use super::view::{self, Sight};
 use super::{Man, Sink, blocking};
 use crate::cells::{BookNow, BookObstacle};

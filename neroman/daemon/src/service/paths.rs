@@ -9,7 +9,7 @@ use nero_model::paths::{NodePaths, run::WORK};
 use nero_wire::v1;
 use nero_wire::v1::paths_reply::One;
 
-use super::select::{self, Chosen};
+use super::select::Chosen;
 use super::{Man, blocking};
 use crate::failure::Failure;
 use nero_life::run::{Results, Run};

@@ -13,7 +13,7 @@ use nero_wire::v1::pause_runs_reply::Outcome as NodeOutcome;
 use tonic::Code;
 
 use super::Man;
-use super::select::{self, Chosen};
+use super::select::Chosen;
 use crate::failure::Failure;
 use crate::ledger::Late;
 use nero_life::experiment::Experiment;

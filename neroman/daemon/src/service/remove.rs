@@ -7,7 +7,6 @@ use std::sync::Arc;
 use nero_wire::v1;
 use nero_wire::v1::remove_reply::One;
 
-use super::select;
 use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::Decided;

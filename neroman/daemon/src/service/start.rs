@@ -15,7 +15,7 @@ use prost::Message as _;
 
 use super::add::canonical;
 use super::code;
-use super::select::{self, Selection};
+use super::select::Selection;
 use super::sources::{self, SourceToRead};
 use super::unschedulable::Asking;
 use super::{Man, blocking, cost, counted};

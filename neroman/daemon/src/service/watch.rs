@@ -7,8 +7,8 @@ use std::time::Duration;
 use nero_wire::v1;
 use tokio::time::Instant;
 
+use super::select::Chosen;
 use super::select::zone_of;
-use super::select::{self, Chosen};
 use super::view::{self, Sight};
 use super::{Man, Sink, blocking};
 use crate::failure::Failure;

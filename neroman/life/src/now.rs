@@ -115,6 +115,7 @@ mod tests {
             let now = Now {
                 ms: 500_000 + step,
                 boots: Arc::new(BTreeMap::from([("b".to_owned(), 7000)])),
+                ..Now::default()
             };
             assert_eq!(now.since(Some(&tick), 494_000), 6000);
             assert_eq!(now.wall_of(Some(&tick), 494_000), 494_000 + step);

@@ -36,6 +36,8 @@ pub struct Series {
     lacks: bool,
     /// Index of the series in the segment being written, once it has one.
     pub index: Option<u32>,
+    /// Where the latest point comes from, if this watcher read it.
+    pub log: Option<Log>,
 }
 
 /// A point with its place in the series.
@@ -101,6 +103,7 @@ impl AllSeries {
             has_older: self.has_earlier,
             lacks: false,
             index: None,
+            log: None,
         });
         Some(id)
     }
@@ -228,8 +231,8 @@ impl AllSeries {
         one.past.value(past, ran_ms)
     }
 
-    /// Adds a point of a line. A step of the line below the last one begins a new
-    /// generation.
+    /// Adds a point of a line. A step of the line below the last one of the same output
+    /// begins a new generation.
     pub fn add(
         &mut self,
         series: SeriesId,
@@ -240,7 +243,9 @@ impl AllSeries {
     ) -> Point {
         let one = &mut self.all[series as usize];
         let (step, is_back) = found.step_after(one.latest.map(|_| one.step));
-        one.generation += u32::from(is_back);
+        let is_same = one.log.is_none_or(|last| last.shares_steps_with(line.log));
+        one.generation += u32::from(is_back && is_same);
+        one.log = Some(line.log);
         one.step = step;
         one.latest = Some(value);
         one.points += 1;

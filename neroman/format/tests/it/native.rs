@@ -333,7 +333,6 @@ fn words_not_built_are_kept_with_their_place() {
         ("resources: {cpus: {triton: 4}}", "resources.cpus per node"),
         ("resources: {disk: {triton: 4G}}", "resources.disk per node"),
         ("requires: load < 4 for 10m", "requires: for 10m"),
-        ("metrics: {file: metrics.csv}", "metrics.file"),
         ("metrics: [{command: ./reader.py}]", "metrics.command"),
         ("rules: [{signal: USR1}]", "rules.signal"),
         ("rules: [{run: ./x}]", "rules.run"),
@@ -515,7 +514,7 @@ fn the_manual_s_example_can_be_added() {
         .map(|n| n.word.as_str())
         .filter(|word| !word.starts_with("rules."))
         .collect();
-    assert_eq!(words, ["metrics.file", "metrics.command"]);
+    assert_eq!(words, ["metrics.command"]);
 }
 
 #[test]
@@ -523,7 +522,7 @@ fn a_recipe_stands_for_its_patterns_and_lines_are_chosen() {
     let loaded = load(
         "+a:
   command: prog
-  metrics: [vasp, {match: 'a (?<a>.)'}, {only: '^R', skip: old}, {decimal: ','}, {table: false}]
+  metrics: [vasp, {match: 'a (?<a>.)'}, {only: '^R', skip: old}, {decimal: ','}, {table: false}, {file: ./out//m.csv}, {file: out/m.csv}]
 +b: {command: prog, metrics: openfoam}
 +c: {command: prog, metrics: [{table: true}]}
 ",
@@ -539,6 +538,7 @@ fn a_recipe_stands_for_its_patterns_and_lines_are_chosen() {
         skip: vec!["old".to_owned()],
         decimal_comma: true,
         no_tables: true,
+        files: vec!["out/m.csv".to_owned()],
     };
     assert_eq!(a.metric_reading, want);
     assert!(b.metric_patterns.len() > 1);

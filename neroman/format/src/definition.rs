@@ -4,6 +4,7 @@
 //! The reader makes them; neroman stores them, compares them when a source is
 //! read again and turns them into runs. Nothing here touches the disk.
 
+use crate::processing::Processing;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -164,6 +165,9 @@ pub struct Definition {
     pub main_file: Option<String>,
     /// What comes home.
     pub outputs: Vec<Output>,
+    /// What is made of it here.
+    #[serde(default, skip_serializing_if = "Processing::is_empty")]
+    pub processing: Processing,
     /// Globs below the run's working folder: files that a later run goes on from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoint: Vec<String>,
@@ -248,6 +252,8 @@ impl Definition {
         bare.number = None;
         bare.block.clear();
         bare.varied.clear();
+        // No run depends on what is made of its outputs.
+        bare.processing = Processing::default();
         // A folder that was moved holds the same experiments.
         bare.folder = PathBuf::new();
         let nowhere = Place {

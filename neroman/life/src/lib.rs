@@ -42,6 +42,7 @@ pub mod outlook;
 pub mod pick;
 pub mod place;
 mod placed;
+pub mod processed;
 pub mod reason;
 pub mod recall;
 pub mod refusal;

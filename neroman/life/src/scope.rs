@@ -188,7 +188,7 @@ impl Scope for Sight<'_> {
     }
 
     fn metric(&self, name: &str) -> Option<f64> {
-        Some(self.run?.journal.metrics.get(name)?.last)
+        Some(self.run?.metric(name)?.last)
     }
 
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {
@@ -196,7 +196,7 @@ impl Scope for Sight<'_> {
             visit(NameKind::Param, &param.name);
         }
         if let Some(run) = self.run {
-            for name in run.journal.metrics.keys() {
+            for (name, _) in run.metrics() {
                 visit(NameKind::Metric, name);
             }
         }

@@ -298,7 +298,9 @@ fn began(series: &Series, shown: &[&ExperimentView]) -> i64 {
 fn across(series: &Series, at: usize, axis: &HorizontalAxis, began: i64) -> f64 {
     let time = series.times_ms.get(at).copied().unwrap_or_default();
     match axis {
-        HorizontalAxis::Step => series.steps.get(at).copied().unwrap_or(at as f64),
+        HorizontalAxis::Step | HorizontalAxis::Values(_) => {
+            series.steps.get(at).copied().unwrap_or(at as f64)
+        }
         HorizontalAxis::Clock(_) => time as f64 / 1000.0,
         HorizontalAxis::Runtime => (time - began) as f64 / 1000.0,
     }

@@ -181,7 +181,7 @@ fn ms(seconds: f64) -> u64 {
 
 /// The last values of the metrics with the most points.
 fn metrics(run: &Run) -> Vec<(String, String)> {
-    let mut metrics: Vec<_> = run.journal.metrics.iter().collect();
+    let mut metrics: Vec<_> = run.metrics().collect();
     metrics.sort_by_key(|(_, metric)| std::cmp::Reverse(metric.count));
     metrics.truncate(METRICS_MAX);
     let shown = |(name, metric): (&String, &nero_life::journal::Metric)| {

@@ -52,6 +52,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         required_files: Vec::new(),
         main_file: None,
         outputs: Vec::new(),
+        processing: nero_format::Processing::default(),
         checkpoint: Vec::new(),
         rules: Vec::new(),
         metric_patterns: Vec::new(),
@@ -186,6 +187,7 @@ impl Lab {
                 batch,
                 again: experiment.definition.again.clone(),
                 checkpoint: experiment.definition.again.requeues_timeout,
+                processing: nero_format::Processing::default(),
                 follows: None,
             };
             let new = NewRun {

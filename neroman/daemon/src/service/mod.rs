@@ -482,6 +482,7 @@ impl Man {
             capabilities: vec![
                 format!("ssh={}", ssh.to_string_lossy()),
                 hello::LIST_PARTS.to_owned(),
+                hello::PLOTS.to_owned(),
             ],
             ..hello::own(v1::Role::Neroman, "", Some(self.deployment))
         }

@@ -102,6 +102,9 @@ async fn by_modules(session: &mut Session, picked: &String) -> Result<Option<u8>
         selection: Some(selection(std::slice::from_ref(picked))),
     };
     let client = session.client().await?;
+    if !client.makes_plots() {
+        return Ok(None);
+    }
     let reply = client
         .call(CHANGE_DEADLINE, asked, async |man, request| {
             man.plots(request).await

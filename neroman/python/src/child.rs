@@ -14,7 +14,7 @@ use rustix::process::{
     set_child_subreaper, setrlimit, waitpid,
 };
 
-use crate::{ADDRESS_SPACE_MAX, DRIVER, FILE_BYTES_MAX, Limits};
+use crate::{ADDRESS_SPACE_MAX, DRIVER, FILE_BYTES_MAX, ModulesLimits};
 
 /// Runs the driver in the folder that the command line names behind the verb, before the limits,
 /// and prints how it ended.
@@ -24,7 +24,7 @@ pub fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let (Some(folder), Some(cpu_seconds), Some(seconds)) = (folder, number(), number()) else {
         return ExitCode::from(2);
     };
-    let limits = Limits {
+    let limits = ModulesLimits {
         cpu_seconds,
         seconds,
     };
@@ -40,7 +40,7 @@ pub fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn run(folder: &Path, limits: Limits) -> io::Result<String> {
+fn run(folder: &Path, limits: ModulesLimits) -> io::Result<String> {
     limit(limits)?;
     // What the modules start and leave behind becomes a child of this process.
     set_child_subreaper(Some(getpid()))?;
@@ -72,7 +72,7 @@ fn run(folder: &Path, limits: Limits) -> io::Result<String> {
 }
 
 /// Limits this process and what it starts.
-fn limit(limits: Limits) -> io::Result<()> {
+fn limit(limits: ModulesLimits) -> io::Result<()> {
     let limits = [
         (Resource::As, ADDRESS_SPACE_MAX, ADDRESS_SPACE_MAX),
         // At the lower limit SIGXCPU ends it, which nothing else sends.
@@ -91,7 +91,7 @@ fn limit(limits: Limits) -> io::Result<()> {
 }
 
 /// Waits for the process; `None`: its time was over.
-fn wait(python: &mut Child, limits: Limits) -> io::Result<Option<ExitStatus>> {
+fn wait(python: &mut Child, limits: ModulesLimits) -> io::Result<Option<ExitStatus>> {
     let pid = Pid::from_child(python);
     let ended = pidfd_open(pid, PidfdFlags::empty())?;
     let until = Instant::now() + Duration::from_secs(limits.seconds);

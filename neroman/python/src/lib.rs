@@ -45,14 +45,14 @@ const DRIVER_TEXT: &str = include_str!("driver.py");
 
 /// Limits of a call.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ModulesLimits {
     /// The time of each process on a processor.
     pub cpu_seconds: u64,
     /// The time of the call.
     pub seconds: u64,
 }
 
-impl Default for Limits {
+impl Default for ModulesLimits {
     fn default() -> Self {
         Self {
             cpu_seconds: 60,
@@ -63,7 +63,7 @@ impl Default for Limits {
 
 /// What is to be made.
 #[derive(Clone, Debug, Serialize)]
-pub struct Request {
+pub struct ModulesRequest {
     /// The runs, in the order in which a picture shows them.
     pub runs: Vec<RunToProcess>,
     /// Pictures, each of values of every run.
@@ -115,7 +115,7 @@ pub struct CalledFunction {
 
 /// What was made.
 #[derive(Debug, Default, Deserialize)]
-pub struct Answer {
+pub struct ModulesAnswer {
     /// The series of the run, where there is one run alone; their numbers are in [`SERIES`].
     pub series: Vec<SeriesMade>,
     pub problems: Vec<FunctionProblem>,
@@ -164,9 +164,9 @@ pub struct CurvesMade {
 pub async fn ask(
     program: &Path,
     folder: &Path,
-    request: &Request,
-    limits: Limits,
-) -> Result<Answer, String> {
+    request: &ModulesRequest,
+    limits: ModulesLimits,
+) -> Result<ModulesAnswer, String> {
     let failed = |error: io::Error| format!("the modules could not be run: {error}");
     write_request(folder, request, limits).map_err(failed)?;
     let mut child = Command::new(program)
@@ -196,11 +196,11 @@ pub async fn ask(
     Err(in_words(ended, &printed, limits))
 }
 
-fn write_request(folder: &Path, request: &Request, limits: Limits) -> io::Result<()> {
+fn write_request(folder: &Path, request: &ModulesRequest, limits: ModulesLimits) -> io::Result<()> {
     #[derive(Serialize)]
     struct Timed<'a> {
         #[serde(flatten)]
-        request: &'a Request,
+        request: &'a ModulesRequest,
         seconds: u64,
     }
     let timed = Timed {
@@ -213,7 +213,7 @@ fn write_request(folder: &Path, request: &Request, limits: Limits) -> io::Result
 }
 
 /// The answer; `None`: the process ended before it had one.
-fn read_answer(folder: &Path) -> Option<Answer> {
+fn read_answer(folder: &Path) -> Option<ModulesAnswer> {
     use std::io::Read as _;
     let file = std::fs::File::open(folder.join("answer.json")).ok()?;
     let mut json = Vec::new();
@@ -222,7 +222,7 @@ fn read_answer(folder: &Path) -> Option<Answer> {
 }
 
 /// Why a process that ended this way gave no answer.
-fn in_words(ended: &str, printed: &[u8], limits: Limits) -> String {
+fn in_words(ended: &str, printed: &[u8], limits: ModulesLimits) -> String {
     let why = match ended.split_once(' ') {
         _ if ended.starts_with("not started:") => {
             format!("`python3` could {ended}; processors and plots need Python 3.8 or newer here")

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nero_python::{
-    Answer, CalledFunction, Limits, NumbersReader, OutputToRead, PICTURES, PlotToDraw, Request,
-    RunToProcess, SERIES, ask,
+    CalledFunction, ModulesAnswer, ModulesLimits, ModulesRequest, NumbersReader, OutputToRead,
+    PICTURES, PlotToDraw, RunToProcess, SERIES, ask,
 };
 
 /// Modules and outputs, and the folder of a call.
@@ -47,7 +47,11 @@ impl Lab {
         }
     }
 
-    fn ask(&self, request: &Request, limits: Limits) -> Result<Answer, String> {
+    fn ask(
+        &self,
+        request: &ModulesRequest,
+        limits: ModulesLimits,
+    ) -> Result<ModulesAnswer, String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -57,24 +61,24 @@ impl Lab {
     }
 
     /// What becomes of the log.
-    fn read(&self, unit: &'static str, function: &str, arguments: &[&str]) -> Answer {
-        let request = Request {
+    fn read(&self, unit: &'static str, function: &str, arguments: &[&str]) -> ModulesAnswer {
+        let request = ModulesRequest {
             runs: vec![self.run(unit, function, arguments)],
             plots: Vec::new(),
         };
-        self.ask(&request, Limits::default()).unwrap()
+        self.ask(&request, ModulesLimits::default()).unwrap()
     }
 
     /// Why there is no answer.
-    fn fail(&self, function: &str, limits: Limits) -> String {
-        let request = Request {
+    fn fail(&self, function: &str, limits: ModulesLimits) -> String {
+        let request = ModulesRequest {
             runs: vec![self.run("file", function, &[])],
             plots: Vec::new(),
         };
         self.ask(&request, limits).unwrap_err()
     }
 
-    fn series(&self, answer: &Answer) -> Vec<(String, Vec<f64>, Vec<f64>)> {
+    fn series(&self, answer: &ModulesAnswer) -> Vec<(String, Vec<f64>, Vec<f64>)> {
         let mut numbers = NumbersReader::open(&self.path("call").join(SERIES)).unwrap();
         let series = answer.series.iter().map(|one| {
             let (steps, values) = (numbers.column(one.count), numbers.column(one.count));
@@ -102,7 +106,7 @@ fn plot(name: &str, function: &str, arguments: &[&str]) -> PlotToDraw {
 }
 
 /// The one problem of an answer: what failed, and its traceback.
-fn problem(answer: &Answer) -> (&str, &str) {
+fn problem(answer: &ModulesAnswer) -> (&str, &str) {
     let [problem] = &answer.problems[..] else {
         panic!("{answer:?}");
     };
@@ -239,7 +243,7 @@ def read(file):
 #[test]
 fn a_function_that_never_ends_or_dies_is_told_with_where_it_was() {
     let module = "import ctypes, os, time\ndef loop(file):\n    while True: pass\ndef sleep(file):\n    time.sleep(1000)\ndef leave(file):\n    print('last words', flush=True)\n    os._exit(4)\ndef crash(file):\n    ctypes.string_at(1)\n";
-    let short = |cpu_seconds, seconds| Limits {
+    let short = |cpu_seconds, seconds| ModulesLimits {
         cpu_seconds,
         seconds,
     };
@@ -251,10 +255,15 @@ fn a_function_that_never_ends_or_dies_is_told_with_where_it_was() {
             "in loop",
         ),
         ("mine.sleep", short(60, 2), "did not end within 2 s", ""),
-        ("mine.leave", Limits::default(), "exit code 4", "last words"),
+        (
+            "mine.leave",
+            ModulesLimits::default(),
+            "exit code 4",
+            "last words",
+        ),
         (
             "mine.crash",
-            Limits::default(),
+            ModulesLimits::default(),
             "died by signal 11",
             "in crash",
         ),
@@ -283,7 +292,7 @@ def lazy(filename, feedback, save_image):
     let lab = Lab::new(module);
     let mut second = lab.run("line", "example.line_reader", &["step value"]);
     second.id = "2.1".to_owned();
-    let request = Request {
+    let request = ModulesRequest {
         runs: vec![
             lab.run("line", "example.line_reader", &["step value"]),
             second,
@@ -295,7 +304,7 @@ def lazy(filename, feedback, save_image):
             plot("d.svg", "example.plot", &["loss"]),
         ],
     };
-    let answer = lab.ask(&request, Limits::default()).unwrap();
+    let answer = lab.ask(&request, ModulesLimits::default()).unwrap();
     assert_eq!(answer.pictures, ["a.txt", "b.svg"]);
     let drawn = fs::read_to_string(lab.path("call").join(PICTURES).join("a.txt")).unwrap();
     let values = "('value', [10.0, 5.0, 2.5])";

@@ -20,8 +20,8 @@ use nero_model::ids::{hex, random};
 use nero_model::safe::Safe;
 use nero_model::{Home, RunId};
 use nero_python::{
-    Answer, CalledFunction, FunctionProblem, Limits, OutputToRead, PlotToDraw, Request,
-    RunToProcess,
+    CalledFunction, FunctionProblem, ModulesAnswer, ModulesLimits, ModulesRequest, OutputToRead,
+    PlotToDraw, RunToProcess,
 };
 
 use crate::failure::Failure;
@@ -163,7 +163,7 @@ impl Modules {
         let Some(run) = run else {
             return Ok(None);
         };
-        let call = Call::begin(&self.home)?;
+        let call = ModulesCall::begin(&self.home)?;
         let plots = run.processing.plots.iter().map(plot).collect();
         let (run, answer) = self.ask(&call, vec![run], plots, code).await?;
         let home = self.home.clone();
@@ -191,7 +191,7 @@ impl Modules {
         runs: Vec<ProcessedRun>,
         plots: &[OutputPlot],
     ) -> Result<(Vec<CombinedPicture>, Vec<String>), Failure> {
-        let call = Call::begin(&self.home)?;
+        let call = ModulesCall::begin(&self.home)?;
         let plots = plots.iter().map(plot).collect();
         let (runs, answer) = self.ask(&call, runs, plots, Code::Present).await?;
         blocking(move || match answer {
@@ -205,11 +205,11 @@ impl Modules {
 
     async fn ask(
         &self,
-        call: &Call,
+        call: &ModulesCall,
         runs: Vec<ProcessedRun>,
         plots: Vec<PlotToDraw>,
         code: Code,
-    ) -> Result<(Vec<ProcessedRun>, Result<Answer, String>), Failure> {
+    ) -> Result<(Vec<ProcessedRun>, Result<ModulesAnswer, String>), Failure> {
         let (folder, store) = (call.folder.clone(), self.home.store());
         let (runs, to_process) = blocking(move || {
             let to_process: io::Result<Vec<RunToProcess>> = runs
@@ -220,7 +220,7 @@ impl Modules {
         })
         .await?;
         let request = match to_process {
-            Ok(runs) => Request { runs, plots },
+            Ok(runs) => ModulesRequest { runs, plots },
             Err(error) => {
                 return Ok((
                     runs,
@@ -232,7 +232,7 @@ impl Modules {
             Path::new("/proc/self/exe"),
             &call.folder,
             &request,
-            Limits::default(),
+            ModulesLimits::default(),
         )
         .await;
         Ok((runs, answer))
@@ -240,7 +240,12 @@ impl Modules {
 }
 
 /// The record of what was made of a run; the numbers are in our home when this returns.
-fn made(home: &Home, call: &Call, run: &ProcessedRun, answer: Result<Answer, String>) -> Processed {
+fn made(
+    home: &Home,
+    call: &ModulesCall,
+    run: &ProcessedRun,
+    answer: Result<ModulesAnswer, String>,
+) -> Processed {
     let mut made = Processed {
         stale: false,
         version: run.before.version,
@@ -276,7 +281,7 @@ fn made(home: &Home, call: &Call, run: &ProcessedRun, answer: Result<Answer, Str
 const PROBLEMS_MAX: usize = 20;
 
 /// A problem with its traceback; frozen modules are shown where they were frozen from.
-fn in_words(problem: &FunctionProblem, call: &Call, runs: &[ProcessedRun]) -> String {
+fn in_words(problem: &FunctionProblem, call: &ModulesCall, runs: &[ProcessedRun]) -> String {
     let lines = std::iter::once(problem.why.as_str()).chain(problem.trace.lines());
     let lines: Vec<String> = lines.map(|line| Safe::line(line).to_string()).collect();
     let mut text = lines.join("\n");
@@ -288,11 +293,11 @@ fn in_words(problem: &FunctionProblem, call: &Call, runs: &[ProcessedRun]) -> St
 }
 
 /// A folder of one call, which vanishes with this value.
-struct Call {
+struct ModulesCall {
     folder: PathBuf,
 }
 
-impl Call {
+impl ModulesCall {
     fn begin(home: &Home) -> Result<Self, Failure> {
         let folder = calls(home).join(hex(&random::<8>()));
         fs::create_dir_all(&folder)
@@ -301,7 +306,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for ModulesCall {
     fn drop(&mut self) {
         // What stays is removed at the daemon's next start.
         let _ = fs::remove_dir_all(&self.folder);

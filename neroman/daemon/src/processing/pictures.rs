@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use nero_plot::{Curve, CurveName, CurvePoint, HorizontalAxis, Panel, Plot, Theme};
-use nero_python::{Answer, CurvesMade, FunctionProblem, NumbersReader, PICTURES};
+use nero_python::{CurvesMade, FunctionProblem, ModulesAnswer, NumbersReader, PICTURES};
 
 use super::{CombinedPicture, replace};
 
@@ -18,7 +18,7 @@ const PICTURE_BYTES_MAX: u64 = 64 << 20;
 pub(super) fn save(
     call: &Path,
     results: &Path,
-    answer: &Answer,
+    answer: &ModulesAnswer,
     ours: &mut Vec<String>,
 ) -> Vec<String> {
     let mut problems = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn save(
 /// The pictures of several runs, and what failed. Blocks.
 pub(super) fn combined(
     call: &Path,
-    answer: &Answer,
+    answer: &ModulesAnswer,
     in_words: impl Fn(&FunctionProblem) -> String,
 ) -> (Vec<CombinedPicture>, Vec<String>) {
     let mut problems: Vec<String> = answer.problems.iter().map(in_words).collect();
@@ -64,7 +64,7 @@ pub(super) fn combined(
 }
 
 /// The names of the pictures; each is a plain file of the call's folder when it is there.
-fn drawn(call: &Path, answer: &Answer) -> Vec<(String, io::Result<()>)> {
+fn drawn(call: &Path, answer: &ModulesAnswer) -> Vec<(String, io::Result<()>)> {
     let names = answer.pictures.iter().filter(|name| !name.contains('/'));
     names
         .map(|name| {

@@ -187,7 +187,7 @@ impl Lab {
                 batch,
                 again: experiment.definition.again.clone(),
                 checkpoint: experiment.definition.again.requeues_timeout,
-                processing: nero_format::Processing::default(),
+                processing: experiment.definition.processing.clone(),
                 follows: None,
             };
             let new = NewRun {

@@ -1,6 +1,6 @@
 //! `neroman`: the command line, with `daemon run` the daemon itself, and the processes in
 //! which the file of a table is read, its rows numbered, results written into it, a workbook
-//! made, or a picture turned into PNG. Each knows the others as other processes alone.
+//! made, modules of people run, or a picture turned into PNG. Each knows the others as other processes alone.
 
 use std::process::ExitCode;
 
@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Some(verb) if verb == nero_table::child::BOOK_VERB => {
             nero_spreadsheet::write_book(arguments)
         }
+        Some(verb) if verb == nero_python::VERB => nero_python::answer(arguments),
         Some(verb) if verb == nero_plot::child::VERB => nero_raster::answer(arguments),
         _ => nero_cli::main(daemon),
     }

@@ -300,6 +300,7 @@ pub(crate) fn made(
         batch: None,
         again: nero_format::Again::default(),
         checkpoint: !spec.checkpoint.is_empty(),
+        processing: nero_format::Processing::default(),
         follows: None,
         takes: Takes {
             cpus: resources.cpus,
@@ -329,6 +330,7 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
         batch: None,
         again: nero_format::Again::default(),
         checkpoint: false,
+        processing: nero_format::Processing::default(),
         follows: None,
     };
     Change::Run(Arc::new(NewRun {
@@ -384,6 +386,7 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         required_files: Vec::new(),
         main_file: None,
         outputs: spec.outputs.iter().map(output).collect(),
+        processing: nero_format::Processing::default(),
         checkpoint: spec.checkpoint.clone(),
         rules: Vec::new(),
         metric_patterns: spec.metric_patterns.clone(),

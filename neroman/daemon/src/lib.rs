@@ -28,6 +28,7 @@ mod mail;
 mod node;
 mod outside;
 mod pasts;
+mod processing;
 mod results;
 mod run;
 mod service;

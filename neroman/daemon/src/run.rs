@@ -25,6 +25,7 @@ use crate::log;
 use crate::mail::{self, MailDesk};
 use crate::node::{Inboxes, Nodes, Settings, Setup};
 use crate::outside::{Agents, Freezer, Outside};
+use crate::processing::{self, Modules};
 use crate::service::Man;
 use crate::upkeep;
 
@@ -123,6 +124,7 @@ struct Running {
     upkeep: JoinHandle<()>,
     cells: JoinHandle<()>,
     mail: JoinHandle<()>,
+    processing: JoinHandle<()>,
     /// Set to true when the daemon is leaving.
     leave: watch::Sender<bool>,
 }
@@ -137,6 +139,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         mut upkeep,
         mut cells,
         mut mail,
+        mut processing,
         leave,
     } = start(home)?;
     let (incoming, mut door) = Door::open(home, lock)?;
@@ -169,6 +172,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
             _ = &mut upkeep => break Some("upkeep"),
             _ = &mut cells => break Some("results in tables"),
             _ = &mut mail => break Some("mail"),
+            _ = &mut processing => break Some("processors of outputs"),
             _ = &mut server => break Some("server"),
             changed = ledger_gone.changed() => if changed.is_err() {
                 break Some("ledger");
@@ -185,6 +189,8 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         cells.abort();
         // What is being sent is sent once more by the next daemon.
         mail.abort();
+        // What was being made is made by the next daemon.
+        processing.abort();
         if failed != Some("server") {
             let _ = tokio::time::timeout(STOP_PATIENCE, &mut server).await;
         }
@@ -268,6 +274,10 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     if let Ok(config) = nodes.config() {
         agents.end_strangers(&config);
     }
+    let modules = Modules {
+        ledger: ledger.clone(),
+        home: home.clone(),
+    };
     let man = Man {
         ledger: ledger.clone(),
         nodes,
@@ -278,6 +288,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         started_ms: clock.now_ms(),
         clock,
         freezer: Freezer::new(home),
+        modules: modules.clone(),
         stop: Arc::new(Notify::new()),
         leaving: stop,
     };
@@ -298,11 +309,12 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     });
     let upkeep = upkeep::run(home.clone(), clock, ledger.clone(), check_owed);
     #[expect(clippy::disallowed_methods, reason = "`Running` is awaited")]
-    let (nodes, upkeep, cells, mail) = (
+    let (nodes, upkeep, cells, mail, processing) = (
         tokio::spawn(driving.run()),
         tokio::spawn(upkeep),
         tokio::spawn(cells),
         tokio::spawn(mail),
+        tokio::spawn(processing::run(modules)),
     );
     Ok(Running {
         man,
@@ -312,6 +324,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         upkeep,
         cells,
         mail,
+        processing,
         leave,
     })
 }

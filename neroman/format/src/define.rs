@@ -5,14 +5,14 @@ use crate::block::{Given, Scope};
 use crate::combine::{self, Combine};
 use crate::command::{self, Command};
 use crate::definition::{Buffering, Definition, Monitor, NotBuilt, Resources};
-use crate::fields::{self, Field};
+use crate::fields::Field;
 use crate::names::Names;
 use crate::params::{self, Axis};
 use crate::reader::{PathKind, Reader};
 use crate::style::{self, Style};
-use crate::{again, outputs, placing, render, rules, scheduling, settings};
+use crate::{again, outputs, placing, processing, render, rules, scheduling, settings};
 use nero_model::safe::quoted;
-use nero_yaml::{Entry, Kind, Mark, Zero};
+use nero_yaml::{Kind, Mark, Zero};
 use std::collections::HashSet;
 
 /// A block before its parameters get values.
@@ -71,6 +71,11 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     };
     let checkpoint = placing::checkpoint(reader, scope);
     let again = again::read(reader, scope, &resources, !checkpoint.is_empty());
+    let mut outputs = match scope.get(Field::Outputs) {
+        Some(given) => outputs::read(reader, &given.value),
+        None => Vec::new(),
+    };
+    let processing = processing::read(reader, scope, &mut outputs);
     let mut common = Definition {
         name: String::new(),
         number: None,
@@ -100,10 +105,8 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         main_file,
         render,
         params_file,
-        outputs: match scope.get(Field::Outputs) {
-            Some(given) => outputs::read(reader, &given.value),
-            None => Vec::new(),
-        },
+        outputs,
+        processing,
         checkpoint,
         node: placing::node(reader, scope),
         requires: placing::requires(reader, scope, &mut not_built),
@@ -264,18 +267,6 @@ fn later(reader: &mut Reader<'_>, scope: &Scope, not_built: &mut Vec<NotBuilt>) 
     for (field, given) in found {
         match field {
             Field::Later(word) => reader.not_built(not_built, word, given.key_mark),
-            Field::OutputLineProcessor | Field::OutputFileProcessor | Field::Plot => {
-                let word = fields::word(field);
-                let example = format!("{word}: {{file: module function args}}");
-                for Entry { key, value, .. } in reader.map(word, &given.value, &example) {
-                    reader.single(&format!("{word}.{key}"), value);
-                }
-                // They concern what a run has printed, not whether it can run.
-                reader.note(
-                    Some(given.key_mark),
-                    format!("`{word}` is kept and takes effect later: it is not built yet, and runs start without it"),
-                );
-            }
             Field::LogOutput => match &given.value.kind {
                 Kind::Scalar { text, .. } if matches!(text.as_str(), "stdout" | "stdout.log") => {}
                 _ => {

@@ -10,6 +10,7 @@ mod origin;
 pub use again::{Again, Retry, RetryOn};
 pub use origin::{BoundColumn, BoundTable, Place, ShownValue, Source, SourceKind, TableOptions};
 
+use crate::processing::Processing;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -74,6 +75,9 @@ pub struct Definition {
     pub params_file: Option<String>,
     /// What comes home.
     pub outputs: Vec<Output>,
+    /// What is made of it here.
+    #[serde(default, skip_serializing_if = "Processing::is_empty")]
+    pub processing: Processing,
     /// Globs below the run's working folder: files that a later run goes on from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoint: Vec<String>,
@@ -158,6 +162,8 @@ impl Definition {
         bare.number = None;
         bare.block.clear();
         bare.varied.clear();
+        // No run depends on what is made of its outputs.
+        bare.processing = Processing::default();
         // A folder that was moved holds the same experiments.
         bare.folder = PathBuf::new();
         let nowhere = Place {

@@ -7,6 +7,7 @@ use super::journal::Journal;
 use super::leaving::{Deferral, Recall, Refusal};
 use super::made::Made;
 use super::mail::Noticed;
+use super::processed::Processed;
 use super::reason::Why;
 use super::results::Results;
 use super::stage::{Stage, Verdict};
@@ -132,6 +133,9 @@ pub struct Dispatch {
     /// Version of the rules that the node has.
     pub(crate) rules_delivered: u64,
     pub(crate) results: Results,
+    /// What its experiment's processors made of its outputs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) processed: Option<Box<Processed>>,
     /// Possible causes of its end: files that the job missed and that do not
     /// travel.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -231,6 +231,7 @@ mod tests {
             batch: None,
             again: nero_format::Again::default(),
             checkpoint: false,
+            processing: nero_format::Processing::default(),
             follows: None,
         }
     }

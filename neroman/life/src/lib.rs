@@ -43,6 +43,7 @@ pub mod pasts;
 pub mod pick;
 pub mod place;
 mod placed;
+pub mod processed;
 pub mod reason;
 pub mod recall;
 pub mod refusal;

@@ -1,6 +1,6 @@
 //! The facts of a run that never change, and its demands on its node.
 
-use nero_format::{Again, DataDef, Scheduling};
+use nero_format::{Again, DataDef, Processing, Scheduling};
 use nero_model::{RunId, RunToken};
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +57,9 @@ pub struct Made {
     /// Whether its experiment names checkpoints.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checkpoint: bool,
+    /// What is made of its outputs when they are home.
+    #[serde(default, skip_serializing_if = "Processing::is_empty")]
+    pub processing: Processing,
     /// The run after which neroman made it by itself; none: a person did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<Follows>,

@@ -189,7 +189,7 @@ impl Scope for Sight<'_> {
     }
 
     fn metric(&self, name: &str) -> Option<f64> {
-        Some(self.run?.journal.metrics.get(name)?.last)
+        Some(self.run?.metric(name)?.last)
     }
 
     fn past(&self, name: &str, past: Past) -> Option<f64> {
@@ -201,7 +201,7 @@ impl Scope for Sight<'_> {
             visit(NameKind::Param, &param.name);
         }
         if let Some(run) = self.run {
-            for name in run.journal.metrics.keys() {
+            for (name, _) in run.metrics() {
                 visit(NameKind::Metric, name);
             }
         }

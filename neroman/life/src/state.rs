@@ -94,6 +94,8 @@ pub struct State {
     pub unplaced: u64,
     /// Runs that their nodes cannot take for now, while other nodes may.
     pub deferred: u64,
+    /// Runs whose outputs are home and wait for their processors.
+    pub unprocessed: Arc<BTreeSet<RunId>>,
     /// Notices for people, and their deliveries.
     pub post: Arc<Post>,
     /// Grows with every change.
@@ -151,7 +153,16 @@ impl State {
                 Arc::make_mut(&mut self.rules).insert(rule.id, Arc::clone(rule));
             }
             Change::Run(new) => self.add_run(new),
-            Change::Dispatch { run, .. } => self.change_run(*run, |found| found.take(change)),
+            Change::Dispatch { run, dispatch, .. } => {
+                for name in dispatch
+                    .processed
+                    .iter()
+                    .flat_map(|made| made.metrics.keys())
+                {
+                    self.know(NameKind::Metric, name);
+                }
+                self.change_run(*run, |found| found.take(change));
+            }
             Change::Journal { run, journal } => {
                 for name in journal.metrics.keys() {
                     self.know(NameKind::Metric, name);
@@ -252,7 +263,7 @@ impl State {
     pub fn put_run(&mut self, run: Run) {
         let revision = self.revision;
         let id = run.made.id;
-        for name in run.journal.metrics.keys() {
+        for (name, _) in run.metrics() {
             self.know(NameKind::Metric, name);
         }
         if self.run(id).is_some_and(Run::is_unread) {
@@ -266,6 +277,9 @@ impl State {
             return;
         }
         self.runs += 1;
+        if run.awaits_processing() {
+            Arc::make_mut(&mut self.unprocessed).insert(id);
+        }
         self.count(&Share::of(&run), true);
         let Some(experiment) = self.experiments.get_mut(id.experiment.0) else {
             return;
@@ -289,7 +303,15 @@ impl State {
         let before = Share::of(run);
         change(run);
         let after = (!before.same(run)).then(|| Share::of(run));
+        let waits = run.awaits_processing();
         experiment.revision = revision;
+        if waits != self.unprocessed.contains(&id) {
+            let unprocessed = Arc::make_mut(&mut self.unprocessed);
+            match waits {
+                true => unprocessed.insert(id),
+                false => unprocessed.remove(&id),
+            };
+        }
         if let Some(after) = after {
             self.count(&before, false);
             self.count(&after, true);

@@ -26,6 +26,7 @@ mod batches;
 pub(crate) mod lab;
 mod matrix;
 mod outlooks;
+mod processing;
 mod reach;
 mod retries;
 mod sources;

@@ -41,6 +41,8 @@ pub enum HorizontalAxis {
     Runtime,
     /// Unix seconds, shown in a zone.
     Clock(TimeZone),
+    /// Values of another series, of this name.
+    Values(String),
 }
 
 /// The name of a curve, short and long.

@@ -139,7 +139,7 @@ pub(crate) fn ticks(scale: Scale, most: usize) -> Vec<Tick> {
 /// The marks of the x axis.
 pub(crate) fn ticks_across(axis: &HorizontalAxis, scale: Scale, most: usize) -> Vec<Tick> {
     match axis {
-        HorizontalAxis::Step => ticks(scale, most),
+        HorizontalAxis::Step | HorizontalAxis::Values(_) => ticks(scale, most),
         HorizontalAxis::Runtime => {
             let step = step_of_time(scale, most);
             let values = multiples(scale, step, 0.0);
@@ -161,6 +161,7 @@ pub(crate) fn ticks_across(axis: &HorizontalAxis, scale: Scale, most: usize) -> 
 pub(crate) fn title_across(axis: &HorizontalAxis, scale: Scale) -> String {
     match axis {
         HorizontalAxis::Step => "step".into(),
+        HorizontalAxis::Values(name) => name.clone(),
         HorizontalAxis::Runtime => "time since the start".into(),
         HorizontalAxis::Clock(zone) => {
             let day = |at| moment(at, zone).map(|at| at.strftime("%Y-%m-%d").to_string());

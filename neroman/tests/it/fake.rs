@@ -46,6 +46,7 @@ pub struct Answers {
     /// What ends a log in the place of its last chunk.
     pub log_fails: Option<Status>,
     pub metrics: MetricsReply,
+    pub plots: PlotsReply,
     pub paths: PathsReply,
     pub rules: RuleListReply,
     pub changed: RuleChangeReply,
@@ -333,7 +334,7 @@ fn picked(selection: Option<Selection>) -> String {
 impl Man for Service {
     async fn greet(&self, _: Request<Hello>) -> Result<Response<Hello>, Status> {
         let own = Hello {
-            capabilities: vec![hello::LIST_PARTS.to_owned()],
+            capabilities: vec![hello::LIST_PARTS.to_owned(), hello::PLOTS.to_owned()],
             ..hello::own(Role::Neroman, "", None)
         };
         Ok(Response::new(self.answers.hello.clone().unwrap_or(own)))
@@ -516,6 +517,11 @@ impl Man for Service {
         let what = format!("{} {:?}", picked(request.selection), request.names);
         self.take("metrics", what, &[])?;
         Ok(Response::new(self.answers.metrics.clone()))
+    }
+
+    async fn plots(&self, request: Request<PlotsRequest>) -> Result<Response<PlotsReply>, Status> {
+        self.take("plots", picked(request.into_inner().selection), &[])?;
+        Ok(Response::new(self.answers.plots.clone()))
     }
 
     async fn paths(&self, request: Request<PathsRequest>) -> Result<Response<PathsReply>, Status> {

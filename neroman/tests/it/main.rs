@@ -10,6 +10,7 @@ mod fake;
 mod faults;
 mod files;
 mod json;
+mod modules;
 mod nodes;
 mod plots;
 mod pty;

@@ -39,6 +39,35 @@ fn a_plot_is_drawn_in_the_terminal_or_written_as_svg_or_png() {
 }
 
 #[test]
+fn plots_of_the_experiments_themselves_are_written_where_no_metric_is_named() {
+    let picture = plots_reply::Picture {
+        name: "1_2_loss.svg".into(),
+        content: b"<svg/>".to_vec(),
+    };
+    let plots = PlotsReply {
+        has_plots: true,
+        files: vec!["/lab/results/latest/loss.svg".into()],
+        pictures: vec![picture],
+        problems: vec!["plot acc.svg: KeyError: 'acc'\n  File \"mine.py\", line 3".into()],
+    };
+    let fake = Fake::new(Answers { plots, ..answers() });
+    let ran = fake.run(&["plot", "144"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    for line in [
+        "note: plot acc.svg: KeyError: 'acc'\n      File \"mine.py\", line 3\n",
+        "wrote /lab/results/latest/loss.svg\n",
+        "wrote 1_2_loss.svg\n",
+    ] {
+        assert!(ran.err.contains(line), "{line}: {ran:?}");
+    }
+    assert_eq!(fake.file("1_2_loss.svg"), "<svg/>");
+    // A metric, or a word about its curve, asks for curves.
+    for words in [&["plot", "144", "loss"][..], &["plot", "144", "--by", "lr"]] {
+        assert!(!fake.run(words).err.contains("wrote"), "{words:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_plotted_is_told_and_writes_no_file() {
     let fake = Fake::new(Answers {
         metrics: MetricsReply {

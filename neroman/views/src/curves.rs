@@ -298,7 +298,9 @@ fn began(series: &Series, shown: &[&ExperimentView]) -> i64 {
 fn across(series: &Series, at: usize, axis: &HorizontalAxis, began: i64) -> f64 {
     let time = series.times_ms.get(at).copied().unwrap_or_default();
     match axis {
-        HorizontalAxis::Step => series.steps.get(at).copied().unwrap_or(at as f64),
+        HorizontalAxis::Step | HorizontalAxis::Values(_) => {
+            series.steps.get(at).copied().unwrap_or(at as f64)
+        }
         HorizontalAxis::Clock(_) => time as f64 / 1000.0,
         HorizontalAxis::Runtime => (time - began) as f64 / 1000.0,
     }
@@ -525,5 +527,14 @@ mod tests {
             plot.panels[0].curves[0].firings,
             [CurvePoint { x: 1.0, y: 3.0 }]
         );
+        let twice = RuleState {
+            fired_ms: vec![10_100, 14_200],
+            ..rule("loss > 2.5", 2)
+        };
+        let longer = [series(1, "loss", &[3.0, 1.0, 1.0, 1.0, 4.0])];
+        let plot = self::plot(&wanted(&[], &[]), &longer, &[view(1, "1")], &[twice]).unwrap();
+        let firings = &plot.panels[0].curves[0].firings;
+        let across: Vec<f64> = firings.iter().map(|point| point.x).collect();
+        assert_eq!(across, [0.0, 4.0]);
     }
 }

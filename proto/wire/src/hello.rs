@@ -19,6 +19,9 @@ pub const GENERATIONS: &str = "generations";
 /// A daemon that has `ListParts`.
 pub const LIST_PARTS: &str = "list-parts";
 
+/// Capability of a daemon that makes the plots of experiments.
+pub const PLOTS: &str = "plots";
+
 /// Capability with which a neromum reports the share of its node that it gives
 /// to runs. A neroman that is configured otherwise replaces that neromum.
 const GIVES: &str = "gives=";

@@ -216,17 +216,71 @@ fn files_that_were_left_out_are_told_before_and_after_a_job_misses_them() {
 }
 
 #[test]
-fn processors_and_plots_do_not_keep_an_old_folder_from_running() {
+fn processors_and_plots_of_an_old_folder_make_metrics_and_pictures() {
     let home = Home::new();
     let folder = home.experiment(
         "old",
-        "collection: old\noutput_line_processor: {stdout.log: example line_reader 'a'}\nplot: {a.svg: example plotter x}\n+a: {command: 'true'}\n",
+        "collection: old\noutputs: [stdout, shapes.txt]\n\
+         output_line_processor: {stdout.log: example line_reader 'epoch err'}\n\
+         output_file_processor: {shapes.txt: mine widths}\n\
+         plot: {err.svg: example plot stdout.log err epoch, w.txt: mine draw shapes.txt w}\n\
+         +a:\n  command: sh run.sh {n}\n  parameters: {n: [1, 2]}\n",
     );
-    let said = home.run(&["add", folder.to_str().unwrap()]);
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    write(
+        "run.sh",
+        "for i in 1 2 3; do echo \"$i, 0.$i$1\"; done\necho $1$1$1 > shapes.txt\n",
+    );
+    let mine = |factor: u32| {
+        format!(
+            "def widths(file):\n    return {{'w': [float(line) * {factor} for line in file]}}\n\
+             def draw(name, feedback, save, w):\n    feedback = (feedback or '') + str(w)\n    \
+             if save:\n        open(name, 'w').write(feedback)\n    return feedback\n"
+        )
+    };
+    write("mine.py", &mine(1));
+    home.ok(&["add", folder.to_str().unwrap()]);
+    home.ok(&["start", "all"]);
+    // Not the function that the run was started with: it is frozen.
+    write("mine.py", &mine(10));
+    home.ok(&["wait", "all"]);
+    let until_last = |id: u64, name: &str, want: f64| {
+        until(&format!("{name} of {id} to be {want}"), || {
+            let seen = home.experiment_json(id);
+            match seen["metrics"][name]["last"].as_f64() {
+                Some(last) if last == want => Ok(()),
+                _ => Err(seen),
+            }
+        });
+    };
+    until_last(1, "err", 0.31);
+    until_last(2, "w", 222.0);
+    assert_eq!(home.experiment_json(1)["metrics"]["err"]["step"], 3.0);
+    let picked = home.ok(&["status", "err > 0.315"]);
     assert!(
-        said.err.contains("`plot` is kept and takes effect later"),
-        "{said:#?}"
+        picked.contains("old/a_n-2") || picked.contains("a_n-2"),
+        "{picked}"
     );
-    assert!(home.ok(&["start", "all"]).contains("started"));
-    home.ok(&["wait", "a"]);
+    assert!(home.ok(&["metrics", "1", "err"]).contains("0.31"));
+    let results = folder.join("results/latest");
+    assert!(
+        std::fs::read_to_string(results.join("err.svg"))
+            .unwrap()
+            .starts_with("<svg")
+    );
+    // A person who asks gets the functions as they are now, in metrics, too.
+    home.ok(&["plot", "2"]);
+    until_last(2, "w", 2220.0);
+    let ran = home.run(&["plot", "all"]);
+    assert!(ran.err.contains("wrote 1_2_w.txt"), "{ran:#?}");
+    // A daemon that starts again makes nothing twice, and has it all.
+    home.ok(&["daemon", "stop"]);
+    until_last(2, "w", 2220.0);
+    write("mine.py", "def widths(file):\n    return 1 / 0\n");
+    let ran = home.run(&["plot", "2"]);
+    assert!(
+        ran.err.contains("ZeroDivisionError") && ran.err.contains("mine.py\", line 2"),
+        "{ran:#?}"
+    );
+    assert!(home.ok(&["status"]).contains("ZeroDivisionError"));
 }

@@ -125,6 +125,12 @@ impl Client {
         said.any(|word| word == hello::LIST_PARTS)
     }
 
+    /// Whether the daemon makes the plots of experiments.
+    pub fn makes_plots(&self) -> bool {
+        let mut said = self.hello.capabilities.iter();
+        said.any(|word| word == hello::PLOTS)
+    }
+
     /// Makes a watch over the next calls, which wait for answers of these
     /// nodes.
     pub fn silence(&self, out: Out, whose: Whose) -> Silence {

@@ -89,7 +89,12 @@ impl Out {
     /// Prints several notes to standard error.
     pub fn notes(&self, notes: &[String]) {
         for note in notes {
-            self.note(&format!("note: {}", Safe::line(note)));
+            let mut lines = note.lines().map(Safe::line);
+            self.note(&format!("note: {}", lines.next().unwrap_or(Safe::line(""))));
+            // A traceback.
+            for line in lines {
+                self.note(&format!("    {line}"));
+            }
         }
     }
 

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
+use nero_model::safe::Safe;
 use nero_plot::child;
 use nero_plot::{HorizontalAxis, TerminalSize, Theme, braille, svg};
 use nero_views::curves::{self, Spread, WantedCurves, clock_here};
-use nero_wire::v1::{ListRequest, MetricsRequest, RuleListRequest};
+use nero_wire::v1::{ListRequest, MetricsRequest, PlotsRequest, RuleListRequest};
 
+use super::listed::list;
 use super::results::{save, wrote};
 use crate::args::{Across, Band, Curves};
-use crate::connect::READ_DEADLINE;
+use crate::connect::{CHANGE_DEADLINE, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
 use crate::session::{Session, selection};
@@ -31,6 +33,13 @@ pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
         .map(|file| format_of(file).map(|format| (file, format)))
         .transpose()?;
     let picked = Some(selection(std::slice::from_ref(&args.picked)));
+    if args.names.is_empty()
+        && args.by.is_empty()
+        && file.is_none()
+        && let Some(code) = by_modules(session, &args.picked).await?
+    {
+        return Ok(code);
+    }
     let asked = MetricsRequest {
         selection: picked.clone(),
         names: args.names.clone(),
@@ -95,6 +104,36 @@ async fn png(svg: &str) -> Result<Vec<u8>, Fault> {
             .cause(&why)
             .hint("an .svg is written without that")
     })
+}
+
+/// Has the plots of the experiments themselves made; `None` where they have none.
+async fn by_modules(session: &mut Session, picked: &String) -> Result<Option<u8>, Stop> {
+    let asked = PlotsRequest {
+        selection: Some(selection(std::slice::from_ref(picked))),
+    };
+    let client = session.client().await?;
+    if !client.makes_plots() {
+        return Ok(None);
+    }
+    let reply = client
+        .call(CHANGE_DEADLINE, asked, async |man, request| {
+            man.plots(request).await
+        })
+        .await?;
+    session.out.notes(&reply.problems);
+    for file in &reply.files {
+        session.out.note(&format!("wrote {}", Safe::line(file)));
+    }
+    for picture in &reply.pictures {
+        let file = Path::new(&picture.name);
+        save(file, &picture.content)?;
+        wrote(session, file);
+    }
+    let code = match reply.problems.is_empty() {
+        true => code::OK,
+        false => code::FAILED,
+    };
+    Ok(reply.has_plots.then_some(code))
 }
 
 fn wanted(args: &Curves) -> WantedCurves {

@@ -17,7 +17,7 @@ use nero_life::change::Change;
 use nero_life::mail::notice;
 use nero_life::retry::{self, Next};
 use nero_life::state::State;
-use nero_life::{abort, batch as batches, needs};
+use nero_life::{abort, batch as batches, needs, processed};
 
 /// Messages of one transaction.
 const BATCH_MAX: usize = 4096;
@@ -131,7 +131,9 @@ impl Writer {
                     }
                     // The state must contain these folds before the next
                     // decision.
-                    let changes = self.folding.changes(&mut batch);
+                    let mut changes = self.folding.changes(&mut batch);
+                    let anew = outcome.anew.iter();
+                    changes.extend(anew.filter_map(|run| processed::outdate(&work, *run)));
                     self.take(&mut work, &mut batch, changes);
                     answers.parts.push(AnsweredParts {
                         reply,

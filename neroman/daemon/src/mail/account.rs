@@ -186,7 +186,7 @@ fn ms(seconds: f64) -> u64 {
 
 /// The last values of the metrics that tell how good a run is, then of those with more points.
 fn metrics(run: &Run) -> Vec<(String, String)> {
-    let mut metrics: Vec<_> = run.journal.metrics.iter().collect();
+    let mut metrics: Vec<_> = run.metrics().collect();
     metrics.sort_by_key(|(name, metric)| std::cmp::Reverse((is_goal(name), metric.count)));
     metrics.truncate(METRICS_MAX);
     let shown = |(name, metric): (&String, &nero_life::journal::Metric)| {

@@ -235,10 +235,14 @@ fn all_settled(state: &State, known: &NodeStates, chosen: &[Chosen]) -> bool {
         let node = run.node().and_then(|node| known.of(node));
         node.is_none_or(NodeNow::out_of_reach)
     };
+    let settled = |run: &Run| {
+        let is_processed = run.is_processed() || run.phase().is_live();
+        view::settled(run) && is_processed && !run.unheard()
+    };
     chosen
         .iter()
         .filter_map(|chosen| chosen.of(state.experiment(chosen.id)?))
-        .all(|run| view::settled(run) && !run.unheard() || run.forgotten() || away(run))
+        .all(|run| settled(run) || run.forgotten() || away(run))
 }
 
 /// The facts of expressions for one of these; unknown ones are left out.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nero_expr::ParseContext;
-use nero_model::RunId;
+use nero_model::{Home, RunId};
 use nero_store::{Point, RunKey, SeriesReader};
 use nero_wire::v1;
 use nero_wire::v1::metrics_reply::Series;
@@ -14,6 +14,7 @@ use super::select;
 use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::node::NodeNow;
+use crate::processing::series;
 use nero_life::now::Now;
 use nero_life::run::Run;
 use nero_life::scope::Sight;
@@ -53,9 +54,13 @@ impl Man {
         let home = self.home.clone();
         let (wanted, unknown) = wanted(&state, &folded, request.names, &context)?;
         let (known, now) = (Arc::clone(&state), self.now());
-        let (series, held) = blocking(move || {
+        let (series, held, unread) = blocking(move || {
             let reader = SeriesReader::open(&home).map_err(|error| unreadable(&error))?;
-            read(&reader, &folded, &wanted, &known, &now)
+            let stores = Stores {
+                reader: &reader,
+                home: &home,
+            };
+            read(&stores, &folded, &wanted, &known, &now)
         })
         .await??;
         let mut notes = picked.notes;
@@ -65,6 +70,7 @@ impl Man {
             let lacks = state.run(id)?.lacks_points(held)?;
             Some(format!("{id}: {lacks}"))
         }));
+        notes.extend(unread);
         notes.extend(unknown);
         if series.is_empty() && notes.is_empty() {
             let try_it = match ids.first() {
@@ -152,8 +158,7 @@ fn wanted(
     let printed: BTreeSet<&str> = runs
         .iter()
         .filter_map(|(id, ..)| state.run(*id))
-        .flat_map(|run| run.journal.metrics.keys())
-        .map(String::as_str)
+        .flat_map(|run| run.metrics().map(|(name, _)| name.as_str()))
         .collect();
     let there = printed.iter().copied().collect::<Vec<_>>().join(", ");
     let (mut wanted, mut unknown) = (WantedSeries::default(), Vec::new());
@@ -186,27 +191,49 @@ fn unreadable(error: &nero_store::StoreError) -> Failure {
 /// The number of points of each run, whatever their names.
 type PointCounts = Vec<(RunId, u64)>;
 
-/// The series, and the number of points of each run.
+/// Where points lie.
+struct Stores<'a> {
+    reader: &'a SeriesReader,
+    home: &'a Home,
+}
+
+/// The series, the number of points of each run, and a line for each run with series that cannot be
+/// read.
 fn read(
-    reader: &SeriesReader,
+    stores: &Stores<'_>,
     runs: &[(RunId, RunKey, u64)],
     wanted: &WantedSeries,
     state: &State,
     now: &Now,
-) -> Result<(Vec<Series>, PointCounts), Failure> {
+) -> Result<(Vec<Series>, PointCounts, Vec<String>), Failure> {
     let mut found = Vec::new();
     let mut held = Vec::new();
+    let mut unread = Vec::new();
     let mut count = 0;
     // Of each expression why it has no points in a run.
     let mut lacking: Vec<Option<Failure>> = Vec::new();
     lacking.resize_with(wanted.expressions.len(), || None);
     for (id, key, folded) in runs {
-        let all = reader.read(*key).map_err(|error| unreadable(&error))?;
-        held.push((*id, all.iter().map(|(series, _)| series.count).sum()));
+        let printed = stores
+            .reader
+            .read(*key)
+            .map_err(|error| unreadable(&error))?;
+        held.push((*id, printed.iter().map(|(series, _)| series.count).sum()));
+        let mut all: Vec<(String, Vec<Point>)> = printed
+            .into_iter()
+            .map(|(series, points)| (series.name, points))
+            .collect();
+        match state.run(*id).map(|run| made_of_outputs(stores.home, run)) {
+            Some(Ok(made)) => all.extend(made),
+            Some(Err(error)) => unread.push(format!(
+                "{id}: the series made of its outputs cannot be read ({error}); `neroman plot {id}` makes them anew"
+            )),
+            None => {}
+        }
         let mut curves = Vec::new();
         let known: Vec<(&str, &[Point])> = all
             .iter()
-            .map(|(series, points)| (series.name.as_str(), points.as_slice()))
+            .map(|(name, points)| (name.as_str(), points.as_slice()))
             .collect();
         let experiment = state.experiment(id.experiment);
         for (expression, lacking) in wanted.expressions.iter().zip(&mut lacking) {
@@ -223,10 +250,7 @@ fn read(
                 Err(failure) => *lacking = Some(failure),
             }
         }
-        let plain = all
-            .into_iter()
-            .map(|(series, points)| (series.name, points));
-        let plain = plain.filter(|(name, _)| wanted.has(name));
+        let plain = all.into_iter().filter(|(name, _)| wanted.has(name));
         for (name, points) in plain.chain(curves) {
             count += points.len();
             if count > POINTS_MAX {
@@ -250,6 +274,18 @@ fn read(
     let nowhere = named.filter(|(expression, _)| !is_found(&expression.text));
     match nowhere.filter_map(|(_, failure)| failure).next() {
         Some(failure) => Err(failure),
-        None => Ok((found, held)),
+        None => Ok((found, held, unread)),
     }
+}
+
+/// The series that were made of a run's outputs, without those that the job printed by the same
+/// names.
+fn made_of_outputs(home: &Home, run: &Run) -> std::io::Result<Vec<(String, Vec<Point>)>> {
+    let Some(made) = run.processed().filter(|made| !made.metrics.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let incarnation = run.journal.newest().map_or(1, |(number, _)| number);
+    let mut all = series::read(home, run.made.id, made, incarnation)?;
+    all.retain(|(name, _)| !run.journal.metrics.contains_key(name));
+    Ok(all)
 }

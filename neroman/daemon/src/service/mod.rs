@@ -25,6 +25,7 @@ mod numbers;
 mod paths;
 mod pause;
 mod per_node;
+mod plots;
 mod remove;
 mod rules;
 mod scheduler;
@@ -58,6 +59,7 @@ use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::node::Nodes;
 use crate::outside::{Agents, Freezer};
+use crate::processing::Modules;
 use nero_life::now::Now;
 
 /// The service of the daemon. Cheap to clone: every call has its own.
@@ -71,6 +73,7 @@ pub(crate) struct Man {
     pub deployment: DeploymentId,
     pub clock: Clock,
     pub freezer: Freezer,
+    pub modules: Modules,
     pub started_ms: i64,
     /// Rung by `DaemonStop`.
     pub stop: Arc<Notify>,
@@ -280,6 +283,13 @@ impl v1::man_server::Man for Man {
         answer(self.metrics(request.into_inner()).await)
     }
 
+    async fn plots(
+        &self,
+        request: Request<v1::PlotsRequest>,
+    ) -> Result<Response<v1::PlotsReply>, Status> {
+        answer(self.plots(request.into_inner()).await)
+    }
+
     async fn paths(
         &self,
         request: Request<v1::PathsRequest>,
@@ -472,6 +482,7 @@ impl Man {
             capabilities: vec![
                 format!("ssh={}", ssh.to_string_lossy()),
                 hello::LIST_PARTS.to_owned(),
+                hello::PLOTS.to_owned(),
             ],
             ..hello::own(v1::Role::Neroman, "", Some(self.deployment))
         }

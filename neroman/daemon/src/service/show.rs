@@ -106,6 +106,14 @@ impl Man {
         if let Results::Done { notes, .. } = run.results() {
             reply.notes.extend(notes.iter().cloned());
         }
+        if let Some(made) = run.processed() {
+            reply.notes.extend(made.problems.iter().cloned());
+            reply.notes.extend(made.notes.iter().cloned());
+            let pictures = made.pictures.iter();
+            reply
+                .notes
+                .extend(pictures.map(|name| format!("plot among the results: {name}")));
+        }
         if let Some(away) = self.away(run) {
             reply.notes.push(away);
         } else if run.started_ms().is_some() {

@@ -640,6 +640,7 @@ fn made(
         batch: None,
         again: definition.again.clone(),
         checkpoint: !definition.checkpoint.is_empty(),
+        processing: definition.processing.clone(),
         follows: None,
     }
 }

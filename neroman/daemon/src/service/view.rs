@@ -13,7 +13,6 @@ use crate::node::{NodeNow, NodeStates};
 use crate::spec;
 use nero_life::batch::Held;
 use nero_life::experiment::Experiment;
-use nero_life::journal::Journal;
 use nero_life::now::{Now, Tick};
 use nero_life::outlook::Outlook;
 use nero_life::retry::{Cause, Follows};
@@ -133,7 +132,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     view.phase = phase.word().to_owned();
     run.node_word().clone_into(&mut view.node);
     view.run = run.made.id.number;
-    view.metrics = metrics(&run.journal);
+    view.metrics = metrics(run);
     view.as_of_ms = sight.as_of(run).unwrap_or(0);
     view.runtime_s = sight.runtime_s(run);
     view.progress = run.journal.progress().map(|progress| progress.done);
@@ -193,6 +192,9 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     let unreadable = run.unreadable().iter().map(ToString::to_string);
     view.warnings.extend(unreadable);
     view.warnings.extend(run.doubt_text(&sight.now));
+    let problems = run.processed().into_iter().flat_map(|made| &made.problems);
+    let problems = problems.filter_map(|problem| problem.lines().next());
+    view.warnings.extend(problems.map(str::to_owned));
     match run.results() {
         Results::Failed { why, .. } => {
             view.warnings
@@ -370,10 +372,8 @@ fn contact(run: &Run, sight: &Sight<'_>) -> String {
 }
 
 /// Every series in one line each.
-pub(super) fn metrics(journal: &Journal) -> Vec<v1::MetricSummary> {
-    journal
-        .metrics
-        .iter()
+pub(super) fn metrics(run: &Run) -> Vec<v1::MetricSummary> {
+    run.metrics()
         .map(|(name, metric)| v1::MetricSummary {
             name: name.clone(),
             last: metric.last,

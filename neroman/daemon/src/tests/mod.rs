@@ -164,6 +164,10 @@ impl Rig {
             deployment,
         });
         let man = Man {
+            modules: crate::processing::Modules {
+                ledger: ledger.clone(),
+                home: home.clone(),
+            },
             ledger,
             nodes,
             agents: Agents::new(&home.sockets.join("ssh"), deployment, 0),

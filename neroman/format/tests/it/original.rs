@@ -77,9 +77,11 @@ fn ranges_processors_and_plots_are_read() {
         Some("--time=0-00:10:00 --mem-per-cpu=500")
     );
     assert!(definition.not_built.is_empty(), "{definition:?}");
-    // Notes: three fields have no effect yet, `sbatch_args` counts on a cluster only, and
+    // Notes: `sbatch_args` counts on a cluster only, and
     // its `--time` has to be written as `resources.time`.
-    assert_eq!(loaded.notes.len(), 5, "{:?}", loaded.notes);
+    assert_eq!(loaded.notes.len(), 2, "{:?}", loaded.notes);
+    assert_eq!(definition.processing.outputs.len(), 2);
+    assert_eq!(definition.processing.plots[0].name, "values.svg");
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn groups_tell_columns_of_one_name_apart() {
         notes.contains("left out, without a command: row 5"),
         "{notes}"
     );
-    let shown = &loaded.bound.as_ref().unwrap().columns;
+    let shown = &loaded.source.bound.as_ref().unwrap().columns;
     let first = shown
         .iter()
         .any(|column| column.shows == nero_format::ShownValue::Expression("min(err)".to_owned()));

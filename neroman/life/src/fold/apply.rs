@@ -509,7 +509,14 @@ fn rule(
             let Some(facts) = rule_facts(journal, fired.rule) else {
                 return Ok(());
             };
-            facts.fired = facts.fired.max(fired.times.max(1));
+            let times = fired.times.max(1);
+            facts.fired = facts.fired.max(times);
+            // Watchers that took over may tell one firing twice.
+            let at = facts.firings.entry(times).or_insert(at_ms);
+            *at = at_ms.min(*at);
+            if facts.firings.len() > FIRINGS_MAX {
+                facts.firings.pop_first();
+            }
             if place >= facts.key {
                 facts.key = place;
                 facts.action = text(fired.action);
@@ -569,6 +576,8 @@ fn rule(
 
 /// Most `for` of one rule: its text has no room for more.
 const HELD_MAX: usize = 2048;
+/// Firings of a rule whose times are kept.
+const FIRINGS_MAX: usize = 100;
 
 fn rule_facts(journal: &mut Journal, rule: u64) -> Option<&mut RuleFacts> {
     if journal.rules.len() >= REMARKS_MAX && !journal.rules.contains_key(&rule) {

@@ -54,6 +54,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         params_file: None,
         main_file: None,
         outputs: Vec::new(),
+        processing: nero_format::Processing::default(),
         checkpoint: Vec::new(),
         rules: Vec::new(),
         metric_patterns: Vec::new(),
@@ -188,6 +189,7 @@ impl Lab {
                 batch,
                 again: experiment.definition.again.clone(),
                 checkpoint: experiment.definition.again.requeues_timeout,
+                processing: experiment.definition.processing.clone(),
                 follows: None,
             };
             let new = NewRun {

@@ -32,6 +32,7 @@ fn stands(stage: Stage) -> Run {
         batch: None,
         again: nero_format::Again::default(),
         checkpoint: false,
+        processing: nero_format::Processing::default(),
         follows: None,
     };
     let dispatch = Dispatch {

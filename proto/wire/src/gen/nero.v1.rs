@@ -4605,6 +4605,36 @@ pub mod metrics_reply {
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PlotsRequest {
+    #[prost(message, optional, tag = "1")]
+    pub selection: ::core::option::Option<Selection>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlotsReply {
+    /// false: none of these experiments has any
+    #[prost(bool, tag = "1")]
+    pub has_plots: bool,
+    /// among the results of one run
+    #[prost(string, repeated, tag = "2")]
+    pub files: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// of several runs together
+    #[prost(message, repeated, tag = "3")]
+    pub pictures: ::prost::alloc::vec::Vec<plots_reply::Picture>,
+    /// with their tracebacks
+    #[prost(string, repeated, tag = "4")]
+    pub problems: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Nested message and enum types in `PlotsReply`.
+pub mod plots_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Picture {
+        #[prost(string, tag = "1")]
+        pub name: ::prost::alloc::string::String,
+        #[prost(bytes = "vec", tag = "2")]
+        pub content: ::prost::alloc::vec::Vec<u8>,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PathsRequest {
     #[prost(message, optional, tag = "1")]
     pub selection: ::core::option::Option<Selection>,
@@ -4654,6 +4684,9 @@ pub struct RuleState {
     /// the same, apart
     #[prost(message, repeated, tag = "8")]
     pub names: ::prost::alloc::vec::Vec<rule_state::Bound>,
+    /// the newest firings; empty: the last one alone is known
+    #[prost(int64, repeated, tag = "9")]
+    pub fired_ms: ::prost::alloc::vec::Vec<i64>,
 }
 /// Nested message and enum types in `RuleState`.
 pub mod rule_state {
@@ -5676,6 +5709,25 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Metrics"));
             self.inner.unary(req, path, codec).await
         }
+        /// Has the plots of experiments made: functions of people's modules.
+        pub async fn plots(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PlotsRequest>,
+        ) -> std::result::Result<tonic::Response<super::PlotsReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/Plots");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Plots"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn paths(
             &mut self,
             request: impl tonic::IntoRequest<super::PathsRequest>,
@@ -6175,6 +6227,11 @@ pub mod man_server {
             &self,
             request: tonic::Request<super::MetricsRequest>,
         ) -> std::result::Result<tonic::Response<super::MetricsReply>, tonic::Status>;
+        /// Has the plots of experiments made: functions of people's modules.
+        async fn plots(
+            &self,
+            request: tonic::Request<super::PlotsRequest>,
+        ) -> std::result::Result<tonic::Response<super::PlotsReply>, tonic::Status>;
         async fn paths(
             &self,
             request: tonic::Request<super::PathsRequest>,
@@ -6978,6 +7035,49 @@ pub mod man_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = MetricsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/Plots" => {
+                    #[allow(non_camel_case_types)]
+                    struct PlotsSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::PlotsRequest>
+                    for PlotsSvc<T> {
+                        type Response = super::PlotsReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PlotsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::plots(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PlotsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -115,6 +115,7 @@ impl World {
             batch: None,
             again: nero_format::Again::default(),
             checkpoint: false,
+            processing: nero_format::Processing::default(),
             follows: None,
         };
         let dispatch = Dispatch::planned(one.then(|| NODES[0].to_owned()), after);

@@ -1,0 +1,114 @@
+//! What is made of a run's outputs, and when it is made anew.
+
+use nero_format::{Definition, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
+
+use super::*;
+use crate::input::Input;
+use crate::journal::{Key, Metric};
+use crate::processed::{self, Processed};
+use crate::run::Results;
+
+const RUN: RunId = RunId {
+    experiment: ExperimentId(1),
+    number: 1,
+};
+
+/// A lab whose only run has ended.
+fn ended_run() -> Lab {
+    let mut lab = Lab::default();
+    let output = ProcessedOutput {
+        file: "stdout.log".to_owned(),
+        unit: ProcessedUnit::Line,
+        call: PythonCall {
+            module: "mine".to_owned(),
+            function: "read".to_owned(),
+            arguments: Vec::new(),
+        },
+    };
+    let definition = Definition {
+        processing: Processing {
+            outputs: vec![output],
+            plots: Vec::new(),
+        },
+        ..definition("a", "1")
+    };
+    lab.add("/lab", vec![definition]);
+    lab.start(&[1], Wanted::default());
+    lab.say(RUN, running());
+    lab.say(RUN, ended(0));
+    lab
+}
+
+fn home(lab: &mut Lab) {
+    let done = Results::Done {
+        folder: "/lab/results/a".to_owned(),
+        notes: Vec::new(),
+        left: 0,
+        warnings: Vec::new(),
+    };
+    let hints = Vec::new();
+    lab.happens(RUN, &Input::ResultsDone { done, hints });
+}
+
+fn made(version: u32) -> Processed {
+    let metric = Metric {
+        key: (0, Key::default()),
+        last: 0.5,
+        step: 3.0,
+        min: 0.5,
+        max: 2.0,
+        count: 3,
+        at_ms: 7,
+    };
+    Processed {
+        metrics: [("err".to_owned(), metric)].into(),
+        pictures: vec!["err.svg".to_owned()],
+        version,
+        ..Processed::default()
+    }
+}
+
+fn record(lab: &mut Lab, version: u32) {
+    let changes = processed::record(&lab.state, RUN, &made(version));
+    lab.take(changes.into_iter().collect());
+}
+
+fn err(lab: &Lab) -> Option<f64> {
+    Some(lab.state.run(RUN)?.metric("err")?.last)
+}
+
+#[test]
+fn outputs_that_are_home_are_processed_once_and_anew_when_they_come_again() {
+    let mut lab = ended_run();
+    assert!(lab.state.unprocessed.is_empty());
+    home(&mut lab);
+    assert!(lab.state.unprocessed.contains(&RUN));
+    record(&mut lab, 0);
+    assert!(lab.state.unprocessed.is_empty());
+    assert_eq!(err(&lab), Some(0.5));
+    home(&mut lab);
+    // Its numbers are those of other outputs; its pictures are still ours.
+    assert_eq!(err(&lab), None);
+    assert!(lab.state.unprocessed.contains(&RUN));
+    let run = lab.state.run(RUN).unwrap();
+    assert_eq!(run.processed().unwrap().pictures, ["err.svg"]);
+    // An answer that was made of the outputs before is none.
+    record(&mut lab, 0);
+    assert_eq!(err(&lab), None);
+    record(&mut lab, 1);
+    assert_eq!(err(&lab), Some(0.5));
+    assert!(lab.state.unprocessed.is_empty());
+}
+
+#[test]
+fn a_run_that_is_folded_anew_has_its_series_once() {
+    let mut lab = ended_run();
+    home(&mut lab);
+    record(&mut lab, 0);
+    let anew = processed::outdate(&lab.state, RUN);
+    lab.take(anew.into_iter().collect());
+    assert_eq!(lab.state.run(RUN).unwrap().metrics().count(), 0);
+    assert!(lab.state.unprocessed.contains(&RUN));
+    record(&mut lab, 1);
+    assert_eq!(lab.state.run(RUN).unwrap().metrics().count(), 1);
+}

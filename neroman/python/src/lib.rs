@@ -1,0 +1,277 @@
+//! Functions of people's Python modules that read what a run has written, and draw it.
+//!
+//! [`ask`] starts our own program again with [`VERB`] ([`answer`]): that process limits its address
+//! space, its processor time, its time and the size of its files, has `python3` run a driver of
+//! ours, and ends whatever the modules left running. Files in a folder of the call carry
+//! request and answer: what modules print reaches nobody's answer. Called by the daemon, which
+//! these processes outlive by no more than their limits.
+
+mod child;
+mod numbers;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use nero_model::safe::Safe;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+pub use child::answer;
+pub use numbers::{Numbers, NumbersReader};
+
+/// The word of our program's command line that begins such a process; no verb for people. The
+/// folder of the call follows.
+pub const VERB: &str = "run-modules";
+/// The address space of each process.
+const ADDRESS_SPACE_MAX: u64 = 768 << 20;
+/// The largest file that is written.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+/// The longest answer without its numbers.
+const ANSWER_BYTES_MAX: u64 = 4 << 20;
+/// What is kept of what the modules print.
+const PRINTED_BYTES_MAX: usize = 16 << 10;
+/// How long the process may take to end what the modules started.
+const END_PATIENCE: Duration = Duration::from_secs(10);
+/// The file with the steps and values of the series of a call.
+pub const SERIES: &str = "series";
+/// The folder with the pictures of a call.
+pub const PICTURES: &str = "pictures";
+const DRIVER: &str = "driver.py";
+const DRIVER_TEXT: &str = include_str!("driver.py");
+
+/// Limits of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct ModulesLimits {
+    /// The time of each process on a processor.
+    pub cpu_seconds: u64,
+    /// The time of the call.
+    pub seconds: u64,
+}
+
+impl Default for ModulesLimits {
+    fn default() -> Self {
+        Self {
+            cpu_seconds: 60,
+            seconds: 120,
+        }
+    }
+}
+
+/// What is to be made.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModulesRequest {
+    /// The runs, in the order in which a picture shows them.
+    pub runs: Vec<RunToProcess>,
+    /// Pictures, each of values of every run.
+    pub plots: Vec<PlotToDraw>,
+}
+
+/// A run and what reads its outputs.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunToProcess {
+    /// Its number, for messages and legends.
+    pub id: String,
+    /// Folders in which modules are looked for first.
+    pub modules: Vec<PathBuf>,
+    /// Where its outputs lie.
+    pub folder: PathBuf,
+    /// The outputs.
+    pub outputs: Vec<OutputToRead>,
+}
+
+/// An output and the function that reads it.
+#[derive(Clone, Debug, Serialize)]
+pub struct OutputToRead {
+    /// Path below the folder.
+    pub file: String,
+    /// `line` or `file`.
+    pub unit: &'static str,
+    /// The function.
+    pub call: CalledFunction,
+}
+
+/// A picture and the function that draws it.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlotToDraw {
+    /// The name of its file.
+    pub name: String,
+    /// The output whose values it shows.
+    pub file: String,
+    /// The function.
+    pub call: CalledFunction,
+}
+
+/// A function and its further arguments.
+#[derive(Clone, Debug, Serialize)]
+pub struct CalledFunction {
+    pub module: String,
+    pub function: String,
+    pub arguments: Vec<String>,
+}
+
+/// What was made.
+#[derive(Debug, Default, Deserialize)]
+pub struct ModulesAnswer {
+    /// The series of the run, where there is one run alone; their numbers are in [`SERIES`].
+    pub series: Vec<SeriesMade>,
+    pub problems: Vec<FunctionProblem>,
+    pub notes: Vec<String>,
+    /// Pictures in [`PICTURES`].
+    pub pictures: Vec<String>,
+    /// Pictures that our own program draws.
+    pub drawn: Vec<CurvesMade>,
+}
+
+/// A series of numbers.
+#[derive(Debug, Deserialize)]
+pub struct SeriesMade {
+    pub name: String,
+    pub count: u64,
+}
+
+/// What a function did wrong.
+#[derive(Debug, Deserialize)]
+pub struct FunctionProblem {
+    /// One line.
+    pub why: String,
+    /// Its traceback; empty: there is nothing to see in one.
+    pub trace: String,
+}
+
+/// Curves of one picture.
+#[derive(Debug, Deserialize)]
+pub struct CurvesMade {
+    /// The picture's file.
+    pub path: PathBuf,
+    /// The name of what is across; empty: the number of the value.
+    pub x: String,
+    /// The name of what is up.
+    pub y: String,
+    /// The file with the numbers: for each curve those across, then those up.
+    pub numbers: String,
+    /// Names of the curves, and how many points each has.
+    pub curves: Vec<(String, u64)>,
+}
+
+/// Has functions called by our program, in a folder that is empty and for this call alone.
+///
+/// # Errors
+/// Why there is no answer, in words; a second line and what follows is what the process printed.
+pub async fn ask(
+    program: &Path,
+    folder: &Path,
+    request: &ModulesRequest,
+    limits: ModulesLimits,
+) -> Result<ModulesAnswer, String> {
+    let failed = |error: io::Error| format!("the modules could not be run: {error}");
+    write_request(folder, request, limits).map_err(failed)?;
+    let mut child = Command::new(program)
+        .arg(VERB)
+        .arg(folder)
+        .args([limits.cpu_seconds, limits.seconds].map(|limit| limit.to_string()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let (mut ended, mut printed) = (Vec::new(), Vec::new());
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let patience = Duration::from_secs(limits.seconds) + END_PATIENCE;
+    let both = async {
+        tokio::join!(read_end(out, &mut ended), read_end(err, &mut printed));
+        child.wait().await
+    };
+    let in_time = timeout(patience, both).await.is_ok();
+    let ended = String::from_utf8_lossy(&ended);
+    let ended = if in_time { ended.trim() } else { "time" };
+    if ended == "exit 0"
+        && let Some(answer) = read_answer(folder)
+    {
+        return Ok(answer);
+    }
+    Err(in_words(ended, &printed, limits))
+}
+
+fn write_request(folder: &Path, request: &ModulesRequest, limits: ModulesLimits) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Timed<'a> {
+        #[serde(flatten)]
+        request: &'a ModulesRequest,
+        seconds: u64,
+    }
+    let timed = Timed {
+        request,
+        seconds: limits.seconds,
+    };
+    std::fs::write(folder.join(DRIVER), DRIVER_TEXT)?;
+    let json = serde_json::to_vec(&timed).map_err(io::Error::other)?;
+    std::fs::write(folder.join("request.json"), json)
+}
+
+/// The answer; `None`: the process ended before it had one.
+fn read_answer(folder: &Path) -> Option<ModulesAnswer> {
+    use std::io::Read as _;
+    let file = std::fs::File::open(folder.join("answer.json")).ok()?;
+    let mut json = Vec::new();
+    file.take(ANSWER_BYTES_MAX).read_to_end(&mut json).ok()?;
+    serde_json::from_slice(&json).ok()
+}
+
+/// Why a process that ended this way gave no answer.
+fn in_words(ended: &str, printed: &[u8], limits: ModulesLimits) -> String {
+    let why = match ended.split_once(' ') {
+        _ if ended.starts_with("not started:") => {
+            format!("`python3` could {ended}; processors and plots need Python 3.8 or newer here")
+        }
+        None if ended == "time" => {
+            format!("the functions did not end within {} s", limits.seconds)
+        }
+        None if ended == "cpu" => {
+            format!(
+                "the functions take more than {} s of processor time",
+                limits.cpu_seconds
+            )
+        }
+        Some(("exit", code)) => {
+            format!("a function ended the process by itself, with exit code {code}")
+        }
+        Some(("signal", signal)) => format!("the process died by signal {signal}"),
+        _ => "the process was killed".to_owned(),
+    };
+    let printed = String::from_utf8_lossy(printed);
+    let lines: Vec<&str> = printed
+        .lines()
+        .filter(|line| !line.contains(DRIVER))
+        .collect();
+    let last = lines.len().saturating_sub(LINES_SHOWN);
+    let lines = lines[last..]
+        .iter()
+        .map(|line| Safe::line(line).to_string());
+    [why]
+        .into_iter()
+        .chain(lines)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Lines of what was printed that stand below a reason.
+const LINES_SHOWN: usize = 20;
+
+/// Reads to the end and keeps the last bytes.
+async fn read_end(from: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
+    let Some(mut from) = from else { return };
+    let mut part = vec![0; 8 << 10];
+    // An output that cannot be read any more has ended.
+    while let Ok(length) = from.read(&mut part).await
+        && length > 0
+    {
+        kept.extend_from_slice(&part[..length]);
+        if kept.len() > 2 * PRINTED_BYTES_MAX {
+            kept.drain(..kept.len() - PRINTED_BYTES_MAX);
+        }
+    }
+}

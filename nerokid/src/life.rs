@@ -168,6 +168,7 @@ impl Life {
             | RecordKind::LedgerSubmission
             | RecordKind::LedgerSubmitted
             | RecordKind::LedgerRefused
+            | RecordKind::LedgerCards
             | RecordKind::TaskOver => {}
         }
     }

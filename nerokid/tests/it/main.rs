@@ -7,6 +7,7 @@
 )]
 
 mod end;
+mod gpus;
 mod hosts;
 mod intake;
 mod line;

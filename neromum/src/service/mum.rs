@@ -74,7 +74,7 @@ impl Mum for Service {
         let inner = self.inner.clone();
         let described = self
             .inner
-            .file_work(move || super::describe::describe(&inner, busy, gpus, site))
+            .file_work(move || super::describe::describe(&inner, busy, &gpus, site))
             .await?;
         Ok(Response::new(described))
     }

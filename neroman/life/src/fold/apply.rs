@@ -154,7 +154,8 @@ pub(super) fn apply(
         | RecordKind::LedgerAnswered
         | RecordKind::LedgerSubmission
         | RecordKind::LedgerSubmitted
-        | RecordKind::LedgerRefused => Ok(()),
+        | RecordKind::LedgerRefused
+        | RecordKind::LedgerCards => Ok(()),
     };
     if applied.is_err() {
         journal.damaged_records += 1;
@@ -198,6 +199,7 @@ fn is_sign(kind: RecordKind) -> bool {
         | Kind::LedgerSubmission
         | Kind::LedgerSubmitted
         | Kind::LedgerRefused
+        | Kind::LedgerCards
         | Kind::Granted
         | Kind::TaskOver => false,
     }
@@ -380,7 +382,8 @@ fn life(
         | RecordKind::LedgerAnswered
         | RecordKind::LedgerSubmission
         | RecordKind::LedgerSubmitted
-        | RecordKind::LedgerRefused => {}
+        | RecordKind::LedgerRefused
+        | RecordKind::LedgerCards => {}
     }
     Ok(())
 }
@@ -543,6 +546,7 @@ fn rule(
         | RecordKind::LedgerSubmission
         | RecordKind::LedgerSubmitted
         | RecordKind::LedgerRefused
+        | RecordKind::LedgerCards
         | RecordKind::Granted
         | RecordKind::TaskOver => {}
     }

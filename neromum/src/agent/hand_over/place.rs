@@ -15,7 +15,9 @@ use nero_wire::v1::hand_over_reply::Refusal;
 use super::check::{Flaw, check, check_tree, earlier, find_data, identify};
 use super::program::Programs;
 use super::{DISK, No, disk, no, recalled, unknown};
+use crate::agent::recover::request_of;
 use crate::core::capacity::{Capacity, Needs};
+use crate::core::cards::CardRequest;
 use crate::runs::control::newest_cancel;
 use crate::runs::gone;
 use crate::runs::segments::{self, claimed_by, exists};
@@ -43,6 +45,8 @@ pub struct Placed {
     pub(super) token: RunToken,
     pub(super) id: RunId,
     pub(super) needs: Needs,
+    /// What it asks of the node's own cards.
+    pub(super) request: CardRequest,
     pub(super) rules: bool,
     pub(super) folder: Folder,
     /// The run whose checkpoints it begins with.
@@ -75,6 +79,7 @@ impl Placed {
             token,
             id,
             needs: Needs::default(),
+            request: CardRequest::default(),
             rules: false,
             folder,
             earlier: None,
@@ -254,6 +259,7 @@ impl Placer {
             token,
             id,
             needs,
+            request: request_of(&spec),
             rules: spec.rules.is_some_and(|rules| !rules.rules.is_empty()),
             folder: match is_new {
                 true => Folder::New,

@@ -14,7 +14,7 @@ use nero_model::ProcessId;
 use nero_model::process::Life;
 use nero_model::safe::Safe;
 
-use crate::core::cards::{Card, Pool, Share};
+use crate::core::cards::{Card, CardRequest, Pool, Share};
 
 /// Age of a page from which on its helper hangs in the driver.
 const HUNG: Duration = Duration::from_secs(30);
@@ -172,6 +172,21 @@ impl Cards {
     fn of_node(&self, mut page: GpuPage) -> GpuPage {
         page.cards.retain(|card| self.given.has(card));
         page
+    }
+
+    /// Why a run never gets what it asks for here; `None`: it may.
+    pub fn lacks(told: &Told, request: &CardRequest) -> Option<String> {
+        let cards = match told {
+            Told::Cards(page) => page
+                .cards
+                .iter()
+                .map(|card| known(card, 0, Vec::new()))
+                .collect(),
+            Told::None(_) => Vec::new(),
+            // It may get them later.
+            Told::Looking | Told::Unknown { .. } => return None,
+        };
+        request.lacks(&cards)
     }
 
     /// Starts a helper, unless this process did a moment ago.

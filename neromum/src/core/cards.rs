@@ -160,9 +160,7 @@ impl Core {
 
 /// Chooses cards of one maker, those with runs of ours first where a part is asked for.
 fn pick(cards: &[Card], held: &Held<'_>, request: &CardRequest) -> Result<Vec<Share>, NoCards> {
-    // A process computes on one slice alone.
-    let suits = |card: &&Card| request.suits(card) && (request.count == 1 || !card.is_slice);
-    let suitable = || cards.iter().filter(suits);
+    let suitable = || cards.iter().filter(|card| request.may_have(card));
     let mut why = String::new();
     let mut free = Vec::new();
     for card in suitable() {
@@ -190,14 +188,13 @@ fn pick(cards: &[Card], held: &Held<'_>, request: &CardRequest) -> Result<Vec<Sh
             return Ok(given);
         }
     }
-    let all = suitable().filter(|card| !card.is_lost).count();
-    let asks = request.in_words();
-    if all < request.count as usize {
+    if let Some(lacks) = request.lacks(cards) {
         return Err(NoCards {
-            why: format!("asks for {asks}, and this node has {all} of the kind{why}"),
+            why: format!("{lacks}{why}"),
             is_next: false,
         });
     }
+    let asks = request.in_words();
     Err(NoCards {
         why: format!("waits for {asks}{why}"),
         is_next: true,
@@ -212,6 +209,25 @@ impl CardRequest {
             && card
                 .memory_bytes
                 .is_none_or(|memory| memory >= self.memory_bytes)
+    }
+
+    /// Why these cards are never enough; `None`: they are.
+    pub fn lacks(&self, cards: &[Card]) -> Option<String> {
+        let there = cards
+            .iter()
+            .filter(|card| self.may_have(card) && !card.is_lost);
+        let all = there.count();
+        (all < self.count as usize).then(|| {
+            format!(
+                "it asks for {}, and this node has {all} of the kind",
+                self.in_words()
+            )
+        })
+    }
+
+    /// Whether it may get a card. A process computes on one slice alone.
+    fn may_have(&self, card: &Card) -> bool {
+        self.suits(card) && (self.count == 1 || !card.is_slice)
     }
 
     fn in_words(&self) -> String {
@@ -352,7 +368,7 @@ mod tests {
         let why = given(&cards, &half, &asks(3, WHOLE)).unwrap_err();
         assert_eq!(why, "waits for 3 GPUs; GPU 1 is taken");
         let why = given(&cards, &[], &asks(4, WHOLE)).unwrap_err();
-        assert_eq!(why, "asks for 4 GPUs, and this node has 3 of the kind");
+        assert_eq!(why, "it asks for 4 GPUs, and this node has 3 of the kind");
         let middle = [share(0, 300_000, 300_000)];
         let one = &cards[..1];
         assert_eq!(given(one, &middle, &asks(1, 300_000)), Ok(vec![(0, 0)]));
@@ -423,7 +439,7 @@ mod tests {
         let why = given(&cards, &[], &two).unwrap_err();
         assert_eq!(
             why,
-            "asks for 2 GPUs (a100) with 40G, and this node has 0 of the kind"
+            "it asks for 2 GPUs (a100) with 40G, and this node has 0 of the kind"
         );
         let taken = share(1, 0, 250_000);
         let held = vec![(&taken, 60 << 30)];

@@ -180,6 +180,17 @@ async fn a_card_with_a_process_of_others_is_not_given_and_the_process_is_named()
     let host = FakeHost::new(&[&busy]);
     let mut node = Node::new();
     let mut mum = host.start(&mut node).await;
+    let reply = mum
+        .hand_over(vec![with_gpus(node.sh(9, "true"), 2_000_000)])
+        .await;
+    let [refusal] = &reply.refused[..] else {
+        panic!("{reply:?}");
+    };
+    assert!(refusal.only_here, "another node may have two");
+    assert_eq!(
+        refusal.why,
+        "it asks for 2 GPUs, and this node has 1 of the kind"
+    );
     let run = with_gpus(node.sh(1, "true"), 1_000_000);
     mum.accept(&[&run]).await;
     let mut follower = mum.follow(Known::default()).await;

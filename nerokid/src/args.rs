@@ -4,11 +4,14 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::gpus::own::OwnCards;
+
 /// Usage text.
 pub const USAGE: &str = "\
-usage: nerokid [--socket PATH] watch RUN_DIR INCARNATION
+usage: nerokid [--socket PATH] [--gpus FOLDER --cards UUIDS] watch RUN_DIR INCARNATION
        nerokid [--socket PATH] settle < LINES
        nerokid host RUN_DIR INCARNATION [NAME]
+       nerokid gpus FOLDER [SYS]
        nerokid --version
 
 watch follows one live run until it is over: output, metrics, samples, rules.
@@ -16,6 +19,8 @@ settle reads lines `RUN_DIR<tab>INCARNATION` of runs that have ended, does the
 same for each, and answers each with a line `ok …` or `failed …`.
 host measures a run's processes on one host of several until standard input ends or
 the run is over, and ends what is left then.
+gpus reads the host's GPUs once a second into a page in FOLDER, as long as it is read;
+SYS stands in place of /sys.
 All are started by Neronet itself.";
 
 /// Command to carry out.
@@ -29,6 +34,8 @@ pub enum Command {
         incarnation: u32,
         /// neromum's socket.
         socket: Option<PathBuf>,
+        /// The run's GPUs, where the node gave it some.
+        cards: Option<OwnCards>,
     },
     /// Settle the runs named on stdin.
     Settle,
@@ -40,6 +47,13 @@ pub enum Command {
         incarnation: u32,
         /// The host's name at the scheduler; `None`: the scheduler's variable has it.
         name: Option<String>,
+    },
+    /// Read the host's GPUs.
+    Gpus {
+        /// Folder of the page.
+        folder: PathBuf,
+        /// `/sys`, or what stands in its place.
+        sys: PathBuf,
     },
     /// Print the version.
     Version,
@@ -73,7 +87,7 @@ pub enum ArgsError {
 /// See [`ArgsError`].
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsError> {
     let mut words = Vec::new();
-    let mut socket = None;
+    let (mut socket, mut folder, mut cards) = (None, None, None);
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
         match arg.to_str() {
@@ -82,6 +96,18 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
                     .next()
                     .ok_or(ArgsError::Missing("the path of --socket"))?;
                 socket = Some(PathBuf::from(path));
+            }
+            Some("--gpus") => {
+                folder = Some(
+                    args.next()
+                        .ok_or(ArgsError::Missing("the folder of --gpus"))?,
+                )
+            }
+            Some("--cards") => {
+                cards = Some(
+                    args.next()
+                        .ok_or(ArgsError::Missing("the names of --cards"))?,
+                )
             }
             Some("--version" | "-V") => return Ok(Command::Version),
             Some("--help" | "-h") => return Ok(Command::Help),
@@ -102,6 +128,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
                 run_dir,
                 incarnation,
                 socket,
+                cards: folder
+                    .zip(cards)
+                    .map(|(folder, cards)| OwnCards::of(folder.into(), &text(cards))),
             }
         }
         "host" => {
@@ -112,6 +141,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
                 name: words.next().map(text),
             }
         }
+        "gpus" => Command::Gpus {
+            folder: words.next().ok_or(ArgsError::Missing("FOLDER"))?.into(),
+            sys: words.next().unwrap_or_else(|| "/sys".into()).into(),
+        },
         "settle" => Command::Settle,
         _ => return Err(ArgsError::Command(command)),
     };
@@ -144,9 +177,15 @@ mod tests {
             run_dir: "/r/1".into(),
             incarnation: 2,
             socket: Some("/s".into()),
+            cards: None,
         });
         assert_eq!(parse_words("--socket /s watch /r/1 2"), watch);
         assert_eq!(parse_words("watch /r/1 2 --socket=/s"), watch);
+        let with_cards = parse_words("--gpus /g --cards GPU-a,GPU-b watch /r/1 2");
+        let Ok(Command::Watch { cards, .. }) = with_cards else {
+            panic!("{with_cards:?}");
+        };
+        assert_eq!(cards, Some(OwnCards::of("/g".into(), "GPU-a,GPU-b")));
         assert_eq!(parse_words("--socket /s settle"), Ok(Command::Settle));
         let host = |name: Option<&str>| {
             Ok(Command::Host {
@@ -169,6 +208,7 @@ mod tests {
             ("watch /r 1 2", "`2` is too much"),
             ("look", "there is no command `look`"),
             ("--sock /s settle", "there is no option `--sock`"),
+            ("gpus", "FOLDER is missing"),
             ("settle --socket", "the path of --socket is missing"),
         ] {
             assert_eq!(parse_words(line).unwrap_err().to_string(), message);

@@ -11,6 +11,7 @@ pub mod args;
 pub mod control;
 pub mod core;
 pub mod document;
+pub mod gpus;
 pub mod helper;
 pub mod host;
 pub mod journal;

@@ -173,6 +173,7 @@ impl Life {
             | RecordKind::LedgerSubmission
             | RecordKind::LedgerSubmitted
             | RecordKind::LedgerRefused
+            | RecordKind::LedgerCards
             | RecordKind::TaskOver => {}
         }
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use nerokid::args::{self, Command, USAGE};
 use nerokid::place::WatchedStart;
-use nerokid::{chain, helper, settle, watch};
+use nerokid::{chain, gpus, helper, settle, watch};
 
 fn main() -> ExitCode {
     let command = match args::parse(std::env::args_os().skip(1)) {
@@ -28,9 +28,10 @@ fn main() -> ExitCode {
             run_dir,
             incarnation,
             socket,
+            cards,
         } => block_on(async {
             let place = WatchedStart::open(&run_dir, incarnation).map_err(|error| chain(&error))?;
-            let watched = watch::watch(place, socket).await;
+            let watched = watch::watch(place, socket, cards).await;
             watched.map(|_| ()).map_err(|error| chain(&error))
         }),
         Command::Host {
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
             incarnation,
             name,
         } => helper::help(&run_dir, incarnation, name),
+        Command::Gpus { folder, sys } => gpus::serve(&gpus::Settings { folder, sys }),
         Command::Settle => block_on(async {
             let settled = settle::settle(io::stdin().lock(), io::stdout().lock()).await;
             settled.map_err(|error| chain(&error))

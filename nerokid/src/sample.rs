@@ -156,6 +156,11 @@ impl Procfs {
         Some((held, stat))
     }
 
+    /// The processes of the last measured tree.
+    pub fn tree(&self) -> &[i32] {
+        &self.seen
+    }
+
     /// Holds the files of a process for the next sample, if there is room.
     fn hold(&mut self, held: OpenFiles) {
         if self.held.len() < HELD_MAX {

@@ -9,6 +9,7 @@ use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, MIN_FREE_BYTES};
 use nero_warden::{Kind, Settings};
 
+use crate::cards::Given;
 use crate::config;
 use crate::lease::Terms;
 
@@ -34,6 +35,7 @@ verify   prints the name of the build that lies in FOLDER
 Options:
   --cpus N          CPUs to give to runs (all; of an allocation: those it has)
   --memory BYTES    memory to give to runs (not counted)
+  --gpus N          GPUs to give to runs: the first N, or [0,2] by number (all)
   --min-free BYTES  free disk to keep (67108864)
   --leave-after S   leave after so many seconds with nothing to do (60)
   --mark WORD       (dial) print a line with this word before anything else
@@ -83,6 +85,8 @@ pub struct Options {
     pub cpus: Option<f64>,
     /// Memory to give.
     pub memory: Option<u64>,
+    /// GPUs to give.
+    pub gpus: Given,
     /// Free disk to keep.
     pub min_free: u64,
     /// Time without work after which neromum leaves.
@@ -129,6 +133,9 @@ impl Options {
         }
         if let Some(memory) = self.memory {
             give("--memory", memory.to_string().into());
+        }
+        if let Some(gpus) = self.gpus.text() {
+            give("--gpus", gpus.into());
         }
         args.extend(self.warden.words().into_iter().map(OsString::from));
         args
@@ -205,7 +212,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
 
 fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsError> {
     let (mut root, mut deployment, mut node) = (None, None, None);
-    let (mut cpus, mut memory) = (None, None);
+    let (mut cpus, mut memory, mut gpus) = (None, None, Given::All);
     let mut min_free = MIN_FREE_BYTES;
     let mut leave_after = config::LEAVE_AFTER;
     let mut own_session = false;
@@ -226,6 +233,7 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
             "--node" => node = text.filter(|name| !name.is_empty()).map(str::to_owned),
             "--cpus" => cpus = Some(number(text, "--cpus", positive)?),
             "--memory" => memory = Some(number(text, "--memory", whole)?),
+            "--gpus" => gpus = number(text, "--gpus", Given::read)?,
             "--min-free" => min_free = number(text, "--min-free", whole)?,
             "--mark" => mark = Some(word(text)?),
             "--shared" => terms.shared = one_of(text, "--shared", "yes, no or auto")?,
@@ -258,6 +266,7 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
         node: node.ok_or(missing("--node", "a name"))?,
         cpus,
         memory,
+        gpus,
         min_free,
         leave_after,
         own_session,

@@ -151,12 +151,12 @@ pub const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 /// Time for the answer before the connection is given up.
 pub const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(20);
 
-/// Time for which the known GPUs are reported again without asking the driver.
-pub const GPUS_FRESH: Duration = Duration::from_secs(60);
-/// Time for the driver to answer.
-pub const GPUS_PATIENCE: Duration = Duration::from_secs(5);
-/// Pause after a driver that did not answer.
-pub const GPUS_PAUSE: Duration = Duration::from_secs(600);
+/// Time between two looks at the node's cards while a run waits for some.
+pub const CARDS_WAITED_FOR: Duration = Duration::from_secs(1);
+/// The same while runs have some: their helper leaves when nobody reads it for a minute.
+pub const CARDS_READ: Duration = Duration::from_secs(20);
+/// Time for the first reading of the cards, when somebody asks for them.
+pub const CARDS_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The file, in a node's own folder, whose lock allows only one neromum.
 pub const LOCK: &str = "lock";

@@ -11,8 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nero_journal::v1::{
-    LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerClosed, LedgerExited, LedgerRefused,
-    LedgerSubmission, LedgerSubmitted, LedgerTakenAway, RecordKind,
+    LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerCards, LedgerClosed, LedgerExited,
+    LedgerRefused, LedgerSubmission, LedgerSubmitted, LedgerTakenAway, RecordKind,
 };
 use nero_journal::{Clocks, HeaderError, Segment, WriteError, Writer};
 use nero_model::{DeploymentId, RunId, RunToken, SubmissionId};
@@ -291,6 +291,14 @@ impl Ledger {
         self.append(RecordKind::LedgerExited, record)
     }
 
+    /// Records the cards of a start, before it is launched.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn cards(&mut self, record: &LedgerCards) -> Result<(), WriteError> {
+        self.append(RecordKind::LedgerCards, record)
+    }
+
     /// Records that neroman has everything of these runs.
     ///
     /// # Errors
@@ -432,6 +440,9 @@ impl Ledger {
         }
         if kept.cancel > 0 {
             self.cancel_asked(token, kept.cancel, &[])?;
+        }
+        if let Some(record) = &kept.cards {
+            self.cards(record)?;
         }
         match &kept.exited {
             Some(record) => self.exited(record),

@@ -12,6 +12,7 @@
 mod agent;
 mod args;
 mod build_id;
+mod cards;
 mod clean;
 mod config;
 mod core;

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::agent::{Agent, AgentHandle, End, Mailboxes, Placer, Scheduler, Setup};
 use crate::args::Options;
+use crate::cards::Cards;
 use crate::core::capacity::Capacity;
 use crate::lease::{self, Held};
 use crate::ledger::{Intent, Ledger};
@@ -244,7 +245,11 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     // This host's ledger does not show which other hosts started runs.
     setup.first_since_boot =
         alone && state.damaged.is_empty() && !state.boot_ids.contains(&setup.boot_id);
-    let (orders, boot_id) = (setup.orders.clone(), setup.boot_id);
+    if options.warden.kind == Kind::None {
+        let cards = Cards::new(&programs.watcher, options.gpus.clone(), setup.boot_id);
+        setup.cards = Some(Arc::new(cards));
+    }
+    let (orders, boot_id, cards) = (setup.orders.clone(), setup.boot_id, setup.cards.clone());
     let (agent, handle, boxes) = Agent::new(setup, capacity, ledger, state);
     // Bound only now, so that the first connection already finds the complete
     // state.
@@ -263,6 +268,9 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     if options.terms.listen == Listen::Never {
         more.push("--listen never".to_owned());
     }
+    if let Some(gpus) = options.gpus.text() {
+        more.push(format!("--gpus {gpus}"));
+    }
     let held = seat.held.clone();
     let service = Service::new(
         handle.clone(),
@@ -272,6 +280,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
             build: programs.build,
             gives: hello::gives(options.cpus, options.memory, options.min_free, &more),
             front,
+            cards,
         },
         options.memory,
         held.clone(),
@@ -485,6 +494,7 @@ fn setup(
         first_since_boot: false,
         lease: seat.held.clone(),
         scheduler: None,
+        cards: None,
     })
 }
 

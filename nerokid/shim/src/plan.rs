@@ -4,6 +4,7 @@
 //! Built by the launcher from a `Launch`; used up by one shim.
 
 use std::ffi::CString;
+use std::os::fd::RawFd;
 
 use nero_journal::v1::{Claimed, JobNotStarted, JobStarted, Launch, Process, TreeGone};
 use nero_journal::{SegmentId, Writer};
@@ -72,6 +73,8 @@ pub struct Plan {
     pub strays: Strays,
     /// See [`crate::core::LaunchSettings`].
     pub is_step: bool,
+    /// Descriptors with the locks of its cards, in ascending order.
+    pub cards: Vec<RawFd>,
     /// First record, without the shim's number and start time.
     pub claimed: Claimed,
     /// Second record, without the job's number and start time.
@@ -118,6 +121,7 @@ impl Plan {
             grace_ms: launch.grace_ms,
             strays: Strays::new(launch.wait_for_strays, launch.leave_strays),
             is_step: launch.is_step,
+            cards: Vec::new(),
             claimed: Claimed {
                 shim: Some(launcher.clone()),
                 launcher: Some(launcher.clone()),

@@ -3,7 +3,7 @@
 //! Forked from the launcher without `execve`; owns the claim's segment and is
 //! the parent of the job and of its orphans. Each step leaves a state that the
 //! launcher, or the next start, understands. It has no descriptors but its
-//! segment and the logs, waits for three signals and a time, allocates nothing,
+//! segment, the logs and the locks of its cards, waits for three signals and a time, allocates nothing,
 //! and blocks every other signal.
 
 use std::os::fd::OwnedFd;
@@ -38,11 +38,12 @@ pub fn run(
     crash: &CrashAt,
 ) -> ! {
     // The launcher's lock, socket and connections must not outlive it in us.
+    let first = sys::move_down(&plan.cards);
     match highest {
         None => {
-            sys::close_from(3);
+            sys::close_from(first);
         }
-        Some(highest) => (3..=highest).for_each(sys::close),
+        Some(highest) => (first..=highest).for_each(sys::close),
     }
     let ticks = clock::ticks_between(forked_ns, clock::boot_ns(), own.ticks_per_second);
     sys::become_subreaper();

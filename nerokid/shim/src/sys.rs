@@ -7,7 +7,7 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::AtomicI32;
 use std::time::Duration;
@@ -488,6 +488,47 @@ pub fn shared_slots() -> io::Result<&'static [Slot; PER_PAGE]> {
     // SAFETY: the memory is zeroed (a valid `Slot` is made of atomic numbers
     // only), aligned to a page, large enough, and stays for ever.
     Ok(unsafe { &*page.cast::<[Slot; PER_PAGE]>() })
+}
+
+/// Moves open descriptors, in ascending order from 3 on, to the numbers from 3 on; they
+/// close themselves at `execve`. Returns the number after the last.
+pub fn move_down(descriptors: &[RawFd]) -> RawFd {
+    let mut next = 3;
+    for descriptor in descriptors {
+        if *descriptor > next {
+            // SAFETY: plain numbers; what is closed at `next` is not used any more, since
+            // every descriptor still to be moved has a higher number.
+            let _ = unsafe { libc::dup3(*descriptor, next, libc::O_CLOEXEC) };
+        }
+        next += 1;
+    }
+    next
+}
+
+/// Locks a range of bytes for whoever has this open file, or is forked with it. `EBUSY`
+/// when another open file has a lock there.
+///
+/// # Errors
+/// When it is locked, or cannot be.
+pub fn lock_range(file: &OwnedFd, start: u32, length: u32) -> io::Result<()> {
+    let lock = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: libc::off_t::from(start),
+        l_len: libc::off_t::from(length),
+        l_pid: 0,
+    };
+    // SAFETY: the descriptor is open, and the kernel only reads `lock`. rustix has no call
+    // for locks of open files.
+    let locked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+    if locked == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES) => Err(io::Error::from_raw_os_error(libc::EBUSY)),
+        _ => Err(error),
+    }
 }
 
 /// Clock ticks in a second, as `/proc` counts them.

@@ -160,6 +160,7 @@ impl History {
             | RecordKind::LedgerSubmission
             | RecordKind::LedgerSubmitted
             | RecordKind::LedgerRefused
+            | RecordKind::LedgerCards
             | RecordKind::Granted
             | RecordKind::TaskOver => {}
         }

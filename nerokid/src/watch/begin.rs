@@ -127,6 +127,7 @@ impl Watch {
             journal: Journal::new(segment),
             procfs: Procfs::default(),
             hosts: Hosts::default(),
+            cards: None,
             waker: if settling {
                 Waker::blind()
             } else {

@@ -22,6 +22,7 @@ use crate::core::intake::Intake;
 use crate::core::progress::Tracker;
 use crate::core::record::Record;
 use crate::core::rules::{Asked, Rules};
+use crate::gpus::own::OwnCards;
 use crate::helper::Hosts;
 use crate::journal::Journal;
 use crate::life::{Contact, Life};
@@ -139,6 +140,8 @@ pub struct Watch {
     sampler: Sampler,
     procfs: Procfs,
     hosts: Hosts,
+    /// The run's cards, where the node gave it some.
+    cards: Option<OwnCards>,
     waker: Waker,
     pace: Pace,
     alarm: Alarm,
@@ -173,9 +176,14 @@ fn now() -> Moment {
 ///
 /// # Errors
 /// See [`WatchError`]; the launcher tries again.
-pub async fn watch(place: WatchedStart, socket: Option<PathBuf>) -> Result<Watched, WatchError> {
+pub async fn watch(
+    place: WatchedStart,
+    socket: Option<PathBuf>,
+    cards: Option<OwnCards>,
+) -> Result<Watched, WatchError> {
     match Watch::begin(place, false)? {
         Ok(mut watch) => {
+            watch.cards = cards;
             watch.dial(socket);
             watch.live().await
         }

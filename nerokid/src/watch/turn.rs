@@ -195,6 +195,9 @@ impl Watch {
         usage.add(&self.measure_hosts(interval_ms));
         let since_ms = self.life.started.map_or(now_ms, |started| started.mono_ms);
         let mut sample = self.sampler.sample(usage, now_ms, since_ms);
+        if let Some(cards) = &self.cards {
+            cards.measure(self.procfs.tree(), &mut sample);
+        }
         sample.stdout_bytes = self.tails[0].bytes();
         sample.stderr_bytes = self.tails[1].bytes();
         sample.silent_ms = now_ms.saturating_sub(self.facts.output_ms.max(since_ms));

@@ -8,6 +8,7 @@
 
 mod end;
 mod files;
+mod gpus;
 mod hosts;
 mod intake;
 mod line;

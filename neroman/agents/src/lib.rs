@@ -58,6 +58,8 @@ pub struct AgentOptions {
     pub cpus: Option<f64>,
     /// Memory.
     pub memory_bytes: Option<u64>,
+    /// The GPUs that it gives to runs, as its option has it; `None`: all.
+    pub gpus: Option<String>,
     /// Nothing new starts below this much free disk.
     pub min_free_bytes: Option<u64>,
     /// Whether other hosts use the same root; `None`: its file system decides.
@@ -73,7 +75,14 @@ impl AgentOptions {
     fn gives(&self) -> String {
         let min_free = self.min_free_bytes.unwrap_or(nero_model::MIN_FREE_BYTES);
         let listen = self.listen_never.then(|| "--listen never".to_owned());
-        let more: Vec<String> = self.warden.iter().cloned().chain(listen).collect();
+        let gpus = self.gpus.as_ref().map(|gpus| format!("--gpus {gpus}"));
+        let more: Vec<String> = self
+            .warden
+            .iter()
+            .cloned()
+            .chain(listen)
+            .chain(gpus)
+            .collect();
         nero_wire::hello::gives(self.cpus, self.memory_bytes, min_free, &more)
     }
 
@@ -85,6 +94,7 @@ impl AgentOptions {
             ("--listen", self.listen_never.then(|| "never".to_owned())),
             ("--cpus", self.cpus.map(|cpus| cpus.to_string())),
             ("--memory", self.memory_bytes.map(|bytes| bytes.to_string())),
+            ("--gpus", self.gpus.clone()),
             (
                 "--min-free",
                 self.min_free_bytes.map(|bytes| bytes.to_string()),

@@ -115,6 +115,7 @@ async fn an_agent_that_ends_says_why() {
     let options = AgentOptions {
         cpus: Some(1.5),
         memory_bytes: Some(4096),
+        gpus: Some("[0,2]".to_owned()),
         ..AgentOptions::default()
     };
     let deployment = DeploymentId::random();
@@ -128,7 +129,7 @@ async fn an_agent_that_ends_says_why() {
     assert_eq!(log[0], "ledger is damaged");
     let root = place.root();
     let expected = format!(
-        "serve --own-session --root {} --deployment {deployment} --node local --cpus 1.5 --memory 4096",
+        "serve --own-session --root {} --deployment {deployment} --node local --cpus 1.5 --memory 4096 --gpus [0,2]",
         root.display()
     );
     assert_eq!(log[1], expected);

@@ -67,6 +67,8 @@ pub struct Node {
     pub cpus: Option<f64>,
     /// How much memory runs may use, in bytes; `None`: what the node has.
     pub memory_bytes: Option<u64>,
+    /// The GPUs that runs may have, as neromum's option has it: `4`, `[0,2]`; `None`: all.
+    pub gpus: Option<String>,
     /// Nothing new starts below this much free disk, in bytes.
     pub min_free_bytes: Option<u64>,
     /// Whether other hosts use the same root; `None`: told by its file system.

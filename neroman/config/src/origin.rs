@@ -174,6 +174,7 @@ fn node_origins(name: &str, node: &Node, home: &Home) -> Vec<Origin> {
             "what it has",
         ),
         ("memory", bytes(node.memory_bytes), "what it has"),
+        ("gpus", node.gpus.clone(), "all of them"),
         (
             "min_free",
             bytes(node.min_free_bytes),

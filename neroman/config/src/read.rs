@@ -40,6 +40,7 @@ const NODE_WORDS: &[&str] = &[
     "root",
     "cpus",
     "memory",
+    "gpus",
     "min_free",
     "shared",
     "listen",
@@ -48,7 +49,7 @@ const NODE_WORDS: &[&str] = &[
     "notes",
 ];
 /// Words of a node that are refused.
-const NODE_WORDS_LATER: &[&str] = &["slots", "gpus", "data"];
+const NODE_WORDS_LATER: &[&str] = &["slots", "data"];
 
 /// The words of a group.
 const GROUP_WORDS: &[&str] = &["nodes", "balance"];
@@ -281,6 +282,7 @@ impl ConfigReader<'_> {
                 "root" => node.root = self.node_root(name, &full, value),
                 "cpus" => node.cpus = self.fields.cpus(&full, value),
                 "memory" => node.memory_bytes = self.size_bytes(&full, value, Zero::Allowed),
+                "gpus" => node.gpus = self.gpus(&full, value),
                 "min_free" => node.min_free_bytes = self.size_bytes(&full, value, Zero::Allowed),
                 "shared" => node.shared = self.boolean(&full, value),
                 "warden" => node.warden = self.choice(&full, value, WARDEN).unwrap_or_default(),
@@ -300,6 +302,31 @@ impl ConfigReader<'_> {
             );
         }
         node
+    }
+
+    /// A number of GPUs, or a list of their numbers.
+    fn gpus(&mut self, full: &str, value: &nero_yaml::Node) -> Option<String> {
+        let whole = |one: &nero_yaml::Node| match &one.kind {
+            nero_yaml::Kind::Scalar { text, .. } => text.parse::<u16>().ok(),
+            nero_yaml::Kind::List(_) | nero_yaml::Kind::Map(_) => None,
+        };
+        let read = match &value.kind {
+            nero_yaml::Kind::List(items) => {
+                let each = items
+                    .iter()
+                    .map(|one| whole(one).map(|one| one.to_string()));
+                let each = each.collect::<Option<Vec<String>>>();
+                each.map(|each| format!("[{}]", each.join(",")))
+            }
+            nero_yaml::Kind::Scalar { .. } | nero_yaml::Kind::Map(_) => {
+                whole(value).map(|count| count.to_string())
+            }
+        };
+        if read.is_none() {
+            let message = format!("`{full}` is a number of GPUs, or a list of their numbers");
+            self.wrong(value.mark, message, "for example 4 or [0, 2]; 0 gives none");
+        }
+        read
     }
 
     fn address(&mut self, node: &str, full: &str, value: &nero_yaml::Node) -> Option<String> {

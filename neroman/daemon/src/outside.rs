@@ -90,6 +90,7 @@ pub(crate) fn options(node: &nero_config::Node) -> AgentOptions {
     AgentOptions {
         cpus: node.cpus,
         memory_bytes: node.memory_bytes,
+        gpus: node.gpus.clone(),
         min_free_bytes: node.min_free_bytes,
         shared: node.shared,
         listen_never: node.listen == nero_config::Listen::Never,

@@ -149,8 +149,12 @@ pub(crate) fn scheduler(
         each.into_iter().flatten().flatten().cloned().collect()
     };
     let gpus = asks.gpus.on(node).copied().unwrap_or(0);
+    let share = asks.gpu_share.on(node).copied();
     Some(v1::SchedulerRequest {
         gpus,
+        gpu_micro: share.filter(|share| *share < 1_000_000).unwrap_or(0),
+        gpus_unmanaged: share == Some(0),
+        gpumem_bytes: asks.gpumem.on(node).copied().unwrap_or(0),
         gpu_type: match gpus {
             0 => asks.gpu_type.on(node).cloned().unwrap_or_default(),
             _ => text(|of| &of.gpu_type),
@@ -350,6 +354,18 @@ mod tests {
         };
         let on_b = scheduler(&with_gpu, &defaults, "b").unwrap();
         assert_eq!((on_b.gpus, &*on_b.gpu_type), (2, "v100"));
+        let part = |count, share| {
+            let asks = Scheduling {
+                gpus: on(None, count),
+                gpu_share: on(None, share),
+                ..Scheduling::default()
+            };
+            let asked = scheduler(&asks, &Scheduling::default(), "a").unwrap();
+            (asked.gpus, asked.gpu_micro, asked.gpus_unmanaged)
+        };
+        assert_eq!(part(1, 500_000), (1, 500_000, false));
+        assert_eq!(part(2, 1_000_000), (2, 0, false));
+        assert_eq!(part(0, 0), (0, 0, true));
         let none = Scheduling::default();
         assert_eq!(scheduler(&none, &none, "a"), None);
         let all = scheduler(&none, &defaults, "a").unwrap();

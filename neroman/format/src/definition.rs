@@ -310,6 +310,13 @@ pub struct Scheduling {
     /// GPUs of the whole run.
     #[serde(skip_serializing_if = "OnNodes::is_empty")]
     pub gpus: OnNodes<u32>,
+    /// The part of each that the run gets, in millionths; 0: it sees to GPUs itself.
+    /// Empty: whole ones.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub gpu_share: OnNodes<u32>,
+    /// Memory that each must have, in bytes.
+    #[serde(skip_serializing_if = "OnNodes::is_empty")]
+    pub gpumem: OnNodes<u64>,
     /// Their type.
     #[serde(skip_serializing_if = "OnNodes::is_empty")]
     pub gpu_type: OnNodes<String>,
@@ -398,6 +405,15 @@ impl<T> OnNodes<T> {
     /// Whether no node has a value.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The same nodes with a value made of each.
+    pub fn each<U>(&self, of: impl Fn(&T) -> U) -> OnNodes<U> {
+        let each = self.0.iter().map(|one| OnNode {
+            node: one.node.clone(),
+            value: of(&one.value),
+        });
+        OnNodes(each.collect())
     }
 
     /// The value for a node.

@@ -135,6 +135,7 @@ pub(crate) const RESOURCES: &[&str] = &[
     "time",
     "disk",
     "gpus",
+    "gpumem",
     "gpu_type",
     "nodes",
     "processes",

@@ -188,6 +188,7 @@ impl Scheduling {
         }
         [
             of("gpus", &self.gpus),
+            of("gpumem", &self.gpumem),
             of("gpu_type", &self.gpu_type),
             of("nodes", &self.nodes),
             of("processes", &self.processes),

@@ -8,7 +8,7 @@ use crate::fields::{Field, RESOURCES};
 use crate::problem::printable;
 use crate::reader::Reader;
 use crate::scheduling::on_nodes;
-use crate::scheduling::values::{count, gpus, name};
+use crate::scheduling::values::{WHOLE_GPU, count, gpus, name};
 use nero_expr::{ErrorKind, Expr, ExprError};
 use nero_metrics::recipe::{self, RECIPES};
 use nero_model::safe::quoted;
@@ -18,7 +18,14 @@ use nero_yaml::{Kind, Node, Zero};
 const METRIC_FILES_MAX: usize = 8;
 
 /// Words of `resources` of which each node may have its own value.
-const FOR_SCHEDULERS: &[&str] = &["gpus", "gpu_type", "nodes", "processes", "exclusive"];
+const FOR_SCHEDULERS: &[&str] = &[
+    "gpus",
+    "gpumem",
+    "gpu_type",
+    "nodes",
+    "processes",
+    "exclusive",
+];
 
 /// `resources: {cpus: 2, memory: 4G, time: 2h}`.
 pub(crate) fn resources(
@@ -50,7 +57,18 @@ pub(crate) fn resources(
             "memory" => resources.memory_bytes = reader.size_bytes("memory", value, Zero::Refused),
             "time" => resources.time_ms = reader.duration_ms("time", value, Zero::Refused),
             "disk" => resources.disk_bytes = reader.size_bytes("disk", value, Zero::Refused),
-            "gpus" => scheduling.gpus = on_nodes(reader, key, value, |r, k, v| gpus(r, k, v)),
+            "gpus" => {
+                let asked = on_nodes(reader, key, value, |r, k, v| gpus(r, k, v));
+                scheduling.gpus = asked.each(|asked| asked.count);
+                if asked.0.iter().any(|one| one.value.share != WHOLE_GPU) {
+                    scheduling.gpu_share = asked.each(|asked| asked.share);
+                }
+            }
+            "gpumem" => {
+                scheduling.gpumem = on_nodes(reader, key, value, |reader, key, value| {
+                    reader.size_bytes(key, value, Zero::Refused)
+                });
+            }
             "gpu_type" => {
                 scheduling.gpu_type = on_nodes(reader, key, value, |r, k, v| name(r, k, v))
             }

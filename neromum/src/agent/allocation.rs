@@ -163,6 +163,7 @@ impl Agent {
                 refused: None,
                 cancel: 0,
                 exited: None,
+                cards: None,
             };
             self.restore_run(run.token, kept);
             let waits = |run: &Run| run.stage == Stage::Waiting;

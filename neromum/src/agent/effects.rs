@@ -207,6 +207,9 @@ impl Agent {
             return;
         }
         self.give_cards(token, &mut start.launch.env);
+        if !self.give_own_cards(token, incarnation, &mut start.launch) {
+            return;
+        }
         let is_helped = self.note_granted(token, incarnation);
         start.launch.is_step &= is_helped;
         self.core.prepared(token, incarnation);
@@ -265,6 +268,10 @@ impl Agent {
         let mut guard = orders.guard(entry.id, token, &spec, incarnation, &entry.facts);
         // Without a helper nobody else sends the signal.
         guard.is_step &= entry.helpers == Some((incarnation, true));
+        if let (Some(cards), Some(run)) = (&self.setup.cards, self.core.run(&token)) {
+            guard.cards = cards.locks(&run.shares);
+            guard.watcher.extend(cards.watcher_options(&run.shares));
+        }
         entry.tracked = self.launchers.own_link();
         tracing::info!(run = %entry.id, incarnation, "guarding a run that goes on");
         self.launchers.send_own(to_launcher::Message::Guard(guard));

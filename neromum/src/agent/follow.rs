@@ -314,6 +314,7 @@ impl Agent {
             // Only this file remembers that the run must not be started.
             cancel: newest_cancel(&self.setup.paths.run(id)),
             exited: None,
+            cards: None,
         };
         self.restore_run(token, kept);
         if self.launchers.ready()

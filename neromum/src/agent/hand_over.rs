@@ -368,6 +368,7 @@ impl Agent {
             token,
             id,
             needs,
+            request,
             rules,
             folder,
             earlier,
@@ -482,6 +483,8 @@ impl Agent {
         self.entries.insert(token, entry);
         self.core
             .accept(token, id, order, needs)
-            .map_err(|error| no(error.to_string(), "hand it over again"))
+            .map_err(|error| no(error.to_string(), "hand it over again"))?;
+        self.core.set_cards(token, request, Vec::new());
+        Ok(())
     }
 }

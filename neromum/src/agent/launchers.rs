@@ -327,11 +327,16 @@ impl Agent {
             self.look_and_decide_as(token, incarnation, Tracking::Over);
             return;
         }
+        use rustix::io::Errno;
+        let asks = |run: &crate::core::Run| run.request.count > 0;
+        if errno == Errno::BUSY.raw_os_error() && self.core.run(&token).is_some_and(asks) {
+            self.cards_taken(token);
+            return;
+        }
         let why = format!(
             "a run cannot be started: {}",
             std::io::Error::from_raw_os_error(errno)
         );
-        use rustix::io::Errno;
         let never = [
             Errno::INVAL,
             Errno::TOOBIG,

@@ -22,6 +22,7 @@
 //! the file work of calls.
 
 mod allocation;
+mod cards;
 mod clean;
 mod cluster;
 mod control;
@@ -50,9 +51,11 @@ use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, RunId, RunToken};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::cards::Cards;
 use crate::config;
 use crate::core::Core;
 use crate::core::capacity::Capacity;
+use crate::core::cards::Pool;
 use crate::ledger::{self, Ledger};
 use crate::runs::unreadable::Unreadable;
 use crate::submission::Planned;
@@ -93,6 +96,8 @@ pub struct Setup {
     pub lease: Option<Arc<crate::lease::Held>>,
     /// The scheduler that starts the runs of this node; `None`: neromum does.
     pub scheduler: Option<Scheduler>,
+    /// The cards of this host, where no scheduler gives them.
+    pub cards: Option<Arc<Cards>>,
 }
 
 /// The task.
@@ -194,9 +199,13 @@ impl Agent {
         )]
         let (done, done_inbox) = mpsc::unbounded_channel();
         let cluster = setup.scheduler.clone().map(cluster::Cluster::new);
+        let mut core = Core::new(capacity);
+        if setup.cards.is_some() {
+            core.set_pool(Pool::Unknown("they are being looked at".to_owned()));
+        }
         let agent = Self {
             setup: Arc::new(setup),
-            core: Core::new(capacity),
+            core,
             ledger,
             entries: HashMap::new(),
             admission: hand_over::Admission::new(1),
@@ -331,6 +340,7 @@ impl Agent {
 
     /// Does the work that is done once for all messages of a turn.
     fn turn_end(&mut self) {
+        self.see_to_cards();
         self.start_what_fits();
         self.carry_out();
         self.see_to_cluster();

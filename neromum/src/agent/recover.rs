@@ -10,8 +10,10 @@ use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 use nero_wire::v1;
 
+use super::cards::from_record;
 use super::{Agent, Entry};
 use crate::core::capacity::Needs;
+use crate::core::cards::{CardRequest, WHOLE};
 use crate::core::decide::{Decision, Lives, Origin, Tracking, decide};
 use crate::ledger::{Kept, LedgerState};
 use crate::runs::control::{has_rules, newest_cancel};
@@ -83,6 +85,7 @@ impl Agent {
             // It may have been started.
             Err(_) => (1, false),
         };
+        let request = spec.as_ref().map(request_of).unwrap_or_default();
         let needs = match &spec {
             Ok(spec) => {
                 entry.generation = spec.generation;
@@ -118,6 +121,10 @@ impl Agent {
         }
         self.core
             .restore(token, kept.id, kept.order, needs, incarnation);
+        let cards = kept.cards.as_ref();
+        let of_start = cards.filter(|cards| incarnation > 0 && cards.incarnation == incarnation);
+        let shares = of_start.map(from_record).unwrap_or_default();
+        self.core.set_cards(token, request, shares);
         if kept.cancel > 0 {
             self.core.restore_cancelled(token);
             // The cancel request was made while another host led, which could not
@@ -293,6 +300,9 @@ impl Agent {
             entry.earlier = earlier.and_then(|run| RunToken::from_slice(&run.token));
         }
         self.core.wait_again(token, needs_of(&spec));
+        let shares = self.core.run(&token).map(|run| run.shares.clone());
+        let shares = shares.unwrap_or_default();
+        self.core.set_cards(token, request_of(&spec), shares);
         true
     }
 
@@ -339,4 +349,22 @@ fn needs_of(spec: &v1::RunSpec) -> Needs {
     let resources = spec.resources.unwrap_or_default();
     let cards = spec.scheduler.as_ref().map_or(0, |asked| asked.gpus);
     Needs::of(resources.cpus, resources.memory_bytes).with_cards(cards)
+}
+
+/// What a run asks of the cards of a bare node.
+pub(super) fn request_of(spec: &v1::RunSpec) -> CardRequest {
+    let Some(asked) = &spec.scheduler else {
+        return CardRequest::default();
+    };
+    let (count, share) = match asked.gpu_micro {
+        0 => (asked.gpus, WHOLE),
+        micro => (1, micro.min(WHOLE)),
+    };
+    CardRequest {
+        count,
+        share,
+        memory_bytes: asked.gpumem_bytes,
+        kind: asked.gpu_type.clone(),
+        is_unmanaged: asked.gpus_unmanaged,
+    }
 }

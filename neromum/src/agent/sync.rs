@@ -171,6 +171,7 @@ impl Agent {
                     .then(|| run.why.clone()),
                 cancel: entry.cancels,
                 exited,
+                cards: self.cards_kept(token),
             };
             Some((*token, kept))
         });

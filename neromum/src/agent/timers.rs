@@ -29,6 +29,8 @@ pub struct Timers {
     pub reports: Option<Instant>,
     /// Time for leaving.
     pub leave: Option<Instant>,
+    /// Time for looking at the node's cards.
+    pub cards: Option<Instant>,
     /// Time for the scheduler, or for the news of submissions.
     pub cluster: Option<Instant>,
     /// Time for writing the ledger again.
@@ -72,6 +74,7 @@ impl Agent {
             self.timers.leave,
             self.timers.ledger,
             self.timers.cluster,
+            self.timers.cards,
             self.timers.sync,
             self.timers.reports,
             self.settling.next_deadline(),
@@ -105,6 +108,7 @@ impl Agent {
         due(&mut self.timers.sync);
         due(&mut self.timers.reports);
         due(&mut self.timers.cluster);
+        due(&mut self.timers.cards);
         if due(&mut self.timers.ledger) {
             self.keep_pending_ends();
         }

@@ -3,6 +3,7 @@
 //! wire type or await. The agent carries the effects out, in order.
 
 pub mod capacity;
+pub mod cards;
 pub mod decide;
 pub mod facts;
 mod run;
@@ -30,6 +31,10 @@ pub struct Core {
     runs: HashMap<RunToken, Run>,
     queue: BTreeMap<u64, RunToken>,
     hold: Option<String>,
+    /// The node's cards; `None`: a scheduler gives them.
+    pool: Option<cards::Pool>,
+    /// Whether a run ever asked for some.
+    has_card_runs: bool,
     live: usize,
     far: usize,
     effects: Vec<Effect>,
@@ -44,6 +49,8 @@ impl Core {
             runs: HashMap::new(),
             queue: BTreeMap::new(),
             hold: None,
+            pool: None,
+            has_card_runs: false,
             live: 0,
             far: 0,
             effects: Vec::new(),
@@ -169,6 +176,8 @@ impl Core {
             cancelled: false,
             paused: false,
             cards: Vec::new(),
+            request: cards::CardRequest::default(),
+            shares: Vec::new(),
             next: 1,
             vain: 0,
             why: String::new(),

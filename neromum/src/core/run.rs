@@ -3,6 +3,7 @@
 use nero_model::{RunId, RunToken};
 
 use super::capacity::{Needs, NeverFits};
+use super::cards::{CardRequest, Share};
 
 /// How far a run has come here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,6 +148,10 @@ pub struct Run {
     /// Cards that its start got, by their place in the list of those that are given; none
     /// where they are not counted, or its start is an earlier process's.
     pub cards: Vec<u32>,
+    /// What it asks of the cards of a bare node.
+    pub request: CardRequest,
+    /// Parts of them that its newest start got.
+    pub shares: Vec<Share>,
     /// Incarnation that its next start makes; earlier ones are over.
     pub next: u32,
     /// Number of failed starts in a row.

@@ -2,28 +2,59 @@
 
 use nero_model::RunToken;
 
+use super::capacity::Needs;
 use super::{Core, Effect, Stage};
 
 /// Number of failed starts in a row from which on the run gets pauses.
 const VAIN_STARTS_MAX: u32 = 3;
+/// Most runs that are looked at behind one that waits for the node's GPUs.
+const PASSED_MAX: usize = 1000;
 
 impl Core {
     /// Starts runs that fit, in order: the first that does not fit stops the
-    /// rest.
+    /// rest. A run that waits for the node's own GPUs lets those pass that ask for
+    /// none, as long as they leave the CPUs and the memory that it needs. While the
+    /// GPUs are not known, nothing is kept for it.
     pub fn schedule(&mut self) {
+        let mut kept = Needs::default();
+        let mut from = 0;
+        let mut passed = 0;
         while self.hold.is_none() {
-            let Some((&order, &token)) = self.queue.first_key_value() else {
+            let Some((&order, &token)) = self.queue.range(from..).next() else {
                 return;
             };
-            let (needs, incarnation) = (self.runs[&token].needs, self.runs[&token].next);
-            let lack = self.capacity.lacks(self.used, needs);
+            let run = &self.runs[&token];
+            let (needs, incarnation) = (run.needs, run.next);
+            let is_behind = from > 0;
+            passed += usize::from(is_behind);
+            if passed > PASSED_MAX {
+                return;
+            }
+            if is_behind && run.request.count > 0 {
+                from = order + 1;
+                self.set_why(token, "waits for GPUs: other runs are before it");
+                continue;
+            }
+            let lack = self.capacity.lacks(self.used.plus(kept), needs);
             let cards = self.free_cards(needs.cards);
             let (None, Some(cards)) = (lack, cards) else {
                 self.set_why(token, lack.unwrap_or("waits for GPUs"));
                 return;
             };
+            let shares = match self.pick_cards(token) {
+                Ok(shares) => shares,
+                Err(no) => {
+                    self.set_why(token, &no.why);
+                    from = order + 1;
+                    if no.is_next {
+                        kept = kept.plus(needs);
+                    }
+                    continue;
+                }
+            };
             if let Some(run) = self.runs.get_mut(&token) {
                 run.cards = cards;
+                run.shares = shares;
             }
             self.queue.remove(&order);
             self.set_stage(
@@ -74,7 +105,14 @@ impl Core {
 
     /// Whether a run would be started now if there were no hold.
     pub fn wants_to_start(&self) -> bool {
-        self.queue.first_key_value().is_some_and(|(_, token)| {
+        let mut waiting = self.queue.values().take(PASSED_MAX);
+        let first = waiting.next();
+        // One that waits for the node's GPUs lets those pass that ask for none.
+        let next = match first.filter(|token| self.pick_cards(**token).is_ok()) {
+            Some(first) => Some(first),
+            None => waiting.find(|token| self.runs[*token].request.count == 0),
+        };
+        next.is_some_and(|token| {
             let needs = self.runs[token].needs;
             let lacks = self.capacity.lacks(self.used, needs).is_some();
             !lacks && self.free_cards(needs.cards).is_some()
@@ -171,7 +209,7 @@ impl Core {
         }
     }
 
-    fn back_to_queue(&mut self, token: RunToken) {
+    pub(super) fn back_to_queue(&mut self, token: RunToken) {
         let run = self.runs.get(&token);
         if run.is_some_and(|run| matches!(run.stage, Stage::Starting { .. })) {
             self.enqueue_again(token);
@@ -206,7 +244,9 @@ impl Core {
         }
         let run = &self.runs[&token];
         let lacks_cards = run.needs.cards > 0 && run.cards.is_empty();
-        if lacks_cards && self.capacity.cards.is_some() && !run.cancelled {
+        let lacks_shares = run.request.count > 0 && run.shares.is_empty();
+        let lacks = (lacks_cards && self.capacity.cards.is_some()) || lacks_shares;
+        if lacks && !run.cancelled {
             // An earlier process started it.
             self.leave_queue(token);
             self.enqueue_again(token);

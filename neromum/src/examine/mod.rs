@@ -15,9 +15,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nero_warden::Warden;
+use nero_wire::v1::Finding;
 use nero_wire::v1::finding::Level;
-use nero_wire::v1::{Finding, Gpu};
 
+use crate::cards::Told;
 use crate::staging::environment::Base;
 pub use kernel::{kernel, libc};
 
@@ -36,7 +37,7 @@ pub struct Subject {
     /// Free disk to keep.
     pub min_free: u64,
     /// GPUs that were found.
-    pub gpus: Vec<Gpu>,
+    pub gpus: Told,
     /// Interpreters that experiments name.
     pub programs: Vec<String>,
     /// The scheduler that the configuration describes.

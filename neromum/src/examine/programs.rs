@@ -7,10 +7,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use nero_model::safe::Safe;
 use nero_model::units::short_bytes as shown;
-use nero_wire::v1::Gpu;
 use tokio::process::Command;
 
 use super::Findings;
+use crate::cards::Told;
 use crate::staging::environment::Base;
 
 /// Time limit of one program.
@@ -99,37 +99,78 @@ fn is_interpreter(name: &str) -> bool {
     INTERPRETERS.contains(&name.trim_end_matches(versions))
 }
 
-pub fn gpus(findings: &mut Findings, gpus: &[Gpu]) {
+/// What the helper that reads the cards tells.
+pub fn gpus(findings: &mut Findings, told: &Told) {
     const WHAT: &str = "GPUs";
-    let driver = std::fs::read_to_string("/proc/driver/nvidia/version").ok();
-    let driver = driver.as_deref().and_then(|text| text.lines().next());
-    match (gpus, driver) {
-        ([], Some(driver)) => findings.bad(
-            WHAT,
-            format!("the driver is loaded ({driver}) and nvidia-smi tells of no GPU"),
-            "run nvidia-smi there: driver and library may be of different versions",
-        ),
-        ([], None) if std::path::Path::new("/sys/class/kfd").exists() => findings.warning(
-            WHAT,
-            "AMD GPUs are there; they are not given to runs or measured yet",
-            "",
-        ),
-        ([], None) => findings.good(WHAT, "none"),
-        (gpus, driver) => {
-            let each = gpus.iter().map(|gpu| {
-                let (used, all) = (shown(gpu.memory_used_bytes), shown(gpu.memory_bytes));
-                format!(
-                    "{} {} ({used} of {all} used)",
-                    gpu.index,
-                    Safe::line(&gpu.name)
-                )
-            });
-            let each: Vec<String> = each.collect();
-            findings.good(
+    let page = match told {
+        Told::Cards(page) => page,
+        Told::None(why) => return findings.good(WHAT, format!("none: {why}")),
+        Told::Looking => {
+            return findings.warning(
                 WHAT,
-                format!("{}; {}", each.join(", "), driver.unwrap_or_default()),
+                "they are being looked at",
+                "ask again in some seconds",
             );
         }
+        Told::Unknown { why, hint } => return findings.bad(WHAT, why, hint),
+    };
+    for card in page.cards.iter().filter(|card| card.is_lost) {
+        findings.bad(
+            WHAT,
+            format!(
+                "{} {} is lost: the driver does not find it any more",
+                card.index,
+                Safe::line(&card.name)
+            ),
+            "no run gets it; a restart of the machine often brings it back",
+        );
+    }
+    if !page.lacks.is_empty() {
+        let hint = match page.lacks.iter().any(|lacked| lacked == "processes") {
+            true => {
+                "processes of others are not seen: give only cards that nobody else uses (`gpus:` of the node)"
+            }
+            false => "a newer driver has them",
+        };
+        let lacks = page.lacks.join(", ");
+        findings.warning(
+            WHAT,
+            format!("this old driver does not tell: {lacks}"),
+            hint,
+        );
+    }
+    let there = page.cards.iter().filter(|card| !card.is_lost);
+    let each = there.map(|card| {
+        let memory = match (card.used_bytes, card.memory_bytes) {
+            (Some(used), Some(all)) => format!(" ({} of {} used)", shown(used), shown(all)),
+            _ => String::new(),
+        };
+        let foreign = card.processes.iter().find(|process| process.is_foreign);
+        let foreign = foreign.map(|one| {
+            format!(
+                ", used by {} of {}",
+                Safe::line(&one.name),
+                Safe::line(&one.user)
+            )
+        });
+        let (name, foreign) = (Safe::line(&card.name), foreign.unwrap_or_default());
+        format!("{} {name}{memory}{foreign}", card.index)
+    });
+    let each: Vec<String> = each.collect();
+    if !each.is_empty() {
+        findings.good(
+            WHAT,
+            format!("{}; {}", each.join(", "), Safe::line(&page.driver)),
+        );
+    } else if page.cards.is_empty() {
+        findings.warning(
+            WHAT,
+            format!(
+                "the driver is there ({}) and tells of no GPU",
+                Safe::line(&page.driver)
+            ),
+            "",
+        );
     }
 }
 

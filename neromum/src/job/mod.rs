@@ -357,6 +357,7 @@ fn setup(
         first_since_boot: false,
         lease: None,
         scheduler: None,
+        cards: None,
     })
 }
 

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 
 use nero_journal::v1::{
-    LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerClosed, LedgerExited, LedgerRefused,
-    LedgerSubmission, LedgerSubmitted, LedgerTakenAway, RecordKind,
+    LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerCards, LedgerClosed, LedgerExited,
+    LedgerRefused, LedgerSubmission, LedgerSubmitted, LedgerTakenAway, RecordKind,
 };
 use nero_journal::{HeaderError, Record, Stop, scan};
 use nero_model::{DeploymentId, ExperimentId, RunId, RunToken, SubmissionId};
@@ -28,6 +28,8 @@ pub struct Kept {
     pub cancel: u32,
     /// Record of its end.
     pub exited: Option<LedgerExited>,
+    /// The cards of its newest start.
+    pub cards: Option<LedgerCards>,
 }
 
 /// A submission whose runs are not all closed.
@@ -145,6 +147,7 @@ impl LedgerState {
                         refused: None,
                         cancel: 0,
                         exited: None,
+                        cards: None,
                     });
                 }
             }
@@ -170,6 +173,12 @@ impl LedgerState {
                 let exited: LedgerExited = record.decode()?;
                 if let Some(kept) = self.kept(&exited.token) {
                     kept.exited = Some(exited);
+                }
+            }
+            Ok(RecordKind::LedgerCards) => {
+                let cards: LedgerCards = record.decode()?;
+                if let Some(kept) = self.kept(&cards.token) {
+                    kept.cards = Some(cards);
                 }
             }
             Ok(RecordKind::LedgerClosed) => {

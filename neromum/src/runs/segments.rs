@@ -535,7 +535,8 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
         | RecordKind::LedgerAnswered
         | RecordKind::LedgerSubmission
         | RecordKind::LedgerSubmitted
-        | RecordKind::LedgerRefused => false,
+        | RecordKind::LedgerRefused
+        | RecordKind::LedgerCards => false,
     };
     if ends {
         look.ends.push(ledger_exited::Copy {
@@ -624,6 +625,7 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
         | RecordKind::LedgerSubmission
         | RecordKind::LedgerSubmitted
         | RecordKind::LedgerRefused
+        | RecordKind::LedgerCards
         | RecordKind::Granted
         | RecordKind::TaskOver => return None,
     })

@@ -1,13 +1,15 @@
 //! Description of the node: its properties and its present load.
 
-use nero_wire::v1::{Gpu, NodeDescription, Site};
+use nero_wire::v1::{NodeDescription, Site};
 
 use super::Inner;
+use super::gpus::described;
 use crate::agent::Busy;
+use crate::cards::Told;
 use crate::examine::{kernel, libc};
 
 /// Describes everything at once; a fact that cannot be found out stays 0.
-pub fn describe(inner: &Inner, busy: Busy, gpus: Vec<Gpu>, site: Option<Site>) -> NodeDescription {
+pub fn describe(inner: &Inner, busy: Busy, gpus: &Told, site: Option<Site>) -> NodeDescription {
     let paths = &inner.placer.paths;
     let memory = Memory::now();
     let (disk_free_bytes, disk_total_bytes) = rustix::fs::statvfs(paths.deployment())
@@ -52,7 +54,7 @@ pub fn describe(inner: &Inner, busy: Busy, gpus: Vec<Gpu>, site: Option<Site>) -
         cpus_free,
         hold: busy.hold,
         unreadable: busy.unreadable,
-        gpus,
+        gpus: described(gpus),
         os: std::env::consts::OS.to_owned(),
         arch: std::env::consts::ARCH.to_owned(),
         kernel: kernel(),

@@ -1,110 +1,63 @@
-//! The node's NVIDIA GPUs, read from `nvidia-smi`: a static program cannot load
-//! the driver's library, and a call that hangs in the driver must not block
-//! neromum. A node without the program reports no GPUs.
+//! The node's GPUs as its description shows them. neromum never calls the driver: it reads
+//! what the helper tells, see [`crate::cards`].
 
-use std::process::Stdio;
+use std::sync::Arc;
 
+use nero_journal::v1::GpuCard;
 use nero_wire::v1::Gpu;
-use tokio::process::Command;
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::cards::{Cards, Told};
 use crate::config;
 
-const PROGRAM: &str = "nvidia-smi";
-const FIELDS: &str = "index,name,memory.total,memory.used,utilization.gpu,uuid";
 /// Limit of reported GPUs.
 const GPUS_MAX: usize = 64;
+/// Time between two looks at a page that is being made.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// The last result.
-#[derive(Debug, Default)]
-pub struct Gpus(Mutex<Option<CachedGpus>>);
-
-#[derive(Debug, Clone)]
-struct CachedGpus {
-    gpus: Vec<Gpu>,
-    again: Instant,
-}
+/// The cards that the node gives; `None`: a scheduler gives them.
+#[derive(Debug)]
+pub struct Gpus(Option<Arc<Cards>>);
 
 impl Gpus {
-    /// The driver's values, at most a minute old.
-    pub async fn look(&self) -> Vec<Gpu> {
-        let mut known = self.0.lock().await;
-        let now = Instant::now();
-        if let Some(found) = known.as_ref().filter(|found| now < found.again) {
-            return found.gpus.clone();
-        }
-        let asked = tokio::time::timeout(config::GPUS_PATIENCE, ask()).await;
-        let (gpus, pause) = match asked {
-            Ok(gpus) => (gpus, config::GPUS_FRESH),
-            Err(_) => {
-                tracing::warn!("{PROGRAM} does not answer");
-                let before = known.take().map(|found| found.gpus);
-                (before.unwrap_or_default(), config::GPUS_PAUSE)
-            }
+    /// Of this host.
+    pub fn new(cards: Option<Arc<Cards>>) -> Self {
+        Self(cards)
+    }
+
+    /// What is known of them. Waits for the first reading of a helper that was just
+    /// started, and not for a driver that hangs.
+    pub async fn look(&self) -> Told {
+        let Some(cards) = &self.0 else {
+            return Told::None("its scheduler gives GPUs".to_owned());
         };
-        *known = Some(CachedGpus {
-            gpus: gpus.clone(),
-            again: Instant::now() + pause,
-        });
-        gpus
+        let deadline = Instant::now() + config::CARDS_PATIENCE;
+        loop {
+            let told = cards.look();
+            if !matches!(told, Told::Looking) || Instant::now() > deadline {
+                return told;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 }
 
-async fn ask() -> Vec<Gpu> {
-    let asked = Command::new(PROGRAM)
-        .arg(format!("--query-gpu={FIELDS}"))
-        .arg("--format=csv,noheader,nounits")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        // After the time limit, the runtime kills and reaps it.
-        .kill_on_drop(true)
-        .output()
-        .await;
-    match asked {
-        Ok(said) if said.status.success() => read(&String::from_utf8_lossy(&said.stdout)),
-        // There is no such program, or no driver.
-        Ok(_) | Err(_) => Vec::new(),
-    }
-}
-
-/// One line per GPU; a value that the driver does not know (`[N/A]`) stays 0.
-fn read(text: &str) -> Vec<Gpu> {
-    text.lines().filter_map(line).take(GPUS_MAX).collect()
-}
-
-fn line(line: &str) -> Option<Gpu> {
-    const MIB: f64 = 1024.0 * 1024.0;
-    // Values hold no commas; the fields in the middle are the name.
-    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-    let [index, name @ .., total, used, busy, uuid] = &fields[..] else {
-        return None;
+/// The GPUs in a description; none where they are not known.
+pub fn described(told: &Told) -> Vec<Gpu> {
+    let Told::Cards(page) = told else {
+        return Vec::new();
     };
-    let number = |text: &str| text.parse::<f64>().unwrap_or(0.0).max(0.0);
-    Some(Gpu {
-        index: index.parse().ok()?,
-        name: name.join(", "),
-        memory_bytes: (number(total) * MIB) as u64,
-        memory_used_bytes: (number(used) * MIB) as u64,
-        utilisation: (number(busy) / 100.0).min(1.0),
-        uuid: (*uuid).to_owned(),
-    })
+    let there = page.cards.iter().filter(|card| !card.is_lost);
+    there.take(GPUS_MAX).map(gpu).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_of_the_driver_are_read_and_others_passed_over() {
-        let text = "0, NVIDIA H200, 143771, 1024, 37, GPU-0a\n\
-                    1, Tesla K40m, 11441, [N/A], [N/A], GPU-1b\n\
-                    Unable to determine the device handle\n\n";
-        let gpus = read(text);
-        assert_eq!(gpus.len(), 2);
-        assert_eq!(gpus[0].name, "NVIDIA H200");
-        assert_eq!(gpus[0].memory_bytes, 143_771 * 1024 * 1024);
-        assert_eq!(gpus[0].utilisation, 0.37);
-        assert_eq!((gpus[1].index, gpus[1].memory_used_bytes), (1, 0));
+fn gpu(card: &GpuCard) -> Gpu {
+    Gpu {
+        index: card.index,
+        name: card.name.clone(),
+        memory_bytes: card.memory_bytes.unwrap_or_default(),
+        memory_used_bytes: card.used_bytes.unwrap_or_default(),
+        utilisation: card.utilisation.unwrap_or_default(),
+        uuid: card.uuid.clone(),
     }
 }

@@ -34,6 +34,7 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Status};
 
 use crate::agent::{AgentHandle, Leaving, Placer, Refused};
+use crate::cards::Cards;
 use crate::clean::Janitor;
 use crate::config;
 use crate::lease::Held;
@@ -82,6 +83,8 @@ pub struct Greeting {
     pub gives: String,
     /// The node's scheduler.
     pub front: Option<Arc<Front>>,
+    /// The cards of this host, where no scheduler gives them.
+    pub cards: Option<Arc<Cards>>,
 }
 
 impl Service {
@@ -111,7 +114,7 @@ impl Service {
             gives: greeting.gives,
             front: greeting.front,
             memory_bytes,
-            gpus: gpus::Gpus::default(),
+            gpus: gpus::Gpus::new(greeting.cards),
             threads: Arc::new(Semaphore::new(FILE_WORK_MAX)),
         };
         Self {

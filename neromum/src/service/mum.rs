@@ -74,7 +74,7 @@ impl Mum for Service {
         let inner = self.inner.clone();
         let described = self
             .inner
-            .file_work(move || super::describe::describe(&inner, busy, gpus, site))
+            .file_work(move || super::describe::describe(&inner, busy, &gpus, site))
             .await?;
         Ok(Response::new(described))
     }
@@ -114,12 +114,18 @@ impl Mum for Service {
         let quick = runs
             .iter()
             .all(|run| staging::is_quick(store, run, 1) && run.data.is_empty() && !run.movable);
+        let asks =
+            |run: &nero_wire::v1::RunSpec| run.scheduler.as_ref().is_some_and(|asks| asks.gpus > 0);
+        let gpus = match self.inner.front.is_none() && runs.iter().any(asks) {
+            true => Some(self.inner.gpus.look().await),
+            false => None,
+        };
         let placing = if runs.len() <= PLACED_AT_ONCE && quick {
             let inner = &self.inner;
-            inner.placer.place(&inner.store, runs, &sent_again)
+            inner.placer.place(&inner.store, runs, &sent_again, gpus)
         } else {
             let inner = self.inner.clone();
-            let place = move || inner.placer.place(&inner.store, runs, &sent_again);
+            let place = move || inner.placer.place(&inner.store, runs, &sent_again, gpus);
             self.inner.file_work(place).await?
         };
         let answer = self.inner.agent.hand_over(placing);

@@ -219,6 +219,15 @@ pub fn build(base: &Base, spec: &RunSpec, place: &JobContext<'_>) -> Vec<Var> {
     vars
 }
 
+/// How many GPUs the run was given, as it asked for them.
+fn gpus(spec: &RunSpec) -> String {
+    match spec.scheduler.as_ref() {
+        Some(asks) if asks.gpus_unmanaged => "unmanaged".to_owned(),
+        Some(asks) if asks.gpu_micro > 0 => (f64::from(asks.gpu_micro) / 1e6).to_string(),
+        asks => asks.map_or(0, |asks| asks.gpus).to_string(),
+    }
+}
+
 fn set_ours(vars: &mut Vec<Var>, spec: &RunSpec, place: &JobContext<'_>) {
     let cpus = spec
         .resources
@@ -239,6 +248,7 @@ fn set_ours(vars: &mut Vec<Var>, spec: &RunSpec, place: &JobContext<'_>) {
         set(vars, &variable("NERO_PARAM_", &param.name), &*param.text);
     }
     set(vars, "NERO_CPUS", cpus.to_string());
+    set(vars, "NERO_GPUS", gpus(spec));
     if place.resumed {
         set(vars, "NERO_RESUME", work);
     } else {
@@ -460,6 +470,7 @@ mod tests {
             ("NERO_PARAMS", "/r/params.json"),
             ("NERO_PARAM_LEARNING_RATE", "0.10"),
             ("NERO_CPUS", "2.5"),
+            ("NERO_GPUS", "0"),
             ("OMP_NUM_THREADS", "2"),
             ("PYTHONUNBUFFERED", "1"),
             ("GFORTRAN_UNBUFFERED_PRECONNECTED", "1"),

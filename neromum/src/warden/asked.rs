@@ -72,6 +72,9 @@ pub enum AskError {
     /// The node has no scheduler.
     #[error("`{0}` needs a scheduler, and this node has none")]
     Bare(&'static str),
+    /// What only a node that gives its own GPUs has.
+    #[error("`{0}` is for nodes without a scheduler: {1} gives whole GPUs and sees to them")]
+    OwnGpus(&'static str, String),
     /// Several hosts, which the runs of a pack would have to share.
     #[error("`pack: {0}` is for runs on one host, and `nodes:` asks for several")]
     PackOfHosts(u32),
@@ -101,6 +104,14 @@ impl Asked {
     pub fn of(spec: &RunSpec, warden: &dyn Warden) -> Result<Self, AskError> {
         let none = SchedulerRequest::default();
         let asks = spec.scheduler.as_ref().unwrap_or(&none);
+        let own = match (asks.gpu_micro > 0, asks.gpus_unmanaged) {
+            (true, _) => Some("a part of a GPU"),
+            (false, true) => Some("gpus: unmanaged"),
+            (false, false) => None,
+        };
+        if let Some(own) = own {
+            return Err(AskError::OwnGpus(own, warden.name().into_owned()));
+        }
         if asks.nodes > 1 && asks.pack > 1 {
             return Err(AskError::PackOfHosts(asks.pack));
         }
@@ -210,7 +221,6 @@ pub fn bare(spec: &RunSpec) -> Result<(), AskError> {
         return Ok(());
     };
     let needed = [
-        ("gpus", asks.gpus > 0),
         ("nodes", asks.nodes > 1),
         ("launcher: srun", asks.launcher == "srun"),
         ("exclusive", asks.exclusive),
@@ -302,11 +312,7 @@ mod tests {
             gpus: 1,
             ..none.clone()
         };
-        assert!(
-            of(gpus)
-                .unwrap_err()
-                .contains("`gpus` needs a scheduler, and this node has none")
-        );
+        assert_eq!(of(gpus), Ok(()), "it gives its own");
         let setup = SchedulerRequest {
             setup: vec!["module load cuda".to_owned()],
             ..none
@@ -320,6 +326,11 @@ mod tests {
         let of = |request: SchedulerRequest, warden: &dyn Warden| {
             Asked::of(&spec(request), warden).unwrap_err().to_string()
         };
+        let half = SchedulerRequest {
+            gpu_micro: 500_000,
+            ..SchedulerRequest::default()
+        };
+        assert!(of(half, &Slurm::default()).starts_with("`a part of a GPU` is for nodes without"));
         let hosts = SchedulerRequest {
             nodes: 2,
             pack: 3,

@@ -91,6 +91,7 @@ impl Orders {
             watch_at_once: rules.iter().any(|rule| rule.action == "abort"),
             argv0: prepared.argv0,
             is_step: hosts::is_step(spec),
+            cards: Vec::new(),
         };
         Ok(Box::new(Start {
             launch,
@@ -122,6 +123,7 @@ impl Orders {
             time_limit_ms: spec.resources.map_or(0, |resources| resources.time_ms),
             marks: environment::marks(id, &work),
             is_step: hosts::is_step(spec),
+            cards: Vec::new(),
         }
     }
 }

@@ -5,6 +5,7 @@ use nero_wire::v1::read_files_request::Want;
 use nero_wire::v1::run_state::Stage;
 use nero_wire::v1::{DescribeRequest, FilePart, ListFilesRequest, ReadFilesRequest, RunSpec};
 
+use crate::gpus::FakeHost;
 use crate::rig::{Known, Mum, Node, reference};
 use crate::setup::hash;
 
@@ -146,22 +147,8 @@ async fn readers_that_do_not_read_stop_nobody() {
 #[tokio::test]
 async fn a_node_says_what_it_is() {
     let mut node = Node::with(&["--cpus", "2", "--memory", "1000000000"]);
-    let tools = node.root.with_file_name("tools");
-    std::fs::create_dir_all(&tools).unwrap();
-    let fake = tools.join("nvidia-smi");
-    let line = "0, Fake GPU, 1024, 24, 50, GPU-1";
-    std::fs::write(
-        &fake,
-        format!(
-            "#!/bin/sh\necho x >> {0}/asked\necho '{line}'\n",
-            tools.display()
-        ),
-    )
-    .unwrap();
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let path = format!("{}:/usr/bin:/bin", tools.display());
-    let mut mum = node.start_with_env(&[("PATH", &path), ("HOME", "/")]).await;
+    let host = FakeHost::new(&["Fake GPU;GPU-1;50;0;24;1024;1;1;"]);
+    let mut mum = host.start(&mut node).await;
     let asked = mum.client.describe(DescribeRequest {}).await;
     let told = asked.unwrap().into_inner();
     assert_eq!((&*told.os, &*told.arch), ("linux", std::env::consts::ARCH));
@@ -169,7 +156,8 @@ async fn a_node_says_what_it_is() {
     assert!(told.memory_free_bytes > 0 && told.memory_free_bytes <= 1_000_000_000);
     assert_eq!(told.gpus.len(), 1);
     assert_eq!(told.gpus[0].name, "Fake GPU");
-    mum.client.describe(DescribeRequest {}).await.unwrap();
-    let times = std::fs::read_to_string(tools.join("asked")).unwrap();
-    assert_eq!(times, "x\n", "the driver is asked once a minute at most");
+    assert_eq!(
+        (told.gpus[0].utilisation, told.gpus[0].memory_bytes),
+        (0.5, 1 << 30)
+    );
 }

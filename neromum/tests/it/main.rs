@@ -13,6 +13,7 @@ mod edge;
 mod examine;
 mod fetching;
 mod files;
+mod gpus;
 mod job;
 mod ledger;
 mod owners;

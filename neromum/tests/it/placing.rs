@@ -425,15 +425,15 @@ async fn a_node_without_a_scheduler_refuses_runs_that_need_one_and_another_node_
         scheduler: Some(request),
         ..node.sh(number, "true")
     };
-    let gpus = SchedulerRequest {
-        gpus: 1,
+    let srun = SchedulerRequest {
+        launcher: "srun".to_owned(),
         ..SchedulerRequest::default()
     };
     let partition = SchedulerRequest {
         partition: "gpu".to_owned(),
         ..SchedulerRequest::default()
     };
-    let (needs, passes) = (asks(1, gpus), asks(2, partition));
+    let (needs, passes) = (asks(1, srun), asks(2, partition));
     let reply = mum.hand_over(vec![needs, passes.clone()]).await;
     assert_eq!(reply.accepted, [passes.token]);
     let [refusal] = &reply.refused[..] else {
@@ -442,7 +442,7 @@ async fn a_node_without_a_scheduler_refuses_runs_that_need_one_and_another_node_
     assert!(refusal.only_here && !refusal.later, "{refusal:?}");
     assert_eq!(
         refusal.why,
-        "`gpus` needs a scheduler, and this node has none"
+        "`launcher: srun` needs a scheduler, and this node has none"
     );
 }
 

@@ -51,6 +51,8 @@ pub enum FrameKind {
     TaskLeft = 32,
     /// `nero.journal.v1.HostSample`.
     HostSample = 40,
+    /// `nero.journal.v1.GpuPage`.
+    GpuPage = 50,
 }
 
 /// Reason why a framed file cannot be used.

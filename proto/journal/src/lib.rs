@@ -22,6 +22,7 @@
 mod encode;
 pub mod frame;
 pub mod gate;
+pub mod gpus;
 mod open;
 mod read;
 mod write;

@@ -240,6 +240,7 @@ const CONFIG: &[(&str, &str)] = &[
     ("nodes.a.root", "nodes: {a: {address: h, root: /tmp}}"),
     ("nodes.a.cpus", "nodes: {a: {address: h, cpus: 2}}"),
     ("nodes.a.memory", "nodes: {a: {address: h, memory: 4G}}"),
+    ("nodes.a.gpus", "nodes: {a: {address: h, gpus: [0, 2]}}"),
     ("nodes.a.min_free", "nodes: {a: {address: h, min_free: 1G}}"),
     ("nodes.a.shared", "nodes: {a: {address: h, shared: true}}"),
     ("nodes.a.listen", "nodes: {a: {address: h, listen: never}}"),
@@ -314,7 +315,7 @@ const CONFIG: &[(&str, &str)] = &[
 ];
 /// Words of `config.yaml` of later versions.
 const CONFIG_LATER: &[&str] = &["defaults"];
-const CONFIG_NODE_LATER: &[&str] = &["slots", "gpus"];
+const CONFIG_NODE_LATER: &[&str] = &["slots"];
 
 #[test]
 fn each_word_of_the_configuration_is_in_force_or_refused_with_its_place() {

@@ -198,6 +198,10 @@ impl Launcher {
 
     /// The run has its last record; its watcher may still read.
     pub(super) fn run_ended(&mut self, key: RunKey, what: What, errno: i32) {
+        if let Some(run) = self.runs.get_mut(&key) {
+            // Free before neromum can give them to another run.
+            run.locks.clear();
+        }
         self.tell_of(key, what, errno);
         let Some(run) = self.runs.get_mut(&key) else {
             return;

@@ -80,6 +80,8 @@ impl Launcher {
                 time_limit_ms: guard.time_limit_ms,
                 work_dir: run_dir,
                 marks: run::marks(guard.marks.iter().map(Vec::as_slice)),
+                cards: guard.cards.clone(),
+                locks: Vec::new(),
                 care: Care::Over,
                 announce_at_ns: None,
                 watch: Watch::new(&guard.watcher, clock::now_ns()),

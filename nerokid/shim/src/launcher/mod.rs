@@ -5,6 +5,7 @@
 //! not our children, and the next time anything is due. With nothing to do it
 //! sleeps. It never waits for a peer, a disk that is full, or a process.
 
+mod cards;
 mod care;
 mod evidence;
 mod guard;
@@ -19,7 +20,7 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -241,15 +242,20 @@ impl Launcher {
             incarnation: launch.incarnation,
             errno,
         };
-        let Some(plan) = Plan::new(launch, &self.own) else {
+        let Some(mut plan) = Plan::new(launch, &self.own) else {
             return self.tell(refuse(libc::EINVAL));
         };
-        if let Err(error) = self.fork_shim(launch, plan) {
+        let started = cards::lock_all(&launch.cards).and_then(|locks| {
+            plan.cards = locks.iter().map(AsRawFd::as_raw_fd).collect();
+            plan.cards.sort_unstable();
+            self.fork_shim(launch, plan, locks)
+        });
+        if let Err(error) = started {
             self.tell(refuse(error.raw_os_error().unwrap_or(libc::EAGAIN)));
         }
     }
 
-    fn fork_shim(&mut self, launch: &Launch, plan: Plan) -> io::Result<()> {
+    fn fork_shim(&mut self, launch: &Launch, plan: Plan, locks: Vec<OwnedFd>) -> io::Result<()> {
         let slot = self.slots.take()?;
         slot.set_oom_kills(self.own.oom.count());
         let crash = self.crash.take();
@@ -286,6 +292,8 @@ impl Launcher {
                 time_limit_ms: launch.time_limit_ms,
                 work_dir,
                 marks: run::marks_of(launch),
+                cards: launch.cards.clone(),
+                locks,
                 care: Care::Shim { pid, slot, segment },
                 announce_at_ns: Some(now_ns + ANNOUNCE_NS),
                 watch: Watch::new(&launch.watcher, now_ns + watch_after_ns),

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use nero_journal::v1::{Launch, TakenOver};
+use nero_journal::v1::{CardLock, Launch, TakenOver};
 use nero_journal::{SegmentId, Writer};
 
 use crate::core::Strays;
@@ -42,6 +42,10 @@ pub struct LaunchedRun {
     pub work_dir: CString,
     /// Variables in the environment of its processes, and of no other run's.
     pub marks: Vec<Vec<u8>>,
+    /// Parts of cards that it has.
+    pub cards: Vec<CardLock>,
+    /// The open files that hold their locks here.
+    pub locks: Vec<OwnedFd>,
     /// The run's supervisor.
     pub care: Care,
     /// Time for the news that it runs; `None`: it was sent, or will not be.

@@ -198,6 +198,9 @@ impl Launcher {
             return;
         };
         self.tell_of(key, What::TakenOver, 0);
+        if let Some(run) = self.runs.get_mut(&key) {
+            run.lock_again();
+        }
         if let Some(run) = self.runs.get(&key) {
             // While the chains of parents are still complete.
             ours.known = tree_of(run, &ours, &self.not_orphans());

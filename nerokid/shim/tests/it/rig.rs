@@ -364,6 +364,7 @@ impl Rig {
             time_limit_ms: run.launch.time_limit_ms,
             marks: run.launch.env.clone(),
             is_step: false,
+            cards: Vec::new(),
         })
     }
 

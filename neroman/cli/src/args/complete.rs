@@ -106,6 +106,10 @@ const FIELDS: &[(&str, &str)] = &[
     ("root", "folder for our files there"),
     ("cpus", "CPUs that runs may use"),
     ("memory", "memory that runs may use, as 64G"),
+    (
+        "gpus",
+        "GPUs that runs may have: the first 4, or [0, 2] by number",
+    ),
     ("min_free", "nothing new starts below this much free disk"),
     ("shared", "whether other machines use the same root"),
     ("listen", "auto or never"),

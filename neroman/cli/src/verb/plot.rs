@@ -8,7 +8,6 @@ use nero_plot::{HorizontalAxis, TerminalSize, Theme, braille, svg};
 use nero_views::curves::{self, Spread, WantedCurves, clock_here};
 use nero_wire::v1::{ListRequest, MetricsRequest, PlotsRequest, RuleListRequest};
 
-use super::listed::list;
 use super::results::{save, wrote};
 use crate::args::{Across, Band, Curves};
 use crate::connect::{CHANGE_DEADLINE, READ_DEADLINE};

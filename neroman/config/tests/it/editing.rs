@@ -220,9 +220,9 @@ fn a_value_that_is_not_valid_is_refused_in_words() {
             "`colour` is no word of the configuration",
         ),
         (
-            set("nodes.a.gpus", "1"),
+            set("nodes.a.slots", "1"),
             lab,
-            "not built yet: `nodes.a.gpus`",
+            "not built yet: `nodes.a.slots`",
         ),
         (
             set("groups.g", "a b"),

@@ -41,7 +41,7 @@ fn everything_that_is_built_is_read() {
          \x20   shared: true\n\
          \x20   listen: never\n\
          \x20   notes: [ask Anna, 'room 3']\n\
-         \x20 local: {cpus: 2, notes: this one}\n\
+         \x20 local: {cpus: 2, gpus: [0, 2], notes: this one}\n\
          \x20 box: {address: box}\n\
          groups: {gpus: [triton, box], one: box, still: {nodes: [box], balance: off}}\n",
     )
@@ -67,6 +67,7 @@ fn everything_that_is_built_is_read() {
     let local = config.local();
     assert_eq!((local.cpus, local.address.as_ref()), (Some(2.0), None));
     assert_eq!(local.notes.as_deref(), Some("this one"));
+    assert_eq!(local.gpus.as_deref(), Some("[0,2]"));
     assert_eq!(config.groups["gpus"].nodes, ["triton", "box"]);
     assert_eq!(config.groups["one"].nodes, ["box"]);
     assert_eq!(
@@ -108,8 +109,12 @@ fn mistakes_have_their_place() {
             "not built yet: `defaults` (config.yaml:1:1)",
         ),
         (
-            "nodes: {local: {gpus: 2}}\n",
-            "not built yet: `nodes.local.gpus` (config.yaml:1:17)",
+            "nodes: {local: {gpus: two}}\n",
+            "`nodes.local.gpus` is a number of GPUs, or a list of their numbers (config.yaml:1:23)",
+        ),
+        (
+            "nodes: {local: {slots: 2}}\n",
+            "not built yet: `nodes.local.slots` (config.yaml:1:17)",
         ),
         (
             "nodes: {local: {root: /x}}\n",

@@ -94,16 +94,42 @@ pub(crate) fn constraint(fields: &mut Fields, key: &str, value: &Node) -> Option
     None
 }
 
-/// A whole number of GPUs.
-pub(crate) fn gpus(fields: &mut Fields, key: &str, value: &Node) -> Option<u32> {
+/// Millionths of a whole GPU.
+pub(crate) const WHOLE_GPU: u32 = 1_000_000;
+
+/// What a run asks of GPUs.
+pub(crate) struct GpusAsked {
+    /// Number of them; 0 also where the run sees to them itself.
+    pub count: u32,
+    /// Millionths of each; 0: the run sees to them itself.
+    pub share: u32,
+}
+
+/// A whole number of GPUs, a part of one, or `unmanaged`.
+pub(crate) fn gpus(fields: &mut Fields, key: &str, value: &Node) -> Option<GpusAsked> {
     let text = fields.single(key, value)?;
-    let number = text.parse::<u32>().ok().filter(|number| *number <= 10_000);
-    if number.is_none() {
-        let message = format!("`{key}` takes a whole number, not {}", quoted(text));
-        let hint = "for example 1; parts of a GPU are not built yet";
-        fields.wrong(value.mark, message, hint);
+    if text == "unmanaged" {
+        return Some(GpusAsked { count: 0, share: 0 });
     }
-    number
+    let whole = text.parse::<u32>().ok().filter(|number| *number <= 10_000);
+    if let Some(count) = whole {
+        let share = WHOLE_GPU;
+        return Some(GpusAsked { count, share });
+    }
+    let part = text.parse::<f64>().ok();
+    let share = part.map(|part| (part * f64::from(WHOLE_GPU)).round() as u32);
+    let share = share.filter(|share| (1..WHOLE_GPU).contains(share));
+    if share.is_none() {
+        let message = format!(
+            "`{key}` takes a whole number, a part of one GPU or `unmanaged`, not {}",
+            quoted(text)
+        );
+        fields.wrong(value.mark, message, "for example 1, 0.5 or unmanaged");
+    }
+    Some(GpusAsked {
+        count: 1,
+        share: share?,
+    })
 }
 
 /// Programs that start a command on several hosts, or several times on one.

@@ -338,7 +338,7 @@ fn other_fields() {
             (
                 "schedulers",
                 &field(
-                    "partition: 'a;b'\n  account: \"a\\nb\"\n  qos: $(id)\n  queue: {x: '-q'}\n  constraint: 'a b'\n  resources: {gpus: 0.5, gpu_type: 'a b', exclusive: maybe}",
+                    "partition: 'a;b'\n  account: \"a\\nb\"\n  qos: $(id)\n  queue: {x: '-q'}\n  constraint: 'a b'\n  resources: {gpus: 1.5, gpu_type: 'a b', exclusive: maybe}",
                 ),
             ),
             (

@@ -655,6 +655,28 @@ fn the_progress_is_an_expression_that_is_checked_when_it_is_added() {
 }
 
 #[test]
+fn gpus_are_whole_ones_a_part_of_one_or_unmanaged_on_each_node() {
+    let loaded = load(
+        "\
++a: {command: 'true', resources: {gpus: {a: 2, b: 0.5, default: unmanaged}, gpumem: 20G}}
++b: {command: 'true', resources: {gpus: 2}}
+",
+    );
+    let asks = &loaded.definitions[0].scheduling;
+    let on = |node| {
+        (
+            asks.gpus.on(node).copied(),
+            asks.gpu_share.on(node).copied(),
+        )
+    };
+    assert_eq!(on("a"), (Some(2), Some(1_000_000)));
+    assert_eq!(on("b"), (Some(1), Some(500_000)));
+    assert_eq!(on("other"), (Some(0), Some(0)));
+    assert_eq!(asks.gpumem.on("a"), Some(&(20 << 30)));
+    assert!(loaded.definitions[1].scheduling.gpu_share.is_empty());
+}
+
+#[test]
 fn what_a_scheduler_is_asked_holds_for_all_nodes_or_for_each() {
     let loaded = load(
         "\

@@ -157,7 +157,8 @@ pub(super) fn apply(
         | RecordKind::LedgerAnswered
         | RecordKind::LedgerSubmission
         | RecordKind::LedgerSubmitted
-        | RecordKind::LedgerRefused => Ok(()),
+        | RecordKind::LedgerRefused
+        | RecordKind::LedgerCards => Ok(()),
     };
     if applied.is_err() {
         journal.damaged_records += 1;
@@ -202,6 +203,7 @@ fn is_sign(kind: RecordKind) -> bool {
         | Kind::LedgerSubmission
         | Kind::LedgerSubmitted
         | Kind::LedgerRefused
+        | Kind::LedgerCards
         | Kind::Granted
         | Kind::TaskOver => false,
     }
@@ -385,7 +387,8 @@ fn life(
         | RecordKind::LedgerAnswered
         | RecordKind::LedgerSubmission
         | RecordKind::LedgerSubmitted
-        | RecordKind::LedgerRefused => {}
+        | RecordKind::LedgerRefused
+        | RecordKind::LedgerCards => {}
     }
     Ok(())
 }
@@ -568,6 +571,7 @@ fn rule(
         | RecordKind::LedgerSubmission
         | RecordKind::LedgerSubmitted
         | RecordKind::LedgerRefused
+        | RecordKind::LedgerCards
         | RecordKind::Granted
         | RecordKind::TaskOver => {}
     }

@@ -15,7 +15,10 @@ use nero_wire::v1::hand_over_reply::Refusal;
 use super::check::{Flaw, check, check_tree, earlier, find_data, identify};
 use super::program::Programs;
 use super::{DISK, No, disk, no, recalled, unknown};
+use crate::agent::recover::request_of;
+use crate::cards::{Cards, Told};
 use crate::core::capacity::{Capacity, Needs};
+use crate::core::cards::CardRequest;
 use crate::runs::control::newest_cancel;
 use crate::runs::gone;
 use crate::runs::segments::{self, claimed_by, exists};
@@ -26,6 +29,9 @@ use crate::warden::asked::{self, Asked};
 
 /// The hint where a scheduler cannot honour a run, or is missing.
 const SCHEDULER: &str = "correct the field of the experiment, give it per node (`{NODE: VALUE}`), or choose another node";
+
+/// The hint where a node has too few GPUs.
+const GPUS: &str = "lower resources.gpus, or choose a node with more GPUs";
 
 /// Result of making the folders of one request's runs.
 #[derive(Debug, Default)]
@@ -43,6 +49,8 @@ pub struct Placed {
     pub(super) token: RunToken,
     pub(super) id: RunId,
     pub(super) needs: Needs,
+    /// What it asks of the node's own cards.
+    pub(super) request: CardRequest,
     pub(super) rules: bool,
     pub(super) folder: Folder,
     /// The run whose checkpoints it begins with.
@@ -75,6 +83,7 @@ impl Placed {
             token,
             id,
             needs: Needs::default(),
+            request: CardRequest::default(),
             rules: false,
             folder,
             earlier: None,
@@ -90,6 +99,7 @@ impl Placed {
 struct RequestFacts {
     trees: HashMap<Vec<u8>, Result<(), Flaw>>,
     programs: Programs,
+    gpus: Option<Told>,
     experiment_made: Option<u64>,
 }
 
@@ -128,11 +138,21 @@ pub struct Placer {
 
 impl Placer {
     /// Checks every run and makes its folder. `sent_again`: tokens of the runs
-    /// whose spec alone is sent again.
-    pub fn place(&self, store: &Store, runs: Vec<RunSpec>, sent_again: &[Vec<u8>]) -> Placing {
+    /// whose spec alone is sent again. `gpus`: what is known of the node's own, where a
+    /// run asks for some.
+    pub fn place(
+        &self,
+        store: &Store,
+        runs: Vec<RunSpec>,
+        sent_again: &[Vec<u8>],
+        gpus: Option<Told>,
+    ) -> Placing {
         let mut placing = Placing::default();
         let sent_again: HashSet<&[u8]> = sent_again.iter().map(Vec::as_slice).collect();
-        let mut found = RequestFacts::default();
+        let mut found = RequestFacts {
+            gpus,
+            ..RequestFacts::default()
+        };
         for spec in runs {
             let (token, generation) = (spec.token.clone(), spec.generation);
             let sent_again = sent_again.contains(&*token);
@@ -222,6 +242,10 @@ impl Placer {
             None => asked::bare(&spec),
         };
         asks.map_err(|error| no(error.to_string(), SCHEDULER).here())?;
+        let gpus = found.gpus.as_ref();
+        if let Some(why) = gpus.and_then(|told| Cards::lacks(told, &request_of(&spec))) {
+            return Err(no(why, GPUS).here());
+        }
         if spec.adopted.is_some() && self.warden.is_none() {
             let why = format!("{} has no scheduler whose job it could be", spec.node);
             return Err(no(why, SCHEDULER).here());
@@ -254,6 +278,7 @@ impl Placer {
             token,
             id,
             needs,
+            request: request_of(&spec),
             rules: spec.rules.is_some_and(|rules| !rules.rules.is_empty()),
             folder: match is_new {
                 true => Folder::New,

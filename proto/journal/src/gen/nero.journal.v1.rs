@@ -362,6 +362,20 @@ pub struct Sample {
     /// since the last output
     #[prost(uint64, tag = "11")]
     pub silent_ms: u64,
+    /// Of the cards that the run was given; absent: it has none, or they are not known.
+    ///
+    /// mean utilisation, 0 to 1
+    #[prost(double, optional, tag = "30")]
+    pub gpu: ::core::option::Option<f64>,
+    /// that its processes hold there
+    #[prost(uint64, optional, tag = "31")]
+    pub gpumem_bytes: ::core::option::Option<u64>,
+    /// sum
+    #[prost(double, optional, tag = "32")]
+    pub gpu_power_w: ::core::option::Option<f64>,
+    /// highest
+    #[prost(double, optional, tag = "33")]
+    pub gpu_temperature_c: ::core::option::Option<f64>,
 }
 /// A set of rules is in force. A rule of it that cannot apply to this run is off; the others stand.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -778,6 +792,107 @@ pub struct LedgerRefused {
     #[prost(string, tag = "2")]
     pub why: ::prost::alloc::string::String,
 }
+/// The cards that a start of a run was given, before it is launched. The newest of a
+/// token holds.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LedgerCards {
+    #[prost(bytes = "vec", tag = "1")]
+    pub token: ::prost::alloc::vec::Vec<u8>,
+    #[prost(uint32, tag = "2")]
+    pub incarnation: u32,
+    #[prost(message, repeated, tag = "3")]
+    pub cards: ::prost::alloc::vec::Vec<CardShare>,
+}
+/// A part of a card: of a million equal shares, `length` from `start` on.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CardShare {
+    #[prost(string, tag = "1")]
+    pub uuid: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub start: u32,
+    #[prost(uint32, tag = "3")]
+    pub length: u32,
+}
+/// What the helper `nerokid gpus` reads of the cards of its host. In a file that it
+/// replaces each time.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GpuPage {
+    #[prost(message, optional, tag = "1")]
+    pub helper: ::core::option::Option<Process>,
+    /// counts the pages of this helper; 0: it has read nothing yet
+    #[prost(uint64, tag = "2")]
+    pub number: u64,
+    /// boot clock of this page
+    #[prost(uint64, tag = "3")]
+    pub boot_ns: u64,
+    /// boot clock of this helper's first reading; 0: none yet
+    #[prost(uint64, tag = "4")]
+    pub since_ns: u64,
+    /// "NVIDIA 570.00"
+    #[prost(string, tag = "5")]
+    pub driver: ::prost::alloc::string::String,
+    #[prost(enumeration = "GpuTrouble", tag = "6")]
+    pub trouble: i32,
+    /// what the driver's library answered
+    #[prost(string, tag = "7")]
+    pub detail: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "8")]
+    pub cards: ::prost::alloc::vec::Vec<GpuCard>,
+    /// readings that this driver does not offer
+    #[prost(string, repeated, tag = "9")]
+    pub lacks: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// A card, or a slice of a card that is split (MIG).
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GpuCard {
+    #[prost(string, tag = "1")]
+    pub uuid: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// The number of its card among those of its maker: of NVIDIA in the order of the PCI bus.
+    #[prost(uint32, tag = "3")]
+    pub index: u32,
+    #[prost(bool, tag = "4")]
+    pub is_amd: bool,
+    #[prost(bool, tag = "5")]
+    pub is_slice: bool,
+    /// it was there, and does not answer any more
+    #[prost(bool, tag = "6")]
+    pub is_lost: bool,
+    #[prost(uint64, optional, tag = "7")]
+    pub memory_bytes: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "8")]
+    pub used_bytes: ::core::option::Option<u64>,
+    /// 0 to 1
+    #[prost(double, optional, tag = "9")]
+    pub utilisation: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "10")]
+    pub power_w: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "11")]
+    pub temperature_c: ::core::option::Option<f64>,
+    #[prost(message, repeated, tag = "12")]
+    pub processes: ::prost::alloc::vec::Vec<GpuProcess>,
+    /// boot clock at which a foreign process was seen last; 0: never
+    #[prost(uint64, tag = "13")]
+    pub foreign_ns: u64,
+    /// used, and by no process that can be seen
+    #[prost(uint64, tag = "14")]
+    pub unseen_bytes: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GpuProcess {
+    #[prost(int32, tag = "1")]
+    pub pid: i32,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub user: ::prost::alloc::string::String,
+    /// of no run that was given cards by a neromum of this user
+    #[prost(bool, tag = "4")]
+    pub is_foreign: bool,
+    #[prost(uint64, optional, tag = "5")]
+    pub bytes: ::core::option::Option<u64>,
+}
 /// Content of `lease/epoch.<n>`: who leads a node's runs in a shared home.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Lease {
@@ -911,6 +1026,7 @@ pub enum RecordKind {
     LedgerSubmission = 66,
     LedgerSubmitted = 67,
     LedgerRefused = 68,
+    LedgerCards = 75,
 }
 impl RecordKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -955,6 +1071,7 @@ impl RecordKind {
             Self::LedgerSubmission => "RECORD_KIND_LEDGER_SUBMISSION",
             Self::LedgerSubmitted => "RECORD_KIND_LEDGER_SUBMITTED",
             Self::LedgerRefused => "RECORD_KIND_LEDGER_REFUSED",
+            Self::LedgerCards => "RECORD_KIND_LEDGER_CARDS",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -996,6 +1113,7 @@ impl RecordKind {
             "RECORD_KIND_LEDGER_SUBMISSION" => Some(Self::LedgerSubmission),
             "RECORD_KIND_LEDGER_SUBMITTED" => Some(Self::LedgerSubmitted),
             "RECORD_KIND_LEDGER_REFUSED" => Some(Self::LedgerRefused),
+            "RECORD_KIND_LEDGER_CARDS" => Some(Self::LedgerCards),
             _ => None,
         }
     }
@@ -1069,14 +1187,54 @@ impl Stream {
         }
     }
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum GpuTrouble {
+    /// none
+    Unspecified = 0,
+    /// no library and no AMD card
+    Absent = 1,
+    /// the driver is not loaded
+    NotLoaded = 2,
+    /// driver and library are of different versions
+    Mismatched = 3,
+    /// anything else
+    Broken = 4,
+}
+impl GpuTrouble {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "GPU_TROUBLE_UNSPECIFIED",
+            Self::Absent => "GPU_TROUBLE_ABSENT",
+            Self::NotLoaded => "GPU_TROUBLE_NOT_LOADED",
+            Self::Mismatched => "GPU_TROUBLE_MISMATCHED",
+            Self::Broken => "GPU_TROUBLE_BROKEN",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "GPU_TROUBLE_UNSPECIFIED" => Some(Self::Unspecified),
+            "GPU_TROUBLE_ABSENT" => Some(Self::Absent),
+            "GPU_TROUBLE_NOT_LOADED" => Some(Self::NotLoaded),
+            "GPU_TROUBLE_MISMATCHED" => Some(Self::Mismatched),
+            "GPU_TROUBLE_BROKEN" => Some(Self::Broken),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToLauncher {
     #[prost(oneof = "to_launcher::Message", tags = "1, 2, 3, 4, 5, 6")]
     pub message: ::core::option::Option<to_launcher::Message>,
 }
 /// Nested message and enum types in `ToLauncher`.
 pub mod to_launcher {
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Message {
         #[prost(message, tag = "1")]
         Hello(super::LauncherHello),
@@ -1123,7 +1281,7 @@ pub struct LauncherHello {
     #[prost(message, optional, tag = "4")]
     pub process: ::core::option::Option<Process>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Launch {
     #[prost(bytes = "vec", tag = "1")]
     pub token: ::prost::alloc::vec::Vec<u8>,
@@ -1162,10 +1320,23 @@ pub struct Launch {
     /// once: the helper of this host sends such a signal to the step, from the records.
     #[prost(bool, tag = "14")]
     pub is_step: bool,
+    /// Parts of cards, locked before the shim is forked: without each of them the job is not started.
+    #[prost(message, repeated, tag = "20")]
+    pub cards: ::prost::alloc::vec::Vec<CardLock>,
+}
+/// A range of bytes of a card's slot file.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CardLock {
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub start: u32,
+    #[prost(uint32, tag = "3")]
+    pub length: u32,
 }
 /// Look after a run whose shim lives without being this launcher's child, or
 /// whose job lives without any shim.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Guard {
     #[prost(bytes = "vec", tag = "1")]
     pub token: ::prost::alloc::vec::Vec<u8>,
@@ -1190,6 +1361,9 @@ pub struct Guard {
     /// as in Launch
     #[prost(bool, tag = "10")]
     pub is_step: bool,
+    /// that the run has; locked where they are free
+    #[prost(message, repeated, tag = "20")]
+    pub cards: ::prost::alloc::vec::Vec<CardLock>,
 }
 /// Something new lies in the run's control folder.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

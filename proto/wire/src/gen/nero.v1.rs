@@ -114,6 +114,15 @@ pub struct SchedulerRequest {
     /// The Python of the run: `conda:NAME`, `venv:PATH`, `uv`, `system`; empty: nothing is done.
     #[prost(string, tag = "50")]
     pub python: ::prost::alloc::string::String,
+    /// A part of one GPU, in millionths; 0: `gpus` whole ones.
+    #[prost(uint32, tag = "30")]
+    pub gpu_micro: u32,
+    /// the run sees all GPUs, and is given none
+    #[prost(bool, tag = "31")]
+    pub gpus_unmanaged: bool,
+    /// that each of its GPUs must have free; 0: not stated
+    #[prost(uint64, tag = "32")]
+    pub gpumem_bytes: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EnvVar {

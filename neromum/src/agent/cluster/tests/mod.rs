@@ -189,6 +189,7 @@ impl Node {
             },
             first_since_boot: false,
             lease: None,
+            cards: None,
             scheduler: settings.map(|settings| Scheduler {
                 front: Arc::new(Front::new(settings, base).unwrap()),
                 node: "node".to_owned(),

@@ -23,5 +23,5 @@ pub mod wait;
 pub use home::{Home, Ran, end};
 pub use hosts::Hosts;
 pub use mail::{CaughtMail, MailServer, WebhookServer};
-pub use processes::{Part, parts};
+pub use processes::{Part, parts, peak_bytes, peak_bytes_now};
 pub use wait::{DEADLINE, until};

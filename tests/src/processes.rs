@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Child;
 
 use nero_model::process::{ProcessId, Stat};
+use rustix::process::Pid;
 
 /// A part that can be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,6 +30,27 @@ pub enum Part {
     Dial,
     /// Anything else: jobs and what they started.
     Job,
+}
+
+/// Waits for a child, whatever its end; the most memory that it had resident.
+pub fn peak_bytes(child: &Child) -> u64 {
+    let pid = Pid::from_child(child).as_raw_nonzero().get();
+    // SAFETY: rusage is plain numbers; the call fills both places, which outlive it.
+    let (ended, usage) = unsafe {
+        let (mut status, mut usage): (_, libc::rusage) = (0, std::mem::zeroed());
+        (libc::wait4(pid, &raw mut status, 0, &raw mut usage), usage)
+    };
+    assert_eq!(ended, pid, "the child is waited for");
+    u64::try_from(usage.ru_maxrss).expect("a size") * 1024
+}
+
+/// The most memory that a live process had resident.
+pub fn peak_bytes_now(process: &ProcessId) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.pid)).expect("it lives");
+    let mut lines = status.lines();
+    let peak = lines.find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+    peak.expect("a size") * 1024
 }
 
 /// Every live process that belongs to the home at `base`, by part.

@@ -155,22 +155,25 @@ fn position(before: &[u8]) -> (u32, u32) {
 
 /// All fields with a content: row, column, text.
 fn fields(text: &str, separator: u8) -> Result<Vec<(u32, u32, Cow<'_, str>)>, UnreadableTable> {
-    let records =
-        records(text, separator).map_err(|OpenQuote { row, column, .. }| UnreadableTable::At {
-            sheet: None,
-            row: row as u32,
-            column: column as u32,
-            why: "the quote at the beginning of this cell is not closed".to_owned(),
-            hint: "end the cell with `\"`; a quote inside of it is written twice".to_owned(),
-        })?;
-    let rows = (1..)
-        .zip(records)
-        .skip(usize::from(has_separator_line(text)));
-    let fields = rows.flat_map(|(row, record)| {
-        let fields = (1..).zip(record.fields);
-        fields.map(move |(column, at)| (row, column, content(&text[at])))
-    });
-    Ok(fields.filter(|(.., field)| !field.is_empty()).collect())
+    let mut fields = Vec::new();
+    let skipped = usize::from(has_separator_line(text));
+    for (row, record) in (1..).zip(records(text, separator)).skip(skipped) {
+        let record = record.map_err(open_quote)?;
+        let cells = (1..).zip(record.fields).filter(|(_, at)| !at.is_empty());
+        let cells = cells.map(|(column, at)| (row, column, content(&text[at])));
+        fields.extend(cells.filter(|(.., field)| !field.is_empty()));
+    }
+    Ok(fields)
+}
+
+fn open_quote(OpenQuote { row, column, .. }: OpenQuote) -> UnreadableTable {
+    UnreadableTable::At {
+        sheet: None,
+        row: row as u32,
+        column: column as u32,
+        why: "the quote at the beginning of this cell is not closed".to_owned(),
+        hint: "end the cell with `\"`; a quote inside of it is written twice".to_owned(),
+    }
 }
 
 /// Digits with at most one point, and an exponent.

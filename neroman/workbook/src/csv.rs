@@ -40,8 +40,8 @@ pub(crate) fn edit(
     let start = bytes.strip_prefix(MARK).map_or(0, |_| MARK.len());
     let text = &text[start..];
     let separator = separator(text, is_tsv);
-    let records = records(text, separator)
-        .map_err(|OpenQuote { line, .. }| WorkbookError::OpenQuote { line })?;
+    let records: Result<Vec<CsvRecord>, OpenQuote> = records(text, separator).collect();
+    let records = records.map_err(|OpenQuote { line, .. }| WorkbookError::OpenQuote { line })?;
     let dialect = CsvDialect::of(text, &records, separator);
     let mut splices: Vec<(Range<usize>, String)> = Vec::new();
     for (row, record) in (0..).zip(&records) {

@@ -4,8 +4,9 @@
 use std::fs;
 use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
-use nero_tests::Home;
+use nero_tests::{Home, Part, peak_bytes, peak_bytes_now};
 use serde_json::Value;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
@@ -316,6 +317,18 @@ pub fn save(file: &Path, rows: &[&[&str]]) {
     fs::write(file, zip.finish().unwrap().into_inner()).unwrap();
 }
 
+/// A workbook with this list of rows.
+fn with_rows(rows: &str) -> Vec<u8> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, text) in workbook(&[]) {
+        let list = format!("<sheetData>{rows}</sheetData>");
+        zip.start_file(name, SimpleFileOptions::default()).unwrap();
+        zip.write_all(text.replace("<sheetData></sheetData>", &list).as_bytes())
+            .unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
 /// The parts of an `.ods` with these rows.
 fn open_document(rows: &[&[&str]]) -> Vec<(&'static str, String)> {
     const SPACE: &str = "urn:oasis:names:tc:opendocument:xmlns";
@@ -446,37 +459,60 @@ fn a_file_that_is_no_table_is_told_and_changes_nothing() {
     let folder = home.path().join("p");
     fs::create_dir(&folder).unwrap();
     let whole = fs::read(golden("libreoffice.xlsx")).unwrap();
-    let cases: [(&str, Vec<u8>, &str); 5] = [
-        (
-            "cut.xlsx",
-            whole[..whole.len() / 2].to_vec(),
-            "is cut short or damaged",
-        ),
-        (
-            "page.xlsx",
-            b"<html><table></table></html>".to_vec(),
-            "web page (HTML)",
-        ),
-        (
-            "old.xlsx",
-            fs::read(golden("libreoffice.xls")).unwrap(),
-            "old workbook (.xls)",
-        ),
+    let old = fs::read(golden("libreoffice.xls")).unwrap();
+    let cut = whole[..whole.len() / 2].to_vec();
+    let page = b"<html><table></table></html>".to_vec();
+    let million = "<row><c><v>1</v></c></row>".repeat(1 << 20);
+    let corner = "<row r='1048576'><c r='XFD1048576'><v>1</v></c></row>";
+    let shared = "<row><c t='s'><v>7</v></c></row>";
+    let unfolding = format!("<row><c t='str'><v>{}</v></c></row>", "a".repeat(17 << 20));
+    let cases: [(&str, Vec<u8>, &str); 12] = [
+        ("cut.xlsx", cut, "is cut short or damaged"),
+        ("page.xlsx", page, "web page (HTML)"),
+        ("old.xlsx", old, "old workbook (.xls)"),
         ("liar.xlsx", liar(), "needs more than 768 MiB to read"),
+        ("million.xlsx", with_rows(&million), "100100 rows"),
+        ("corner.xlsx", with_rows(corner), "names the columns"),
+        ("shared.xlsx", with_rows(shared), "shared.xlsx"),
+        ("bomb.xlsx", with_rows(&unfolding), "unfolds"),
         (
             "quote.csv",
             b"id,command\n1,\"true\n".to_vec(),
             "is not closed",
         ),
+        (
+            "twice.csv",
+            b"id,command\n1,true\n1,true\n".to_vec(),
+            "comes twice",
+        ),
+        (
+            "part.csv",
+            b"id,command\n1.5,true\n".to_vec(),
+            "no number of an experiment",
+        ),
+        (
+            "headless.csv",
+            b"1,true\n2,true\n".to_vec(),
+            "names the columns",
+        ),
     ];
+    home.ok(&["status"]);
+    let daemon = home.until_alive(Part::Daemon);
+    let before = peak_bytes_now(&daemon);
     for (name, bytes, told) in cases {
         let file = folder.join(name);
         fs::write(&file, &bytes).unwrap();
         let ran = home.run(&["add", &shown(&file)]);
         assert_eq!(ran.code, Some(2), "{name}: {ran:#?}");
         assert!(ran.err.contains(told), "{name}: {ran:#?}");
+        let mut reader = home.command(&["read-table", &shown(&file)]);
+        let reader = reader.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let peak = peak_bytes(&reader.unwrap());
+        assert!(peak <= 256 << 20, "{name}: {peak} bytes in the reader");
         assert_eq!(fs::read(&file).unwrap(), bytes, "{name}");
     }
+    let more = peak_bytes_now(&daemon) - before;
+    assert!(more <= 10 << 20, "{more} bytes more in the daemon");
     assert_eq!(
         home.json(&["status", "all"])["experiments"],
         serde_json::json!([])

@@ -55,37 +55,41 @@ pub fn separator(text: &str, is_tsv: bool) -> u8 {
     }
 }
 
-/// All records of a text. A line end within quotes is part of a field.
-///
-/// # Errors
-/// When a quote is not closed.
-pub fn records(text: &str, separator: u8) -> Result<Vec<CsvRecord>, OpenQuote> {
+/// All records of a text, one after the other: most fields of a wide table may be empty. A line
+/// end within quotes is part of a field. A quote that is not closed ends them.
+pub fn records(text: &str, separator: u8) -> impl Iterator<Item = Result<CsvRecord, OpenQuote>> {
     let bytes = text.as_bytes();
-    let mut records = Vec::new();
     let mut at = 0;
-    while at < bytes.len() {
-        let mut fields = Vec::new();
-        loop {
-            let end = field_end(bytes, at, separator).ok_or_else(|| OpenQuote {
+    (1..).map_while(move |row| {
+        (at < bytes.len()).then(|| {
+            let record = record(bytes, &mut at, separator);
+            record.map_err(|column| OpenQuote {
                 line: bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1,
-                row: records.len() + 1,
-                column: fields.len() + 1,
-            })?;
-            fields.push(at..end);
-            at = end;
-            if bytes.get(at) != Some(&separator) {
-                break;
-            }
-            at += 1;
+                row,
+                column,
+            })
+        })
+    })
+}
+
+/// The record that begins here, and the place behind it; the field whose quote is not closed.
+fn record(bytes: &[u8], at: &mut usize, separator: u8) -> Result<CsvRecord, usize> {
+    let mut fields = Vec::new();
+    loop {
+        let end = field_end(bytes, *at, separator).ok_or(fields.len() + 1)?;
+        fields.push(*at..end);
+        *at = end;
+        if bytes.get(*at) != Some(&separator) {
+            break;
         }
-        at += match &bytes[at..] {
-            [b'\r', b'\n', ..] => 2,
-            [] => 0,
-            _ => 1,
-        };
-        records.push(CsvRecord { fields });
+        *at += 1;
     }
-    Ok(records)
+    *at += match &bytes[*at..] {
+        [b'\r', b'\n', ..] => 2,
+        [] => 0,
+        _ => 1,
+    };
+    Ok(CsvRecord { fields })
 }
 
 /// Where the field ends that begins here; none where its quote is not closed.

@@ -10,6 +10,7 @@ pub mod alarm;
 pub mod args;
 pub mod control;
 pub mod core;
+pub mod document;
 pub mod helper;
 pub mod host;
 pub mod journal;

@@ -26,12 +26,14 @@ pub struct Changes {
     pub folder: bool,
     /// Names appeared in `control/`.
     pub control: bool,
+    /// Names appeared in a folder of files of metrics.
+    pub files: bool,
 }
 
 /// Kind of a watched path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watched {
-    /// One of the logs.
+    /// One of the logs, or a file of metrics.
     Log,
     /// The claim, or a launcher's segment.
     Life,
@@ -39,6 +41,8 @@ pub enum Watched {
     Folder,
     /// `control/`.
     Control,
+    /// A folder of files of metrics.
+    Files,
 }
 
 /// The descriptor, and the watched paths.
@@ -74,7 +78,7 @@ impl Notify {
             Watched::Folder => {
                 WatchMask::CREATE | WatchMask::MOVED_TO | WatchMask::DELETE | WatchMask::MOVED_FROM
             }
-            Watched::Control => WatchMask::CREATE | WatchMask::MOVED_TO,
+            Watched::Control | Watched::Files => WatchMask::CREATE | WatchMask::MOVED_TO,
         };
         let descriptor = self.inotify.watches().add(path, mask)?;
         if !self.watched.iter().any(|(known, _)| *known == descriptor) {
@@ -102,7 +106,12 @@ impl Notify {
                                 life: true,
                                 folder: true,
                                 control: true,
+                                files: true,
                             });
+                        }
+                        if event.mask.contains(EventMask::IGNORED) {
+                            self.watched.retain(|(known, _)| *known != event.wd);
+                            continue;
                         }
                         let what = self.watched.iter().find(|(known, _)| *known == event.wd);
                         match what {
@@ -110,6 +119,7 @@ impl Notify {
                             Some((_, Watched::Life)) => changes.life = true,
                             Some((_, Watched::Folder)) => changes.folder = true,
                             Some((_, Watched::Control)) => changes.control = true,
+                            Some((_, Watched::Files)) => changes.files = true,
                             None => {}
                         }
                     }

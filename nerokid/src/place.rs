@@ -12,6 +12,8 @@ use nero_model::paths::run;
 use nero_model::{ExperimentId, RunId};
 use nero_wire::v1::RunSpec;
 
+use crate::core::log::FILES_MAX;
+
 /// Interval of samples, unless the spec has its own.
 const INTERVAL_MS: u64 = 10_000;
 /// Shortest time between samples.
@@ -148,6 +150,18 @@ impl WatchedStart {
                 let _ = fs::remove_file(&path);
             }
         })
+    }
+
+    /// Files of metrics that the job writes: their names in the spec, and their paths.
+    pub fn metric_files(&self) -> impl Iterator<Item = (&str, PathBuf)> {
+        let reading = self.spec.metric_reading.as_ref();
+        let names = reading.map_or(&[][..], |reading| &reading.files);
+        let work = run::work_folder(&self.run, self.incarnation);
+        let path = move |name: &String| work.join(name);
+        names
+            .iter()
+            .take(FILES_MAX)
+            .map(move |name| (name.as_str(), path(name)))
     }
 
     /// The folder of cancel requests and rule sets.

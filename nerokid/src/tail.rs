@@ -12,6 +12,11 @@ use std::path::{Path, PathBuf};
 
 use crate::core::log::Log;
 
+/// Bytes of the beginning that are compared.
+const HEAD_BYTES: usize = 256;
+/// Bytes before the offset that are compared.
+const LAST_BYTES: usize = 64;
+
 /// Result of a look at the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
@@ -34,6 +39,41 @@ pub struct Tail {
     offset: u64,
     check_name: bool,
     deleted: Deleted,
+    /// What was read of a file that may be written anew.
+    seen: Option<SeenBytes>,
+}
+
+/// Bytes of a file that are the same as long as it only grows.
+#[derive(Debug, Default)]
+struct SeenBytes {
+    head: Vec<u8>,
+    /// Those before the offset.
+    last: Vec<u8>,
+}
+
+impl SeenBytes {
+    fn take(&mut self, bytes: &[u8]) {
+        let room = HEAD_BYTES - self.head.len();
+        self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.last
+            .extend_from_slice(&bytes[bytes.len().saturating_sub(LAST_BYTES)..]);
+        let surplus = self.last.len().saturating_sub(LAST_BYTES);
+        self.last.drain(..surplus);
+    }
+
+    /// Whether a file still has the bytes.
+    fn fits(&self, file: &File, offset: u64) -> io::Result<bool> {
+        let has = |bytes: &[u8], from: u64| {
+            let mut found = [0; HEAD_BYTES];
+            let found = &mut found[..bytes.len()];
+            match file.read_exact_at(found, from) {
+                Ok(()) => Ok(found == bytes),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        Ok(has(&self.head, 0)? && has(&self.last, offset - self.last.len() as u64)?)
+    }
 }
 
 /// Whether the file has lost its name, and whether that was reported.
@@ -60,6 +100,15 @@ impl Tail {
             offset,
             check_name: false,
             deleted: Deleted::No,
+            seen: None,
+        }
+    }
+
+    /// Begins with a file that its program may write anew.
+    pub fn of_rows(log: Log, path: PathBuf) -> Self {
+        Self {
+            seen: Some(SeenBytes::default()),
+            ..Self::new(log, path, 0)
         }
     }
 
@@ -74,7 +123,7 @@ impl Tail {
         };
         let size = open.file.metadata()?.len();
         if size < offset {
-            self.offset = 0;
+            self.begin_part();
             return Ok(Look::NewPart);
         }
         if size > offset {
@@ -85,16 +134,33 @@ impl Tail {
                 }
             };
             if got > 0 {
+                // The comparison comes after the read: the file was the same until then.
+                if let (Some(seen), Some(open)) = (&self.seen, &self.file)
+                    && !seen.fits(&open.file, offset)?
+                {
+                    self.begin_part();
+                    return Ok(Look::NewPart);
+                }
+                if let Some(seen) = &mut self.seen {
+                    seen.take(&buffer[..got]);
+                }
                 self.offset += got as u64;
                 return Ok(Look::Bytes(got));
             }
         }
         if std::mem::take(&mut self.check_name) && self.name_means_another()? {
             self.file = None;
-            self.offset = 0;
+            self.begin_part();
             return Ok(Look::NewPart);
         }
         Ok(Look::Nothing)
+    }
+
+    fn begin_part(&mut self) {
+        self.offset = 0;
+        if let Some(seen) = &mut self.seen {
+            *seen = SeenBytes::default();
+        }
     }
 
     /// Makes the next look check which file has the name.

@@ -78,9 +78,24 @@ impl Waker {
         waker
     }
 
+    /// Watches files of metrics, and the nearest folders that exist above them, where
+    /// they appear or are replaced.
+    pub fn follow_files(&mut self, place: &WatchedStart) {
+        let Some(notify) = &mut self.notify else {
+            return;
+        };
+        for (_, path) in place.metric_files() {
+            // A file that does not exist yet is a change of its folder.
+            let _ = notify.watch(&path, Watched::Log);
+            let mut folders = path.ancestors().skip(1).take_while(|one| *one != place.run);
+            let _ = folders.find(|folder| notify.watch(folder, Watched::Files).is_ok());
+        }
+    }
+
     /// Watches the files and processes that exist by now: logs, a launcher's
     /// segment, and the shim or, when it is dead, the job.
     pub fn follow(&mut self, place: &WatchedStart, life: &Life) {
+        self.follow_files(place);
         if let Some(notify) = &mut self.notify {
             for log in [run::STDOUT, run::STDERR] {
                 // A log that does not exist yet is a change of the folder.

@@ -42,9 +42,7 @@ impl Batch {
         self.metrics.generation.push(point.generation);
         self.generations |= point.generation != 0;
         self.metrics.line_ends.push(point.line.offset);
-        self.metrics
-            .line_streams
-            .push(point.line.log.stream().into());
+        self.metrics.line_streams.push(point.line.log.stream());
         self.old_lines |= point.line.is_old;
     }
 

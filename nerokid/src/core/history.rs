@@ -5,12 +5,13 @@
 use std::collections::BTreeMap;
 
 use nero_journal::Record;
-use nero_journal::v1::{self, RecordKind, Stream};
+use nero_journal::v1::{self, RecordKind};
 use nero_metrics::progress::Outer;
 
 use super::intake::{Position, TableAt};
-use super::log::Log;
+use super::log::{FILES_MAX, Log};
 use super::progress::{self, Climb};
+use super::rows::RowCounts;
 use super::series::{AllSeries, SeriesId};
 
 /// Firings of a rule so far.
@@ -28,7 +29,7 @@ pub struct Fired {
 #[derive(Debug, Default)]
 pub struct History {
     /// Positions up to which the logs are evaluated.
-    pub positions: [Position; 2],
+    pub positions: [Position; 2 + FILES_MAX],
     /// Series with their steps and latest values.
     pub series: AllSeries,
     /// Number of points written.
@@ -94,14 +95,18 @@ impl History {
             RecordKind::Sample => self.sample = record.decode().ok().map(|one| (now_ms, one)),
             RecordKind::LogTruncated => {
                 if let Ok(truncated) = record.decode::<v1::LogTruncated>()
-                    && let Some(log) = log_of(truncated.stream)
+                    && let Some(log) = Log::of_stream(truncated.stream)
                 {
                     let position = &mut self.positions[log.index()];
-                    position.part = truncated.part;
-                    position.offset = 0;
-                    position.step = None;
-                    position.table = None;
-                    position.outer = None;
+                    *position = Position {
+                        part: truncated.part,
+                        lines: position.lines,
+                        rows: RowCounts {
+                            at: 0,
+                            ..position.rows
+                        },
+                        ..Position::default()
+                    };
                 }
             }
             RecordKind::RulesApplied => {
@@ -184,7 +189,7 @@ impl History {
 
     fn read_to(&mut self, positions: &[v1::LogPosition]) {
         for position in positions {
-            if let Some(log) = log_of(position.stream) {
+            if let Some(log) = Log::of_stream(position.stream) {
                 self.positions[log.index()] = Position {
                     part: position.part,
                     offset: position.offset,
@@ -195,9 +200,18 @@ impl History {
                         columns: (position.columns > 0).then_some(position.columns),
                     }),
                     outer: position.count.and_then(outer),
+                    rows: position.rows.map_or_else(RowCounts::default, rows),
                 };
             }
         }
+    }
+}
+
+fn rows(rows: v1::FileRows) -> RowCounts {
+    RowCounts {
+        known: rows.known,
+        at: rows.at,
+        first: rows.first,
     }
 }
 
@@ -208,12 +222,4 @@ fn outer(count: v1::StepCount) -> Option<Outer> {
         total: count.total,
         within: count.within,
     })
-}
-
-fn log_of(stream: i32) -> Option<Log> {
-    match Stream::try_from(stream) {
-        Ok(Stream::Stdout) => Some(Log::Stdout),
-        Ok(Stream::Stderr) => Some(Log::Stderr),
-        Ok(Stream::Unspecified) | Err(_) => None,
-    }
 }

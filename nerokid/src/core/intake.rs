@@ -1,4 +1,4 @@
-//! From bytes of the two logs to records, with no point lost or reported twice.
+//! From bytes of the two logs, and of files of metrics, to records, with no point lost or reported twice.
 //!
 //! A `Metrics` record contains the byte of each log up to which it was read.
 //! All points up to there are in it or before it: while points are being
@@ -6,13 +6,15 @@
 //! continues at the last record's positions reads exactly the points that are
 //! not written yet.
 
-use nero_journal::v1::{LogPosition, LogTruncated, MetricsFolded, StepCount};
+use nero_journal::v1::{FileRows, LogPosition, LogTruncated, MetricsFolded, StepCount};
 
 use super::batch::Batch;
 use super::fold::{Fold, WINDOW_MS};
 use super::log::Log;
 use super::record::Record;
+use super::rows::{KnownRows, RowCounts, TakenRow};
 use super::series::{AllSeries, LineEnd, SeriesId};
+use nero_metrics::file::FileForm;
 use nero_metrics::finder::{Context, Finder};
 use nero_metrics::lines::Lines;
 use nero_metrics::progress::{Done, Outer, ProgressKind};
@@ -36,6 +38,8 @@ pub struct Position {
     pub table: Option<TableAt>,
     /// Steps of an earlier line, which progress bars after it are within.
     pub outer: Option<Outer>,
+    /// KnownRows of a file that its program may write anew.
+    pub rows: RowCounts,
 }
 
 /// Where a table's line of names begins, in bytes of the present part.
@@ -50,10 +54,20 @@ pub struct TableAt {
 impl Position {
     /// What the lines before mean for the next one. `header` is the table's line of
     /// names, read anew; without it there is no table.
-    pub fn context(&self, header: Option<&[u8]>) -> Context {
+    pub fn context(&self, form: LogForm, header: Option<&[u8]>) -> Context {
         let stage = |table: TableAt| table.columns.map_or(TableStage::Named, TableStage::Rows);
         let table = header.zip(self.table.map(stage));
-        Context::resumed(self.step, table, self.outer)
+        Context::of_file(form.form, form.decimal_comma, self.step, table, self.outer)
+    }
+
+    /// The start of the same part of a file.
+    pub fn anew(&self) -> Self {
+        Self {
+            part: self.part,
+            lines: self.lines,
+            rows: RowCounts { at: 0, ..self.rows },
+            ..Self::default()
+        }
     }
 
     /// Notes what a line that began at `start` left for the next one.
@@ -79,31 +93,91 @@ impl Position {
 /// State from which a watcher begins.
 #[derive(Debug)]
 pub struct Begin {
-    /// Positions of both logs.
-    pub positions: [Position; 2],
+    /// All logs: the two, and the files.
+    pub logs: Vec<BegunLog>,
     /// The series with their steps and latest values.
     pub series: AllSeries,
     /// Number of points written already.
     pub kept: u64,
-    /// Bytes in both logs that a former watcher read.
-    pub sizes: [u64; 2],
-    /// What the lines before the positions mean for the next ones.
-    pub contexts: [Context; 2],
 }
 
-/// The two logs on their way to records.
+/// State from which a watcher reads a log.
+#[derive(Debug, Default)]
+pub struct BegunLog {
+    pub position: Position,
+    /// Bytes in the log, which a former watcher may have read.
+    pub size: u64,
+    /// What the lines before the position mean for the next one.
+    pub context: Context,
+    pub form: LogForm,
+    /// The rows of a file that its program may write anew.
+    pub rows: Option<KnownRows>,
+}
+
+/// How the lines of a log are read.
+#[derive(Clone, Copy, Debug)]
+pub struct LogForm {
+    pub form: FileForm,
+    /// Whether a comma between digits is the decimal point.
+    pub decimal_comma: bool,
+}
+
+impl Default for LogForm {
+    fn default() -> Self {
+        Self {
+            form: FileForm::Printed,
+            decimal_comma: false,
+        }
+    }
+}
+
+/// One log on its way to records.
+#[derive(Debug)]
+struct LogReader {
+    form: LogForm,
+    context: Context,
+    lines: Lines,
+    /// End of the last whole line that was evaluated.
+    position: Position,
+    /// Position in the last record.
+    said: Position,
+    /// Position at which this watcher began, and the log's size at that time.
+    began: (u32, u64),
+    rows: Option<KnownRows>,
+    /// Whether a line of it gave points.
+    gave: bool,
+}
+
+impl LogReader {
+    fn new(begun: BegunLog) -> Self {
+        Self {
+            form: begun.form,
+            context: begun.context,
+            lines: Lines::default(),
+            began: (begun.position.part, begun.size),
+            gave: begun.position.offset > 0 || begun.position.rows.known > 0,
+            position: begun.position,
+            said: begun.position,
+            rows: begun.rows,
+        }
+    }
+
+    /// Notes the end of a line in the position.
+    fn ends_line(&mut self, offset: u64) {
+        self.position.note(&self.context, self.position.offset);
+        self.position.offset = offset;
+        if let Some(rows) = &self.rows {
+            self.position.rows = rows.counts();
+        }
+    }
+}
+
+/// The logs on their way to records.
 #[derive(Debug)]
 pub struct Intake {
     finder: Finder,
-    contexts: [Context; 2],
+    logs: Vec<LogReader>,
     series: AllSeries,
-    lines: [Lines; 2],
-    /// Ends of the last whole lines that were evaluated.
-    positions: [Position; 2],
-    /// Positions in the last record.
-    said: [Position; 2],
-    /// Position at which this watcher began, and the log's size at that time.
-    began: [(u32, u64); 2],
     batch: Batch,
     fold: Fold,
     next_index: u32,
@@ -120,12 +194,8 @@ impl Intake {
     pub fn new(begin: Begin, finder: Finder, age_ms: u64, now_ms: u64) -> Self {
         Self {
             finder,
-            contexts: begin.contexts,
+            logs: begin.logs.into_iter().map(LogReader::new).collect(),
             series: begin.series,
-            lines: Default::default(),
-            positions: begin.positions,
-            said: begin.positions,
-            began: [0, 1].map(|log| (begin.positions[log].part, begin.sizes[log])),
             batch: Batch::default(),
             fold: Fold::new(age_ms, begin.kept, now_ms),
             next_index: 0,
@@ -143,7 +213,17 @@ impl Intake {
 
     /// Position up to which a log has been evaluated.
     pub fn position(&self, log: Log) -> Position {
-        self.positions[log.index()]
+        self.logs[log.index()].position
+    }
+
+    /// Whether a line of a log gave points, to this watcher or perhaps a former one.
+    pub fn gave(&self, log: Log) -> bool {
+        self.logs[log.index()].gave
+    }
+
+    /// All logs.
+    pub fn logs(&self) -> impl Iterator<Item = Log> + use<> {
+        Log::all(self.logs.len().saturating_sub(2))
     }
 
     /// Takes the next bytes of a log. Calls `each_line` after every line that
@@ -156,17 +236,16 @@ impl Intake {
         out: &mut Vec<Record>,
         mut each_line: impl FnMut(&mut Self, &mut Vec<Record>),
     ) {
-        let base = self.positions[log.index()];
+        let reader = &mut self.logs[log.index()];
         // Bytes of an unfinished line lie before these.
-        let mut lines = std::mem::take(&mut self.lines[log.index()]);
-        let start = base.offset + lines.unfinished_bytes();
+        let mut lines = std::mem::take(&mut reader.lines);
+        let start = reader.position.offset + lines.unfinished_bytes();
         lines.feed(bytes, |line, end| {
             let offset = start + end as u64;
             self.line(log, line, offset, now_ms, out);
-            let position = &mut self.positions[log.index()];
-            position.note(&self.contexts[log.index()], position.offset);
-            position.offset = offset;
-            position.lines += 1;
+            let reader = &mut self.logs[log.index()];
+            reader.ends_line(offset);
+            reader.position.lines += 1;
             if !self.touched.is_empty() {
                 each_line(self, out);
                 self.touched.clear();
@@ -175,7 +254,7 @@ impl Intake {
                 self.flush(out);
             }
         });
-        self.lines[log.index()] = lines;
+        self.logs[log.index()].lines = lines;
     }
 
     /// Evaluates the unfinished line of a log that will not grow any more.
@@ -186,14 +265,13 @@ impl Intake {
         out: &mut Vec<Record>,
         mut each_line: impl FnMut(&mut Self, &mut Vec<Record>),
     ) {
-        let mut lines = std::mem::take(&mut self.lines[log.index()]);
+        let mut lines = std::mem::take(&mut self.logs[log.index()].lines);
         let bytes = lines.unfinished_bytes();
         let offset = self.position(log).offset + bytes;
         lines.finish(|line| self.line(log, line, offset, now_ms, out));
-        let position = &mut self.positions[log.index()];
-        position.note(&self.contexts[log.index()], position.offset);
-        position.offset = offset;
-        position.lines += u64::from(bytes > 0);
+        let reader = &mut self.logs[log.index()];
+        reader.ends_line(offset);
+        reader.position.lines += u64::from(bytes > 0);
         if !self.touched.is_empty() {
             each_line(self, out);
             self.touched.clear();
@@ -211,25 +289,34 @@ impl Intake {
         std::mem::take(&mut self.done).into_iter().flatten()
     }
 
-    /// The job truncated this log: the following bytes are a new part, from 0.
+    /// The job truncated this log, or wrote it anew: the following bytes are a new part,
+    /// from 0.
     pub fn truncated(&mut self, log: Log, out: &mut Vec<Record>) {
         self.close_window(out);
         self.flush(out);
-        let position = &mut self.positions[log.index()];
-        let lost_from = position.offset;
-        position.part += 1;
-        position.offset = 0;
-        position.step = None;
-        position.table = None;
-        position.outer = None;
-        self.contexts[log.index()] = Context::default();
-        self.said[log.index()] = *position;
+        let reader = &mut self.logs[log.index()];
+        if let Some(rows) = &mut reader.rows {
+            rows.begin();
+        }
+        let lost_from = reader.position.offset;
+        reader.position = Position {
+            part: reader.position.part + 1,
+            lines: reader.position.lines,
+            rows: reader
+                .rows
+                .as_ref()
+                .map(KnownRows::counts)
+                .unwrap_or_default(),
+            ..Position::default()
+        };
+        reader.context = Position::default().context(reader.form, None);
+        reader.said = reader.position;
         out.push(Record::Truncated(LogTruncated {
-            stream: log.stream().into(),
-            part: position.part,
+            stream: log.stream(),
+            part: reader.position.part,
             lost_from,
         }));
-        self.lines[log.index()].forget();
+        reader.lines.forget();
     }
 
     /// Writes the waiting points, unless a window is folding.
@@ -241,7 +328,8 @@ impl Intake {
 
     /// Records the positions of the logs, unless the last record has them.
     pub fn mark(&mut self, out: &mut Vec<Record>) {
-        if self.fold.due_ms().is_none() && self.said != self.positions {
+        let is_said = self.logs.iter().all(|log| log.said == log.position);
+        if self.fold.due_ms().is_none() && !is_said {
             self.write_batch(out);
         }
     }
@@ -282,53 +370,63 @@ impl Intake {
 
     /// The positions, as records contain them.
     pub fn read_to(&self) -> Vec<LogPosition> {
-        Log::BOTH
-            .into_iter()
-            .map(|log| {
-                let position = self.position(log);
-                LogPosition {
-                    stream: log.stream().into(),
-                    part: position.part,
-                    offset: position.offset,
-                    lines: position.lines,
-                    step: position.step,
-                    header: position.table.map(|table| table.header),
-                    columns: position.table.and_then(|table| table.columns).unwrap_or(0),
-                    count: position.outer.map(|outer| StepCount {
-                        rank: outer.rank.into(),
-                        done: outer.done,
-                        total: outer.total,
-                        within: outer.within,
-                    }),
-                }
-            })
-            .collect()
+        let logs = self.logs().zip(&self.logs);
+        let position = logs.map(|(log, reader)| {
+            let position = reader.position;
+            LogPosition {
+                stream: log.stream(),
+                part: position.part,
+                offset: position.offset,
+                lines: position.lines,
+                step: position.step,
+                header: position.table.map(|table| table.header),
+                columns: position.table.and_then(|table| table.columns).unwrap_or(0),
+                count: position.outer.map(|outer| StepCount {
+                    rank: outer.rank.into(),
+                    done: outer.done,
+                    total: outer.total,
+                    within: outer.within,
+                }),
+                rows: reader.rows.as_ref().map(|_| FileRows {
+                    known: position.rows.known,
+                    at: position.rows.at,
+                    first: position.rows.first,
+                }),
+            }
+        });
+        position.collect()
     }
 
     /// Takes a line that ends at this offset of its log.
     fn line(&mut self, log: Log, line: &[u8], offset: u64, now_ms: u64, out: &mut Vec<Record>) {
-        let found = self.finder.find(line, &mut self.contexts[log.index()]);
+        let reader = &mut self.logs[log.index()];
+        let found = self.finder.find(line, &mut reader.context);
         if let Some(done) = found.progress {
             self.done[done.source as usize - 1] = Some(done);
         }
         if found.is_empty() {
             return;
         }
+        reader.gave = true;
+        match reader.rows.as_mut().map(|rows| rows.take(found)) {
+            Some(TakenRow::Known) => return,
+            // Nobody read these rows before this watcher.
+            Some(TakenRow::FirstOfAnotherFile) => reader.began.0 = u32::MAX,
+            Some(TakenRow::New) | None => {}
+        }
+        let (part, size) = reader.began;
+        let line = LineEnd {
+            log,
+            offset,
+            is_old: part == reader.position.part && offset <= size,
+        };
         let folds = self.fold.folds(now_ms);
         if folds && self.fold.due_ms().is_none() && !self.batch.is_empty() {
             // The last chance to record the end of the points before the
             // window.
-            let read_to = self.read_to();
-            self.said = self.positions;
-            out.extend(self.batch.take(read_to).map(Record::Metrics));
+            self.write_batch(out);
         }
         let mono_ms = now_ms.saturating_sub(self.segment_ms);
-        let (part, size) = self.began[log.index()];
-        let line = LineEnd {
-            log,
-            offset,
-            is_old: part == self.position(log).part && offset <= size,
-        };
         let found = self.finder.found();
         for (name, value) in found.pairs() {
             let Some(series) = self.series.of(name) else {
@@ -351,7 +449,9 @@ impl Intake {
 
     fn write_batch(&mut self, out: &mut Vec<Record>) {
         let read_to = self.read_to();
-        self.said = self.positions;
+        for log in &mut self.logs {
+            log.said = log.position;
+        }
         out.extend(self.batch.take(read_to).map(Record::Metrics));
     }
 

@@ -9,5 +9,6 @@ pub mod intake;
 pub mod log;
 pub mod progress;
 pub mod record;
+pub mod rows;
 pub mod rules;
 pub mod series;

@@ -27,6 +27,8 @@ pub struct Series {
     pub generation: u32,
     /// Index of the series in the segment being written, once it has one.
     pub index: Option<u32>,
+    /// Where the latest point comes from, if this watcher read it.
+    pub log: Option<Log>,
 }
 
 /// A point with its place in the series.
@@ -84,6 +86,7 @@ impl AllSeries {
             step: 0.0,
             generation: 0,
             index: None,
+            log: None,
         });
         Some(id)
     }
@@ -128,8 +131,8 @@ impl AllSeries {
         self.refused
     }
 
-    /// Adds a point of a line. A step of the line below the last one begins a new
-    /// generation.
+    /// Adds a point of a line. A step of the line below the last one of the same output
+    /// begins a new generation.
     pub fn add(
         &mut self,
         series: SeriesId,
@@ -140,7 +143,9 @@ impl AllSeries {
     ) -> Point {
         let one = &mut self.all[series as usize];
         let (step, is_back) = found.step_after(one.latest.map(|_| one.step));
-        one.generation += u32::from(is_back);
+        let is_same = one.log.is_none_or(|last| last.shares_steps_with(line.log));
+        one.generation += u32::from(is_back && is_same);
+        one.log = Some(line.log);
         one.step = step;
         one.latest = Some(value);
         Point {

@@ -10,12 +10,13 @@ use nero_model::paths::run;
 use nero_model::{DeploymentId, ProcessId};
 use nero_wire::v1::RunSpec;
 
+use super::files::MetricFile;
 use super::{Watch, WatchError, Watched, now};
 use crate::alarm::Alarm;
 use crate::core::facts::{Moment, Param, RunFacts, Sight};
 use crate::core::history::History;
-use crate::core::intake::{Begin, Intake, Position};
-use crate::core::log::Log;
+use crate::core::intake::{Begin, BegunLog, Intake, LogForm, Position};
+use crate::core::log::{FILES_MAX, Log};
 use crate::core::progress::{Climb, Tracker};
 use crate::core::record::Record;
 use crate::core::rules::Rules;
@@ -69,7 +70,8 @@ impl Watch {
                 source,
             })?;
         let now = now();
-        let (finder, pattern_errors) = Finder::new(&reading(&place.spec));
+        let reading = reading(&place.spec);
+        let (finder, pattern_errors) = Finder::new(&reading);
         let mut out = vec![Record::Started(WatchStarted {
             watcher: ProcessId::own().ok().map(Into::into),
             build: nero_model::VERSION.to_owned(),
@@ -83,16 +85,33 @@ impl Watch {
             let offset = history.positions[log.index()].offset;
             Tail::new(log, place.folder.join(name), offset)
         });
-        let size = |tail: &Tail| std::fs::metadata(tail.path()).map_or(0, |found| found.len());
+        let tails = Vec::from(tails);
+        let of_output = |tail: &Tail| {
+            let position = history.positions[tail.log.index()];
+            BegunLog {
+                position,
+                size: std::fs::metadata(tail.path()).map_or(0, |found| found.len()),
+                context: context(&position, LogForm::default(), tail.path()),
+                form: LogForm::default(),
+                rows: None,
+            }
+        };
+        let mut logs: Vec<BegunLog> = tails.iter().map(of_output).collect();
+        let files = place.metric_files().zip(Log::all(FILES_MAX).skip(2));
+        let files = files.map(|((name, path), log)| {
+            let position = history.positions[log.index()];
+            let (file, begun) = MetricFile::begin(log, name, &path, &reading, position);
+            logs.push(begun);
+            file
+        });
+        let files: Vec<MetricFile> = files.collect();
         let facts = facts(&place.spec);
         let (progress, problem) = progress(&place, history.climb, &facts, &history.series, now);
         out.extend(problem.map(Record::notice));
         let begin = Begin {
-            positions: history.positions,
+            logs,
             series: history.series,
             kept: history.kept,
-            sizes: [size(&tails[0]), size(&tails[1])],
-            contexts: [0, 1].map(|log| context(&history.positions[log], tails[log].path())),
         };
         let mut watch = Self {
             facts,
@@ -114,6 +133,7 @@ impl Watch {
             alarm: Alarm::new(),
             link: None,
             tails,
+            files,
             life,
             place,
             out,
@@ -164,7 +184,7 @@ fn reading(spec: &RunSpec) -> Reading {
 
 /// What the lines before a position mean for the next one. The line of names of a
 /// table is read once more; where that fails, its further rows give nothing.
-fn context(position: &Position, log: &Path) -> Context {
+pub(super) fn context(position: &Position, form: LogForm, log: &Path) -> Context {
     let header = position.table.and_then(|table| {
         let file = std::fs::File::open(log).ok()?;
         let mut block = vec![0; LINE_BYTES_MAX];
@@ -175,7 +195,7 @@ fn context(position: &Position, log: &Path) -> Context {
         block.truncate(end);
         Some(block)
     });
-    position.context(header.as_deref())
+    position.context(form, header.as_deref())
 }
 
 /// The facts of the run in its spec.

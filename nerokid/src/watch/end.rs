@@ -7,7 +7,6 @@ use nero_journal::v1::WatchEnded;
 use super::{RETRY_MS, Watch, WatchError, Watched, now};
 use crate::core::facts::Sight;
 use crate::core::intake::Intake;
-use crate::core::log::Log;
 use crate::core::record::Record;
 
 /// Time that the end waits for a disk that refuses.
@@ -25,6 +24,9 @@ impl Watch {
         // No process of the job is left to measure.
         self.sample_due_ms = u64::MAX;
         self.check_names();
+        for file in &mut self.files {
+            file.is_final();
+        }
         loop {
             self.now = now();
             let more = self.turn()?;
@@ -60,7 +62,7 @@ impl Watch {
             };
             rules.touched(intake.touched(), &sight, out);
         };
-        for log in Log::BOTH {
+        for log in self.intake.logs() {
             self.intake
                 .finish(log, now.mono_ms, &mut self.out, &mut each_line);
         }
@@ -68,6 +70,7 @@ impl Watch {
         self.intake.flush(&mut self.out);
         self.follow_progress(true);
         self.evaluate();
+        self.tell_silent_files();
         self.intake.tell_refused_at_the_end(&mut self.out);
         self.out.push(Record::Ended(WatchEnded {
             read_to: self.intake.read_to(),

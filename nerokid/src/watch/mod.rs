@@ -6,6 +6,7 @@
 
 mod begin;
 mod end;
+mod files;
 mod turn;
 
 use std::fs::File;
@@ -29,6 +30,7 @@ use crate::place::{PlaceError, WatchedStart};
 use crate::sample::{Procfs, Sampler};
 use crate::tail::Tail;
 use crate::wake::{Wake, Waker};
+use files::MetricFile;
 
 /// Pause before a record that the disk refused is tried again.
 const RETRY_MS: u64 = 250;
@@ -129,7 +131,9 @@ pub struct Watch {
     asked: Vec<Asked>,
     /// Highest version of rules that was refused.
     rules_refused: u64,
-    tails: [Tail; 2],
+    /// Of both logs.
+    tails: Vec<Tail>,
+    files: Vec<MetricFile>,
     journal: Journal,
     sampler: Sampler,
     procfs: Procfs,
@@ -291,6 +295,9 @@ impl Watch {
                 if changes.folder {
                     self.check_names();
                 }
+                if changes.files {
+                    self.check_files();
+                }
             }
             Wake::Ended => self.look_at_life = true,
             Wake::Time => {
@@ -317,6 +324,14 @@ impl Watch {
     fn check_names(&mut self) {
         for tail in &mut self.tails {
             tail.check_name();
+        }
+    }
+
+    /// Looks which files of metrics there are by now.
+    fn check_files(&mut self) {
+        self.waker.follow_files(&self.place);
+        for file in &mut self.files {
+            file.check();
         }
     }
 }

@@ -1,6 +1,8 @@
 //! One turn: new rules, new output, a sample, the evaluation of rules; then
 //! records to the disk, and only then the actions that follow from them.
 
+use std::io;
+
 use nero_journal::v1::{RulesApplied, RulesRefused};
 use nero_model::paths::run as names;
 use nero_wire::v1::RuleSet;
@@ -10,10 +12,11 @@ use super::{Watch, WatchError};
 use crate::control;
 use crate::core::facts::Sight;
 use crate::core::intake::Intake;
+use crate::core::log::Log;
 use crate::core::record::Record;
 use crate::core::rules::Given;
 use crate::sample::{Measure as _, Usage};
-use crate::tail::Look;
+use crate::tail::{Look, Tail};
 
 /// Limit of blocks read from each log in one turn, so that other work gets its
 /// time.
@@ -34,7 +37,7 @@ impl Watch {
                 self.newer_rules(since, 0);
                 self.pass_requests_on();
             }
-            more = self.read_logs()?;
+            more = self.read_logs()? | self.read_files()?;
             self.intake.tick(self.now.mono_ms, &mut self.out);
             let samples = self.sample_due_ms <= self.now.mono_ms;
             if samples {
@@ -63,61 +66,70 @@ impl Watch {
     /// Reads a bounded piece of both logs; returns true when there is more.
     pub(super) fn read_logs(&mut self) -> Result<bool, WatchError> {
         let mut more = false;
-        for index in 0..self.tails.len() {
-            more |= self.read_log(index)?;
+        let mut tails = std::mem::take(&mut self.tails);
+        let read = tails.iter_mut().try_for_each(|tail| {
+            more |= self.read_log(tail)?;
+            Ok(())
+        });
+        self.tails = tails;
+        read.map(|()| more)
+    }
+
+    fn read_log(&mut self, tail: &mut Tail) -> Result<bool, WatchError> {
+        let more = self.read_tail(tail).map_err(|source| WatchError::Log {
+            path: tail.path().to_path_buf(),
+            source,
+        })?;
+        if tail.was_deleted() {
+            let path = tail.path().display();
+            let text = format!("{path} was deleted; what is printed is still read");
+            self.out.push(Record::notice(text));
         }
         Ok(more)
     }
 
-    fn read_log(&mut self, index: usize) -> Result<bool, WatchError> {
-        let tail = &mut self.tails[index];
+    /// Reads a bounded piece of one log; returns true when there is more.
+    pub(super) fn read_tail(&mut self, tail: &mut Tail) -> io::Result<bool> {
         for _ in 0..BLOCKS_PER_TURN {
-            let look = tail
-                .look(&mut self.block)
-                .map_err(|source| WatchError::Log {
-                    path: tail.path().to_path_buf(),
-                    source,
-                })?;
-            match look {
+            match tail.look(&mut self.block)? {
                 Look::Bytes(count) => {
-                    self.facts.output_ms = self.now.mono_ms;
-                    let (rules, facts, now) = (&mut self.rules, &self.facts, self.now);
-                    let each_line = |intake: &mut Intake, out: &mut Vec<Record>| {
-                        if rules.is_empty() {
-                            return;
-                        }
-                        let mut news = Vec::new();
-                        let sight = Sight {
-                            facts,
-                            series: intake.series(),
-                            now,
-                        };
-                        rules.touched(intake.touched(), &sight, &mut news);
-                        if !news.is_empty() {
-                            // The points that made the rule hold come first.
-                            intake.flush(out);
-                            out.append(&mut news);
-                        }
-                    };
-                    let bytes = &self.block[..count];
-                    self.intake
-                        .feed(tail.log, bytes, now.mono_ms, &mut self.out, each_line);
+                    let block = std::mem::take(&mut self.block);
+                    self.take(tail.log, &block[..count]);
+                    self.block = block;
                     if count < BLOCK_BYTES {
                         return Ok(false);
                     }
                 }
                 Look::NewPart => self.intake.truncated(tail.log, &mut self.out),
-                Look::Nothing => {
-                    if tail.was_deleted() {
-                        let path = tail.path().display();
-                        let text = format!("{path} was deleted; what is printed is still read");
-                        self.out.push(Record::notice(text));
-                    }
-                    return Ok(false);
-                }
+                Look::Nothing => return Ok(false),
             }
         }
         Ok(true)
+    }
+
+    /// Takes the next bytes of a log.
+    pub(super) fn take(&mut self, log: Log, bytes: &[u8]) {
+        self.facts.output_ms = self.now.mono_ms;
+        let (rules, facts, now) = (&mut self.rules, &self.facts, self.now);
+        let each_line = |intake: &mut Intake, out: &mut Vec<Record>| {
+            if rules.is_empty() {
+                return;
+            }
+            let mut news = Vec::new();
+            let sight = Sight {
+                facts,
+                series: intake.series(),
+                now,
+            };
+            rules.touched(intake.touched(), &sight, &mut news);
+            if !news.is_empty() {
+                // The points that made the rule hold come first.
+                intake.flush(out);
+                out.append(&mut news);
+            }
+        };
+        self.intake
+            .feed(log, bytes, now.mono_ms, &mut self.out, each_line);
     }
 
     /// Takes the progress that was printed; records it if it changed, `all` also small
@@ -151,6 +163,8 @@ impl Watch {
         self.facts.sample = Some(sample);
         self.out.push(Record::Sample(sample));
         self.intake.mark(&mut self.out);
+        // Some of their folders may not have been there to be watched.
+        self.check_files();
         // Without notifications from the file system, names and cancel requests are
         // looked at with every sample.
         if !self.waker.hears_files() {

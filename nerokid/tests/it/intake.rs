@@ -5,7 +5,7 @@ use nero_journal::v1::Metrics;
 use nero_metrics::finder::{Finder, Reading};
 use nerokid::core::fold::WINDOW_MS;
 use nerokid::core::history::History;
-use nerokid::core::intake::{Begin, Intake, Position};
+use nerokid::core::intake::{Begin, BegunLog, Intake, LogForm};
 use nerokid::core::log::Log;
 use nerokid::core::record::Record;
 use nerokid::core::series::AllSeries;
@@ -19,11 +19,9 @@ fn fresh() -> Intake {
 
 fn with_credit(points: u64) -> Intake {
     let begin = Begin {
-        positions: [Position::default(); 2],
+        logs: vec![BegunLog::default(), BegunLog::default()],
         series: AllSeries::default(),
         kept: 1_000_000 - points,
-        sizes: [0; 2],
-        contexts: Default::default(),
     };
     Intake::new(begin, Finder::new(&Reading::default()).0, 0, 0)
 }
@@ -160,20 +158,23 @@ proptest! {
 fn live(segments: &[Vec<Record>], bytes: &[u8], reads: usize) -> Vec<Record> {
     let history = reborn(segments);
     let from = history.positions[0].offset as usize;
+    let position = history.positions[0];
+    // As the watcher does: the line of names is read from the log once more.
+    let header = position.table.map(|table| {
+        let text = &bytes[table.header as usize..];
+        let end = text.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+        &text[..end.unwrap()]
+    });
+    let stdout = BegunLog {
+        position,
+        size: bytes.len() as u64,
+        context: position.context(LogForm::default(), header),
+        ..BegunLog::default()
+    };
     let begin = Begin {
-        positions: history.positions,
+        logs: vec![stdout, BegunLog::default()],
         series: history.series,
         kept: history.kept,
-        sizes: [bytes.len() as u64, 0],
-        contexts: history.positions.map(|position| {
-            // As the watcher does: the line of names is read from the log once more.
-            let header = position.table.map(|table| {
-                let text = &bytes[table.header as usize..];
-                let end = text.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-                &text[..end.unwrap()]
-            });
-            position.context(header)
-        }),
     };
     let mut intake = Intake::new(begin, Finder::new(&Reading::default()).0, 0, 0);
     let mut records = Vec::new();

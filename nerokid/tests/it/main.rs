@@ -7,6 +7,7 @@
 )]
 
 mod end;
+mod files;
 mod hosts;
 mod intake;
 mod line;

@@ -394,6 +394,7 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
                 skip: reading.skip.clone(),
                 decimal_comma: reading.decimal_comma,
                 no_tables: reading.no_tables,
+                files: reading.files.clone(),
             },
         ),
         progress: Some(spec.progress.clone()).filter(|text| !text.is_empty()),

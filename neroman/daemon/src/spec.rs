@@ -105,6 +105,7 @@ pub(crate) fn metric_reading(reading: &MetricReading) -> Option<v1::MetricReadin
         skip: reading.skip.clone(),
         decimal_comma: reading.decimal_comma,
         no_tables: reading.no_tables,
+        files: reading.files.clone(),
     })
 }
 

@@ -689,6 +689,9 @@ pub struct MetricReading {
     pub decimal_comma: bool,
     /// Whether tables are left alone.
     pub no_tables: bool,
+    /// Files of metrics that the job writes, below its work folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
 }
 
 impl MetricReading {

@@ -168,6 +168,7 @@ impl<'a> Reader<'a> {
                 match what {
                     "outputs" => "only files below the working folder of a run come home",
                     "checkpoint" => "checkpoints are files below the working folder of a run",
+                    "file" => "files of metrics are below the working folder of a run",
                     _ => "only files of the folder travel with a run: copy or move it there",
                 },
             );

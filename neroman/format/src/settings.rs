@@ -1,5 +1,7 @@
 //! Small maps of settings: `resources`, `monitor`, `metrics`.
 
+use std::collections::BTreeSet;
+
 use crate::block::Scope;
 use crate::definition::{MetricReading, Monitor, NotBuilt, Resources, Scheduling, Strays};
 use crate::fields::{Field, RESOURCES};
@@ -11,6 +13,9 @@ use nero_expr::{ErrorKind, Expr};
 use nero_metrics::recipe::{self, RECIPES};
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node, Zero};
+
+/// Limit of the files of metrics of one run.
+const METRIC_FILES_MAX: usize = 8;
 
 /// Words of `resources` of which each node may have its own value.
 const FOR_SCHEDULERS: &[&str] = &["gpus", "gpu_type", "nodes", "processes", "exclusive"];
@@ -179,7 +184,12 @@ pub(crate) fn metrics(
                         reading.no_tables = !is_read;
                     }
                 }
-                "file" | "command" => {
+                "file" => {
+                    let path = reader.single("file", value);
+                    let path = path.and_then(|path| reader.inside("file", path, value.mark));
+                    reading.files.extend(path);
+                }
+                "command" => {
                     reader.not_built(not_built, &format!("metrics.{key}"), entry.key_mark);
                 }
                 _ => {
@@ -190,6 +200,15 @@ pub(crate) fn metrics(
                 }
             }
         }
+    }
+    let mut seen = BTreeSet::new();
+    reading.files.retain(|file| seen.insert(file.clone()));
+    if reading.files.len() > METRIC_FILES_MAX {
+        reader.wrong(
+            given.value.mark,
+            format!("`metrics` names {} files", reading.files.len()),
+            format!("at most {METRIC_FILES_MAX} are read"),
+        );
     }
     (patterns, reading)
 }

@@ -298,9 +298,9 @@ pub struct Segment {
     pub read_to: LogsRead,
 }
 
-/// How far both logs were read: standard output, standard error.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogsRead(pub [LogRead; 2]);
+/// How far logs were read: standard output, standard error, files of metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogsRead(Vec<LogRead>);
 
 /// How far one log was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -312,8 +312,21 @@ pub struct LogRead {
 }
 
 impl LogsRead {
+    /// How far one was read; `None` before its first record.
+    pub fn of(&self, log: usize) -> Option<LogRead> {
+        self.0.get(log).copied()
+    }
+
+    /// How far one was read, to be changed.
+    pub fn of_mut(&mut self, log: usize) -> &mut LogRead {
+        // Earlier builds read exactly two.
+        let count = self.0.len().max(log + 1).max(2);
+        self.0.resize(count, LogRead::default());
+        &mut self.0[log]
+    }
+
     fn is_nothing(&self) -> bool {
-        *self == Self::default()
+        self.0.iter().all(|one| *one == LogRead::default())
     }
 }
 

@@ -1,8 +1,10 @@
 //! Finds the numbers of a line: by the spec's patterns, as JSON, as a row of a table,
-//! or as text.
+//! or as text; of a file whose name tells its form, by that form alone.
 
 use regex::bytes::Regex;
 
+use crate::columns::Columns;
+use crate::file::FileForm;
 use crate::found::LinePairs;
 use crate::heading;
 use crate::pattern::{self, Pattern, PatternError};
@@ -25,9 +27,19 @@ pub struct Reading {
     pub no_tables: bool,
 }
 
+/// How the lines of a log or file are read.
+#[derive(Debug, Default)]
+enum Form {
+    #[default]
+    Printed,
+    Columns(Columns),
+    Json,
+}
+
 /// What earlier lines of a log mean for its next line.
 #[derive(Debug, Default)]
 pub struct Context {
+    form: Form,
     step: Option<f64>,
     table: Table,
     /// Whether the last line may hold the names of a table.
@@ -45,12 +57,38 @@ impl Context {
         outer: Option<Outer>,
     ) -> Self {
         Self {
+            form: Form::Printed,
             step,
             outer,
             table: table.map_or_else(Table::default, |(header, stage)| {
                 Table::resumed(header, stage)
             }),
             is_header: false,
+        }
+    }
+
+    /// A context of a file, with what a former reader left.
+    pub fn of_file(
+        form: FileForm,
+        decimal_comma: bool,
+        step: Option<f64>,
+        table: Option<(&[u8], TableStage)>,
+        outer: Option<Outer>,
+    ) -> Self {
+        let form = match form {
+            FileForm::Printed => return Self::resumed(step, table, outer),
+            FileForm::JsonLines | FileForm::Document => Form::Json,
+            FileForm::Columns(sign) => {
+                let mut columns = Columns::new(sign).with_decimal_comma(decimal_comma);
+                if let Some((header, stage)) = table {
+                    columns.resume(header, stage);
+                }
+                Form::Columns(columns)
+            }
+        };
+        Self {
+            form,
+            ..Self::default()
         }
     }
 
@@ -66,7 +104,10 @@ impl Context {
 
     /// How far the table has come.
     pub fn stage(&self) -> TableStage {
-        self.table.stage()
+        match &self.form {
+            Form::Columns(columns) => columns.stage(),
+            Form::Printed | Form::Json => self.table.stage(),
+        }
     }
 
     /// Whether the last line may hold the names of a table.
@@ -108,6 +149,20 @@ impl Finder {
     pub fn find(&mut self, line: &[u8], context: &mut Context) -> &LinePairs {
         self.found.clear();
         context.is_header = false;
+        match &mut context.form {
+            Form::Printed => {}
+            Form::Columns(columns) => {
+                context.is_header = columns.line(line, &mut self.found);
+                self.found.progress = progress::named_done(&self.found);
+                return &self.found;
+            }
+            Form::Json => {
+                json::find(line.trim_ascii(), &mut self.found);
+                step::by_pairs(&mut self.found);
+                self.found.progress = progress::named_done(&self.found);
+                return &self.found;
+            }
+        }
         if memchr::memchr(0x1b, line).is_some() {
             let mut plain = std::mem::take(&mut self.plain);
             without_escapes(line, &mut plain);

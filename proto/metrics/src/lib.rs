@@ -2,6 +2,8 @@
 //! them. The watcher beside a job and `neroman` read by the same code, so that what
 //! the one shows beforehand is what the other finds. No clock and no file.
 
+pub mod columns;
+pub mod file;
 pub mod finder;
 pub mod found;
 pub mod lines;

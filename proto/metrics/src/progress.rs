@@ -65,9 +65,8 @@ impl Outer {
 
 /// The progress by a trimmed line, whose pairs were found already.
 pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option<Done> {
-    if let Some(share) = named(found) {
-        let source = ProgressKind::Metric;
-        return Some(Done { share, source });
+    if let Some(done) = named_done(found) {
+        return Some(done);
     }
     if line.len() > LINE_BYTES_MAX || !may_tell(line) {
         return None;
@@ -115,6 +114,12 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option
         false => ProgressKind::Bar,
     };
     Some(Done { share, source })
+}
+
+/// The progress by a value called `progress` alone.
+pub fn named_done(found: &LinePairs) -> Option<Done> {
+    let source = ProgressKind::Metric;
+    named(found).map(|share| Done { share, source })
 }
 
 /// Whether a number stands before a `/` or `%`.

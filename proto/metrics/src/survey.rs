@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::file::FileForm;
 use crate::finder::{Context, Finder};
 use crate::lines::Lines;
 use crate::progress::{Done, ProgressKind};
@@ -71,11 +72,16 @@ struct Finds {
 }
 
 impl Survey {
-    /// Reads with this finder.
+    /// Reads printed lines with this finder.
     pub fn new(finder: Finder) -> Self {
+        Self::of_file(finder, FileForm::Printed)
+    }
+
+    /// Reads a file of this form.
+    pub fn of_file(finder: Finder, form: FileForm) -> Self {
         Self {
             finder,
-            context: Context::default(),
+            context: Context::of_file(form, false, None, None, None),
             lines: Lines::default(),
             line: 0,
             found: Finds::default(),

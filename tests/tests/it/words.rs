@@ -27,7 +27,6 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("repeat", "5"),
     ("parameters_style", "flags"),
     ("resources", "{disk: {triton: 20G}}"),
-    ("metrics", "[{file: metrics.csv}]"),
     ("metrics", "[{command: ./reader.py}]"),
     ("rules", "[{signal: loss > 1}]"),
     ("rules", "[{run: ./x.sh, on: crashed}]"),
@@ -169,7 +168,7 @@ const FIELDS: &str = r#"collection: f
 +outputs: {command: "sh -c 'echo kept > kept.txt'", outputs: [stdout, 'kept*']}
 +results: {command: echo here, results_dir: elsewhere}
 +progress: {command: 'echo epoch 3', progress: epoch / 4}
-+metrics: {command: 'echo at 3 is 4,5', metrics: [{match: 'at (?<step>\d+) is (?<found>\S+)'}, {decimal: ','}]}
++metrics: {command: "sh -c 'echo at 3 is 4,5; echo step,acc > m.csv; echo 7,0.5 >> m.csv'", metrics: [{match: 'at (?<step>\d+) is (?<found>\S+)'}, {decimal: ','}, {file: m.csv}]}
 +rules: {command: "sh -c 'echo loss 3; sleep 600'", rules: [{abort: loss > 2}]}
 +conditions:
   command: sh -c 'echo loss 3; sleep 600'
@@ -499,6 +498,7 @@ fn each_field_of_the_format_has_its_effect_in_a_real_run() {
     let metrics = &named("metrics")["metrics"];
     assert_eq!(metrics["found"]["last"], 4.5, "{metrics:#}");
     assert_eq!(metrics["found"]["step"], 3.0, "{metrics:#}");
+    assert_eq!(metrics["acc"]["step"], 7.0, "{metrics:#}");
     let tried = home.ok(&["metrics", "--try", &named("metrics")["id"].to_string()]);
     assert!(
         tried.contains("found") && tried.contains("stdout"),

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use nero_metrics::file::{DOCUMENT_BYTES_MAX, FileForm, document_lines};
 use nero_metrics::finder::{Finder, Reading};
 use nero_metrics::progress::ProgressKind;
 use nero_metrics::recipe;
@@ -93,7 +94,23 @@ fn of_file(path: &str, finder: Finder) -> Result<Survey, Stop> {
         "-" => Box::new(std::io::stdin().lock()),
         path => Box::new(std::fs::File::open(path).map_err(cannot)?),
     };
-    let mut survey = Survey::new(finder);
+    let form = FileForm::of(path);
+    let mut survey = Survey::of_file(finder, form);
+    if form == FileForm::Document {
+        let mut text = Vec::new();
+        let limit = DOCUMENT_BYTES_MAX;
+        file.take(limit + 1)
+            .read_to_end(&mut text)
+            .map_err(cannot)?;
+        let whole = (text.len() as u64 <= limit).then(|| document_lines(&text));
+        let Some(lines) = whole.flatten() else {
+            let fault = Fault::new(code::FAILED, format!("{path} is no whole JSON value"));
+            return Err(fault.hint(format!("of at most {} MiB", limit >> 20)).into());
+        };
+        survey.feed(&lines);
+        survey.finish();
+        return Ok(survey);
+    }
     let mut block = vec![0; BLOCK_BYTES];
     loop {
         match file.read(&mut block).map_err(cannot)? {

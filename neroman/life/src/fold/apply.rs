@@ -125,9 +125,11 @@ pub(super) fn apply(
                 ..v1::LogPosition::default()
             };
             told::read_to(segment, &[begin]);
-            let stream = match cut.stream() {
-                v1::Stream::Stderr => "stderr",
-                v1::Stream::Unspecified | v1::Stream::Stdout => "stdout",
+            let stream = match v1::Stream::try_from(cut.stream) {
+                Ok(v1::Stream::Stderr) => "stderr",
+                Ok(v1::Stream::Unspecified | v1::Stream::Stdout) => "stdout",
+                // Many programs write their files of metrics anew all the time.
+                Ok(v1::Stream::File) | Err(_) => return,
             };
             remark(
                 journal,

@@ -6,12 +6,15 @@
 
 use nero_journal::v1::{self, Stream};
 
-use super::super::journal::{Journal, LogRead, LogsRead, Segment};
+use super::super::journal::{Journal, LogRead, Segment};
+
+/// Limit of the files of metrics of a run.
+const FILES_MAX: usize = 8;
 
 /// How far the watchers before a watcher read the logs, in the parts of the logs
 /// that a batch is from.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Told([u64; 2]);
+pub(super) struct Told([u64; 2 + FILES_MAX]);
 
 impl Told {
     /// The positions before a batch of this segment.
@@ -29,7 +32,9 @@ impl Told {
                 let Some(log) = log_of(position.stream) else {
                     continue;
                 };
-                let read = one.read_to.0[log];
+                let Some(read) = one.read_to.of(log) else {
+                    continue;
+                };
                 // In another part of the log the same offset is another line.
                 if read.part == position.part {
                     told.0[log] = told.0[log].max(read.offset);
@@ -51,10 +56,9 @@ impl Told {
 
 /// Notes how far a segment's watcher read.
 pub(super) fn read_to(segment: &mut Segment, positions: &[v1::LogPosition]) {
-    let LogsRead(logs) = &mut segment.read_to;
     for position in positions {
         if let Some(log) = log_of(position.stream) {
-            logs[log] = LogRead {
+            *segment.read_to.of_mut(log) = LogRead {
                 part: position.part,
                 offset: position.offset,
             };
@@ -62,10 +66,8 @@ pub(super) fn read_to(segment: &mut Segment, positions: &[v1::LogPosition]) {
     }
 }
 
+/// Both logs come first, then the files of metrics.
 fn log_of(stream: i32) -> Option<usize> {
-    match Stream::try_from(stream) {
-        Ok(Stream::Stdout) => Some(0),
-        Ok(Stream::Stderr) => Some(1),
-        Ok(Stream::Unspecified) | Err(_) => None,
-    }
+    let log = usize::try_from(stream.checked_sub(Stream::Stdout as i32)?).ok()?;
+    (log < 2 + FILES_MAX).then_some(log)
 }

@@ -243,6 +243,22 @@ pub struct LogPosition {
     /// The step of an earlier line with its total, which progress bars after it belong to.
     #[prost(message, optional, tag = "8")]
     pub count: ::core::option::Option<StepCount>,
+    /// of a file of metrics that its program may write anew from the start
+    #[prost(message, optional, tag = "9")]
+    pub rows: ::core::option::Option<FileRows>,
+}
+/// Rows of a file of metrics that gave points.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FileRows {
+    /// that have been taken
+    #[prost(uint64, tag = "1")]
+    pub known: u64,
+    /// read since the file was last written anew
+    #[prost(uint64, tag = "2")]
+    pub at: u64,
+    /// hash of the first one
+    #[prost(fixed64, tag = "3")]
+    pub first: u64,
 }
 /// `Epoch 8/50`, and how much of what comes after these steps is done.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
@@ -1014,6 +1030,8 @@ pub enum Stream {
     Unspecified = 0,
     Stdout = 1,
     Stderr = 2,
+    /// The first file of MetricReading.files; the next ones have the next numbers.
+    File = 3,
 }
 impl Stream {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1025,6 +1043,7 @@ impl Stream {
             Self::Unspecified => "STREAM_UNSPECIFIED",
             Self::Stdout => "STREAM_STDOUT",
             Self::Stderr => "STREAM_STDERR",
+            Self::File => "STREAM_FILE",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1033,6 +1052,7 @@ impl Stream {
             "STREAM_UNSPECIFIED" => Some(Self::Unspecified),
             "STREAM_STDOUT" => Some(Self::Stdout),
             "STREAM_STDERR" => Some(Self::Stderr),
+            "STREAM_FILE" => Some(Self::File),
             _ => None,
         }
     }

@@ -227,6 +227,9 @@ pub struct MetricReading {
     pub decimal_comma: bool,
     #[prost(bool, tag = "4")]
     pub no_tables: bool,
+    /// that the job writes, relative to its work folder
+    #[prost(string, repeated, tag = "5")]
+    pub files: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A run as it is handed to a node. Written to the run folder as `spec`.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -1,0 +1,181 @@
+//! Files of metrics that the job writes, beside its logs.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use nero_metrics::file::{DOCUMENT_BYTES_MAX, FileForm};
+use nero_metrics::finder::Reading;
+
+use super::begin::context;
+use super::{Watch, WatchError};
+use crate::core::intake::{BegunLog, LogForm, Position};
+use crate::core::log::Log;
+use crate::core::record::Record;
+use crate::core::rows::KnownRows;
+use crate::document::{Document, DocumentProblem};
+use crate::tail::Tail;
+
+/// One file.
+#[derive(Debug)]
+pub(super) struct MetricFile {
+    log: Log,
+    /// As the spec names it.
+    name: String,
+    source: FileSource,
+    /// Whether the run was told that the file cannot be read.
+    told: bool,
+}
+
+#[derive(Debug)]
+enum FileSource {
+    Lines(Tail),
+    Whole(Document),
+}
+
+impl MetricFile {
+    /// The file as a former watcher left it, and the state of its reader. A file that may
+    /// be written anew is read again from its start: its rows tell which of them are new.
+    pub(super) fn begin(
+        log: Log,
+        name: &str,
+        path: &Path,
+        reading: &Reading,
+        left: Position,
+    ) -> (Self, BegunLog) {
+        let form = LogForm {
+            form: FileForm::of(name),
+            decimal_comma: reading.decimal_comma,
+        };
+        let (position, context) = match form.form.has_rows() {
+            true => {
+                let position = left.anew();
+                (position, position.context(form, None))
+            }
+            false => (left, context(&left, form, path)),
+        };
+        let source = match form.form {
+            FileForm::Document => FileSource::Whole(Document::new(path.to_path_buf())),
+            FileForm::Printed => {
+                FileSource::Lines(Tail::new(log, path.to_path_buf(), position.offset))
+            }
+            FileForm::Columns(_) | FileForm::JsonLines => {
+                FileSource::Lines(Tail::of_rows(log, path.to_path_buf()))
+            }
+        };
+        let size = match form.form {
+            // The position of a document is no place in the file.
+            FileForm::Document => 0,
+            FileForm::Printed | FileForm::Columns(_) | FileForm::JsonLines => {
+                fs::metadata(path).map_or(0, |found| found.len())
+            }
+        };
+        let begun = BegunLog {
+            position,
+            size,
+            context,
+            form,
+            rows: (form.form.has_rows()).then(|| KnownRows::resumed(form.form, position.rows)),
+        };
+        let file = Self {
+            log,
+            name: name.to_owned(),
+            source,
+            told: false,
+        };
+        (file, begun)
+    }
+
+    /// Looks at the file itself with the next look, not only at its notifications.
+    pub(super) fn check(&mut self) {
+        if let FileSource::Lines(tail) = &mut self.source {
+            tail.check_name();
+        }
+    }
+
+    /// The last look is at hand.
+    pub(super) fn is_final(&mut self) {
+        match &mut self.source {
+            FileSource::Lines(tail) => tail.check_name(),
+            FileSource::Whole(document) => document.forget(),
+        }
+    }
+
+    /// Why the file gave nothing, for people.
+    fn why_nothing(&self) -> String {
+        let path = match &self.source {
+            FileSource::Lines(tail) => tail.path(),
+            FileSource::Whole(document) => document.path(),
+        };
+        match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                "it was never there".to_owned()
+            }
+            Err(error) => error.to_string(),
+            Ok(found) if !found.is_file() => "it is no file".to_owned(),
+            Ok(found) if found.len() == 0 => "it is empty".to_owned(),
+            Ok(_) => match (&self.source, FileForm::of(&self.name)) {
+                (FileSource::Whole(document), _) => match document.problem() {
+                    Some(DocumentProblem::TooLarge) => {
+                        format!("it has more than {} MiB", DOCUMENT_BYTES_MAX >> 20)
+                    }
+                    Some(DocumentProblem::NotJson) => "it is no whole JSON value".to_owned(),
+                    None => "no number in it has a name".to_owned(),
+                },
+                (FileSource::Lines(_), FileForm::Columns(_)) => {
+                    "no line of names stands above numbers".to_owned()
+                }
+                (FileSource::Lines(_), FileForm::JsonLines) => {
+                    "no line of it is a JSON object with a number".to_owned()
+                }
+                (FileSource::Lines(_), FileForm::Printed | FileForm::Document) => {
+                    "no line of it has a name and a number".to_owned()
+                }
+            },
+        }
+    }
+}
+
+impl Watch {
+    /// Reads a bounded piece of each file of metrics; returns true when there is more.
+    pub(super) fn read_files(&mut self) -> Result<bool, WatchError> {
+        let mut more = false;
+        let mut files = std::mem::take(&mut self.files);
+        for file in &mut files {
+            match self.read_file(file) {
+                Ok(has_more) => more |= has_more,
+                Err(error) if !file.told => {
+                    file.told = true;
+                    let text = format!("cannot read {} for metrics: {error}", file.name);
+                    self.out.push(Record::notice(text));
+                }
+                Err(_) => {}
+            }
+        }
+        self.files = files;
+        Ok(more)
+    }
+
+    fn read_file(&mut self, file: &mut MetricFile) -> io::Result<bool> {
+        match &mut file.source {
+            FileSource::Lines(tail) => self.read_tail(tail),
+            FileSource::Whole(document) => {
+                if let Some(lines) = document.look()? {
+                    self.intake.truncated(file.log, &mut self.out);
+                    self.take(file.log, &lines);
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// Tells which files gave nothing, at the end.
+    pub(super) fn tell_silent_files(&mut self) {
+        for file in &self.files {
+            if !self.intake.gave(file.log) && !file.told {
+                let text = format!("{} gave no metric: {}", file.name, file.why_nothing());
+                self.out.push(Record::notice(text));
+            }
+        }
+    }
+}

@@ -57,7 +57,8 @@ pub fn as_text(screen: &Screen, reply: &ShowReply) -> String {
     page.times(&asked, reply.run.as_ref());
     page.used(&view, reply);
     page.code(&view, reply);
-    page.metrics(&view);
+    page.metrics(&view, reply.run.as_ref());
+    page.list("metrics are read by", reading(reply).into_iter());
     page.rules(&reply.rules);
     page.list("environment", reply.env.iter().map(variable));
     page.list("recorded", reply.facts.iter().cloned());
@@ -190,8 +191,15 @@ impl Page<'_> {
         self.field("used", &used.join(", "));
     }
 
-    fn metrics(&mut self, view: &ExperimentView) {
+    fn metrics(&mut self, view: &ExperimentView, run: Option<&RunView>) {
         if view.metrics.is_empty() {
+            // The metrics are those of the newest run.
+            let is_newest = run.is_some_and(|run| run.number == view.run && has_run(run));
+            let id = json::run_id(view.id, view.run).filter(|_| is_newest);
+            if let Some(id) = id {
+                let text = format!("none; neroman metrics --try {id} shows what its logs give");
+                self.field("metrics", &text);
+            }
             return;
         }
         let header = ["metric", "last", "step", "min", "max", "count"].map(str::to_owned);
@@ -336,6 +344,34 @@ fn left_behind(strays: &Strays) -> String {
         said.push_str(" …");
     }
     said
+}
+
+/// Whether the run began and is over.
+fn has_run(run: &RunView) -> bool {
+    run.started_ms != 0 && run.ended_ms != 0
+}
+
+/// What the experiment says of how its output is read; recipes as their patterns.
+fn reading(reply: &ShowReply) -> Vec<String> {
+    let more = reply.metric_reading.clone().unwrap_or_default();
+    let kinds = [
+        ("file", &more.files),
+        ("match", &reply.metric_patterns),
+        ("only", &more.only),
+        ("skip", &more.skip),
+    ];
+    let lines = kinds.into_iter().flat_map(|(kind, patterns)| {
+        let line = move |pattern: &String| format!("{kind}: '{}'", pattern.replace('\'', "''"));
+        patterns.iter().map(line)
+    });
+    let mut lines: Vec<String> = lines.collect();
+    if more.decimal_comma {
+        lines.push("decimal: ','".to_owned());
+    }
+    if more.no_tables {
+        lines.push("table: false".to_owned());
+    }
+    lines
 }
 
 /// A word quoted as a shell needs it.

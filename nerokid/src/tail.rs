@@ -40,18 +40,18 @@ pub struct Tail {
     check_name: bool,
     deleted: Deleted,
     /// What was read of a file that may be written anew.
-    seen: Option<Seen>,
+    seen: Option<SeenBytes>,
 }
 
 /// Bytes of a file that are the same as long as it only grows.
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenBytes {
     head: Vec<u8>,
     /// Those before the offset.
     last: Vec<u8>,
 }
 
-impl Seen {
+impl SeenBytes {
     fn take(&mut self, bytes: &[u8]) {
         let room = HEAD_BYTES - self.head.len();
         self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -107,7 +107,7 @@ impl Tail {
     /// Begins with a file that its program may write anew.
     pub fn of_rows(log: Log, path: PathBuf) -> Self {
         Self {
-            seen: Some(Seen::default()),
+            seen: Some(SeenBytes::default()),
             ..Self::new(log, path, 0)
         }
     }
@@ -159,7 +159,7 @@ impl Tail {
     fn begin_part(&mut self) {
         self.offset = 0;
         if let Some(seen) = &mut self.seen {
-            *seen = Seen::default();
+            *seen = SeenBytes::default();
         }
     }
 

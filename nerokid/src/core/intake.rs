@@ -12,7 +12,7 @@ use super::batch::Batch;
 use super::fold::{Fold, WINDOW_MS};
 use super::log::Log;
 use super::record::Record;
-use super::rows::{RowCounts, Rows, TakenRow};
+use super::rows::{KnownRows, RowCounts, TakenRow};
 use super::series::{AllSeries, LineEnd, SeriesId};
 use nero_metrics::file::FileForm;
 use nero_metrics::finder::{Context, Finder};
@@ -111,7 +111,7 @@ pub struct BegunLog {
     pub context: Context,
     pub form: LogForm,
     /// The rows of a file that its program may write anew.
-    pub rows: Option<Rows>,
+    pub rows: Option<KnownRows>,
 }
 
 /// How the lines of a log are read.
@@ -133,7 +133,7 @@ impl Default for LogForm {
 
 /// One log on its way to records.
 #[derive(Debug)]
-struct Reader {
+struct LogReader {
     form: LogForm,
     context: Context,
     lines: Lines,
@@ -143,12 +143,12 @@ struct Reader {
     said: Position,
     /// Position at which this watcher began, and the log's size at that time.
     began: (u32, u64),
-    rows: Option<Rows>,
+    rows: Option<KnownRows>,
     /// Whether a line of it gave points.
     gave: bool,
 }
 
-impl Reader {
+impl LogReader {
     fn new(begun: BegunLog) -> Self {
         Self {
             form: begun.form,
@@ -176,7 +176,7 @@ impl Reader {
 #[derive(Debug)]
 pub struct Intake {
     finder: Finder,
-    logs: Vec<Reader>,
+    logs: Vec<LogReader>,
     series: AllSeries,
     batch: Batch,
     fold: Fold,
@@ -194,7 +194,7 @@ impl Intake {
     pub fn new(begin: Begin, finder: Finder, age_ms: u64, now_ms: u64) -> Self {
         Self {
             finder,
-            logs: begin.logs.into_iter().map(Reader::new).collect(),
+            logs: begin.logs.into_iter().map(LogReader::new).collect(),
             series: begin.series,
             batch: Batch::default(),
             fold: Fold::new(age_ms, begin.kept, now_ms),
@@ -307,7 +307,11 @@ impl Intake {
         reader.position = Position {
             part: reader.position.part + 1,
             lines: reader.position.lines,
-            rows: reader.rows.as_ref().map(Rows::counts).unwrap_or_default(),
+            rows: reader
+                .rows
+                .as_ref()
+                .map(KnownRows::counts)
+                .unwrap_or_default(),
             ..Position::default()
         };
         reader.context = Position::default().context(reader.form, None);

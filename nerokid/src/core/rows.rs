@@ -10,7 +10,7 @@ use nero_metrics::found::LinePairs;
 
 /// The rows of a file that give points.
 #[derive(Debug)]
-pub struct Rows {
+pub struct KnownRows {
     /// Whether the first row may have got further values.
     may_widen: bool,
     /// The first row; `None` before there is one.
@@ -39,7 +39,7 @@ pub struct RowCounts {
     pub first: u64,
 }
 
-impl Rows {
+impl KnownRows {
     /// Goes on from a former watcher, from the start of the file.
     pub fn resumed(form: FileForm, counts: RowCounts) -> Self {
         Self {

@@ -12,7 +12,7 @@ use super::{Watch, WatchError};
 use crate::core::intake::{BegunLog, LogForm, Position};
 use crate::core::log::Log;
 use crate::core::record::Record;
-use crate::core::rows::Rows;
+use crate::core::rows::KnownRows;
 use crate::document::{Document, DocumentProblem};
 use crate::tail::Tail;
 
@@ -73,7 +73,7 @@ impl MetricFile {
             size,
             context,
             form,
-            rows: (form.form.has_rows()).then(|| Rows::resumed(form.form, position.rows)),
+            rows: (form.form.has_rows()).then(|| KnownRows::resumed(form.form, position.rows)),
         };
         let file = Self {
             log,

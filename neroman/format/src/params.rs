@@ -225,7 +225,7 @@ fn generated(reader: &mut Reader<'_>, named: &Named, entries: &[Entry]) -> Optio
         Some(word) if word != "range" || entries.len() == 1 => {
             format!("did you mean `{word}`?")
         }
-        _ => "values are single, a list, or `{range: [start, end, step]}`".to_owned(),
+        _ => "values are single, a list, or `{range: [start, end, step]}`, linspace, logspace, sample".to_owned(),
     };
     reader.wrong(named.value.mark, format!("{} is a map", quoted(name)), hint);
     None

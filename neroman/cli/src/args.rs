@@ -49,6 +49,11 @@ pub enum Verb {
     )]
     #[command(alias = "addexp")]
     Add(Add),
+    /// Write a neronet.yaml with comments for a command
+    #[command(
+        after_help = "Examples:\n  neroman template fit python3 main.py {lr} {layers}\n  neroman template fit --dry-run -- ./solve --tolerance {tol}"
+    )]
+    Template(Template),
     /// Overview of experiments, or of nodes (also: ls)
     #[command(
         after_help = "Examples:\n  neroman status 'runtime > 2h && loss > 1' --sort -loss\n  neroman status nodes"
@@ -189,6 +194,19 @@ pub struct Json {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `template`.
+#[derive(Debug, Args)]
+pub struct Template {
+    /// The name of the experiment
+    pub name: String,
+    /// The command; `{x}` is a place for the parameter x. Options go behind `--`
+    #[arg(value_name = "CMD", required = true)]
+    pub command: Vec<String>,
+    /// Print the file instead of writing it
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// `add`.

@@ -234,7 +234,17 @@ fn condition(
         Some(Bound::Param(_) | Bound::Metric(_)) | None => None,
     });
     let fact = expr.facts().iter().next().or(loose);
+    let is_value = matches!(
+        expr.value(&bindings, &Combination(params)),
+        nero_expr::Value::Number(..) | nero_expr::Value::Text(_)
+    );
     match fact {
+        None if is_value => {
+            let span = nero_expr::Span::new(0, text.len());
+            let message = format!("{} is a value and no condition", quoted(text));
+            let error = ExprError::new(nero_expr::ErrorKind::Kind, span, message);
+            Err(error.hint("compare it: `exclude: ['x > 1']`"))
+        }
         None => Ok((expr, bindings)),
         Some(fact) => {
             let word = fact.word();

@@ -17,7 +17,7 @@ pub(crate) struct Axis {
     pub(crate) name: String,
     pub(crate) mark: Mark,
     values: Values,
-    origin: Origin,
+    origin: AxisOrigin,
 }
 
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ enum Values {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum AxisOrigin {
     Written,
     /// `repeat:` made it.
     Repeat,
@@ -45,26 +45,26 @@ impl Axis {
             name: name.to_owned(),
             mark,
             values: Values::Counted(count),
-            origin: Origin::Repeat,
+            origin: AxisOrigin::Repeat,
         }
     }
 
     /// The parameter `seed` beside it.
     pub(crate) fn seed(mark: Mark, count: u32) -> Self {
         Self {
-            origin: Origin::Seed,
+            origin: AxisOrigin::Seed,
             ..Self::repeat("seed", mark, count)
         }
     }
 
     /// Whether the file gives it values.
     pub(crate) fn is_written(&self) -> bool {
-        self.origin == Origin::Written
+        self.origin == AxisOrigin::Written
     }
 
     /// Whether it is the seed that `repeat:` made.
     pub(crate) fn is_seed(&self) -> bool {
-        self.origin == Origin::Seed
+        self.origin == AxisOrigin::Seed
     }
 
     /// How many values there are; never none.
@@ -110,7 +110,7 @@ pub(crate) fn axes(reader: &mut Reader<'_>, scope: &Scope) -> Vec<Axis> {
             mark: named.key_mark,
             values: values(reader, named)
                 .unwrap_or_else(|| Values::List(vec![(String::new(), Value::Null)])),
-            origin: Origin::Written,
+            origin: AxisOrigin::Written,
         })
         .collect()
 }
@@ -225,7 +225,7 @@ fn generated(reader: &mut Reader<'_>, named: &Named, entries: &[Entry]) -> Optio
         Some(word) if word != "range" || entries.len() == 1 => {
             format!("did you mean `{word}`?")
         }
-        _ => "values are single, a list, or `{range: [start, end, step]}`".to_owned(),
+        _ => "values are single, a list, or `{range: [start, end, step]}`, linspace, logspace, sample".to_owned(),
     };
     reader.wrong(named.value.mark, format!("{} is a map", quoted(name)), hint);
     None

@@ -173,6 +173,9 @@ impl<'a> Reader<'a> {
                 format!("{} of `{what}` lies outside of the folder", quoted(path)),
                 match what {
                     "outputs" => "only files below the working folder of a run come home",
+                    "parameters_style" | "render" => {
+                        "files are made in the working folder of a run"
+                    }
                     "checkpoint" => "checkpoints are files below the working folder of a run",
                     "file" => "files of metrics are below the working folder of a run",
                     _ => "only files of the folder travel with a run: copy or move it there",

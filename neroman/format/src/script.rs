@@ -18,12 +18,12 @@ const BYTES_MAX: usize = 100_000;
 /// A script before its places are filled.
 #[derive(Debug)]
 pub(crate) struct Script {
-    pieces: Vec<Piece>,
+    pieces: Vec<ScriptPiece>,
     node: Rc<Node>,
 }
 
 #[derive(Debug)]
-enum Piece {
+enum ScriptPiece {
     Text(String),
     Param(usize),
 }
@@ -57,8 +57,8 @@ pub(crate) fn read(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) ->
         };
         match kind {
             NameKind::Parameter(index) => {
-                pieces.push(Piece::Text(std::mem::take(&mut literal)));
-                pieces.push(Piece::Param(index));
+                pieces.push(ScriptPiece::Text(std::mem::take(&mut literal)));
+                pieces.push(ScriptPiece::Param(index));
             }
             NameKind::Text(text) => literal.push_str(&text),
             NameKind::Unknown => {
@@ -70,7 +70,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) ->
         rest = &behind[name.len() + 1..];
     }
     literal.push_str(rest);
-    pieces.push(Piece::Text(literal));
+    pieces.push(ScriptPiece::Text(literal));
     Some(Script {
         pieces,
         node: Rc::clone(&given.value),
@@ -81,8 +81,8 @@ impl Script {
     /// The positions of the parameters with a place.
     pub(crate) fn params(&self) -> impl Iterator<Item = usize> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Param(index) => Some(*index),
-            Piece::Text(_) => None,
+            ScriptPiece::Param(index) => Some(*index),
+            ScriptPiece::Text(_) => None,
         })
     }
 
@@ -90,7 +90,7 @@ impl Script {
     pub(crate) fn reads_variables(&self) -> bool {
         self.pieces
             .iter()
-            .any(|piece| matches!(piece, Piece::Text(text) if text.contains("NERO_PARAM")))
+            .any(|piece| matches!(piece, ScriptPiece::Text(text) if text.contains("NERO_PARAM")))
     }
 
     /// Bash with the script and its arguments; `None` when a mistake was reported. A line
@@ -99,8 +99,8 @@ impl Script {
         let mut text = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Text(literal) => text.push_str(literal),
-                Piece::Param(index) => {
+                ScriptPiece::Text(literal) => text.push_str(literal),
+                ScriptPiece::Param(index) => {
                     let param = &params[*index];
                     let is_plain = |c: char| c.is_alphanumeric() || "_./:,=+@%-".contains(c);
                     if param.text.is_empty() || !param.text.chars().all(is_plain) {

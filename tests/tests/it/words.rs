@@ -8,13 +8,13 @@ use nero_tests::{Home, until};
 
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
-    "template", "run", "set", "note", "tag", "copy", "open", "diff", "export", "backup", "top",
-    "web", "setup", "import",
+    "run", "set", "note", "tag", "copy", "open", "diff", "export", "backup", "top", "web", "setup",
+    "import",
 ];
 const VERBS: &[&str] = &[
-    "add", "adopt", "status", "show", "start", "restart", "abort", "pause", "resume", "rm", "wait",
-    "logs", "metrics", "plot", "results", "path", "fetch", "node", "shell", "exec", "clean", "du",
-    "config", "rule", "mail", "daemon",
+    "add", "template", "adopt", "status", "show", "start", "restart", "abort", "pause", "resume",
+    "rm", "wait", "logs", "metrics", "plot", "results", "path", "fetch", "node", "shell", "exec",
+    "clean", "du", "config", "rule", "mail", "daemon",
 ];
 
 /// Fields of later versions, each with a value that its form allows.
@@ -371,6 +371,24 @@ fn each_verb_is_listed_or_said_to_be_of_a_later_version() {
             assert!(ran.err.contains("not built yet"), "{ran:#?}");
         }
     }
+}
+
+#[test]
+fn a_template_is_added_and_started_as_it_is() {
+    let home = Home::new();
+    let text = home.ok(&[
+        "template",
+        "fit",
+        "--dry-run",
+        "--",
+        "echo",
+        "it's {x}",
+        "{n:02d}",
+    ]);
+    let folder = home.experiment("template", &text);
+    home.ok(&["add", &folder.display().to_string()]);
+    home.ok(&["start", "1", "--wait"]);
+    assert_eq!(home.ok(&["logs", "1"]), "it's 1 01\n");
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod show;
 mod start;
 mod status;
 mod survey;
+mod template;
 mod wait;
 mod watch;
 
@@ -53,6 +54,7 @@ pub async fn run(session: &mut Session, typed: &Typed) -> Result<u8, Stop> {
 async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
     match verb {
         Verb::Add(args) => add::run(session, args).await,
+        Verb::Template(args) => template::run(&session.out, args),
         Verb::Status(args) => status::run(session, args).await,
         Verb::Show(args) => show::run(session, args).await,
         Verb::Start(args) => start::run(session, args).await,

@@ -7,6 +7,7 @@ mod handing;
 mod limits;
 mod native;
 mod original;
+mod people;
 mod placing;
 mod properties;
 mod tables;

@@ -1,0 +1,146 @@
+//! `template NAME CMD…`: writes a `neronet.yaml` with comments. Answered without a daemon.
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+
+use serde_json::Value;
+
+use crate::args::Template;
+use crate::fault::{Fault, Stop, code};
+use crate::say::Out;
+
+const FILE: &str = "neronet.yaml";
+
+/// Runs the verb.
+pub fn run(out: &Out, args: &Template) -> Result<u8, Stop> {
+    if args.name.is_empty() || args.name.contains(|c: char| c.is_control() || c == '+') {
+        let what = "this is no name for an experiment";
+        return Err(Fault::new(code::USAGE, what).hint("for example fit").into());
+    }
+    let text = text(&args.name, &args.command);
+    if args.dry_run {
+        out.raw(text.as_bytes())?;
+        return Ok(code::OK);
+    }
+    if fs::exists("config.yaml").unwrap_or(false) {
+        out.note(&format!("note: {FILE} is read in place of config.yaml"));
+    }
+    let made = fs::File::create_new(FILE).and_then(|mut file| file.write_all(text.as_bytes()));
+    match made {
+        Ok(()) => {
+            out.raw(format!("wrote {FILE}; edit it, then: neroman add .\n").as_bytes())?;
+            Ok(code::OK)
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let fault = Fault::new(code::FAILED, format!("{FILE} is there already"));
+            Err(fault.hint("`--dry-run` prints the text").into())
+        }
+        Err(error) => Err(Fault::new(code::FAILED, format!("cannot write {FILE}"))
+            .because(&error)
+            .into()),
+    }
+}
+
+/// The file. Places of the command are its parameters.
+fn text(name: &str, command: &[String]) -> String {
+    let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+    let mut text = String::from(HEAD);
+    text.push_str(&format!("{}:\n", scalar(&format!("+{name}"))));
+    text.push_str(&format!("  command: {}\n", scalar(&words.join(" "))));
+    let places = places(&words.join(" "));
+    if places.is_empty() {
+        text.push_str(
+            "  # parameters: {x: [1, 2, 3], y: 2}   # {x} and {y} are places in the command\n",
+        );
+    } else {
+        text.push_str("  parameters:                # a list makes one experiment of each value\n");
+        for place in places {
+            text.push_str(&format!("    {}: 1\n", scalar(&place)));
+        }
+    }
+    text.push_str(TAIL);
+    text
+}
+
+const HEAD: &str = "\
+# Experiments for neronet: `neroman add .` registers them, `neroman start all` starts them.
+# Lines without a # in front are in force. More: docs/format.md
+
+# collection: digits         # unless given: the name of this folder
+";
+
+const TAIL: &str = "  \
+  # parameters_style: flags  # --x 1 --y 2; what has no place in the command
+  # resources: {cpus: 1, memory: 2G, time: 2h}
+  # env: {OMP_NUM_THREADS: 1}
+  # python: conda:myenv      # venv:PATH, uv, system
+  # outputs: [stdout, 'model*.pt']   # unless given: whatever the program makes
+  # rules:
+  #   - abort: loss > 20
+  #   - warn: runtime > 1h
+";
+
+/// The names of `{name}` and `{name:format}`, each once.
+fn places(line: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for part in line.replace("{{", "").split('{').skip(1) {
+        let inside = part.split_once('}').map_or("", |(inside, _)| inside);
+        let name = inside.split(':').next().unwrap_or("");
+        if !name.is_empty() && names.iter().all(|known| known != name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+/// A word as a shell line has it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./=:,+@%{}[]".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// A text as a value of YAML.
+fn scalar(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./+ {}=".contains(c);
+    let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || "/.+".contains(c));
+    let is_word = ["true", "false", "yes", "no", "on", "off", "null"]
+        .iter()
+        .any(|word| word.eq_ignore_ascii_case(text));
+    match begins && !is_word && !text.ends_with(' ') && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => Value::String(text.to_owned()).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(name: &str, command: &[&str]) -> String {
+        let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+        text(name, &command)
+    }
+
+    #[test]
+    fn places_of_the_command_are_parameters() {
+        let text = made(
+            "fit",
+            &[
+                "python3", "a b.py", "--lr", "{lr}", "{n:03d}", "{lr}", "{{}}",
+            ],
+        );
+        assert!(
+            text.contains("+fit:\n  command: \"python3 'a b.py' --lr {lr} {n:03d} {lr} {{}}\"\n"),
+            "{text}"
+        );
+        assert!(text.contains("\n    lr: 1\n    n: 1\n  #"), "{text}");
+        let text = made("fit", &["./solve"]);
+        assert!(
+            text.contains("\n  command: ./solve\n  # parameters:"),
+            "{text}"
+        );
+    }
+}

@@ -12,7 +12,7 @@ use super::hyperqueue::HyperQueue;
 use super::programs::Programs;
 use super::stage::{BenchHome, private_kib, switches};
 use super::{
-    Row, cluster, files, listing, median, monotonic, picture, printing, ssh, table, workbook,
+    Row, cluster, files, listing, mail, median, monotonic, picture, printing, ssh, table, workbook,
 };
 
 type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
@@ -35,6 +35,7 @@ pub const ALL: &[(&str, Measure)] = &[
     ("watching on SLURM", cluster::watching),
     ("workbook in place", workbook::workbook),
     ("a plot as PNG", picture::picture),
+    ("mail", mail::mail),
 ];
 
 fn overhead(programs: &Programs, rounds: usize, runs: usize) -> Result<Vec<Row>, String> {

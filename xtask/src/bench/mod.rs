@@ -8,6 +8,7 @@ mod files;
 mod host;
 mod hyperqueue;
 mod listing;
+mod mail;
 mod parsing;
 mod picture;
 mod printing;

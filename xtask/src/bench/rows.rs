@@ -12,7 +12,7 @@ use super::hyperqueue::HyperQueue;
 use super::programs::Programs;
 use super::stage::{BenchHome, private_kib, switches};
 use super::{
-    Row, cluster, files, listing, median, monotonic, parsing, picture, printing, ssh, table,
+    Row, cluster, files, listing, mail, median, monotonic, parsing, picture, printing, ssh, table,
     workbook,
 };
 
@@ -36,6 +36,7 @@ pub const ALL: &[(&str, Measure)] = &[
     ("watching on SLURM", cluster::watching),
     ("workbook in place", workbook::workbook),
     ("a plot as PNG", picture::picture),
+    ("mail", mail::mail),
     ("lines read for metrics", parsing::parsing),
 ];
 

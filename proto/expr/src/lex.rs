@@ -293,7 +293,13 @@ impl<'t> Lexer<'t> {
         self.tokens.last().is_some_and(|token| {
             matches!(
                 token.tok,
-                Tok::Word | Tok::Quoted(_) | Tok::Number(_) | Tok::Text(_) | Tok::Close
+                Tok::Word
+                    | Tok::Quoted(_)
+                    | Tok::Number(_)
+                    | Tok::Date(_)
+                    | Tok::Clock(_)
+                    | Tok::Text(_)
+                    | Tok::Close
             )
         })
     }

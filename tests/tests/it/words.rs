@@ -124,7 +124,7 @@ const PICKED: &[(&str, &[u64])] = &[
         "round(sqrt(y))==3 && log(exp(y))>7 && runtime>0 after 0.001s",
         &[2],
     ),
-    ("tsub>00:00 || tsub<00:00 && id==1", &[1, 2, 3, 4, 5, 6]),
+    ("(tsub>00:00 || tsub<00:00) && id==1", &[1]),
 ];
 
 /// Conditions that become true in a run, one for each name that a rule can use.

@@ -36,6 +36,9 @@ pub struct Life {
     /// The newest end of a pause: its request, the time of all pauses until then, and
     /// when it was, in ms since the machine's start.
     pub resumed: Option<(u32, u64, u64)>,
+    /// Ends of pauses: when, in ms since the machine's start, and the time of all pauses
+    /// until then.
+    pub pauses: Vec<(u64, u64)>,
     /// The signals of stops, pauses and their ends, in the order of the records.
     pub signals: Vec<i32>,
     /// What is known of its end.
@@ -122,6 +125,7 @@ impl Life {
             RecordKind::Resumed => {
                 if let Ok(v1::Resumed { request, paused_ms }) = record.decode() {
                     self.signals.push(Signal::CONT.as_raw());
+                    self.pauses.push((moment.mono_ms, paused_ms));
                     let new = (request, paused_ms, moment.mono_ms);
                     self.resumed = self.resumed.max(Some(new));
                 }
@@ -154,6 +158,7 @@ impl Life {
             | RecordKind::RulesRefused
             | RecordKind::RuleBound
             | RecordKind::RuleFired
+            | RecordKind::RuleHeld
             | RecordKind::LogTruncated
             | RecordKind::MetricsFolded
             | RecordKind::Progress
@@ -213,6 +218,24 @@ impl Life {
         let (ended, ..) = self.resumed.unwrap_or_default();
         let present = self.paused.filter(|(request, _)| *request > ended);
         present.map(|(_, since)| since)
+    }
+
+    /// The run time at a moment of this machine, in ms since its start.
+    pub fn ran_ms_at(&self, mono_ms: u64) -> u64 {
+        let Some(started) = self.started else {
+            return 0;
+        };
+        let until = self
+            .ending
+            .map_or(mono_ms, |ending| ending.mono_ms.min(mono_ms));
+        let over = self
+            .pauses
+            .iter()
+            .filter(|(ended_ms, _)| *ended_ms <= mono_ms);
+        let paused_ms = over.map(|(_, paused_ms)| *paused_ms).max().unwrap_or(0);
+        until
+            .saturating_sub(started.mono_ms)
+            .saturating_sub(paused_ms)
     }
 
     /// How long the job ran, or runs by now.

@@ -30,6 +30,17 @@ pub struct SegmentEnd {
 /// # Errors
 /// When the file cannot be read.
 pub fn for_each(path: &Path, mut each: impl FnMut(&Record<'_>)) -> io::Result<SegmentEnd> {
+    for_each_of(path, |_, record| each(record))
+}
+
+/// Calls `each` with the segment's header and every good record, in order.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn for_each_of(
+    path: &Path,
+    mut each: impl FnMut(&Header, &Record<'_>),
+) -> io::Result<SegmentEnd> {
     let no_header = |is_damaged| SegmentEnd {
         header: None,
         is_damaged,
@@ -56,7 +67,7 @@ pub fn for_each(path: &Path, mut each: impl FnMut(&Record<'_>)) -> io::Result<Se
         let got = read_at(&file, &mut buffer, offset)?;
         let mut reader = Reader::new(&buffer[..got], offset, chain);
         for record in &mut reader {
-            each(&record);
+            each(&header, &record);
         }
         let moved = reader.offset() != offset;
         (offset, chain) = (reader.offset(), Reader::chain(&reader));

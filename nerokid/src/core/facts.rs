@@ -1,6 +1,6 @@
 //! The run as a rule's expression sees it.
 
-use nero_expr::{Fact, NameKind, Scope, Value};
+use nero_expr::{Fact, NameKind, Past, Scope, Value};
 use nero_journal::v1::{JobExited, Progress, Sample};
 
 use super::series::AllSeries;
@@ -249,6 +249,10 @@ impl Scope for Sight<'_> {
 
     fn metric(&self, name: &str) -> Option<f64> {
         self.series.named(name)?.latest
+    }
+
+    fn past(&self, name: &str, past: Past) -> Option<f64> {
+        self.series.past(name, past, self.runtime_ms().unwrap_or(0))
     }
 
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {

@@ -35,6 +35,9 @@ pub struct History {
     pub kept: u64,
     /// Bindings of loosely written names.
     pub bound: Vec<v1::RuleBound>,
+    /// By id of the rule: since which run time, in seconds, the condition of each `for`
+    /// holds.
+    pub held: BTreeMap<u64, Vec<Option<f64>>>,
     /// Rules that fired, by id.
     pub fired: BTreeMap<u64, Fired>,
     /// The rule set last applied.
@@ -77,6 +80,13 @@ impl History {
             RecordKind::RuleFired => {
                 if let Ok(fired) = record.decode() {
                     self.fired(fired, now_ms);
+                }
+            }
+            RecordKind::RuleHeld => {
+                if let Ok(held) = record.decode::<v1::RuleHeld>() {
+                    let since = held.since_s.into_iter();
+                    let since = since.map(|since_s| Some(since_s).filter(|one| !one.is_nan()));
+                    self.held.insert(held.rule, since.collect());
                 }
             }
             RecordKind::Metrics => {
@@ -168,15 +178,13 @@ impl History {
         }
         for (at, index) in metrics.series.iter().enumerate() {
             let series = self.here.get(*index as usize).copied().flatten();
-            let series = series.and_then(|id| self.series.get_mut(id));
             let (Some(series), Some(step), Some(value)) =
                 (series, metrics.steps.get(at), metrics.values.get(at))
             else {
                 continue;
             };
-            series.step = *step;
-            series.latest = Some(*value);
-            series.generation = metrics.generation.get(at).copied().unwrap_or(0);
+            let generation = metrics.generation.get(at).copied().unwrap_or(0);
+            self.series.add_recorded(series, *step, *value, generation);
             self.kept += 1;
         }
         self.read_to(&metrics.read_to);

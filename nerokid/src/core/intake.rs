@@ -141,6 +141,11 @@ impl Intake {
         &self.series
     }
 
+    /// All series, to be changed.
+    pub fn series_mut(&mut self) -> &mut AllSeries {
+        &mut self.series
+    }
+
     /// Position up to which a log has been evaluated.
     pub fn position(&self, log: Log) -> Position {
         self.positions[log.index()]

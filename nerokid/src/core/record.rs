@@ -20,6 +20,8 @@ pub enum Record {
     RuleBound(v1::RuleBound),
     /// A rule holds.
     RuleFired(v1::RuleFired),
+    /// Since when conditions of a rule hold.
+    RuleHeld(v1::RuleHeld),
     /// A log was cut by its job.
     Truncated(v1::LogTruncated),
     /// Points were folded.
@@ -59,6 +61,7 @@ impl Record {
             }
             Self::RuleBound(message) => segment.append(RecordKind::RuleBound, clocks, message),
             Self::RuleFired(message) => segment.append(RecordKind::RuleFired, clocks, message),
+            Self::RuleHeld(message) => segment.append(RecordKind::RuleHeld, clocks, message),
             Self::Truncated(message) => segment.append(RecordKind::LogTruncated, clocks, message),
             Self::Folded(message) => segment.append(RecordKind::MetricsFolded, clocks, message),
             Self::Progress(message) => segment.append(RecordKind::Progress, clocks, message),

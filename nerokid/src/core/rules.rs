@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 
 use nero_expr::{
-    BindRecord, Bindings, Bound, Expr, FactSource, NameKind, ParseContext, Scope as _, Seen,
+    BindRecord, Bindings, Bound, Expr, FactSource, NameKind, ParseContext, Past, Scope as _, Seen,
 };
-use nero_journal::v1::{RuleBound, RuleFired, RuleOff};
+use nero_journal::v1::{RuleBound, RuleFired, RuleHeld, RuleOff};
 
 use super::facts::Sight;
 use super::history::Fired;
@@ -118,6 +118,10 @@ pub struct Rules {
     standing: Vec<StandingRule>,
     bound: Vec<RuleBound>,
     fired: BTreeMap<u64, Fired>,
+    /// What the journal has of conditions that hold, by rule.
+    held: BTreeMap<u64, Vec<Option<f64>>>,
+    /// What the rules ask of the past of series, until it is taken.
+    wants: Vec<(SeriesId, Past)>,
     asked: Vec<Asked>,
     /// Number of series whose names the rules have seen.
     seen: usize,
@@ -127,10 +131,15 @@ pub struct Rules {
 
 impl Rules {
     /// No rules yet, with the records of earlier watchers.
-    pub fn new(bound: Vec<RuleBound>, fired: BTreeMap<u64, Fired>) -> Self {
+    pub fn new(
+        bound: Vec<RuleBound>,
+        fired: BTreeMap<u64, Fired>,
+        held: BTreeMap<u64, Vec<Option<f64>>>,
+    ) -> Self {
         Self {
             bound,
             fired,
+            held,
             ..Self::default()
         }
     }
@@ -178,7 +187,7 @@ impl Rules {
         self.seen = 0;
         self.see(sight, out);
         for rule in &mut self.standing {
-            rule.find_series(sight);
+            rule.find_series(sight, &mut self.wants);
         }
         off
     }
@@ -196,11 +205,14 @@ impl Rules {
             .map(bind_record)
             .collect();
         let fresh = expr.bind(sight).map_err(|error| error.to_string())?;
-        let bindings = if records.is_empty() {
+        let mut bindings = if records.is_empty() {
             fresh
         } else {
             Bindings::from_records(&expr, &records)
         };
+        if let Some(held) = self.held.get(&given.id) {
+            bindings.hold(held.clone());
+        }
         Ok(StandingRule {
             clock: expr.uses_clock(),
             series: Vec::new(),
@@ -247,13 +259,44 @@ impl Rules {
                 news |= !rule.see(NameKind::Metric, &series.name).is_empty();
             }
             if news {
-                rule.find_series(sight);
+                rule.find_series(sight, &mut self.wants);
                 changed.push(at);
             }
         }
         for at in changed {
             self.tell_bindings(at, out);
         }
+    }
+
+    /// Takes what the rules newly ask of the past of series.
+    pub fn take_wants(&mut self) -> Vec<(SeriesId, Past)> {
+        std::mem::take(&mut self.wants)
+    }
+
+    /// Records since when conditions hold, as far as that changed since the last call. These
+    /// come before the records of the points that were read meanwhile: a watcher that reads
+    /// points again finds conditions that hold too late, never too early.
+    pub fn tell_held(&mut self, out: &mut Vec<Record>) {
+        let mut told = Vec::new();
+        for rule in self.standing.iter().filter(|rule| rule.expr.holds()) {
+            let (id, held) = (rule.given.id, rule.bindings.held());
+            let known = self.held.get(&id);
+            let is_known = match known {
+                Some(known) => known == held,
+                None => held.iter().all(Option::is_none),
+            };
+            if !is_known {
+                self.held.insert(id, held.to_vec());
+                let since = held.iter().map(|since_s| since_s.unwrap_or(f64::NAN));
+                told.push(Record::RuleHeld(RuleHeld {
+                    rule: id,
+                    since_s: since.collect(),
+                }));
+            }
+        }
+        let is_first = |record: &Record| matches!(record, Record::Started(_));
+        let at = usize::from(out.first().is_some_and(is_first));
+        out.splice(at..at, told);
     }
 
     /// Evaluates the rules that name one of these series.
@@ -276,6 +319,10 @@ impl Rules {
     }
 
     fn evaluate(&mut self, at: usize, sight: &Sight<'_>, out: &mut Vec<Record>) {
+        let rule = &mut self.standing[at];
+        if rule.expr.holds() {
+            rule.expr.note_held(&mut rule.bindings, sight);
+        }
         let rule = &self.standing[at];
         if !self.may_fire(rule, sight) || !rule.expr.eval(&rule.bindings, sight).is_true() {
             return;
@@ -365,7 +412,7 @@ impl Rules {
     }
 
     /// The first moment up to `horizon_ms` from now at which time alone makes a
-    /// rule hold, found by a few probes.
+    /// rule, or the condition of its `for`, hold, found by a few probes.
     pub fn due_ms(&self, sight: &Sight<'_>, horizon_ms: u64) -> Option<u64> {
         self.standing
             .iter()
@@ -382,7 +429,7 @@ impl StandingRule {
     }
 
     /// Finds out which series the rule needs, and whether it depends on time.
-    fn find_series(&mut self, sight: &Sight<'_>) {
+    fn find_series(&mut self, sight: &Sight<'_>, wants: &mut Vec<(SeriesId, Past)>) {
         let slots = 0..self.expr.unbound_names().len();
         self.series.clear();
         for slot in slots {
@@ -390,6 +437,11 @@ impl StandingRule {
                 Some(Bound::Metric(name)) => self.series.extend(sight.series.id_of(name)),
                 Some(Bound::Fact(fact)) => self.clock |= fact.source() == FactSource::Clock,
                 Some(Bound::Param(_)) | None => {}
+            }
+        }
+        for (slot, past) in self.expr.pasts() {
+            if let Some(Bound::Metric(name)) = self.bindings.get(slot) {
+                wants.extend(sight.series.id_of(name).map(|series| (series, past)));
             }
         }
     }
@@ -400,6 +452,7 @@ impl StandingRule {
             ..*sight
         };
         self.expr.eval(&self.bindings, &then).is_true()
+            || self.expr.begins_to_hold(&self.bindings, &then)
     }
 
     fn first_true(&self, sight: &Sight<'_>, horizon_ms: u64) -> Option<u64> {

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use nero_expr::{Past, PastPoint, SeriesPast};
 use nero_metrics::found::LinePairs;
 
 use super::log::Log;
@@ -25,6 +26,14 @@ pub struct Series {
     pub step: f64,
     /// Number of times that the step fell back.
     pub generation: u32,
+    /// Number of points in this start of the job.
+    pub points: u64,
+    /// What rules ask of its past, as far as this watcher saw it.
+    past: SeriesPast,
+    /// Earlier watchers or starts of the job may have points of it.
+    has_older: bool,
+    /// A rule asks for points that this watcher did not see.
+    lacks: bool,
     /// Index of the series in the segment being written, once it has one.
     pub index: Option<u32>,
 }
@@ -63,6 +72,10 @@ pub struct AllSeries {
     by_name: HashMap<Rc<str>, SeriesId>,
     all: Vec<Series>,
     refused: u64,
+    /// The run time, which is the clock of windows.
+    ran_ms: u64,
+    /// Earlier starts of the job may have points, too.
+    has_earlier: bool,
 }
 
 impl AllSeries {
@@ -83,6 +96,10 @@ impl AllSeries {
             latest: None,
             step: 0.0,
             generation: 0,
+            points: 0,
+            past: SeriesPast::default(),
+            has_older: self.has_earlier,
+            lacks: false,
             index: None,
         });
         Some(id)
@@ -128,6 +145,89 @@ impl AllSeries {
         self.refused
     }
 
+    /// Sets the run time at which the next points arrive.
+    pub fn set_ran_ms(&mut self, ran_ms: u64) {
+        self.ran_ms = ran_ms;
+    }
+
+    /// Points of earlier starts of the job count in the past of a series.
+    pub fn with_earlier(mut self) -> Self {
+        self.has_earlier = true;
+        for one in &mut self.all {
+            one.has_older = true;
+        }
+        self
+    }
+
+    /// Takes a point that an earlier watcher recorded.
+    pub fn add_recorded(&mut self, id: SeriesId, step: f64, value: f64, generation: u32) {
+        if let Some(one) = self.get_mut(id) {
+            one.step = step;
+            one.latest = Some(value);
+            one.generation = generation;
+            one.points += 1;
+            one.has_older = true;
+        }
+    }
+
+    /// From now on keeps what a rule asks of the past of a series. Its points so far may
+    /// have to be read again, see [`AllSeries::lacking`].
+    pub fn want(&mut self, id: SeriesId, past: Past) {
+        let Some(one) = self.all.get_mut(id as usize) else {
+            return;
+        };
+        let is_new = one.past.want(past);
+        if one.has_older {
+            one.lacks = true;
+            return;
+        }
+        match (is_new, one.points, one.latest) {
+            (false, ..) | (true, 0, _) => {}
+            // A rule gets to know the name with its first point.
+            (true, 1, Some(value)) => {
+                one.past = one.past.emptied();
+                one.past.add(&PastPoint {
+                    value,
+                    step: one.step,
+                    generation: one.generation,
+                    at_ms: self.ran_ms,
+                });
+            }
+            (true, ..) => one.lacks = true,
+        }
+    }
+
+    /// The series whose points have to be read again, each without points; empty if none.
+    pub fn lacking(&self) -> HashMap<Rc<str>, SeriesPast> {
+        let lacking = self.all.iter().filter(|one| one.lacks);
+        lacking
+            .map(|one| (Rc::clone(&one.name), one.past.emptied()))
+            .collect()
+    }
+
+    /// Takes the past of series with all points so far.
+    pub fn remember(&mut self, pasts: HashMap<Rc<str>, SeriesPast>) {
+        for (name, past) in pasts {
+            let one = self.by_name.get(&name).copied();
+            if let Some(one) = one.and_then(|id| self.get_mut(id)) {
+                one.past = past;
+                one.lacks = false;
+                one.has_older = false;
+            }
+        }
+    }
+
+    /// The answer to what a rule asks of the past of the series of exactly this name.
+    pub fn past(&self, name: &str, past: Past, ran_ms: u64) -> Option<f64> {
+        let Some(one) = self.named(name) else {
+            return past.is_count().then_some(0.0);
+        };
+        if one.lacks {
+            return None;
+        }
+        one.past.value(past, ran_ms)
+    }
+
     /// Adds a point of a line. A step of the line below the last one begins a new
     /// generation.
     pub fn add(
@@ -143,6 +243,13 @@ impl AllSeries {
         one.generation += u32::from(is_back);
         one.step = step;
         one.latest = Some(value);
+        one.points += 1;
+        one.past.add(&PastPoint {
+            value,
+            step,
+            generation: one.generation,
+            at_ms: self.ran_ms,
+        });
         Point {
             series,
             step,

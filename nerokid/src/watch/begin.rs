@@ -89,7 +89,10 @@ impl Watch {
         out.extend(problem.map(Record::notice));
         let begin = Begin {
             positions: history.positions,
-            series: history.series,
+            series: match place.incarnation {
+                1 => history.series,
+                _ => history.series.with_earlier(),
+            },
             kept: history.kept,
             sizes: [size(&tails[0]), size(&tails[1])],
             contexts: [0, 1].map(|log| context(&history.positions[log], tails[log].path())),
@@ -98,7 +101,7 @@ impl Watch {
             facts,
             intake: Intake::new(begin, finder, life.run_ms(now), now.mono_ms),
             progress,
-            rules: Rules::new(history.bound, history.fired),
+            rules: Rules::new(history.bound, history.fired, history.held),
             asked: Vec::new(),
             rules_refused: history.rules_refused,
             sampler: Sampler::new(history.sample),

@@ -68,6 +68,7 @@ impl Watch {
         self.intake.flush(&mut self.out);
         self.follow_progress(true);
         self.evaluate();
+        self.rules.tell_held(&mut self.out);
         self.intake.tell_refused_at_the_end(&mut self.out);
         self.out.push(Record::Ended(WatchEnded {
             read_to: self.intake.read_to(),

@@ -6,6 +6,7 @@
 
 mod begin;
 mod end;
+mod past;
 mod turn;
 
 use std::fs::File;
@@ -227,6 +228,14 @@ impl Watch {
             }
         }
         Ok(false)
+    }
+
+    fn sight(&self) -> Sight<'_> {
+        Sight {
+            facts: &self.facts,
+            series: self.intake.series(),
+            now: self.now,
+        }
     }
 
     fn facts_of_life(&mut self) {

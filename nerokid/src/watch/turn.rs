@@ -6,7 +6,7 @@ use nero_model::paths::run as names;
 use nero_wire::v1::RuleSet;
 
 use super::begin::BLOCK_BYTES;
-use super::{Watch, WatchError};
+use super::{Watch, WatchError, past};
 use crate::control;
 use crate::core::facts::Sight;
 use crate::core::intake::Intake;
@@ -34,6 +34,7 @@ impl Watch {
                 self.newer_rules(since, 0);
                 self.pass_requests_on();
             }
+            self.remember()?;
             more = self.read_logs()?;
             self.intake.tick(self.now.mono_ms, &mut self.out);
             let samples = self.sample_due_ms <= self.now.mono_ms;
@@ -41,7 +42,9 @@ impl Watch {
                 self.sample();
             }
             self.follow_progress(samples);
+            self.remember()?;
             self.evaluate();
+            self.rules.tell_held(&mut self.out);
             self.intake.flush(&mut self.out);
         }
         self.write()?;
@@ -60,8 +63,34 @@ impl Watch {
         Ok(())
     }
 
+    /// Reads points again that a new rule asks for. They are on disk first.
+    pub(super) fn remember(&mut self) -> Result<(), WatchError> {
+        for (series, past) in self.rules.take_wants() {
+            self.intake.series_mut().want(series, past);
+        }
+        let lacking = self.intake.series().lacking();
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        self.intake.close_window(&mut self.out);
+        self.intake.flush(&mut self.out);
+        self.write()?;
+        if self.journal.is_stuck() {
+            return Ok(());
+        }
+        let pasts = past::read(&self.place, &self.life, lacking);
+        let pasts = pasts.map_err(|source| WatchError::Read {
+            folder: self.place.folder.clone(),
+            source,
+        })?;
+        self.intake.series_mut().remember(pasts);
+        Ok(())
+    }
+
     /// Reads a bounded piece of both logs; returns true when there is more.
     pub(super) fn read_logs(&mut self) -> Result<bool, WatchError> {
+        let ran_ms = self.sight().runtime_ms().unwrap_or(0);
+        self.intake.series_mut().set_ran_ms(ran_ms);
         let mut more = false;
         for index in 0..self.tails.len() {
             more |= self.read_log(index)?;
@@ -87,6 +116,15 @@ impl Watch {
                             return;
                         }
                         let mut news = Vec::new();
+                        let sight = Sight {
+                            facts,
+                            series: intake.series(),
+                            now,
+                        };
+                        rules.see(&sight, &mut news);
+                        for (series, past) in rules.take_wants() {
+                            intake.series_mut().want(series, past);
+                        }
                         let sight = Sight {
                             facts,
                             series: intake.series(),

@@ -80,7 +80,17 @@ impl Bench {
     /// A point arrives; what fired.
     fn point(&mut self, name: &str, value: f64) -> Vec<String> {
         let series = self.series.of(name).unwrap();
+        self.series.set_ran_ms(self.now.mono_ms - 1000);
         self.series.add(series, &Default::default(), value, 0, LINE);
+        let sight = Sight {
+            facts: &self.facts,
+            series: &self.series,
+            now: self.now,
+        };
+        self.rules.see(&sight, &mut self.out);
+        for (series, past) in self.rules.take_wants() {
+            self.series.want(series, past);
+        }
         let sight = Sight {
             facts: &self.facts,
             series: &self.series,
@@ -288,7 +298,6 @@ fn a_rule_that_cannot_apply_is_off_and_the_others_stand() {
     for (action, text, why) in [
         ("warn", "loss >", "2 `loss >`: something is missing here"),
         ("explode", "loss > 5", "no action `explode`"),
-        ("warn", "loss > 5 for 10m", "`for` is not built yet"),
         ("warn", "param.nope > 5", "no parameter is called `nope`"),
         ("warn", "waittime > 5", "rules cannot use `waittime`"),
     ] {
@@ -370,7 +379,7 @@ fn the_records_of_an_earlier_watcher_count() {
     nerokid::segments::for_each(&path, |record| history.fold(record)).unwrap();
 
     let mut second = Bench::new(&[]);
-    second.rules = Rules::new(history.bound, history.fired);
+    second.rules = Rules::new(history.bound, history.fired, history.held);
     second.apply(1, &[("abort", "loss > 5"), ("warn", "loss > 5")]);
     assert_eq!(second.point("loss", 8.0).len(), 0);
     let inherited = second.rules.inherited();
@@ -383,4 +392,99 @@ fn the_records_of_an_earlier_watcher_count() {
         .iter()
         .any(|record| matches!(record, Record::RuleBound(_)));
     assert!(!news, "the binding is recorded already");
+}
+
+#[test]
+fn a_window_looks_at_the_last_minutes_of_run_time() {
+    let mut bench = Bench::new(&[
+        ("warn", "mean(loss, 64s) < 1"),
+        ("warn", "count(loss) == 3"),
+    ]);
+    assert_eq!(bench.point("loss", 5.0), Vec::<String>::new());
+    bench.later(60_000);
+    assert_eq!(
+        bench.point("loss", 0.5),
+        Vec::<String>::new(),
+        "the mean is 2.75"
+    );
+    bench.later(10_000);
+    let fired = [
+        "1 warn 1: mean(loss, 64s) = 0.5",
+        "2 warn 1: count(loss) = 3",
+    ];
+    assert_eq!(bench.point("loss", 0.5), fired);
+}
+
+#[test]
+fn the_value_at_a_step_decides_at_the_line_that_gets_there() {
+    let mut bench = Bench::new(&[("abort", "loss@2 > 1")]);
+    assert_eq!(bench.point("loss", 9.0), Vec::<String>::new());
+    assert_eq!(bench.point("loss", 3.0), ["1 abort 1: loss@2 = 3"]);
+    let mut bench = Bench::new(&[("abort", "loss@1 > 1")]);
+    assert_eq!(bench.point("loss", 9.0).len(), 1, "the first line of all");
+}
+
+#[test]
+fn a_condition_has_to_hold_for_its_time_at_every_line() {
+    let mut bench = Bench::new(&[("abort", "loss > 5 for 5s")]);
+    bench.point("loss", 9.0);
+    assert_eq!(
+        bench.due_in(60_000),
+        Some(5_000),
+        "time alone makes it fire"
+    );
+    bench.later(3_000);
+    bench.point("loss", 1.0);
+    bench.point("loss", 9.0);
+    bench.later(4_999);
+    assert_eq!(bench.all(), Vec::<String>::new());
+    bench.later(1);
+    assert_eq!(bench.all(), ["1 abort 1: loss = 9"]);
+}
+
+#[test]
+fn a_paused_job_brings_a_condition_no_nearer() {
+    let mut bench = Bench::new(&[("warn", "running for 5s"), ("warn", "loss > 5 for 5s")]);
+    bench.point("loss", 9.0);
+    bench.later(2_000);
+    bench.facts.paused_since = Some(bench.now);
+    bench.later(3_600_000);
+    assert_eq!(bench.all(), Vec::<String>::new());
+    bench.facts.paused_ms = 3_600_000;
+    bench.facts.paused_since = None;
+    bench.later(3_000);
+    let fired = bench.all();
+    assert_eq!(fired.len(), 1, "{fired:?}");
+    assert!(fired[0].starts_with("2 warn"), "{fired:?}");
+}
+
+#[test]
+fn a_time_that_a_condition_waits_for_begins_when_time_alone_makes_it_true() {
+    let bench = Bench::new(&[("warn", "runtime > 20 for 5s")]);
+    assert_eq!(bench.due_in(60_000), Some(20_001));
+}
+
+#[test]
+fn since_when_a_condition_holds_is_recorded_once_and_before_the_points() {
+    let mut bench = Bench::new(&[("warn", "loss > 5 for 5s")]);
+    bench.point("loss", 1.0);
+    bench.rules.tell_held(&mut bench.out);
+    let held = |bench: &mut Bench| {
+        bench.rules.tell_held(&mut bench.out);
+        let first = bench.out.first().cloned();
+        bench.out.clear();
+        match first {
+            Some(Record::RuleHeld(held)) => Some(held.since_s),
+            Some(_) | None => None,
+        }
+    };
+    assert_eq!(held(&mut bench), None, "it never held");
+    bench.later(1_000);
+    bench.point("loss", 9.0);
+    assert_eq!(held(&mut bench), Some(vec![1.0]));
+    bench.later(1_000);
+    bench.point("loss", 9.0);
+    assert_eq!(held(&mut bench), None, "nothing changed");
+    bench.point("loss", 1.0);
+    assert!(held(&mut bench).is_some_and(|since| since[0].is_nan()));
 }

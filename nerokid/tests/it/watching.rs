@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{
-    LogTruncated, Notice, RecordKind, RuleFired, RulesApplied, RulesRefused, Sample, StopCause,
-    TakenOver, WatchEnded, WatchStarted,
+    LogTruncated, Notice, RecordKind, RuleFired, RuleHeld, RulesApplied, RulesRefused, Sample,
+    StopCause, TakenOver, WatchEnded, WatchStarted,
 };
 use nero_journal::{Clocks, Segment, Writer};
 use nero_wire::v1::{Cancel, Monitor, Rule, RuleSet, RunSpec};
@@ -499,6 +499,56 @@ fn an_endless_line_takes_little_memory() {
     rig.points_are(1);
     let peak = watcher.peak_rss_bytes();
     assert!(peak < 48 * 1024 * 1024, "{peak} bytes at most");
+    rig.end();
+    assert!(watcher.ended().success());
+}
+
+#[test]
+fn a_new_watcher_knows_what_the_killed_one_saw() {
+    let mut spec = with_rule(
+        "abort",
+        "loss > 5 for 2s && n@2 == 20 && min(loss, 10m) == 6",
+    );
+    let mut other = spec.rules.clone().unwrap().rules[0].clone();
+    other.id = 8;
+    other.text = "loss > 5 for 10m".to_owned();
+    other.action = "warn".to_owned();
+    spec.rules.as_mut().unwrap().rules.push(other);
+    let mut rig = Rig::new(spec);
+    let mut watcher = rig.watcher(None);
+    rig.print("step 1: n=10 loss=6\nstep 2: n=20 loss=7\nstep 3: n=30 loss=8\n");
+    rig.wait_for::<RuleHeld>(RecordKind::RuleHeld, |held| held.rule == 7);
+    rig.points_are(9);
+    watcher.kill();
+    let mut watcher = rig.watcher(None);
+    let fired = rig.wait_for::<RuleFired>(RecordKind::RuleFired, |_| true);
+    assert_eq!((fired.rule, fired.times), (7, 1));
+    let said = "loss = 8, n@2 = 20, min(loss, 10m) = 6";
+    assert!(fired.values.contains(said), "{}", fired.values);
+    rig.end();
+    assert!(watcher.ended().success());
+    assert_eq!(rig.all::<RuleFired>(RecordKind::RuleFired).len(), 1);
+}
+
+#[test]
+fn a_rule_that_comes_late_knows_the_points_before_it() {
+    let mut rig = Rig::new(with_rule("warn", "other > 1"));
+    let mut watcher = rig.watcher(None);
+    rig.print("epoch 1: loss=6\nepoch 2: loss=3\nepoch 3: loss=9\n");
+    rig.points_are(6);
+    let late = set(
+        2,
+        "abort",
+        "loss@2 == 3 && max(loss, 1h) == 9 && count(loss) == 3",
+    );
+    frame::create(FrameKind::Rules, &rig.control("rules.2"), &late).unwrap();
+    watcher.kill();
+    let mut watcher = rig.watcher(None);
+    let fired = rig.wait_for::<RuleFired>(RecordKind::RuleFired, |_| true);
+    assert_eq!(
+        fired.values,
+        "loss@2 = 3, max(loss, 1h) = 9, count(loss) = 3"
+    );
     rig.end();
     assert!(watcher.ended().success());
 }

@@ -27,6 +27,7 @@ mod log;
 mod mail;
 mod node;
 mod outside;
+mod pasts;
 mod results;
 mod run;
 mod service;

@@ -282,6 +282,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         leaving: stop,
     };
     let desk = Desk {
+        home: home.clone(),
         ledger: ledger.clone(),
         nodes: man.nodes.clone(),
         clock,

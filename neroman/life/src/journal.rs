@@ -387,6 +387,16 @@ pub struct RuleFacts {
     /// Written name → exact name.
     pub bound: BTreeMap<String, String>,
     pub problem: String,
+    /// Since which run time, in seconds, the condition of each `for` holds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Option<f64>>,
+    /// The record of that.
+    #[serde(skip_serializing_if = "is_default")]
+    pub held_key: (u32, Key),
+}
+
+fn is_default(key: &(u32, Key)) -> bool {
+    *key == Default::default()
 }
 
 /// A rule that cannot apply to this run.

@@ -39,6 +39,7 @@ pub mod needs;
 pub mod now;
 pub mod outcome;
 pub mod outlook;
+pub mod pasts;
 pub mod pick;
 pub mod place;
 mod placed;

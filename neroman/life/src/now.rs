@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::pasts::Pasts;
+
 /// A moment on one machine's boot clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tick {
@@ -45,6 +47,8 @@ pub struct Now {
     pub ms: i64,
     /// The present values of the known boot clocks, by boot id.
     pub boots: Arc<BTreeMap<String, i64>>,
+    /// The past of metrics until now, as far as an expression asks for it.
+    pub pasts: Arc<Pasts>,
 }
 
 impl Now {
@@ -53,7 +57,7 @@ impl Now {
     pub fn wall(ms: i64) -> Self {
         Self {
             ms,
-            boots: Arc::default(),
+            ..Self::default()
         }
     }
 
@@ -91,6 +95,7 @@ impl Now {
                     .map(|(boot, at)| (boot.clone(), at.saturating_sub(ms)))
                     .collect(),
             ),
+            ..Self::default()
         }
     }
 }
@@ -110,6 +115,7 @@ mod tests {
             let now = Now {
                 ms: 500_000 + step,
                 boots: Arc::new(BTreeMap::from([("b".to_owned(), 7000)])),
+                ..Now::default()
             };
             assert_eq!(now.since(Some(&tick), 494_000), 6000);
             assert_eq!(now.wall_of(Some(&tick), 494_000), 494_000 + step);

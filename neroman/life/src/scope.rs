@@ -1,12 +1,13 @@
 //! The facts of an experiment for expressions: its definition, its current run (or
 //! a named one), parameters and metrics. Answers from memory.
 
-use nero_expr::{Fact, NameKind, Scope, Value};
+use nero_expr::{Fact, NameKind, Past, Scope, Value};
 use nero_format as format;
 use nero_model::{EndReason, TaskEnd};
 
 use super::experiment::Experiment;
 use super::now::Now;
+use super::pasts;
 use super::run::Run;
 
 /// An experiment with one of its runs, at one moment.
@@ -189,6 +190,10 @@ impl Scope for Sight<'_> {
 
     fn metric(&self, name: &str) -> Option<f64> {
         Some(self.run?.journal.metrics.get(name)?.last)
+    }
+
+    fn past(&self, name: &str, past: Past) -> Option<f64> {
+        pasts::answer(self.run?, name, past, self.now)
     }
 
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {

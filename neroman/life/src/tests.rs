@@ -187,6 +187,7 @@ fn no_step_of_the_clock_makes_a_run_older_than_its_record_while_its_node_is_out_
                 .map(|&(boot, ms)| (boot.to_owned(), ms))
                 .collect(),
         ),
+        ..Now::default()
     };
     assert_eq!(run.runtime_s(&now(&[("here", 13_000)])), Some(8.0));
     let both = now(&[("here", 13_000), ("there", 77_000)]);
@@ -222,6 +223,7 @@ fn no_step_of_the_clock_changes_the_time_that_a_scheduler_leaves_a_run() {
     let now = Now {
         ms: 24 * 3600 * 1000,
         boots: Arc::new([("there".to_owned(), 80_000)].into()),
+        ..Now::default()
     };
     let run = lab.state.run(run(1, 1)).unwrap();
     assert_eq!(run.timeleft_s(&now), Some(50.0));

@@ -1,6 +1,8 @@
 //! A selector's text as elements, as far as it can be read without experiments.
 
-use nero_expr::{Expr, ExprError, Fact, ParseContext, Pick, Span, State, is_name_char};
+use nero_expr::{
+    Expr, ExprError, Fact, NameRef, ParseContext, Past, Pick, Span, State, is_name_char,
+};
 
 use crate::error::{SelectorError, SelectorErrorKind};
 use crate::split::{quoted_len, split};
@@ -117,6 +119,18 @@ impl Selector {
             Meaning::Word(word) => *word == Word::State(state),
             Meaning::Name(_) | Meaning::Digits(_) => false,
         })
+    }
+
+    /// What the expressions of this selector ask of the past of metrics.
+    pub fn named_pasts(&self) -> impl Iterator<Item = (&NameRef, Past)> {
+        let exprs = self
+            .elements
+            .iter()
+            .filter_map(|element| match &element.meaning {
+                Meaning::Open(expr) => expr.as_ref().as_ref().ok(),
+                Meaning::Name(_) | Meaning::Digits(_) | Meaning::Word(_) => None,
+            });
+        exprs.flat_map(Expr::named_pasts)
     }
 
     /// Whether an expression of this selector names `fact`. With [`Fact::Tmod`],

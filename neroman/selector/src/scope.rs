@@ -1,6 +1,6 @@
 //! One experiment as the expressions of a selector see it.
 
-use nero_expr::{Fact, NameKind, Pick, Scope, Value};
+use nero_expr::{Fact, NameKind, Past, Pick, Scope, Value};
 
 use crate::catalogue::Catalogue;
 
@@ -42,6 +42,10 @@ impl<C: Catalogue> Scope for Located<'_, C> {
 
     fn metric(&self, name: &str) -> Option<f64> {
         self.scope.metric(name)
+    }
+
+    fn past(&self, name: &str, past: Past) -> Option<f64> {
+        self.scope.past(name, past)
     }
 
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {

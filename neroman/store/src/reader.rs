@@ -41,6 +41,18 @@ impl SeriesReader {
     /// # Errors
     /// See [`StoreError`].
     pub fn read(&self, run: RunKey) -> Result<Vec<(Series, Vec<Point>)>, StoreError> {
+        self.read_those(run, |_| true)
+    }
+
+    /// Some series of one run with their points, of one moment.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn read_those(
+        &self,
+        run: RunKey,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<(Series, Vec<Point>)>, StoreError> {
         let moment = rusqlite::Transaction::new_unchecked(
             &self.db.conn,
             rusqlite::TransactionBehavior::Deferred,
@@ -48,6 +60,7 @@ impl SeriesReader {
         .map_err(|error| self.db.failed(error))?;
         let read = series(&self.db, run)?
             .into_iter()
+            .filter(|series| is_wanted(&series.name))
             .map(|series| {
                 let points = points(&self.db, &series)?;
                 Ok((series, points))

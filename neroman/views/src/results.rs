@@ -179,7 +179,7 @@ impl Best {
                 });
             }
         };
-        let Some(largest) = given.or_else(|| more_is_better(&name)) else {
+        let Some(largest) = given.or_else(|| nero_expr::more_is_better(&name)) else {
             return Err(NoRows::Direction(name));
         };
         Ok(Self { name, largest })
@@ -189,7 +189,7 @@ impl Best {
     pub(crate) fn known(name: &str, asked: Option<&Self>) -> Option<Self> {
         match asked.filter(|asked| asked.name == name) {
             Some(asked) => Some(asked.clone()),
-            None => more_is_better(name).map(|largest| Self {
+            None => nero_expr::more_is_better(name).map(|largest| Self {
                 name: name.to_owned(),
                 largest,
             }),
@@ -230,68 +230,6 @@ impl Best {
             (Some(one), Some(other)) => one.total_cmp(&other),
             (one, other) => other.is_some().cmp(&one.is_some()),
         }
-    }
-}
-
-/// Whether more is better, by names in common use; `None` for others.
-fn more_is_better(name: &str) -> Option<bool> {
-    const MORE: &[&str] = &[
-        "acc",
-        "score",
-        "reward",
-        "return",
-        "precision",
-        "recall",
-        "auc",
-        "auroc",
-        "iou",
-        "dice",
-        "bleu",
-        "rouge",
-        "psnr",
-        "ssim",
-        "throughput",
-        "likelihood",
-        "kappa",
-        "success",
-        "ndcg",
-        "mrr",
-        "winrate",
-        "correlation",
-        "fps",
-    ];
-    const LESS: &[&str] = &[
-        "loss",
-        "error",
-        "neg",
-        "mse",
-        "mae",
-        "mape",
-        "ppl",
-        "perplexity",
-        "nll",
-        "residual",
-        "time",
-        "latency",
-        "logloss",
-    ];
-    /// Short ones count alone: `layer2` is no `r2`.
-    const LESS_WORDS: &[&str] = &["err", "wer", "cer", "fid"];
-    const MORE_WORDS: &[&str] = &["f1", "r2"];
-    let lower = name.to_lowercase();
-    let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).collect();
-    // Words are joined in names (`rmse`, `runtime`, `top5acc`), and `sentiment` is about no `time`.
-    let has = |parts: &[&str], alone: &[&str]| {
-        words.iter().any(|word| {
-            let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
-            let is_end = |part: &&str| letters.starts_with(part) || letters.ends_with(part);
-            alone.contains(word) || parts.iter().any(is_end)
-        })
-    };
-    if has(LESS, LESS_WORDS) {
-        Some(false)
-    } else {
-        has(MORE, MORE_WORDS).then_some(true)
     }
 }
 
@@ -417,45 +355,6 @@ mod tests {
         let equal = stats(vec![0.18; 3]);
         assert_eq!((equal.mean, equal.deviation), (Some(0.18), Some(0.0)));
         assert_eq!(stats(vec![f64::INFINITY, 1.0]).mean, Some(f64::INFINITY));
-    }
-
-    #[test]
-    fn direction_is_that_of_the_name() {
-        for name in [
-            "test error",
-            "val_loss",
-            "time",
-            "ppl",
-            "negative_reward",
-            "RMSE",
-            "losses/train",
-            "runtime",
-            "loss2",
-        ] {
-            assert_eq!(more_is_better(name), Some(false), "{name}");
-        }
-        for name in [
-            "test accuracy",
-            "F1",
-            "mean_reward",
-            "sentiment_accuracy",
-            "multimedia score",
-            "enrollment acc",
-            "top5acc",
-        ] {
-            assert_eq!(more_is_better(name), Some(true), "{name}");
-        }
-        for name in [
-            "x",
-            "alpha",
-            "mAP",
-            "energy",
-            "layer2",
-            "sentiment",
-            "indices",
-        ] {
-            assert_eq!(more_is_better(name), None, "{name}");
-        }
     }
 
     #[test]

@@ -229,6 +229,7 @@ impl LedgerState {
                 | RecordKind::RulesRefused
                 | RecordKind::RuleBound
                 | RecordKind::RuleFired
+                | RecordKind::RuleHeld
                 | RecordKind::LogTruncated
                 | RecordKind::MetricsFolded
                 | RecordKind::Progress

@@ -521,6 +521,7 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
         | RecordKind::RulesRefused
         | RecordKind::RuleBound
         | RecordKind::RuleFired
+        | RecordKind::RuleHeld
         | RecordKind::LogTruncated
         | RecordKind::MetricsFolded
         | RecordKind::Progress
@@ -609,6 +610,7 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
         | RecordKind::RulesRefused
         | RecordKind::RuleBound
         | RecordKind::RuleFired
+        | RecordKind::RuleHeld
         | RecordKind::LogTruncated
         | RecordKind::MetricsFolded
         | RecordKind::Progress

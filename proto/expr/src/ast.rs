@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use crate::error::Span;
 use crate::fact::Fact;
 use crate::node::NodeFact;
+use crate::past::Fold;
 use crate::pattern::{Glob, Pattern};
 use crate::state::State;
 
@@ -234,12 +235,66 @@ impl CompareOp {
     }
 }
 
+/// A function of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MathFn {
+    Abs,
+    Sqrt,
+    Log,
+    Exp,
+    Round,
+}
+
+impl MathFn {
+    pub const ALL: [MathFn; 5] = [
+        MathFn::Abs,
+        MathFn::Sqrt,
+        MathFn::Log,
+        MathFn::Exp,
+        MathFn::Round,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            MathFn::Abs => "abs",
+            MathFn::Sqrt => "sqrt",
+            MathFn::Log => "log",
+            MathFn::Exp => "exp",
+            MathFn::Round => "round",
+        }
+    }
+
+    pub fn from_word(word: &str) -> Option<MathFn> {
+        MathFn::ALL.into_iter().find(|one| one.word() == word)
+    }
+
+    pub fn of(self, number: f64) -> f64 {
+        match self {
+            MathFn::Abs => number.abs(),
+            MathFn::Sqrt => number.sqrt(),
+            MathFn::Log => number.ln(),
+            MathFn::Exp => number.exp(),
+            MathFn::Round => number.round(),
+        }
+    }
+}
+
+/// A duration with the text in which it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Duration {
+    pub ms: u64,
+    pub text: Box<str>,
+}
+
 /// One node. Names and picks are indices into the tables of the expression, so
 /// that they can be bound once and compared without their places.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node {
     /// A number with the text in which it was written.
     Number(f64, Box<str>),
+    /// `nan`, which is equal to itself here.
+    Nan,
+    Inf,
     Text(Box<str>),
     Bool(bool),
     /// A date, resolved: Unix milliseconds.
@@ -249,14 +304,25 @@ pub(crate) enum Node {
     /// A fact of a node, in requirements.
     Place(NodeFact),
     Name(u16),
+    /// `mean(loss, 10m)`: of the metric with this slot.
+    Over(Fold, u16, Option<Duration>),
+    /// `loss@10`, with the step as it was written.
+    At(u16, f64, Box<str>),
     Is(State),
     Pick(u16),
     Neg(Box<Node>),
     Not(Box<Node>),
+    Math(MathFn, Box<Node>),
     Arith(ArithOp, Box<[Node; 2]>),
     Compare(CompareOp, Box<[Node; 2]>),
     Glob(Box<Node>, Glob),
     Match(Box<Node>, Box<Pattern>),
+    /// `x in (a, b)`: the value, then the list.
+    In(Vec<Node>),
+    /// `x for 10m`, with its number among those of the expression.
+    For(Box<Node>, Duration, u16),
+    /// `x after 2h`.
+    After(Box<Node>, Duration),
     /// `&&` of two or more.
     And(Vec<Node>),
     /// `||` of two or more.
@@ -274,14 +340,22 @@ impl Node {
             | Node::Now
             | Node::Fact(_)
             | Node::Place(_)
+            | Node::Nan
+            | Node::Inf
             | Node::Name(_)
+            | Node::Over(..)
+            | Node::At(..)
             | Node::Is(_)
             | Node::Pick(_) => &[],
-            Node::Neg(child) | Node::Not(child) | Node::Glob(child, _) | Node::Match(child, _) => {
-                std::slice::from_ref(child)
-            }
+            Node::Neg(child)
+            | Node::Not(child)
+            | Node::Math(_, child)
+            | Node::Glob(child, _)
+            | Node::Match(child, _)
+            | Node::For(child, ..)
+            | Node::After(child, _) => std::slice::from_ref(child),
             Node::Arith(_, pair) | Node::Compare(_, pair) => &pair[..],
-            Node::And(parts) | Node::Or(parts) => parts,
+            Node::In(parts) | Node::And(parts) | Node::Or(parts) => parts,
         }
     }
 

@@ -98,9 +98,11 @@ enum Slot {
 ///
 /// The bindings belong to the expression they were made with; with another
 /// expression names may be unknown, nothing worse.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Bindings {
     slots: Vec<Slot>,
+    /// By number of the `for`: since which run time, in seconds, its condition holds.
+    pub(crate) held: Vec<Option<f64>>,
 }
 
 /// One binding as plain text, for a journal and for `rule why`.
@@ -169,7 +171,8 @@ impl Expr {
                 Slot::Open | Slot::Bound(_) | Slot::Clash(..) => slots.push(slot),
             }
         }
-        Ok(Bindings { slots })
+        let held = vec![None; usize::from(self.holds)];
+        Ok(Bindings { slots, held })
     }
 
     /// The error for a name that exists nowhere, with a suggestion.
@@ -296,6 +299,20 @@ impl Bindings {
         }
     }
 
+    /// Since which run time, in seconds, the condition of each `for` holds, in the order
+    /// of the text.
+    pub fn held(&self) -> &[Option<f64>] {
+        &self.held
+    }
+
+    /// Takes what [`Bindings::held`] returned before, unless it is of another
+    /// expression.
+    pub fn hold(&mut self, held: Vec<Option<f64>>) {
+        if held.len() == self.held.len() {
+            self.held = held;
+        }
+    }
+
     /// Whether no name fits yet.
     pub fn is_open(&self, slot: usize) -> bool {
         matches!(self.slots.get(slot), None | Some(Slot::Open))
@@ -399,7 +416,8 @@ impl Bindings {
                 Some(second) => Slot::Clash(first.clone(), second.unwrap_or(first)),
             };
         }
-        Bindings { slots }
+        let held = vec![None; usize::from(expr.holds)];
+        Bindings { slots, held }
     }
 
     /// One line for each name that is unknown because more than one name fits.

@@ -11,6 +11,7 @@ use crate::ast::NameKind;
 use crate::bind::{Bound, Found, loose_fact};
 use crate::error::{ErrorKind, ExprError};
 use crate::eval::{Resolve, value_of};
+use crate::past::Past;
 use crate::scope::Scope;
 use crate::value::{Truth, Value};
 
@@ -116,5 +117,36 @@ impl Resolve for Candidates {
             .find(|value| value.is_known())
             .or_else(|| self.only(slot, &found.loose, scope))
             .unwrap_or_default()
+    }
+
+    fn past<S: Scope>(&self, slot: u16, past: Past, scope: &S) -> Option<f64> {
+        let found = self.slots.get(usize::from(slot))?;
+        let names = |list: &'_ [Bound]| -> Vec<Box<str>> {
+            let metrics = list.iter().filter_map(|bound| match bound {
+                Bound::Metric(name) if scope.metric(name).is_some() => Some(name.clone()),
+                Bound::Metric(_) | Bound::Fact(_) | Bound::Param(_) => None,
+            });
+            metrics.collect()
+        };
+        if let Some(exact) = names(&found.exact).first() {
+            return scope.past(exact, past);
+        }
+        match names(&found.loose).as_slice() {
+            // A metric that this experiment did not print.
+            [] => {
+                let any = found.exact.first().or_else(|| found.loose.first())?;
+                scope.past(any.name(), past)
+            }
+            [only] => scope.past(only, past),
+            [..] => {
+                self.conflict.set(Some(slot));
+                None
+            }
+        }
+    }
+
+    /// A selector has no `for`.
+    fn held_since(&self, _: u16) -> Option<f64> {
+        None
     }
 }

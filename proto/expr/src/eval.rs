@@ -5,10 +5,11 @@
 
 use std::cmp::Ordering;
 
-use crate::ast::{ArithOp, CompareOp, Node, PickRef};
+use crate::ast::{ArithOp, CompareOp, Duration, Node, PickRef};
 use crate::bind::{Bindings, Bound};
 use crate::fact::{Fact, FactKind};
 use crate::node::compare_versions;
+use crate::past::Past;
 use crate::scope::Scope;
 use crate::value::{Truth, Value};
 use crate::{Expr, State};
@@ -17,12 +18,32 @@ use crate::{Expr, State};
 pub(crate) trait Resolve {
     /// The value of the name number `slot`.
     fn value<'s, S: Scope>(&self, slot: u16, scope: &'s S) -> Value<'s>;
+
+    /// What is asked of the past of the metric number `slot`.
+    fn past<S: Scope>(&self, slot: u16, past: Past, scope: &S) -> Option<f64>;
+
+    /// Since which run time, in seconds, the condition of the `for` number `index`
+    /// holds.
+    fn held_since(&self, index: u16) -> Option<f64>;
 }
 
 impl Resolve for Bindings {
     fn value<'s, S: Scope>(&self, slot: u16, scope: &'s S) -> Value<'s> {
         self.get(usize::from(slot))
             .map_or(Value::Unknown, |bound| value_of(bound, scope))
+    }
+
+    fn past<S: Scope>(&self, slot: u16, past: Past, scope: &S) -> Option<f64> {
+        match self.get(usize::from(slot)) {
+            Some(Bound::Metric(name)) => scope.past(name, past),
+            // What has not been printed was printed no times.
+            None if past.is_count() && self.is_open(usize::from(slot)) => Some(0.0),
+            Some(Bound::Fact(_) | Bound::Param(_)) | None => None,
+        }
+    }
+
+    fn held_since(&self, index: u16) -> Option<f64> {
+        self.held.get(usize::from(index)).copied().flatten()
     }
 }
 
@@ -83,11 +104,27 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             Node::Not(inner) => self.truth(inner).negated(),
             Node::And(parts) => self.joined(parts, Truth::False),
             Node::Or(parts) => self.joined(parts, Truth::True),
-            Node::Compare(op, pair) => self.compare_nodes(*op, pair),
+            Node::Compare(op, pair) => self.compare_nodes(*op, &pair[0], &pair[1]),
             Node::Glob(left, glob) => self.fits(left, |text| glob.fits(text)),
             Node::Match(left, pattern) => self.fits(left, |text| pattern.fits(text)),
+            Node::In(parts) => self.is_listed(&parts[0], &parts[1..]),
+            Node::For(inner, duration, index) => self.has_held(inner, duration, *index),
+            Node::After(inner, duration) => {
+                let is_late = |ran_s| ran_s * 1000.0 >= duration.ms as f64;
+                match self.ran_s().map(is_late) {
+                    Some(true) => self.truth(inner),
+                    Some(false) => Truth::False,
+                    None if self.truth(inner) == Truth::False => Truth::False,
+                    None => Truth::Unknown,
+                }
+            }
             // The parser lets none of these be a condition.
             Node::Number(..)
+            | Node::Nan
+            | Node::Inf
+            | Node::Over(..)
+            | Node::At(..)
+            | Node::Math(..)
             | Node::Text(_)
             | Node::Time(_)
             | Node::Now
@@ -95,6 +132,42 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             | Node::Place(_)
             | Node::Neg(_)
             | Node::Arith(..) => Truth::Unknown,
+        }
+    }
+
+    /// The run time so far.
+    pub fn ran_s(&self) -> Option<f64> {
+        match self.scope.fact(Fact::Runtime) {
+            Value::Number(ran_s, _) => Some(ran_s),
+            Value::Unknown | Value::Text(_) | Value::Bool(..) | Value::Time(_) => None,
+        }
+    }
+
+    /// Whether the value is equal to one of the list.
+    fn is_listed(&self, left: &Node, list: &[Node]) -> Truth {
+        let mut any = Truth::False;
+        for item in list {
+            match self.compare_nodes(CompareOp::Equal, left, item) {
+                Truth::True => return Truth::True,
+                Truth::Unknown => any = Truth::Unknown,
+                Truth::False => {}
+            }
+        }
+        any
+    }
+
+    /// Whether a condition holds now and has held for so long.
+    fn has_held(&self, inner: &Node, duration: &Duration, index: u16) -> Truth {
+        let now = self.truth(inner);
+        let since = self.resolve.held_since(index);
+        match (now, since, self.ran_s()) {
+            (Truth::True, Some(since), Some(ran_s)) => {
+                // In whole milliseconds, so that the last one counts.
+                let held_ms = ((ran_s - since) * 1000.0).round();
+                Truth::from_option(Some(held_ms >= duration.ms as f64))
+            }
+            (Truth::True, ..) => Truth::False,
+            (other, ..) => other,
         }
     }
 
@@ -130,12 +203,31 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
     {
         match node {
             Node::Number(value, text) => Value::Number(*value, Some(text)),
+            Node::Nan => Value::number(f64::NAN),
+            Node::Inf => Value::number(f64::INFINITY),
             Node::Text(text) => Value::Text(text),
             Node::Time(ms) => Value::Time(*ms),
             Node::Now => Value::Time(self.scope.now_ms()),
             Node::Fact(fact) => self.scope.fact(*fact),
             Node::Place(fact) => self.scope.node_fact(*fact),
             Node::Name(slot) => self.resolve.value(*slot, self.scope),
+            Node::Over(fold, slot, window) => {
+                let window_ms = window.as_ref().map(|window| window.ms);
+                let past = Past::Over {
+                    fold: *fold,
+                    window_ms,
+                };
+                Value::number_or_unknown(self.resolve.past(*slot, past, self.scope))
+            }
+            Node::At(slot, step, _) => {
+                Value::number_or_unknown(self.resolve.past(*slot, Past::At(*step), self.scope))
+            }
+            Node::Math(function, inner) => match self.value(inner) {
+                Value::Number(number, _) => Value::number(function.of(number)),
+                Value::Unknown | Value::Text(_) | Value::Bool(..) | Value::Time(_) => {
+                    Value::Unknown
+                }
+            },
             Node::Neg(inner) => match self.value(inner) {
                 Value::Number(number, _) => Value::number(-number),
                 Value::Unknown | Value::Text(_) | Value::Bool(..) | Value::Time(_) => {
@@ -150,6 +242,9 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             | Node::Compare(..)
             | Node::Glob(..)
             | Node::Match(..)
+            | Node::In(_)
+            | Node::For(..)
+            | Node::After(..)
             | Node::And(_)
             | Node::Or(_) => match self.truth(node) {
                 Truth::True => Value::Bool(true, None),
@@ -169,8 +264,20 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
     }
 
     /// A comparison in which versions and lists of words are compared as such.
-    fn compare_nodes(&self, op: CompareOp, pair: &[Node; 2]) -> Truth {
-        let [left, right] = pair;
+    fn compare_nodes(&self, op: CompareOp, left: &Node, right: &Node) -> Truth {
+        // Only beside the word `nan` a NaN is equal to something.
+        let beside_nan = match (left, right) {
+            (Node::Nan, other) | (other, Node::Nan) => Some(other),
+            _ => None,
+        };
+        if let Some(other) = beside_nan {
+            let is_nan = match self.value(other) {
+                Value::Unknown => return Truth::Unknown,
+                Value::Number(number, _) => number.is_nan(),
+                Value::Text(_) | Value::Bool(..) | Value::Time(_) => false,
+            };
+            return Truth::from_option(Some(is_nan == (op == CompareOp::Equal)));
+        }
         let (a, b) = (self.value(left), self.value(right));
         let kinds = [fact_kind(left), fact_kind(right)];
         if kinds.contains(&Some(FactKind::Version)) {

@@ -116,8 +116,42 @@ impl<S: Scope> Explainer<'_, S> {
                 let shown = self.shown(&Node::Fact(Fact::State), false);
                 out.push_str(&format!("{} (state = {shown})", state.word()));
             }
+            Node::In(parts) => {
+                self.side(out, &parts[0], false);
+                let list: Vec<String> = (parts[1..].iter())
+                    .map(|item| self.printer.text(item))
+                    .collect();
+                out.push_str(&format!(" in ({})", list.join(", ")));
+            }
+            Node::For(inner, duration, index) => {
+                self.nested(out, inner);
+                out.push_str(&format!(" for {}", duration.text));
+                let held = self
+                    .bindings
+                    .held
+                    .get(usize::from(*index))
+                    .copied()
+                    .flatten();
+                let ran = self.eval.ran_s();
+                match held.zip(ran) {
+                    Some((since, ran)) => out.push_str(&format!(
+                        " (holds for {}s)",
+                        NumberText::new(((ran - since) * 10.0).round() / 10.0)
+                    )),
+                    None => out.push_str(" (does not hold)"),
+                }
+            }
+            Node::After(inner, duration) => {
+                self.nested(out, inner);
+                out.push_str(&format!(" after {}", duration.text));
+            }
             Node::Name(_)
             | Node::Number(..)
+            | Node::Nan
+            | Node::Inf
+            | Node::Over(..)
+            | Node::At(..)
+            | Node::Math(..)
             | Node::Text(_)
             | Node::Bool(_)
             | Node::Time(_)
@@ -133,11 +167,15 @@ impl<S: Scope> Explainer<'_, S> {
     fn list(&self, out: &mut String, parts: &[Node], sign: &str) {
         for (at, part) in parts.iter().enumerate() {
             out.push_str(if at == 0 { "" } else { sign });
-            let nested = matches!(part, Node::And(_) | Node::Or(_));
-            out.push_str(if nested { "(" } else { "" });
-            self.node(out, part);
-            out.push_str(if nested { ")" } else { "" });
+            self.nested(out, part);
         }
+    }
+
+    fn nested(&self, out: &mut String, part: &Node) {
+        let nested = matches!(part, Node::And(_) | Node::Or(_));
+        out.push_str(if nested { "(" } else { "" });
+        self.node(out, part);
+        out.push_str(if nested { ")" } else { "" });
     }
 
     fn compare(&self, out: &mut String, op: CompareOp, pair: &[Node; 2]) {
@@ -184,6 +222,10 @@ impl<S: Scope> Explainer<'_, S> {
                     let written = written_name(&self.expr.names[slot]);
                     (written, self.bindings.get(slot).cloned(), node)
                 }
+                Node::Over(_, slot, _) | Node::At(slot, ..) => {
+                    let bound = self.bindings.get(usize::from(*slot)).cloned();
+                    (self.printer.text(node), bound, node)
+                }
                 _ => return,
             };
             if values.iter().any(|value| value.written == written) {
@@ -213,7 +255,13 @@ fn is_literal(node: &Node) -> bool {
     node.walk(&mut |node| {
         literal &= !matches!(
             node,
-            Node::Fact(_) | Node::Place(_) | Node::Name(_) | Node::Is(_) | Node::Now
+            Node::Fact(_)
+                | Node::Place(_)
+                | Node::Name(_)
+                | Node::Over(..)
+                | Node::At(..)
+                | Node::Is(_)
+                | Node::Now
         );
     });
     literal

@@ -38,7 +38,13 @@ impl ValueKind {
 /// The kind of `node`; `names` is the table of its expression.
 pub(crate) fn kind_of(node: &Node, names: &[NameRef]) -> ValueKind {
     match node {
-        Node::Number(..) | Node::Neg(_) => ValueKind::Number,
+        Node::Number(..)
+        | Node::Nan
+        | Node::Inf
+        | Node::Neg(_)
+        | Node::Math(..)
+        | Node::Over(..)
+        | Node::At(..) => ValueKind::Number,
         Node::Text(_) => ValueKind::Text,
         Node::Time(_) | Node::Now => ValueKind::Time,
         Node::Fact(fact) => of_fact(fact.kind()),
@@ -58,6 +64,9 @@ pub(crate) fn kind_of(node: &Node, names: &[NameRef]) -> ValueKind {
         | Node::Compare(..)
         | Node::Glob(..)
         | Node::Match(..)
+        | Node::In(_)
+        | Node::For(..)
+        | Node::After(..)
         | Node::And(_)
         | Node::Or(_) => ValueKind::Condition,
     }
@@ -182,6 +191,9 @@ pub(crate) fn check_arith(
     names: &[NameRef],
     text: &str,
 ) -> Result<(), ExprError> {
+    for (node, span) in [left, right] {
+        check_no_nan(node, span)?;
+    }
     let (left_kind, right_kind) = (kind_of(left.0, names), kind_of(right.0, names));
     if arith_kind(op, left_kind, right_kind).is_some() {
         return Ok(());
@@ -211,6 +223,7 @@ pub(crate) fn check_sign(
     names: &[NameRef],
     text: &str,
 ) -> Result<(), ExprError> {
+    check_no_nan(node, span)?;
     match kind_of(node, names) {
         ValueKind::Number | ValueKind::Any => Ok(()),
         kind @ (ValueKind::Text | ValueKind::Time | ValueKind::Version | ValueKind::Condition) => {
@@ -218,6 +231,15 @@ pub(crate) fn check_sign(
             Err(mismatch(span, what))
         }
     }
+}
+
+/// Refuses `nan` where it would make everything false.
+fn check_no_nan(node: &Node, span: Span) -> Result<(), ExprError> {
+    if *node != Node::Nan {
+        return Ok(());
+    }
+    let error = mismatch(span, "`nan` is compared with `==` and `!=` only".to_owned());
+    Err(error.hint("`loss == nan` holds when loss is NaN"))
 }
 
 /// Refuses comparisons that could never hold.
@@ -230,6 +252,11 @@ pub(crate) fn check_compare(
 ) -> Result<(), ExprError> {
     let kinds = (kind_of(left.0, names), kind_of(right.0, names));
     check_state_text(left, right)?;
+    if !op.is_equality() {
+        for (node, span) in [left, right] {
+            check_no_nan(node, span)?;
+        }
+    }
     let whole = left.1.to(right.1);
     match kinds {
         (ValueKind::Any, _) | (_, ValueKind::Any) if op.is_equality() => Ok(()),

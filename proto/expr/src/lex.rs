@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 
 use crate::ast::{CompareOp, Pick};
 use crate::error::{ErrorKind, ExprError, Span};
-use crate::number::{Scanned, scan_date, scan_number};
+use crate::number::{Scanned, scan_clock, scan_date, scan_number};
 use crate::pattern::{Glob, Pattern};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +18,8 @@ pub(crate) enum Tok {
     Number(f64),
     /// A date, in Unix milliseconds.
     Date(i64),
+    /// A time of day, in minutes since midnight.
+    Clock(u16),
     /// Quoted text, without quotes.
     Text(String),
     /// A name in backticks, without them.
@@ -42,6 +44,7 @@ pub(crate) enum Tok {
     Or,
     For,
     After,
+    In,
     At,
     Open,
     Close,
@@ -227,6 +230,10 @@ impl<'t> Lexer<'t> {
             self.push(Tok::Pick(pick), len);
             return Ok(());
         }
+        if let Some((minutes, len)) = scan_clock(rest) {
+            self.push(Tok::Clock(minutes), len);
+            return Ok(());
+        }
         match scan_number(rest) {
             Some(Scanned::Number { value, len }) => {
                 self.push(Tok::Number(value), len);
@@ -271,6 +278,7 @@ impl<'t> Lexer<'t> {
             "not" => Tok::Not,
             "for" => Tok::For,
             "after" => Tok::After,
+            "in" if self.stands_after_value() => Tok::In,
             "tag" if rest[word.len()..].starts_with(':') => {
                 let len = raw_len(rest);
                 return self.push(Tok::Tag, len);
@@ -278,6 +286,22 @@ impl<'t> Lexer<'t> {
             _ => Tok::Word,
         };
         self.push(tok, word.len());
+    }
+
+    /// Whether the tokens so far end with a value, so that a word is an operator.
+    fn stands_after_value(&self) -> bool {
+        self.tokens.last().is_some_and(|token| {
+            matches!(
+                token.tok,
+                Tok::Word
+                    | Tok::Quoted(_)
+                    | Tok::Number(_)
+                    | Tok::Date(_)
+                    | Tok::Clock(_)
+                    | Tok::Text(_)
+                    | Tok::Close
+            )
+        })
     }
 
     /// Content and length of the text between two `quote`s. A doubled `quote`

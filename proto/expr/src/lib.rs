@@ -41,12 +41,12 @@
 //! The condition on a node for a run to go there is a [`Requirement`]: the same
 //! language over the facts of nodes.
 //!
-//! Not built in this version, and refused by name: `for`, `after`, `loss@10`,
-//! window functions, and the facts of [`NOT_BUILT`].
+//! Not built in this version, and refused by name: the facts of [`NOT_BUILT`].
 
 mod ast;
 mod bind;
 mod candidates;
+mod direction;
 mod error;
 mod eval;
 mod explain;
@@ -56,6 +56,7 @@ mod lex;
 mod node;
 mod number;
 mod parse;
+mod past;
 mod pattern;
 mod print;
 mod requirement;
@@ -68,11 +69,13 @@ use jiff::tz::TimeZone;
 pub use ast::{Asked, NameKind, NameRef, Pick, PickRef};
 pub use bind::{BindRecord, Bindings, Bound, Seen};
 pub use candidates::{Candidates, Conflict};
+pub use direction::more_is_better;
 pub use error::{ErrorKind, ExprError, Span, point_at, render};
 pub use explain::{Explanation, NamedValue};
 pub use fact::{Fact, FactKind, FactSet, FactSource, NOT_BUILT, signal_number};
 pub use lex::is_name_char;
 pub use node::NodeFact;
+pub use past::{BUCKETS, Fold, Past, PastPoint, SeriesPast};
 pub use pattern::{Glob, Pattern};
 pub use requirement::{NodeScope, Requirement, Unmet};
 pub use scope::Scope;
@@ -134,6 +137,8 @@ pub struct Expr {
     picks: Vec<PickRef>,
     facts: FactSet,
     standing: bool,
+    /// Number of `for`.
+    holds: u16,
 }
 
 impl PartialEq for Expr {
@@ -180,11 +185,17 @@ impl Expr {
         context: &ParseContext,
         wanted: Wanted,
     ) -> Result<Expr, ExprError> {
-        let Parsed { root, names, picks } = parse::parse(text, context, wanted)?;
+        let Parsed {
+            root,
+            names,
+            picks,
+            holds,
+        } = parse::parse(text, context, wanted)?;
         let mut facts = FactSet::default();
         root.walk(&mut |node| match node {
             Node::Fact(fact) => facts.insert(*fact),
             Node::Is(_) => facts.insert(Fact::State),
+            Node::For(..) | Node::After(..) => facts.insert(Fact::Runtime),
             _ => {}
         });
         let expr = Expr {
@@ -193,6 +204,7 @@ impl Expr {
             picks,
             facts,
             standing: context.standing,
+            holds,
         };
         // A stored text must be readable again, and the canonical print may be longer
         // than the source.
@@ -267,6 +279,74 @@ impl Expr {
         found
     }
 
+    /// What it asks of the past of metrics, with the index of each name in
+    /// [`Expr::unbound_names`].
+    pub fn pasts(&self) -> impl Iterator<Item = (usize, Past)> {
+        let mut found = Vec::new();
+        self.root.walk(&mut |node| {
+            let (slot, past) = match node {
+                Node::Over(fold, slot, window) => {
+                    let window_ms = window.as_ref().map(|window| window.ms);
+                    let fold = *fold;
+                    (slot, Past::Over { fold, window_ms })
+                }
+                Node::At(slot, step, _) => (slot, Past::At(*step)),
+                _ => return,
+            };
+            found.push((usize::from(*slot), past));
+        });
+        found.into_iter()
+    }
+
+    /// The metrics of whose past it asks, as they are written, and what it asks.
+    pub fn named_pasts(&self) -> impl Iterator<Item = (&NameRef, Past)> {
+        let pasts = self.pasts();
+        pasts.filter_map(|(slot, past)| Some((self.names.get(slot)?, past)))
+    }
+
+    /// Whether a `for` is in it, so that [`Expr::note_held`] is needed at every look.
+    pub fn holds(&self) -> bool {
+        self.holds > 0
+    }
+
+    /// Notes since when the condition of each `for` holds.
+    pub fn note_held(&self, bindings: &mut Bindings, scope: &impl Scope) {
+        let mut parts: Vec<(usize, &Node)> = Vec::new();
+        self.root.walk(&mut |node| {
+            if let Node::For(inner, _, index) = node {
+                parts.push((usize::from(*index), inner));
+            }
+        });
+        let ran_s = match scope.fact(Fact::Runtime) {
+            Value::Number(ran_s, _) => Some(ran_s),
+            Value::Unknown | Value::Text(_) | Value::Bool(..) | Value::Time(_) => None,
+        };
+        bindings.held.resize(usize::from(self.holds), None);
+        // Inner ones first: an outer one looks at them.
+        for (index, inner) in parts.into_iter().rev() {
+            let holds = self.evaluator(bindings, scope).truth(inner).is_true();
+            let Some(since) = bindings.held.get_mut(index) else {
+                continue;
+            };
+            *since = match holds {
+                true => since.or(ran_s),
+                false => None,
+            };
+        }
+    }
+
+    /// Whether the condition of a `for` would begin to hold.
+    pub fn begins_to_hold(&self, bindings: &Bindings, scope: &impl Scope) -> bool {
+        let mut begins = false;
+        self.root.walk(&mut |node| {
+            if let Node::For(inner, _, index) = node {
+                let is_open = bindings.held.get(usize::from(*index)) == Some(&None);
+                begins |= is_open && self.evaluator(bindings, scope).truth(inner).is_true();
+            }
+        });
+        begins
+    }
+
     /// Whether the expression contains the state word `state`.
     pub fn uses_state(&self, state: State) -> bool {
         let mut uses = false;
@@ -276,7 +356,7 @@ impl Expr {
 
     /// Whether time alone can change the outcome: ages, `now`, `runtime` ….
     pub fn uses_clock(&self) -> bool {
-        let mut uses = false;
+        let mut uses = self.pasts().any(|(_, past)| past.uses_clock());
         self.root.walk(&mut |node| uses |= *node == Node::Now);
         let moves =
             |fact: Fact| fact.source() == FactSource::Clock || fact.kind() == FactKind::Time;

@@ -73,6 +73,20 @@ fn clock(text: &str) -> Option<Scanned> {
     })
 }
 
+/// Reads `14:00` from the start of `text`: minutes since midnight, and the length.
+pub(crate) fn scan_clock(text: &str) -> Option<(u16, usize)> {
+    let end = text.find(|c: char| !(c.is_alphanumeric() || matches!(c, ':' | '.' | '_' | '-')));
+    let written = &text[..end.unwrap_or(text.len())];
+    let (hours, minutes) = written.split_once(':')?;
+    let number = |part: &str, most: u16| {
+        let digits = part.len() <= 2 && part.bytes().all(|b| b.is_ascii_digit());
+        let number: u16 = part.parse().ok().filter(|_| digits)?;
+        (number <= most).then_some(number)
+    };
+    let minutes = number(minutes, 59).filter(|_| minutes.len() == 2)?;
+    Some((number(hours, 23)? * 60 + minutes, written.len()))
+}
+
 /// Length of digits, point, digits, exponent at the start of `text`.
 fn plain_number_len(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();

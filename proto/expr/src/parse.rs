@@ -7,8 +7,7 @@
 mod operators;
 mod words;
 
-use self::words::is_window_function;
-use crate::ast::{NameRef, Node, PickRef};
+use crate::ast::{MathFn, NameRef, Node, PickRef};
 use crate::error::{ErrorKind, ExprError, Span};
 use crate::kind::{check_condition, check_progress, check_sign};
 use crate::lex::{Tok, Token, lex};
@@ -19,6 +18,8 @@ pub(crate) struct Parsed {
     pub root: Node,
     pub names: Vec<NameRef>,
     pub picks: Vec<PickRef>,
+    /// Number of `for` in the tree.
+    pub holds: u16,
 }
 
 /// The kind of text that a caller expects.
@@ -50,12 +51,14 @@ pub(crate) fn parse(
     let mut parser = Parser {
         text,
         context,
+        wanted,
         selecting: wanted == Wanted::Selection,
         about_nodes: wanted == Wanted::Requirement,
         tokens,
         next: 0,
         names: Vec::new(),
         picks: Vec::new(),
+        holds: 0,
         not_built: None,
     };
     if parser.tokens.is_empty() {
@@ -76,6 +79,7 @@ pub(crate) fn parse(
         root: root.node,
         names: parser.names,
         picks: parser.picks,
+        holds: parser.holds,
     })
 }
 
@@ -107,8 +111,8 @@ enum Waiting {
     },
     Open {
         open: Span,
-        /// The word before the parenthesis, of a window function.
-        function: Option<Span>,
+        /// The word before the parenthesis, of a function of a number.
+        function: Option<(MathFn, Span)>,
     },
 }
 
@@ -135,6 +139,7 @@ struct Operand {
 struct Parser<'t> {
     text: &'t str,
     context: &'t ParseContext,
+    wanted: Wanted,
     selecting: bool,
     /// Whether words are facts of a node only.
     about_nodes: bool,
@@ -142,6 +147,7 @@ struct Parser<'t> {
     next: usize,
     names: Vec<NameRef>,
     picks: Vec<PickRef>,
+    holds: u16,
     /// The first planned word; syntax errors are reported before it.
     not_built: Option<ExprError>,
 }
@@ -187,10 +193,6 @@ impl<'t> Parser<'t> {
             Some(Tok::Close) => "this `)` closes nothing".to_owned(),
             Some(_) => format!("`{}` is not expected here", span.of(self.text)),
         };
-        if matches!(self.peek(), Some(Tok::Word)) && span.of(self.text) == "in" {
-            let error = ExprError::new(ErrorKind::NotBuilt, span, "`in` is not built yet");
-            return Err(error.hint("write `x == 1 || x == 2`"));
-        }
         let error = self.syntax(span, message);
         Err(match self.peek() {
             Some(Tok::Comma) => error.hint("join conditions with `&&` or `||`"),
@@ -229,7 +231,8 @@ impl<'t> Parser<'t> {
                     Tok::Glob(_) | Tok::Match(_) => {
                         (self.pattern(part, token.tok, token.span)?, Some(level))
                     }
-                    Tok::For | Tok::After => (self.held(part, token.span)?, Some(level)),
+                    Tok::For | Tok::After => (self.held(part, &token)?, Some(level)),
+                    Tok::In => (self.listed(part)?, Some(level)),
                     tok => {
                         let joined = made == Some(level);
                         let word = self.begin_right(&mut waiting, part, tok, level, joined)?;
@@ -273,11 +276,10 @@ impl<'t> Parser<'t> {
     /// `None` after a parenthesis, when the next value is to be read.
     fn operand(&mut self, waiting: &mut Vec<Waiting>) -> Result<Option<Operand>, ExprError> {
         let span = self.here();
-        let word = span.of(self.text);
-        let window = matches!(
-            (self.peek(), self.peek_second()),
-            (Some(Tok::Word), Some(Tok::Open))
-        ) && is_window_function(word);
+        let function = match (self.peek(), self.peek_second()) {
+            (Some(Tok::Word), Some(Tok::Open)) => MathFn::from_word(span.of(self.text)),
+            _ => None,
+        };
         match self.peek() {
             Some(Tok::Not) => waiting.push(Waiting::Sign { is_not: true, span }),
             Some(Tok::Minus) => waiting.push(Waiting::Sign {
@@ -288,15 +290,16 @@ impl<'t> Parser<'t> {
                 open: span,
                 function: None,
             }),
-            Some(Tok::Word) if window => {
+            _ => {
+                let Some(function) = function else {
+                    return self.primary().map(Some);
+                };
                 self.next += 1;
-                let open = self.here();
                 waiting.push(Waiting::Open {
-                    open,
-                    function: Some(span),
+                    open: self.here(),
+                    function: Some((function, span)),
                 });
             }
-            _ => return self.primary().map(Some),
         }
         self.next += 1;
         Ok(None)
@@ -358,13 +361,17 @@ impl<'t> Parser<'t> {
             self.expect_end()?;
             return Ok(Closed::End(inner));
         };
+        let close = self.close(open)?;
         let part = match function {
-            Some(word) => self.window(word, open, inner.height)?,
-            None => {
-                let close = self.close(open)?;
-                let span = open.to(close);
-                Operand { span, ..inner }
+            Some((function, word)) => {
+                check_sign(&inner.node, inner.span, &self.names, self.text)?;
+                let node = Node::Math(function, Box::new(inner.node));
+                self.part(node, word.to(close), inner.height + 1)?
             }
+            None => Operand {
+                span: open.to(close),
+                ..inner
+            },
         };
         self.at_step(part).map(Closed::Inner)
     }
@@ -375,11 +382,12 @@ impl<'t> Parser<'t> {
             Tok::Or => Some(Level::Or),
             Tok::And => Some(Level::And),
             Tok::For | Tok::After => Some(Level::Held),
-            Tok::Compare(_) | Tok::Glob(_) | Tok::Match(_) => Some(Level::Compare),
+            Tok::Compare(_) | Tok::Glob(_) | Tok::Match(_) | Tok::In => Some(Level::Compare),
             Tok::Plus | Tok::Minus => Some(Level::Sum),
             Tok::Star | Tok::Slash | Tok::Percent => Some(Level::Product),
             Tok::Number(_)
             | Tok::Date(_)
+            | Tok::Clock(_)
             | Tok::Text(_)
             | Tok::Quoted(_)
             | Tok::Word

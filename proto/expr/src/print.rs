@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::ast::{Asked, NameRef, Node, Pick, PickRef};
-use crate::fact::{Fact, FactKind, signal_number};
+use crate::fact::{Fact, FactKind, NOT_BUILT, signal_number};
 use crate::lex::is_plain_name;
 use crate::number::print_instant;
 
@@ -25,6 +25,8 @@ impl Printer<'_> {
     fn node(&self, out: &mut String, node: &Node) -> fmt::Result {
         match node {
             Node::Number(_, text) => out.write_str(text),
+            Node::Nan => out.write_str("nan"),
+            Node::Inf => out.write_str("inf"),
             Node::Text(text) => out.write_str(&quoted(text, '\'')),
             Node::Bool(truth) => write!(out, "{truth}"),
             Node::Time(ms) => out.write_str(&print_instant(*ms)),
@@ -33,6 +35,39 @@ impl Printer<'_> {
             Node::Place(fact) => out.write_str(fact.word()),
             Node::Is(state) => out.write_str(state.word()),
             Node::Name(slot) => out.write_str(&written_name(&self.names[usize::from(*slot)])),
+            Node::Over(fold, slot, window) => {
+                let metric = written_metric(&self.names[usize::from(*slot)].text);
+                write!(out, "{}({metric}", fold.word())?;
+                if let Some(window) = window {
+                    write!(out, ", {}", window.text)?;
+                }
+                out.write_char(')')
+            }
+            Node::At(slot, _, step) => {
+                let metric = written_metric(&self.names[usize::from(*slot)].text);
+                write!(out, "{metric}@{step}")
+            }
+            Node::Math(function, inner) => {
+                out.write_str(function.word())?;
+                self.in_parentheses(out, inner)
+            }
+            Node::For(inner, duration, _) => {
+                self.below(out, inner)?;
+                write!(out, " for {}", duration.text)
+            }
+            Node::After(inner, duration) => {
+                self.below(out, inner)?;
+                write!(out, " after {}", duration.text)
+            }
+            Node::In(parts) => {
+                self.value(out, &parts[0])?;
+                out.write_str(" in (")?;
+                for (at, item) in parts[1..].iter().enumerate() {
+                    out.write_str(if at == 0 { "" } else { ", " })?;
+                    self.node(out, item)?;
+                }
+                out.write_char(')')
+            }
             Node::Pick(slot) => out.write_str(&pick_text(&self.picks[usize::from(*slot)].pick)),
             Node::Neg(inner) => {
                 out.write_char('-')?;
@@ -80,7 +115,7 @@ impl Printer<'_> {
             }
             Node::Fact(fact) => fact.word(),
             Node::Place(fact) => fact.word(),
-            Node::Bool(_) | Node::Now => "",
+            Node::Bool(_) | Node::Now | Node::Nan | Node::Inf => "",
             _ => return false,
         };
         match kind {
@@ -106,7 +141,8 @@ impl Printer<'_> {
 
     /// An operand: in parentheses unless it is one word or has a sign of its own.
     fn below(&self, out: &mut String, node: &Node) -> fmt::Result {
-        let binds = !node.children().is_empty() && !matches!(node, Node::Neg(_) | Node::Not(_));
+        let is_one = matches!(node, Node::Neg(_) | Node::Not(_) | Node::Math(..));
+        let binds = !node.children().is_empty() && !is_one;
         if binds {
             self.in_parentheses(out, node)
         } else {
@@ -154,6 +190,38 @@ pub(crate) fn written_name(name: &NameRef) -> String {
         Asked::Metric => qualified("metric", text),
     }
 }
+
+/// A metric in a function or before `@`, where a plain word means one.
+fn written_metric(name: &str) -> String {
+    let is_other = Fact::from_word(name).is_some()
+        || name.starts_with("param.")
+        || name.starts_with("metric.")
+        || WORDS.contains(&name)
+        || NOT_BUILT.contains(&name);
+    if is_plain_name(name) && !is_other {
+        name.to_owned()
+    } else {
+        qualified("metric", name)
+    }
+}
+
+/// Words that are never a name.
+const WORDS: [&str; 14] = [
+    "and",
+    "or",
+    "not",
+    "for",
+    "after",
+    "in",
+    "true",
+    "false",
+    "now",
+    "today",
+    "yesterday",
+    "nan",
+    "inf",
+    "all",
+];
 
 /// `param.x`, or `param('x y')` for odd names.
 pub(crate) fn qualified(prefix: &str, name: &str) -> String {

@@ -3,6 +3,7 @@
 use crate::ast::{NameKind, Pick};
 use crate::fact::Fact;
 use crate::node::NodeFact;
+use crate::past::Past;
 use crate::value::Value;
 
 /// One run, or an experiment with its newest run, for expressions.
@@ -23,6 +24,13 @@ pub trait Scope {
 
     /// The latest value of the metric of exactly this name. NaN is a value.
     fn metric(&self, name: &str) -> Option<f64>;
+
+    /// What is asked of the past of the metric of exactly this name. `None` while it is
+    /// unknown, and where no past is kept.
+    fn past(&self, name: &str, past: Past) -> Option<f64> {
+        let _ = (name, past);
+        None
+    }
 
     /// Calls `visit` with the exact name of every parameter and metric, in any
     /// order; used to bind loosely written names, and for suggestions.
@@ -64,6 +72,9 @@ impl<S: Scope + ?Sized> Scope for &S {
     }
     fn metric(&self, name: &str) -> Option<f64> {
         (**self).metric(name)
+    }
+    fn past(&self, name: &str, past: Past) -> Option<f64> {
+        (**self).past(name, past)
     }
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {
         (**self).visit_names(visit);

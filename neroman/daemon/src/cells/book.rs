@@ -20,6 +20,7 @@ use super::folder::FolderWatch;
 use super::shown::{Columns, RowValues, ShownRow};
 use super::{BookNow, BookObstacle, Desk, live};
 use crate::failure::Failure;
+use crate::pasts;
 use crate::service::{blocking, tables};
 use nero_life::cells::{CellRecord, WrittenCell};
 use nero_life::change::Change;
@@ -162,7 +163,13 @@ impl Book {
         state: &Arc<State>,
         source: &Arc<Origin>,
     ) -> (bool, Rest) {
-        let now = desk.nodes.known().now(desk.clock);
+        let mut now = desk.nodes.known().now(desk.clock);
+        let wanted = self.columns.wanted(state, source);
+        match pasts::read(&desk.ledger, &desk.home, state, wanted).await {
+            Ok(pasts) => now.pasts = pasts,
+            // Those columns stay as they are until points can be read.
+            Err(failure) => tracing::warn!(%failure, "cannot read points for a table"),
+        }
         let (state, of, file) = (Arc::clone(state), Arc::clone(source), self.file.clone());
         let fresh = Columns::of(&self.columns.bound, now.ms);
         let mut columns = std::mem::replace(&mut self.columns, fresh);

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nero_model::Home;
 use nero_table::child::OpenElsewhere;
 use tokio::task::JoinSet;
 
@@ -26,6 +27,7 @@ pub(crate) use live::is_live;
 /// Everything that the tasks work with.
 #[derive(Clone, Debug)]
 pub(crate) struct Desk {
+    pub home: Home,
     pub ledger: Ledger,
     pub nodes: Nodes,
     pub clock: Clock,

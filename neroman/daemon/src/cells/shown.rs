@@ -9,6 +9,7 @@ use nero_model::ExperimentId;
 
 use nero_life::experiment::{Experiment, Origin};
 use nero_life::now::Now;
+use nero_life::pasts::{self, Pasts};
 use nero_life::scope::Sight;
 use nero_life::state::State;
 
@@ -54,6 +55,13 @@ impl Columns {
             exprs,
             before: HashMap::new(),
         }
+    }
+
+    /// The points that the columns need.
+    pub(super) fn wanted(&self, state: &State, origin: &Origin) -> Pasts {
+        let asked = self.exprs.iter().flatten().flat_map(Expr::named_pasts);
+        let runs = state.of_origin(origin.id).filter_map(|one| one.current());
+        pasts::wanted(asked, runs)
     }
 
     /// The rows of experiments that are in the table and not removed.

@@ -274,6 +274,7 @@ impl NodeStates {
         Now {
             ms: clock.now_ms(),
             boots: Arc::new(boots),
+            ..Now::default()
         }
     }
 

@@ -8,7 +8,7 @@ use nero_wire::v1;
 use nero_wire::v1::abort_reply::{One, Outcome};
 
 use super::Man;
-use super::select::{self, Chosen};
+use super::select::Chosen;
 use crate::failure::Failure;
 use crate::ledger::{Decided, Late, Ledger};
 use nero_life::abort::{self, CancelOutcome};
@@ -26,7 +26,7 @@ impl Man {
         {
             return Ok(answer);
         }
-        let selection = select::read(request.selection, "", self.now())?;
+        let selection = self.selection(request.selection, "").await?;
         let (chosen, picked) = selection.choose_from(&self.ledger.state()).await?;
         let cancel = Cancel {
             asked_ms: 0,

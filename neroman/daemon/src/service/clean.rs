@@ -11,7 +11,7 @@ use nero_wire::v1;
 use nero_wire::v1::clean_ask_reply::{OnNode, One};
 
 use super::clean_node::Going;
-use super::select::{self, Chosen};
+use super::select::Chosen;
 use super::{Man, blocking, counted};
 use crate::failure::Failure;
 use crate::ledger::Decided;
@@ -34,7 +34,7 @@ impl Man {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
         }
-        let selection = select::read(request.selection.clone(), "all", self.now())?;
+        let selection = self.selection(request.selection.clone(), "all").await?;
         let everything = selection.is_all();
         let state = self.ledger.state();
         let (node, unfetched) = (request.node.clone(), request.unfetched);

@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use nero_expr::{Bindings, Bound, Expr, ExprError, Fact, NameKind, ParseContext, Scope, Value};
+use nero_expr::{
+    Bindings, Bound, Expr, ExprError, Fact, NameKind, ParseContext, Past, PastPoint, Scope,
+    SeriesPast, Value,
+};
 use nero_life::scope::Sight;
 use nero_store::Point;
 
@@ -69,13 +72,16 @@ impl CurveExpr {
         let mut scope = AtPoint {
             sight,
             latest: BTreeMap::new(),
+            pasts: self.pasts(&bindings),
+            began_ms: printed.iter().map(|(_, point)| point.time_ms).min(),
+            at_ms: 0,
         };
         let mut points = Vec::new();
         for step in printed.chunk_by(|(_, one), (_, other)| {
             one.generation == other.generation && one.step == other.step
         }) {
             for (name, point) in step {
-                scope.latest.insert(name, point.value);
+                scope.add(name, point);
             }
             let value = match self.expr.value(&bindings, &scope) {
                 Value::Number(number, _) => number,
@@ -94,6 +100,17 @@ impl CurveExpr {
             });
         }
         Ok(points)
+    }
+
+    /// What it asks of the past, by metric.
+    fn pasts(&self, bindings: &Bindings) -> BTreeMap<String, SeriesPast> {
+        let mut pasts: BTreeMap<String, SeriesPast> = BTreeMap::new();
+        for (slot, past) in self.expr.pasts() {
+            if let Some(Bound::Metric(name)) = bindings.get(slot) {
+                pasts.entry(name.to_string()).or_default().want(past);
+            }
+        }
+        pasts
     }
 
     /// The points of the metrics that it uses.
@@ -127,6 +144,27 @@ fn bad(text: &str, error: &ExprError) -> Failure {
 struct AtPoint<'a> {
     sight: Sight<'a>,
     latest: BTreeMap<&'a str, f64>,
+    /// What was asked of the past, with the points up to this one.
+    pasts: BTreeMap<String, SeriesPast>,
+    /// The time of the first point: windows count from there.
+    began_ms: Option<i64>,
+    at_ms: u64,
+}
+
+impl<'a> AtPoint<'a> {
+    fn add(&mut self, name: &'a str, point: &Point) {
+        self.latest.insert(name, point.value);
+        let since_ms = point.time_ms - self.began_ms.unwrap_or(point.time_ms);
+        self.at_ms = self.at_ms.max(u64::try_from(since_ms).unwrap_or(0));
+        if let Some(past) = self.pasts.get_mut(name) {
+            past.add(&PastPoint {
+                value: point.value,
+                step: point.step,
+                generation: point.generation,
+                at_ms: self.at_ms,
+            });
+        }
+    }
 }
 
 impl Scope for AtPoint<'_> {
@@ -144,6 +182,10 @@ impl Scope for AtPoint<'_> {
 
     fn metric(&self, name: &str) -> Option<f64> {
         self.latest.get(name).copied()
+    }
+
+    fn past(&self, name: &str, past: Past) -> Option<f64> {
+        self.pasts.get(name)?.value(past, self.at_ms)
     }
 
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {

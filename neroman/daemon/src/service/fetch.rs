@@ -11,7 +11,7 @@ use nero_wire::v1::fetch_event::{Event, One};
 use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
-use super::select::{self, Chosen};
+use super::select::Chosen;
 use super::{Man, Sink, blocking};
 use crate::failure::Failure;
 use crate::results::{FetchJob, Places, RequestedFiles, Trouble};
@@ -60,7 +60,7 @@ impl Man {
         {
             return Err(Failure::usage(wrong).hint(hint));
         }
-        let selection = select::read(request.selection, "all", self.now())?;
+        let selection = self.selection(request.selection, "all").await?;
         let state = self.ledger.state();
         let picked = blocking(move || {
             let (chosen, found) = selection.choose(&state)?;

@@ -8,8 +8,8 @@ use nero_expr::{Fact, Scope as _, Value};
 use nero_wire::v1;
 
 use super::code;
+use super::select::Chosen;
 use super::select::zone_of;
-use super::select::{self, Chosen};
 use super::view::{self, Sight};
 use super::{Man, Sink, blocking};
 use crate::cells::{BookNow, BookObstacle};
@@ -124,7 +124,7 @@ impl Man {
 
     async fn listing(&self, request: v1::ListRequest) -> Result<Listing, Failure> {
         let zone = zone_of(request.selection.as_ref());
-        let mut selection = select::read(request.selection, "all", self.now())?;
+        let mut selection = self.selection(request.selection, "all").await?;
         let mut notes = Vec::new();
         if selection.asks_sources() {
             notes = self.read_all_sources_again().await?;

@@ -31,7 +31,7 @@ impl Man {
         let now = self.now();
         let given = request.selection.clone().unwrap_or_default();
         let context = ParseContext::new(now.ms, select::zone(&given.zone, given.utc_offset_s));
-        let selection = select::read(request.selection, "", now)?;
+        let selection = self.selection(request.selection, "").await?;
         let (chosen, picked) = selection.choose_from(&self.ledger.state()).await?;
         self.settle(&chosen).await;
         let state = self.ledger.state();

@@ -9,7 +9,7 @@ use nero_model::paths::{NodePaths, run::WORK};
 use nero_wire::v1;
 use nero_wire::v1::paths_reply::One;
 
-use super::select::{self, Chosen};
+use super::select::Chosen;
 use super::{Man, blocking};
 use crate::failure::Failure;
 use nero_life::run::{Results, Run};
@@ -18,7 +18,7 @@ use nero_life::state::State;
 impl Man {
     /// The folders of the picked runs.
     pub(crate) async fn paths(&self, request: v1::PathsRequest) -> Result<v1::PathsReply, Failure> {
-        let selection = select::read(request.selection, "", self.now())?;
+        let selection = self.selection(request.selection, "").await?;
         let state = self.ledger.state();
         let roots = self.roots();
         let deployment = self.deployment;

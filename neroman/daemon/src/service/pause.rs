@@ -13,7 +13,7 @@ use nero_wire::v1::pause_runs_reply::Outcome as NodeOutcome;
 use tonic::Code;
 
 use super::Man;
-use super::select::{self, Chosen};
+use super::select::Chosen;
 use crate::failure::Failure;
 use crate::ledger::Late;
 use nero_life::experiment::Experiment;
@@ -30,7 +30,7 @@ const SEEN_WITHIN: Duration = Duration::from_secs(2);
 impl Man {
     /// Asks the nodes of the picked runs, all at once.
     pub(crate) async fn pause(&self, request: v1::PauseRequest) -> Result<v1::PauseReply, Failure> {
-        let selection = select::read(request.selection.clone(), "", self.now())?;
+        let selection = self.selection(request.selection.clone(), "").await?;
         let (chosen, picked) = selection.choose_from(&self.ledger.state()).await?;
         self.until_accepted(&chosen).await;
         let mut ones = Vec::new();

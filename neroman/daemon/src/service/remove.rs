@@ -7,7 +7,6 @@ use std::sync::Arc;
 use nero_wire::v1;
 use nero_wire::v1::remove_reply::One;
 
-use super::select;
 use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::Decided;
@@ -24,7 +23,7 @@ impl Man {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
         }
-        let selection = select::read(request.selection, "", self.now())?;
+        let selection = self.selection(request.selection, "").await?;
         let state = self.ledger.state();
         let undo = request.undo;
         let (ids, picked) = blocking(move || match undo {

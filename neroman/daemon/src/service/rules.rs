@@ -26,7 +26,7 @@ impl Man {
         &self,
         request: v1::RuleListRequest,
     ) -> Result<v1::RuleListReply, Failure> {
-        let selection = select::read(request.selection, "all", self.now())?;
+        let selection = self.selection(request.selection, "all").await?;
         let (chosen, picked) = selection.choose_from(&self.ledger.state()).await?;
         // The records that a rule needs may still be on their way.
         self.settle(&chosen).await;
@@ -76,7 +76,7 @@ impl Man {
                 }
             })?
             .canonical();
-        let selection = select::read(request.selection, "", self.now())?;
+        let selection = self.selection(request.selection, "").await?;
         let state = self.ledger.state();
         let (ids, picked) = blocking(move || selection.experiments(&state)).await??;
         let (action, author) = (request.action, request.author);
@@ -113,7 +113,7 @@ impl Man {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
         }
-        let selection = select::read(request.selection, "all", self.now())?;
+        let selection = self.selection(request.selection, "all").await?;
         let state = self.ledger.state();
         let (ids, picked) = blocking(move || selection.experiments(&state)).await??;
         let rule = request.rule;

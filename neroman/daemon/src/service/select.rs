@@ -9,10 +9,11 @@ use nero_model::ExperimentId;
 use nero_selector::{Picked, Selector, SelectorError, SelectorErrorKind};
 use nero_wire::v1;
 
-use super::blocking;
+use super::{Man, blocking};
 use crate::failure::Failure;
 use nero_life::experiment::Experiment;
 use nero_life::now::Now;
+use nero_life::pasts::{self, Pasts};
 use nero_life::pick::Rows;
 use nero_life::run::Run;
 use nero_life::state::State;
@@ -85,10 +86,34 @@ pub(super) fn read(
     })
 }
 
+impl Man {
+    /// Reads a selection as [`read`], and the points that its expressions ask for.
+    ///
+    /// # Errors
+    /// See [`read`]; when points cannot be read.
+    pub(super) async fn selection(
+        &self,
+        selection: Option<v1::Selection>,
+        empty: &str,
+    ) -> Result<Selection, Failure> {
+        let mut selection = read(selection, empty, self.now())?;
+        let state = self.ledger.state();
+        let wanted = selection.wanted(&state);
+        selection.now.pasts = crate::pasts::read(&self.ledger, &self.home, &state, wanted).await?;
+        Ok(selection)
+    }
+}
+
 impl Selection {
     /// Whether the text is `all`.
     pub(super) fn is_all(&self) -> bool {
         self.text == "all"
+    }
+
+    /// The points that the expressions need.
+    fn wanted(&self, state: &State) -> Pasts {
+        let runs = state.experiments.iter().filter_map(|one| one.current());
+        pasts::wanted(self.selector.named_pasts(), runs)
     }
 
     /// Whether sources have to be read again before the evaluation.

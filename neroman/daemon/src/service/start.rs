@@ -15,7 +15,7 @@ use prost::Message as _;
 
 use super::add::canonical;
 use super::code;
-use super::select::{self, Selection};
+use super::select::Selection;
 use super::sources::{self, SourceToRead};
 use super::unschedulable::Asking;
 use super::{Man, blocking, cost, counted};
@@ -92,7 +92,7 @@ impl Man {
         let selection = match &request.selection {
             None if !request.paths.is_empty() => None,
             Some(given) if given.text.trim().is_empty() && !request.paths.is_empty() => None,
-            given => Some(select::read(given.clone(), "", self.now())?),
+            given => Some(self.selection(given.clone(), "").await?),
         };
         let asked = Arc::new(RequestedStart {
             selection,

@@ -54,7 +54,7 @@ impl Man {
         sink: Sink<v1::WaitEvent>,
     ) -> Result<(), Failure> {
         let zone = select::zone_of(request.selection.as_ref());
-        let selection = select::read(request.selection, "", self.now())?;
+        let selection = self.selection(request.selection, "").await?;
         let mut states = self.ledger.watch();
         let mut nodes = self.nodes.watch();
         let mut unseen = Unseen::default();

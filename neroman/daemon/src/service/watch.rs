@@ -7,8 +7,8 @@ use std::time::Duration;
 use nero_wire::v1;
 use tokio::time::Instant;
 
+use super::select::Chosen;
 use super::select::zone_of;
-use super::select::{self, Chosen};
 use super::view::{self, Sight};
 use super::{Man, Sink, blocking};
 use crate::failure::Failure;
@@ -41,7 +41,7 @@ impl Man {
             let clock = self.clock;
             // Evaluated anew each time: selectors on ages and states change with
             // time.
-            let selection = select::read(request.selection.clone(), "all", self.now())?;
+            let selection = self.selection(request.selection.clone(), "all").await?;
             nodes.borrow_and_update();
             let (known_nodes, zone) = (self.nodes.known(), zone.clone());
             // The view of a live run depends on whether its node answers.

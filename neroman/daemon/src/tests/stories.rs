@@ -126,18 +126,55 @@ async fn a_curve_of_an_expression_has_a_point_wherever_a_metric_has_one() {
     assert_eq!(one, (vec![1.0, 2.0, 3.0], vec![1.0, 0.5, 0.25]));
     let truth = points("loss < 0.3").await;
     assert_eq!(truth.1, [0.0, 1.0, 1.0]);
+    assert_eq!(points("min(loss)").await.1, [0.5, 0.25, 0.125]);
+    assert_eq!(points("mean(loss, 10m)").await.1, [0.5, 0.375, 0.875 / 3.0]);
+    assert_eq!(
+        points("loss - loss@2").await,
+        (vec![2.0, 3.0], vec![0.0, -0.125])
+    );
     // A word with a sign and without blanks is the name of a metric.
     assert_eq!(points("val-loss").await.1, [4.0]);
     let notes = asked("train-loss").await.unwrap().notes;
     assert!(notes[0].contains("there are: loss, val-loss"), "{notes:?}");
     for (text, why) in [
-        ("mean(loss, 10)", "not built yet"),
         ("loss * runtime", "not built yet: `runtime` in a curve"),
         ("los * 2", "`los`"),
         ("loss * * 2", "*"),
     ] {
         let failure = asked(text).await.unwrap_err().to_string();
         assert!(failure.contains(why), "{text}: {failure}");
+    }
+    // Experiment 2 has no run.
+    for (text, picked) in [
+        (
+            "min(loss) == 0.125 && max(loss) == 0.5 && count(loss) == 3",
+            vec![1],
+        ),
+        (
+            "first(loss) == 0.5 && mean(loss) < 0.3 && age(loss) >= 0",
+            vec![1],
+        ),
+        (
+            "loss@2 == 0.25 && loss@1.5 == 0.5 && valloss@2 == 4",
+            vec![1],
+        ),
+        (
+            "mean(loss, 1d) < 0.3 && count(loss, 1d) == 3 && best(loss) < 1",
+            vec![1],
+        ),
+        (
+            "loss@3 > 1 || loss@4 > 0 || min(metric.val-loss) < 0",
+            vec![],
+        ),
+        ("count(loss) == 0 || loss in (0.5, nan)", vec![]),
+    ] {
+        let request = v1::ListRequest {
+            selection: select(text),
+            ..v1::ListRequest::default()
+        };
+        let reply = rig.man.list(request).await.unwrap();
+        let ids: Vec<u64> = reply.experiments.iter().map(|view| view.id).collect();
+        assert_eq!(ids, picked, "{text}");
     }
     rig.stop().await;
 }

@@ -516,7 +516,7 @@ fn places_filled_by_words_not_built_stay() {
 
 #[test]
 fn expressions_not_built_are_kept_too() {
-    let loaded = load("+a: {command: prog, rules: [{warn: 'loss > 3 for 10m'}]}\n");
+    let loaded = load("+a: {command: prog, rules: [{warn: 'loss > 3 && tag:x'}]}\n");
     let definition = &loaded.definitions[0];
     assert!(definition.rules.is_empty());
     assert!(

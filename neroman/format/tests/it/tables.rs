@@ -150,10 +150,6 @@ fn groups_tell_columns_of_one_name_apart() {
         notes.contains("left out, without a command: row 5"),
         "{notes}"
     );
-    assert!(
-        notes.contains("`min(…)` is not built yet: the column stays as it is"),
-        "{notes}"
-    );
     // Not in the last group.
     let column = loaded.numbers.unwrap();
     assert_eq!(
@@ -170,8 +166,16 @@ fn groups_tell_columns_of_one_name_apart() {
     let headings: Vec<&str> = headings.collect();
     assert_eq!(
         headings,
-        ["status", "Test/50ep", "Train/10ep", "Train/50ep"]
+        [
+            "status",
+            "Test/10ep",
+            "Test/50ep",
+            "Train/10ep",
+            "Train/50ep"
+        ]
     );
+    let shown = nero_format::ShownValue::Expression("min(err)".to_owned());
+    assert_eq!(bound.columns[1].shows, shown);
 }
 
 #[test]

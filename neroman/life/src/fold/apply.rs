@@ -110,7 +110,8 @@ pub(super) fn apply(
         RecordKind::RulesApplied
         | RecordKind::RulesRefused
         | RecordKind::RuleBound
-        | RecordKind::RuleFired => rule(journal, kind, place, at_ms, record),
+        | RecordKind::RuleFired
+        | RecordKind::RuleHeld => rule(journal, kind, place, at_ms, record),
         RecordKind::WatchStarted => record.decode().map(|started: v1::WatchStarted| {
             if started.settling {
                 // Output that is read after the end is then no sign of life.
@@ -184,6 +185,7 @@ fn is_sign(kind: RecordKind) -> bool {
         | Kind::RulesRefused
         | Kind::RuleBound
         | Kind::RuleFired
+        | Kind::RuleHeld
         | Kind::WatchStarted
         | Kind::LogTruncated
         | Kind::MetricsFolded
@@ -367,6 +369,7 @@ fn life(
         | RecordKind::RulesRefused
         | RecordKind::RuleBound
         | RecordKind::RuleFired
+        | RecordKind::RuleHeld
         | RecordKind::LogTruncated
         | RecordKind::MetricsFolded
         | RecordKind::Progress
@@ -513,6 +516,19 @@ fn rule(
                 facts.last_fired_ms = at_ms;
             }
         }
+        RecordKind::RuleHeld => {
+            let held: v1::RuleHeld = record.decode()?;
+            let Some(facts) = rule_facts(journal, held.rule) else {
+                return Ok(());
+            };
+            if place >= facts.held_key {
+                facts.held_key = place;
+                let since = held.since_s.into_iter().take(HELD_MAX);
+                facts.held = since
+                    .map(|one| Some(one).filter(|one| one.is_finite()))
+                    .collect();
+            }
+        }
         // These are not passed here.
         RecordKind::Unspecified
         | RecordKind::Claimed
@@ -548,6 +564,9 @@ fn rule(
     }
     Ok(())
 }
+
+/// Most `for` of one rule: its text has no room for more.
+const HELD_MAX: usize = 2048;
 
 fn rule_facts(journal: &mut Journal, rule: u64) -> Option<&mut RuleFacts> {
     if journal.rules.len() >= REMARKS_MAX && !journal.rules.contains_key(&rule) {

@@ -1,12 +1,17 @@
 //! Operators and their sides made into nodes, with the refusals that need both.
 
-use super::{Level, Operand, Parser};
-use crate::ast::{ArithOp, CompareOp, Node};
-use crate::error::{ExprError, Span};
+use super::{Level, Operand, Parser, Wanted};
+use crate::ast::{ArithOp, CompareOp, Duration, Node};
+use crate::error::{ErrorKind, ExprError, Span};
 use crate::fact::{Fact, FactKind, signal_number};
-use crate::kind::{check_arith, check_compare, check_condition, check_pattern};
-use crate::lex::Tok;
+use crate::kind::{
+    ValueKind, check_arith, check_compare, check_condition, check_pattern, check_sign, kind_of,
+};
+use crate::lex::{Tok, Token};
 use crate::state::State;
+
+/// The longest duration of `for`, `after` and windows: ten years.
+const DURATION_MS_MAX: f64 = 10.0 * 365.0 * 86_400_000.0;
 
 impl Parser<'_> {
     /// `a < b < c`, with what it should have been when that is plain to see.
@@ -89,6 +94,8 @@ impl Parser<'_> {
     ) -> Result<Operand, ExprError> {
         let (l, r) = ((&left.node, left.span), (&right.node, right.span));
         check_compare(op, l, r, &self.names, self.text)?;
+        self.check_clock(l, r.0)?;
+        self.check_clock(r, l.0)?;
         if let (Node::Fact(Fact::State), Node::Text(word)) = (l.0, r.0)
             && let Some(state) = State::from_word(word)
         {
@@ -163,21 +170,120 @@ impl Parser<'_> {
         self.part(node, span, height)
     }
 
-    /// `x for 10m` and `x after 2h`: read to the end, then refused.
-    pub(super) fn held(&mut self, left: Operand, sign: Span) -> Result<Operand, ExprError> {
-        let word = sign.of(self.text);
-        self.check_operand(&left)?;
-        let span = self.here();
-        match self.take().map(|token| token.tok) {
-            Some(Tok::Number(_)) => {
-                self.note_not_built(sign.to(span), &format!("`{word}`"));
-                Ok(left)
-            }
-            _ => {
-                let error = self.syntax(span, format!("a duration is expected behind `{word}`"));
-                Err(error.hint(format!("such as `{word} 10m`")))
-            }
+    /// `14:00` is a moment, and means one only beside a moment.
+    fn check_clock(&self, clock: (&Node, Span), other: &Node) -> Result<(), ExprError> {
+        let written = clock.1.of(self.text);
+        let is_clock = matches!(clock.0, Node::Time(_)) && written.len() <= "23:59".len();
+        if !is_clock || kind_of(other, &self.names) == ValueKind::Time {
+            return Ok(());
         }
+        let message = format!("`{written}` is a time of day");
+        let error = ExprError::new(ErrorKind::Kind, clock.1, message);
+        Err(error.hint(format!(
+            "it stands beside `tstart tend tsub tmod now`; a duration is `{written}:00` or `90m`"
+        )))
+    }
+
+    /// `x for 10m` and `x after 2h`.
+    pub(super) fn held(&mut self, left: Operand, sign: &Token) -> Result<Operand, ExprError> {
+        let word = sign.span.of(self.text);
+        self.check_operand(&left)?;
+        let (duration, end) = self.duration(|error| error.hint(format!("such as `{word} 10m`")))?;
+        let span = left.span.to(end);
+        let part = sign.span.to(end);
+        if self.about_nodes || self.wanted == Wanted::Progress {
+            self.note_not_built(part, &format!("`{word}` here"));
+        }
+        let node = if sign.tok == Tok::For {
+            if !self.context.standing {
+                let message = "`for` needs a rule, which is evaluated all the time";
+                let error = ExprError::new(ErrorKind::Kind, part, message);
+                let hint = "a window looks back: `min(loss, 10m) > 2`";
+                return Err(error.hint(hint));
+            }
+            let index = self.holds;
+            self.holds = self.holds.saturating_add(1);
+            Node::For(Box::new(left.node), duration, index)
+        } else {
+            Node::After(Box::new(left.node), duration)
+        };
+        self.part(node, span, left.height + 1)
+    }
+
+    /// Reads a duration above 0, such as `10m`; a bare number is seconds.
+    pub(super) fn duration(
+        &mut self,
+        hint: impl Fn(ExprError) -> ExprError,
+    ) -> Result<(Duration, Span), ExprError> {
+        let span = self.here();
+        let Some(Tok::Number(seconds)) = self.take().map(|token| token.tok) else {
+            return Err(hint(self.syntax(span, "a duration is expected here")));
+        };
+        let ms = (seconds * 1000.0).round();
+        if !(1.0..=DURATION_MS_MAX).contains(&ms) {
+            let message = format!("`{}` is no duration to wait for", span.of(self.text));
+            return Err(hint(ExprError::new(ErrorKind::Kind, span, message)));
+        }
+        let text = span.of(self.text).into();
+        Ok((
+            Duration {
+                ms: ms as u64,
+                text,
+            },
+            span,
+        ))
+    }
+
+    /// `x in (a, b)`, from behind `in`.
+    pub(super) fn listed(&mut self, left: Operand) -> Result<Operand, ExprError> {
+        let open = self.here();
+        if !matches!(self.take().map(|token| token.tok), Some(Tok::Open)) {
+            let error = self.syntax(open, "a list in parentheses is expected behind `in`");
+            return Err(error.hint("such as `x in (1, 2)`"));
+        }
+        let mut parts = vec![left.node];
+        let mut height = left.height;
+        loop {
+            let item = self.list_item(&parts[0])?;
+            let l = (&parts[0], left.span);
+            check_compare(
+                CompareOp::Equal,
+                l,
+                (&item.node, item.span),
+                &self.names,
+                self.text,
+            )?;
+            self.check_clock((&item.node, item.span), &parts[0])?;
+            if let (Node::Fact(Fact::State), Node::Text(word)) = (&parts[0], &item.node)
+                && let Some(state) = State::from_word(word)
+            {
+                self.check_seen_by_rules(state, item.span)?;
+            }
+            height = height.max(item.height);
+            parts.push(item.node);
+            if !matches!(self.peek(), Some(Tok::Comma)) {
+                break;
+            }
+            self.next += 1;
+        }
+        let close = self.close(open)?;
+        self.part(Node::In(parts), left.span.to(close), height + 1)
+    }
+
+    /// One value of a list: a word, a number or a name, with its signs.
+    fn list_item(&mut self, left: &Node) -> Result<Operand, ExprError> {
+        if let Some(word) = self.bare_word(left, CompareOp::Equal) {
+            return Ok(word);
+        }
+        let sign = self.here();
+        if !matches!(self.peek(), Some(Tok::Minus)) {
+            return self.primary();
+        }
+        self.next += 1;
+        let item = self.primary()?;
+        check_sign(&item.node, item.span, &self.names, self.text)?;
+        let span = sign.to(item.span);
+        self.part(Node::Neg(Box::new(item.node)), span, item.height + 1)
     }
 
     /// `!` binds tightest, so `!x > 3` is a mistake that looks right.

@@ -4,27 +4,17 @@ use jiff::civil::Time;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::{Operand, Parser};
-use crate::ast::{Asked, NameRef, Node, Pick, PickRef};
+use super::{Operand, Parser, Wanted};
+use crate::ast::{Asked, MathFn, NameRef, Node, Pick, PickRef};
+use crate::direction::more_is_better;
 use crate::error::{ErrorKind, ExprError, Span};
 use crate::fact::{Fact, NOT_BUILT};
 use crate::lex::Tok;
 use crate::node::{NodeFact, unknown_fact};
 use crate::number::instant;
+use crate::past::Fold;
 use crate::state::State;
 use nero_model::names::suggest;
-
-/// Functions over the history of a metric, planned.
-const WINDOW_FUNCTIONS: [&str; 8] = [
-    "min", "max", "mean", "first", "last", "count", "age", "rate",
-];
-
-/// Functions of numbers, planned.
-const FUNCTIONS_LATER: [&str; 5] = ["abs", "sqrt", "log", "exp", "round"];
-
-pub(super) fn is_window_function(word: &str) -> bool {
-    word == "best" || WINDOW_FUNCTIONS.contains(&word)
-}
 
 impl Parser<'_> {
     pub(super) fn primary(&mut self) -> Result<Operand, ExprError> {
@@ -39,10 +29,15 @@ impl Parser<'_> {
                 return Err(self.no_node_fact(span));
             }
             Tok::Date(ms) => Node::Time(ms),
+            Tok::Clock(_) if self.about_nodes => return Err(self.no_node_fact(span)),
+            Tok::Clock(minutes) => Node::Time(self.time_today(span, minutes)?),
             Tok::Text(text) => Node::Text(text.into()),
             Tok::Pick(pick) => self.pick(pick, span)?,
             Tok::Quoted(name) if self.selecting && self.is_operand(place) => {
                 self.pick(Pick::Name(name.into()), span)?
+            }
+            Tok::Quoted(name) if matches!(self.peek(), Some(Tok::At)) => {
+                self.metric(&name, span)?
             }
             Tok::Quoted(name) => self.name(Asked::Quoted, &name, span)?,
             Tok::Word => return self.word(place, span),
@@ -63,6 +58,7 @@ impl Parser<'_> {
             | Tok::Or
             | Tok::For
             | Tok::After
+            | Tok::In
             | Tok::At
             | Tok::Open
             | Tok::Close
@@ -123,13 +119,10 @@ impl Parser<'_> {
             }
             "all" if self.selecting && self.is_operand(place) => self.pick(Pick::All, span)?,
             "last" if self.selecting && self.is_operand(place) => self.pick(Pick::Last, span)?,
-            "nan" | "inf" => {
-                let message = format!("`{word}` is not built yet");
-                let error = ExprError::new(ErrorKind::NotBuilt, span, message);
-                return Err(error.hint(match word {
-                    "nan" => "`x != x` holds when x is NaN",
-                    _ => "compare it with a large number: `x > 1e300`",
-                }));
+            "nan" => Node::Nan,
+            "inf" => Node::Inf,
+            _ if matches!(self.peek(), Some(Tok::At)) && Fact::from_word(word).is_none() => {
+                self.metric_word(word, span)?
             }
             _ if NOT_BUILT.contains(&word) => {
                 self.note_not_built(span, &format!("`{word}`"));
@@ -203,7 +196,7 @@ impl Parser<'_> {
     pub(super) fn plain_name(&mut self, word: &str, span: Span) -> Result<Node, ExprError> {
         match word.split_once('.') {
             Some(("param", name)) => self.name(Asked::Param, name, span),
-            Some(("metric", name)) => self.name(Asked::Metric, name, span),
+            Some(("metric", name)) => self.metric(name, span),
             Some(_) | None => self.name(Asked::Any, word, span),
         }
     }
@@ -218,6 +211,46 @@ impl Parser<'_> {
         }
         day_start(self.context.now_ms, &self.context.zone, days_back)
             .ok_or_else(|| self.syntax(span, format!("there is no {word} at this time")))
+    }
+
+    /// `14:00` of today.
+    fn time_today(&self, span: Span, minutes: u16) -> Result<i64, ExprError> {
+        let word = span.of(self.text);
+        if self.context.standing {
+            let message = format!("`{word}` would mean another moment tomorrow");
+            let error = ExprError::new(ErrorKind::Kind, span, message);
+            return Err(error.hint("a standing rule needs a date: `2026-11-20T14:00`"));
+        }
+        let midnight = day_start(self.context.now_ms, &self.context.zone, 0);
+        midnight
+            .and_then(|midnight| {
+                let day = Timestamp::from_millisecond(midnight).ok()?;
+                let day = day.to_zoned(self.context.zone.clone()).date();
+                let [hour, minute] = [minutes / 60, minutes % 60].map(|part| part as i8);
+                let time = Time::new(hour, minute, 0, 0).ok()?;
+                instant(day.to_datetime(time), &self.context.zone)
+            })
+            .ok_or_else(|| self.syntax(span, format!("there is no {word} today")))
+    }
+
+    /// The metric of this name, in a function or before `@`.
+    fn metric(&mut self, name: &str, span: Span) -> Result<Node, ExprError> {
+        self.name(Asked::Metric, name, span)
+    }
+
+    /// The metric of this word.
+    fn metric_word(&mut self, word: &str, span: Span) -> Result<Node, ExprError> {
+        match word.split_once('.') {
+            Some(("param", name)) => {
+                let message = format!("`{word}` is a parameter, and a metric is needed here");
+                let error = ExprError::new(ErrorKind::Kind, span, message);
+                Err(error.hint(format!(
+                    "`metric.{name}` is what the job prints of that name"
+                )))
+            }
+            Some(("metric", name)) => self.metric(name, span),
+            Some(_) | None => self.metric(word, span),
+        }
     }
 
     pub(super) fn name(&mut self, asked: Asked, text: &str, span: Span) -> Result<Node, ExprError> {
@@ -254,15 +287,12 @@ impl Parser<'_> {
             "param" | "metric" if self.about_nodes => return Err(self.no_node_fact(span)),
             "param" => Asked::Param,
             "metric" => Asked::Metric,
-            _ if FUNCTIONS_LATER.contains(&word) => {
-                let message = format!("`{word}(…)` is not built yet");
-                return Err(ExprError::new(ErrorKind::NotBuilt, span, message));
-            }
+            _ if is_window_function(word) => return self.over(word, span, open),
             _ => {
                 let error = self.syntax(span, format!("there is no function `{word}`"));
-                let known = WINDOW_FUNCTIONS
-                    .into_iter()
-                    .chain(["best", "param", "metric"]);
+                let folds = Fold::ALL.map(Fold::word).into_iter();
+                let math = MathFn::ALL.map(MathFn::word);
+                let known = folds.chain(math).chain(["best", "param", "metric"]);
                 return Err(match suggest(word, known) {
                     Some(near) => error.hint(format!("did you mean `{near}(…)`?")),
                     None => error,
@@ -282,7 +312,10 @@ impl Parser<'_> {
         };
         let close = self.close(open)?;
         let span = span.to(close);
-        let node = self.name(asked, &name, span)?;
+        let node = match asked {
+            Asked::Metric => self.metric(&name, span)?,
+            Asked::Any | Asked::Quoted | Asked::Param => self.name(asked, &name, span)?,
+        };
         self.at_step(Operand {
             node,
             span,
@@ -290,48 +323,98 @@ impl Parser<'_> {
         })
     }
 
-    /// Reads the rest of `mean(loss, 10m)`, from behind `mean(loss`, to the end,
-    /// then refuses it.
-    pub(super) fn window(
-        &mut self,
-        span: Span,
-        open: Span,
-        height: usize,
-    ) -> Result<Operand, ExprError> {
+    /// Reads `mean(loss, 10m)` from behind `mean(`.
+    fn over(&mut self, word: &str, span: Span, open: Span) -> Result<Operand, ExprError> {
         let text = self.text;
-        let word = span.of(text);
+        let place = self.here();
+        let such_as = format!("such as `{word}(loss, 10m)`");
+        let token = self.take().map(|token| token.tok);
+        let node = match token {
+            Some(Tok::Quoted(name)) => self.metric(&name, place)?,
+            Some(Tok::Word) => match place.of(text) {
+                word @ ("param" | "metric") if matches!(self.peek(), Some(Tok::Open)) => {
+                    self.function(word, place)?.node
+                }
+                fact if Fact::from_word(fact).is_some() => {
+                    let message = format!("`{word}` takes a metric, and `{fact}` is a fact");
+                    let error = ExprError::new(ErrorKind::Kind, place, message);
+                    return Err(error.hint(format!(
+                        "`metric.{fact}` is what the job prints; a rule can ask `{fact} > … for 10m`"
+                    )));
+                }
+                name => self.metric_word(name, place)?,
+            },
+            _ => {
+                let error = self.syntax(place, format!("a metric is expected in `{word}(…)`"));
+                return Err(error.hint(such_as));
+            }
+        };
+        let Node::Name(slot) = node else {
+            let error = self.syntax(place, format!("a metric is expected in `{word}(…)`"));
+            return Err(error.hint(such_as));
+        };
+        let metric = &self.names[usize::from(slot)];
+        if metric.asked != Asked::Metric {
+            let message = format!("`{word}` takes a metric, not a parameter");
+            return Err(ExprError::new(ErrorKind::Kind, place, message));
+        }
+        let name = &*metric.text;
+        let fold = match (word, more_is_better(name)) {
+            ("best", None) => {
+                let message = format!("`{name}` does not tell whether high or low is good");
+                let error = ExprError::new(ErrorKind::Kind, place, message);
+                let written = place.of(text);
+                return Err(error.hint(format!("write `max({written})` or `min({written})`")));
+            }
+            ("best", Some(true)) => Fold::Max,
+            ("best", Some(false)) => Fold::Min,
+            (word, _) => Fold::from_word(word).unwrap_or(Fold::Last),
+        };
+        let mut window = None;
         if matches!(self.peek(), Some(Tok::Comma)) {
             self.next += 1;
-            let place = self.here();
-            if !matches!(self.take().map(|token| token.tok), Some(Tok::Number(_))) {
-                let error = self.syntax(place, "a duration is expected here");
-                return Err(error.hint(format!("such as `{word}(loss, 10m)`")));
-            }
+            let hint = |error: ExprError| error.hint(such_as.clone());
+            window = Some(self.duration(hint)?.0);
         }
         let close = self.close(open)?;
         let span = span.to(close);
-        self.note_not_built(span, &format!("`{word}(…)`"));
-        // A name stands for the call until it is refused at the end.
-        let node = self.name(Asked::Metric, word, span)?;
+        self.note_past(span);
         Ok(Operand {
-            node,
+            node: Node::Over(fold, slot, window),
             span,
-            height: height + 1,
+            height: 1,
         })
     }
 
-    /// `loss@10`: read, then refused.
+    /// Refuses the past where no history is kept.
+    fn note_past(&mut self, span: Span) {
+        if self.about_nodes || self.wanted == Wanted::Progress {
+            let what = format!("`{}` here", span.of(self.text));
+            self.note_not_built(span, &what);
+        }
+    }
+
+    /// `loss@10`.
     pub(super) fn at_step(&mut self, part: Operand) -> Result<Operand, ExprError> {
         if !matches!(self.peek(), Some(Tok::At)) {
             return Ok(part);
         }
         self.next += 1;
         let span = self.here();
-        match self.take().map(|token| token.tok) {
-            Some(Tok::Number(_)) if matches!(part.node, Node::Name(_)) => {
+        let step = self.take().map(|token| token.tok);
+        let written = span.of(self.text);
+        let is_plain = written.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        match (step, part.node) {
+            (Some(Tok::Number(step)), Node::Name(slot))
+                if is_plain && self.names[usize::from(slot)].asked == Asked::Metric =>
+            {
                 let whole = part.span.to(span);
-                self.note_not_built(whole, "the value at a step (`@`)");
-                Ok(part)
+                self.note_past(whole);
+                Ok(Operand {
+                    node: Node::At(slot, step, written.into()),
+                    span: whole,
+                    height: 1,
+                })
             }
             // `10ep` is not a number, but `@10ep` would have failed in the lexer.
             _ => {
@@ -340,6 +423,10 @@ impl Parser<'_> {
             }
         }
     }
+}
+
+fn is_window_function(word: &str) -> bool {
+    word == "best" || Fold::from_word(word).is_some()
 }
 
 /// The error for a fact that the watcher of a run does not know.

@@ -3,6 +3,7 @@
 mod binding;
 mod canonical;
 mod meaning;
+mod past;
 mod properties;
 mod refusals;
 mod requirements;

@@ -17,6 +17,9 @@ fn expression() -> impl Strategy<Value = String> {
         "`[a-c' ]{1,3}`",
         "(param|metric)\\.[a-c]",
         "(param|metric)\\('[a-c/ ]{1,3}'\\)",
+        "(min|max|mean|first|last|count|age|rate|best)\\((loss|[a-c]{1,2}|metric\\.in|`a b`)(, [0-9]{1,2}(\\.5)?m?)?\\)",
+        "([a-c]|running|metric\\.now|`a b`|metric\\('a b'\\))@[0-9]{1,2}(\\.5)?",
+        "(nan|inf|-inf|[01][0-9]:[0-5][0-9])",
     ];
     leaf.prop_recursive(6, 40, 3, |inner| {
         let op = "( (<|<=|>|>=|==|!=|&&|\\|\\||and|or|\\+|-|\\*|/|%) |&&|>)";
@@ -29,6 +32,15 @@ fn expression() -> impl Strategy<Value = String> {
             inner.clone().prop_map(|e| format!("signal != {e}")),
             inner.clone().prop_map(|e| format!("!{e}")),
             inner.clone().prop_map(|e| format!("-{e}")),
+            (inner.clone(), "(abs|sqrt|log|exp|round)")
+                .prop_map(|(e, function)| format!("{function}({e})")),
+            (inner.clone(), " (for|after) [1-9]m").prop_map(|(e, held)| format!("{e}{held}")),
+            (
+                inner.clone(),
+                "[a-c]|-[1-9]|'x'|nan|node",
+                "[a-c]|[1-9]%|metric\\('x y'\\)|crashed"
+            )
+                .prop_map(|(e, one, other)| format!("{e} in ({one}, {other})")),
             (inner.clone(), "(=|=~)[a-c*0-9]{1,4}").prop_map(|(l, glob)| format!("{l}{glob}")),
         ]
     })
@@ -38,8 +50,14 @@ fn expression() -> impl Strategy<Value = String> {
 /// another time and in another zone.
 fn check_round_trip(text: &str) -> Result<bool, TestCaseError> {
     let elsewhere = ParseContext::utc(NOW_MS + 1_000_000_000);
-    let kinds: [fn(&str, &ParseContext) -> _; 3] =
-        [Expr::parse, Expr::parse_selecting, Expr::parse_value];
+    let standing: fn(&str, &ParseContext) -> _ =
+        |text, context| Expr::parse(text, &context.clone().standing());
+    let kinds: [fn(&str, &ParseContext) -> _; 4] = [
+        Expr::parse,
+        Expr::parse_selecting,
+        Expr::parse_value,
+        standing,
+    ];
     let mut taken = false;
     for parse in kinds {
         match parse(text, &context()) {
@@ -86,7 +104,8 @@ proptest! {
             prop::sample::select(vec![
                 "(", ")", "!", "-", "a", "5", "5%", "10m", "&&", "||", "=", "==", "=~", "<", "@",
                 " ", "'", "\"", "`", "for", "mean(", "param(", "tag:", ",", "2026-11-20", "1-9:2",
-                "é", "\u{0}", ".", "state", "crashed", "*", "%", "1e", "..", "T", ":",
+                "é", "\u{0}", ".", "state", "crashed", "*", "%", "1e", "..", "T", ":", "in", "nan", "abs(",
+                "14:00", "after", "best(", "in (", "@10",
             ]),
             0..24,
         )

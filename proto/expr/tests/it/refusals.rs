@@ -112,57 +112,21 @@ fn a_condition_that_can_never_hold_is_refused() {
 
 #[test]
 fn planned_words_are_refused_with_their_place() {
-    for (text, place, what) in [
-        ("b > 2 for 10m", "for 10m", "`for` is not built yet"),
-        (
-            "a > 1 && b > 2 after 2h",
-            "after 2h",
-            "`after` is not built yet",
-        ),
-        (
-            "loss@10 > 3",
-            "loss@10",
-            "the value at a step (`@`) is not built yet",
-        ),
-        (
-            "mean(loss, 10m) > 3",
-            "mean(loss, 10m)",
-            "`mean(…)` is not built yet",
-        ),
-        (
-            "1 > rate(metric('val loss'))",
-            "rate(metric('val loss'))",
-            "`rate(…)` is not built yet",
-        ),
-        ("tag:x && crashed", "tag:x", "`tag:x` is not built yet"),
-        ("user == bob", "user", "`user` is not built yet"),
-        ("loss == nan", "nan", "`nan` is not built yet"),
-        ("loss < inf", "inf", "`inf` is not built yet"),
-        ("abs(loss) > 1", "abs", "`abs(…)` is not built yet"),
-        ("lr in (1, 2)", "in", "`in` is not built yet"),
-    ] {
-        let error = Expr::parse(text, &context()).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::NotBuilt, "{text}: {error}");
-        assert_eq!(error.span.of(text), place, "{text}");
-        assert_eq!(error.message, what, "{text}");
-    }
+    let error = Expr::parse("tag:x && crashed", &context()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NotBuilt);
+    assert_eq!(error.message, "`tag:x` is not built yet");
     for fact in NOT_BUILT {
         let text = format!("{fact} > 1");
         let error = Expr::parse(&text, &context()).unwrap_err();
         assert_eq!(error.message, format!("`{fact}` is not built yet"));
         assert!(Expr::parse(&format!("param.{fact} > 1"), &context()).is_ok());
     }
-    for function in [
-        "min", "max", "mean", "first", "last", "count", "age", "rate", "best",
-    ] {
-        let text = format!("{function}(loss) > 1");
-        let error = Expr::parse(&text, &context()).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::NotBuilt, "{text}");
-    }
+    let progress = Expr::parse_progress("mean(loss, 10m)", &context()).unwrap_err();
+    assert_eq!(progress.message, "`mean(loss, 10m)` here is not built yet");
 }
 
 #[test]
-fn a_mistake_in_a_planned_form_is_said_first() {
+fn a_mistake_in_a_form_is_a_mistake_of_grammar() {
     for text in [
         "x > 1 for",
         "x > 1 for loss",
@@ -232,6 +196,81 @@ fn a_rule_over_what_is_not_known_beside_the_job_is_refused_with_what_to_write() 
     ] {
         assert!(Expr::parse(text, &standing).is_ok(), "{text}");
     }
+}
+
+#[test]
+fn what_is_wrong_in_a_function_is_shown_with_what_to_write() {
+    let standing = context().standing();
+    for (text, place, said, hint) in [
+        (
+            "mean(cpu, 10m) > 1",
+            "cpu",
+            "takes a metric",
+            "cpu > … for 10m",
+        ),
+        (
+            "max(param.lr) > 1",
+            "param.lr",
+            "is a parameter",
+            "metric.lr",
+        ),
+        ("max(param('a b')) > 1", "param", "not a parameter", ""),
+        (
+            "best(energy) < 1",
+            "energy",
+            "high or low",
+            "`max(energy)` or `min(energy)`",
+        ),
+        ("mean(loss * 2) > 1", "*", "`)` is expected", ""),
+        ("mean(loss, 0) > 1", "0", "no duration", "mean(loss, 10m)"),
+        ("mean(loss, 99999999w) > 1", "99999999w", "no duration", ""),
+        ("mean() > 1", ")", "a metric is expected", "mean(loss, 10m)"),
+        ("mean(3) > 1", "3", "a metric is expected", ""),
+        ("median(loss) > 1", "median", "no function", ""),
+        ("param.lr@3 > 1", "param.lr", "is a parameter", ""),
+        ("runtime@3 > 1", "3", "between a metric", "loss@10"),
+        ("loss@10m > 1", "10m", "between a metric", ""),
+        ("loss > 5 for", "", "a duration is expected", "for 10m"),
+        ("loss > 5 for 0s", "0s", "no duration", "for 10m"),
+        ("loss for 5s > 3", "loss for 5s", "has no order", ""),
+        ("abs('x') > 1", "'x'", "is text", ""),
+        ("abs() > 1", ")", "a value is missing", ""),
+        ("loss < nan", "nan", "`==` and `!=` only", "`loss == nan`"),
+        ("loss + nan > 1", "nan", "`==` and `!=` only", ""),
+        ("x in 3", "3", "a list in parentheses", "x in (1, 2)"),
+        ("x in ()", ")", "a value is missing", ""),
+        ("x in (1 2)", "2", "`)` is expected", ""),
+        ("state in (crahsed)", "crahsed", "no state", "crashed"),
+        (
+            "tstart in ('a')",
+            "tstart in ('a'",
+            "not compared with text",
+            "",
+        ),
+        (
+            "tstart > 14:00",
+            "14:00",
+            "another moment tomorrow",
+            "2026-11-20T14:00",
+        ),
+        ("tstart > 25:00", "25:00", "", ""),
+    ] {
+        let error = Expr::parse(text, &standing).unwrap_err();
+        assert_eq!(error.span.of(text), place, "{text}: {error}");
+        assert!(error.message.contains(said), "{text}: {error}");
+        let given = error.hint.clone().unwrap_or_default();
+        assert!(given.contains(hint), "{text}: {given}");
+    }
+    for text in ["runtime > 14:00", "x > 14:00"] {
+        let shown = refused(text, &context());
+        let said = "`14:00` is a time of day";
+        assert!(
+            shown.contains(said) && shown.contains("`14:00:00` or `90m`"),
+            "{shown}"
+        );
+    }
+    let selector = refused("loss > 5 for 10m", &context());
+    assert!(selector.contains("`for` needs a rule"), "{selector}");
 }
 
 #[test]

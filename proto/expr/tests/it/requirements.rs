@@ -214,7 +214,12 @@ fn mistakes_are_found_when_it_is_read() {
             "`memory` is a number, `big` is not",
             "",
         ),
-        ("load < 4 for 10m", "for 10m", "`for` is not built yet", ""),
+        (
+            "load < 4 for 10m",
+            "for 10m",
+            "`for` here is not built yet",
+            "",
+        ),
     ] {
         let error = Requirement::parse(text, &context()).unwrap_err();
         assert!(error.message.contains(message), "{text}: {error}");

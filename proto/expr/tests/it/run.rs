@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use nero_expr::{Bindings, Expr, ExprError, Fact, NameKind, ParseContext, Scope, Truth, Value};
+use nero_expr::{
+    Bindings, Expr, ExprError, Fact, NameKind, ParseContext, Past, PastPoint, Scope, SeriesPast,
+    Truth, Value,
+};
 
 /// 2026-11-20T12:00:00Z.
 pub const NOW_MS: i64 = 1_795_176_000_000;
@@ -17,6 +20,8 @@ pub struct Run {
     facts: BTreeMap<Fact, Value<'static>>,
     params: BTreeMap<&'static str, Value<'static>>,
     metrics: BTreeMap<&'static str, f64>,
+    /// With the time of the last point.
+    pasts: BTreeMap<&'static str, (SeriesPast, u64)>,
     pub changed: Option<bool>,
 }
 
@@ -41,6 +46,27 @@ impl Run {
 
     pub fn metric(mut self, name: &'static str, value: f64) -> Run {
         self.metrics.insert(name, value);
+        self
+    }
+
+    /// A metric with points: step, seconds, value. `asked` is kept of it.
+    pub fn points(mut self, name: &'static str, asked: &str, points: &[(f64, u64, f64)]) -> Run {
+        let mut past = SeriesPast::default();
+        for (_, wanted) in parse(asked).pasts() {
+            past.want(wanted);
+        }
+        let mut now_ms = 0;
+        for &(step, at_s, value) in points {
+            now_ms = at_s * 1000;
+            past.add(&PastPoint {
+                value,
+                step,
+                generation: 0,
+                at_ms: now_ms,
+            });
+            self.metrics.insert(name, value);
+        }
+        self.pasts.insert(name, (past, now_ms));
         self
     }
 
@@ -80,6 +106,11 @@ impl Scope for Run {
 
     fn metric(&self, name: &str) -> Option<f64> {
         self.metrics.get(name).copied()
+    }
+
+    fn past(&self, name: &str, past: Past) -> Option<f64> {
+        let (known, now_ms) = self.pasts.get(name)?;
+        known.value(past, *now_ms)
     }
 
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {

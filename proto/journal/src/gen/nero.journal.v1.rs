@@ -389,6 +389,15 @@ pub struct RuleBound {
     #[prost(string, repeated, tag = "5")]
     pub also: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// Since when the conditions of a rule's `for` hold, at the end of the records before.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RuleHeld {
+    #[prost(uint64, tag = "1")]
+    pub rule: u64,
+    /// run time in seconds, by the order of the `for`; NaN: it does not hold
+    #[prost(double, repeated, tag = "2")]
+    pub since_s: ::prost::alloc::vec::Vec<f64>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RuleFired {
     #[prost(uint64, tag = "1")]
@@ -871,6 +880,7 @@ pub enum RecordKind {
     Notice = 29,
     WatchEnded = 30,
     Progress = 31,
+    RuleHeld = 32,
     /// Written by neromum, when no process beside the job could.
     Lost = 40,
     TaskOver = 41,
@@ -916,6 +926,7 @@ impl RecordKind {
             Self::Notice => "RECORD_KIND_NOTICE",
             Self::WatchEnded => "RECORD_KIND_WATCH_ENDED",
             Self::Progress => "RECORD_KIND_PROGRESS",
+            Self::RuleHeld => "RECORD_KIND_RULE_HELD",
             Self::Lost => "RECORD_KIND_LOST",
             Self::TaskOver => "RECORD_KIND_TASK_OVER",
             Self::Granted => "RECORD_KIND_GRANTED",
@@ -956,6 +967,7 @@ impl RecordKind {
             "RECORD_KIND_NOTICE" => Some(Self::Notice),
             "RECORD_KIND_WATCH_ENDED" => Some(Self::WatchEnded),
             "RECORD_KIND_PROGRESS" => Some(Self::Progress),
+            "RECORD_KIND_RULE_HELD" => Some(Self::RuleHeld),
             "RECORD_KIND_LOST" => Some(Self::Lost),
             "RECORD_KIND_TASK_OVER" => Some(Self::TaskOver),
             "RECORD_KIND_GRANTED" => Some(Self::Granted),

@@ -1,0 +1,123 @@
+//! The past of metrics for expressions: aggregates over windows, and the value at a step.
+//!
+//! Smallest, largest and newest value and the number of points are among a run's facts.
+//! Anything else needs the stored points: [`wanted`] returns whose, neroman reads them,
+//! and an expression finds the outcome in [`super::now::Now`].
+
+use std::collections::HashMap;
+
+use nero_expr::{Asked, Fold, NameRef, Past, PastPoint, SeriesPast};
+use nero_model::RunId;
+use nero_model::names::same_loosely;
+
+use super::now::Now;
+use super::run::Run;
+
+/// Series by run and name, fed with the points that are stored.
+#[derive(Clone, Debug, Default)]
+pub struct Pasts(HashMap<RunId, HashMap<String, SeriesPast>>);
+
+/// Whether the answer is not among a run's facts.
+pub fn needs_points(past: Past) -> bool {
+    match past {
+        Past::Over {
+            fold: Fold::Min | Fold::Max | Fold::Last | Fold::Count | Fold::Age,
+            window_ms: None,
+        } => false,
+        Past::Over { .. } | Past::At(_) => true,
+    }
+}
+
+/// The series of these runs whose points are needed.
+pub fn wanted<'a>(
+    asked: impl Iterator<Item = (&'a NameRef, Past)>,
+    runs: impl Iterator<Item = &'a Run>,
+) -> Pasts {
+    let asked: Vec<(&NameRef, Past)> = asked.filter(|(_, past)| needs_points(*past)).collect();
+    let mut wanted = Pasts::default();
+    if asked.is_empty() {
+        return wanted;
+    }
+    for run in runs {
+        for name in run.journal.metrics.keys() {
+            for (_, past) in asked.iter().filter(|(written, _)| means(written, name)) {
+                let series = wanted.0.entry(run.made.id).or_default();
+                series.entry(name.clone()).or_default().want(*past);
+            }
+        }
+    }
+    wanted
+}
+
+fn means(written: &NameRef, metric: &str) -> bool {
+    written.asked != Asked::Param && same_loosely(&written.text, metric)
+}
+
+impl Pasts {
+    /// Whether no points are needed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The runs whose points are needed.
+    pub fn runs(&self) -> impl Iterator<Item = RunId> {
+        self.0.keys().copied()
+    }
+
+    /// Whether the points of this series are needed.
+    pub fn has(&self, run: RunId, metric: &str) -> bool {
+        let series = self.0.get(&run);
+        series.is_some_and(|series| series.contains_key(metric))
+    }
+
+    /// Adds the next point of a series, which came at `time_ms` of its node's clock.
+    pub fn add(&mut self, run: &Run, metric: &str, mut point: PastPoint, time_ms: i64) {
+        let series = self.0.get_mut(&run.made.id);
+        if let Some(past) = series.and_then(|series| series.get_mut(metric)) {
+            point.at_ms = since_start_ms(run, time_ms);
+            past.add(&point);
+        }
+    }
+}
+
+/// Time from a run's newest start to a moment of its node's clock: the clock of windows.
+fn since_start_ms(run: &Run, time_ms: i64) -> u64 {
+    let started_ms = run.started_ms().unwrap_or(time_ms);
+    u64::try_from(time_ms.saturating_sub(started_ms)).unwrap_or(0)
+}
+
+/// The present moment on the clock of windows, which stands still when a run ends and
+/// while it is paused.
+fn now_ms(run: &Run, now: &Now) -> u64 {
+    let ran_s = run.runtime_s(now).unwrap_or(0.0);
+    let paused_ms = run.journal.newest().map_or(0, |(_, one)| {
+        one.resumed.map_or(0, |(_, paused_ms)| paused_ms)
+    });
+    ((ran_s * 1000.0) as u64).saturating_add(paused_ms)
+}
+
+/// The answer to what an expression asks of the past of a run's metric.
+pub fn answer(run: &Run, metric: &str, past: Past, now: &Now) -> Option<f64> {
+    let Some(known) = run.journal.metrics.get(metric) else {
+        return past.is_count().then_some(0.0);
+    };
+    match past {
+        Past::Over {
+            fold,
+            window_ms: None,
+        } if !needs_points(past) => Some(match fold {
+            Fold::Min => known.min,
+            Fold::Max => known.max,
+            Fold::Count => known.count as f64,
+            Fold::Age => {
+                let last_ms = since_start_ms(run, known.at_ms);
+                now_ms(run, now).saturating_sub(last_ms) as f64 / 1000.0
+            }
+            Fold::Last | Fold::First | Fold::Mean | Fold::Rate => known.last,
+        }),
+        Past::Over { .. } | Past::At(_) => {
+            let series = now.pasts.0.get(&run.made.id)?;
+            series.get(metric)?.value(past, now_ms(run, now))
+        }
+    }
+}

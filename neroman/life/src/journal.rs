@@ -384,6 +384,10 @@ pub struct RuleFacts {
     pub text: String,
     pub last_values: String,
     pub last_fired_ms: i64,
+    /// The newest firings: the time of each, by how often it had fired then. Empty of runs that an
+    /// earlier build folded.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub firings: BTreeMap<u32, i64>,
     /// Written name → exact name.
     pub bound: BTreeMap<String, String>,
     pub problem: String,

@@ -476,7 +476,7 @@ pub(crate) fn rule_words<'a>(
         }
         fired |= panel.curves.iter().any(|curve| !curve.firings.is_empty());
     }
-    words.extend(fired.then(|| ("newest firing of a rule".to_owned(), false)));
+    words.extend(fired.then(|| ("firing of a rule".to_owned(), false)));
     words
 }
 

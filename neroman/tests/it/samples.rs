@@ -135,6 +135,7 @@ pub fn rule(experiment: u64) -> RuleState {
         fired: 1,
         last_values: "runtime 7201, error_rate 0.41".into(),
         last_fired_ms: 1_700_000_002_000,
+        fired_ms: Vec::new(),
         bound: vec!["errorrate → error_rate".into()],
         names: vec![rule_state::Bound {
             written: "errorrate".into(),

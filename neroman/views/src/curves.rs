@@ -527,5 +527,14 @@ mod tests {
             plot.panels[0].curves[0].firings,
             [CurvePoint { x: 1.0, y: 3.0 }]
         );
+        let twice = RuleState {
+            fired_ms: vec![10_100, 14_200],
+            ..rule("loss > 2.5", 2)
+        };
+        let longer = [series(1, "loss", &[3.0, 1.0, 1.0, 1.0, 4.0])];
+        let plot = self::plot(&wanted(&[], &[]), &longer, &[view(1, "1")], &[twice]).unwrap();
+        let firings = &plot.panels[0].curves[0].firings;
+        let across: Vec<f64> = firings.iter().map(|point| point.x).collect();
+        assert_eq!(across, [0.0, 4.0]);
     }
 }

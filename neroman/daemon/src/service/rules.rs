@@ -228,6 +228,7 @@ fn of_run(rule: &Rule, experiment: &Experiment, run: &Run) -> v1::RuleState {
         shown.fired = facts.fired;
         shown.last_values = facts.last_values.clone();
         shown.last_fired_ms = facts.last_fired_ms;
+        shown.fired_ms = facts.firings.values().copied().collect();
         shown.bound = facts
             .bound
             .iter()

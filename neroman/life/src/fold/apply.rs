@@ -504,7 +504,14 @@ fn rule(
             let Some(facts) = rule_facts(journal, fired.rule) else {
                 return Ok(());
             };
-            facts.fired = facts.fired.max(fired.times.max(1));
+            let times = fired.times.max(1);
+            facts.fired = facts.fired.max(times);
+            // Watchers that took over may tell one firing twice.
+            let at = facts.firings.entry(times).or_insert(at_ms);
+            *at = at_ms.min(*at);
+            if facts.firings.len() > FIRINGS_MAX {
+                facts.firings.pop_first();
+            }
             if place >= facts.key {
                 facts.key = place;
                 facts.action = text(fired.action);
@@ -548,6 +555,9 @@ fn rule(
     }
     Ok(())
 }
+
+/// Firings of a rule whose times are kept.
+const FIRINGS_MAX: usize = 100;
 
 fn rule_facts(journal: &mut Journal, rule: u64) -> Option<&mut RuleFacts> {
     if journal.rules.len() >= REMARKS_MAX && !journal.rules.contains_key(&rule) {

@@ -211,7 +211,7 @@ fn rules_are_lines_and_their_firings_are_marked() {
         "◆",
         "abort: loss > 5\n",
         "warn: loss > 1e9 (outside the picture)",
-        "newest firing of a rule",
+        "firing of a rule",
     ] {
         assert!(text.contains(part), "{part}:\n{text}");
     }
@@ -220,7 +220,7 @@ fn rules_are_lines_and_their_firings_are_marked() {
         "stroke-dasharray",
         "abort: loss &gt; 5<",
         "(outside the picture)",
-        "newest firing of a rule",
+        "firing of a rule",
     ] {
         assert!(picture.contains(part), "{part}: {picture}");
     }

@@ -17,7 +17,7 @@ pub(super) struct PanelRules {
     pub fired: Vec<(usize, usize)>,
 }
 
-/// The thresholds of this metric, and the newest firing of each rule that names it, in each
+/// The thresholds of this metric, and the firings of each rule that names it, in each
 /// of these series.
 pub(super) fn of_panel(metric: &str, series: &[&Series], rules: &[RuleState]) -> PanelRules {
     let mut found = PanelRules::default();
@@ -50,14 +50,19 @@ pub(super) fn of_panel(metric: &str, series: &[&Series], rules: &[RuleState]) ->
         }
         if state.fired > 0 {
             // Of several runs of one experiment the one that lived then.
-            let at = state.last_fired_ms;
-            let nearest = places.into_iter().filter_map(|place| {
-                let (far, point) = firing(series[place], at, &expr)?;
-                Some((far, place, point))
-            });
-            found
-                .fired
-                .extend(nearest.min().map(|(_, place, point)| (place, point)));
+            let times = match &state.fired_ms[..] {
+                [] => std::slice::from_ref(&state.last_fired_ms),
+                times => times,
+            };
+            for at in times {
+                let nearest = places.iter().filter_map(|place| {
+                    let (far, point) = firing(series[*place], *at, &expr)?;
+                    Some((far, *place, point))
+                });
+                found
+                    .fired
+                    .extend(nearest.min().map(|(_, place, point)| (place, point)));
+            }
         }
     }
     found

@@ -4663,6 +4663,9 @@ pub struct RuleState {
     /// the same, apart
     #[prost(message, repeated, tag = "8")]
     pub names: ::prost::alloc::vec::Vec<rule_state::Bound>,
+    /// the newest firings; empty: the last one alone is known
+    #[prost(int64, repeated, tag = "9")]
+    pub fired_ms: ::prost::alloc::vec::Vec<i64>,
 }
 /// Nested message and enum types in `RuleState`.
 pub mod rule_state {

@@ -136,3 +136,27 @@ fn points_of_a_later_start_have_a_later_generation() {
     }
     assert!(generations[0] > generations[1], "{generations:?}");
 }
+
+#[test]
+fn the_times_of_a_rule_s_newest_firings_are_kept_each_once() {
+    let fired = |times| v1::RuleFired {
+        rule: 9,
+        times,
+        ..v1::RuleFired::default()
+    };
+    let mut first = Builder::new(Writer::Watcher, 3, 1, 1_000);
+    for times in 1..=150 {
+        first = first.with(RecordKind::RuleFired, &fired(times));
+    }
+    // The watcher that took over tells the last one once more.
+    let second = Builder::new(Writer::Watcher, 4, 1, 40_000_000)
+        .with(RecordKind::RuleFired, &fired(150))
+        .with(RecordKind::RuleFired, &fired(151));
+    let facts = |segments: &[Builder]| whole(segments).journal.rules[&9].clone();
+    let mut segments = [first, second];
+    let told = facts(&segments);
+    assert_eq!((told.fired, told.firings.len()), (151, 100));
+    assert_eq!(told.firings.first_key_value().unwrap().0, &52);
+    segments.reverse();
+    assert_eq!(told, facts(&segments));
+}

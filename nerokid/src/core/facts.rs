@@ -235,6 +235,11 @@ impl Scope for Sight<'_> {
             Fact::Cpu => sampled(|sample| sample.cpu_cores),
             Fact::Mem => sampled(|sample| sample.rss_bytes as f64),
             Fact::Disk => sampled(|sample| sample.written_bytes as f64),
+            Fact::Gpu => Value::number_or_unknown(facts.sample.and_then(|sample| sample.gpu)),
+            Fact::Gpumem => {
+                let bytes = facts.sample.and_then(|sample| sample.gpumem_bytes);
+                Value::number_or_unknown(bytes.map(|bytes| bytes as f64))
+            }
             // Known to neroman only, or not before the run is over.
             Fact::Path | Fact::Waittime | Fact::Reason | Fact::Tmod | Fact::Tsub | Fact::Tend => {
                 Value::Unknown

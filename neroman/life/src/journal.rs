@@ -372,6 +372,12 @@ pub struct Sample {
     pub peak_rss_bytes: u64,
     pub written_bytes: u64,
     pub silent_ms: u64,
+    /// Mean utilisation of its GPUs, from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<f64>,
+    /// Memory of its processes there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpumem_bytes: Option<u64>,
 }
 
 /// How far the job has come.

@@ -102,6 +102,11 @@ impl<'a> Sight<'a> {
             Fact::Disk => {
                 Value::number_or_unknown(running.map(|sample| sample.written_bytes as f64))
             }
+            Fact::Gpu => Value::number_or_unknown(running.and_then(|sample| sample.gpu)),
+            Fact::Gpumem => {
+                let bytes = running.and_then(|sample| sample.gpumem_bytes);
+                Value::number_or_unknown(bytes.map(|bytes| bytes as f64))
+            }
             Fact::Id
             | Fact::Name
             | Fact::Collection

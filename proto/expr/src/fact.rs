@@ -59,6 +59,10 @@ pub enum Fact {
     Mem,
     /// Bytes on disk in the run's folder.
     Disk,
+    /// Mean utilisation of the run's GPUs, from 0 to 1.
+    Gpu,
+    /// Bytes of memory that the run's processes hold on its GPUs.
+    Gpumem,
 }
 
 /// The kind of a fact's value.
@@ -94,11 +98,11 @@ pub enum FactSource {
 }
 
 /// Facts that are part of the language and not of this version.
-pub const NOT_BUILT: [&str; 5] = ["note", "tag", "user", "gpu", "gpumem"];
+pub const NOT_BUILT: [&str; 3] = ["note", "tag", "user"];
 
 impl Fact {
     /// All facts of this version.
-    pub const ALL: [Fact; 25] = [
+    pub const ALL: [Fact; 27] = [
         Fact::Id,
         Fact::Name,
         Fact::Collection,
@@ -124,6 +128,8 @@ impl Fact {
         Fact::Cpu,
         Fact::Mem,
         Fact::Disk,
+        Fact::Gpu,
+        Fact::Gpumem,
     ];
 
     /// The word that users type.
@@ -154,6 +160,8 @@ impl Fact {
             Fact::Cpu => "cpu",
             Fact::Mem => "mem",
             Fact::Disk => "disk",
+            Fact::Gpu => "gpu",
+            Fact::Gpumem => "gpumem",
         }
     }
 
@@ -165,13 +173,17 @@ impl Fact {
     /// The kind of the fact's value.
     pub fn kind(self) -> FactKind {
         match self {
-            Fact::Id | Fact::Attempt | Fact::Progress | Fact::Exit | Fact::Signal | Fact::Cpu => {
-                FactKind::Number
-            }
+            Fact::Id
+            | Fact::Attempt
+            | Fact::Progress
+            | Fact::Exit
+            | Fact::Signal
+            | Fact::Cpu
+            | Fact::Gpu => FactKind::Number,
             Fact::Runtime | Fact::Waittime | Fact::Timeleft | Fact::Eta | Fact::Silent => {
                 FactKind::Seconds
             }
-            Fact::Mem | Fact::Disk => FactKind::Bytes,
+            Fact::Mem | Fact::Disk | Fact::Gpumem => FactKind::Bytes,
             Fact::Name
             | Fact::Collection
             | Fact::Path
@@ -206,7 +218,9 @@ impl Fact {
             Fact::Runtime | Fact::Waittime | Fact::Timeleft | Fact::Eta | Fact::Silent => {
                 FactSource::Clock
             }
-            Fact::Progress | Fact::Cpu | Fact::Mem | Fact::Disk => FactSource::Sample,
+            Fact::Progress | Fact::Cpu | Fact::Mem | Fact::Disk | Fact::Gpu | Fact::Gpumem => {
+                FactSource::Sample
+            }
         }
     }
 
@@ -232,7 +246,9 @@ impl Fact {
             | Fact::Tstart
             | Fact::Cpu
             | Fact::Mem
-            | Fact::Disk => true,
+            | Fact::Disk
+            | Fact::Gpu
+            | Fact::Gpumem => true,
             Fact::Path | Fact::Waittime | Fact::Reason | Fact::Tmod | Fact::Tsub | Fact::Tend => {
                 false
             }

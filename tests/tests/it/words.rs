@@ -231,7 +231,7 @@ const PRINTED: &[(&str, &str)] = &[
     ("results", "here"),
 ];
 
-const NAMES_LATER: &[&str] = &["gpu", "gpumem", "note", "tag", "user"];
+const NAMES_LATER: &[&str] = &["note", "tag", "user"];
 
 /// Words of `config.yaml` with an effect, each with a value.
 const CONFIG: &[(&str, &str)] = &[

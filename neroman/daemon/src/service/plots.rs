@@ -7,7 +7,7 @@ use nero_wire::v1;
 use nero_wire::v1::plots_reply::Picture;
 
 use super::Man;
-use super::select::{self, Chosen};
+use super::select::Chosen;
 use crate::failure::Failure;
 use crate::processing::{Code, ProcessedRun};
 use nero_life::add;
@@ -24,7 +24,7 @@ type PickedRun<'a> = (&'a Experiment, &'a Run);
 impl Man {
     /// Makes the plots of the picked experiments, with their modules as they are now.
     pub(crate) async fn plots(&self, request: v1::PlotsRequest) -> Result<v1::PlotsReply, Failure> {
-        let selection = select::read(request.selection, "", self.now())?;
+        let selection = self.selection(request.selection, "").await?;
         let (chosen, _) = selection.choose_from(&self.ledger.state()).await?;
         self.settle(&chosen).await;
         let state = self.ledger.state();

@@ -93,6 +93,8 @@ pub(super) fn apply(
                     peak_rss_bytes: sample.peak_rss_bytes,
                     written_bytes: sample.written_bytes,
                     silent_ms: sample.silent_ms,
+                    gpu: sample.gpu.filter(|used| (0.0..=1.0).contains(used)),
+                    gpumem_bytes: sample.gpumem_bytes,
                 });
             }
         }),

@@ -180,6 +180,8 @@ fn a_job_that_is_silent_and_computes_nothing_has_stalled() {
             peak_rss_bytes: 0,
             written_bytes: 0,
             silent_ms,
+            gpu: None,
+            gpumem_bytes: None,
         });
         journal
     };

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
             incarnation,
             name,
         } => helper::help(&run_dir, incarnation, name),
-        Command::Gpus { folder, sys } => gpus::serve(&gpus::Settings { folder, sys }),
+        Command::Gpus { folder, sys } => gpus::serve(&gpus::GpuHelper { folder, sys }),
         Command::Settle => block_on(async {
             let settled = settle::settle(io::stdin().lock(), io::stdout().lock()).await;
             settled.map_err(|error| chain(&error))

@@ -9,7 +9,7 @@ use nero_model::paths::NodePaths;
 use nero_model::{DeploymentId, MIN_FREE_BYTES};
 use nero_warden::{Kind, Settings};
 
-use crate::cards::Given;
+use crate::cards::NodeCards;
 use crate::config;
 use crate::lease::Terms;
 
@@ -86,7 +86,7 @@ pub struct Options {
     /// Memory to give.
     pub memory: Option<u64>,
     /// GPUs to give.
-    pub gpus: Given,
+    pub gpus: NodeCards,
     /// Free disk to keep.
     pub min_free: u64,
     /// Time without work after which neromum leaves.
@@ -212,7 +212,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
 
 fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsError> {
     let (mut root, mut deployment, mut node) = (None, None, None);
-    let (mut cpus, mut memory, mut gpus) = (None, None, Given::All);
+    let (mut cpus, mut memory, mut gpus) = (None, None, NodeCards::All);
     let mut min_free = MIN_FREE_BYTES;
     let mut leave_after = config::LEAVE_AFTER;
     let mut own_session = false;
@@ -233,7 +233,7 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
             "--node" => node = text.filter(|name| !name.is_empty()).map(str::to_owned),
             "--cpus" => cpus = Some(number(text, "--cpus", positive)?),
             "--memory" => memory = Some(number(text, "--memory", whole)?),
-            "--gpus" => gpus = number(text, "--gpus", Given::read)?,
+            "--gpus" => gpus = number(text, "--gpus", NodeCards::read)?,
             "--min-free" => min_free = number(text, "--min-free", whole)?,
             "--mark" => mark = Some(word(text)?),
             "--shared" => terms.shared = one_of(text, "--shared", "yes, no or auto")?,

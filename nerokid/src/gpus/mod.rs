@@ -32,7 +32,7 @@ const LOST_MAX: usize = 1024;
 
 /// How the helper works.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct GpuHelper {
     /// Folder of the page.
     pub folder: PathBuf,
     /// `/sys`, or what stands in its place.
@@ -53,7 +53,7 @@ struct Reading {
 ///
 /// # Errors
 /// When the folder cannot be used.
-pub fn serve(settings: &Settings) -> Result<(), String> {
+pub fn serve(settings: &GpuHelper) -> Result<(), String> {
     let folder = &settings.folder;
     let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
     gpus::make_folder(folder).map_err(wrong)?;

@@ -217,7 +217,7 @@ impl Running {
 
 /// What runs on a node or group, and what waits for it in front of the next batch.
 #[derive(Debug, Default)]
-struct Queue {
+struct BatchQueue {
     /// When the places get free.
     places_ms: Vec<u64>,
     /// Runs wait of which nobody knows how long they will take.
@@ -228,7 +228,7 @@ struct Queue {
 /// the first place that gets free, those of earlier batches first, and as long as the others of
 /// its batch on average. As many run at once as do now, for each word that was asked for.
 fn ends(tallies: &BTreeMap<RunId, Tally<'_>>) -> BTreeMap<RunId, Option<u64>> {
-    let mut queues: BTreeMap<&str, Queue> = BTreeMap::new();
+    let mut queues: BTreeMap<&str, BatchQueue> = BTreeMap::new();
     let mut ends: BTreeMap<RunId, Option<u64>> = BTreeMap::new();
     for (batch, tally) in tallies {
         let usual_ms = tally.usual_ms();

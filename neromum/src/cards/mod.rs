@@ -31,7 +31,7 @@ const FOLDER: &str = "NERONET_GPUS";
 
 /// The cards of the host that runs may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Given {
+pub enum NodeCards {
     /// All of them.
     #[default]
     All,
@@ -43,7 +43,7 @@ pub enum Given {
 
 /// What is known of the host's cards.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum CardsKnown {
     /// The helper tells them now.
     Cards(GpuPage),
     /// The host has none that could be used.
@@ -64,12 +64,12 @@ pub enum Told {
 pub struct Cards {
     folder: PathBuf,
     program: PathBuf,
-    given: Given,
+    given: NodeCards,
     boot_id: [u8; 16],
     started: Mutex<Option<Instant>>,
 }
 
-impl Given {
+impl NodeCards {
     /// `4`, `[0,2]`, `0`, as the option `--gpus` has it.
     pub fn read(text: &str) -> Option<Self> {
         match text
@@ -84,7 +84,7 @@ impl Given {
         }
     }
 
-    /// The text that [`Given::read`] reads; `None`: the option is left out.
+    /// The text that [`NodeCards::read`] reads; `None`: the option is left out.
     pub fn text(&self) -> Option<String> {
         match self {
             Self::All => None,
@@ -107,7 +107,7 @@ impl Given {
 
 impl Cards {
     /// Of this host, read by the program `nerokid`.
-    pub fn new(program: &Path, given: Given, boot_id: [u8; 16]) -> Self {
+    pub fn new(program: &Path, given: NodeCards, boot_id: [u8; 16]) -> Self {
         let folder = std::env::var_os(FOLDER).map_or_else(gpus::folder, PathBuf::from);
         Self {
             folder,
@@ -119,12 +119,12 @@ impl Cards {
     }
 
     /// What is known now. Starts the helper where none is at work.
-    pub fn look(&self) -> Told {
-        if self.given == Given::First(0) {
-            return Told::None("the node gives no GPUs (`gpus: 0`)".to_owned());
+    pub fn look(&self) -> CardsKnown {
+        if self.given == NodeCards::First(0) {
+            return CardsKnown::None("the node gives no GPUs (`gpus: 0`)".to_owned());
         }
         if let Err(error) = gpus::make_folder(&self.folder) {
-            return Told::Unknown {
+            return CardsKnown::Unknown {
                 why: error.to_string(),
                 hint: "",
             };
@@ -149,22 +149,22 @@ impl Cards {
         match page.trouble() {
             GpuTrouble::Absent if age > REPLACED_AFTER => self.begin(),
             GpuTrouble::Absent => {
-                Told::None("this host has no GPUs, or no driver of them".to_owned())
+                CardsKnown::None("this host has no GPUs, or no driver of them".to_owned())
             }
-            GpuTrouble::NotLoaded => Told::Unknown {
+            GpuTrouble::NotLoaded => CardsKnown::Unknown {
                 why: text("the library of the NVIDIA driver is there, the driver is not loaded"),
                 hint: "load it (`modprobe nvidia`), or have the administrator do so",
             },
-            GpuTrouble::Mismatched => Told::Unknown {
+            GpuTrouble::Mismatched => CardsKnown::Unknown {
                 why: text("the NVIDIA driver and its library are of different versions"),
                 hint: "the driver was updated: the machine must be restarted",
             },
-            GpuTrouble::Broken => Told::Unknown {
+            GpuTrouble::Broken => CardsKnown::Unknown {
                 why: text("the NVIDIA driver fails"),
                 hint: "run nvidia-smi there",
             },
-            GpuTrouble::Unspecified if page.number == 0 => Told::Looking,
-            GpuTrouble::Unspecified => Told::Cards(self.of_node(page)),
+            GpuTrouble::Unspecified if page.number == 0 => CardsKnown::Looking,
+            GpuTrouble::Unspecified => CardsKnown::Cards(self.of_node(page)),
         }
     }
 
@@ -175,33 +175,33 @@ impl Cards {
     }
 
     /// Why a run never gets what it asks for here; `None`: it may.
-    pub fn lacks(told: &Told, request: &CardRequest) -> Option<String> {
+    pub fn lacks(told: &CardsKnown, request: &CardRequest) -> Option<String> {
         let cards = match told {
-            Told::Cards(page) => page
+            CardsKnown::Cards(page) => page
                 .cards
                 .iter()
                 .map(|card| known(card, 0, Vec::new()))
                 .collect(),
-            Told::None(_) => Vec::new(),
+            CardsKnown::None(_) => Vec::new(),
             // It may get them later.
-            Told::Looking | Told::Unknown { .. } => return None,
+            CardsKnown::Looking | CardsKnown::Unknown { .. } => return None,
         };
         request.lacks(&cards)
     }
 
     /// Starts a helper, unless this process did a moment ago.
-    fn begin(&self) -> Told {
+    fn begin(&self) -> CardsKnown {
         let mut started = self
             .started
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         if started.is_some_and(|at| at.elapsed() < STARTED_AFTER) {
-            return Told::Looking;
+            return CardsKnown::Looking;
         }
         *started = Some(Instant::now());
         match self.spawn() {
-            Ok(()) => Told::Looking,
-            Err(error) => Told::Unknown {
+            Ok(()) => CardsKnown::Looking,
+            Err(error) => CardsKnown::Unknown {
                 why: format!("{} cannot be started: {error}", self.program.display()),
                 hint: "",
             },
@@ -234,7 +234,7 @@ impl Cards {
     }
 
     /// The helper of a page that grew old: it left, it was killed, or it hangs.
-    fn silent(&self, page: &GpuPage, age: Duration) -> Told {
+    fn silent(&self, page: &GpuPage, age: Duration) -> CardsKnown {
         let helper = page.helper.as_ref().and_then(|helper| helper.identity());
         let life = helper
             .as_ref()
@@ -245,7 +245,7 @@ impl Cards {
             return self.begin();
         }
         if age <= HUNG {
-            return Told::Looking;
+            return CardsKnown::Looking;
         }
         let pid = helper.map_or(0, |helper| helper.pid);
         let minutes = age.as_secs() / 60;
@@ -253,7 +253,7 @@ impl Cards {
             true => "the helper that asks the GPU driver died in its first call",
             false => "the GPU driver does not answer",
         };
-        Told::Unknown {
+        CardsKnown::Unknown {
             why: format!(
                 "{what} (last heard {minutes} min ago, pid {pid}): runs go on, nothing new gets a GPU; asked \
                  again after {} min",
@@ -266,10 +266,10 @@ impl Cards {
     /// The cards with what of them is locked, for the choice of a run's.
     pub fn pool(&self) -> Pool {
         let page = match self.look() {
-            Told::Cards(page) => page,
-            Told::None(_) => return Pool::Known(Vec::new()),
-            Told::Looking => return Pool::Unknown("they are being looked at".to_owned()),
-            Told::Unknown { why, .. } => return Pool::Unknown(why),
+            CardsKnown::Cards(page) => page,
+            CardsKnown::None(_) => return Pool::Known(Vec::new()),
+            CardsKnown::Looking => return Pool::Unknown("they are being looked at".to_owned()),
+            CardsKnown::Unknown { why, .. } => return Pool::Unknown(why),
         };
         if page.boot_ns - page.since_ns < LOOK_TWICE_NS {
             return Pool::Unknown("they are looked at twice, 5 s apart".to_owned());
@@ -349,17 +349,17 @@ mod tests {
     #[test]
     fn what_a_node_gives_is_read_as_it_is_written() {
         for text in ["0", "4", "[0,2]", "[3]"] {
-            assert_eq!(Given::read(text).unwrap().text().as_deref(), Some(text));
+            assert_eq!(NodeCards::read(text).unwrap().text().as_deref(), Some(text));
         }
         for wrong in ["", "[", "[a]", "-1", "0,2", "[0,]"] {
-            assert_eq!(Given::read(wrong), None, "{wrong}");
+            assert_eq!(NodeCards::read(wrong), None, "{wrong}");
         }
         let card = |index| GpuCard {
             index,
             ..GpuCard::default()
         };
         let given = |text: &str| {
-            let given = Given::read(text).unwrap();
+            let given = NodeCards::read(text).unwrap();
             (0..4)
                 .filter(|index| given.has(&card(*index)))
                 .collect::<Vec<u32>>()

@@ -18,7 +18,7 @@ use nero_warden::Warden;
 use nero_wire::v1::Finding;
 use nero_wire::v1::finding::Level;
 
-use crate::cards::Told;
+use crate::cards::CardsKnown;
 use crate::staging::environment::Base;
 pub use kernel::{kernel, libc};
 
@@ -37,7 +37,7 @@ pub struct Subject {
     /// Free disk to keep.
     pub min_free: u64,
     /// GPUs that were found.
-    pub gpus: Told,
+    pub gpus: CardsKnown,
     /// Interpreters that experiments name.
     pub programs: Vec<String>,
     /// The scheduler that the configuration describes.

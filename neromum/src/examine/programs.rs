@@ -10,7 +10,7 @@ use nero_model::units::short_bytes as shown;
 use tokio::process::Command;
 
 use super::Findings;
-use crate::cards::Told;
+use crate::cards::CardsKnown;
 use crate::staging::environment::Base;
 
 /// Time limit of one program.
@@ -100,19 +100,19 @@ fn is_interpreter(name: &str) -> bool {
 }
 
 /// What the helper that reads the cards tells.
-pub fn gpus(findings: &mut Findings, told: &Told) {
+pub fn gpus(findings: &mut Findings, told: &CardsKnown) {
     const WHAT: &str = "GPUs";
     let page = match told {
-        Told::Cards(page) => page,
-        Told::None(why) => return findings.good(WHAT, format!("none: {why}")),
-        Told::Looking => {
+        CardsKnown::Cards(page) => page,
+        CardsKnown::None(why) => return findings.good(WHAT, format!("none: {why}")),
+        CardsKnown::Looking => {
             return findings.warning(
                 WHAT,
                 "they are being looked at",
                 "ask again in some seconds",
             );
         }
-        Told::Unknown { why, hint } => return findings.bad(WHAT, why, hint),
+        CardsKnown::Unknown { why, hint } => return findings.bad(WHAT, why, hint),
     };
     for card in page.cards.iter().filter(|card| card.is_lost) {
         findings.bad(

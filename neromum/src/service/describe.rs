@@ -5,11 +5,16 @@ use nero_wire::v1::{NodeDescription, Site};
 use super::Inner;
 use super::gpus::described;
 use crate::agent::Busy;
-use crate::cards::Told;
+use crate::cards::CardsKnown;
 use crate::examine::{kernel, libc};
 
 /// Describes everything at once; a fact that cannot be found out stays 0.
-pub fn describe(inner: &Inner, busy: Busy, gpus: &Told, site: Option<Site>) -> NodeDescription {
+pub fn describe(
+    inner: &Inner,
+    busy: Busy,
+    gpus: &CardsKnown,
+    site: Option<Site>,
+) -> NodeDescription {
     let paths = &inner.placer.paths;
     let memory = Memory::now();
     let (disk_free_bytes, disk_total_bytes) = rustix::fs::statvfs(paths.deployment())

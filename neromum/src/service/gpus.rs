@@ -7,7 +7,7 @@ use nero_journal::v1::GpuCard;
 use nero_wire::v1::Gpu;
 use tokio::time::Instant;
 
-use crate::cards::{Cards, Told};
+use crate::cards::{Cards, CardsKnown};
 use crate::config;
 
 /// Limit of reported GPUs.
@@ -27,14 +27,14 @@ impl Gpus {
 
     /// What is known of them. Waits for the first reading of a helper that was just
     /// started, and not for a driver that hangs.
-    pub async fn look(&self) -> Told {
+    pub async fn look(&self) -> CardsKnown {
         let Some(cards) = &self.0 else {
-            return Told::None("its scheduler gives GPUs".to_owned());
+            return CardsKnown::None("its scheduler gives GPUs".to_owned());
         };
         let deadline = Instant::now() + config::CARDS_PATIENCE;
         loop {
             let told = cards.look();
-            if !matches!(told, Told::Looking) || Instant::now() > deadline {
+            if !matches!(told, CardsKnown::Looking) || Instant::now() > deadline {
                 return told;
             }
             tokio::time::sleep(PAUSE).await;
@@ -43,8 +43,8 @@ impl Gpus {
 }
 
 /// The GPUs in a description; none where they are not known.
-pub fn described(told: &Told) -> Vec<Gpu> {
-    let Told::Cards(page) = told else {
+pub fn described(told: &CardsKnown) -> Vec<Gpu> {
+    let CardsKnown::Cards(page) = told else {
         return Vec::new();
     };
     let there = page.cards.iter().filter(|card| !card.is_lost);

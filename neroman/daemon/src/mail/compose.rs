@@ -66,7 +66,7 @@ pub(super) async fn all(
             .filter_map(|id| notices.get(id))
             .next_back();
         let picture = picture.as_deref().filter(|_| planned.is_digest);
-        let told = Told {
+        let told = LetterParts {
             account: &account,
             picture,
             newest,
@@ -120,7 +120,7 @@ fn waiting(now_ms: i64) -> DeliveryState {
 }
 
 /// What a letter tells.
-struct Told<'a> {
+struct LetterParts<'a> {
     account: &'a Account,
     picture: Option<&'a [u8]>,
     /// The newest of its notices.
@@ -132,7 +132,7 @@ fn letters(
     config: &Config,
     mail: &Mail,
     planned: &PlannedLetter,
-    told: &Told<'_>,
+    told: &LetterParts<'_>,
     now_ms: i64,
 ) -> Vec<ComposedDelivery> {
     let newest = told.newest;

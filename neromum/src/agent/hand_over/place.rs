@@ -16,7 +16,7 @@ use super::check::{Flaw, check, check_tree, earlier, find_data, identify};
 use super::program::Programs;
 use super::{DISK, No, disk, no, recalled, unknown};
 use crate::agent::recover::request_of;
-use crate::cards::{Cards, Told};
+use crate::cards::{Cards, CardsKnown};
 use crate::core::capacity::{Capacity, Needs};
 use crate::core::cards::CardRequest;
 use crate::runs::control::newest_cancel;
@@ -99,7 +99,7 @@ impl Placed {
 struct RequestFacts {
     trees: HashMap<Vec<u8>, Result<(), Flaw>>,
     programs: Programs,
-    gpus: Option<Told>,
+    gpus: Option<CardsKnown>,
     experiment_made: Option<u64>,
 }
 
@@ -145,7 +145,7 @@ impl Placer {
         store: &Store,
         runs: Vec<RunSpec>,
         sent_again: &[Vec<u8>],
-        gpus: Option<Told>,
+        gpus: Option<CardsKnown>,
     ) -> Placing {
         let mut placing = Placing::default();
         let sent_again: HashSet<&[u8]> = sent_again.iter().map(Vec::as_slice).collect();

@@ -162,6 +162,33 @@ fn a_workbook_of_the_owner_is_not_replaced() {
 }
 
 #[test]
+fn a_file_of_parquet_of_the_owner_is_not_replaced() {
+    let fake = fake();
+    let path = fake.path().join("data.parquet");
+    let words = ["results", "all", "-o", path.to_str().expect("a text")];
+    fs::write(&path, "").expect("a file");
+    fake.ok(&words);
+    fake.ok(&words);
+    let ours = fs::read(&path).expect("a file");
+    // What another program saved has its name.
+    let maker = ours.windows(8).rposition(|part| part == b"neroman ");
+    let mut saved = ours;
+    let maker = maker.expect("a maker");
+    saved[maker..maker + 8].copy_from_slice(b"pyarrow ");
+    for data in [&saved[..], b"PAR1 cut short", b"plan"] {
+        fs::write(&path, data).expect("a file");
+        let ran = fake.run(&words);
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        assert!(
+            ran.err.contains("it was not made by `neroman results`"),
+            "{}",
+            ran.err
+        );
+        assert_eq!(fs::read(&path).expect("a file"), data);
+    }
+}
+
+#[test]
 fn a_csv_that_is_no_table_of_results_is_not_replaced() {
     let fake = fake();
     let path = fake.path().join("plan.csv");

@@ -1,5 +1,6 @@
 //! Columns with types as a file of Parquet.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use nero_views::typed::{ColumnCells, TypedColumn};
@@ -8,10 +9,24 @@ use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleTyp
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{Type, TypePtr};
 
 use crate::fault::{Fault, code};
+
+/// The program that wrote a file, before its version.
+const MAKER: &str = "neroman ";
+
+/// Whether this program wrote the file, and no program saved it since.
+pub fn is_ours(file: &File) -> bool {
+    let file = file.try_clone().map(SerializedFileReader::new);
+    let Ok(Ok(file)) = file else {
+        return false;
+    };
+    let maker = file.metadata().file_metadata().created_by();
+    maker.is_some_and(|maker| maker.starts_with(MAKER))
+}
 
 /// A file of parts with the same columns, each a group of rows. `about` is what the file tells of
 /// itself; its keys begin with `neronet.`.
@@ -39,7 +54,7 @@ fn written<'a>(
     });
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
-        .set_created_by(concat!("neroman ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_created_by(format!("{MAKER}{}", env!("CARGO_PKG_VERSION")))
         .set_key_value_metadata(Some(about.collect()))
         .build();
     let mut parts = parts.into_iter().peekable();
@@ -114,7 +129,6 @@ fn write_cells<T: DataType>(
 
 #[cfg(test)]
 mod tests {
-    use parquet::file::reader::{FileReader as _, SerializedFileReader};
     use parquet::record::Field;
 
     use super::*;

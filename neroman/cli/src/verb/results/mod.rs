@@ -90,6 +90,7 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
                     book::save(session, args, &runs, path).await?;
                 }
                 FileFormat::Parquet => {
+                    check_parquet_made_here(path)?;
                     let about = book::about(args, ran.len());
                     save(path, &parquet::bytes(&about, [rows.columns()])?)?;
                 }
@@ -150,16 +151,38 @@ fn check_made_here(path: &Path) -> Result<(), Fault> {
         let mut begin = BufReader::new(file.take(HEADER_BYTES_MAX));
         begin.read_until(b'\n', &mut header)
     });
-    let fault = || Fault::new(code::FAILED, format!("cannot write {}", path.display()));
     match read {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(fault().because(&error)),
+        Err(error) => Err(cannot_write(path).because(&error)),
         Ok(0) => Ok(()),
         Ok(_) if results::is_header(&String::from_utf8_lossy(&header)) => Ok(()),
-        Ok(_) => Err(fault()
-            .cause("it was not made by `neroman results`")
-            .hint("choose another name, or move it away")),
+        Ok(_) => Err(not_made_here(path)),
     }
+}
+
+/// Refuses to replace a file of Parquet that another program wrote: it may be data of the owner.
+///
+/// # Errors
+/// When it is such a file, or cannot be read.
+fn check_parquet_made_here(path: &Path) -> Result<(), Fault> {
+    let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+    match opened {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(cannot_write(path).because(&error)),
+        Ok((0, _)) => Ok(()),
+        Ok((_, file)) if parquet::is_ours(&file) => Ok(()),
+        Ok(_) => Err(not_made_here(path)),
+    }
+}
+
+fn cannot_write(path: &Path) -> Fault {
+    Fault::new(code::FAILED, format!("cannot write {}", path.display()))
+}
+
+fn not_made_here(path: &Path) -> Fault {
+    cannot_write(path)
+        .cause("it was not made by `neroman results`")
+        .hint("choose another name, or move it away")
 }
 
 /// Writes beside the file and renames: a reader sees the new file or the old
@@ -173,7 +196,7 @@ pub(super) fn save(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
         .map_err(|error| {
             // The file may not have been made.
             let _ = std::fs::remove_file(beside);
-            Fault::new(code::FAILED, format!("cannot write {}", path.display())).because(&error)
+            cannot_write(path).because(&error)
         })
 }
 

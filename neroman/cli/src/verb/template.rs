@@ -43,11 +43,14 @@ pub fn run(out: &Out, args: &Template) -> Result<u8, Stop> {
 
 /// The file. Places of the command are its parameters.
 fn text(name: &str, command: &[String]) -> String {
-    let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+    let mut places = Vec::new();
+    let words: Vec<String> = command
+        .iter()
+        .map(|word| quoted(&with_places(word, &mut places)))
+        .collect();
     let mut text = String::from(HEAD);
     text.push_str(&format!("{}:\n", scalar(&format!("+{name}"))));
     text.push_str(&format!("  command: {}\n", scalar(&words.join(" "))));
-    let places = places(&words.join(" "));
     if places.is_empty() {
         text.push_str(
             "  # parameters: {x: [1, 2, 3], y: 2}   # {x} and {y} are places in the command\n",
@@ -80,17 +83,54 @@ const TAIL: &str = "  \
   #   - warn: runtime > 1h
 ";
 
-/// The names of `{name}` and `{name:format}`, each once.
-fn places(line: &str) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for part in line.replace("{{", "").split('{').skip(1) {
-        let inside = part.split_once('}').map_or("", |(inside, _)| inside);
-        let name = inside.split(':').next().unwrap_or("");
-        if !name.is_empty() && names.iter().all(|known| known != name) {
-            names.push(name.to_owned());
-        }
+/// A word in which each brace is doubled that belongs to no place: `{name}` or `{name:format}`.
+/// What stands in `{{…}}` is doubled already. Adds the names of its places, each once.
+fn with_places(word: &str, names: &mut Vec<String>) -> String {
+    let mut written = String::new();
+    let mut rest = word;
+    while let Some(at) = rest.find(['{', '}']) {
+        let (before, braces) = rest.split_at(at);
+        written.push_str(before);
+        let (taken, behind) = match (doubled(braces), place(braces)) {
+            (Some(end), _) => braces.split_at(end),
+            (None, Some((name, end))) => {
+                if names.iter().all(|known| known != name) {
+                    names.push(name.to_owned());
+                }
+                braces.split_at(end)
+            }
+            (None, None) => {
+                written.push_str(&braces[..1]);
+                braces.split_at(1)
+            }
+        };
+        written.push_str(taken);
+        rest = behind;
     }
-    names
+    written + rest
+}
+
+/// Where `{{…}}` ends at the begin of a text.
+fn doubled(text: &str) -> Option<usize> {
+    let inside = text.strip_prefix("{{")?;
+    let end = inside.find(['{', '}'])?;
+    inside[end..].starts_with("}}").then_some(2 + end + 2)
+}
+
+/// The name of the place at the begin of a text, and where the place ends.
+fn place(text: &str) -> Option<(&str, usize)> {
+    let inside = text.strip_prefix('{')?;
+    let end = inside.find(['{', '}'])?;
+    if !inside[end..].starts_with('}') {
+        return None;
+    }
+    let name = inside[..end].split(':').next().unwrap_or("");
+    let is_name = name
+        .chars()
+        .all(|c| c.is_alphanumeric() || "_-.".contains(c));
+    // The format has no places with a number alone.
+    let has_letter = name.contains(|c: char| c.is_alphabetic() || c == '_');
+    (is_name && has_letter).then_some((name, 1 + end + 1))
 }
 
 /// A word as a shell line has it.
@@ -137,6 +177,15 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("\n    lr: 1\n    n: 1\n  #"), "{text}");
+        let text = made(
+            "fit",
+            &["awk", "{print $1}", "{}", "{\"a\": {\"b\": 1}}", "{1}"],
+        );
+        let command = "awk '{{print $1}}' {{}} '{{\\\"a\\\": {{\\\"b\\\": 1}}}}' {{1}}";
+        assert!(
+            text.contains(&format!("\n  command: \"{command}\"\n  # parameters:")),
+            "{text}"
+        );
         let text = made("fit", &["./solve"]);
         assert!(
             text.contains("\n  command: ./solve\n  # parameters:"),

@@ -62,7 +62,12 @@ fn plots_of_the_experiments_themselves_are_written_where_no_metric_is_named() {
     }
     assert_eq!(fake.file("1_2_loss.svg"), "<svg/>");
     // A metric, or a word about its curve, asks for curves.
-    for words in [&["plot", "144", "loss"][..], &["plot", "144", "--by", "lr"]] {
+    for words in [
+        &["plot", "144", "loss"][..],
+        &["plot", "144", "--by", "lr"],
+        &["plot", "144", "--log"],
+        &["plot", "144", "--x", "time"],
+    ] {
         assert!(!fake.run(words).err.contains("wrote"), "{words:?}");
     }
 }

@@ -34,6 +34,8 @@ pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
     let picked = Some(selection(std::slice::from_ref(&args.picked)));
     if args.names.is_empty()
         && args.by.is_empty()
+        && args.x == Across::Step
+        && !args.log
         && file.is_none()
         && let Some(code) = by_modules(session, &args.picked).await?
     {

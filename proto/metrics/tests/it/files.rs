@@ -74,6 +74,17 @@ fn cells_with_numbers_are_values_whatever_else_is_in_a_row() {
                 "step=1@1", "a=2@1", "step=2@2", "a=3@2", "step=3@3", "a=4@3", "b=5@3",
             ],
         ),
+        // First rows without a number are no names.
+        (
+            "time,loss\n2026-11-24 10:00,\n2026-11-24 10:10,0.5\n",
+            &["loss=0.5"],
+        ),
+        (
+            "event,step,loss\nstart,,\nN/A,-,warmup\ntrain,1,0.5\n",
+            &["step=1@1", "loss=0.5@1"],
+        ),
+        // A remark without a sign has fewer cells than the names.
+        ("Results\nstep,loss\n1,2\n", &["step=1@1", "loss=2@1"]),
         // More cells than names are no row; empty ones are.
         ("a,b\n1,2,3\n4,5,\n", &["a=4", "b=5"]),
         // No names at all, and no text.

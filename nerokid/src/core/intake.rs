@@ -153,7 +153,7 @@ impl LogReader {
         Self {
             form: begun.form,
             context: begun.context,
-            lines: Lines::default(),
+            lines: Lines::of_file(begun.form.form),
             began: (begun.position.part, begun.size),
             gave: begun.position.offset > 0 || begun.position.rows.known > 0,
             position: begun.position,

@@ -2,6 +2,8 @@
 
 use nero_metrics::file::{FileForm, document_lines};
 use nero_metrics::finder::{Context, Finder, Reading};
+use nero_metrics::lines::LINE_BYTES_MAX;
+use nero_metrics::survey::Survey;
 
 /// The points of a file, line by line: `name=value@step`.
 fn points(name: &str, text: &str) -> Vec<String> {
@@ -137,4 +139,18 @@ fn a_document_is_an_object_or_a_list_of_them() {
     }
     let deep = "[".repeat(100_000);
     assert_eq!(document_lines(deep.as_bytes()), None);
+}
+
+#[test]
+fn a_document_of_many_numbers_is_read_whole() {
+    let numbers: Vec<String> = (0..4000)
+        .map(|number| format!("\"a number with a long name, {number}\": {number}"))
+        .collect();
+    let text = format!("{{{}}}", numbers.join(",\n"));
+    let lines = document_lines(text.as_bytes()).unwrap();
+    assert!(lines.len() > LINE_BYTES_MAX);
+    let mut survey = Survey::of_file(Finder::default(), FileForm::Document);
+    survey.feed(&lines);
+    survey.finish();
+    assert_eq!(survey.seen().len(), numbers.len());
 }

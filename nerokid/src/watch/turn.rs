@@ -126,7 +126,8 @@ impl Watch {
                     self.take(tail.log, &block[..count]);
                     self.block = block;
                     if count < BLOCK_BYTES {
-                        return Ok(false);
+                        // Another file may have the name by now.
+                        return Ok(tail.must_check_name());
                     }
                 }
                 Look::NewPart => self.intake.truncated(tail.log, &mut self.out),

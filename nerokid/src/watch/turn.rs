@@ -139,7 +139,11 @@ impl Watch {
 
     /// Takes the next bytes of a log.
     pub(super) fn take(&mut self, log: Log, bytes: &[u8]) {
-        self.facts.output_ms = self.now.mono_ms;
+        match log {
+            Log::Stdout | Log::Stderr => self.facts.output_ms = self.now.mono_ms,
+            // A file may be read again from its start.
+            Log::File(_) => {}
+        }
         let (rules, facts, now) = (&mut self.rules, &self.facts, self.now);
         let each_line = |intake: &mut Intake, out: &mut Vec<Record>| {
             if rules.is_empty() {

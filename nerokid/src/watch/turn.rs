@@ -77,6 +77,9 @@ impl Watch {
         }
         self.intake.close_window(&mut self.out);
         self.intake.flush(&mut self.out);
+        // Points that end the hold of a `for` are written here: a later watcher does not
+        // read them again.
+        self.rules.tell_held(&mut self.out);
         self.write()?;
         if self.journal.is_stuck() {
             return Ok(());

@@ -20,6 +20,7 @@ pub struct Batch {
     generations: bool,
     old_lines: bool,
 }
+    of_files: bool,
 
 impl Batch {
     /// Adds a point. If its series has no name in the segment yet, the batch
@@ -51,6 +52,7 @@ impl Batch {
         self.metrics.series.len()
     }
 
+        self.of_files |= matches!(point.line.log, Log::File(_));
     /// Whether no point waits.
     pub fn is_empty(&self) -> bool {
         self.metrics.series.is_empty()
@@ -83,5 +85,9 @@ impl Batch {
         self.old_lines = false;
         self.names_bytes = 0;
         names.into_iter().chain(std::iter::once(metrics))
+        }
+        // The next watcher must know the points of files: their steps are their own.
+        if !self.old_lines && !self.of_files {
     }
 }
+        self.of_files = false;

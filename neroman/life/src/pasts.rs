@@ -40,7 +40,7 @@ pub fn wanted<'a>(
         return wanted;
     }
     for run in runs {
-        for name in run.journal.metrics.keys() {
+        for (name, _) in run.metrics() {
             for (_, past) in asked.iter().filter(|(written, _)| means(written, name)) {
                 let series = wanted.0.entry(run.made.id).or_default();
                 series.entry(name.clone()).or_default().want(*past);
@@ -113,7 +113,7 @@ fn now_ms(run: &Run, now: &Now) -> u64 {
 
 /// The answer to what an expression asks of the past of a run's metric.
 pub fn answer(run: &Run, metric: &str, past: Past, now: &Now) -> Option<f64> {
-    let Some(known) = run.journal.metrics.get(metric) else {
+    let Some(known) = run.metric(metric) else {
         return past.is_count().then_some(0.0);
     };
     match past {

@@ -29,7 +29,7 @@ pub fn has_separator_line(text: &str) -> bool {
 
 fn named_separator(text: &str) -> Option<u8> {
     let named = text.strip_prefix("sep=")?.bytes().next();
-    named.filter(u8::is_ascii)
+    named.filter(|byte| byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | b'"'))
 }
 
 /// What a line `sep=;` names, else what the first line has most of; without any a tab in a
@@ -63,10 +63,14 @@ pub fn records(text: &str, separator: u8) -> impl Iterator<Item = Result<CsvReco
     (1..).map_while(move |row| {
         (at < bytes.len()).then(|| {
             let record = record(bytes, &mut at, separator);
-            record.map_err(|column| OpenQuote {
-                line: bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1,
-                row,
-                column,
+            record.map_err(|column| {
+                let before = &bytes[..at];
+                at = bytes.len();
+                OpenQuote {
+                    line: before.iter().filter(|byte| **byte == b'\n').count() + 1,
+                    row,
+                    column,
+                }
             })
         })
     })
@@ -151,5 +155,34 @@ pub fn truth(text: &str) -> Option<bool> {
         text if TRUE.contains(&text) => Some(true),
         text if FALSE.contains(&text) => Some(false),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quote_that_is_not_closed_ends_the_records() {
+        let read: Vec<_> = records("a,b\n1,\"2\n3", b',').take(9).collect();
+        let [Ok(first), Err(open)] = &read[..] else {
+            panic!("{read:?}");
+        };
+        assert_eq!(first.fields, [0..1, 2..3]);
+        let expected = OpenQuote {
+            line: 2,
+            row: 2,
+            column: 2,
+        };
+        assert_eq!(*open, expected);
+    }
+
+    #[test]
+    fn a_separator_line_names_no_line_end_and_no_quote() {
+        assert_eq!(separator("sep=|\na|b", false), b'|');
+        for text in ["sep=\na;b", "sep=\r\na;b", "sep=\"\na;b", "sep=é\na;b"] {
+            assert!(!has_separator_line(text), "{text:?}");
+            assert_eq!(separator(text, false), b',', "{text:?}");
+        }
     }
 }

@@ -375,9 +375,16 @@ def begin():
     with open("answer.json.part", "w", encoding="utf-8") as file:
         json.dump(answer, file)
     os.rename("answer.json.part", "answer.json")
-    sys.stdout.flush()
-    # Threads and exit handlers of the modules have nothing more to do here.
-    os._exit(0)
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        pass  # A module has closed it.
 
 
-begin()
+# Threads and exit handlers of the modules have nothing more to do at the end.
+try:
+    begin()
+except BaseException:
+    traceback.print_exc()
+    os._exit(1)
+os._exit(0)

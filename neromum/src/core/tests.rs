@@ -130,7 +130,8 @@ fn who_passes_a_run_that_waits_for_the_nodes_own_gpus() {
     };
     let unknown = || Pool::Unknown("the driver does not answer".to_owned());
     let too_many = "it asks for 2 GPUs, and this node has 1 of the kind";
-    let table: [(&str, Pool, &[(f64, u32)], &[u8], &str); 7] = [
+    type Row<'a> = (&'a str, Pool, &'a [(f64, u32)], &'a [u8], &'a str);
+    let table: [Row<'_>; 7] = [
         (
             "all fit",
             known(&[false]),

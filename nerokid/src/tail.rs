@@ -49,6 +49,8 @@ struct SeenBytes {
     head: Vec<u8>,
     /// Those before the offset.
     last: Vec<u8>,
+    /// The file's time of change when they were read or compared.
+    changed: (i64, i64),
 }
 
 impl SeenBytes {
@@ -121,7 +123,8 @@ impl Tail {
         let Some(open) = self.opened()? else {
             return Ok(Look::Nothing);
         };
-        let size = open.file.metadata()?.len();
+        let found = open.file.metadata()?;
+        let (size, changed) = (found.len(), (found.mtime(), found.mtime_nsec()));
         if size < offset {
             self.begin_part();
             return Ok(Look::NewPart);
@@ -143,10 +146,23 @@ impl Tail {
                 }
                 if let Some(seen) = &mut self.seen {
                     seen.take(&buffer[..got]);
+                    seen.changed = changed;
                 }
                 self.offset += got as u64;
                 return Ok(Look::Bytes(got));
             }
+        }
+        if size > 0
+            && size == offset
+            && let (Some(seen), Some(open)) = (&mut self.seen, &self.file)
+            && seen.changed != changed
+        {
+            // The file may have been written anew with the same length.
+            if !seen.fits(&open.file, offset)? {
+                self.begin_part();
+                return Ok(Look::NewPart);
+            }
+            seen.changed = changed;
         }
         if std::mem::take(&mut self.check_name) && self.name_means_another()? {
             self.file = None;
@@ -166,6 +182,11 @@ impl Tail {
     /// Makes the next look check which file has the name.
     pub fn check_name(&mut self) {
         self.check_name = true;
+    }
+
+    /// Whether a check of the name is still to come.
+    pub fn must_check_name(&self) -> bool {
+        self.check_name
     }
 
     /// Whether the file lost its name; returns true once.

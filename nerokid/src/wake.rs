@@ -85,10 +85,11 @@ impl Waker {
             return;
         };
         for (_, path) in place.metric_files() {
-            // A file that does not exist yet is a change of its folder.
-            let _ = notify.watch(&path, Watched::Log);
             let mut folders = path.ancestors().skip(1).take_while(|one| *one != place.run);
             let _ = folders.find(|folder| notify.watch(folder, Watched::Files).is_ok());
+            // A file that does not exist yet is a change of its folder, which is watched by
+            // now: no file can come in between.
+            let _ = notify.watch(&path, Watched::Log);
         }
     }
 

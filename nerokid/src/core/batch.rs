@@ -2,6 +2,7 @@
 
 use nero_journal::v1::{LogPosition, Metrics};
 
+use super::log::Log;
 use super::series::{AllSeries, Point};
 
 /// Size in (estimated) bytes at which a batch is written at once. With the
@@ -19,6 +20,7 @@ pub struct Batch {
     names_bytes: usize,
     generations: bool,
     old_lines: bool,
+    of_files: bool,
 }
 
 impl Batch {
@@ -41,9 +43,16 @@ impl Batch {
         self.metrics.mono_ms.push(point.mono_ms);
         self.metrics.generation.push(point.generation);
         self.generations |= point.generation != 0;
-        self.metrics.line_ends.push(point.line.offset);
+        // neroman must not take a new point for one of an earlier watcher, whatever its
+        // offset.
+        let end = match point.line.is_old {
+            true => point.line.offset,
+            false => u64::MAX,
+        };
+        self.metrics.line_ends.push(end);
         self.metrics.line_streams.push(point.line.log.stream());
         self.old_lines |= point.line.is_old;
+        self.of_files |= matches!(point.line.log, Log::File(_));
     }
 
     /// Number of waiting points.
@@ -76,12 +85,41 @@ impl Batch {
         }
         if !self.old_lines {
             metrics.line_ends = Vec::new();
+        }
+        // The next watcher must know the points of files: their steps are their own.
+        if !self.old_lines && !self.of_files {
             metrics.line_streams = Vec::new();
         }
         metrics.read_to = read_to;
         self.generations = false;
         self.old_lines = false;
+        self.of_files = false;
         self.names_bytes = 0;
         names.into_iter().chain(std::iter::once(metrics))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::series::LineEnd;
+    use super::*;
+
+    #[test]
+    fn only_points_that_were_there_before_the_watcher_have_the_ends_of_their_lines() {
+        let mut all = AllSeries::default();
+        let loss = all.of("loss").unwrap();
+        let mut batch = Batch::default();
+        for (is_old, offset) in [(true, 100), (false, 10)] {
+            let line = LineEnd {
+                log: Log::File(0),
+                offset,
+                is_old,
+            };
+            let point = all.add(loss, &Default::default(), 0.5, 0, line);
+            batch.add(point, &mut all, &mut 0);
+        }
+        let metrics = batch.take(Vec::new()).last().unwrap();
+        assert_eq!(metrics.line_ends, [100, u64::MAX]);
+        assert_eq!(metrics.line_streams.len(), 2);
     }
 }

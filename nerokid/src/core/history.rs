@@ -190,7 +190,12 @@ impl History {
                 continue;
             };
             let generation = metrics.generation.get(at).copied().unwrap_or(0);
-            self.series.add_recorded(series, *step, *value, generation);
+            // A batch without points of files may lack this column.
+            let stream = metrics.line_streams.get(at);
+            let log = stream.and_then(|stream| Log::of_stream(*stream));
+            let log = log.unwrap_or(Log::Stdout);
+            self.series
+                .add_recorded(series, log, *step, *value, generation);
             self.kept += 1;
         }
         self.read_to(&metrics.read_to);

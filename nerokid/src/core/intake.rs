@@ -153,7 +153,7 @@ impl LogReader {
         Self {
             form: begun.form,
             context: begun.context,
-            lines: Lines::default(),
+            lines: Lines::of_file(begun.form.form),
             began: (begun.position.part, begun.size),
             gave: begun.position.offset > 0 || begun.position.rows.known > 0,
             position: begun.position,
@@ -406,18 +406,22 @@ impl Intake {
     fn line(&mut self, log: Log, line: &[u8], offset: u64, now_ms: u64, out: &mut Vec<Record>) {
         let reader = &mut self.logs[log.index()];
         let found = self.finder.find(line, &mut reader.context);
+        let taken = match &mut reader.rows {
+            Some(rows) if !found.is_empty() => rows.take(found),
+            Some(_) | None => TakenRow::New,
+        };
+        reader.gave |= !found.is_empty();
+        match taken {
+            TakenRow::Known => return,
+            // Nobody read these rows before this watcher.
+            TakenRow::FirstOfAnotherFile => reader.began.0 = u32::MAX,
+            TakenRow::New => {}
+        }
         if let Some(done) = found.progress {
             self.done[done.source as usize - 1] = Some(done);
         }
         if found.is_empty() {
             return;
-        }
-        reader.gave = true;
-        match reader.rows.as_mut().map(|rows| rows.take(found)) {
-            Some(TakenRow::Known) => return,
-            // Nobody read these rows before this watcher.
-            Some(TakenRow::FirstOfAnotherFile) => reader.began.0 = u32::MAX,
-            Some(TakenRow::New) | None => {}
         }
         let (part, size) = reader.began;
         let line = LineEnd {

@@ -36,7 +36,7 @@ pub struct Series {
     lacks: bool,
     /// Index of the series in the segment being written, once it has one.
     pub index: Option<u32>,
-    /// Where the latest point comes from, if this watcher read it.
+    /// Where the latest point comes from; `None` before the first point.
     pub log: Option<Log>,
 }
 
@@ -162,9 +162,10 @@ impl AllSeries {
         self
     }
 
-    /// Takes a point that an earlier watcher recorded.
-    pub fn add_recorded(&mut self, id: SeriesId, step: f64, value: f64, generation: u32) {
+    /// Takes a point of this log that an earlier watcher recorded.
+    pub fn add_recorded(&mut self, id: SeriesId, log: Log, step: f64, value: f64, generation: u32) {
         if let Some(one) = self.get_mut(id) {
+            one.log = Some(log);
             one.step = step;
             one.latest = Some(value);
             one.generation = generation;

@@ -35,19 +35,21 @@ impl Amd {
         nodes.sort();
         let devices = self.devices();
         let mut cards = Vec::new();
+        let mut count = 0;
         for (_, node) in nodes {
-            let gpu = number(&node.join("gpu_id")).filter(|id| *id > 0);
+            let Some(gpu) = number(&node.join("gpu_id")).filter(|id| *id > 0) else {
+                continue;
+            };
+            // ROCm numbers those, too, that are told of no further.
+            let index = count;
+            count += 1;
             let properties = fs::read_to_string(node.join("properties")).unwrap_or_default();
             let property = |name: &str| {
                 let mut lines = properties.lines().filter_map(|line| line.split_once(' '));
                 lines.find(|(key, _)| *key == name)?.1.trim().parse().ok()
             };
             let render: Option<u64> = property("drm_render_minor");
-            let (Some(gpu), Some(render)) = (gpu, render) else {
-                continue;
-            };
-            let index = cards.len() as u32;
-            let found = devices.iter().find(|(minor, _)| *minor == render);
+            let found = devices.iter().find(|(minor, _)| Some(*minor) == render);
             let Some((_, device)) = found.filter(|(_, device)| {
                 text(&device.join("vendor")).is_some_and(|vendor| vendor == VENDOR)
             }) else {

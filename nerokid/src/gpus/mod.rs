@@ -74,6 +74,10 @@ pub fn serve(settings: &GpuHelper) -> Result<(), String> {
     let began = Instant::now();
     while !is_replaced(folder, &own) && is_wanted(folder, began) {
         helper.read();
+        // A call that hung may return when another helper already writes the page.
+        if is_replaced(folder, &own) {
+            break;
+        }
         gpus::write(folder, &helper.page).map_err(wrong)?;
         if helper.page.trouble() == GpuTrouble::Absent {
             break;
@@ -113,6 +117,8 @@ struct Helper {
 impl Helper {
     /// Reads all cards into the page.
     fn read(&mut self) {
+        // Of before the calls: what one of them told may be as old.
+        let now_ns = gpus::boot_ns();
         let mut reading = match &self.nvidia {
             Some(nvidia) => nvidia.read(),
             None => match Nvidia::load() {
@@ -121,13 +127,13 @@ impl Helper {
             },
         };
         let mut of_amd = self.amd.read();
-        if !of_amd.is_empty() && reading.trouble == GpuTrouble::Absent {
+        let no_nvidia = [GpuTrouble::Absent, GpuTrouble::NotLoaded];
+        if !of_amd.is_empty() && no_nvidia.contains(&reading.trouble) {
             reading.trouble = GpuTrouble::Unspecified;
             reading.detail.clear();
             reading.driver = "AMD".to_owned();
         }
         reading.cards.append(&mut of_amd);
-        let now_ns = gpus::boot_ns();
         self.owners.look_again();
         for card in &mut reading.cards {
             self.owners.name(card);
@@ -173,5 +179,45 @@ impl Helper {
             }
         }
         cards.extend(lost);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_helper_whose_call_returns_late_leaves_the_page_to_the_one_that_replaced_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = GpuHelper {
+            folder: dir.path().join("user/gpus"),
+            sys: dir.path().join("sys"),
+        };
+        let node = settings.sys.join("class/kfd/kfd/topology/nodes/0");
+        fs::create_dir_all(&node).unwrap();
+        let hang = node.join("gpu_id");
+        let made = Command::new("mkfifo").arg(&hang).status().unwrap();
+        assert!(made.success());
+        let folder = settings.folder.clone();
+        let helper = std::thread::spawn(move || serve(&settings));
+        // Opens once the helper reads it.
+        let call = fs::OpenOptions::new().write(true).open(&hang).unwrap();
+        let own = ProcessId::own().unwrap();
+        let newer = GpuPage {
+            helper: Some(Process {
+                start_ticks: own.start_ticks + 1,
+                ..own.into()
+            }),
+            number: 7,
+            ..GpuPage::default()
+        };
+        gpus::write(&folder, &newer).unwrap();
+        fs::remove_file(&hang).unwrap();
+        drop(call);
+        helper.join().unwrap().unwrap();
+        assert_eq!(gpus::read(&folder).unwrap(), Some(newer));
     }
 }

@@ -55,7 +55,11 @@ pub(super) fn read(
                             true => (incarnation << GENERATION_BITS) | within,
                             false => within,
                         },
-                        at_ms: life.ran_ms_at(mono_ms),
+                        // The clock of an earlier start may be that of another boot.
+                        at_ms: match is_earlier {
+                            true => 0,
+                            false => life.ran_ms_at(mono_ms),
+                        },
                     };
                     match is_earlier {
                         true => past.add_of_earlier_start(&point),

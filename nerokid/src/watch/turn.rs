@@ -77,6 +77,9 @@ impl Watch {
         }
         self.intake.close_window(&mut self.out);
         self.intake.flush(&mut self.out);
+        // Points that end the hold of a `for` are written here: a later watcher does not
+        // read them again.
+        self.rules.tell_held(&mut self.out);
         self.write()?;
         if self.journal.is_stuck() {
             return Ok(());
@@ -126,7 +129,8 @@ impl Watch {
                     self.take(tail.log, &block[..count]);
                     self.block = block;
                     if count < BLOCK_BYTES {
-                        return Ok(false);
+                        // Another file may have the name by now.
+                        return Ok(tail.must_check_name());
                     }
                 }
                 Look::NewPart => self.intake.truncated(tail.log, &mut self.out),
@@ -138,7 +142,11 @@ impl Watch {
 
     /// Takes the next bytes of a log.
     pub(super) fn take(&mut self, log: Log, bytes: &[u8]) {
-        self.facts.output_ms = self.now.mono_ms;
+        match log {
+            Log::Stdout | Log::Stderr => self.facts.output_ms = self.now.mono_ms,
+            // A file may be read again from its start.
+            Log::File(_) => {}
+        }
         let (rules, facts, now) = (&mut self.rules, &self.facts, self.now);
         let each_line = |intake: &mut Intake, out: &mut Vec<Record>| {
             if rules.is_empty() {

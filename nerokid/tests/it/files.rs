@@ -147,6 +147,39 @@ fn a_rotated_file_is_read_to_its_end_and_the_next_from_its_start() {
 }
 
 #[test]
+fn a_file_that_is_rotated_just_before_the_end_loses_no_row() {
+    let mut rig = run(&["m.tsv"]);
+    let mut watcher = rig.watcher(None);
+    append(&rig, "m.tsv", "step\tloss\n1\t0.5\n");
+    rig.points_are(2);
+    // The watcher misses the rotation: it learns of the end at the same time.
+    let pid = rustix::process::Pid::from_child(&watcher.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    fs::rename(work(&rig, "m.tsv"), work(&rig, "m.1.tsv")).unwrap();
+    append(&rig, "m.1.tsv", "2\t0.25\n");
+    append(&rig, "m.tsv", "step\tloss\n3\t0.125\n");
+    rig.end();
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    assert!(watcher.ended().success());
+    let steps: Vec<f64> = rig.points().iter().map(|(_, step, ..)| *step).collect();
+    assert_eq!(steps, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
+}
+
+#[test]
+fn a_document_of_many_numbers_gives_points() {
+    let mut rig = run(&["m.json"]);
+    let mut watcher = rig.watcher(None);
+    let numbers: Vec<String> = (0..2000)
+        .map(|number| format!("\"a number with a name that is not short, {number}\": {number}"))
+        .collect();
+    let text = format!("{{{}}}", numbers.join(","));
+    fs::write(work(&rig, "m.json"), text).unwrap();
+    rig.points_are(numbers.len());
+    end(&mut rig, &mut watcher);
+    assert_eq!(notices(&rig), [""; 0]);
+}
+
+#[test]
 fn a_document_gives_each_of_its_versions_once() {
     let mut rig = run(&["m.json", "all.json"]);
     let mut watcher = rig.watcher(None);

@@ -256,7 +256,9 @@ fn amd_cards_are_read_from_files_of_the_kernel() {
         fs::write(path, text).unwrap();
     };
     write("class/kfd/kfd/topology/nodes/0/gpu_id", "0\n");
-    for (node, gpu, minor, unique) in [(1, 4098, 129, "aa"), (2, 4099, 128, "bb")] {
+    // A card whose device is not told of is numbered all the same.
+    write("class/kfd/kfd/topology/nodes/2/gpu_id", "4100\n");
+    for (node, gpu, minor, unique) in [(1, 4098, 129, "aa"), (3, 4099, 128, "bb")] {
         let folder = format!("class/kfd/kfd/topology/nodes/{node}");
         write(&format!("{folder}/gpu_id"), &format!("{gpu}\n"));
         write(
@@ -285,7 +287,7 @@ fn amd_cards_are_read_from_files_of_the_kernel() {
         .iter()
         .map(|card| (card.index, &*card.uuid))
         .collect();
-    assert_eq!(told, [(0, "GPU-aa"), (1, "GPU-bb")], "as ROCm numbers them");
+    assert_eq!(told, [(0, "GPU-aa"), (2, "GPU-bb")], "as ROCm numbers them");
     let card = &page.cards[1];
     assert!(card.is_amd);
     assert_eq!(

@@ -2,12 +2,14 @@
 //! watcher goes on exactly where the records end, and too much is folded.
 
 use nero_journal::v1::Metrics;
+use nero_metrics::file::FileForm;
 use nero_metrics::finder::{Finder, Reading};
 use nerokid::core::fold::WINDOW_MS;
 use nerokid::core::history::History;
 use nerokid::core::intake::{Begin, BegunLog, Intake, LogForm};
 use nerokid::core::log::Log;
 use nerokid::core::record::Record;
+use nerokid::core::rows::KnownRows;
 use nerokid::core::series::AllSeries;
 use proptest::prelude::*;
 
@@ -314,4 +316,68 @@ fn a_cut_log_is_a_new_part_and_its_last_half_line_is_dropped() {
     let history = reborn(&[out]);
     let position = history.positions[0];
     assert_eq!((position.part, position.offset, position.lines), (1, 10, 3));
+}
+
+/// An intake of both logs and a file of JSON lines, after what an earlier watcher left.
+fn with_file(history: History) -> Intake {
+    let form = LogForm {
+        form: FileForm::JsonLines,
+        decimal_comma: false,
+    };
+    let position = history.positions[Log::File(0).index()].anew();
+    let file = BegunLog {
+        position,
+        context: position.context(form, None),
+        form,
+        rows: Some(KnownRows::resumed(form.form, position.rows)),
+        ..BegunLog::default()
+    };
+    let begin = Begin {
+        logs: vec![BegunLog::default(), BegunLog::default(), file],
+        series: history.series,
+        kept: history.kept,
+    };
+    Intake::new(begin, Finder::new(&Reading::default()).0, 0, 0)
+}
+
+#[test]
+fn rows_of_a_file_that_were_read_before_are_no_progress() {
+    let mut out = Vec::new();
+    let mut intake = with_file(History::default());
+    let rows = b"{\"step\": 1, \"progress\": 0.25}\n{\"step\": 2, \"progress\": 0.5}\n";
+    feed(&mut intake, Log::File(0), rows, 0, &mut out);
+    let done: Vec<f64> = intake.take_done().map(|done| done.share).collect();
+    assert_eq!(done, [0.5]);
+    intake.truncated(Log::File(0), &mut out);
+    let first = rows.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    feed(&mut intake, Log::File(0), &rows[..first], 0, &mut out);
+    assert_eq!(intake.take_done().count(), 0);
+    feed(&mut intake, Log::File(0), &rows[first..], 0, &mut out);
+    let row = b"{\"step\": 3, \"progress\": 0.75}\n";
+    feed(&mut intake, Log::File(0), row, 0, &mut out);
+    let done: Vec<f64> = intake.take_done().map(|done| done.share).collect();
+    assert_eq!(done, [0.75]);
+}
+
+#[test]
+fn a_new_watcher_knows_whose_steps_the_latest_ones_are() {
+    let printed = |step: u32| format!("epoch {step}: loss = 1\n");
+    let row = |step: u32| format!("{{\"epoch\": {step}, \"loss\": 1}}\n");
+    for (first, first_text, then, then_text) in [
+        (Log::Stdout, printed(5), Log::File(0), row(4)),
+        (Log::File(0), row(5), Log::Stderr, printed(4)),
+    ] {
+        let mut out = Vec::new();
+        let mut intake = with_file(History::default());
+        feed(&mut intake, first, first_text.as_bytes(), 0, &mut out);
+        intake.flush(&mut out);
+        let mut intake = with_file(reborn(&[out]));
+        let mut out = Vec::new();
+        feed(&mut intake, then, then_text.as_bytes(), 0, &mut out);
+        intake.flush(&mut out);
+        let points = points(&out);
+        assert!(!points.is_empty());
+        let is_first = |(_, _, segment, _): &Point| *segment == 0;
+        assert!(points.iter().all(is_first), "{then:?}: {points:?}");
+    }
 }

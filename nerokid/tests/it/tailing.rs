@@ -128,3 +128,37 @@ fn a_folder_in_place_of_a_log_is_never_read() {
     fs::create_dir(bench.path()).unwrap();
     assert_eq!(bench.look(), "nothing");
 }
+
+#[test]
+fn a_table_written_anew_with_the_same_length_is_read_again() {
+    let mut bench = Bench::new();
+    bench.tail = Tail::of_rows(Log::File(0), bench.path());
+    bench.write("a\n1\n");
+    assert_eq!(bench.look(), "a\n1\n");
+    assert_eq!(bench.look(), "nothing");
+    let mut later = std::time::SystemTime::now();
+    let mut write_anew = |bench: &Bench, text: &str| {
+        fs::write(bench.path(), text).unwrap();
+        // Without that, the clock of the file system may give both writes the same time.
+        later += std::time::Duration::from_secs(1);
+        bench.file.set_modified(later).unwrap();
+    };
+    write_anew(&bench, "a\n1\n");
+    assert_eq!(bench.look(), "nothing");
+    write_anew(&bench, "a\n2\n");
+    assert_eq!(bench.look(), "new part");
+    assert_eq!(bench.look(), "a\n2\n");
+    assert_eq!(bench.look(), "nothing");
+}
+
+#[test]
+fn a_replaced_log_with_unread_bytes_is_still_to_be_checked() {
+    let mut bench = Bench::new();
+    bench.look();
+    bench.write("rest");
+    bench.tail.check_name();
+    assert_eq!(bench.look(), "rest");
+    assert!(bench.tail.must_check_name());
+    assert_eq!(bench.look(), "nothing");
+    assert!(!bench.tail.must_check_name());
+}

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use nero_expr::PastPoint;
 use nero_life::pasts::Pasts;
+use nero_life::run::Run;
 use nero_life::state::State;
 use nero_model::{Home, RunId};
-use nero_store::{RunKey, SeriesReader, StoreError};
+use nero_store::{Point, RunKey, SeriesReader, StoreError};
 
 use crate::failure::Failure;
 use crate::ledger::Ledger;
+use crate::processing::series;
 use crate::service::blocking;
 
 /// Fills `wanted` with the points that are stored.
@@ -46,20 +48,40 @@ fn fill(
     let reader = SeriesReader::open(home)?;
     let runs: Vec<RunId> = pasts.runs().collect();
     for id in runs {
-        let (Some(run), Some(key)) = (state.run(id), keys.get(&id)) else {
+        let Some(run) = state.run(id) else {
             continue;
         };
-        for (series, points) in reader.read_some(*key, |series| pasts.has(id, &series.name))? {
-            for point in points {
-                let past = PastPoint {
-                    value: point.value,
-                    step: point.step,
-                    generation: point.generation,
-                    at_ms: 0,
-                };
-                pasts.add(run, &series.name, past, point.time_ms);
+        if let Some(key) = keys.get(&id) {
+            for (series, points) in reader.read_some(*key, |series| pasts.has(id, &series.name))? {
+                add(&mut pasts, run, &series.name, points);
             }
+        }
+        let mut made = run.processed().into_iter().flat_map(|made| &made.metrics);
+        if !made.any(|(name, _)| pasts.has(id, name)) {
+            continue;
+        }
+        match series::made_of_outputs(home, run) {
+            Ok(made) => {
+                for (name, points) in made {
+                    add(&mut pasts, run, &name, points);
+                }
+            }
+            // These series stay without points, as others without any do.
+            Err(error) => tracing::warn!(run = %id, %error, "cannot read series made of outputs"),
         }
     }
     Ok(pasts)
+}
+
+/// Adds the points of a series, as far as they are wanted.
+fn add(pasts: &mut Pasts, run: &Run, series: &str, points: Vec<Point>) {
+    for point in points {
+        let past = PastPoint {
+            value: point.value,
+            step: point.step,
+            generation: point.generation,
+            at_ms: 0,
+        };
+        pasts.add(run, series, past, point.time_ms);
+    }
 }

@@ -274,9 +274,11 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     if let Ok(config) = nodes.config() {
         agents.end_strangers(&config);
     }
+    processing::remove_calls(home);
     let modules = Modules {
         ledger: ledger.clone(),
         home: home.clone(),
+        turn: Arc::default(),
     };
     let man = Man {
         ledger: ledger.clone(),

@@ -63,11 +63,14 @@ fn text(reader: &mut Reader<'_>, template: &str, mark: Mark) -> Option<Rc<str>> 
         return Some(Rc::clone(known));
     }
     let path = reader.folder.join(template);
+    let is_link = std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
     let is_file = matches!(reader.look(template), PathKind::File { .. });
     let mut bytes = Vec::new();
     let read = std::fs::File::open(&path)
         .and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes));
     let why = match read {
+        // On the node the link can lead out of the run's folder, or nowhere.
+        _ if is_link => Some("is a link: name the file that it leads to".to_owned()),
         _ if !is_file => Some("is no file of the folder".to_owned()),
         Err(error) => Some(format!("cannot be read: {error}")),
         Ok(length) if length as u64 > BYTES_MAX => Some("is larger than 1 MiB".to_owned()),
@@ -108,22 +111,31 @@ fn places(
                 found.insert(index);
             }
             NameKind::Text(_) => {}
-            NameKind::Unknown => {
-                let is_name = |c: char| c.is_alphanumeric() || "_-.".contains(c);
-                let known = names.axes().iter().map(|axis| axis.name.as_str());
-                if name.chars().all(is_name)
-                    && let Some(near) = suggest(name, known)
-                {
-                    let message = format!(
-                        "{} of {} names no parameter and stays as it is; did you mean {}?",
-                        quoted(&format!("{{{name}}}")),
-                        quoted(template),
-                        quoted(near)
-                    );
-                    reader.note(Some(mark), message);
-                }
-            }
+            NameKind::Unknown => note_near(reader, names, name, &quoted(template), mark),
         }
     }
     found
+}
+
+/// Notes a name in braces that stands for nothing and resembles a parameter. `text`: where it
+/// stands.
+pub(crate) fn note_near(
+    reader: &mut Reader<'_>,
+    names: &Names<'_>,
+    name: &str,
+    text: &str,
+    mark: Mark,
+) {
+    let is_name = |c: char| c.is_alphanumeric() || "_-.".contains(c);
+    let known = names.axes().iter().map(|axis| axis.name.as_str());
+    if name.chars().all(is_name)
+        && let Some(near) = suggest(name, known)
+    {
+        let message = format!(
+            "{} of {text} names no parameter and stays as it is; did you mean {}?",
+            quoted(&format!("{{{name}}}")),
+            quoted(near)
+        );
+        reader.note(Some(mark), message);
+    }
 }

@@ -8,6 +8,7 @@ use crate::definition::Param;
 use crate::names::Names;
 use crate::pyformat::NameKind;
 use crate::reader::Reader;
+use crate::render;
 use nero_model::safe::quoted;
 use nero_yaml::Node;
 use std::rc::Rc;
@@ -51,7 +52,8 @@ pub(crate) fn read(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) ->
         let name = behind.split(['}', '{', '\n']).next().unwrap_or("");
         let is_closed = behind[name.len()..].starts_with('}');
         // `${x}` is a variable of bash.
-        let kind = match is_closed && !literal.ends_with('$') {
+        let is_place = is_closed && !literal.ends_with('$');
+        let kind = match is_place {
             true => names.kind(name),
             false => NameKind::Unknown,
         };
@@ -62,6 +64,9 @@ pub(crate) fn read(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) ->
             }
             NameKind::Text(text) => literal.push_str(&text),
             NameKind::Unknown => {
+                if is_place {
+                    render::note_near(reader, names, name, "the script", given.value.mark);
+                }
                 literal.push('{');
                 rest = behind;
                 continue;

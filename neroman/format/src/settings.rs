@@ -35,6 +35,8 @@ pub(crate) fn resources(
     scheduling: &mut Scheduling,
 ) -> Resources {
     let mut resources = Resources::default();
+    let mut are_gpus_given = false;
+    let mut of_gpus = Vec::new();
     for entry in reader.map("resources", node, "resources: {cpus: 2, memory: 4G}") {
         let (key, value) = (&entry.key, &entry.value);
         let known = RESOURCES.contains(&key.as_str());
@@ -60,16 +62,20 @@ pub(crate) fn resources(
             "gpus" => {
                 let asked = on_nodes(reader, key, value, |r, k, v| gpus(r, k, v));
                 scheduling.gpus = asked.each(|asked| asked.count);
+                // A mistake in `gpus` is told already.
+                are_gpus_given = asked.is_empty() || asked.0.iter().any(|one| one.value.share > 0);
                 if asked.0.iter().any(|one| one.value.share != WHOLE_GPU) {
                     scheduling.gpu_share = asked.each(|asked| asked.share);
                 }
             }
             "gpumem" => {
+                of_gpus.push(entry);
                 scheduling.gpumem = on_nodes(reader, key, value, |reader, key, value| {
                     reader.size_bytes(key, value, Zero::Refused)
                 });
             }
             "gpu_type" => {
+                of_gpus.push(entry);
                 scheduling.gpu_type = on_nodes(reader, key, value, |r, k, v| name(r, k, v))
             }
             "exclusive" => {
@@ -82,6 +88,15 @@ pub(crate) fn resources(
                 scheduling.processes = on_nodes(reader, key, value, |r, k, v| count(r, k, v));
             }
             _ => reader.unknown(entry, "is no resource", RESOURCES, &[]),
+        }
+    }
+    if !are_gpus_given {
+        for entry in of_gpus {
+            let message = format!(
+                "`{}` chooses among GPUs, and the run is given none",
+                entry.key
+            );
+            reader.wrong(entry.key_mark, message, "add `gpus: 1`");
         }
     }
     resources

@@ -255,7 +255,7 @@ fn rank(writer: Writer) -> u8 {
 }
 
 /// Bits of a point's generation that count within its incarnation.
-const GENERATION_BITS: u32 = 16;
+pub(crate) const GENERATION_BITS: u32 = 16;
 
 /// The points of a record of metrics; the segment knows the names. An incarnation that
 /// was given up may report its last points after the next one's first: the generation

@@ -44,7 +44,7 @@ pub(crate) fn done(run: &Run, done: &Results, hints: &[String]) -> Option<Change
     dispatch_changed(run, |dispatch| {
         dispatch.results = done.clone();
         dispatch.hints = hints.to_vec();
-        dispatch.outdate_processed();
+        dispatch.outdate_processed(!run.made.processing.is_empty());
     })
 }
 

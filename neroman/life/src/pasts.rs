@@ -10,6 +10,7 @@ use nero_expr::{Asked, Fold, NameRef, Past, PastPoint, SeriesPast};
 use nero_model::RunId;
 use nero_model::names::same_loosely;
 
+use super::fold::GENERATION_BITS;
 use super::now::Now;
 use super::run::Run;
 
@@ -39,7 +40,7 @@ pub fn wanted<'a>(
         return wanted;
     }
     for run in runs {
-        for name in run.journal.metrics.keys() {
+        for (name, _) in run.metrics() {
             for (_, past) in asked.iter().filter(|(written, _)| means(written, name)) {
                 let series = wanted.0.entry(run.made.id).or_default();
                 series.entry(name.clone()).or_default().want(*past);
@@ -74,20 +75,34 @@ impl Pasts {
     pub fn add(&mut self, run: &Run, metric: &str, mut point: PastPoint, time_ms: i64) {
         let series = self.0.get_mut(&run.made.id);
         if let Some(past) = series.and_then(|series| series.get_mut(metric)) {
+            if is_of_earlier_start(run, &point) {
+                past.add_of_earlier_start(&point);
+                return;
+            }
             point.at_ms = since_start_ms(run, time_ms);
             past.add(&point);
         }
     }
 }
 
+/// Whether another start came after the one of the point. The clock of windows is that of
+/// the newest start.
+fn is_of_earlier_start(run: &Run, point: &PastPoint) -> bool {
+    let newest = run.journal.newest().map_or(0, |(number, _)| number);
+    point.generation >> GENERATION_BITS < newest.saturating_sub(1).min(u32::MAX >> GENERATION_BITS)
+}
+
 /// Time from a run's newest start to a moment of its node's clock: the clock of windows.
 fn since_start_ms(run: &Run, time_ms: i64) -> u64 {
-    let started_ms = run.started_ms().unwrap_or(time_ms);
+    let newest = run.journal.newest();
+    let started_ms = newest.and_then(|(_, one)| one.started_ms);
+    let started_ms = started_ms.unwrap_or(time_ms);
     u64::try_from(time_ms.saturating_sub(started_ms)).unwrap_or(0)
 }
 
-/// The present moment on the clock of windows, which stands still when a run ends and
-/// while it is paused.
+/// The present moment on the clock of windows. The clock stands still after the run's end
+/// and during a pause. It takes in the time of a pause when the pause ends, as the times of
+/// points are those of the node's clock.
 fn now_ms(run: &Run, now: &Now) -> u64 {
     let ran_s = run.runtime_s(now).unwrap_or(0.0);
     let paused_ms = run.journal.newest().map_or(0, |(_, one)| {
@@ -98,7 +113,7 @@ fn now_ms(run: &Run, now: &Now) -> u64 {
 
 /// The answer to what an expression asks of the past of a run's metric.
 pub fn answer(run: &Run, metric: &str, past: Past, now: &Now) -> Option<f64> {
-    let Some(known) = run.journal.metrics.get(metric) else {
+    let Some(known) = run.metric(metric) else {
         return past.is_count().then_some(0.0);
     };
     match past {
@@ -119,5 +134,55 @@ pub fn answer(run: &Run, metric: &str, past: Past, now: &Now) -> Option<f64> {
             let series = now.pasts.0.get(&run.made.id)?;
             series.get(metric)?.value(past, now_ms(run, now))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::change::Change;
+    use crate::start::Wanted;
+    use crate::tests::{Lab, definition, ended, run, running};
+
+    #[test]
+    fn points_of_an_earlier_start_count_in_no_window() {
+        let mut lab = Lab::default();
+        lab.add("/lab", vec![definition("a", "1")]);
+        lab.start(&[1], Wanted::default());
+        lab.reports_after(run(1, 1), 1_003_000);
+        let mut journal = (*lab.state.run(run(1, 1)).unwrap().journal).clone();
+        journal.incarnations.insert(1, ended(1));
+        let mut second = running();
+        second.started_ms = Some(1_000_000);
+        journal.incarnations.insert(2, second);
+        lab.take(vec![Change::Journal {
+            run: run(1, 1),
+            journal: Arc::new(journal),
+        }]);
+        let one = lab.state.run(run(1, 1)).unwrap();
+        let asked = |fold, window_ms| Past::Over { fold, window_ms };
+        let mut series = SeriesPast::default();
+        series.want(asked(Fold::Count, Some(60_000)));
+        let series = HashMap::from([("loss".to_owned(), series)]);
+        let mut pasts = Pasts(HashMap::from([(run(1, 1), series)]));
+        for (start, time_ms) in [(0, 999_000), (1, 1_001_000), (1, 1_003_005)] {
+            let point = PastPoint {
+                value: 0.5,
+                step: 1.0,
+                generation: start << GENERATION_BITS,
+                at_ms: 0,
+            };
+            pasts.add(one, "loss", point, time_ms);
+        }
+        let mut now = Now::wall(1_005_005);
+        now.pasts = Arc::new(pasts);
+        let value = |fold, window_ms| answer(one, "loss", asked(fold, window_ms), &now);
+        assert_eq!(value(Fold::Count, Some(60_000)), Some(2.0));
+        assert_eq!(value(Fold::Mean, None), Some(0.5));
+        assert_eq!(value(Fold::Age, None), Some(2.0));
+        let series = &now.pasts.0[&run(1, 1)]["loss"];
+        assert_eq!(series.count(), 3, "whole series have all of them");
     }
 }

@@ -99,13 +99,33 @@ pub fn record(state: &State, run: RunId, processed: &Processed) -> Option<Change
 
 /// Has it made anew for a run that is folded anew.
 pub fn outdate(state: &State, run: RunId) -> Option<Change> {
-    dispatch_changed(state.run(run)?, Dispatch::outdate_processed)
+    let run = state.run(run)?;
+    let is_made = !run.made.processing.is_empty();
+    dispatch_changed(run, |dispatch| dispatch.outdate_processed(is_made))
+}
+
+/// Records names of pictures as ours before the pictures are among the results: a crash in
+/// between leaves no picture that looks like a person's own.
+pub fn claim(state: &State, run: RunId, names: &[String]) -> Option<Change> {
+    dispatch_changed(state.run(run)?, |dispatch| {
+        let made = dispatch.processed.get_or_insert_with(|| {
+            Box::new(Processed {
+                stale: true,
+                ..Processed::default()
+            })
+        });
+        let new = names.iter().filter(|name| !made.pictures.contains(name));
+        let new: Vec<String> = new.cloned().collect();
+        made.pictures.extend(new);
+    })
 }
 
 impl Dispatch {
-    /// Has what was made of its outputs made anew.
-    pub(crate) fn outdate_processed(&mut self) {
+    /// Has what was made of its outputs made anew. `is_made`: something is to be made of them;
+    /// an answer of functions that run at this moment is then outdated, too.
+    pub(crate) fn outdate_processed(&mut self, is_made: bool) {
         let made = self.processed.take();
+        let made = made.or_else(|| is_made.then(Box::default));
         self.processed = made.map(|made| Box::new(made.outdated()));
     }
 }

@@ -18,6 +18,9 @@ import types
 
 TRACE_CHARS_MAX = 4000
 NAME_CHARS_MAX = 200
+WHY_CHARS_MAX = 500
+SHOWN_NAME_CHARS_MAX = 80
+NOTES_MAX = 20
 SERIES_MAX = 1000
 POINTS_MAX = 2000000
 STEPS = ("step", "global_step", "iteration", "iter", "epoch")
@@ -172,10 +175,21 @@ class Driver:
             trace = ""
         else:
             trace = trace_of(error)
-        self.problems.append({"why": plain(why), "trace": plain(trace)})
+        self.problems.append({"why": bounded(plain(why), WHY_CHARS_MAX), "trace": plain(trace)})
+
+    def note(self, name, what):
+        """Notes something about a name of a value."""
+        name = bounded(plain(str(name)), SHOWN_NAME_CHARS_MAX)
+        self.notes.append("`%s` %s" % (name, what))
+
+    def bounded_notes(self):
+        more = len(self.notes) - NOTES_MAX
+        if more <= 0:
+            return self.notes
+        return self.notes[:NOTES_MAX] + ["and %d more" % more]
 
     def known(self):
-        names = sorted(str(name) for name in self.values)
+        names = sorted(bounded(str(name), SHOWN_NAME_CHARS_MAX) for name in self.values)
         return ", ".join("`%s`" % name for name in names[:20]) or "no values"
 
     def function(self, call):
@@ -263,6 +277,8 @@ class Driver:
             length = min(len(across), len(up))
             arrays += [across[:length], up[:length]]
             names.append([name, length])
+        if sum(map(len, arrays)) > POINTS_MAX:
+            raise Refused("it has more than %d values to draw" % POINTS_MAX)
         write_numbers(numbers_file, arrays)
         self.drawn.append(
             {"path": filename, "x": curves.x, "y": curves.y, "numbers": numbers_file, "curves": names}
@@ -277,16 +293,16 @@ class Driver:
                 column = numbers_of(values)
                 name = plain(str(key)).strip()
                 if column is None or not name or len(name) > NAME_CHARS_MAX or not name.isprintable():
-                    self.notes.append("`%s` of %s is no metric: not every value is a number" % (name, file))
+                    self.note(name, "of %s is no metric: not every value is a number" % file)
                 elif len(column):
                     columns[name] = column
             steps = next((columns[name] for name in STEPS if name in columns), None)
             for name, column in columns.items():
                 if name in series:
-                    self.notes.append("`%s` of %s is another file's metric already" % (name, file))
+                    self.note(name, "of %s is another file's metric already" % file)
                     continue
                 if len(series) >= SERIES_MAX or points + len(column) > POINTS_MAX:
-                    self.notes.append("`%s` of %s is no metric: there are too many values" % (name, file))
+                    self.note(name, "of %s is no metric: there are too many values" % file)
                     continue
                 points += len(column)
                 own = steps if steps is not None and len(steps) == len(column) else None
@@ -320,10 +336,14 @@ class Driver:
         return {
             "series": self.series() if len(self.runs) == 1 else [],
             "problems": self.problems,
-            "notes": self.notes,
+            "notes": self.bounded_notes(),
             "pictures": self.made,
             "drawn": self.drawn,
         }
+
+
+def bounded(text, chars_max):
+    return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
 
 
 def plain(text):
@@ -355,9 +375,16 @@ def begin():
     with open("answer.json.part", "w", encoding="utf-8") as file:
         json.dump(answer, file)
     os.rename("answer.json.part", "answer.json")
-    sys.stdout.flush()
-    # Threads and exit handlers of the modules have nothing more to do here.
-    os._exit(0)
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        pass  # A module has closed it.
 
 
-begin()
+# Threads and exit handlers of the modules have nothing more to do at the end.
+try:
+    begin()
+except BaseException:
+    traceback.print_exc()
+    os._exit(1)
+os._exit(0)

@@ -40,6 +40,8 @@ const END_PATIENCE: Duration = Duration::from_secs(10);
 pub const SERIES: &str = "series";
 /// The folder with the pictures of a call.
 pub const PICTURES: &str = "pictures";
+/// The file with the answer.
+const ANSWER: &str = "answer.json";
 const DRIVER: &str = "driver.py";
 const DRIVER_TEXT: &str = include_str!("driver.py");
 
@@ -188,10 +190,13 @@ pub async fn ask(
     let in_time = timeout(patience, both).await.is_ok();
     let ended = String::from_utf8_lossy(&ended);
     let ended = if in_time { ended.trim() } else { "time" };
-    if ended == "exit 0"
-        && let Some(answer) = read_answer(folder)
-    {
-        return Ok(answer);
+    if ended == "exit 0" {
+        if let Some(answer) = read_answer(folder) {
+            return Ok(answer);
+        }
+        if folder.join(ANSWER).exists() {
+            return Err("the answer of the functions is too long or cannot be read".to_owned());
+        }
     }
     Err(in_words(ended, &printed, limits))
 }
@@ -215,7 +220,7 @@ fn write_request(folder: &Path, request: &ModulesRequest, limits: ModulesLimits)
 /// The answer; `None`: the process ended before it had one.
 fn read_answer(folder: &Path) -> Option<ModulesAnswer> {
     use std::io::Read as _;
-    let file = std::fs::File::open(folder.join("answer.json")).ok()?;
+    let file = std::fs::File::open(folder.join(ANSWER)).ok()?;
     let mut json = Vec::new();
     file.take(ANSWER_BYTES_MAX).read_to_end(&mut json).ok()?;
     serde_json::from_slice(&json).ok()
@@ -225,7 +230,10 @@ fn read_answer(folder: &Path) -> Option<ModulesAnswer> {
 fn in_words(ended: &str, printed: &[u8], limits: ModulesLimits) -> String {
     let why = match ended.split_once(' ') {
         _ if ended.starts_with("not started:") => {
-            format!("`python3` could {ended}; processors and plots need Python 3.8 or newer here")
+            let error = &ended["not started:".len()..];
+            format!(
+                "`python3` could not be started:{error}; processors and plots need Python 3.8 or newer here"
+            )
         }
         None if ended == "time" => {
             format!("the functions did not end within {} s", limits.seconds)
@@ -273,5 +281,82 @@ async fn read_end(from: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
         if kept.len() > 2 * PRINTED_BYTES_MAX {
             kept.drain(..kept.len() - PRINTED_BYTES_MAX);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_modules_are_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let module = "def read(file):\n    return {'n%02d' % i + 'x' * 100: 'text' for i in range(25)}\ndef fail(file):\n    raise ValueError('y' * 1000)\n";
+        std::fs::write(folder.path().join("mine.py"), module).unwrap();
+        let output = |file: &str, function: &str| {
+            std::fs::write(folder.path().join(file), "").unwrap();
+            OutputToRead {
+                file: file.to_owned(),
+                unit: "file",
+                call: CalledFunction {
+                    module: "mine".to_owned(),
+                    function: function.to_owned(),
+                    arguments: Vec::new(),
+                },
+            }
+        };
+        let request = ModulesRequest {
+            runs: vec![RunToProcess {
+                id: "1.1".to_owned(),
+                modules: vec![folder.path().to_owned()],
+                folder: folder.path().to_owned(),
+                outputs: vec![output("a", "read"), output("b", "fail")],
+            }],
+            plots: Vec::new(),
+        };
+        write_request(folder.path(), &request, ModulesLimits::default()).unwrap();
+        let ended = std::process::Command::new("python3")
+            .args(["-B", "-X", "utf8", DRIVER])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert!(ended.status.success(), "{ended:?}");
+        let answer = read_answer(folder.path()).unwrap();
+        let (last, notes) = answer.notes.split_last().unwrap();
+        assert_eq!((notes.len(), last.as_str()), (20, "and 5 more"));
+        assert!(notes.iter().all(|note| note.chars().count() < 150));
+        let [problem] = &answer.problems[..] else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(problem.why.chars().count(), 500);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_cannot_be_read_is_told_as_such() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        let script = "#!/bin/sh\necho '{' > \"$2/answer.json\"\necho exit 0\n";
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let request = ModulesRequest {
+            runs: Vec::new(),
+            plots: Vec::new(),
+        };
+        let limits = ModulesLimits::default();
+        let why = ask(&program, folder.path(), &request, limits).await;
+        assert_eq!(
+            why.unwrap_err(),
+            "the answer of the functions is too long or cannot be read"
+        );
+    }
+
+    #[test]
+    fn a_missing_python_is_told_in_one_sentence() {
+        let ended = "not started: No such file or directory (os error 2)";
+        assert_eq!(
+            in_words(ended, b"", ModulesLimits::default()),
+            "`python3` could not be started: No such file or directory (os error 2); processors and plots need Python 3.8 or newer here"
+        );
     }
 }

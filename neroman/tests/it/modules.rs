@@ -212,6 +212,7 @@ import os, sys, threading, time
 def read(file):
     for _ in range(2000):
         print('x' * 5000)
+    print('part of a buffer')
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:

@@ -522,7 +522,7 @@ mod tests {
         let all = [series(1, "loss", &[1.0, 3.0, 2.0])];
         let plot = plot(&wanted(&[], &[]), &all, &[view(1, "1")], &rules).unwrap();
         let thresholds: Vec<f64> = plot.panels[0].thresholds.iter().map(|one| one.y).collect();
-        assert_eq!(thresholds, [2.5]);
+        assert_eq!(thresholds, [2.5, 1.0]);
         assert_eq!(
             plot.panels[0].curves[0].firings,
             [CurvePoint { x: 1.0, y: 3.0 }]

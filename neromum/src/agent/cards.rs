@@ -11,6 +11,8 @@ use crate::core::cards::{Card, Pool, Share};
 /// Variables that show cards to programs, by maker.
 const OF_NVIDIA: &str = "CUDA_VISIBLE_DEVICES";
 const OF_AMD: &str = "ROCR_VISIBLE_DEVICES";
+/// Variables by which AMD's libraries choose among those once more: an empty list hides all.
+const AMONG_AMD: [&str; 3] = [OF_NVIDIA, "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"];
 /// The order in which NVIDIA's cards are numbered.
 const ORDER: &str = "CUDA_DEVICE_ORDER";
 const BY_BUS: &str = "PCI_BUS_ID";
@@ -153,14 +155,17 @@ fn show(cards: &[Card], env: &mut Vec<Vec<u8>>) {
         })
         .collect();
     let list = each.join(",");
-    let (nvidia, amd) = match is_amd {
-        true => ("", &*list),
-        false => (&*list, ""),
+    let (given, others): (&[_], &[_]) = match is_amd {
+        true => (&[(OF_AMD, &*list)], &AMONG_AMD),
+        false => (&[(ORDER, BY_BUS), (OF_NVIDIA, &list), (OF_AMD, "")], &[]),
     };
-    for (name, value) in [(ORDER, BY_BUS), (OF_NVIDIA, nvidia), (OF_AMD, amd)] {
+    let given_names = given.iter().map(|(name, _)| name);
+    for name in given_names.chain(others) {
         let head = format!("{name}=");
         env.retain(|var| !var.starts_with(head.as_bytes()));
-        env.push(format!("{head}{value}").into_bytes());
+    }
+    for (name, value) in given {
+        env.push(format!("{name}={value}").into_bytes());
     }
 }
 
@@ -201,8 +206,9 @@ mod tests {
             ..card(1)
         };
         assert_eq!(
-            shown(&[amd])[2..],
-            ["CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES=1"]
+            shown(&[amd]),
+            ["A=1", "ROCR_VISIBLE_DEVICES=1"],
+            "AMD's libraries read NVIDIA's variable, too"
         );
     }
 }

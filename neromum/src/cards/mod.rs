@@ -347,6 +347,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_card_stays_foreign_for_five_seconds_after_its_last_process_of_others() {
+        let ended_ns = 7 * LOOK_TWICE_NS;
+        let card = GpuCard {
+            foreign_ns: ended_ns,
+            ..GpuCard::default()
+        };
+        let foreign = |card: &GpuCard, now_ns| known(card, now_ns, Vec::new()).foreign;
+        let lately = Some("a process of others that ended a moment ago".to_owned());
+        assert_eq!(foreign(&card, ended_ns), lately);
+        assert_eq!(foreign(&card, ended_ns + LOOK_TWICE_NS - 1), lately);
+        assert_eq!(foreign(&card, ended_ns + LOOK_TWICE_NS), None);
+        assert_eq!(foreign(&GpuCard::default(), 1), None, "it never had one");
+    }
+
+    #[test]
     fn what_a_node_gives_is_read_as_it_is_written() {
         for text in ["0", "4", "[0,2]", "[3]"] {
             assert_eq!(NodeCards::read(text).unwrap().text().as_deref(), Some(text));

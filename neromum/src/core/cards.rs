@@ -158,12 +158,16 @@ impl Core {
     }
 }
 
+/// Memory that the driver may have in use for itself, or keep from programs.
+fn driver_bytes_max(memory_bytes: u64) -> u64 {
+    UNSEEN_BYTES.max(memory_bytes / UNSEEN_PART)
+}
+
 /// Chooses cards of one maker, those with runs of ours first where a part is asked for.
 fn pick(cards: &[Card], held: &Held<'_>, request: &CardRequest) -> Result<Vec<Share>, NoCards> {
-    let suitable = || cards.iter().filter(|card| request.may_have(card));
     let mut why = String::new();
     let mut free = Vec::new();
-    for card in suitable() {
+    for card in request.suitable(cards) {
         match gap(card, held, request) {
             Ok(start) => free.push((card, start)),
             Err(taken) => {
@@ -205,18 +209,27 @@ impl CardRequest {
     /// Whether a card is of the kind and size.
     fn suits(&self, card: &Card) -> bool {
         let name = card.name.to_lowercase();
+        let is_large = |memory| memory + driver_bytes_max(memory) >= self.memory_bytes;
         name.contains(&self.kind.to_lowercase())
-            && card
-                .memory_bytes
-                .is_none_or(|memory| memory >= self.memory_bytes)
+            && (self.memory_bytes == 0 || card.memory_bytes.is_some_and(is_large))
+    }
+
+    /// The cards that it may get. A program is made for one maker, mostly NVIDIA: AMD's
+    /// cards beside NVIDIA's are given by their name alone.
+    fn suitable<'a>(&'a self, cards: &'a [Card]) -> impl Iterator<Item = &'a Card> {
+        let is_named = !self.kind.is_empty() || cards.iter().all(|card| card.is_amd);
+        let is_of_maker = move |card: &Card| is_named || !card.is_amd;
+        let suits = move |card: &&Card| is_of_maker(card) && self.may_have(card);
+        cards.iter().filter(suits)
     }
 
     /// Why these cards are never enough; `None`: they are.
     pub fn lacks(&self, cards: &[Card]) -> Option<String> {
-        let there = cards
-            .iter()
-            .filter(|card| self.may_have(card) && !card.is_lost);
-        let all = there.count();
+        let there = |is_amd| {
+            let usable = |card: &&Card| card.is_amd == is_amd && !card.is_lost;
+            self.suitable(cards).filter(usable).count()
+        };
+        let all = there(false).max(there(true));
         (all < self.count as usize).then(|| {
             format!(
                 "it asks for {}, and this node has {all} of the kind",
@@ -266,7 +279,7 @@ fn gap(card: &Card, held: &Held<'_>, request: &CardRequest) -> Result<u32, Strin
         return Err(format!("GPU {number} is still used by {process}"));
     }
     let memory = card.memory_bytes.unwrap_or_default();
-    if !is_ours && card.unseen_bytes > UNSEEN_BYTES.max(memory / UNSEEN_PART) {
+    if !is_ours && card.unseen_bytes > driver_bytes_max(memory) {
         let unseen = short_bytes(card.unseen_bytes);
         return Err(format!(
             "GPU {number}: {unseen} are used by processes that cannot be seen from here"
@@ -277,7 +290,8 @@ fn gap(card: &Card, held: &Held<'_>, request: &CardRequest) -> Result<u32, Strin
         true => asked,
         false => card.used_bytes.unwrap_or_default(),
     };
-    if request.memory_bytes > 0 && used + request.memory_bytes > memory {
+    let most = memory + driver_bytes_max(memory);
+    if request.memory_bytes > 0 && used + request.memory_bytes > most {
         return Err(format!(
             "GPU {number} has {} left",
             short_bytes(memory.saturating_sub(used))
@@ -452,7 +466,38 @@ mod tests {
     }
 
     #[test]
-    fn cards_of_two_makers_are_not_mixed() {
+    fn a_card_of_24564_mib_has_24g_for_a_run_and_one_of_unknown_memory_has_none() {
+        let card = Card {
+            memory_bytes: Some(24_564 << 20),
+            used_bytes: Some(600 << 20),
+            ..card(0)
+        };
+        let asks_memory = |gib: u64| CardRequest {
+            memory_bytes: gib << 30,
+            ..asks(1, 500_000)
+        };
+        let given = |card: &Card, held: &Held<'_>, gib| {
+            let given = pick(std::slice::from_ref(card), held, &asks_memory(gib));
+            given.map(|_| ()).map_err(|no| no.why)
+        };
+        assert_eq!(given(&card, &Held::new(), 24), Ok(()));
+        let none =
+            Err("it asks for 0.5 of a GPU with 26G, and this node has 0 of the kind".to_owned());
+        assert_eq!(given(&card, &Held::new(), 26), none);
+        let taken = share(0, 0, 500_000);
+        let half = Held::from([(&taken, 12 << 30)]);
+        assert_eq!(given(&card, &half, 12), Ok(()));
+        assert!(given(&card, &half, 14).is_err());
+        let unknown = Card {
+            memory_bytes: None,
+            ..card
+        };
+        assert!(given(&unknown, &Held::new(), 1).is_err());
+        assert_eq!(given(&unknown, &Held::new(), 0), Ok(()));
+    }
+
+    #[test]
+    fn amd_cards_beside_nvidias_are_given_by_name_and_makers_are_not_mixed() {
         let amd = Card {
             is_amd: true,
             ..card(1)
@@ -465,9 +510,20 @@ mod tests {
                 ..amd
             },
         ];
+        let named = |count| CardRequest {
+            kind: "a100".to_owned(),
+            ..asks(count, WHOLE)
+        };
+        assert_eq!(given(&cards, &[], &named(2)), Ok(vec![(1, 0), (2, 0)]));
         assert_eq!(
-            given(&cards, &[], &asks(2, WHOLE)),
-            Ok(vec![(1, 0), (2, 0)])
+            given(&cards, &[], &named(3)).unwrap_err(),
+            "it asks for 3 GPUs (a100), and this node has 2 of the kind"
         );
+        assert_eq!(
+            given(&cards, &[], &asks(2, WHOLE)).unwrap_err(),
+            "it asks for 2 GPUs, and this node has 1 of the kind"
+        );
+        let of_amd = asks(2, WHOLE);
+        assert_eq!(given(&cards[1..], &[], &of_amd), Ok(vec![(1, 0), (2, 0)]));
     }
 }

@@ -14,9 +14,10 @@ impl Core {
     /// Starts runs that fit, in order: the first that does not fit stops the
     /// rest. A run that waits for the node's own GPUs lets those pass that ask for
     /// none, as long as they leave the CPUs and the memory that it needs. While the
-    /// GPUs are not known, nothing is kept for it.
+    /// GPUs are not known, or are too few for it, nothing is kept for it.
     pub fn schedule(&mut self) {
         let mut kept = Needs::default();
+        let mut is_card_kept = false;
         let mut from = 0;
         let mut passed = 0;
         while self.hold.is_none() {
@@ -25,12 +26,11 @@ impl Core {
             };
             let run = &self.runs[&token];
             let (needs, incarnation) = (run.needs, run.next);
-            let is_behind = from > 0;
-            passed += usize::from(is_behind);
+            passed += usize::from(from > 0);
             if passed > PASSED_MAX {
                 return;
             }
-            if is_behind && run.request.count > 0 {
+            if is_card_kept && run.request.count > 0 {
                 from = order + 1;
                 self.set_why(token, "waits for GPUs: other runs are before it");
                 continue;
@@ -48,6 +48,7 @@ impl Core {
                     from = order + 1;
                     if no.is_next {
                         kept = kept.plus(needs);
+                        is_card_kept = true;
                     }
                     continue;
                 }
@@ -105,18 +106,27 @@ impl Core {
 
     /// Whether a run would be started now if there were no hold.
     pub fn wants_to_start(&self) -> bool {
-        let mut waiting = self.queue.values().take(PASSED_MAX);
-        let first = waiting.next();
-        // One that waits for the node's GPUs lets those pass that ask for none.
-        let next = match first.filter(|token| self.pick_cards(**token).is_ok()) {
-            Some(first) => Some(first),
-            None => waiting.find(|token| self.runs[*token].request.count == 0),
-        };
-        next.is_some_and(|token| {
-            let needs = self.runs[token].needs;
-            let lacks = self.capacity.lacks(self.used, needs).is_some();
-            !lacks && self.free_cards(needs.cards).is_some()
-        })
+        let mut kept = Needs::default();
+        let mut is_card_kept = false;
+        for token in self.queue.values().take(PASSED_MAX + 1) {
+            let run = &self.runs[token];
+            if is_card_kept && run.request.count > 0 {
+                continue;
+            }
+            let lack = self.capacity.lacks(self.used.plus(kept), run.needs);
+            if lack.is_some() || self.free_cards(run.needs.cards).is_none() {
+                return false;
+            }
+            match self.pick_cards(*token) {
+                Ok(_) => return true,
+                Err(no) if no.is_next => {
+                    kept = kept.plus(run.needs);
+                    is_card_kept = true;
+                }
+                Err(_) => {}
+            }
+        }
+        false
     }
 
     /// Starts nothing new until [`Core::release`].

@@ -4,6 +4,7 @@ use nero_model::{ExperimentId, RunId, RunToken};
 use proptest::prelude::*;
 
 use super::capacity::{Capacity, Needs};
+use super::cards::{Card, CardRequest, Pool, WHOLE};
 use super::decide::Decision;
 use super::{Cancelled, Core, Effect, Stage};
 
@@ -113,6 +114,96 @@ fn runs_get_cards_of_their_own_and_wait_for_those_that_nobody_knows() {
     );
     assert_eq!((cards(&core, 1), cards(&core, 2)), (vec![0], vec![1]));
     core.check_invariants();
+}
+
+#[test]
+fn who_passes_a_run_that_waits_for_the_nodes_own_gpus() {
+    // CPUs and GPUs of each run in order; the runs that start at once.
+    let known = |locked: &[bool]| {
+        let card = |(index, is_locked): (usize, &bool)| Card {
+            uuid: format!("GPU-{index}"),
+            index: index as u32,
+            locked: is_locked.then_some((0, WHOLE)).into_iter().collect(),
+            ..Card::default()
+        };
+        Pool::Known(locked.iter().enumerate().map(card).collect())
+    };
+    let unknown = || Pool::Unknown("the driver does not answer".to_owned());
+    let too_many = "it asks for 2 GPUs, and this node has 1 of the kind";
+    type Row<'a> = (&'a str, Pool, &'a [(f64, u32)], &'a [u8], &'a str);
+    let table: [Row<'_>; 7] = [
+        (
+            "all fit",
+            known(&[false]),
+            &[(1.0, 1), (1.0, 0)],
+            &[1, 2],
+            "",
+        ),
+        (
+            "one that asks for no GPU passes",
+            known(&[true]),
+            &[(1.0, 1), (1.0, 0)],
+            &[2],
+            "waits for 1 GPU; GPU 0 is taken by another home of yours",
+        ),
+        (
+            "CPUs are kept for one whose GPU comes by itself",
+            known(&[true]),
+            &[(2.0, 1), (3.0, 0)],
+            &[],
+            "waits for 1 GPU; GPU 0 is taken by another home of yours",
+        ),
+        (
+            "nobody takes a GPU before one that waits for two",
+            known(&[true, false]),
+            &[(1.0, 2), (1.0, 1)],
+            &[],
+            "waits for 2 GPUs; GPU 0 is taken by another home of yours",
+        ),
+        (
+            "one that never fits keeps no GPU from others",
+            known(&[false]),
+            &[(1.0, 2), (1.0, 1)],
+            &[2],
+            too_many,
+        ),
+        (
+            "one that never fits keeps no CPU from others",
+            known(&[false]),
+            &[(4.0, 2), (4.0, 0)],
+            &[2],
+            too_many,
+        ),
+        (
+            "while GPUs are not known, CPUs are not kept",
+            unknown(),
+            &[(4.0, 1), (1.0, 1), (4.0, 0)],
+            &[3],
+            "waits for GPUs: the driver does not answer",
+        ),
+    ];
+    for (case, pool, runs, started, why) in table {
+        let mut core = core(4.0);
+        core.set_pool(pool);
+        for (number, (cpus, count)) in (1..).zip(runs) {
+            let order = u64::from(number);
+            core.accept(token(number), id(number.into()), order, Needs::of(*cpus, 0))
+                .unwrap();
+            let request = CardRequest {
+                count: *count,
+                share: WHOLE,
+                ..CardRequest::default()
+            };
+            core.set_cards(token(number), request, Vec::new());
+        }
+        assert_eq!(core.wants_to_start(), !started.is_empty(), "{case}");
+        core.schedule();
+        core.check_invariants();
+        let started: Vec<RunToken> = started.iter().copied().map(token).collect();
+        assert_eq!(prepared(&core.take_effects()), started, "{case}");
+        assert_eq!(core.run(&token(1)).unwrap().why, why, "{case}");
+        assert!(!core.wants_to_start(), "{case}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Lines of bash before a job: `setup` on a node without a scheduler, and `python:` on
 //! every node. bash gives way to the command (`exec`), so that the job is one process.
 
-use nero_wire::v1::RunSpec;
+use nero_wire::v1::{EnvVar, RunSpec};
 
 use super::environment::{self, Var};
 
@@ -10,7 +10,16 @@ use super::environment::{self, Var};
 pub struct Lines {
     text: String,
     is_login: bool,
+    /// Whether the launch sets the variables in [`OF_CARDS`] to the cards that the run is given.
+    gives_cards: bool,
 }
+
+/// Variables that show a job its GPUs.
+const OF_CARDS: [&str; 3] = [
+    "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+];
 
 /// The lines before a run's command; `None`: there are none.
 pub fn lines(spec: &RunSpec, in_allocation: bool) -> Option<Lines> {
@@ -27,11 +36,17 @@ pub fn lines(spec: &RunSpec, in_allocation: bool) -> Option<Lines> {
     }
     text.push_str(&python(&asks.python));
     let is_login = !setup.is_empty();
-    (!text.is_empty()).then_some(Lines { text, is_login })
+    let is_given_gpus = asks.gpus > 0 || asks.gpu_micro > 0;
+    (!text.is_empty()).then_some(Lines {
+        text,
+        is_login,
+        gives_cards: is_given_gpus && !asks.gpus_unmanaged && !in_allocation,
+    })
 }
 
 /// The command with its lines before it. What `env:` sets holds after them, but for
-/// values that were made of other variables, such as `PATH: /x:$PATH`.
+/// values that were made of other variables, such as `PATH: /x:$PATH`, and for the cards that
+/// the run is given.
 pub fn wrapped(lines: &Lines, spec: &RunSpec, argv: Vec<String>, vars: &[Var]) -> Vec<String> {
     let mut text = String::new();
     if lines.is_login {
@@ -45,12 +60,16 @@ pub fn wrapped(lines: &Lines, spec: &RunSpec, argv: Vec<String>, vars: &[Var]) -
     let mut words = vec!["bash".to_owned()];
     words.extend(lines.is_login.then(|| "-l".to_owned()));
     words.extend(["-c".to_owned(), text, "bash".to_owned()]);
-    for var in &spec.env {
+    let env = spec.env.iter();
+    let env: Vec<&EnvVar> = env
+        .filter(|var| !(lines.gives_cards && OF_CARDS.contains(&var.name.as_str())))
+        .collect();
+    for var in &env {
         if var.unset {
             words.extend(["-u".to_owned(), var.name.clone()]);
         }
     }
-    for var in &spec.env {
+    for var in &env {
         if var.expand && !var.value.contains('$') {
             let value = environment::value(vars, var.name.as_bytes()).unwrap_or_default();
             words.push(format!("{}={}", var.name, String::from_utf8_lossy(value)));
@@ -115,7 +134,7 @@ unset nero_bin VIRTUAL_ENV PYTHONHOME PYTHONPATH ${!CONDA_@}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nero_wire::v1::{EnvVar, SchedulerRequest};
+    use nero_wire::v1::SchedulerRequest;
     use std::process::Command;
 
     fn asks(setup: &[&str], python: &str) -> RunSpec {
@@ -173,6 +192,38 @@ mod tests {
         assert_eq!(said, "1 2 x /odd dir:/usr/bin:/bin two words");
         assert_eq!(lines(&spec, true), None, "the batch script had them");
         assert_eq!(lines(&RunSpec::default(), false), None);
+    }
+
+    #[test]
+    fn the_cards_that_a_run_is_given_beat_those_in_its_env() {
+        let mut spec = asks(&["export A=1"], "");
+        let of = |name: &str, value: &str| EnvVar {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            unset: value.is_empty(),
+            expand: !value.is_empty(),
+        };
+        spec.env = vec![
+            of("CUDA_VISIBLE_DEVICES", "7"),
+            of("CUDA_DEVICE_ORDER", ""),
+            of("B", "2"),
+        ];
+        let said = |spec: &RunSpec| {
+            let argv = vec!["true".to_owned()];
+            let vars: Vec<Var> = [("CUDA_VISIBLE_DEVICES", "7"), ("B", "2")]
+                .map(|(name, value)| (name.into(), value.into()))
+                .to_vec();
+            wrapped(&lines(spec, false).unwrap(), spec, argv, &vars)[5..].join(" ")
+        };
+        assert_eq!(
+            said(&spec),
+            "-u CUDA_DEVICE_ORDER CUDA_VISIBLE_DEVICES=7 B=2 true"
+        );
+        spec.scheduler.as_mut().unwrap().gpus = 1;
+        assert_eq!(said(&spec), "B=2 true");
+        let asks = spec.scheduler.as_mut().unwrap();
+        (asks.gpus, asks.gpu_micro) = (0, 500_000);
+        assert_eq!(said(&spec), "B=2 true");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use nero_wire::v1::RunSpec;
+use nero_wire::v1::{Param, RunSpec};
 use serde_json::{Map, Value};
 
 use super::{PrepareError, data, typed_params};
@@ -23,11 +23,15 @@ pub(super) fn is_asked(spec: &RunSpec) -> bool {
 pub(super) fn make(spec: &RunSpec, data: &data::Lying, work: &Path) -> Result<(), PrepareError> {
     for one in &spec.render {
         let template = work.join(&one.template);
-        let text = fs::read(&template).map_err(|source| PrepareError::Io {
-            path: template,
+        let failed = |source| PrepareError::Io {
+            path: template.clone(),
             source,
-        })?;
-        write(work, &one.path, &filled(&text, spec, data))?;
+        };
+        let text = fs::read(&template).map_err(failed)?;
+        let mode = fs::metadata(&template).map_err(failed)?.permissions();
+        let path = write(work, &one.path, &filled(&text, spec, data))?;
+        // A script stays one.
+        fs::set_permissions(&path, mode).map_err(|source| PrepareError::Io { path, source })?;
     }
     if !spec.params_file.is_empty() {
         let params = typed_params(spec, data)?;
@@ -41,7 +45,7 @@ pub(super) fn make(spec: &RunSpec, data: &data::Lying, work: &Path) -> Result<()
     Ok(())
 }
 
-/// Replaces `{NAME}` and `{data.NAME}`. Every other brace stays, since configurations have
+/// Replaces `{NAME}`, `{data.NAME}` and `{params_file}`. Every other brace stays, since configurations have
 /// braces of their own.
 fn filled(template: &[u8], spec: &RunSpec, data: &data::Lying) -> Vec<u8> {
     let mut filled = Vec::with_capacity(template.len());
@@ -66,15 +70,30 @@ fn filled(template: &[u8], spec: &RunSpec, data: &data::Lying) -> Vec<u8> {
 
 fn value<'a>(name: &str, spec: &'a RunSpec, data: &'a data::Lying) -> Option<&'a str> {
     let param = spec.params.iter().find(|param| param.name == name);
-    if let Some(param) = param {
+    if let Some(param) = param.or_else(|| grouped(name, spec)) {
         return Some(&param.text);
+    }
+    if name == "params_file" && !spec.params_file.is_empty() {
+        return Some(&spec.params_file);
     }
     let wanted = name.strip_prefix("data.")?;
     let mut paths = data.paths();
     paths.find_map(|(name, path)| (name == wanted).then_some(path))
 }
 
-fn write(work: &Path, path: &str, content: &[u8]) -> Result<(), PrepareError> {
+/// The only parameter with this name in a group of columns: `Params/lr` for `lr`.
+fn grouped<'a>(name: &str, spec: &'a RunSpec) -> Option<&'a Param> {
+    let is_named = |param: &&Param| {
+        let split = param.name.split_once('/');
+        split.is_some_and(|(_, own)| own == name)
+    };
+    let mut params = spec.params.iter().filter(is_named);
+    let only = params.next()?;
+    params.next().is_none().then_some(only)
+}
+
+/// Writes a file, and returns its path.
+fn write(work: &Path, path: &str, content: &[u8]) -> Result<PathBuf, PrepareError> {
     let at = |path: PathBuf| move |source| PrepareError::Io { path, source };
     let path = work.join(path);
     if let Some(folder) = path.parent() {
@@ -83,7 +102,10 @@ fn write(work: &Path, path: &str, content: &[u8]) -> Result<(), PrepareError> {
     // A file that runs share is not written through.
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path.clone())(error)),
-        Ok(()) | Err(_) => fs::write(&path, content).map_err(at(path)),
+        Ok(()) | Err(_) => match fs::write(&path, content) {
+            Ok(()) => Ok(path),
+            Err(error) => Err(at(path)(error)),
+        },
     }
 }
 
@@ -139,7 +161,7 @@ fn key(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nero_wire::v1::{Param, RenderedFile};
+    use nero_wire::v1::RenderedFile;
 
     fn spec(params: &[(&str, &str, &str)]) -> RunSpec {
         RunSpec {
@@ -176,6 +198,39 @@ mod tests {
         let read = |path: &str| fs::read_to_string(folder.path().join(path)).unwrap();
         assert_eq!(read("old.json"), "{\"lr\": 0.10, \"x\": {\"y\": {z}}} {");
         assert_eq!(read("new/a.json"), read("old.json"));
+    }
+
+    #[test]
+    fn grouped_columns_and_the_file_of_parameters_have_places() {
+        let mut spec = spec(&[
+            ("Params/lr", "0.1", "0.1"),
+            ("A/n", "1", "1"),
+            ("B/n", "2", "2"),
+        ]);
+        let data = data::Lying::of(&spec).unwrap();
+        let template = b"{lr} {n} {A/n} {params_file}";
+        let filled_in = |spec: &RunSpec| String::from_utf8(filled(template, spec, &data)).unwrap();
+        assert_eq!(filled_in(&spec), "0.1 {n} 1 {params_file}");
+        "p.json".clone_into(&mut spec.params_file);
+        assert_eq!(filled_in(&spec), "0.1 {n} 1 p.json");
+    }
+
+    #[test]
+    fn a_filled_script_is_still_executable() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let template = folder.path().join("a.in");
+        fs::write(&template, "#!/bin/sh\necho {lr}\n").unwrap();
+        fs::set_permissions(&template, fs::Permissions::from_mode(0o750)).unwrap();
+        let mut spec = spec(&[("lr", "0.1", "0.1")]);
+        spec.render.push(RenderedFile {
+            template: "a.in".to_owned(),
+            path: "a.sh".to_owned(),
+        });
+        let data = data::Lying::of(&spec).unwrap();
+        make(&spec, &data, folder.path()).unwrap();
+        let made = fs::metadata(folder.path().join("a.sh")).unwrap();
+        assert_eq!(made.permissions().mode() & 0o777, 0o750);
     }
 
     #[test]

@@ -104,12 +104,12 @@ impl Asked {
     pub fn of(spec: &RunSpec, warden: &dyn Warden) -> Result<Self, AskError> {
         let none = SchedulerRequest::default();
         let asks = spec.scheduler.as_ref().unwrap_or(&none);
-        let own = match (asks.gpu_micro > 0, asks.gpus_unmanaged) {
-            (true, _) => Some("a part of a GPU"),
-            (false, true) => Some("gpus: unmanaged"),
-            (false, false) => None,
-        };
-        if let Some(own) = own {
+        let own = [
+            ("a part of a GPU", asks.gpu_micro > 0),
+            ("gpus: unmanaged", asks.gpus_unmanaged),
+            ("gpumem", asks.gpumem_bytes > 0),
+        ];
+        if let Some((own, _)) = own.into_iter().find(|(_, asked)| *asked) {
             return Err(AskError::OwnGpus(own, warden.name().into_owned()));
         }
         if asks.nodes > 1 && asks.pack > 1 {
@@ -331,6 +331,12 @@ mod tests {
             ..SchedulerRequest::default()
         };
         assert!(of(half, &Slurm::default()).starts_with("`a part of a GPU` is for nodes without"));
+        let memory = SchedulerRequest {
+            gpus: 1,
+            gpumem_bytes: 20 << 30,
+            ..SchedulerRequest::default()
+        };
+        assert!(of(memory, &Slurm::default()).starts_with("`gpumem` is for nodes without"));
         let hosts = SchedulerRequest {
             nodes: 2,
             pack: 3,

@@ -259,6 +259,10 @@ async fn a_job_begins_with_exactly_its_environment() {
         .unwrap_or("/bin/sh");
     let work = run_dir.join("work");
     let mut expected = vec![
+        // A run that asks for no GPU sees none.
+        "CUDA_VISIBLE_DEVICES=".to_owned(),
+        "NERO_GPUS=0".to_owned(),
+        "ROCR_VISIBLE_DEVICES=".to_owned(),
         "GFORTRAN_UNBUFFERED_PRECONNECTED=1".to_owned(),
         "GREETING=/nowhere/UTC `id` .".to_owned(),
         "HOME=/nowhere".to_owned(),

@@ -119,6 +119,14 @@ impl Columns {
         cells(line, self.sign).any(|cell| !cell.is_empty() && is_known(cell))
     }
 
+    /// Whether names under the present ones, without a row between, take their place. A
+    /// remark stands above the names and has fewer cells, or its sign; a first row without
+    /// a number (`start,,`) has no more cells than the names.
+    fn is_replaced_by(&self, names: &[String]) -> bool {
+        let filled = |names: &[String]| names.iter().filter(|name| !name.is_empty()).count();
+        matches!(self.header.first(), Some(b'#' | b'%')) || filled(names) > filled(&self.names)
+    }
+
     /// Takes the names of a line in which no cell is a number.
     fn take_names(&mut self, line: &[u8]) -> bool {
         let text = match line {
@@ -145,6 +153,9 @@ impl Columns {
             names.push(name.split_ascii_whitespace().collect::<Vec<_>>().join(" "));
         }
         if names.iter().all(String::is_empty) {
+            return false;
+        }
+        if self.stage == TableStage::Named && !self.is_replaced_by(&names) {
             return false;
         }
         let rank = |at: &usize| step::rank(names[*at].as_bytes());

@@ -3,8 +3,10 @@
 //! A line ends with `\n` or `\r`, so that progress bars are lines too (and
 //! `\r\n` ends an empty one as well). Of a line longer than [`LINE_BYTES_MAX`]
 //! the beginning is given, without its last word, which may be cut; its other
-//! bytes only count.
+//! bytes only count. A line of a document has no limit.
 //! The lines do not depend on how the bytes were split.
+
+use crate::file::FileForm;
 
 /// Bytes of a line that are looked at.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -13,15 +15,40 @@ pub const LINE_BYTES_MAX: usize = 64 * 1024;
 const CARRY_BYTES_KEPT: usize = 4 * 1024;
 
 /// Splits one stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lines {
-    /// The beginning of the unfinished line, at most [`LINE_BYTES_MAX`].
+    /// The beginning of the unfinished line, at most `limit` bytes.
     carry: Vec<u8>,
     /// Bytes of that line, more than are kept when it is long.
     length: u64,
+    /// Bytes of a line that are looked at.
+    limit: usize,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self {
+            carry: Vec::new(),
+            length: 0,
+            limit: LINE_BYTES_MAX,
+        }
+    }
 }
 
 impl Lines {
+    /// The splitter for a file of this form. The size of a document is limited as a whole,
+    /// the size of its lines is not.
+    pub fn of_file(form: FileForm) -> Self {
+        let limit = match form {
+            FileForm::Document => usize::MAX,
+            FileForm::Printed | FileForm::Columns(_) | FileForm::JsonLines => LINE_BYTES_MAX,
+        };
+        Self {
+            limit,
+            ..Self::default()
+        }
+    }
+
     /// Takes the next bytes and calls `line` with every line that they end and
     /// with how many of these bytes lie before the line's end, it included.
     pub fn feed(&mut self, bytes: &[u8], mut line: impl FnMut(&[u8], usize)) {
@@ -29,7 +56,7 @@ impl Lines {
         for end in memchr::memchr2_iter(b'\n', b'\r', bytes) {
             let part = &bytes[from..end];
             if self.length == 0 {
-                line(bounded(part), end + 1);
+                line(bounded(part, self.limit), end + 1);
             } else {
                 self.keep(part);
                 line(self.kept(), end + 1);
@@ -61,7 +88,7 @@ impl Lines {
     }
 
     fn keep(&mut self, part: &[u8]) {
-        let room = LINE_BYTES_MAX - self.carry.len();
+        let room = self.limit - self.carry.len();
         self.length += part.len() as u64;
         self.carry.extend_from_slice(&part[..part.len().min(room)]);
     }
@@ -75,10 +102,10 @@ impl Lines {
     }
 }
 
-fn bounded(line: &[u8]) -> &[u8] {
-    match line.get(..=LINE_BYTES_MAX) {
-        Some(_) => without_last_word(&line[..LINE_BYTES_MAX]),
-        None => line,
+fn bounded(line: &[u8], limit: usize) -> &[u8] {
+    match line.len() > limit {
+        true => without_last_word(&line[..limit]),
+        false => line,
     }
 }
 

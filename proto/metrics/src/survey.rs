@@ -82,7 +82,7 @@ impl Survey {
         Self {
             finder,
             context: Context::of_file(form, false, None, None, None),
-            lines: Lines::default(),
+            lines: Lines::of_file(form),
             line: 0,
             found: Finds::default(),
         }

@@ -103,17 +103,14 @@ fn odd_names_run_like_any_other() {
 #[test]
 fn words_that_are_not_built_are_kept_and_refused_at_start() {
     let home = Home::new();
-    let folder = home.experiment(
-        "n",
-        "collection: n\n+n:\n  command: 'true'\n  python: conda:x\n",
-    );
+    let folder = home.experiment("n", "collection: n\n+n:\n  command: 'true'\n  parent: x\n");
     let ran = home.run(&["add", &folder.display().to_string()]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let ran = home.run(&["start", "1"]);
     assert_eq!(ran.code, Some(1), "{ran:#?}");
     let said = format!("{}{}", ran.out, ran.err);
     assert!(
-        said.contains("not built yet") && said.contains("python") && said.contains(":4:"),
+        said.contains("not built yet") && said.contains("parent") && said.contains(":4:"),
         "{said}"
     );
     assert_eq!(home.experiment_json(1)["state"], "defined");
@@ -123,9 +120,7 @@ fn words_that_are_not_built_are_kept_and_refused_at_start() {
 fn verbs_that_are_not_built_exit_2_and_are_not_in_help() {
     let home = Home::new();
     let help = home.ok(&["help"]);
-    for verb in [
-        "template", "export", "diff", "backup", "top", "web", "import",
-    ] {
+    for verb in ["copy", "export", "diff", "backup", "top", "web", "import"] {
         let ran = home.run(&[verb]);
         assert_eq!(ran.code, Some(2), "{verb}: {ran:#?}");
         assert!(ran.err.contains("not built yet"), "{verb}: {}", ran.err);

@@ -48,6 +48,9 @@ parameters: {x: 7}
 /// begins one of them.
 const PICKED: &[(&str, &[u64])] = &[
     ("id>6", &[7]),
+    // Of runs that were given no GPU.
+    ("gpu>=0", &[]),
+    ("gpumem>=0", &[]),
     ("id<=2 && id!=1", &[2]),
     ("name=l*", &[2, 5]),
     ("name=~'^k'", &[3]),
@@ -499,7 +502,8 @@ fn each_name_of_a_rule_fires_in_a_real_run_or_is_refused() {
         assert!(rule["fired"].as_u64() > Some(0), "never fired: {rule:#}");
     }
     for fact in names_of_facts() {
-        let fires = FIRING.iter().any(|text| text.starts_with(fact)) || fact == "signal";
+        let fires = FIRING.iter().any(|text| text.starts_with(fact))
+            || ["signal", "gpu", "gpumem"].contains(&fact);
         let ran = home.run(&["rule", "add", "3", &format!("warn: {fact} != 5")]);
         let taken = ran.code == Some(0) || !ran.err.contains("rules cannot use");
         assert_eq!(taken, fires, "{fact}: {ran:#?}");

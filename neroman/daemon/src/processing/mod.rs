@@ -10,10 +10,12 @@ mod code;
 mod pictures;
 pub(crate) mod series;
 
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nero_format::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
 use nero_model::ids::{hex, random};
@@ -23,6 +25,8 @@ use nero_python::{
     CalledFunction, FunctionProblem, ModulesAnswer, ModulesLimits, ModulesRequest, OutputToRead,
     PlotToDraw, RunToProcess,
 };
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::failure::Failure;
 use crate::ledger::Ledger;
@@ -30,7 +34,6 @@ use crate::service::blocking;
 use nero_life::experiment::Experiment;
 use nero_life::processed::{self, Processed};
 use nero_life::run::Run;
-use nero_life::state::State;
 
 /// Whose modules are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,15 @@ pub(crate) enum Code {
 pub(crate) struct Modules {
     pub ledger: Ledger,
     pub home: Home,
+    /// Held while functions are called: two answers about one run do not mix, and the limits of
+    /// memory are those of one process.
+    pub turn: Arc<Mutex<()>>,
+}
+
+/// What was made of a run, and the pictures that were made now.
+pub(crate) struct MadeNow {
+    pub processed: Processed,
+    pub pictures: Vec<String>,
 }
 
 /// A run and what is made of it.
@@ -123,55 +135,117 @@ impl ProcessedRun {
     }
 }
 
+/// Removes the folders of calls of an earlier daemon. Called before there are calls. Blocks.
+pub(crate) fn remove_calls(home: &Home) {
+    let _ = fs::remove_dir_all(calls(home));
+}
+
 /// Makes what is to be made of runs whose outputs came home, until the daemon stops.
 pub(crate) async fn run(modules: Modules) {
-    // Folders of calls of an earlier daemon.
-    let folder = calls(&modules.home);
-    let _ = tokio::fs::remove_dir_all(folder).await;
     let mut states = modules.ledger.watch();
     states.mark_changed();
+    let mut deferred = DeferredRuns::default();
     loop {
-        if states.changed().await.is_err() {
-            return;
-        }
-        let mut state = Arc::clone(&states.borrow_and_update());
-        while let Some(id) = state.unprocessed.first().copied() {
-            if let Err(failure) = modules.process(&state, id, Code::Frozen).await {
-                tracing::error!(run = %id, %failure, "outputs not processed");
-                break;
+        let next = deferred.next();
+        let is_due = async {
+            match next {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
             }
-            state = Arc::clone(&states.borrow_and_update());
-            if state.unprocessed.first() == Some(&id) {
-                // Its outputs changed meanwhile; that is a change of the state, too.
+        };
+        tokio::select! {
+            changed = states.changed() => if changed.is_err() { return },
+            () = is_due => {}
+        }
+        loop {
+            let state = Arc::clone(&states.borrow_and_update());
+            let Some(id) = deferred.first_due(&state.unprocessed, Instant::now()) else {
                 break;
+            };
+            match modules.process(id, Code::Frozen).await {
+                Ok(Some(_)) => deferred.forget(id),
+                // There was nothing to make, or `plot` has made it.
+                Ok(None) => deferred.defer(id, Instant::now()),
+                Err(failure) => {
+                    tracing::error!(run = %id, %failure, "outputs not processed");
+                    deferred.defer(id, Instant::now());
+                }
             }
         }
     }
 }
 
+/// Runs whose processing failed, with the number of failures and the time of the next try.
+#[derive(Default)]
+struct DeferredRuns(HashMap<RunId, (u32, Instant)>);
+
+impl DeferredRuns {
+    /// The first of these runs that may be tried now. Others than these are forgotten.
+    fn first_due(&mut self, runs: &BTreeSet<RunId>, now: Instant) -> Option<RunId> {
+        self.0.retain(|id, _| runs.contains(id));
+        let is_due = |id: &&RunId| self.0.get(id).is_none_or(|(_, next)| *next <= now);
+        runs.iter().find(is_due).copied()
+    }
+
+    /// Tries a run again after 1, 2, 4 … 60 minutes.
+    fn defer(&mut self, id: RunId, now: Instant) {
+        let (failures, next) = self.0.entry(id).or_insert((0, now));
+        let minutes = (1 << (*failures).min(6)).min(PAUSE_MINUTES_MAX);
+        *failures += 1;
+        *next = now + Duration::from_secs(60 * minutes);
+    }
+
+    fn forget(&mut self, id: RunId) {
+        self.0.remove(&id);
+    }
+
+    fn next(&self) -> Option<Instant> {
+        self.0.values().map(|(_, next)| *next).min()
+    }
+}
+
+/// The longest pause between two tries.
+const PAUSE_MINUTES_MAX: u64 = 60;
+
 impl Modules {
     /// Makes everything of one run anew, and records it. `None`: there is nothing to make it of.
-    pub(crate) async fn process(
-        &self,
-        state: &State,
-        id: RunId,
-        code: Code,
-    ) -> Result<Option<Processed>, Failure> {
-        let experiment = state.experiment(id.experiment);
-        let run = experiment
-            .and_then(|experiment| ProcessedRun::of(experiment, experiment.run(id.number)?, code));
-        let Some(run) = run else {
+    pub(crate) async fn process(&self, id: RunId, code: Code) -> Result<Option<MadeNow>, Failure> {
+        let _turn = self.turn.lock().await;
+        let state = self.ledger.state();
+        let run = || {
+            let experiment = state.experiment(id.experiment)?;
+            let run = experiment.run(id.number)?;
+            // `plot` may have made it while this call waited for its turn.
+            let is_wanted = code == Code::Present || run.awaits_processing();
+            ProcessedRun::of(experiment, run, code).filter(|_| is_wanted)
+        };
+        let Some(run) = run() else {
             return Ok(None);
         };
         let call = ModulesCall::begin(&self.home)?;
+        let run_folder = run.folder.clone();
+        let ours = run.before.pictures.clone();
         let plots = run.processing.plots.iter().map(plot).collect();
         let (run, answer) = self.ask(&call, vec![run], plots, code).await?;
+        let drawn = answer.as_ref().map(|answer| answer.pictures.clone());
+        let drawn = drawn.unwrap_or_default();
+        let before = ours.clone();
+        let claimed = blocking(move || pictures::claimable(&run_folder, drawn, &before)).await?;
+        let names = claimed.iter().filter(|name| !ours.contains(name));
+        let names: Vec<String> = names.cloned().collect();
+        if !names.is_empty() {
+            self.ledger
+                .note(true, move |state, _| {
+                    processed::claim(state, id, &names).into_iter().collect()
+                })
+                .await?;
+        }
         let home = self.home.clone();
-        let made = blocking(move || {
+        let (made, pictures) = blocking(move || {
             let [run] = &run[..] else {
-                return Processed::default();
+                return (Processed::default(), Vec::new());
             };
-            made(&home, &call, run, answer)
+            made(&home, &call, run, &claimed, answer)
         })
         .await?;
         tracing::info!(run = %id, series = made.metrics.len(), problems = made.problems.len(), "outputs processed");
@@ -181,7 +255,10 @@ impl Modules {
                 processed::record(state, id, &record).into_iter().collect()
             })
             .await?;
-        Ok(Some(made))
+        Ok(Some(MadeNow {
+            processed: made,
+            pictures,
+        }))
     }
 
     /// Makes pictures of several runs together, with the modules as they are now. All runs have
@@ -191,6 +268,7 @@ impl Modules {
         runs: Vec<ProcessedRun>,
         plots: &[OutputPlot],
     ) -> Result<(Vec<CombinedPicture>, Vec<String>), Failure> {
+        let _turn = self.turn.lock().await;
         let call = ModulesCall::begin(&self.home)?;
         let plots = plots.iter().map(plot).collect();
         let (runs, answer) = self.ask(&call, runs, plots, Code::Present).await?;
@@ -239,13 +317,16 @@ impl Modules {
     }
 }
 
-/// The record of what was made of a run; the numbers are in our home when this returns.
+/// The record of what was made of a run, and its pictures of this call; the numbers are in our
+/// home when this returns.
 fn made(
     home: &Home,
     call: &ModulesCall,
     run: &ProcessedRun,
+    claimed: &[String],
     answer: Result<ModulesAnswer, String>,
-) -> Processed {
+) -> (Processed, Vec<String>) {
+    let mut pictures = Vec::new();
     let mut made = Processed {
         stale: false,
         version: run.before.version,
@@ -266,19 +347,27 @@ fn made(
             let problems = answer.problems.iter();
             made.problems
                 .extend(problems.map(|problem| in_words(problem, call, runs)));
-            let problems = pictures::save(&call.folder, &run.folder, &answer, &mut made.pictures);
+            let (saved, problems) = pictures::save(&call.folder, &run.folder, &answer, claimed);
             made.problems.extend(problems);
+            let new = saved
+                .iter()
+                .filter(|name| !run.before.pictures.contains(name));
+            made.pictures.extend(new.cloned());
+            pictures = saved;
             made.notes
                 .extend(answer.notes.iter().map(|note| Safe::line(note).to_string()));
         }
     }
     made.problems.truncate(PROBLEMS_MAX);
-    made.notes.truncate(PROBLEMS_MAX);
-    made
+    made.notes.truncate(NOTES_MAX);
+    (made, pictures)
 }
 
 /// Problems of a run that are kept.
 const PROBLEMS_MAX: usize = 20;
+/// Notes of a run that are kept: those of the functions, the line about how many more there are,
+/// and one for each log.
+const NOTES_MAX: usize = 23;
 
 /// A problem with its traceback; frozen modules are shown where they were frozen from.
 fn in_words(problem: &FunctionProblem, call: &ModulesCall, runs: &[ProcessedRun]) -> String {
@@ -356,4 +445,60 @@ fn replace(from: &Path, to: &Path) -> io::Result<()> {
         let _ = fs::remove_file(&private);
     }
     copied
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nero_model::ExperimentId;
+
+    #[test]
+    fn a_run_whose_processing_fails_waits_ever_longer_and_holds_up_no_other() {
+        let run = |experiment| RunId {
+            experiment: ExperimentId(experiment),
+            number: 1,
+        };
+        let mut runs = BTreeSet::from([run(1), run(2)]);
+        let (mut deferred, start) = (DeferredRuns::default(), Instant::now());
+        let mut now = start;
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            assert_eq!(deferred.first_due(&runs, now), Some(run(1)));
+            deferred.defer(run(1), now);
+            assert_eq!(deferred.first_due(&runs, now), Some(run(2)));
+            let next = deferred.next().unwrap();
+            pauses.push((next - now).as_secs() / 60);
+            now = next;
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+        // A run that was made is as new when its outputs come again.
+        runs.remove(&run(1));
+        assert_eq!(deferred.first_due(&runs, start), Some(run(2)));
+        assert_eq!(deferred.next(), None);
+    }
+
+    #[test]
+    fn a_name_of_a_person_is_not_claimed_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("mine.svg"), "a person's").unwrap();
+        fs::write(folder.path().join("old.svg"), "ours").unwrap();
+        let names = ["mine.svg", "old.svg", "new.svg", "../up.svg"].map(str::to_owned);
+        let ours = ["old.svg".to_owned()];
+        let claimed = pictures::claimable(folder.path(), names.to_vec(), &ours);
+        assert_eq!(claimed, ["old.svg", "new.svg"]);
+        let call = folder.path().join("call");
+        fs::create_dir_all(call.join(nero_python::PICTURES)).unwrap();
+        for name in ["mine.svg", "old.svg", "new.svg"] {
+            fs::write(call.join(nero_python::PICTURES).join(name), "made").unwrap();
+        }
+        let answer = ModulesAnswer {
+            pictures: names[..3].to_vec(),
+            ..ModulesAnswer::default()
+        };
+        let (saved, problems) = pictures::save(&call, folder.path(), &answer, &claimed);
+        assert_eq!(saved, ["old.svg", "new.svg"]);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        let kept = fs::read_to_string(folder.path().join("mine.svg")).unwrap();
+        assert_eq!(kept, "a person's");
+    }
 }

@@ -13,14 +13,24 @@ use super::{CombinedPicture, replace};
 /// The largest picture of several runs.
 const PICTURE_BYTES_MAX: u64 = 64 << 20;
 
+/// The names among these that are ours or free. Blocks.
+pub(super) fn claimable(results: &Path, names: Vec<String>, ours: &[String]) -> Vec<String> {
+    let is_free = |name: &str| fs::symlink_metadata(results.join(name)).is_err();
+    let names = names.into_iter().filter(|name| !name.contains('/'));
+    names
+        .filter(|name| ours.contains(name) || is_free(name))
+        .collect()
+}
+
 /// Puts the pictures among the results of their run; those that are ours are replaced. Returns
-/// what failed. Blocks.
+/// their names, and what failed. Blocks.
 pub(super) fn save(
     call: &Path,
     results: &Path,
     answer: &ModulesAnswer,
-    ours: &mut Vec<String>,
-) -> Vec<String> {
+    ours: &[String],
+) -> (Vec<String>, Vec<String>) {
+    let mut saved = Vec::new();
     let mut problems = Vec::new();
     for (name, drawn) in drawn(call, answer) {
         let place = results.join(&name);
@@ -32,12 +42,11 @@ pub(super) fn save(
             continue;
         }
         match drawn.and_then(|()| replace(&call.join(PICTURES).join(&name), &place)) {
-            Ok(()) if ours.contains(&name) => {}
-            Ok(()) => ours.push(name),
+            Ok(()) => saved.push(name),
             Err(error) => problems.push(format!("plot {name}: {error}")),
         }
     }
-    problems
+    (saved, problems)
 }
 
 /// The pictures of several runs, and what failed. Blocks.

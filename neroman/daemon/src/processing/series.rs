@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use nero_life::journal::{Key, Metric};
 use nero_life::processed::Processed;
+use nero_life::run::Run;
 use nero_model::{Home, RunId};
 use nero_python::{NumbersReader, SERIES, SeriesMade};
 use nero_store::Point;
@@ -69,8 +70,20 @@ pub(super) fn keep(
     Ok(metrics)
 }
 
+/// The series that were made of a run's outputs, without those that the job printed by the same
+/// names. Blocks.
+pub(crate) fn made_of_outputs(home: &Home, run: &Run) -> io::Result<Vec<(String, Vec<Point>)>> {
+    let Some(made) = run.processed().filter(|made| !made.metrics.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let incarnation = run.journal.newest().map_or(1, |(number, _)| number);
+    let mut all = read(home, run.made.id, made, incarnation)?;
+    all.retain(|(name, _)| !run.journal.metrics.contains_key(name));
+    Ok(all)
+}
+
 /// The points of a run's series, by name. Blocks.
-pub(crate) fn read(
+fn read(
     home: &Home,
     run: RunId,
     made: &Processed,

@@ -223,7 +223,7 @@ fn read(
             .into_iter()
             .map(|(series, points)| (series.name, points))
             .collect();
-        match state.run(*id).map(|run| made_of_outputs(stores.home, run)) {
+        match state.run(*id).map(|run| series::made_of_outputs(stores.home, run)) {
             Some(Ok(made)) => all.extend(made),
             Some(Err(error)) => unread.push(format!(
                 "{id}: the series made of its outputs cannot be read ({error}); `neroman plot {id}` makes them anew"
@@ -276,16 +276,4 @@ fn read(
         Some(failure) => Err(failure),
         None => Ok((found, held, unread)),
     }
-}
-
-/// The series that were made of a run's outputs, without those that the job printed by the same
-/// names.
-fn made_of_outputs(home: &Home, run: &Run) -> std::io::Result<Vec<(String, Vec<Point>)>> {
-    let Some(made) = run.processed().filter(|made| !made.metrics.is_empty()) else {
-        return Ok(Vec::new());
-    };
-    let incarnation = run.journal.newest().map_or(1, |(number, _)| number);
-    let mut all = series::read(home, run.made.id, made, incarnation)?;
-    all.retain(|(name, _)| !run.journal.metrics.contains_key(name));
-    Ok(all)
 }

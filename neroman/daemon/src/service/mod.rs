@@ -12,6 +12,7 @@ mod curve;
 mod du;
 mod examine;
 mod fetch;
+mod hidden_gpus;
 mod list;
 mod logs;
 mod mail;

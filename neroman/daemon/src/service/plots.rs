@@ -13,7 +13,6 @@ use crate::processing::{Code, ProcessedRun};
 use nero_life::add;
 use nero_life::experiment::Experiment;
 use nero_life::run::Run;
-use nero_life::state::State;
 
 /// Longest part of a file's name that tells the experiments one by one.
 const IDS_CHARS_MAX: usize = 100;
@@ -39,24 +38,20 @@ impl Man {
         let plots: Vec<&Vec<OutputPlot>> = plots.collect();
         let has_plots = plots.iter().any(|plots| !plots.is_empty());
         match (&picked[..], has_plots) {
-            ([one], _) if chosen.len() == 1 => self.plots_of_one(&state, *one, has_plots).await,
+            ([one], _) if chosen.len() == 1 => self.plots_of_one(*one, has_plots).await,
             (_, true) => self.plots_of_several(&chosen, &picked, &plots).await,
-            (_, false) => self.failed_again(&state, &picked).await,
+            (_, false) => self.failed_again(&picked).await,
         }
     }
 
     /// Makes everything of one run anew.
     async fn plots_of_one(
         &self,
-        state: &State,
         (_, run): PickedRun<'_>,
         has_plots: bool,
     ) -> Result<v1::PlotsReply, Failure> {
         let folder = Path::new(run.results().folder());
-        let made = self
-            .modules
-            .process(state, run.made.id, Code::Present)
-            .await?;
+        let made = self.modules.process(run.made.id, Code::Present).await?;
         let Some(made) = made else {
             let problem = format!("{}: its outputs are not here", run.made.id);
             return Ok(v1::PlotsReply {
@@ -71,7 +66,7 @@ impl Man {
             files: files
                 .map(|name| folder.join(name).display().to_string())
                 .collect(),
-            problems: made.problems,
+            problems: made.processed.problems,
             ..v1::PlotsReply::default()
         })
     }
@@ -118,20 +113,14 @@ impl Man {
     }
 
     /// Calls once more the functions that failed.
-    async fn failed_again(
-        &self,
-        state: &State,
-        picked: &[PickedRun<'_>],
-    ) -> Result<v1::PlotsReply, Failure> {
+    async fn failed_again(&self, picked: &[PickedRun<'_>]) -> Result<v1::PlotsReply, Failure> {
         let mut problems = Vec::new();
         for (_, run) in picked {
-            let has_failed = run.processed().is_none_or(|made| !made.problems.is_empty());
+            let has_failed =
+                (run.processed()).is_none_or(|made| made.stale || !made.problems.is_empty());
             if has_failed {
-                let made = self
-                    .modules
-                    .process(state, run.made.id, Code::Present)
-                    .await?;
-                problems.extend(made.into_iter().flat_map(|made| made.problems));
+                let made = self.modules.process(run.made.id, Code::Present).await?;
+                problems.extend(made.into_iter().flat_map(|made| made.processed.problems));
             }
         }
         Ok(v1::PlotsReply {

@@ -12,7 +12,7 @@ use nero_model::{ExperimentId, RunId};
 use nero_wire::v1;
 
 use super::unseen::quiet_ms;
-use super::{Man, cost, per_node};
+use super::{Man, cost, hidden_gpus, per_node};
 use crate::node::NodeStates;
 use nero_life::add::ranges;
 use nero_life::place::{self, Figures};
@@ -133,13 +133,17 @@ impl Man {
         answer
     }
 
-    /// What the runs ask of clusters, and lines for those that no node can ever take. If no node is
-    /// known that may, the nodes without a description are asked, for a moment.
+    /// What the runs ask of clusters, and lines for those that no node can ever take or that see
+    /// no GPU. If no node is known that may take one, the nodes without a description are asked, for
+    /// a moment.
     pub(super) async fn outlook(&self, asking: &[Asking]) -> Vec<String> {
         let config = self.nodes.usable_config();
         let mut notes = cost::notes(&config, &self.ledger.state(), asking);
         notes.extend(per_node::notes(&config, asking));
         notes.extend(self.unschedulable(asking).await);
+        // Nodes may have described themselves meanwhile.
+        let figures = self.nodes.figures(&self.ledger.state());
+        notes.extend(hidden_gpus::notes(&config, &figures, asking));
         notes
     }
 

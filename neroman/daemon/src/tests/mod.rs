@@ -167,6 +167,7 @@ impl Rig {
             modules: crate::processing::Modules {
                 ledger: ledger.clone(),
                 home: home.clone(),
+                turn: Arc::default(),
             },
             ledger,
             nodes,

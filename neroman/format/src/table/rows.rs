@@ -405,9 +405,21 @@ fn blanks(
     row: &SheetRow,
     scope: &Scope,
 ) -> Vec<(Mark, String, String)> {
-    let templates = [Field::Command, Field::ParametersFormat].into_iter();
+    // As `command::read` decides which of them is the command.
+    let commands = [Field::Command, Field::RunCommandPrefix, Field::MainCodeFile];
+    let commands = commands.into_iter().filter_map(|field| scope.get(field));
+    let depth = commands.map(|given| given.depth).max();
+    let script = scope.get(Field::Script);
+    let script = script.filter(|script| depth.is_none_or(|depth| depth <= script.depth));
+    let templates = match script {
+        Some(script) => vec![script],
+        None => [Field::Command, Field::ParametersFormat]
+            .into_iter()
+            .filter_map(|field| scope.get(field))
+            .collect(),
+    };
     let mut texts = Vec::new();
-    for given in templates.filter_map(|field| scope.get(field)) {
+    for given in templates {
         match &given.value.kind {
             Kind::Scalar { text, .. } => texts.push(text.clone()),
             Kind::List(items) => texts.extend(
@@ -430,10 +442,17 @@ fn blanks(
             let place = format!("{{{name}");
             let mut behind = texts.iter().flat_map(|text| {
                 text.match_indices(&place)
+                    // `${x}` of a script is a variable of bash.
+                    .filter(|(at, _)| script.is_none() || !text[..*at].ends_with('$'))
                     .map(|(at, _)| &text[at + place.len()..])
             });
+            // bash reads `{x:…}` itself.
+            let ends: &[char] = match script {
+                Some(_) => &['}'],
+                None => &['}', ':', '!'],
+            };
             let is_given = scope.params.iter().any(|param| param.name == name);
-            !is_given && behind.any(|rest| rest.starts_with(['}', ':', '!']))
+            !is_given && behind.any(|rest| rest.starts_with(ends))
         };
         let is_alone = reader.grouped.contains(name);
         if has_place(name) || is_alone && has_place(&column.name) {

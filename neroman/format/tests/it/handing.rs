@@ -117,6 +117,37 @@ fn a_template_is_read_for_its_places() {
 }
 
 #[test]
+fn a_misspelt_place_of_a_script_is_noted_and_a_variable_of_bash_is_not() {
+    let loaded =
+        load("+a: {script: 'echo {rote} ${rote} {rate} {1..3}', parameters: {rate: 0.1}}\n");
+    let notes: Vec<&str> = loaded.notes.iter().map(|note| &*note.text).collect();
+    assert_eq!(
+        notes,
+        ["`{rote}` of the script names no parameter and stays as it is; did you mean `rate`?"]
+    );
+    assert_eq!(
+        commands(&loaded),
+        ["bash|-e|-c|echo {rote} ${rote} 0.1 {1..3}|script"]
+    );
+}
+
+#[test]
+fn a_template_that_is_a_link_is_refused() {
+    let folder = Folder::new();
+    folder.write("config.in", b"lr: {rate}\n");
+    std::os::unix::fs::symlink("config.in", folder.path().join("link.in")).unwrap();
+    folder.write(
+        "config.yaml",
+        b"+a: {command: prog, parameters: {rate: 0.1}, render: {link.in: config.json}}",
+    );
+    let said = folder.read().unwrap_err().to_string();
+    assert!(
+        said.contains("`link.in` is a link: name the file that it leads to"),
+        "{said}"
+    );
+}
+
+#[test]
 fn mistakes_of_styles_scripts_and_templates_are_told() {
     let table = [
         (

@@ -677,6 +677,22 @@ fn gpus_are_whole_ones_a_part_of_one_or_unmanaged_on_each_node() {
 }
 
 #[test]
+fn what_chooses_gpus_is_refused_where_none_is_asked_for() {
+    for asks in [
+        "gpumem: 20G",
+        "gpu_type: a100",
+        "gpus: unmanaged, gpumem: {a: 20G}",
+    ] {
+        let problems = report(&format!("+a: {{command: prog, resources: {{{asks}}}}}\n"));
+        let message = "chooses among GPUs, and the run is given none";
+        assert!(problems.contains(message), "{asks}: {problems}");
+        assert!(problems.contains("hint: add `gpus: 1`"), "{problems}");
+    }
+    load("+a: {command: prog, resources: {gpumem: 20G, gpus: {a: unmanaged, b: 0.5}}}\n");
+    load("+a: {command: prog, resources: {gpus: 0, gpu_type: a100}}\n");
+}
+
+#[test]
 fn what_a_scheduler_is_asked_holds_for_all_nodes_or_for_each() {
     let loaded = load(
         "\

@@ -358,6 +358,19 @@ fn a_place_names_the_one_column_of_any_group() {
 }
 
 #[test]
+fn an_empty_cell_with_a_place_in_the_script_is_told() {
+    let table = "id,lr,n\n1,0.1,2\n2,,3\n";
+    let said = report(table, "script: 'main {lr} ${n}'\n");
+    assert!(
+        said.contains("plan.csv:B3") && said.contains("this cell is empty"),
+        "{said}"
+    );
+    // Variables of bash, and a script that a row's own command replaces, have no place.
+    load(table, "script: 'main ${lr} {lr:-1} {n}'\n");
+    load("id,lr,command\n1,,true\n", "script: 'main {lr}'\n");
+}
+
+#[test]
 fn the_offset_is_part_of_the_number() {
     let folder = folder("id,command\n1,true\n2,true\n", "");
     let options = TableOptions {

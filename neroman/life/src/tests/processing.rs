@@ -2,11 +2,15 @@
 
 use nero_format::{Definition, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
 
+use nero_expr::{Expr, ParseContext};
+
 use super::*;
 use crate::input::Input;
 use crate::journal::{Key, Metric};
+use crate::now::Now;
 use crate::processed::{self, Processed};
 use crate::run::Results;
+use crate::scope::Sight;
 
 const RUN: RunId = RunId {
     experiment: ExperimentId(1),
@@ -83,7 +87,7 @@ fn outputs_that_are_home_are_processed_once_and_anew_when_they_come_again() {
     assert!(lab.state.unprocessed.is_empty());
     home(&mut lab);
     assert!(lab.state.unprocessed.contains(&RUN));
-    record(&mut lab, 0);
+    record(&mut lab, 1);
     assert!(lab.state.unprocessed.is_empty());
     assert_eq!(err(&lab), Some(0.5));
     home(&mut lab);
@@ -93,9 +97,9 @@ fn outputs_that_are_home_are_processed_once_and_anew_when_they_come_again() {
     let run = lab.state.run(RUN).unwrap();
     assert_eq!(run.processed().unwrap().pictures, ["err.svg"]);
     // An answer that was made of the outputs before is none.
-    record(&mut lab, 0);
-    assert_eq!(err(&lab), None);
     record(&mut lab, 1);
+    assert_eq!(err(&lab), None);
+    record(&mut lab, 2);
     assert_eq!(err(&lab), Some(0.5));
     assert!(lab.state.unprocessed.is_empty());
 }
@@ -104,11 +108,60 @@ fn outputs_that_are_home_are_processed_once_and_anew_when_they_come_again() {
 fn a_run_that_is_folded_anew_has_its_series_once() {
     let mut lab = ended_run();
     home(&mut lab);
-    record(&mut lab, 0);
+    record(&mut lab, 1);
     let anew = processed::outdate(&lab.state, RUN);
     lab.take(anew.into_iter().collect());
     assert_eq!(lab.state.run(RUN).unwrap().metrics().count(), 0);
     assert!(lab.state.unprocessed.contains(&RUN));
-    record(&mut lab, 1);
+    record(&mut lab, 2);
     assert_eq!(lab.state.run(RUN).unwrap().metrics().count(), 1);
+}
+
+#[test]
+fn outputs_that_come_again_while_they_are_first_processed_outdate_the_answer() {
+    let mut lab = ended_run();
+    home(&mut lab);
+    let read = lab.state.run(RUN).unwrap().processed().unwrap().version;
+    home(&mut lab);
+    record(&mut lab, read);
+    assert_eq!(err(&lab), None);
+    assert!(lab.state.unprocessed.contains(&RUN));
+}
+
+#[test]
+fn a_name_of_a_picture_is_ours_before_the_picture_is_there() {
+    let mut lab = ended_run();
+    home(&mut lab);
+    let claim = |lab: &mut Lab| {
+        let names = ["err.svg".to_owned()];
+        let change = processed::claim(&lab.state, RUN, &names);
+        lab.take(change.into_iter().collect());
+    };
+    claim(&mut lab);
+    claim(&mut lab);
+    let made = lab.state.run(RUN).unwrap().processed().unwrap();
+    assert_eq!(made.pictures, ["err.svg"]);
+    assert!(lab.state.unprocessed.contains(&RUN));
+    record(&mut lab, 1);
+    assert_eq!(err(&lab), Some(0.5));
+}
+
+#[test]
+fn aggregates_see_series_that_were_made_of_outputs() {
+    let mut lab = ended_run();
+    home(&mut lab);
+    record(&mut lab, 1);
+    let now = Now::default();
+    let holds = |text: &str| {
+        let expr = Expr::parse(text, &ParseContext::utc(0)).unwrap();
+        let experiment = lab.state.experiment(RUN.experiment).unwrap();
+        let sight = Sight::current(experiment, &now);
+        expr.eval(&expr.bind(&sight).unwrap(), &sight).is_true()
+    };
+    assert!(holds("count(err) == 3 && min(err) < 1"));
+    assert!(!holds("count(err) == 0"));
+    // The points of the others are read.
+    let expr = Expr::parse("mean(err) < 1", &ParseContext::utc(0)).unwrap();
+    let wanted = crate::pasts::wanted(expr.named_pasts(), lab.state.run(RUN).into_iter());
+    assert!(wanted.has(RUN, "err"));
 }

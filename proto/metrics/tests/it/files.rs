@@ -2,6 +2,8 @@
 
 use nero_metrics::file::{FileForm, document_lines};
 use nero_metrics::finder::{Context, Finder, Reading};
+use nero_metrics::lines::LINE_BYTES_MAX;
+use nero_metrics::survey::Survey;
 
 /// The points of a file, line by line: `name=value@step`.
 fn points(name: &str, text: &str) -> Vec<String> {
@@ -74,6 +76,17 @@ fn cells_with_numbers_are_values_whatever_else_is_in_a_row() {
                 "step=1@1", "a=2@1", "step=2@2", "a=3@2", "step=3@3", "a=4@3", "b=5@3",
             ],
         ),
+        // First rows without a number are no names.
+        (
+            "time,loss\n2026-11-24 10:00,\n2026-11-24 10:10,0.5\n",
+            &["loss=0.5"],
+        ),
+        (
+            "event,step,loss\nstart,,\nN/A,-,warmup\ntrain,1,0.5\n",
+            &["step=1@1", "loss=0.5@1"],
+        ),
+        // A remark without a sign has fewer cells than the names.
+        ("Results\nstep,loss\n1,2\n", &["step=1@1", "loss=2@1"]),
         // More cells than names are no row; empty ones are.
         ("a,b\n1,2,3\n4,5,\n", &["a=4", "b=5"]),
         // No names at all, and no text.
@@ -126,4 +139,18 @@ fn a_document_is_an_object_or_a_list_of_them() {
     }
     let deep = "[".repeat(100_000);
     assert_eq!(document_lines(deep.as_bytes()), None);
+}
+
+#[test]
+fn a_document_of_many_numbers_is_read_whole() {
+    let numbers: Vec<String> = (0..4000)
+        .map(|number| format!("\"a number with a long name, {number}\": {number}"))
+        .collect();
+    let text = format!("{{{}}}", numbers.join(",\n"));
+    let lines = document_lines(text.as_bytes()).unwrap();
+    assert!(lines.len() > LINE_BYTES_MAX);
+    let mut survey = Survey::of_file(Finder::default(), FileForm::Document);
+    survey.feed(&lines);
+    survey.finish();
+    assert_eq!(survey.seen().len(), numbers.len());
 }

@@ -1,7 +1,9 @@
 //! The curves of a digest. A process with limits draws them while other letters go on.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nero_life::run::Run;
 use nero_life::state::State;
@@ -22,7 +24,9 @@ use nero_life::mail::MailPlan;
 /// Runs with a curve: so many colours differ well.
 const RUNS_MAX: usize = 8;
 /// A longer series has no curve: reading it would take too much memory.
-const POINTS_MAX: u64 = 2_000_000;
+const POINTS_MAX: u64 = 200_000;
+/// A digest leaves without its curves after this long.
+const DRAWING_MAX: Duration = Duration::from_secs(60);
 /// More points are not seen.
 const COLUMNS: u32 = 1300;
 /// Pixels of a picture for each of its units: sharp on a screen with small pixels.
@@ -52,7 +56,8 @@ impl DigestCurves {
         }
         plan.letters.remove(at);
         if self.drawing.is_empty() {
-            self.drawing.spawn(draw(desk.clone(), Arc::clone(state)));
+            self.drawing
+                .spawn(in_time(draw(desk.clone(), Arc::clone(state))));
         }
     }
 
@@ -75,6 +80,14 @@ impl DigestCurves {
     /// The curves of the digest of the plan.
     pub(super) fn of_digest(&self) -> DrawnCurves {
         self.drawn.clone().unwrap_or(Ok(None))
+    }
+}
+
+/// What is drawn, unless drawing takes too long.
+async fn in_time(drawing: impl Future<Output = DrawnCurves>) -> DrawnCurves {
+    match tokio::time::timeout(DRAWING_MAX, drawing).await {
+        Ok(drawn) => drawn,
+        Err(_) => Err(format!("it took longer than {} s", DRAWING_MAX.as_secs())),
     }
 }
 
@@ -142,11 +155,15 @@ fn read(
 ) -> Result<Vec<Series>, String> {
     let failed = |error: nero_store::StoreError| format!("the metrics cannot be read: {error}");
     let reader = SeriesReader::open(home).map_err(failed)?;
+    let is_too_long = Cell::new(false);
     let mut found = Vec::new();
     for (id, key) in runs {
         for name in names {
-            let wanted =
-                |series: &nero_store::Series| series.name == *name && series.count <= POINTS_MAX;
+            let wanted = |series: &nero_store::Series| {
+                let is_named = series.name == *name;
+                is_too_long.set(is_too_long.get() || is_named && series.count > POINTS_MAX);
+                is_named && series.count <= POINTS_MAX
+            };
             for (series, points) in reader.read_some(*key, wanted).map_err(failed)? {
                 found.push(of_points(
                     *id,
@@ -157,7 +174,10 @@ fn read(
             }
         }
     }
-    Ok(found)
+    match found.is_empty() && is_too_long.get() {
+        true => Err(format!("each series has more than {POINTS_MAX} points")),
+        false => Ok(found),
+    }
 }
 
 /// A series with as many points as are seen.
@@ -189,4 +209,20 @@ fn of_points(id: RunId, name: String, points: &[Point], folded: Option<u64>) -> 
         }
     }
     series
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn curves_that_are_never_drawn_hold_a_digest_back_for_a_minute() {
+        let mut curves = DigestCurves::default();
+        curves.drawing.spawn(in_time(std::future::pending()));
+        let began = tokio::time::Instant::now();
+        curves.drawn().await;
+        assert_eq!(began.elapsed(), DRAWING_MAX);
+        let why = "it took longer than 60 s".to_owned();
+        assert_eq!(curves.of_digest(), Err(why));
+    }
 }

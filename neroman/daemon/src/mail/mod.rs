@@ -37,6 +37,11 @@ pub(crate) use settings::{is_notified, settings, watching};
 
 /// A wall clock that was set, or a sleep of this machine, is noticed after this long.
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
+/// The task looks at news later by this much for each notice that waits, as each look plans over
+/// all of them.
+const PAUSE_EACH: Duration = Duration::from_micros(250);
+/// News waits at most so long.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// The pause after the ledger refused a change.
 const REFUSED: Duration = Duration::from_secs(10);
 
@@ -72,11 +77,16 @@ pub(crate) async fn run(desk: MailDesk) {
                 None => std::future::pending().await,
             }
         };
+        let pause = pause(task.desk.ledger.state().post.notices.len());
+        let news = async {
+            tokio::time::sleep(pause).await;
+            tokio::select! {
+                changed = states.changed() => changed,
+                changed = nodes.changed() => changed,
+            }
+        };
         tokio::select! {
-            changed = states.changed() => if changed.is_err() {
-                return;
-            },
-            changed = nodes.changed() => if changed.is_err() {
+            changed = news => if changed.is_err() {
                 return;
             },
             Some(sent) = task.sending.join_next_with_id() => task.sent(sent),
@@ -84,6 +94,12 @@ pub(crate) async fn run(desk: MailDesk) {
             () = rest => {}
         }
     }
+}
+
+/// How long news waits while so many notices wait. After an idle time none do.
+fn pause(waiting: usize) -> Duration {
+    let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+    PAUSE_EACH.saturating_mul(waiting).min(PAUSE_MAX)
 }
 
 /// What the plan for the present moment is.
@@ -153,16 +169,17 @@ impl MailTask {
         }
         let config = self.desk.nodes.usable_config();
         self.look_at_config(&config).await?;
-        let away = match is_notified(&config) {
-            true => self.look_at_nodes().await?,
-            false => None,
+        // Without a way nobody wants a notice, wherever its node is.
+        let (known, away) = match is_notified(&config) {
+            true => {
+                let known = self.desk.nodes.known();
+                let away = self.look_at_nodes(&known).await?;
+                (known, away)
+            }
+            false => (NodeStates::default(), None),
         };
         let state = self.desk.ledger.state();
         self.look_at_runs(&state, &config);
-        let known = match state.post.notices.is_empty() {
-            true => NodeStates::default(),
-            false => self.desk.nodes.known(),
-        };
         let mut plan = planned(&state, &config, &known, self.desk.clock, self.live_since_ms);
         self.curves.hold_back(&mut plan, &self.desk, &state);
         let is_news = !plan.letters.is_empty()
@@ -205,11 +222,10 @@ impl MailTask {
     }
 
     /// Notices which nodes went out of reach or came back; returns when to look again.
-    async fn look_at_nodes(&self) -> Result<Option<Duration>, Failure> {
-        let known = self.desk.nodes.known();
+    async fn look_at_nodes(&self, known: &NodeStates) -> Result<Option<Duration>, Failure> {
         let state = self.desk.ledger.state();
         let boot_ms = self.desk.clock.boot_ms();
-        let news = reach::news(&state, &known, boot_ms);
+        let news = reach::news(&state, known, boot_ms);
         if let Some(nodes_away) = news.nodes_away {
             let found = news.found;
             let note = move |state: &State, now_ms| {
@@ -406,4 +422,16 @@ fn post_change(
         Arc::new(one)
     }));
     change
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn news_waits_the_longer_the_more_notices_wait_and_not_at_all_without() {
+        assert_eq!(pause(0), Duration::ZERO);
+        assert_eq!(pause(1000), Duration::from_millis(250));
+        assert_eq!(pause(usize::MAX), PAUSE_MAX);
+    }
 }

@@ -40,7 +40,7 @@ impl Man {
         match (&picked[..], has_plots) {
             ([one], _) if chosen.len() == 1 => self.plots_of_one(*one, has_plots).await,
             (_, true) => self.plots_of_several(&chosen, &picked, &plots).await,
-            (_, false) => self.failed_again(&picked).await,
+            (_, false) => Ok(v1::PlotsReply::default()),
         }
     }
 
@@ -96,7 +96,9 @@ impl Man {
             return Err(Failure::failed(format!(
                 "the outputs of {missing} of these experiments are not here"
             ))
-            .hint("select those that have ended: neroman status"));
+            .hint(
+                "select those that have ended (neroman status), or name a metric to see curves",
+            ));
         }
         let (pictures, problems) = self.modules.combine(runs, &common).await?;
         let ids = ids(chosen);
@@ -107,23 +109,6 @@ impl Man {
         Ok(v1::PlotsReply {
             has_plots: true,
             pictures: pictures.collect(),
-            problems,
-            ..v1::PlotsReply::default()
-        })
-    }
-
-    /// Calls once more the functions that failed.
-    async fn failed_again(&self, picked: &[PickedRun<'_>]) -> Result<v1::PlotsReply, Failure> {
-        let mut problems = Vec::new();
-        for (_, run) in picked {
-            let has_failed =
-                (run.processed()).is_none_or(|made| made.stale || !made.problems.is_empty());
-            if has_failed {
-                let made = self.modules.process(run.made.id, Code::Present).await?;
-                problems.extend(made.into_iter().flat_map(|made| made.processed.problems));
-            }
-        }
-        Ok(v1::PlotsReply {
             problems,
             ..v1::PlotsReply::default()
         })

@@ -505,7 +505,7 @@ pub fn move_down(descriptors: &[RawFd]) -> RawFd {
     next
 }
 
-/// Locks a range of bytes for whoever has this open file, or is forked with it. `EBUSY`
+/// Locks a range of bytes for all processes that have this open file description. `EBUSY`
 /// when another open file has a lock there.
 ///
 /// # Errors

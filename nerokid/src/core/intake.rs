@@ -413,7 +413,7 @@ impl Intake {
         reader.gave |= !found.is_empty();
         match taken {
             TakenRow::Known => return,
-            // Nobody read these rows before this watcher.
+            // No earlier watcher has read these rows.
             TakenRow::FirstOfAnotherFile => reader.began.0 = u32::MAX,
             TakenRow::New => {}
         }

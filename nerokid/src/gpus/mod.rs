@@ -4,7 +4,7 @@
 //! read, see [`nero_journal::gpus`].
 //!
 //! Of two helpers that began at the same time the newer one stays. A helper whose page
-//! nobody reads leaves.
+//! has no reader leaves.
 
 mod amd;
 mod nvidia;
@@ -49,7 +49,7 @@ struct Reading {
     lacks: Vec<String>,
 }
 
-/// Reads and writes pages until another helper takes over or nobody reads them.
+/// Reads and writes pages until another helper takes over or the pages have no reader.
 ///
 /// # Errors
 /// When the folder cannot be used.

@@ -43,7 +43,7 @@ fn lock(card: &CardLock) -> io::Result<OwnedFd> {
         let file = open(card.path.as_str(), flags, Mode::RUSR | Mode::WUSR)?;
         sys::lock_range(&file, card.start, card.length)?;
         let file = File::from(file);
-        // Cleaners of /tmp remove old files. A lock on a removed one keeps nobody away.
+        // Cleaners of /tmp remove old files. A lock on a removed file excludes no other launcher.
         let now = SystemTime::now();
         let times = FileTimes::new().set_accessed(now).set_modified(now);
         drop(file.set_times(times));

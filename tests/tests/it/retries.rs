@@ -40,14 +40,14 @@ checkpoint: 'ckpt/*'
 monitor: {{grace: 1s}}
 +crashes: {{retry: {{on: crashed, max: 2}}, command: [sh, -c, '{COUNT}; [ $n -ge 3 ]']}}
 +fails: {{retry: 1, command: [sh, -c, 'echo no >&2; exit 3']}}
-+requeued: {{on_timeout: requeue, resources: {{time: 1s}}, command: [sh, -c, '{COUNT}; [ $n -ge 3 ] || {forever}']}}
++requeued: {{on_timeout: requeue, resources: {{time: 4s}}, command: [sh, -c, '{COUNT}; [ $n -ge 3 ] || {forever}']}}
 +stuck: {{on_timeout: requeue, resources: {{time: 1s}}, command: [sh, -c, '{forever}']}}
 +aborted: {{retry: 5, on_timeout: requeue, command: [sh, -c, 'echo here; {forever}']}}
 +restarted:
   rules: [restart: loss > 5]
   command: [sh, -c, '{COUNT}; echo loss=$((9 - 3*n)); [ $n -ge 2 ] || {forever}']
 +slow: {{retry: {{on: timeout, max: 1, time: x60}}, resources: {{time: 1s}}, command: [sh, -c, 'sleep 3']}}
-+paused: {{rules: [pause: loss > 5], command: [sh, -c, 'echo loss=9; sleep 1; echo on']}}
++paused: {{rules: [pause: loss > 5], command: [sh, -c, 'echo loss=9; sleep 5; echo on']}}
 "
     );
     added(&home, &yaml);
@@ -123,7 +123,7 @@ fn slurm_runs_are_made_again_with_more_memory_and_from_their_checkpoints() {
     login.submit("grows too far", &eat, &retry(100));
     let forever = "while :; do sleep 0.1; done";
     let requeue =
-        "resources: {time: 3s}\nmonitor: {grace: 2s}\ncheckpoint: 'ckpt/*'\non_timeout: requeue";
+        "resources: {time: 5s}\nmonitor: {grace: 2s}\ncheckpoint: 'ckpt/*'\non_timeout: requeue";
     login.submit(
         "requeued",
         &format!("{COUNT}; [ $n -ge 2 ] || {forever}"),

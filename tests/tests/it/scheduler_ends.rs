@@ -58,7 +58,7 @@ fn ends_at_slurm_are_told_as_they_were_and_their_last_records_are_home() {
     let forever = format!("{POLITE}{FOREVER}");
     let limited = login.submit("limited", &forever, "");
     login.tell("scontrol", &["update", "jobid", &limited, "timelimit=1"]);
-    let own = "resources: {time: 2s}\nmonitor: {grace: 5s}";
+    let own = "resources: {time: 5s}\nmonitor: {grace: 5s}";
     login.submit("own", &forever, own);
     let eat = "import time; x = [bytearray(20000000) for i in range(50)]; time.sleep(9)";
     let eat = format!("echo loss=0.5; exec python3 -c \"{eat}\"");
@@ -70,7 +70,7 @@ fn ends_at_slurm_are_told_as_they_were_and_their_last_records_are_home() {
 
     login.tell("scontrol", &["suspend", &stopped]);
     login.tell("scontrol", &["hold", &waiting]);
-    let seen = ends(&login, 2, "timeout", "time limit of 2 s reached");
+    let seen = ends(&login, 2, "timeout", "time limit of 5 s reached");
     ended_politely(&login.home, &seen);
     until_waiting(&login, 5, &["job", &waiting, "held"]);
     until_waiting(&login, 4, &["SLURM suspended its job", &stopped]);
@@ -215,7 +215,7 @@ fn ends_at_grid_engine_are_told_as_they_were_and_their_last_records_are_home() {
     login.submit(
         "own",
         &forever,
-        "resources: {time: 2s}\nmonitor: {grace: 5s}",
+        "resources: {time: 5s}\nmonitor: {grace: 5s}",
     );
     login.submit("limited", &forever, "qsub_args: [\"-l=s_rt=2,h_rt=5\"]");
     let deleted = login.submit("deleted", &forever, "");
@@ -235,7 +235,7 @@ fn ends_at_grid_engine_are_told_as_they_were_and_their_last_records_are_home() {
     login.tell("qmod", &["-rj", &rescheduled]);
     login.tell("qdel", &[&deleted]);
     login.home.ok(&["abort", "7"]);
-    let seen = ends(&login, 1, "timeout", "time limit of 2 s reached");
+    let seen = ends(&login, 1, "timeout", "time limit of 5 s reached");
     ended_politely(&login.home, &seen);
     let seen = ends(&login, 2, "timeout", "time limit of Grid Engine reached");
     ended_politely(&login.home, &seen);

@@ -8,7 +8,7 @@ use nero_journal::v1::Environment;
 use rustix::fs::statvfs;
 use rustix::system::{sysinfo, uname};
 
-/// Describes the host; a fact that cannot be read stays empty.
+/// Describes the host, not what of it the run was given; a fact that cannot be read stays empty.
 pub fn environment(folder: &Path) -> Environment {
     let names = uname();
     let info = sysinfo();
@@ -20,6 +20,7 @@ pub fn environment(folder: &Path) -> Environment {
         cpu_model: cpu_model().unwrap_or_default(),
         disk_free_bytes: statvfs(folder).map_or(0, |disk| disk.f_bavail * disk.f_frsize),
         gpus: gpus(),
+        given_gpus: Vec::new(),
     }
 }
 

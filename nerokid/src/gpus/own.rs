@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use nero_journal::gpus;
-use nero_journal::v1::{GpuCard, Sample};
+use nero_journal::v1::{GpuCard, GpuPage, Sample};
 
 /// The cards that a run was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,17 +22,31 @@ impl OwnCards {
         }
     }
 
+    /// The cards with their numbers and names; a UUID alone where these are not known.
+    pub fn named(&self) -> Vec<String> {
+        let page = self.page();
+        let named = |uuid: &String| {
+            let mut cards = page.iter().flat_map(|page| &page.cards);
+            let card = cards.find(|card| card.uuid == *uuid)?;
+            Some(format!("{}: {}", card.index, card.name))
+        };
+        let each = self.uuids.iter();
+        each.map(|uuid| named(uuid).unwrap_or_else(|| uuid.clone()))
+            .collect()
+    }
+
+    fn page(&self) -> Option<GpuPage> {
+        gpus::note_reader(&self.folder);
+        let page = gpus::read(&self.folder).ok()??;
+        let boot_id = nero_model::process::boot_id().ok()?;
+        page.is_fresh(gpus::boot_ns(), &boot_id).then_some(page)
+    }
+
     /// Fills in what is known of them now. `tree`: the run's processes.
     pub fn measure(&self, tree: &[i32], sample: &mut Sample) {
-        gpus::note_reader(&self.folder);
-        let (Ok(Some(page)), Ok(boot_id)) =
-            (gpus::read(&self.folder), nero_model::process::boot_id())
-        else {
+        let Some(page) = self.page() else {
             return;
         };
-        if !page.is_fresh(gpus::boot_ns(), &boot_id) {
-            return;
-        }
         let find = |uuid: &String| {
             let mut cards = page.cards.iter();
             cards.find(|card| card.uuid == *uuid && !card.is_lost)

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use nero_journal::v1::WatchStarted;
+use nero_journal::v1::{Environment, WatchStarted};
 use nero_model::paths::run;
 use nero_model::{DeploymentId, ProcessId};
 use nero_wire::v1::RunSpec;
@@ -21,6 +21,7 @@ use crate::core::progress::{Climb, Tracker};
 use crate::core::record::Record;
 use crate::core::rules::Rules;
 use crate::core::series::AllSeries;
+use crate::gpus::own::OwnCards;
 use crate::helper::Hosts;
 use crate::journal::Journal;
 use crate::life::{Contact, Life};
@@ -44,6 +45,7 @@ impl Watch {
     /// error is the result when there is nothing to do.
     pub(super) fn begin(
         place: WatchedStart,
+        cards: Option<OwnCards>,
         settling: bool,
     ) -> Result<Result<Self, Watched>, WatchError> {
         let Some(lock) = place.lock()? else {
@@ -76,7 +78,10 @@ impl Watch {
             watcher: ProcessId::own().ok().map(Into::into),
             build: nero_model::VERSION.to_owned(),
             // An adopted job runs on another host than its watcher.
-            environment: (place.spec.adopted.is_none()).then(|| host::environment(&place.folder)),
+            environment: (place.spec.adopted.is_none()).then(|| Environment {
+                given_gpus: cards.as_ref().map(OwnCards::named).unwrap_or_default(),
+                ..host::environment(&place.folder)
+            }),
             settling,
         })];
         let notices = pattern_errors.iter().map(|error| error.to_string());
@@ -127,7 +132,7 @@ impl Watch {
             journal: Journal::new(segment),
             procfs: Procfs::default(),
             hosts: Hosts::default(),
-            cards: None,
+            cards,
             waker: if settling {
                 Waker::blind()
             } else {

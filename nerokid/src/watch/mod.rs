@@ -181,9 +181,8 @@ pub async fn watch(
     socket: Option<PathBuf>,
     cards: Option<OwnCards>,
 ) -> Result<Watched, WatchError> {
-    match Watch::begin(place, false)? {
+    match Watch::begin(place, cards, false)? {
         Ok(mut watch) => {
-            watch.cards = cards;
             watch.dial(socket);
             watch.live().await
         }
@@ -196,7 +195,7 @@ pub async fn watch(
 /// # Errors
 /// See [`WatchError`].
 pub async fn settle(place: WatchedStart) -> Result<Watched, WatchError> {
-    match Watch::begin(place, true)? {
+    match Watch::begin(place, None, true)? {
         Ok(watch) => watch.end().await,
         Err(done) => Ok(done),
     }

@@ -378,6 +378,12 @@ pub struct Sample {
     /// Memory of its processes there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpumem_bytes: Option<u64>,
+    /// Power that its GPUs take together, in watts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_power_w: Option<f64>,
+    /// Of the hottest of its GPUs, in degrees Celsius.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_temperature_c: Option<f64>,
 }
 
 /// How far the job has come.
@@ -449,6 +455,9 @@ pub struct Host {
     pub cpu_model: String,
     pub disk_free_bytes: u64,
     pub gpus: Vec<String>,
+    /// Of these the ones that the run was given, where a node gives them out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given_gpus: Vec<String>,
 }
 
 impl Journal {

@@ -297,6 +297,8 @@ fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
         silent_ms: 0,
         gpu: None,
         gpumem_bytes: None,
+        gpu_power_w: None,
+        gpu_temperature_c: None,
     });
     assert_eq!(journal.last_sign_ms(40_000_000), 88_000);
     assert_eq!(journal.last_sign_ms(50_000), 50_000, "never after the look");

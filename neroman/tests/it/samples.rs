@@ -227,6 +227,12 @@ pub fn show() -> ShowReply {
         user_cpu_s: 0.2,
         system_cpu_s: 0.05,
         peak_rss_bytes: 512 << 20,
+        gpu_use: Some(GpuUse {
+            utilisation: Some(0.83),
+            memory_bytes: Some(12 << 30),
+            power_w: Some(250.4),
+            temperature_c: Some(61.0),
+        }),
         outputs: vec![Output {
             path: "model*.pt".into(),
             fetch: "end".into(),

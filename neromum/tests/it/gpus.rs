@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use nero_journal::v1::{RecordKind, Sample};
+use nero_journal::v1::{RecordKind, Sample, WatchStarted};
 use nero_model::ProcessId;
 use nero_model::process::Life;
 use nero_wire::v1::run_state::Stage;
@@ -142,6 +142,13 @@ async fn runs_see_their_own_cards_keep_them_through_deaths_and_the_next_one_gets
         sample.is_some_and(|sample| sample.gpu == Some(0.4) && sample.gpu_power_w == Some(250.0))
     };
     follower.until(measured).await;
+    let named = |known: &Known| {
+        let run = known.runs.get(&whole.token);
+        let begun = run.and_then(|run| run.record::<WatchStarted>(RecordKind::WatchStarted));
+        let found = begun.and_then(|begun| begun.environment);
+        found.is_some_and(|found| found.given_gpus == ["0: NVIDIA A100"])
+    };
+    follower.until(named).await;
 
     node.kill_mum();
     kill(node.launcher().await, Signal::KILL);

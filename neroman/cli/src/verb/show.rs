@@ -189,6 +189,18 @@ impl Page<'_> {
             ));
         }
         self.field("used", &used.join(", "));
+        let gpus = reply.gpu_use.unwrap_or_default();
+        let mut used = Vec::new();
+        used.extend(
+            gpus.utilisation
+                .map(|used| format!("{:.0} % now", used * 100.0)),
+        );
+        used.extend(
+            (gpus.memory_bytes).map(|bytes| format!("{} of their memory", text::bytes(bytes))),
+        );
+        used.extend(gpus.power_w.map(|power| format!("{power:.0} W")));
+        used.extend(gpus.temperature_c.map(|degrees| format!("{degrees:.0} °C")));
+        self.field("GPUs used", &used.join(", "));
     }
 
     fn metrics(&mut self, view: &ExperimentView, run: Option<&RunView>) {
@@ -435,6 +447,12 @@ fn as_json(reply: &ShowReply) -> Value {
         "user_cpu_s": json::number(reply.user_cpu_s),
         "system_cpu_s": json::number(reply.system_cpu_s),
         "peak_rss_bytes": (reply.peak_rss_bytes != 0).then_some(reply.peak_rss_bytes),
+        "gpu_use": reply.gpu_use.map(|used| json!({
+            "utilisation": used.utilisation,
+            "memory_bytes": used.memory_bytes,
+            "power_w": used.power_w,
+            "temperature_c": used.temperature_c,
+        })),
         "stdout_tail": String::from_utf8_lossy(&reply.stdout_tail),
         "stderr_tail": String::from_utf8_lossy(&reply.stderr_tail),
         "notes": reply.notes,

@@ -102,6 +102,13 @@ impl Man {
         } else if let Some(sample) = &run.journal.sample {
             reply.user_cpu_s = sample.cpu_ms as f64 / 1e3;
             reply.peak_rss_bytes = sample.peak_rss_bytes;
+            let used = v1::GpuUse {
+                utilisation: sample.gpu,
+                memory_bytes: sample.gpumem_bytes,
+                power_w: sample.gpu_power_w,
+                temperature_c: sample.gpu_temperature_c,
+            };
+            reply.gpu_use = Some(used).filter(|used| *used != v1::GpuUse::default());
         }
         if let Results::Done { notes, .. } = run.results() {
             reply.notes.extend(notes.iter().cloned());
@@ -355,6 +362,9 @@ fn facts(run: &Run) -> Vec<String> {
     say("memory", nero_model::units::short_bytes(host.memory_bytes));
     for gpu in &host.gpus {
         say("gpu", gpu.clone());
+    }
+    for gpu in &host.given_gpus {
+        say("given GPU", gpu.clone());
     }
     lines
 }

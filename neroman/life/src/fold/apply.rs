@@ -95,6 +95,9 @@ pub(super) fn apply(
                     silent_ms: sample.silent_ms,
                     gpu: sample.gpu.filter(|used| (0.0..=1.0).contains(used)),
                     gpumem_bytes: sample.gpumem_bytes,
+                    gpu_power_w: sample.gpu_power_w.filter(|power| power.is_finite()),
+                    gpu_temperature_c: (sample.gpu_temperature_c)
+                        .filter(|degrees| degrees.is_finite()),
                 });
             }
         }),
@@ -624,6 +627,7 @@ fn watch_started(journal: &mut Journal, place: (u32, Key), started: v1::WatchSta
             cpu_model: text(found.cpu_model),
             disk_free_bytes: found.disk_free_bytes,
             gpus: found.gpus.into_iter().take(REMARKS_MAX).map(text).collect(),
+            given_gpus: (found.given_gpus.into_iter().take(GPUS_MAX).map(text)).collect(),
         });
     }
 }

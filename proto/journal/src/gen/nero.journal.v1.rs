@@ -305,6 +305,9 @@ pub struct Environment {
     pub disk_free_bytes: u64,
     #[prost(string, repeated, tag = "7")]
     pub gpus: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Those that the run was given: "2: NVIDIA A100", or the UUID alone of one that was not known then.
+    #[prost(string, repeated, tag = "8")]
+    pub given_gpus: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A batch of points. `names` defines new series (index counts from 0 over the
 /// whole segment); the columns have equal length.

@@ -4121,6 +4121,25 @@ pub struct ShowReply {
     pub metric_patterns: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(message, optional, tag = "23")]
     pub metric_reading: ::core::option::Option<MetricReading>,
+    /// while it runs on cards that it was given
+    #[prost(message, optional, tag = "30")]
+    pub gpu_use: ::core::option::Option<GpuUse>,
+}
+/// What a run makes of its cards now; what the driver does not tell is absent.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct GpuUse {
+    /// mean, 0 to 1
+    #[prost(double, optional, tag = "1")]
+    pub utilisation: ::core::option::Option<f64>,
+    /// that its processes hold there
+    #[prost(uint64, optional, tag = "2")]
+    pub memory_bytes: ::core::option::Option<u64>,
+    /// sum
+    #[prost(double, optional, tag = "3")]
+    pub power_w: ::core::option::Option<f64>,
+    /// highest
+    #[prost(double, optional, tag = "4")]
+    pub temperature_c: ::core::option::Option<f64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartRequest {

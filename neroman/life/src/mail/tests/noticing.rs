@@ -182,6 +182,8 @@ fn a_job_that_is_silent_and_computes_nothing_has_stalled() {
             silent_ms,
             gpu: None,
             gpumem_bytes: None,
+            gpu_power_w: None,
+            gpu_temperature_c: None,
         });
         journal
     };

@@ -238,7 +238,8 @@ async fn a_run_that_was_cancelled_before_it_came_in_comes_in_no_more() {
 async fn checkpoints_are_looked_for_when_a_time_limit_ended_a_run_and_not_after_a_cancel() {
     let mut node = Node::new();
     let mut mum = node.start().await;
-    let line = "echo 1 > ckpt; while :; do sleep 0.05; done";
+    // A file as new as the folder, by the coarse clock of the file system, is taken for carried over.
+    let line = "while :; do echo 1 > ckpt; sleep 0.05; done";
     let [aborted, mut over] = [1, 2].map(|experiment| RunSpec {
         checkpoint: vec!["ckpt*".to_owned()],
         ..node.sh(experiment, line)

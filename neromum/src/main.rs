@@ -22,6 +22,7 @@ mod files;
 mod job;
 mod lease;
 mod ledger;
+mod letters;
 mod log;
 mod receive;
 mod relay;

@@ -185,6 +185,10 @@ mod greeter {
             nothing()
         }
 
+        async fn relay(&self, _: Request<RelayOrder>) -> Answer<RelayClaims> {
+            nothing()
+        }
+
         async fn find_jobs(&self, _: Request<FindJobsRequest>) -> Answer<FindJobsReply> {
             nothing()
         }

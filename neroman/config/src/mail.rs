@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use nero_format::split_command;
 use nero_model::safe::quoted;
 use nero_model::units;
-use nero_yaml::{Fields, Kind, Node};
+use nero_yaml::{Fields, Kind, Node, Zero};
 
 use crate::config::{Config, Place};
 use crate::notify::NotifyEvent;
@@ -31,8 +31,19 @@ pub struct Mail {
     pub from: String,
     /// What takes the messages.
     pub transport: MailTransport,
+    /// The node that tells of ends while this machine is away.
+    pub relay: Option<MailRelay>,
     /// Where each word stands.
     pub fields: BTreeMap<&'static str, Place>,
+}
+
+/// The node that tells of ends while this machine is away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailRelay {
+    /// Its name.
+    pub node: String,
+    /// How long this machine has to be away, in milliseconds.
+    pub after_ms: u64,
 }
 
 /// What takes messages.
@@ -127,9 +138,12 @@ pub(crate) const MAIL_WORDS: &[&str] = &[
     "password_command",
     "sendmail",
     "from",
+    "relay",
+    "relay_after",
 ];
-/// Words of `mail` that are refused.
-const MAIL_WORDS_LATER: &[&str] = &["relay", "relay_after"];
+/// A machine that is away for less has no letters sent for it.
+const RELAY_AFTER_MS_MIN: u64 = 60_000;
+const RELAY_AFTER_MS: u64 = 15 * 60_000;
 /// Words of `mail` that only a server takes.
 const SMTP_WORDS: &[&str] = &["security", "ca", "login", "password_command"];
 
@@ -171,6 +185,8 @@ struct MailValues {
     password_command: Option<Vec<String>>,
     sendmail: Option<PathBuf>,
     from: Option<String>,
+    relay: Option<String>,
+    relay_after_ms: Option<u64>,
 }
 
 /// Reads the value of `mail`, that stands at `place`.
@@ -193,7 +209,7 @@ pub(crate) fn read_mail(
             continue;
         }
         let Some(known) = MAIL_WORDS.iter().find(|word| **word == entry.key) else {
-            odd_word(fields, entry, "mail.", MAIL_WORDS, MAIL_WORDS_LATER);
+            odd_word(fields, entry, "mail.", MAIL_WORDS, &[]);
             continue;
         };
         let value = &entry.value;
@@ -212,6 +228,8 @@ pub(crate) fn read_mail(
             "sendmail" => {
                 read.sendmail = file(fields, &full, value, &["/"], "/usr/sbin/sendmail");
             }
+            "relay" => read.relay = one_line(fields, &full, value, "alpha"),
+            "relay_after" => read.relay_after_ms = relay_after(fields, &full, value),
             _ => read.from = address(fields, &full, value),
         }
     }
@@ -226,13 +244,28 @@ pub(crate) fn read_mail(
         fields.wrong(place, "`mail` has no sender", hint);
     }
     let from = from?;
+    let relay = read.relay.clone().map(|node| MailRelay {
+        node,
+        after_ms: read.relay_after_ms.unwrap_or(RELAY_AFTER_MS),
+    });
     let transport = transport(read, &from);
     (fields.count() == before).then_some(())?;
     Some(Mail {
         from,
         transport: transport?,
+        relay,
         fields: words,
     })
+}
+
+fn relay_after(fields: &mut Fields, full: &str, value: &Node) -> Option<u64> {
+    let ms = fields.duration_ms(full, value, Zero::Refused)?;
+    if ms < RELAY_AFTER_MS_MIN {
+        let message = format!("`{full}` takes a minute or more");
+        fields.wrong(value.mark, message, "for example 15m");
+        return None;
+    }
+    Some(ms)
 }
 
 /// Reports words that do not go together.
@@ -243,6 +276,10 @@ fn check(
     place: Place,
 ) {
     let at = |word: &str| words.get(word).copied().unwrap_or(place);
+    if read.relay.is_none() && words.contains_key("relay_after") {
+        let message = "`mail.relay_after` is for `mail.relay`, the node that sends letters";
+        fields.wrong(at("relay_after"), message, "for example `relay: alpha`");
+    }
     match (&read.smtp, &read.sendmail) {
         (None, None) => {
             let hint = "give `smtp: smtp.example.org`, or `sendmail: /usr/sbin/sendmail`";
@@ -514,6 +551,15 @@ pub(crate) fn origins(config: &Config) -> Vec<Origin> {
     add("mail", of_mail, "password_command", password);
     add("mail", of_mail, "sendmail", sendmail);
     add("mail", of_mail, "from", mail.map(|mail| mail.from.clone()));
+    let relay = mail.and_then(|mail| mail.relay.as_ref());
+    add(
+        "mail",
+        of_mail,
+        "relay",
+        relay.map(|relay| relay.node.clone()),
+    );
+    let after = relay.map(|relay| units::print_duration_ms(relay.after_ms));
+    add("mail", of_mail, "relay_after", after);
     let of_notify = &notify.fields;
     let tells = mail.is_some() || notify.webhook.is_some() || notify.command.is_some();
     let events = NotifyEvent::ALL

@@ -499,6 +499,14 @@ impl ConfigReader<'_> {
             let message = format!("the group {group} names the unknown node {}", quoted(word));
             self.wrong(member.place, message, word_hint(word, &nodes, &[]));
         }
+        if let Some(mail) = &config.mail
+            && let Some(relay) = &mail.relay
+            && !config.nodes.contains_key(&relay.node)
+            && let Some(place) = mail.fields.get("relay").copied()
+        {
+            let message = format!("`mail.relay` is the unknown node {}", quoted(&relay.node));
+            self.wrong(place, message, word_hint(&relay.node, &nodes, &[]));
+        }
         if let Some(word) = &config.default_node
             && let Err(error) = config.resolve(&word.text)
         {

@@ -120,6 +120,11 @@ impl Run {
         self.dispatch.stage.node().or(asked)
     }
 
+    /// The recipients whom its node told of its end.
+    pub fn relayed(&self) -> &std::collections::BTreeSet<String> {
+        self.dispatch.noticed.relayed()
+    }
+
     /// Whether an end was seen that stays.
     pub fn has_ended(&self) -> bool {
         self.phase().is_end() && self.phase() != Phase::Lost

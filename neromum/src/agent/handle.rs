@@ -4,13 +4,16 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use nero_model::{RunId, RunToken};
-use nero_wire::v1::{FollowRequest, HandOverReply, RuleSet, WatcherCommand};
+use nero_wire::v1::{
+    FollowRequest, HandOverReply, RelayClaims, RelayOrder, RuleSet, WatcherCommand,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use super::control::{Ending, Outcome, OutcomesTo};
 use super::pause::{PauseOutcome, Pausing};
 use super::{Candidate, FollowStream, Placing, Verdict, WatcherNews};
 use crate::core::Stage;
+use crate::letters::Told;
 use crate::warden::bare;
 
 /// A message to the agent.
@@ -58,6 +61,8 @@ pub(super) enum Message {
     RingAll,
     /// A cancel request may lie in the control folder of a run that waits.
     LookForRequests,
+    /// Tell people of ends while no neroman follows.
+    Letters(Box<RelayOrder>, super::letters::OrderAnswer),
     /// Leave in order.
     Stop,
 }
@@ -113,6 +118,10 @@ pub(super) enum Done {
     WaitingLooked(Vec<super::allocation::Requests>),
     /// The runs whose files can be read again.
     Looked(HashSet<RunToken>),
+    /// The order of letters that holds from here on; none: the one before.
+    Ordered(Option<Box<RelayOrder>>),
+    /// Letters were sent, or not.
+    Told(Told),
 }
 
 /// Reason why a call is refused.
@@ -184,6 +193,15 @@ impl AgentHandle {
         pausing: Pausing,
     ) -> Result<Result<Vec<PauseOutcome>, Refused>, Leaving> {
         self.ask(|answer| Message::Pause(pausing, answer)).await
+    }
+
+    /// Takes an order of letters in; returns what was told since the one before.
+    pub async fn letters(
+        &self,
+        order: RelayOrder,
+    ) -> Result<Result<RelayClaims, Refused>, Leaving> {
+        self.ask(|answer| Message::Letters(Box::new(order), answer))
+            .await
     }
 
     /// Sets the rules of one run; returns the version under which they are kept.

@@ -32,6 +32,7 @@ mod follow;
 mod hand_over;
 mod handle;
 mod launchers;
+mod letters;
 mod look;
 mod off_reactor;
 mod pause;
@@ -57,6 +58,7 @@ use crate::core::Core;
 use crate::core::capacity::Capacity;
 use crate::core::cards::Pool;
 use crate::ledger::{self, Ledger};
+use crate::letters::Desk;
 use crate::runs::unreadable::Unreadable;
 use crate::submission::Planned;
 use crate::warden::bare;
@@ -113,6 +115,7 @@ pub struct Agent {
     sync: sync::Syncs,
     followers: follow::Followers,
     settling: settle::Settling,
+    letters: letters::Letters,
     /// Shims and launchers that the last look at live runs found stopped.
     stopped: HashSet<nero_model::ProcessId>,
     timers: timers::Timers,
@@ -172,6 +175,7 @@ impl Agent {
         agent.admission = hand_over::Admission::new(state.next_order);
         agent.damaged_ledger = unreadable::of_ledger(&state);
         agent.recover(state);
+        agent.letters.recover();
         (agent, handle, mailboxes)
     }
 
@@ -203,6 +207,7 @@ impl Agent {
         if setup.cards.is_some() {
             core.set_pool(Pool::Unknown("they are being looked at".to_owned()));
         }
+        let letters = letters::Letters::new(Desk::new(&setup.paths.mum()));
         let agent = Self {
             setup: Arc::new(setup),
             core,
@@ -214,6 +219,7 @@ impl Agent {
             sync: sync::Syncs::default(),
             followers: follow::Followers::default(),
             settling: settle::Settling::default(),
+            letters,
             stopped: HashSet::new(),
             timers: timers::Timers::default(),
             done,
@@ -317,6 +323,7 @@ impl Agent {
             Message::EndAll => self.end_all(),
             Message::RingAll => self.ring_all(),
             Message::LookForRequests => self.look_for_requests(),
+            Message::Letters(order, answer) => self.order_letters(*order, answer),
             Message::Stop => drop(self.leaving.get_or_insert(End::Orderly)),
         }
     }
@@ -333,6 +340,8 @@ impl Agent {
             Done::Copied(copied) => self.copied_logs(copied),
             Done::Asked(answered) => self.answered(*answered),
             Done::WaitingLooked(requests) => self.heed(&requests),
+            Done::Ordered(order) => self.ordered(order),
+            Done::Told(told) => self.told(told),
             Done::ClaimSynced(Ok(())) => {}
             Done::ClaimSynced(Err(error)) => tracing::error!(%error, "a claim cannot be synced"),
         }
@@ -349,6 +358,7 @@ impl Agent {
         self.start_sync();
         self.start_settling();
         self.pump();
+        self.see_to_letters();
         self.see_whether_to_leave();
     }
 

@@ -33,6 +33,8 @@ pub struct Timers {
     pub cards: Option<Instant>,
     /// Time for the scheduler, or for the news of submissions.
     pub cluster: Option<Instant>,
+    /// Time for letters about ends.
+    pub letters: Option<Instant>,
     /// Time for writing the ledger again.
     pub ledger: Option<Instant>,
     /// Runs to start again after their shims died, with times.
@@ -75,6 +77,7 @@ impl Agent {
             self.timers.ledger,
             self.timers.cluster,
             self.timers.cards,
+            self.timers.letters,
             self.timers.sync,
             self.timers.reports,
             self.settling.next_deadline(),
@@ -109,6 +112,7 @@ impl Agent {
         due(&mut self.timers.reports);
         due(&mut self.timers.cluster);
         due(&mut self.timers.cards);
+        due(&mut self.timers.letters);
         if due(&mut self.timers.ledger) {
             self.keep_pending_ends();
         }
@@ -163,7 +167,10 @@ impl Agent {
     /// Arms the timer for leaving when there is nothing to do.
     pub(super) fn see_whether_to_leave(&mut self) {
         let idle = match self.allocation {
-            None => self.connections <= 0 && (self.core.is_empty() || self.is_all_submitted()),
+            None => {
+                let is_done = self.core.is_empty() || self.is_all_submitted();
+                self.connections <= 0 && is_done && !self.has_letters()
+            }
             Some(_) if self.is_task_done() && !self.holds_a_run() => {
                 self.leaving.get_or_insert(super::End::Orderly);
                 return;

@@ -10,8 +10,9 @@ use nero_wire::v1::{
     DiskUsageReply, DiskUsageRequest, ExamineReply, ExamineRequest, FilePart, FindJobsReply,
     FindJobsRequest, FollowEvent, FollowRequest, HandOverReply, HandOverRequest, Hello,
     ListFilesReply, ListFilesRequest, LogPart, NodeDescription, PauseRunsReply, PauseRunsRequest,
-    PutBlobsReply, ReadFileRequest, ReadFilesRequest, ReadLogRequest, Role, RunFolder, RunsRequest,
-    ScriptReply, ScriptRequest, SetRulesReply, SetRulesRequest, Site, StopReply, StopRequest,
+    PutBlobsReply, ReadFileRequest, ReadFilesRequest, ReadLogRequest, RelayClaims, RelayOrder,
+    Role, RunFolder, RunsRequest, ScriptReply, ScriptRequest, SetRulesReply, SetRulesRequest, Site,
+    StopReply, StopRequest,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -336,6 +337,13 @@ impl Mum for Service {
         self.greeted(&request)?;
         let reply = super::clean::clean(&self.inner, request.into_inner()).await?;
         Ok(Response::new(reply))
+    }
+
+    async fn relay(&self, request: Request<RelayOrder>) -> Result<Response<RelayClaims>, Status> {
+        self.greeted(&request)?;
+        // A letter without an outcome is sent first, which may take a minute.
+        let claims = self.inner.agent.letters(request.into_inner()).await??;
+        Ok(Response::new(claims))
     }
 
     type RunsStream = Answers<RunFolder>;

@@ -2,9 +2,7 @@
 //! `node take-over` from another machine the former owner is refused, and its
 //! open connections here are ended.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, Weak};
 
@@ -90,7 +88,7 @@ fn settle(path: &Path, tenure: u64, host: String) -> Result<(), Status> {
         since_ms: now_ms(),
     };
     tracing::info!(tenure, host = %Safe::line(&next.host), "taken over");
-    write(path, &next)
+    frame::replace(FrameKind::Owner, path, &next)
         .map_err(|error| Status::internal(format!("cannot write {}: {error}", path.display())))
 }
 
@@ -135,28 +133,6 @@ fn read(path: &Path) -> Result<Owner, Status> {
             path.display()
         ))),
     }
-}
-
-fn write(path: &Path, owner: &Owner) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let name = nero_model::ids::hex(&nero_model::ids::random::<8>());
-    let private = folder.join(format!(".{name}"));
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&private)
-        .and_then(|mut file| {
-            file.write_all(&frame::encode(FrameKind::Owner, owner))?;
-            file.sync_all()
-        })
-        .and_then(|()| fs::rename(&private, path));
-    if written.is_err() {
-        // The private name is ours; a leftover only takes space.
-        let _ = fs::remove_file(&private);
-    }
-    written?;
-    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]
@@ -206,7 +182,7 @@ mod tests {
         );
         // neroman stores the text and shows it later, so it must not change.
         assert_eq!(text(greet(2, "laptop")), refused);
-        fs::write(&path, "rubbish").unwrap();
+        std::fs::write(&path, "rubbish").unwrap();
         let refused = greet(9, "x");
         assert!(!refused.as_ref().is_err_and(hello::is_taken_over));
         assert!(text(refused).contains("cannot tell whose"));

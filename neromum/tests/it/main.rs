@@ -16,6 +16,7 @@ mod files;
 mod gpus;
 mod job;
 mod ledger;
+mod letters;
 mod owners;
 mod paused;
 mod placing;

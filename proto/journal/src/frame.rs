@@ -53,6 +53,10 @@ pub enum FrameKind {
     HostSample = 40,
     /// `nero.journal.v1.GpuPage`.
     GpuPage = 50,
+    /// `nero.v1.RelayOrder`.
+    RelayOrder = 60,
+    /// `nero.v1.RelayClaim`.
+    RelayClaim = 61,
 }
 
 /// Reason why a framed file cannot be used.
@@ -189,6 +193,25 @@ pub fn create_synced(
     message: &impl prost::Message,
 ) -> io::Result<()> {
     link(kind, path, message, File::sync_all)
+}
+
+/// Puts this content in the place of what `path` is, all or nothing, and syncs it with its name.
+///
+/// # Errors
+/// When it cannot be written; what was there stays.
+pub fn replace(kind: FrameKind, path: &Path, message: &impl prost::Message) -> io::Result<()> {
+    let folder = path
+        .parent()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no folder in the path"))?;
+    let name = nero_model::ids::hex(&nero_model::ids::random::<8>());
+    let private = folder.join(format!(".{name}"));
+    let written = create_synced(kind, &private, message).and_then(|()| fs::rename(&private, path));
+    if written.is_err() {
+        // The private name is ours; a leftover only takes space.
+        let _ = fs::remove_file(&private);
+    }
+    written?;
+    File::open(folder)?.sync_all()
 }
 
 fn link(

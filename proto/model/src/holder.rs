@@ -96,7 +96,7 @@ impl Holder {
 }
 
 /// This host's name.
-fn host() -> String {
+pub fn host() -> String {
     let name = rustix::system::uname();
     name.nodename().to_string_lossy().replace('\n', " ")
 }

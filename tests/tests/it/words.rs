@@ -297,6 +297,14 @@ const CONFIG: &[(&str, &str)] = &[
         "mail: {smtp: s, from: a@b}\nuser: {email: a@b}",
     ),
     (
+        "mail.relay",
+        "mail: {smtp: s, relay: a}\nuser: {email: a@b}",
+    ),
+    (
+        "mail.relay_after",
+        "mail: {smtp: s, relay: a, relay_after: 20m}\nuser: {email: a@b}",
+    ),
+    (
         "notify.to",
         "notify: {to: [c@d]}\nmail: {smtp: s}\nuser: {email: a@b}",
     ),

@@ -65,7 +65,7 @@ pub fn config_key() -> ArgValueCompleter {
 }
 
 /// What can be set beside nodes and groups.
-const KEYS: [(&str, &str); 19] = [
+const KEYS: [(&str, &str); 21] = [
     ("default_node", "where runs go"),
     ("results_max", "how much of a run comes home, as 100M"),
     ("results_min_free", "how much stays free where results lie"),
@@ -84,6 +84,11 @@ const KEYS: [(&str, &str); 19] = [
     ),
     ("mail.sendmail", "a program in place of a server"),
     ("mail.from", "the sender, unless it is user.email"),
+    (
+        "mail.relay",
+        "the node that writes while this machine is away",
+    ),
+    ("mail.relay_after", "how long it is away by then, as 15m"),
     ("notify.events", "what is told, as crashed,done"),
     ("notify.to", "who gets mail, unless it is user.email"),
     ("notify.digest", "how often a digest goes out, as 8h"),

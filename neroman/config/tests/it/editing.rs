@@ -234,7 +234,7 @@ fn a_value_that_is_not_valid_is_refused_in_words() {
         (
             set("mail.relay", "x"),
             lab,
-            "`mail.relay` is nothing that can be set",
+            "`mail` has neither `smtp` nor `sendmail`",
         ),
         (set("mail.smtp", "x"), lab, "`mail` has no sender"),
         (

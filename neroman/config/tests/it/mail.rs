@@ -201,7 +201,15 @@ fn mistakes_say_what_to_write() {
         ),
         (
             with_user("mail: {smtp: s, relay: alpha}"),
-            "not built yet: `mail.relay`",
+            "`mail.relay` is the unknown node `alpha`",
+        ),
+        (
+            with_user("mail: {smtp: s, relay_after: 20m}"),
+            "`mail.relay_after` is for `mail.relay`",
+        ),
+        (
+            with_user("nodes: {a: {address: a}}\nmail: {smtp: s, relay: a, relay_after: 20s}"),
+            "`mail.relay_after` takes a minute or more",
         ),
         (
             with_user("mail: {smtp: s, smpt: t}"),

@@ -13,6 +13,7 @@ use nero_views::letter::{self, Account, LetterCurves, LetterEvent};
 use super::MailDesk;
 use super::account;
 use super::curves::DrawnCurves;
+use super::settings::is_relayed;
 
 /// The name beside the address of the sender.
 const SENDER: &str = "Neronet";
@@ -60,18 +61,15 @@ pub(super) async fn all(
         };
         let of_letter = planned.notices.iter().filter_map(|id| events.get(id));
         let account = account::account(state, planned, of_letter.cloned().collect(), curves, &now);
-        let newest = planned
-            .notices
-            .iter()
-            .filter_map(|id| notices.get(id))
-            .next_back();
+        let of_letter = planned.notices.iter();
+        let notices = of_letter.filter_map(|id| notices.get(id)).collect();
         let picture = picture.as_deref().filter(|_| planned.is_digest);
         let told = LetterParts {
             account: &account,
             picture,
-            newest,
+            notices,
         };
-        made.extend(letters(desk, config, mail, planned, &told, now.ms));
+        made.extend(letters(desk, state, config, mail, planned, &told, now.ms));
     }
     made
 }
@@ -123,19 +121,19 @@ fn waiting(now_ms: i64) -> DeliveryState {
 struct LetterParts<'a> {
     account: &'a Account,
     picture: Option<&'a [u8]>,
-    /// The newest of its notices.
-    newest: Option<&'a Arc<Notice>>,
+    notices: Vec<&'a Arc<Notice>>,
 }
 
 fn letters(
     desk: &MailDesk,
+    state: &State,
     config: &Config,
     mail: &Mail,
     planned: &PlannedLetter,
     told: &LetterParts<'_>,
     now_ms: i64,
 ) -> Vec<ComposedDelivery> {
-    let newest = told.newest;
+    let newest = told.notices.last();
     let text = letter::letter(told.account, &TimeZone::system());
     // Each notice is in one letter, so its evidence names the letter.
     let key = newest.map_or_else(|| format!("digest/{now_ms}"), |one| one.key.clone());
@@ -192,5 +190,13 @@ fn letters(
             bytes: bytes.into(),
         }
     };
-    config.notify.to.iter().map(one).collect()
+    // A node may have told one recipient and not another.
+    let notices = told.notices.iter();
+    let is_told = |to: &&String| {
+        let mut notices = notices.clone();
+        let to = std::slice::from_ref(*to);
+        told.notices.is_empty() || !notices.all(|notice| is_relayed(state, notice, to))
+    };
+    let to = config.notify.to.iter().filter(is_told);
+    to.map(one).collect()
 }

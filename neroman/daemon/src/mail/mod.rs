@@ -8,6 +8,7 @@ mod account;
 mod compose;
 mod curves;
 mod reach;
+mod relay;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ use crate::ledger::Ledger;
 use crate::node::{NodeStates, Nodes};
 use compose::ComposedDelivery;
 use curves::DigestCurves;
+pub(crate) use relay::RelayDesk;
 
 pub(crate) use settings::{is_notified, settings, watching};
 
@@ -91,6 +93,7 @@ pub(crate) async fn run(desk: MailDesk) {
             },
             Some(sent) = task.sending.join_next_with_id() => task.sent(sent),
             () = task.curves.drawn() => {}
+            () = task.relay.answered() => {}
             () = rest => {}
         }
     }
@@ -107,6 +110,7 @@ pub(crate) fn planned(
     state: &State,
     config: &Config,
     nodes: &NodeStates,
+    relay: &RelayDesk,
     clock: Clock,
     live_since_ms: Option<i64>,
 ) -> MailPlan {
@@ -117,7 +121,7 @@ pub(crate) fn planned(
         live_since_ms,
     };
     plan(&state.post, &settings(config), &time, |notice| {
-        settings::wanted(state, config, nodes, notice)
+        settings::wanted(state, config, nodes, relay, notice)
     })
 }
 
@@ -139,6 +143,7 @@ struct MailTask {
     live_since_ms: Option<i64>,
     sending: JoinSet<SendOutcome>,
     curves: DigestCurves,
+    relay: RelayDesk,
     /// What came of sending, where the ledger could not take it yet.
     unrecorded: Vec<(DeliveryWay, u64, SendResult)>,
     /// What is being sent, or was and is not recorded: one delivery of each way at a time.
@@ -153,6 +158,7 @@ impl MailTask {
             live_since_ms: None,
             sending: JoinSet::new(),
             curves: DigestCurves::default(),
+            relay: RelayDesk::default(),
             unrecorded: Vec::new(),
             under_way: BTreeMap::new(),
         }
@@ -179,8 +185,11 @@ impl MailTask {
             false => (NodeStates::default(), None),
         };
         let state = self.desk.ledger.state();
+        let ordering = self.relay.look(&self.desk, &config, &known, &state).await?;
+        let state = self.desk.ledger.state();
         self.look_at_runs(&state, &config);
-        let mut plan = planned(&state, &config, &known, self.desk.clock, self.live_since_ms);
+        let (clock, live_since_ms) = (self.desk.clock, self.live_since_ms);
+        let mut plan = planned(&state, &config, &known, &self.relay, clock, live_since_ms);
         self.curves.hold_back(&mut plan, &self.desk, &state);
         let is_news = !plan.letters.is_empty()
             || !plan.calls.is_empty()
@@ -202,7 +211,7 @@ impl MailTask {
         let next = plan.next_ms.map(|at_ms| {
             Duration::from_millis(u64::try_from(at_ms.saturating_sub(now_ms)).unwrap_or(0))
         });
-        Ok([next, away].into_iter().flatten().min())
+        Ok([next, away, ordering].into_iter().flatten().min())
     }
 
     /// Has what waited for a person tried again: the daemon is new, or ways are configured

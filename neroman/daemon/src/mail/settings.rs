@@ -8,6 +8,7 @@ use nero_life::mail::{MailSettings, Notice, NoticeContext, NoticeKind};
 use nero_life::state::State;
 use nero_model::Phase;
 
+use super::relay::RelayDesk;
 use crate::ledger::IsNotified;
 use crate::node::{ConfigStamp, NodeNow, NodeStates, config_stamp};
 
@@ -56,6 +57,7 @@ pub(super) fn wanted(
     state: &State,
     config: &Config,
     nodes: &NodeStates,
+    relay: &RelayDesk,
     notice: &Notice,
 ) -> NoticeContext {
     let run = notice.kind.run();
@@ -67,8 +69,18 @@ pub(super) fn wanted(
         at_ms: notice.at_ms.saturating_sub(ahead_ms),
         is_wanted: event(&notice.kind).is_some_and(|event| config.notify.wants(event)),
         collection: experiment.map(|one| Arc::from(one.definition.collection())),
-        is_ready: is_ready(state, notice),
+        is_ready: is_ready(state, notice) && relay.has_told(run.and_then(|run| state.run(run))),
+        is_relayed: is_relayed(state, notice, &config.notify.to),
     }
+}
+
+/// Whether the run's node has told all of these of its end.
+pub(super) fn is_relayed(state: &State, notice: &Notice, to: &[String]) -> bool {
+    let NoticeKind::Ended { run, .. } = notice.kind else {
+        return false;
+    };
+    let told = state.run(run).map(|run| run.relayed());
+    !to.is_empty() && told.is_some_and(|told| to.iter().all(|to| told.contains(to)))
 }
 
 /// The word of the configuration for a notice.

@@ -17,7 +17,8 @@ impl Man {
     pub(crate) fn mail_list(&self) -> v1::MailListReply {
         let state = self.ledger.state();
         let config = self.nodes.usable_config();
-        let plan = mail::planned(&state, &config, &self.nodes.known(), self.clock, None);
+        let (known, relay) = (self.nodes.known(), mail::RelayDesk::default());
+        let plan = mail::planned(&state, &config, &known, &relay, self.clock, None);
         let deliveries = state.post.deliveries.values();
         v1::MailListReply {
             deliveries: deliveries.map(|one| delivery(one)).collect(),

@@ -101,6 +101,10 @@ struct Inner {
     unanswered: usize,
     /// How many of them their caller has given up.
     given_up: usize,
+    /// Letters that it sent while neroman was away.
+    claims: Vec<v1::RelayClaim>,
+    /// The orders of letters that it got.
+    orders: Vec<v1::RelayOrder>,
     about: v1::NodeDescription,
 }
 

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nero_journal::v1::{self as journal, RecordKind};
+use nero_wire::v1;
 use serde_json::Value;
 
-use super::nodes::{BOTH, connect, lose, regain, running_on};
+use super::nodes::{BOTH, connect, lose, regain, running_on, start_on};
 use super::stories::TWO;
 use super::{DEADLINE, Rig};
 use crate::clock::Clock;
@@ -286,5 +287,70 @@ async fn a_node_that_is_away_for_ten_minutes_and_back_is_told_once_each() {
     assert_eq!(told.len(), 3, "{told:?}");
     let back: Value = serde_json::from_str(&told[2]).unwrap();
     assert_eq!(back["node"], "alpha", "{back}");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_node_told_while_we_were_away_is_mailed_by_nobody_else() {
+    let letters = Program::that("cat >> \"$DIR/told\"");
+    let config = format!(
+        "{BOTH}mail: {{sendmail: {}, from: me@a.org, relay: alpha}}\nnotify: {{to: [ada@a.org], events: [crashed]}}\n",
+        letters.path("tell").display()
+    );
+    let rig = Rig::configured(&config);
+    rig.write(TWO);
+    rig.add().await;
+    let told = running_on(&rig, "alpha").await;
+    start_on(&rig, "2", "alpha").await.unwrap();
+    let alpha = rig.node("alpha");
+    let untold = alpha.token(2, 1).await;
+    alpha.begin(&untold);
+    rig.state(2, "running").await;
+    let both = [told.clone(), untold.clone()];
+    let asks = |order: &v1::RelayOrder| {
+        let all = both.iter().all(|token| order.tokens.contains(token));
+        all && order.to == ["ada@a.org"] && order.events == ["crashed"]
+    };
+    alpha.ordered("an order for both", asks).await;
+    lose(&rig, "alpha").await;
+    let id = vec![7; 16];
+    alpha.tells(v1::RelayClaim {
+        id: id.clone(),
+        from: "me@a.org".to_owned(),
+        to: "ada@a.org".to_owned(),
+        subject: "1 run ended on alpha".to_owned(),
+        message_id: "<7@a.org>".to_owned(),
+        tokens: vec![told.clone()],
+        ..v1::RelayClaim::default()
+    });
+    let exited = journal::JobExited {
+        code: 3,
+        ..journal::JobExited::default()
+    };
+    for token in &both {
+        alpha.record(token, RecordKind::JobExited, &exited);
+        alpha.record(token, RecordKind::TreeGone, &journal::TreeGone::default());
+    }
+    regain(&rig, "alpha").await;
+    rig.state(1, "crashed").await;
+    rig.state(2, "crashed").await;
+    let has_both = || rig.man.ledger.state().post.deliveries.len() >= 2;
+    until(&rig, "the letters are listed", has_both).await;
+    until_quiet(&rig).await;
+    let list = rig.man.mail_list();
+    let sent: Vec<_> = list
+        .deliveries
+        .iter()
+        .map(|one| (&*one.state, &*one.subject))
+        .collect();
+    assert_eq!(sent.len(), 2, "{sent:?}");
+    assert_eq!(sent[0], ("sent", "1 run ended on alpha"));
+    let mails = letters.told().join("\n");
+    assert_eq!(mails.matches("Message-ID:").count(), 1, "{mails}");
+    assert!(mails.contains("2.1") && !mails.contains("1.1 "), "{mails}");
+    // The claim lies here now, and goes there; nobody is asked about what has ended.
+    let is_over = |order: &v1::RelayOrder| order.tokens.is_empty();
+    alpha.ordered("an order for nobody", is_over).await;
+    alpha.until_claimed_nothing().await;
     rig.stop().await;
 }

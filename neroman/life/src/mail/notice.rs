@@ -1,7 +1,7 @@
 //! Decides notices. Each is made once from its evidence: a run remembers what was noticed of it
 //! ([`Noticed`]), and that survives its journal, which may be folded anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nero_journal::SegmentId;
@@ -111,6 +111,9 @@ pub struct Noticed {
     /// Of the first run of a batch: that all have ended.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     all_done: bool,
+    /// The recipients whom its node told of the end while neroman was away.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    relayed: BTreeSet<String>,
     /// Segment → offset of the last record.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     records: BTreeMap<String, u64>,
@@ -128,6 +131,11 @@ impl Noticed {
     /// Whether nothing was noticed.
     pub(crate) fn is_nothing(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// The recipients whom its node told of the end.
+    pub fn relayed(&self) -> &BTreeSet<String> {
+        &self.relayed
     }
 
     /// Whether a record is news, which it is once.
@@ -178,6 +186,14 @@ pub fn decide(
     }
     changes.extend(notices(after, found, now_ms));
     changes
+}
+
+/// The change that a run's node told these recipients of its end, if that is news.
+pub fn relayed(run: &Run, to: &[&str]) -> Option<Change> {
+    dispatch_changed(run, |dispatch| {
+        let to = to.iter().map(|to| (*to).to_owned());
+        dispatch.noticed.relayed.extend(to);
+    })
 }
 
 /// A notice before it has its number: key, time, kind.

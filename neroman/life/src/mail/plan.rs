@@ -97,6 +97,8 @@ pub struct NoticeContext {
     pub collection: Option<Arc<str>>,
     /// Whether everything that it tells is here.
     pub is_ready: bool,
+    /// Whether the run's node has told every recipient of mail.
+    pub is_relayed: bool,
 }
 
 /// The notices of one collection that wait for a letter.
@@ -129,7 +131,8 @@ pub fn plan(
         let wanted = wanted(notice);
         let has_calls = settings.has_webhook || settings.has_command;
         let is_call = has_calls && !notice.called;
-        if !wanted.is_wanted || !(settings.has_mail || is_call) {
+        let is_mail = settings.has_mail && !wanted.is_relayed;
+        if !wanted.is_wanted || !(is_mail || is_call) {
             plan.unwanted.push(notice.id);
             continue;
         }
@@ -142,7 +145,7 @@ pub fn plan(
         } else if is_call {
             plan.look_at(ready_ms);
         }
-        if settings.has_mail {
+        if is_mail {
             gather(&mut groups, notice, ready_ms, wanted);
         }
     }

@@ -21,6 +21,7 @@ fn script(folder: &Path, name: &str, lines: &str) -> PathBuf {
 
 fn sendmail(program: &Path) -> SendOutcome {
     let mail = Mail {
+        relay: None,
         from: "neronet@example.org".to_owned(),
         transport: MailTransport::Sendmail(program.to_path_buf()),
         fields: BTreeMap::new(),

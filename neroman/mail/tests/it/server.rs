@@ -46,6 +46,7 @@ impl Rig {
 
     fn send_from(&self, smtp: &Smtp, from: &str, to: &str) -> SendOutcome {
         let mail = Mail {
+            relay: None,
             from: from.to_owned(),
             transport: MailTransport::Smtp(smtp.clone()),
             fields: BTreeMap::new(),

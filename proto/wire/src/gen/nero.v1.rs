@@ -1639,6 +1639,66 @@ pub struct WatcherCommand {
     #[prost(uint64, tag = "1")]
     pub rules_version: u64,
 }
+/// Whom a node tells of the ends of runs while neroman is away. Without runs: nobody.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RelayOrder {
+    /// as neroman calls it
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// without neroman, until the first letter and between letters
+    #[prost(uint64, tag = "2")]
+    pub after_ms: u64,
+    #[prost(string, tag = "3")]
+    pub from: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "4")]
+    pub to: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// "finished", "crashed", "aborted", "timeout", "lost"
+    #[prost(string, repeated, tag = "5")]
+    pub events: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// runs that have not ended as far as neroman knows
+    #[prost(bytes = "vec", repeated, tag = "6")]
+    pub tokens: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// ids of claims that neroman has recorded
+    #[prost(bytes = "vec", repeated, tag = "7")]
+    pub adopted: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// the machine of neroman
+    #[prost(string, tag = "8")]
+    pub home: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RelayClaims {
+    /// of letters that were taken by sendmail
+    #[prost(message, repeated, tag = "1")]
+    pub claims: ::prost::alloc::vec::Vec<RelayClaim>,
+}
+/// A letter of a node to one recipient. It lies on the node's disk before sendmail gets it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RelayClaim {
+    #[prost(bytes = "vec", tag = "1")]
+    pub id: ::prost::alloc::vec::Vec<u8>,
+    #[prost(string, tag = "2")]
+    pub from: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub to: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub subject: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub message_id: ::prost::alloc::string::String,
+    #[prost(int64, tag = "6")]
+    pub at_ms: i64,
+    /// the runs that it tells of
+    #[prost(bytes = "vec", repeated, tag = "7")]
+    pub tokens: ::prost::alloc::vec::Vec<::prost::alloc::vec::Vec<u8>>,
+    /// on disk alone
+    #[prost(bytes = "vec", tag = "8")]
+    pub message: ::prost::alloc::vec::Vec<u8>,
+    /// on disk: without it, sendmail may have it or not
+    #[prost(bool, tag = "9")]
+    pub is_sent: bool,
+    /// what became of it
+    #[prost(string, tag = "10")]
+    pub words: ::prost::alloc::string::String,
+}
 /// Why a list leaves something out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -2173,6 +2233,26 @@ pub mod mum_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "FindJobs"));
             self.inner.unary(req, path, codec).await
         }
+        /// Replaces the order by which this node tells people of ends while neroman is away, and
+        /// answers with what it told since. It tells nothing while neroman follows.
+        pub async fn relay(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RelayOrder>,
+        ) -> std::result::Result<tonic::Response<super::RelayClaims>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/Relay");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "Relay"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -2310,6 +2390,12 @@ pub mod mum_server {
             &self,
             request: tonic::Request<super::FindJobsRequest>,
         ) -> std::result::Result<tonic::Response<super::FindJobsReply>, tonic::Status>;
+        /// Replaces the order by which this node tells people of ends while neroman is away, and
+        /// answers with what it told since. It tells nothing while neroman follows.
+        async fn relay(
+            &self,
+            request: tonic::Request<super::RelayOrder>,
+        ) -> std::result::Result<tonic::Response<super::RelayClaims>, tonic::Status>;
     }
     #[derive(Debug)]
     pub struct MumServer<T> {
@@ -3247,6 +3333,49 @@ pub mod mum_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = FindJobsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Mum/Relay" => {
+                    #[allow(non_camel_case_types)]
+                    struct RelaySvc<T: Mum>(pub Arc<T>);
+                    impl<T: Mum> tonic::server::UnaryService<super::RelayOrder>
+                    for RelaySvc<T> {
+                        type Response = super::RelayClaims;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RelayOrder>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Mum>::relay(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RelaySvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

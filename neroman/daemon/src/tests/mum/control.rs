@@ -48,6 +48,23 @@ impl FakeMum {
         self.inner.lock().unwrap().runs[token].spec.clone()
     }
 
+    /// It tells people of an end while neroman is away.
+    pub(in crate::tests) fn tells(&self, claim: v1::RelayClaim) {
+        self.inner.lock().unwrap().claims.push(claim);
+    }
+
+    /// Waits until its claims were taken.
+    pub(in crate::tests) async fn until_claimed_nothing(&self) {
+        self.until("gave its claims away", |inner| inner.claims.is_empty())
+            .await;
+    }
+
+    /// Waits until its last order is so.
+    pub(in crate::tests) async fn ordered(&self, what: &str, so: impl Fn(&v1::RelayOrder) -> bool) {
+        self.until(what, |inner| inner.orders.last().is_some_and(&so))
+            .await;
+    }
+
     pub(in crate::tests) fn hand_overs(&self) -> usize {
         self.inner.lock().unwrap().hand_overs
     }

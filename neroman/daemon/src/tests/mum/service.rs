@@ -74,6 +74,20 @@ impl Mum for Service {
         Err(Status::unimplemented("find_jobs"))
     }
 
+    async fn relay(
+        &self,
+        request: Request<v1::RelayOrder>,
+    ) -> Result<Response<v1::RelayClaims>, Status> {
+        let order = request.into_inner();
+        let claims = self.inner(|inner| {
+            let is_open = |claim: &v1::RelayClaim| !order.adopted.contains(&claim.id);
+            inner.claims.retain(is_open);
+            inner.orders.push(order.clone());
+            inner.claims.clone()
+        });
+        Ok(Response::new(v1::RelayClaims { claims }))
+    }
+
     async fn describe(
         &self,
         _: Request<v1::DescribeRequest>,

@@ -94,6 +94,7 @@ impl Office {
                 .run()
                 .map(|run| run.experiment.to_string().into()),
             is_ready: self.ready,
+            is_relayed: false,
         })
     }
 

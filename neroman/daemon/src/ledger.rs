@@ -30,6 +30,7 @@ use durable::Durable;
 use nero_life::cells::CellRecord;
 use nero_life::change::Change;
 use nero_life::input::Input;
+use nero_life::mail::NoticeKind;
 use nero_life::state::State;
 use nero_life::{OutOfOrder, steps};
 use writer::Writer;
@@ -152,9 +153,8 @@ enum Message {
 /// a scheduler gets what one command started as one submission.
 pub(crate) type Listener = Arc<dyn Fn(&State, &[(RunId, Bell)]) + Send + Sync>;
 
-/// Returns whether the present configuration wants any notice. Called with each commit that has
-/// something to notice.
-pub(crate) type IsNotified = Arc<dyn Fn() -> bool + Send + Sync>;
+/// Returns whether anybody wants to hear of such a thing by the present configuration.
+pub(crate) type WantsNotice = Arc<dyn Fn(&NoticeKind) -> bool + Send + Sync>;
 
 /// The task that a changed run concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,7 +208,7 @@ impl Ledger {
         state: State,
         clock: Clock,
         listener: Listener,
-        is_notified: IsNotified,
+        wants_notice: WantsNotice,
     ) -> std::io::Result<(Self, LedgerThread)> {
         let (tx, rx) = mpsc::channel(MAILBOX);
         let (publish, published) = watch::channel(Arc::new(state.clone()));
@@ -226,7 +226,7 @@ impl Ledger {
             clock,
             publish,
             listener,
-            is_notified,
+            wants_notice,
         };
         let thread = std::thread::Builder::new()
             .name("ledger".to_owned())

@@ -7,7 +7,7 @@ use nero_model::{RequestId, RunId, RunToken};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::durable::Durable;
-use super::{Bell, Decide, IsNotified, Listener, Message, NoRoom, NoteChanges, Written};
+use super::{Bell, Decide, Listener, Message, NoRoom, NoteChanges, WantsNotice, Written};
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::folding::{Folding, OwnedPart, PartsOutcome};
@@ -38,7 +38,7 @@ pub(super) struct Writer {
     pub(super) listener: Listener,
     pub(super) durable: Arc<Durable>,
     /// Whether any notice is wanted by the present configuration.
-    pub(super) is_notified: IsNotified,
+    pub(super) wants_notice: WantsNotice,
 }
 
 /// The replies to send once the batch is committed.
@@ -277,8 +277,10 @@ impl Writer {
     fn notice(&self, work: &mut State, batch: &mut Batch) {
         let notables = batch.take_notables();
         let now_ms = self.clock.now_ms();
-        let changes = notice::decide(&self.state, work, batch.touched(), &notables, now_ms);
-        if !changes.is_empty() && (self.is_notified)() {
+        let touched = batch.touched();
+        let wants = &*self.wants_notice;
+        let changes = notice::decide(&self.state, work, touched, &notables, wants, now_ms);
+        if !changes.is_empty() {
             take(work, batch, changes);
         }
     }
@@ -486,7 +488,7 @@ mod tests {
             folding: Folding::default(),
             publish: watch::channel(Arc::new(state.clone())).0,
             listener: Arc::new(|_, _| ()),
-            is_notified: Arc::new(|| false),
+            wants_notice: Arc::new(|_| false),
             clock: Clock::system(),
             keep,
             state,

@@ -9,7 +9,7 @@ use nero_life::state::State;
 use nero_model::Phase;
 
 use super::relay::RelayDesk;
-use crate::ledger::IsNotified;
+use crate::ledger::WantsNotice;
 use crate::node::{ConfigStamp, NodeNow, NodeStates, config_stamp};
 
 /// Whether anybody is told of anything.
@@ -18,22 +18,21 @@ pub(crate) fn is_notified(config: &Config) -> bool {
     settings.has_mail || settings.has_webhook || settings.has_command
 }
 
-/// The same for the ledger, which asks with each commit that has something to tell. The file is
-/// read again when it changed. While it cannot be used, what it said before counts, and without
-/// that everything is noticed: nothing gets lost for a mistake in the file.
-pub(crate) fn watching(path: PathBuf) -> IsNotified {
-    let held: Mutex<(Option<ConfigStamp>, bool)> = Mutex::new((None, true));
-    Arc::new(move || {
+/// Whether anybody is told of such a thing, for the ledger. The file is read again when it changed.
+/// While it cannot be used, what it said before counts, and without that everything is noticed:
+/// nothing gets lost for a mistake in the file.
+pub(crate) fn watching(path: PathBuf) -> WantsNotice {
+    let held: Mutex<(Option<ConfigStamp>, Option<Config>)> = Mutex::default();
+    Arc::new(move |kind| {
         let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = config_stamp(&path);
         if held.0 != Some(stamp) {
             let read = Config::read(&path);
-            *held = (
-                Some(stamp),
-                read.map_or(held.1, |config| is_notified(&config)),
-            );
+            *held = (Some(stamp), read.ok().or(held.1.take()));
         }
-        held.1
+        held.1.as_ref().is_none_or(|config| {
+            is_notified(config) && event(kind).is_some_and(|event| config.notify.wants(event))
+        })
     })
 }
 

@@ -126,8 +126,8 @@ impl Rig {
                 inboxes.ring(state, rings);
             })
         };
-        let is_notified = crate::mail::watching(home.config.clone());
-        let (ledger, thread) = Ledger::start(keep, state, clock, listener, is_notified).unwrap();
+        let wants_notice = crate::mail::watching(home.config.clone());
+        let (ledger, thread) = Ledger::start(keep, state, clock, listener, wants_notice).unwrap();
         let (leave, stop) = watch::channel(false);
         let settings = Settings {
             name: String::new(),

@@ -150,12 +150,14 @@ impl Noticed {
 }
 
 /// The notices about runs that changed between two states, as changes. `notables`: the records
-/// that were folded between them and may concern people.
+/// that were folded between them and may concern people. `wants`: whether anybody wants to hear of
+/// such a thing now; what nobody wants is neither kept nor remembered.
 pub fn decide(
     before: &State,
     after: &State,
     changed: impl IntoIterator<Item = RunId>,
     notables: &BTreeMap<RunId, Vec<Notable>>,
+    wants: &dyn Fn(&NoticeKind) -> bool,
     now_ms: i64,
 ) -> Vec<Change> {
     let mut changes = Vec::new();
@@ -168,7 +170,7 @@ pub fn decide(
         let earlier = before.run(id);
         let mut noticed = run.dispatch.noticed.clone();
         let records = notables.get(&id).map_or(&[][..], Vec::as_slice);
-        found.extend(of_run(earlier, run, records, &mut noticed));
+        found.extend(of_run(earlier, run, records, wants, &mut noticed));
         let has_ended_now = run.has_ended() && !earlier.is_some_and(Run::has_ended);
         ended_batches.extend(run.made.batch.filter(|_| has_ended_now));
         if noticed != run.dispatch.noticed {
@@ -178,11 +180,11 @@ pub fn decide(
     ended_batches.sort_unstable();
     ended_batches.dedup();
     for batch in ended_batches {
-        let Some((notice, change)) = all_done(after, batch, &changes) else {
-            continue;
-        };
-        found.push(notice);
-        changes.push(change);
+        let done = all_done(after, batch, &changes);
+        if let Some((notice, change)) = done.filter(|((_, _, kind), _)| wants(kind)) {
+            found.push(notice);
+            changes.push(change);
+        }
     }
     changes.extend(notices(after, found, now_ms));
     changes
@@ -225,6 +227,7 @@ fn of_run(
     before: Option<&Run>,
     after: &Run,
     records: &[Notable],
+    wants: &dyn Fn(&NoticeKind) -> bool,
     noticed: &mut Noticed,
 ) -> Vec<FoundNotice> {
     let run = after.made.id;
@@ -236,24 +239,25 @@ fn of_run(
         && let Some(at_ms) = incarnation.started_ms
         && start > noticed.started
         && !before.is_some_and(|before| started(&before.journal, start))
+        && wants(&NoticeKind::Started { run })
     {
         noticed.started = start;
         found.push((key("started"), at_ms, NoticeKind::Started { run }));
     }
     for record in records {
-        if !noticed.takes(record.segment, record.offset) {
-            continue;
-        }
         let word = format!("{}/{}", record.segment, record.offset);
         let key = self::key(&after.made.token, record.incarnation, &word);
         let kind = match record.kind.clone() {
             NotableKind::Fired { rule, values } => NoticeKind::Fired { run, rule, values },
             NotableKind::Remark(text) => NoticeKind::Remark { run, text },
         };
-        found.push((key, record.at_ms, kind));
+        if wants(&kind) && noticed.takes(record.segment, record.offset) {
+            found.push((key, record.at_ms, kind));
+        }
     }
     if let Some(silent_ms) = stalled(after, start)
         && start > noticed.stalled
+        && wants(&NoticeKind::Stalled { run, silent_ms })
     {
         noticed.stalled = start;
         let at_ms = after.journal.sample.as_ref().map_or(0, |one| one.at_ms);
@@ -265,10 +269,11 @@ fn of_run(
     }
     let phase = after.phase();
     let is_news = before.is_none_or(|before| before.phase() != phase);
-    if phase.is_end() && is_news && noticed.ended != Some((start, phase)) {
+    let kind = NoticeKind::Ended { run, phase };
+    if phase.is_end() && is_news && noticed.ended != Some((start, phase)) && wants(&kind) {
         noticed.ended = Some((start, phase));
         let at_ms = after.outcome.ended_ms.unwrap_or(0);
-        found.push((key(phase.word()), at_ms, NoticeKind::Ended { run, phase }));
+        found.push((key(phase.word()), at_ms, kind));
     }
     found
 }

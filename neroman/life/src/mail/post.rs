@@ -9,11 +9,11 @@ use super::notice::Notice;
 /// Deliveries that came to their end are kept for a list of them, so many for each way.
 const KEPT_MAX: usize = 200;
 
-/// Notices and deliveries, by number.
+/// Notices and deliveries, by number. Each map is copied only by a change of its own kind.
 #[derive(Clone, Debug, Default)]
 pub struct Post {
-    pub notices: BTreeMap<u64, Arc<Notice>>,
-    pub deliveries: BTreeMap<u64, Arc<Delivery>>,
+    pub notices: Arc<BTreeMap<u64, Arc<Notice>>>,
+    pub deliveries: Arc<BTreeMap<u64, Arc<Delivery>>>,
     /// Nodes that were noticed as out of reach, and since when.
     pub nodes_away: BTreeMap<String, i64>,
     /// Highest numbers given.
@@ -53,19 +53,25 @@ impl Post {
     /// Applies a change.
     pub(crate) fn apply(&mut self, change: &PostChange) {
         self.revision += 1;
-        for notice in &change.notices {
-            self.notice = self.notice.max(notice.id);
-            self.notices.insert(notice.id, Arc::clone(notice));
+        if !change.notices.is_empty() || !change.settled.is_empty() {
+            let notices = Arc::make_mut(&mut self.notices);
+            for notice in &change.notices {
+                self.notice = self.notice.max(notice.id);
+                notices.insert(notice.id, Arc::clone(notice));
+            }
+            for id in &change.settled {
+                notices.remove(id);
+            }
         }
-        for id in &change.settled {
-            self.notices.remove(id);
-        }
-        for delivery in &change.deliveries {
-            self.delivery = self.delivery.max(delivery.id);
-            self.deliveries.insert(delivery.id, Arc::clone(delivery));
-        }
-        for id in &change.forgotten {
-            self.deliveries.remove(id);
+        if !change.deliveries.is_empty() || !change.forgotten.is_empty() {
+            let deliveries = Arc::make_mut(&mut self.deliveries);
+            for delivery in &change.deliveries {
+                self.delivery = self.delivery.max(delivery.id);
+                deliveries.insert(delivery.id, Arc::clone(delivery));
+            }
+            for id in &change.forgotten {
+                deliveries.remove(id);
+            }
         }
         if let Some(nodes) = &change.nodes_away {
             self.nodes_away.clone_from(nodes);

@@ -40,7 +40,14 @@ impl Noticing {
             by_run.entry(*run).or_default().push(notable.clone());
         }
         let from = self.lab.state.post.next_notice();
-        let changes = notice::decide(before, &self.lab.state, runs.iter().copied(), &by_run, 1000);
+        let changes = notice::decide(
+            before,
+            &self.lab.state,
+            runs.iter().copied(),
+            &by_run,
+            &|_| true,
+            1000,
+        );
         self.lab.take(changes);
         let notices = self.lab.state.post.notices.range(from..);
         notices.map(|(_, notice)| notice.kind.clone()).collect()

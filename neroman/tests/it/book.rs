@@ -228,3 +228,21 @@ fn results_become_a_table_of_latex() {
     );
     assert!(text.contains("opt & n & loss & acc"), "{text}");
 }
+
+#[test]
+fn a_text_that_we_did_not_leave_so_is_not_replaced() {
+    let fake = fake();
+    for name in ["table.json", "table.md", "table.tex"] {
+        let path = fake.path().join(name);
+        let words = ["results", "144-146", "-o", path.to_str().expect("a text")];
+        fake.ok(&words);
+        fake.ok(&words);
+        let mut changed = fs::read_to_string(&path).expect("a file");
+        changed.push_str("my own remark\n");
+        fs::write(&path, &changed).expect("a file");
+        let ran = fake.run(&words);
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        assert!(ran.err.contains("or was changed since"), "{}", ran.err);
+        assert_eq!(fs::read_to_string(&path).expect("a file"), changed);
+    }
+}

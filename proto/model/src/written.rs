@@ -32,13 +32,10 @@ pub struct WrittenFile {
 /// # Errors
 /// Errors of the file system; a path with a line feed.
 pub fn record(home: &Home, file: &Path) -> io::Result<()> {
-    let path = file.canonicalize()?;
+    let (path, hash) = named(file)?;
     if path.as_os_str().as_bytes().contains(&b'\n') {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(File::open(&path)?)?;
-    let hash = hex(hasher.finalize().as_bytes());
     let record = home.written_files();
     // Two of us at once wait for each other; without locks one record is lost, and its file is code.
     let folder = File::open(&home.data)?;
@@ -65,6 +62,23 @@ pub fn record(home: &Home, file: &Path) -> io::Result<()> {
     file.write_all(&text)?;
     file.sync_all()?;
     fs::rename(&fresh, &record)
+}
+
+/// Whether a file is as it was recorded.
+///
+/// # Errors
+/// Errors of the file system.
+pub fn is_recorded(home: &Home, file: &Path) -> io::Result<bool> {
+    let (path, hash) = named(file)?;
+    Ok(read(home).contains(&WrittenFile { path, hash }))
+}
+
+/// Its path without links, and the hash of its bytes.
+fn named(file: &Path) -> io::Result<(PathBuf, String)> {
+    let path = file.canonicalize()?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(File::open(&path)?)?;
+    Ok((path, hex(hasher.finalize().as_bytes())))
 }
 
 /// All files that are recorded; none when the record cannot be read, so that all are code.

@@ -8,7 +8,7 @@ use nero_plot::{HorizontalAxis, TerminalSize, Theme, braille, svg};
 use nero_views::curves::{self, Spread, WantedCurves, clock_here};
 use nero_wire::v1::{ListRequest, MetricsRequest, PlotsRequest, RuleListRequest};
 
-use super::results::{save, wrote};
+use super::results::{save_again, wrote};
 use crate::args::{Across, Band, Curves};
 use crate::connect::{CHANGE_DEADLINE, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
@@ -92,7 +92,7 @@ pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
                 PictureFormat::Svg => picture.into_bytes(),
                 PictureFormat::Png => png(&picture).await?,
             };
-            save(Path::new(file), &bytes)?;
+            save_again(Path::new(file), &bytes)?;
             wrote(session, Path::new(file));
         }
     }
@@ -127,7 +127,7 @@ async fn by_modules(session: &mut Session, picked: &String) -> Result<Option<u8>
     }
     for picture in &reply.pictures {
         let file = Path::new(&picture.name);
-        save(file, &picture.content)?;
+        save_again(file, &picture.content)?;
         wrote(session, file);
     }
     let code = match reply.problems.is_empty() {

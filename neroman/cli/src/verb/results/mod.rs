@@ -82,9 +82,9 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
                     check_made_here(path)?;
                     save(path, &rows.csv())?;
                 }
-                FileFormat::Json => save(path, rows.json().as_bytes())?,
-                FileFormat::Md => save(path, write::md(&rows).as_bytes())?,
-                FileFormat::Tex => save(path, tex::tex(&rows).as_bytes())?,
+                FileFormat::Json => save_again(path, rows.json().as_bytes())?,
+                FileFormat::Md => save_again(path, write::md(&rows).as_bytes())?,
+                FileFormat::Tex => save_again(path, tex::tex(&rows).as_bytes())?,
                 FileFormat::Book => {
                     let runs = Runs::of(&ran, best.as_ref());
                     book::save(session, args, &runs, path).await?;
@@ -183,6 +183,29 @@ fn not_made_here(path: &Path) -> Fault {
     cannot_write(path)
         .cause("it was not made by `neroman results`")
         .hint("choose another name, or move it away")
+}
+
+/// As [`save`], for files that do not show who made them: one that is not as we left it may be the
+/// owner's, and stays.
+///
+/// # Errors
+/// When it is such a file, or cannot be written.
+pub(super) fn save_again(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+    let is_there = match std::fs::metadata(path) {
+        Ok(found) => found.len() > 0,
+        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        Err(error) => return Err(cannot_write(path).because(&error)),
+    };
+    if is_there {
+        let is_ours = written::is_recorded(&home()?, path);
+        let is_ours = is_ours.map_err(|error| cannot_write(path).because(&error))?;
+        if !is_ours {
+            return Err(cannot_write(path)
+                .cause("it was not made by neroman, or was changed since")
+                .hint("choose another name, or move it away"));
+        }
+    }
+    save(path, bytes)
 }
 
 /// Writes beside the file and renames: a reader sees the new file or the old

@@ -239,8 +239,8 @@ pub struct Status {
     /// Print CSV
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// Show these columns: names of facts, parameters and metrics
-    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
+    /// Show these columns: names of facts, parameters and metrics, and expressions
+    #[arg(long, value_name = "A,B,…")]
     pub columns: Vec<String>,
     /// Sort by a column; `-COLUMN` from the end
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]

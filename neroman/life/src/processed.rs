@@ -18,6 +18,9 @@ pub struct Processed {
     /// Summaries of the series, by name. A name that the job printed, too, is the job's.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, Metric>,
+    /// The file of their numbers; empty: the one that has the name of the run.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub numbers: String,
     /// What failed: a line, and perhaps a traceback below it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,

@@ -209,7 +209,11 @@ impl Making {
                 Fact::Created | Fact::Modified | Fact::Submitted | Fact::Started | Fact::Ended,
             ) => self.with_zone(&name),
             Column::Fact(Fact::Path) => "folder".to_owned(),
-            Column::Fact(_) | Column::Param(_) | Column::Metric(_) | Column::Asked(_) => name,
+            Column::Fact(_)
+            | Column::Param(_)
+            | Column::Metric(_)
+            | Column::Asked(_)
+            | Column::Expression(_) => name,
         }
     }
 

@@ -21,6 +21,8 @@ pub enum Column {
     /// A fact of expressions that views hold when it is asked for
     /// ([`asked_facts`]).
     Asked(nero_expr::Fact),
+    /// An expression whose value they hold then.
+    Expression(String),
 }
 
 /// A name that no column has.
@@ -46,7 +48,7 @@ impl Column {
     pub fn name(&self) -> String {
         match self {
             Self::Fact(fact) => fact.name().to_owned(),
-            Self::Param(name) | Self::Metric(name) => name.clone(),
+            Self::Param(name) | Self::Metric(name) | Self::Expression(name) => name.clone(),
             Self::Asked(fact) => fact.word().to_owned(),
         }
     }
@@ -60,6 +62,7 @@ impl Column {
                 metric(view, name).map_or(Value::Unknown, |metric| Value::Number(metric.last))
             }
             Self::Asked(fact) => fact::asked(view, *fact),
+            Self::Expression(text) => fact::held(view, text),
         }
     }
 
@@ -82,7 +85,7 @@ impl Column {
                 | FactKind::Version
                 | FactKind::Words => fact.word().to_owned(),
             },
-            Self::Param(_) | Self::Metric(_) => self.title(all),
+            Self::Param(_) | Self::Metric(_) | Self::Expression(_) => self.title(all),
         }
     }
 
@@ -91,7 +94,11 @@ impl Column {
         match self {
             Self::Param(name) if shared(name, all) => format!("param.{name}"),
             Self::Metric(name) if shared(name, all) => format!("metric.{name}"),
-            Self::Fact(_) | Self::Asked(_) | Self::Param(_) | Self::Metric(_) => self.name(),
+            Self::Fact(_)
+            | Self::Asked(_)
+            | Self::Param(_)
+            | Self::Metric(_)
+            | Self::Expression(_) => self.name(),
         }
     }
 
@@ -109,11 +116,37 @@ impl Column {
     }
 }
 
-/// The facts among these names of columns that views contain only on request.
+/// Whether a text can only be an expression. `val-loss` and `train/loss` are names, which a sign
+/// between blanks is not.
+pub fn is_expression(text: &str) -> bool {
+    let signs = [" + ", " - ", " / ", " % ", " * ", " in "];
+    signs.iter().any(|sign| text.contains(sign))
+        || text.contains(['(', '*', '<', '>', '=', '&', '|', '`', '@'])
+}
+
+/// Texts between the commas of a list of columns. A comma in brackets is an expression's.
+pub fn split(list: &str) -> Vec<String> {
+    let mut texts = vec![String::new()];
+    let mut depth = 0_usize;
+    for letter in list.chars() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        match texts.last_mut() {
+            Some(last) if letter != ',' || depth > 0 => last.push(letter),
+            _ => texts.push(String::new()),
+        }
+    }
+    texts.iter().map(|text| text.trim().to_owned()).collect()
+}
+
+/// The facts and expressions among these names of columns, which views contain only on request.
 pub fn asked_facts<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     names
         .filter(|name| Fact::named(name).is_none())
-        .filter(|name| nero_expr::Fact::from_word(name).is_some())
+        .filter(|name| nero_expr::Fact::from_word(name).is_some() || is_expression(name))
         .map(str::to_owned)
         .collect()
 }
@@ -149,6 +182,7 @@ pub fn named(name: &str, views: &[ExperimentView]) -> Result<Column, NoColumn> {
         .find(|column| loose(&column.name()) == loose(name))
     {
         Some(column) => Ok(column.clone()),
+        None if is_expression(name) => Ok(Column::Expression(name.to_owned())),
         // Without experiments no name can be checked.
         None if views.is_empty() => Ok(Column::Metric(name.to_owned())),
         None if NOT_BUILT.contains(&name) => Err(NoColumn::NotBuilt(name.to_owned())),
@@ -299,4 +333,32 @@ fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
         .filter(|name| seen.insert(name.as_str()))
         .cloned()
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comma_in_brackets_belongs_to_an_expression() {
+        for (list, texts) in [
+            ("id", &["id"][..]),
+            ("id,mean(loss, 10m),lr", &["id", "mean(loss, 10m)", "lr"]),
+            ("round(min(a, b)), c)", &["round(min(a, b))", "c)"]),
+            ("", &[""]),
+            ("a, b", &["a", "b"]),
+        ] {
+            assert_eq!(split(list), texts, "{list}");
+        }
+    }
+
+    #[test]
+    fn names_are_no_expressions() {
+        for name in ["loss", "val-loss", "train/loss", "val loss", "Params/lr"] {
+            assert!(!is_expression(name), "{name}");
+        }
+        for text in ["min(loss)", "loss@10", "loss - best", "loss>1", "2 * lr"] {
+            assert!(is_expression(text), "{text}");
+        }
+    }
 }

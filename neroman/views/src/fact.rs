@@ -135,6 +135,17 @@ impl Fact {
     }
 }
 
+/// The value of an expression that views hold when it is asked for.
+pub(crate) fn held<'a>(view: &'a ExperimentView, text: &str) -> Value<'a> {
+    use nero_wire::v1::fact_value::Value as Held;
+    let held = view.facts.iter().find(|held| held.name == text);
+    match held.and_then(|held| held.value.as_ref()) {
+        None => Value::Unknown,
+        Some(Held::Text(text)) => Value::text_of(text),
+        Some(Held::Number(number)) => Value::Number(*number),
+    }
+}
+
 /// The value of a fact of expressions that views hold when it is asked for.
 pub(crate) fn asked(view: &ExperimentView, fact: nero_expr::Fact) -> Value<'_> {
     use nero_wire::v1::fact_value::Value as Held;

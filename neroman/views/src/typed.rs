@@ -165,7 +165,7 @@ fn cells<'a>(column: &Column, views: &'a [ExperimentView]) -> ColumnCells<'a> {
             };
             ColumnCells::Moment(values.map(moment).collect())
         }
-        Column::Fact(_) | Column::Asked(_) => {
+        Column::Fact(_) | Column::Asked(_) | Column::Expression(_) => {
             let text = |value: Value<'a>| match value {
                 Value::Text(text) => Some(text),
                 Value::State(word) => Some(word.into()),

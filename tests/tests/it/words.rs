@@ -476,6 +476,9 @@ fn each_name_of_an_expression_picks_by_what_real_runs_did() {
             .collect();
         assert_eq!(picked, *ids, "{text}: {:#}\n{}", document, ran.err);
     }
+    let columns = "id,mean(loss, 1d),loss@1 > 5";
+    let table = home.ok(&["status", "6", "--csv", "--columns", columns]);
+    assert_eq!(table, "id,\"mean(loss, 1d)\",loss@1 > 5\n6,9,true\n");
     fs::write(&pipe, "\n").unwrap();
     home.ok(&["wait", "2"]);
 }

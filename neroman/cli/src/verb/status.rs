@@ -167,8 +167,14 @@ async fn found(session: &mut Session, args: &Status) -> Result<Selected, Stop> {
 fn asked_facts(args: &Status) -> Vec<String> {
     let sorted = args.sort.as_deref();
     let sorted = sorted.map(|name| name.strip_prefix('-').unwrap_or(name));
-    let names = args.columns.iter().map(String::as_str).chain(sorted);
-    columns::asked_facts(names)
+    let named = column_names(args);
+    columns::asked_facts(named.iter().map(String::as_str).chain(sorted))
+}
+
+/// The columns that were named.
+fn column_names(args: &Status) -> Vec<String> {
+    let lists = args.columns.iter();
+    lists.flat_map(|list| columns::split(list)).collect()
 }
 
 /// The experiments as `--sort` wants them, and the columns that were named.
@@ -188,8 +194,9 @@ fn arranged(
             if backwards { order.reverse() } else { order }
         });
     }
-    let names = args.columns.iter().map(|name| columns::named(name, views));
-    let chosen: Vec<Column> = names.collect::<Result<_, _>>()?;
+    let names = column_names(args);
+    let chosen = names.iter().map(|name| columns::named(name, views));
+    let chosen: Vec<Column> = chosen.collect::<Result<_, _>>()?;
     Ok((sorted, (!chosen.is_empty()).then_some(chosen)))
 }
 

@@ -145,6 +145,7 @@ pub(crate) async fn run(modules: Modules) {
     let mut states = modules.ledger.watch();
     states.mark_changed();
     let mut deferred = DeferredRuns::default();
+    modules.sweep().await;
     loop {
         let next = deferred.next();
         let is_due = async {
@@ -159,40 +160,65 @@ pub(crate) async fn run(modules: Modules) {
         }
         loop {
             let state = Arc::clone(&states.borrow_and_update());
-            let Some(id) = deferred.first_due(&state.unprocessed, Instant::now()) else {
+            let version = |id: RunId| {
+                let made = state.run(id).and_then(Run::processed);
+                made.map_or(0, |made| made.version)
+            };
+            let now = Instant::now();
+            let Some((id, version)) = deferred.first_due(&state.unprocessed, version, now) else {
                 break;
             };
             match modules.process(id, Code::Frozen).await {
                 Ok(Some(_)) => deferred.forget(id),
                 // There was nothing to make, or `plot` has made it.
-                Ok(None) => deferred.defer(id, Instant::now()),
+                Ok(None) => deferred.defer(id, version, Instant::now()),
                 Err(failure) => {
                     tracing::error!(run = %id, %failure, "outputs not processed");
-                    deferred.defer(id, Instant::now());
+                    deferred.defer(id, version, Instant::now());
                 }
             }
         }
     }
 }
 
-/// Runs whose processing failed, with the number of failures and the time of the next try.
+/// The failures of one version of a run's outputs.
+struct Deferral {
+    version: u32,
+    failures: u32,
+    next: Instant,
+}
+
+/// Runs whose processing failed.
 #[derive(Default)]
-struct DeferredRuns(HashMap<RunId, (u32, Instant)>);
+struct DeferredRuns(HashMap<RunId, Deferral>);
 
 impl DeferredRuns {
-    /// The first of these runs that may be tried now. Others than these are forgotten.
-    fn first_due(&mut self, runs: &BTreeSet<RunId>, now: Instant) -> Option<RunId> {
-        self.0.retain(|id, _| runs.contains(id));
-        let is_due = |id: &&RunId| self.0.get(id).is_none_or(|(_, next)| *next <= now);
-        runs.iter().find(is_due).copied()
+    /// The first of these runs that may be tried now, and the version of its outputs. Others than
+    /// these are forgotten, and those whose outputs came home again.
+    fn first_due(
+        &mut self,
+        runs: &BTreeSet<RunId>,
+        version: impl Fn(RunId) -> u32,
+        now: Instant,
+    ) -> Option<(RunId, u32)> {
+        self.0
+            .retain(|id, one| runs.contains(id) && one.version == version(*id));
+        let is_due = |id: &&RunId| self.0.get(id).is_none_or(|one| one.next <= now);
+        let id = *runs.iter().find(is_due)?;
+        Some((id, version(id)))
     }
 
     /// Tries a run again after 1, 2, 4 … 60 minutes.
-    fn defer(&mut self, id: RunId, now: Instant) {
-        let (failures, next) = self.0.entry(id).or_insert((0, now));
-        let minutes = (1 << (*failures).min(6)).min(PAUSE_MINUTES_MAX);
-        *failures += 1;
-        *next = now + Duration::from_secs(60 * minutes);
+    fn defer(&mut self, id: RunId, version: u32, now: Instant) {
+        let fresh = || Deferral {
+            version,
+            failures: 0,
+            next: now,
+        };
+        let one = self.0.entry(id).or_insert_with(fresh);
+        let minutes = (1 << one.failures.min(6)).min(PAUSE_MINUTES_MAX);
+        one.failures += 1;
+        one.next = now + Duration::from_secs(60 * minutes);
     }
 
     fn forget(&mut self, id: RunId) {
@@ -200,7 +226,7 @@ impl DeferredRuns {
     }
 
     fn next(&self) -> Option<Instant> {
-        self.0.values().map(|(_, next)| *next).min()
+        self.0.values().map(|one| one.next).min()
     }
 }
 
@@ -208,6 +234,15 @@ impl DeferredRuns {
 const PAUSE_MINUTES_MAX: u64 = 60;
 
 impl Modules {
+    /// Removes numbers that no record names.
+    async fn sweep(&self) {
+        let _turn = self.turn.lock().await;
+        let (home, state) = (self.home.clone(), self.ledger.state());
+        if let Err(failure) = blocking(move || series::sweep(&home, &state)).await {
+            tracing::warn!(%failure, "old numbers of outputs stay");
+        }
+    }
+
     /// Makes everything of one run anew, and records it. `None`: there is nothing to make it of.
     pub(crate) async fn process(&self, id: RunId, code: Code) -> Result<Option<MadeNow>, Failure> {
         let _turn = self.turn.lock().await;
@@ -224,13 +259,13 @@ impl Modules {
         };
         let call = ModulesCall::begin(&self.home)?;
         let run_folder = run.folder.clone();
-        let ours = run.before.pictures.clone();
+        let (before, ours) = (run.before.clone(), run.before.pictures.clone());
         let plots = run.processing.plots.iter().map(plot).collect();
         let (run, answer) = self.ask(&call, vec![run], plots, code).await?;
         let drawn = answer.as_ref().map(|answer| answer.pictures.clone());
         let drawn = drawn.unwrap_or_default();
-        let before = ours.clone();
-        let claimed = blocking(move || pictures::claimable(&run_folder, drawn, &before)).await?;
+        let known = ours.clone();
+        let claimed = blocking(move || pictures::claimable(&run_folder, drawn, &known)).await?;
         let names = claimed.iter().filter(|name| !ours.contains(name));
         let names: Vec<String> = names.cloned().collect();
         if !names.is_empty() {
@@ -255,6 +290,8 @@ impl Modules {
                 processed::record(state, id, &record).into_iter().collect()
             })
             .await?;
+        let (home, now) = (self.home.clone(), made.clone());
+        blocking(move || series::remove_old(&home, id, &before, &now)).await?;
         Ok(Some(MadeNow {
             processed: made,
             pictures,
@@ -338,7 +375,10 @@ fn made(
         Err(why) => made.problems.push(why),
         Ok(answer) => {
             match series::keep(home, &call.folder, run, &answer.series) {
-                Ok(metrics) => made.metrics = metrics,
+                Ok((metrics, numbers)) => {
+                    made.metrics = metrics;
+                    made.numbers = numbers;
+                }
                 Err(error) => made
                     .problems
                     .push(format!("their numbers cannot be kept: {error}")),
@@ -463,17 +503,20 @@ mod tests {
         let mut now = start;
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            assert_eq!(deferred.first_due(&runs, now), Some(run(1)));
-            deferred.defer(run(1), now);
-            assert_eq!(deferred.first_due(&runs, now), Some(run(2)));
+            assert_eq!(deferred.first_due(&runs, |_| 0, now), Some((run(1), 0)));
+            deferred.defer(run(1), 0, now);
+            assert_eq!(deferred.first_due(&runs, |_| 0, now), Some((run(2), 0)));
             let next = deferred.next().unwrap();
             pauses.push((next - now).as_secs() / 60);
             now = next;
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+        // Outputs that came home again are tried at once.
+        assert_eq!(deferred.first_due(&runs, |_| 1, start), Some((run(1), 1)));
+        deferred.defer(run(1), 1, start);
         // A run that was made is as new when its outputs come again.
         runs.remove(&run(1));
-        assert_eq!(deferred.first_due(&runs, start), Some(run(2)));
+        assert_eq!(deferred.first_due(&runs, |_| 0, start), Some((run(2), 0)));
         assert_eq!(deferred.next(), None);
     }
 

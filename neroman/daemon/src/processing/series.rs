@@ -1,6 +1,6 @@
-//! The numbers of series that were made of outputs: a file of our home for each run, written
-//! before the run's record names them. It is derived from files that are here: one that is missing
-//! is made anew when a person asks for plots.
+//! The numbers of series that were made of outputs: a file of our home for each call about a run,
+//! written before the run's record names it and its series. It is derived from files that are here:
+//! one that is missing is made anew when a person asks for plots.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use nero_life::journal::{Key, Metric};
 use nero_life::processed::Processed;
 use nero_life::run::Run;
+use nero_life::state::State;
+use nero_model::ids::{hex, random};
 use nero_model::{Home, RunId};
 use nero_python::{NumbersReader, SERIES, SeriesMade};
 use nero_store::Point;
@@ -19,23 +21,68 @@ use super::{ProcessedRun, replace};
 /// Points of one run that are kept.
 const POINTS_MAX: u64 = 2_000_000;
 
-fn place(home: &Home, run: RunId) -> PathBuf {
-    home.data.join("processed").join(run.to_string())
+fn folder(home: &Home) -> PathBuf {
+    home.data.join("processed")
 }
 
-/// Keeps the numbers of a call, and returns their summaries. Blocks.
+/// The file of a run's numbers that its record names.
+fn place(home: &Home, run: RunId, numbers: &str) -> PathBuf {
+    match numbers {
+        "" => folder(home).join(run.to_string()),
+        name => folder(home).join(name),
+    }
+}
+
+/// The run of a file of numbers.
+fn run_of(name: &str) -> Option<RunId> {
+    let run = name.split_once('-').map_or(name, |(run, _)| run);
+    run.parse().ok()
+}
+
+/// Removes files of numbers that `is_kept` does not want. Blocks.
+fn remove(home: &Home, is_kept: impl Fn(&str) -> bool) {
+    let Ok(entries) = fs::read_dir(folder(home)) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| !is_kept(name)) {
+            // What stays only takes space.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Removes the files of runs that are gone, and those that a death left behind. Called while nothing
+/// is made. Blocks.
+pub(super) fn sweep(home: &Home, state: &State) {
+    remove(home, |name| {
+        let Some(id) = run_of(name) else {
+            return false;
+        };
+        let made = state.run(id).and_then(Run::processed);
+        made.is_some_and(|made| place(home, id, &made.numbers).ends_with(name))
+    });
+}
+
+/// Removes the older files of a run. Readers may still have the record before the newest. Blocks.
+pub(super) fn remove_old(home: &Home, run: RunId, before: &Processed, now: &Processed) {
+    let kept = [before, now].map(|made| place(home, run, &made.numbers));
+    remove(home, |name| {
+        run_of(name) != Some(run) || kept.iter().any(|kept| kept.ends_with(name))
+    });
+}
+
+/// Keeps the numbers of a call, and returns their summaries and the name of the file. Blocks.
 pub(super) fn keep(
     home: &Home,
     call: &Path,
     run: &ProcessedRun,
     series: &[SeriesMade],
-) -> io::Result<BTreeMap<String, Metric>> {
-    let place = place(home, run.id);
+) -> io::Result<(BTreeMap<String, Metric>, String)> {
+    let name = format!("{}-{}", run.id, hex(&random::<8>()));
     if series.is_empty() {
-        return match fs::remove_file(place) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(BTreeMap::new()),
-        };
+        return Ok((BTreeMap::new(), name));
     }
     let is_sorted = series.is_sorted_by(|one, other| one.name < other.name);
     if !is_sorted || series.iter().map(|one| one.count).sum::<u64>() > POINTS_MAX {
@@ -63,11 +110,9 @@ pub(super) fn keep(
         };
         metrics.insert(one.name.clone(), metric);
     }
-    if let Some(folder) = place.parent() {
-        nero_model::paths::make_private(folder)?;
-    }
-    replace(&made, &place)?;
-    Ok(metrics)
+    nero_model::paths::make_private(&folder(home))?;
+    replace(&made, &place(home, run.id, &name))?;
+    Ok((metrics, name))
 }
 
 /// The series that were made of a run's outputs, without those that the job printed by the same
@@ -95,7 +140,7 @@ fn read(
         .saturating_sub(1)
         .min(u32::MAX >> GENERATION_BITS)
         << GENERATION_BITS;
-    let mut numbers = NumbersReader::open(&place(home, run))?;
+    let mut numbers = NumbersReader::open(&place(home, run, &made.numbers))?;
     let mut series = Vec::new();
     for (name, metric) in &made.metrics {
         let (steps, values) = (numbers.column(metric.count)?, numbers.column(metric.count)?);
@@ -117,4 +162,45 @@ fn read(
         series.push((name.clone(), points.collect()));
     }
     Ok(series)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nero_model::ExperimentId;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn numbers_stay_while_a_record_may_name_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::below(folder.path());
+        let place = self::folder(&home);
+        fs::create_dir_all(&place).unwrap();
+        let there = || -> BTreeSet<String> {
+            let entries = fs::read_dir(&place).unwrap().flatten();
+            entries
+                .map(|one| one.file_name().into_string().unwrap())
+                .collect()
+        };
+        for name in ["1.1", "1.1-aa", "1.1-bb", "1.1-cc", "1.11-aa"] {
+            fs::write(place.join(name), "").unwrap();
+        }
+        let record = |numbers: &str| Processed {
+            numbers: numbers.to_owned(),
+            ..Processed::default()
+        };
+        let run = RunId {
+            experiment: ExperimentId(1),
+            number: 1,
+        };
+        remove_old(&home, run, &record(""), &record("1.1-bb"));
+        assert_eq!(
+            there(),
+            ["1.1", "1.1-bb", "1.11-aa"].map(str::to_owned).into()
+        );
+        remove_old(&home, run, &record("1.1-bb"), &record("1.1-dd"));
+        assert_eq!(there(), ["1.1-bb", "1.11-aa"].map(str::to_owned).into());
+        sweep(&home, &State::default());
+        assert_eq!(there(), BTreeSet::new());
+    }
 }

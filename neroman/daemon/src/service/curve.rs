@@ -27,12 +27,8 @@ impl CurveExpr {
     /// # Errors
     /// When it is none that a curve can have.
     pub(super) fn read(text: &str, context: &ParseContext) -> Result<Option<Self>, Failure> {
-        // A sign between blanks makes an expression. `val-loss` and `train/loss` are names of
-        // metrics; where no run printed one, the reply has a note about it.
-        let is_spaced = [" + ", " - ", " / ", " % "]
-            .iter()
-            .any(|sign| text.contains(sign));
-        if !is_spaced && !text.contains(['(', '*', '<', '>', '=', '&', '|', '`', '@']) {
+        // Where no run printed a metric of a name, the reply has a note about it.
+        if !nero_views::columns::is_expression(text) {
             return Ok(None);
         }
         let expr = Expr::parse_value(text, context).map_err(|error| bad(text, &error))?;
@@ -131,7 +127,7 @@ impl CurveExpr {
     }
 }
 
-fn bad(text: &str, error: &ExprError) -> Failure {
+pub(super) fn bad(text: &str, error: &ExprError) -> Failure {
     let failure =
         Failure::usage(error.message.clone()).report(nero_expr::point_at(text, error.span));
     match &error.hint {

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nero_expr::{Fact, Scope as _, Value};
+use nero_expr::{Expr, Fact, ParseContext, Scope as _, Value};
 use nero_wire::v1;
 
 use super::code;
+use super::curve::bad;
 use super::select::Chosen;
 use super::select::zone_of;
 use super::view::{self, Sight};
@@ -17,6 +18,8 @@ use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::ledger::NoRoom;
 use crate::node::{NodeNow, NodeStates};
+use nero_life::now::Now;
+use nero_life::pasts::{self, Pasts};
 use nero_life::run::Run;
 use nero_life::scope;
 use nero_life::state::State;
@@ -37,6 +40,10 @@ struct Listing {
     notes: Vec<String>,
     /// The facts of expressions that views contain besides.
     facts: Vec<Fact>,
+    /// The expressions whose values they contain, as they were written.
+    exprs: Vec<(String, Expr)>,
+    /// The points that these need.
+    pasts: Arc<Pasts>,
     books: BTreeMap<u64, BookNow>,
 }
 
@@ -67,9 +74,13 @@ impl Listing {
         let to = self.chosen.len().min(from.saturating_add(size));
         let chosen = &self.chosen[from..to];
         let mut experiments = views(chosen, &sight);
-        if !self.facts.is_empty() {
+        if !self.facts.is_empty() || !self.exprs.is_empty() {
+            let now = Now {
+                pasts: Arc::clone(&self.pasts),
+                ..sight.now.clone()
+            };
             for (view, chosen) in experiments.iter_mut().zip(chosen) {
-                view.facts = facts_of(chosen, &self.facts, &sight);
+                view.facts = facts_of(chosen, &self.facts, &self.exprs, sight.state, &now);
             }
         }
         let batches = match index {
@@ -143,14 +154,33 @@ impl Man {
             .iter()
             .filter_map(|word| Fact::from_word(word))
             .collect();
+        let context = ParseContext::utc(self.clock.now_ms());
+        let exprs = request.facts.iter();
+        let exprs = exprs.filter(|text| Fact::from_word(text).is_none());
+        let exprs: Vec<(String, Expr)> = exprs
+            .map(|text| match Expr::parse_value(text, &context) {
+                Ok(expr) => Ok((text.clone(), expr)),
+                Err(error) => Err(bad(text, &error)),
+            })
+            .collect::<Result<_, Failure>>()?;
         let state = self.ledger.state();
         let nodes = self.nodes.known();
         let full = self.ledger.no_room();
         let books = self.books.now();
         self.ledger.durable().await?;
         let clock = self.clock;
-        blocking(move || {
+        let (state, chosen, picked) = blocking(move || {
             let (chosen, picked) = selection.choose(&state)?;
+            Ok::<_, Failure>((state, chosen, picked))
+        })
+        .await??;
+        let asked = exprs.iter().flat_map(|(_, expr)| expr.named_pasts());
+        let runs = chosen
+            .iter()
+            .filter_map(|one| one.of(state.experiment(one.id)?));
+        let wanted = pasts::wanted(asked, runs);
+        let pasts = crate::pasts::read(&self.ledger, &self.home, &state, wanted).await?;
+        blocking(move || {
             let sight = Sight::new(&state, nodes.clone(), zone.clone(), clock);
             if let Some(full) = full {
                 notes.push(no_room(&full, &sight));
@@ -165,6 +195,8 @@ impl Man {
                 clock,
                 notes,
                 facts,
+                exprs,
+                pasts,
                 books,
             })
         })
@@ -245,25 +277,38 @@ fn all_settled(state: &State, known: &NodeStates, chosen: &[Chosen]) -> bool {
         .all(|run| settled(run) || run.forgotten() || away(run))
 }
 
-/// The facts of expressions for one of these; unknown ones are left out.
-fn facts_of(chosen: &Chosen, facts: &[Fact], sight: &Sight<'_>) -> Vec<v1::FactValue> {
-    let Some(experiment) = sight.state.experiment(chosen.id) else {
+/// The facts and values of expressions for one of these; unknown ones are left out.
+fn facts_of(
+    chosen: &Chosen,
+    facts: &[Fact],
+    exprs: &[(String, Expr)],
+    state: &State,
+    now: &Now,
+) -> Vec<v1::FactValue> {
+    let Some(experiment) = state.experiment(chosen.id) else {
         return Vec::new();
     };
     let scope = scope::Sight {
         experiment,
         run: chosen.of(experiment),
-        now: &sight.now,
+        now,
     };
-    let values = facts.iter().filter_map(|fact| {
-        let value = match scope.fact(*fact) {
-            Value::Unknown | Value::Bool(..) => return None,
+    let of_facts = facts.iter().map(|fact| (fact.word(), scope.fact(*fact)));
+    let of_exprs = exprs.iter().filter_map(|(text, expr)| {
+        // What a name means may differ from run to run, and may be nothing.
+        let bindings = expr.bind(&scope).ok()?;
+        Some((text.as_str(), expr.value(&bindings, &scope)))
+    });
+    let values = of_facts.chain(of_exprs).filter_map(|(name, value)| {
+        let value = match value {
+            Value::Unknown => return None,
+            Value::Bool(truth, _) => v1::fact_value::Value::Text(truth.to_string()),
             Value::Number(number, _) => v1::fact_value::Value::Number(number),
             Value::Text(text) => v1::fact_value::Value::Text(text.to_owned()),
             Value::Time(ms) => v1::fact_value::Value::Number(ms as f64 / 1000.0),
         };
         Some(v1::FactValue {
-            name: fact.word().to_owned(),
+            name: name.to_owned(),
             value: Some(value),
         })
     });

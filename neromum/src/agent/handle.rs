@@ -13,7 +13,7 @@ use super::control::{Ending, Outcome, OutcomesTo};
 use super::pause::{PauseOutcome, Pausing};
 use super::{Candidate, FollowStream, Placing, Verdict, WatcherNews};
 use crate::core::Stage;
-use crate::letters::Told;
+use crate::letters::ToldEnds;
 use crate::warden::bare;
 
 /// A message to the agent.
@@ -121,7 +121,7 @@ pub(super) enum Done {
     /// The order of letters that holds from here on; none: the one before.
     Ordered(Option<Box<RelayOrder>>),
     /// Letters were sent, or not.
-    Told(Told),
+    Told(ToldEnds),
 }
 
 /// Reason why a call is refused.

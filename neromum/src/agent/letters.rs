@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{Agent, Done, Refused};
 use crate::core::Stage;
-use crate::letters::{Desk, EndedRun, Told};
+use crate::letters::{EndedRun, LetterDesk, ToldEnds};
 use crate::runs::{segments, spec};
 
 /// Runs that end within this time are in one letter.
@@ -34,7 +34,7 @@ enum Presence {
 /// The order, and how far it was carried out.
 #[derive(Debug)]
 pub(super) struct Letters {
-    desk: Desk,
+    desk: LetterDesk,
     order: Option<Arc<RelayOrder>>,
     presence: Presence,
     /// When an order came last.
@@ -52,7 +52,7 @@ pub(super) struct Letters {
 }
 
 impl Letters {
-    pub(super) fn new(desk: Desk) -> Self {
+    pub(super) fn new(desk: LetterDesk) -> Self {
         Self {
             order: None,
             desk,
@@ -151,7 +151,7 @@ impl Agent {
             Some((*token, entry.id, entry.incarnation))
         });
         let runs: Vec<_> = ids.collect();
-        self.off_reactor(Done::Told(Told::default()), move || {
+        self.off_reactor(Done::Told(ToldEnds::default()), move || {
             let read = |(token, id, incarnation): &(RunToken, _, u32)| {
                 let spec = spec::read(&setup.paths, *id, *token).ok();
                 let start = segments::folder(&setup.paths.run(*id), *incarnation);
@@ -172,7 +172,7 @@ impl Agent {
         }
     }
 
-    pub(super) fn told(&mut self, told: Told) {
+    pub(super) fn told(&mut self, told: ToldEnds) {
         let letters = &mut self.letters;
         letters.is_busy = false;
         letters.gathered = None;

@@ -58,7 +58,7 @@ use crate::core::Core;
 use crate::core::capacity::Capacity;
 use crate::core::cards::Pool;
 use crate::ledger::{self, Ledger};
-use crate::letters::Desk;
+use crate::letters::LetterDesk;
 use crate::runs::unreadable::Unreadable;
 use crate::submission::Planned;
 use crate::warden::bare;
@@ -207,7 +207,7 @@ impl Agent {
         if setup.cards.is_some() {
             core.set_pool(Pool::Unknown("they are being looked at".to_owned()));
         }
-        let letters = letters::Letters::new(Desk::new(&setup.paths.mum()));
+        let letters = letters::Letters::new(LetterDesk::new(&setup.paths.mum()));
         let agent = Self {
             setup: Arc::new(setup),
             core,

@@ -25,18 +25,18 @@ const CLAIMS_MAX: usize = 10_000;
 
 /// The folder of order and claims.
 #[derive(Clone, Debug)]
-pub struct Desk(PathBuf);
+pub struct LetterDesk(PathBuf);
 
 /// What came of a round of letters.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct ToldEnds {
     /// Runs of which every recipient was told, or that nobody wants to hear of.
     pub done: Vec<RunToken>,
     /// A letter could not be sent: the rest is tried again.
     pub has_failed: bool,
 }
 
-impl Desk {
+impl LetterDesk {
     /// In the folder of a neromum.
     pub fn new(mum: &Path) -> Self {
         Self(mum.join("letters"))
@@ -126,8 +126,13 @@ impl Desk {
     }
 
     /// Tells the recipients of an order of these ends, one letter for each of them.
-    pub fn tell(&self, order: &RelayOrder, ended: &[EndedRun], away: std::time::Duration) -> Told {
-        let mut told = Told::default();
+    pub fn tell(
+        &self,
+        order: &RelayOrder,
+        ended: &[EndedRun],
+        away: std::time::Duration,
+    ) -> ToldEnds {
+        let mut told = ToldEnds::default();
         let mut claimed: HashSet<(String, Vec<u8>)> = HashSet::new();
         for (path, claim) in self.claims() {
             let is_sent = claim.is_sent || send(&path, claim.clone()).is_ok();

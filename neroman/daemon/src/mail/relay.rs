@@ -41,13 +41,13 @@ const EVENTS: [NotifyEvent; 5] = [
 
 /// What a node was ordered on a connection.
 #[derive(Clone, Debug)]
-struct Given {
+struct GivenOrder {
     /// Of the connection.
     hello: Arc<Hello>,
     order: RelayOrder,
 }
 
-impl Given {
+impl GivenOrder {
     fn is_on(&self, hello: &Arc<Hello>) -> bool {
         Arc::ptr_eq(&self.hello, hello)
     }
@@ -61,9 +61,9 @@ pub(crate) struct RelayDesk {
     /// The relay of the configuration, or the one before, which has to be told so.
     node: String,
     /// What was answered, on the connection of that time.
-    given: Option<Given>,
+    given: Option<GivenOrder>,
     /// What is being ordered.
-    under_way: Option<Given>,
+    under_way: Option<GivenOrder>,
     calls: JoinSet<Result<RelayClaims, Status>>,
     answer: Option<Result<RelayClaims, Status>>,
     /// Claims that are recorded here, and still lie on the node.
@@ -123,7 +123,7 @@ impl RelayDesk {
             return Ok(None);
         };
         let order = self.order(config, state);
-        let is_same = |given: &Given| given.is_on(&hello) && given.order == order;
+        let is_same = |given: &GivenOrder| given.is_on(&hello) && given.order == order;
         if self.given.as_ref().is_some_and(is_same) {
             return Ok(None);
         }
@@ -132,11 +132,11 @@ impl RelayDesk {
         }
         self.not_before = Some(Instant::now() + PAUSE);
         self.calls.spawn(call(channel, order.clone()));
-        self.under_way = Some(Given { hello, order });
+        self.under_way = Some(GivenOrder { hello, order });
         Ok(None)
     }
 
-    fn take_answer(&mut self, answer: Result<RelayClaims, Status>, given: Given) {
+    fn take_answer(&mut self, answer: Result<RelayClaims, Status>, given: GivenOrder) {
         match answer {
             Ok(claims) => {
                 self.adopted = claims.claims.into_iter().map(|claim| claim.id).collect();
@@ -145,13 +145,13 @@ impl RelayDesk {
                     adopted,
                     ..given.order
                 };
-                self.given = Some(Given { order, ..given });
+                self.given = Some(GivenOrder { order, ..given });
             }
             Err(status) => {
                 let node = &self.node;
                 tracing::warn!(node, why = status.message(), "the relay takes no order");
                 // Nothing can be known of it: what ended there is told from here.
-                self.given = Some(Given {
+                self.given = Some(GivenOrder {
                     order: RelayOrder::default(),
                     ..given
                 });

@@ -9,7 +9,7 @@ use nero_model::safe::Safe;
 use nero_model::{RunId, RunToken, ids, units};
 use nero_wire::v1::{RelayClaim, RelayOrder, RunSpec};
 
-/// Rows of a letter; with them it fits into a pipe.
+/// Rows of a letter.
 const ROWS_MAX: usize = 100;
 /// Of a name or an output line.
 const TEXT_CHARS_MAX: usize = 120;

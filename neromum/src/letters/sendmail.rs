@@ -1,16 +1,23 @@
 //! Hands a message to the node's `sendmail`.
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::event::{Timespec, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// It queues a message, and does not deliver it meanwhile.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Pause between two looks.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
 /// Where it is on most systems, beside `PATH`.
 const FOLDERS: [&str; 2] = ["/usr/sbin", "/usr/lib"];
 
@@ -34,11 +41,22 @@ pub(super) fn send(from: &str, to: &str, message: &[u8]) -> Taken {
         return Taken::No("there is no `sendmail` in PATH, /usr/sbin and /usr/lib".to_owned());
     };
     let shown = program.display().to_string();
+    // A file never fills as a pipe does, whose reader may stand still.
+    let input = memfd_create("letter", MemfdFlags::CLOEXEC).map(File::from);
+    let input = input.map_err(Into::into).and_then(|mut file: File| {
+        file.write_all(message)?;
+        file.rewind()?;
+        std::io::Result::Ok(file)
+    });
+    let input = match input {
+        Ok(input) => input,
+        Err(error) => return Taken::No(format!("no memory for a letter: {error}")),
+    };
     // A line that is a dot alone does not end the message (`-i`).
     let spawned = Command::new(&program)
         .args(["-i", "-f", from, "--", to])
         .current_dir("/")
-        .stdin(Stdio::piped())
+        .stdin(input)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .process_group(0)
@@ -48,12 +66,8 @@ pub(super) fn send(from: &str, to: &str, message: &[u8]) -> Taken {
         Err(error) => return Taken::No(format!("cannot start {shown}: {error}")),
     };
     let until = Instant::now() + PATIENCE;
-    // A pipe takes 64 KiB, and a message is shorter: a program that does not read holds up nobody.
-    let fed = child.stdin.take().map(|mut input| input.write_all(message));
     match ended(&mut child, until) {
-        Ok(Some(status)) if status.success() && matches!(fed, Some(Ok(()))) => {
-            Taken::Yes(format!("taken by {shown}"))
-        }
+        Ok(Some(status)) if status.success() => Taken::Yes(format!("taken by {shown}")),
         Ok(Some(status)) => Taken::No(format!("{shown} failed: {status}")),
         Ok(None) => {
             end(&mut child);
@@ -67,17 +81,18 @@ pub(super) fn send(from: &str, to: &str, message: &[u8]) -> Taken {
     }
 }
 
-/// Its status; none: it goes on.
-fn ended(child: &mut Child, until: Instant) -> std::io::Result<Option<std::process::ExitStatus>> {
-    let handle = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
-    let rest = until.saturating_duration_since(Instant::now());
-    let rest = Timespec {
-        tv_sec: i64::try_from(rest.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: rest.subsec_nanos().into(),
-    };
-    // Interrupted or over: the status tells.
-    let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&rest));
-    child.try_wait()
+/// Its status; none: it goes on. Looks again and again, as old kernels have no handles of processes.
+fn ended(child: &mut Child, until: Instant) -> std::io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= until {
+            return Ok(None);
+        }
+        // Ends early by a signal alone.
+        let _ = poll(&mut [], Some(&LOOK));
+    }
 }
 
 fn end(child: &mut Child) {

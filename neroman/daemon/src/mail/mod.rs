@@ -184,8 +184,7 @@ impl MailTask {
             }
             false => (NodeStates::default(), None),
         };
-        let state = self.desk.ledger.state();
-        let ordering = self.relay.look(&self.desk, &config, &known, &state).await?;
+        let ordering = self.relay.look(&self.desk, &config, &known).await?;
         let state = self.desk.ledger.state();
         self.look_at_runs(&state, &config);
         let (clock, live_since_ms) = (self.desk.clock, self.live_since_ms);

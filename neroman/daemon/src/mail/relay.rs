@@ -100,7 +100,6 @@ impl RelayDesk {
         desk: &MailDesk,
         config: &Config,
         known: &NodeStates,
-        state: &State,
     ) -> Result<Option<Duration>, Failure> {
         if let Some(Ok(claims)) = &self.answer {
             adopt(desk, &claims.claims).await?;
@@ -122,7 +121,8 @@ impl RelayDesk {
         let Some((hello, channel)) = link.filter(|_| self.under_way.is_none()) else {
             return Ok(None);
         };
-        let order = self.order(config, state);
+        // With what was just adopted.
+        let order = self.order(config, &desk.ledger.state());
         let is_same = |given: &GivenOrder| given.is_on(&hello) && given.order == order;
         if self.given.as_ref().is_some_and(is_same) {
             return Ok(None);
@@ -173,7 +173,9 @@ impl RelayDesk {
         let wanted = EVENTS.iter().filter(|event| config.notify.wants(**event));
         let runs = open_runs(state, &relay.node).into_iter();
         let runs = runs.filter_map(|id| state.run(id));
-        let live = runs.filter(|run| run.reached_its_node() && !run.has_ended());
+        // The end of a run that the node told may come home later than its claim.
+        let is_open = |run: &&Run| !run.has_ended() && run.relayed().is_empty();
+        let live = runs.filter(|run| run.reached_its_node()).filter(is_open);
         RelayOrder {
             node: relay.node.clone(),
             after_ms: relay.after_ms,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nero_expr::{Expr, Fact, ParseContext, Scope as _, Value};
+use nero_expr::{Expr, Fact, NameKind, ParseContext, Scope as _, Value};
 use nero_wire::v1;
 
 use super::code;
@@ -157,10 +157,20 @@ impl Man {
         let context = ParseContext::utc(self.clock.now_ms());
         let exprs = request.facts.iter();
         let exprs = exprs.filter(|text| Fact::from_word(text).is_none());
+        let named = Arc::clone(&self.ledger.state().known_names);
+        let is_name = |text: &String| {
+            let kinds = [NameKind::Metric, NameKind::Param];
+            kinds
+                .map(|kind| (kind, text.clone()))
+                .iter()
+                .any(|name| named.contains(name))
+        };
         let exprs: Vec<(String, Expr)> = exprs
-            .map(|text| match Expr::parse_value(text, &context) {
-                Ok(expr) => Ok((text.clone(), expr)),
-                Err(error) => Err(bad(text, &error)),
+            .filter_map(|text| match Expr::parse_value(text, &context) {
+                Ok(expr) => Some(Ok((text.clone(), expr))),
+                // Views have what is called so.
+                Err(_) if is_name(text) => None,
+                Err(error) => Some(Err(bad(text, &error))),
             })
             .collect::<Result<_, Failure>>()?;
         let state = self.ledger.state();

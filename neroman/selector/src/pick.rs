@@ -403,6 +403,9 @@ impl<C: Catalogue> Picking<'_, C> {
                 }
             }
         }
+        if let Some(error) = candidates.no_condition(expr) {
+            return Err(SelectorError::in_expression(error, offset));
+        }
         if found == 0 {
             self.note(format!("`{}` picks nothing", element.text));
         }

@@ -8,3 +8,4 @@ mod properties;
 mod refusals;
 mod requirements;
 mod run;
+mod wrong;

@@ -126,14 +126,15 @@ impl Selector {
 
     /// What the expressions of this selector ask of the past of metrics.
     pub fn named_pasts(&self) -> impl Iterator<Item = (&NameRef, Past)> {
-        let exprs = self
-            .elements
-            .iter()
-            .filter_map(|element| match &element.meaning {
-                Meaning::Open(expr) => expr.as_ref().as_ref().ok(),
-                Meaning::Name(_) | Meaning::Digits(_) | Meaning::Word(_) => None,
-            });
-        exprs.flat_map(Expr::named_pasts)
+        self.exprs().flat_map(Expr::named_pasts)
+    }
+
+    pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let elements = self.elements.iter();
+        elements.filter_map(|element| match &element.meaning {
+            Meaning::Open(expr) => expr.as_ref().as_ref().ok(),
+            Meaning::Name(_) | Meaning::Digits(_) | Meaning::Word(_) => None,
+        })
     }
 
     /// Whether an expression of this selector names `fact`. With [`Fact::Tmod`],

@@ -270,8 +270,7 @@ impl Parser<'_> {
         if slips::means_nothing(word) {
             return Some("what is missing is unknown, and never picked".to_owned());
         }
-        let prefix = word.split_once('.').map(|(prefix, name)| (prefix, name));
-        match prefix {
+        match word.split_once('.') {
             Some(("params" | "parameter" | "parameters", name)) => {
                 return Some(format!("write `param.{name}`"));
             }

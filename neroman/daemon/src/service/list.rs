@@ -30,6 +30,19 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// Experiments of one part: about half a megabyte.
 const PART_EXPERIMENTS: usize = 500;
 
+/// Each run of the experiments that were picked, oldest first; a run that was named alone.
+fn all_runs(state: &State, chosen: &[Chosen]) -> Vec<Chosen> {
+    let runs = |one: &Chosen| -> Vec<Chosen> {
+        let runs = state.experiment(one.id).map_or(&[][..], |one| &one.runs);
+        if one.run.is_some() || runs.is_empty() {
+            return vec![one.clone()];
+        }
+        let numbers = runs.iter().map(|run| Some(run.made.id.number));
+        numbers.map(|run| Chosen { id: one.id, run }).collect()
+    };
+    chosen.iter().flat_map(runs).collect()
+}
+
 /// The experiments that were picked from one state, for their views.
 struct Listing {
     state: Arc<State>,
@@ -180,7 +193,10 @@ impl Man {
         self.ledger.durable().await?;
         let clock = self.clock;
         let (state, chosen, picked) = blocking(move || {
-            let (chosen, picked) = selection.choose(&state)?;
+            let (mut chosen, picked) = selection.choose(&state)?;
+            if request.all_runs {
+                chosen = all_runs(&state, &chosen);
+            }
             Ok::<_, Failure>((state, chosen, picked))
         })
         .await??;

@@ -91,8 +91,14 @@ impl Diff {
                     .collect()
             })),
             command: (command[0] != command[1]).then_some(command),
-            environment: pairs(both.map(environment)),
-            metrics: metrics(&runs),
+            environment: match have_run(&both) {
+                true => pairs(both.map(environment)),
+                false => Vec::new(),
+            },
+            metrics: match have_run(&both) {
+                true => metrics(&runs),
+                false => Vec::new(),
+            },
             code: files(code),
             runs,
         }
@@ -146,6 +152,11 @@ impl Diff {
             "code": self.code.iter().map(file).collect::<Vec<_>>(),
         }))
     }
+}
+
+/// Whether there is something of both but their definitions.
+fn have_run(both: &[&ShowReply; 2]) -> bool {
+    both.iter().all(|reply| reply.run.is_some())
 }
 
 /// The names whose values differ, in the order in which they come.
@@ -316,12 +327,13 @@ fn unified(path: &str, both: &[Option<Frozen>; 2], texts: &[String; 2]) -> Strin
 
 #[cfg(test)]
 mod tests {
-    use nero_wire::v1::{EnvVar, MetricSummary, Param, Resources};
+    use nero_wire::v1::{EnvVar, MetricSummary, Param, Resources, RunView};
 
     use super::*;
 
     fn shown(run: u32, lr: &str, loss: f64) -> ShowReply {
         ShowReply {
+            run: Some(RunView::default()),
             experiment: Some(ExperimentView {
                 id: 1,
                 run,

@@ -19,8 +19,8 @@ pub async fn run(session: &mut Session, args: &args::Diff) -> Result<u8, Stop> {
     let runs = [&one, &other].map(name);
     for (reply, run) in [&one, &other].into_iter().zip(&runs) {
         if reply.run.is_none() {
-            let note = format!("note: {run} has never run: its code is not frozen yet");
-            session.out.note(&note);
+            let note = "has never run: its parameters and its command are compared alone";
+            session.out.note(&format!("note: {run} {note}"));
         }
     }
     let asked = CodeRequest {
@@ -28,9 +28,10 @@ pub async fn run(session: &mut Session, args: &args::Diff) -> Result<u8, Stop> {
         differing: true,
         file_bytes_max: FILE_BYTES_MAX,
     };
-    let parts = match one.tree == other.tree {
-        true => Vec::new(),
-        false => frozen(session, &asked).await?,
+    let have_run = one.run.is_some() && other.run.is_some();
+    let parts = match have_run && one.tree != other.tree {
+        true => frozen(session, &asked).await?,
+        false => Vec::new(),
     };
     let diff = Diff::of(&one, &other, &parts);
     if args.json.json {
@@ -95,7 +96,7 @@ fn as_text(screen: &Screen, runs: &[String; 2], diff: &Diff) -> String {
         said.push_str(&format!("{sign} {run}  {}  {state}\n", Safe::line(&name)));
     }
     if diff.is_empty() {
-        said.push_str("the same parameters, command, environment, metrics and code\n");
+        said.push_str("no difference in parameters, command, environment, metrics and code\n");
         return said;
     }
     said.push_str(&pairs(screen, "parameter", runs, &diff.parameters));

@@ -16,10 +16,11 @@ fn unpacked(path: &Path) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     for at in 0..archive.len() {
         let mut file = archive.by_index(at).unwrap();
+        let name = file.name().unwrap().into_owned();
         let mut content = Vec::new();
         file.read_to_end(&mut content).unwrap();
         let content = String::from_utf8_lossy(&content).into_owned();
-        files.insert(file.name().to_owned(), content);
+        files.insert(name, content);
     }
     files
 }

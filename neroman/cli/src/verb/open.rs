@@ -19,8 +19,12 @@ const FOLDERS_MAX: usize = 8;
 /// Time in which a desktop tells that it cannot; after it the program is taken for the window.
 const TOLD: Duration = Duration::from_secs(2);
 
-/// Programs that open a folder as the desktop does, the first one there is taken.
-const OPENERS: [&str; 2] = ["xdg-open", "open"];
+/// The program that opens a folder as the desktop does.
+const OPENER: &str = if cfg!(target_os = "macos") {
+    "open"
+} else {
+    "xdg-open"
+};
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Open) -> Result<u8, Stop> {
@@ -91,21 +95,17 @@ fn no_desktop() -> Option<String> {
 
 /// Opens a folder; why it could not be opened.
 async fn open(folder: &str) -> Option<String> {
-    for opener in OPENERS {
-        let mut command = Command::new(opener);
-        command.arg(folder).stdin(Stdio::null());
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = match command.spawn() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => return Some(format!("{opener} cannot be started: {error}")),
-            Ok(child) => child,
-        };
-        return match tokio::time::timeout(TOLD, child.wait()).await {
-            Ok(Ok(status)) if !status.success() => Some(format!("{opener} failed: {status}")),
-            Ok(Err(error)) => Some(format!("{opener} failed: {error}")),
-            // It shows the folder itself.
-            Err(_) | Ok(Ok(_)) => None,
-        };
+    let mut command = Command::new(OPENER);
+    command.arg(folder).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = match command.spawn() {
+        Err(error) => return Some(format!("{OPENER} cannot be started: {error}")),
+        Ok(child) => child,
+    };
+    match tokio::time::timeout(TOLD, child.wait()).await {
+        Ok(Ok(status)) if !status.success() => Some(format!("{OPENER} failed: {status}")),
+        Ok(Err(error)) => Some(format!("{OPENER} failed: {error}")),
+        // It shows the folder itself.
+        Err(_) | Ok(Ok(_)) => None,
     }
-    Some(format!("there is no program {}", OPENERS.join(" or ")))
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::cohort::{Cohorts, EVERY_MS, PeersNumber};
 use crate::journal::Metric;
 use crate::rules;
-use nero_expr::{Past, PastPoint};
+use nero_expr::PastPoint;
 
 impl Lab {
     /// These blocks with their rows, all running.

@@ -35,17 +35,17 @@ pub fn wanted<'a>(
     runs: impl Iterator<Item = &'a Run>,
 ) -> Pasts {
     let mut wanted = Pasts::default();
-    wanted.want(asked, runs);
+    wanted.want_all(asked, runs);
     wanted
 }
 
-fn means(written: &NameRef, metric: &str) -> bool {
+pub(crate) fn means(written: &NameRef, metric: &str) -> bool {
     written.asked != Asked::Param && same_loosely(&written.text, metric)
 }
 
 impl Pasts {
     /// Adds the series of these runs whose points are needed.
-    pub fn want<'a>(
+    pub fn want_all<'a>(
         &mut self,
         asked: impl Iterator<Item = (&'a NameRef, Past)>,
         runs: impl Iterator<Item = &'a Run>,
@@ -57,11 +57,16 @@ impl Pasts {
         for run in runs {
             for (name, _) in run.metrics() {
                 for (_, past) in asked.iter().filter(|(written, _)| means(written, name)) {
-                    let series = self.0.entry(run.made.id).or_default();
-                    series.entry(name.clone()).or_default().want(*past);
+                    self.want(run.made.id, name, *past);
                 }
             }
         }
+    }
+
+    /// From now on the points of this series are needed.
+    pub(crate) fn want(&mut self, run: RunId, metric: &str, past: Past) {
+        let series = self.0.entry(run).or_default();
+        series.entry(metric.to_owned()).or_default().want(past);
     }
 
     /// Whether no points are needed.

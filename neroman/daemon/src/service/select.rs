@@ -131,12 +131,12 @@ impl Selection {
         // Sources that are read again may change what decides.
         if self.asks_sources() {
             let runs = state.experiments.iter().filter_map(|one| one.current());
-            wanted.want(self.selector.named_pasts(), runs);
+            wanted.want_all(self.selector.named_pasts(), runs);
             return wanted;
         }
         for rows in [Rows::of(state, &self.now), Rows::removed(state, &self.now)] {
             for (expr, undecided) in self.selector.undecided(&rows) {
-                wanted.want(expr.named_pasts(), rows.runs(&undecided));
+                wanted.want_all(expr.named_pasts(), rows.runs(&undecided));
             }
         }
         wanted

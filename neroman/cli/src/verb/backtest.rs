@@ -18,7 +18,7 @@ use crate::session::{Session, selection};
 pub async fn run(session: &mut Session, args: &BacktestArgs) -> Result<u8, Stop> {
     let (action, text) = split(&args.rule)?;
     let asked = RuleBacktestRequest {
-        selection: Some(selection(&[args.picked.clone()])),
+        selection: Some(selection(std::slice::from_ref(&args.picked))),
         action: action.to_owned(),
         text: text.to_owned(),
         best: args.best.clone().unwrap_or_default(),

@@ -159,9 +159,9 @@ fn past_runs(state: &State, chosen: &[Chosen], is_cohort: bool) -> (Vec<RunId>, 
         let ended = picked
             .into_iter()
             .filter(|run| run.phase().is_end() && run.started_ms().is_some());
-        let ended = ended.map(|run| run.made.id);
+        let mut ended = ended.map(|run| run.made.id);
         match is_cohort {
-            true => runs.extend(ended.last()),
+            true => runs.extend(ended.next_back()),
             false => runs.extend(ended),
         }
     }

@@ -92,12 +92,33 @@ pub enum Verb {
         after_help = "Examples:\n  neroman adopt cluster 48213\n  neroman adopt cluster 48213_7 --log logs/train.7.out"
     )]
     Adopt(Adopt),
+    /// Values of parameters and fields in place of the source's
+    #[command(
+        after_help = "Examples:\n  neroman set 144 lr=0.1 resources.memory=8G\n  neroman set crashed time=4h\n  neroman set 144 --unset lr"
+    )]
+    Set(Set),
+    /// A copy of an experiment under another name, with other values
+    #[command(
+        after_help = "Examples:\n  neroman copy 144 slow --set lr=0.001\n  neroman copy 144 again"
+    )]
+    #[command(alias = "copyexp")]
+    Copy(Copy),
+    /// A remark on experiments, shown by `show` and kept for ever
+    #[command(
+        after_help = "Examples:\n  neroman note 144 diverged after the warmup\n  neroman note 124-186 'first try, wrong data'"
+    )]
+    Note(Note),
+    /// Tags of experiments, which `tag:NAME` selects
+    #[command(
+        after_help = "Examples:\n  neroman tag 124-186 +baseline\n  neroman tag 144 -baseline +paper"
+    )]
+    Tag(Tag),
     /// Hide experiments; --undo brings them back for 30 days
     #[command(after_help = "Examples:\n  neroman rm 'lr_*' --dry-run\n  neroman rm --undo 3")]
     #[command(alias = "delexp")]
     Rm(Remove),
     /// Wait until experiments have ended; exit code 0 when all finished
-    #[command(after_help = "Examples:\n  neroman wait all\n  neroman wait live --timeout 2h")]
+    #[command(after_help = "Examples:\n  neroman wait all\n  neroman wait live --timeout 2h\n  neroman wait --any live")]
     Wait(Wait),
     /// What a run printed
     #[command(after_help = "Examples:\n  neroman logs 144 -f\n  neroman logs failed --stderr -n 3")]
@@ -316,6 +337,9 @@ pub struct Restart {
     /// Copy the `checkpoint:` files of the previous run
     #[arg(long)]
     pub resume: bool,
+    /// Set a parameter or field first, as `neroman set` does
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "as_added")]
+    pub set: Vec<String>,
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
@@ -379,6 +403,76 @@ pub struct Adopt {
     pub json: Json,
 }
 
+/// `set`.
+#[derive(Debug, Args)]
+pub struct Set {
+    /// Experiments, as `neroman help selectors` explains
+    #[arg(value_name = "SEL", add = picked())]
+    pub picked: String,
+    /// A parameter (lr=0.1) or a field (node=local, resources.memory=8G, env.SEED=3); it
+    /// stays until the source itself changes that value
+    #[arg(value_name = "KEY=VALUE", required_unless_present = "unset")]
+    pub values: Vec<String>,
+    /// Take the source's value again
+    #[arg(long, value_name = "KEY")]
+    pub unset: Vec<String>,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `copy`.
+#[derive(Debug, Args)]
+pub struct Copy {
+    /// The experiment; its copy follows the same source
+    #[arg(value_name = "ID", add = picked())]
+    pub picked: String,
+    /// The name of the copy
+    pub name: String,
+    /// A value of the copy, as for `set`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `note`.
+#[derive(Debug, Args)]
+pub struct Note {
+    /// Experiments, as `neroman help selectors` explains
+    #[arg(value_name = "SEL", add = picked())]
+    pub picked: String,
+    /// The remark, in place of the one before; '' removes it
+    #[arg(value_name = "TEXT", required = true)]
+    pub text: Vec<String>,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `tag`.
+#[derive(Debug, Args)]
+pub struct Tag {
+    /// Experiments, as `neroman help selectors` explains
+    #[arg(value_name = "SEL", add = picked())]
+    pub picked: String,
+    /// `+NAME` adds a tag, `-NAME` takes it away; letters, digits and `_ - . /`
+    #[arg(value_name = "+NAME|-NAME", required = true, allow_hyphen_values = true)]
+    pub tags: Vec<String>,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
 /// `rm`.
 #[derive(Debug, Args)]
 pub struct Remove {
@@ -408,6 +502,9 @@ pub struct Wait {
     /// Wait no longer than this (90s, 2h); exit code 1 if some had not ended by then
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
+    /// Return as soon as one has ended; exit code 0 when it finished
+    #[arg(long)]
+    pub any: bool,
     #[command(flatten)]
     pub json: Json,
 }

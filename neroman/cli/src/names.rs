@@ -29,7 +29,7 @@ const fn original(word: &'static str, verb: &'static str, first: Option<&'static
 
 /// Verbs of the design that answer "not built yet".
 pub const NOT_BUILT: &[&str] = &[
-    "run", "set", "note", "tag", "copy", "copyexp", "open", "diff", "export", "backup", "top",
+    "run", "open", "diff", "export", "backup", "top",
     "web", "setup", "import", "user",
 ];
 
@@ -41,7 +41,6 @@ pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
     ("start", "order"),
     ("restart", "priority"),
     ("restart", "order"),
-    ("restart", "set"),
     ("restart", "same-code"),
 ];
 

@@ -62,7 +62,24 @@ fn begun((verb, original): Begun, words: &[String], flagged: bool) -> Result<Vec
     if original == Some(&names::SUBMIT) {
         steps[0] = submit(std::mem::take(&mut steps[0].words))?;
     }
+    if verb == "tag" {
+        steps[0].words = operands_last(std::mem::take(&mut steps[0].words));
+    }
     Ok(steps)
+}
+
+/// `tag 144 -old --dry-run` is `tag --dry-run -- 144 -old`: `-old` is no option.
+fn operands_last(words: Vec<String>) -> Vec<String> {
+    if words.iter().any(|word| word == "--") {
+        return words;
+    }
+    let is_option = |word: &String| word.starts_with("--") || word == "-h";
+    let (mut options, operands): (Vec<_>, Vec<_>) = words.into_iter().partition(is_option);
+    if !operands.is_empty() {
+        options.push("--".to_owned());
+        options.extend(operands);
+    }
+    options
 }
 
 /// A line whose first word is a flag.
@@ -272,6 +289,8 @@ mod tests {
                 "start --node triton 1-3 | status",
             ),
             ("--monitor 7", "logs --follow 7"),
+            ("tag 7 +a -b --dry-run", "tag --dry-run -- 7 +a -b"),
+            ("--tag 7 -b --status", "tag -- 7 -b | status"),
             ("--terminate 7 --yes", "abort 7 --yes"),
             ("ls crashed", "status crashed"),
             ("--json --status", "status --json"),
@@ -316,6 +335,12 @@ mod tests {
             "logs 144.2 -f --lines 10",
             "start . --dry-run --as-added --big --at-most 3",
             "restart lost --abandon -y",
+            "set 7 lr=0.1 resources.memory=8G --dry-run",
+            "set 7 --unset lr --unset node",
+            "--copyexp 7 slow --set lr=0.001",
+            "restart 7 --set lr=0.1",
+            "note 7 diverged after 3 epochs --json",
+            "tag 7 +a -b --json",
         ];
         for text in lines {
             for step in line(text).expect(text) {
@@ -392,7 +417,6 @@ mod tests {
             [
                 "rule why 1",
                 "rule backtest 1",
-                "--start 1 --set a=b",
                 "--add . --export 3 loss",
             ]
             .map(str::to_owned),

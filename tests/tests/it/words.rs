@@ -8,12 +8,12 @@ use nero_tests::{Home, until};
 
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
-    "run", "set", "note", "tag", "copy", "open", "diff", "export", "backup", "top", "web", "setup",
+    "run", "open", "diff", "export", "backup", "top", "web", "setup",
     "import",
 ];
 const VERBS: &[&str] = &[
     "add", "template", "adopt", "status", "show", "start", "restart", "abort", "pause", "resume",
-    "rm", "wait", "logs", "metrics", "plot", "results", "path", "fetch", "node", "shell", "exec",
+    "set", "copy", "note", "tag", "rm", "wait", "logs", "metrics", "plot", "results", "path", "fetch", "node", "shell", "exec",
     "clean", "du", "config", "rule", "mail", "daemon",
 ];
 
@@ -234,7 +234,7 @@ const PRINTED: &[(&str, &str)] = &[
     ("results", "here"),
 ];
 
-const NAMES_LATER: &[&str] = &["note", "tag", "user"];
+const NAMES_LATER: &[&str] = &["user"];
 
 /// Words of `config.yaml` with an effect, each with a value.
 const CONFIG: &[(&str, &str)] = &[

@@ -3,6 +3,7 @@
 
 use nero_wire::v1::{AbortRequest, StartRequest};
 
+use super::edit::assignments;
 use super::start;
 use crate::args::Restart;
 use crate::connect::READ_DEADLINE;
@@ -21,6 +22,7 @@ pub async fn run(session: &mut Session, args: &Restart) -> Result<u8, Stop> {
         restart: true,
         abandon: args.abandon,
         resume: args.resume,
+        set: assignments(&args.set)?,
         ..start::asked(&args.launch)
     };
     start::launch(session, asked, &args.launch, "restart", args.yes).await

@@ -4,12 +4,14 @@ mod abort;
 mod add;
 mod admin;
 mod adopted;
+mod annotate;
 mod clean;
 mod clean_node;
 mod code;
 mod cost;
 mod curve;
 mod du;
+mod edit;
 mod examine;
 mod fetch;
 mod hidden_gpus;
@@ -239,6 +241,22 @@ impl v1::man_server::Man for Man {
     ) -> Result<Response<v1::RemoveReply>, Status> {
         let man = self.clone();
         carried_out(async move { man.remove(request.into_inner()).await }).await
+    }
+
+    async fn annotate(
+        &self,
+        request: Request<v1::AnnotateRequest>,
+    ) -> Result<Response<v1::AnnotateReply>, Status> {
+        let man = self.clone();
+        carried_out(async move { man.annotate(request.into_inner()).await }).await
+    }
+
+    async fn edit(
+        &self,
+        request: Request<v1::EditRequest>,
+    ) -> Result<Response<v1::EditReply>, Status> {
+        let man = self.clone();
+        carried_out(async move { man.edit(request.into_inner()).await }).await
     }
 
     type WaitStream = Streamed<v1::WaitEvent>;

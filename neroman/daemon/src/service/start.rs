@@ -18,7 +18,7 @@ use super::code;
 use super::select::Selection;
 use super::sources::{self, SourceToRead};
 use super::unschedulable::Asking;
-use super::{Man, blocking, cost, counted};
+use super::{Man, blocking, cost, counted, edit};
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
 use crate::outside::{FolderToFreeze, Freezer, Frozen};
@@ -26,6 +26,7 @@ use crate::spec;
 use nero_life::abort;
 use nero_life::add::{self, Read};
 use nero_life::change::{Change, NewRun};
+use nero_life::edits::Pending;
 use nero_life::experiment::{Experiment, Origin};
 use nero_life::now::Moment;
 use nero_life::place;
@@ -59,6 +60,8 @@ struct RequestedStart {
     big: bool,
     /// The first run goes alone, the others when it has finished.
     pilot: bool,
+    /// Overrides that the experiments get before.
+    set: Vec<(String, String)>,
     places: Places,
     /// The time of the request.
     at: Moment,
@@ -105,6 +108,7 @@ impl Man {
             as_added: request.as_added,
             big: request.big,
             pilot: request.pilot,
+            set: edit::assignments(&request.set),
             places,
             at: self.clock.moment(),
         });
@@ -179,6 +183,10 @@ impl Man {
 
     /// The nodes for runs of this command.
     fn places(&self, request: &v1::StartRequest) -> Result<Places, Failure> {
+        if request.as_added && !request.set.is_empty() {
+            return Err(Failure::usage("--set reads the sources, which --as-added does not")
+                .hint("leave out one of them"));
+        }
         if request.at_most != 0 {
             return Err(Failure::usage("not built yet: --at-most"));
         }
@@ -270,6 +278,20 @@ fn takes(definition: &Definition) -> Takes {
     }
 }
 
+impl RequestedStart {
+    /// The overrides that the picked experiments get before they are started.
+    fn pending(&self, selection: &Selection, state: &State) -> Result<Pending, Failure> {
+        if self.set.is_empty() {
+            return Ok(Pending::default());
+        }
+        Ok(Pending {
+            of: selection.experiments(state)?.0.into_iter().collect(),
+            set: self.set.clone(),
+            ..Pending::default()
+        })
+    }
+}
+
 /// Reads sources, picks, and freezes. Blocks.
 fn prepare(
     state: &State,
@@ -324,7 +346,7 @@ fn prepare(
 
 /// The sources that the command names, and those that may have changed.
 fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Failure> {
-    let mut reads = sources::read_paths(&SourceToRead::all_again(state, &asked.paths))?;
+    let mut reads = sources::read_paths(state, &SourceToRead::all_again(state, &asked.paths))?;
     if let (Some(selection), false) = (&asked.selection, asked.as_added) {
         let origins = if selection.asks_sources() {
             let missing = sources::missing(state);
@@ -333,7 +355,11 @@ fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Fail
         } else {
             sources::origins_of(state, &selection.experiments(state)?.0)
         };
-        reads.extend(sources::read_changed(&origins)?);
+        let pending = asked.pending(selection, state)?;
+        reads.extend(sources::read_changed(state, &origins, &pending)?);
+        if let Some(id) = pending.missed(&reads) {
+            return Err(edit::without_source(id));
+        }
     }
     Ok(reads)
 }

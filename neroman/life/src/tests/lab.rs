@@ -88,6 +88,7 @@ pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
             definitions,
             notes: Vec::new(),
             numbers: None,
+            edited: Vec::new(),
         },
         stamp: Stamp::default(),
         companion: Stamp::default(),

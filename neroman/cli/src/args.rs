@@ -118,7 +118,9 @@ pub enum Verb {
     #[command(alias = "delexp")]
     Rm(Remove),
     /// Wait until experiments have ended; exit code 0 when all finished
-    #[command(after_help = "Examples:\n  neroman wait all\n  neroman wait live --timeout 2h\n  neroman wait --any live")]
+    #[command(
+        after_help = "Examples:\n  neroman wait all\n  neroman wait live --timeout 2h\n  neroman wait --any live"
+    )]
     Wait(Wait),
     /// What a run printed
     #[command(after_help = "Examples:\n  neroman logs 144 -f\n  neroman logs failed --stderr -n 3")]
@@ -464,7 +466,11 @@ pub struct Tag {
     #[arg(value_name = "SEL", add = picked())]
     pub picked: String,
     /// `+NAME` adds a tag, `-NAME` takes it away; letters, digits and `_ - . /`
-    #[arg(value_name = "+NAME|-NAME", required = true, allow_hyphen_values = true)]
+    #[arg(
+        value_name = "+NAME|-NAME",
+        required = true,
+        allow_hyphen_values = true
+    )]
     pub tags: Vec<String>,
     /// Show what would be done, and do nothing
     #[arg(long)]

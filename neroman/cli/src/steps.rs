@@ -21,7 +21,7 @@ pub struct Step {
 /// that knows them.
 const FOR_ALL: &[&str] = &["--json", "--yes", "-y", "--dry-run"];
 
-/// Cuts the words after the program's name.
+/// Cuts the words after the program's name. Without a verb they are those of `status`.
 ///
 /// # Errors
 /// Unknown verbs, verbs that are not built, options where none can stand.
@@ -32,7 +32,11 @@ pub fn cut(words: &[String]) -> Result<Vec<Step>, Fault> {
         .count();
     let (everywhere, words) = words.split_at(lead);
     let Some(first) = words.first() else {
-        return Ok(Vec::new());
+        let status = Step {
+            verb: "status",
+            words: everywhere.to_vec(),
+        };
+        return Ok(vec![status]);
     };
     let mut steps = if first.starts_with('-') {
         flags(words)?
@@ -311,7 +315,8 @@ mod tests {
             ("help start", "help start"),
             ("--start --help", "start --help"),
             ("--status -- --start", "status -- --start"),
-            ("", ""),
+            ("", "status"),
+            ("--json", "status --json"),
         ];
         for (text, want) in table {
             assert_eq!(shown(text), want, "{text}");
@@ -414,12 +419,7 @@ mod tests {
                 .map(|(verb, option)| format!("{verb} 1 --{option} x")),
         );
         lines.extend(
-            [
-                "rule why 1",
-                "rule backtest 1",
-                "--add . --export 3 loss",
-            ]
-            .map(str::to_owned),
+            ["rule why 1", "rule backtest 1", "--add . --export 3 loss"].map(str::to_owned),
         );
         for text in lines {
             let fault = line(&text)

@@ -238,7 +238,10 @@ fn known(one: &Override, scope: &Scope, base: &Definition) -> Result<Override, E
                 [] => "it has no parameters; a field is `node` or `resources.memory`".to_owned(),
                 params => {
                     let names = params.iter().take(12).map(|param| param.name.as_str());
-                    format!("its parameters are {}", names.collect::<Vec<_>>().join(", "))
+                    format!(
+                        "its parameters are {}",
+                        names.collect::<Vec<_>>().join(", ")
+                    )
                 }
             },
         };
@@ -396,11 +399,7 @@ fn mistakes(fields: Fields) -> Result<(), EditMistake> {
 }
 
 /// The overridden fields as an inner block.
-fn entries(
-    scope: &Scope,
-    mark: Mark,
-    overrides: &[Override],
-) -> Result<Vec<Entry>, EditMistake> {
+fn entries(scope: &Scope, mark: Mark, overrides: &[Override]) -> Result<Vec<Entry>, EditMistake> {
     let mut whole: Vec<Entry> = Vec::new();
     for one in overrides.iter().filter(|one| one.is_field) {
         let (head, below) = match one.key.split_once('.') {

@@ -201,9 +201,7 @@ fn read_tree(
         reader.note(Some(mark), note);
     }
     reader.root(entries, root.mark, &source_name(source));
-    reader
-        .text
-        .checked(std::mem::take(&mut reader.fields))?;
+    reader.text.checked(std::mem::take(&mut reader.fields))?;
     Ok(Described {
         definitions: std::mem::take(&mut reader.definitions),
         edited: std::mem::take(&mut reader.edited),

@@ -415,7 +415,10 @@ impl Merged {
                 Ok(effective) => {
                     let overrides = effective.overrides.clone();
                     let dropped = effective.dropped.clone();
-                    let by_hand = ByHand { overrides, ..by_hand };
+                    let by_hand = ByHand {
+                        overrides,
+                        ..by_hand
+                    };
                     (&effective.definition, by_hand, dropped)
                 }
                 Err(mistake) => {
@@ -427,7 +430,14 @@ impl Merged {
             None if old.source != source && by_hand.copy_of.is_none() => {
                 let dropped = "its overrides, which were for another source".to_owned();
                 let overrides = Vec::new();
-                (definition, ByHand { overrides, ..by_hand }, vec![dropped])
+                (
+                    definition,
+                    ByHand {
+                        overrides,
+                        ..by_hand
+                    },
+                    vec![dropped],
+                )
             }
             Some(_) | None => {
                 self.is_outdated = true;

@@ -97,19 +97,13 @@ pub(crate) fn copies(state: &State) -> HashMap<ExperimentId, Vec<&Experiment>> {
 
 /// Whether an experiment differs from its source, or will.
 pub fn any(state: &State, pending: &Pending) -> bool {
-    let is_edited = |one: &Experiment| {
-        !one.by_hand.overrides.is_empty() || one.by_hand.copy_of.is_some()
-    };
+    let is_edited =
+        |one: &Experiment| !one.by_hand.overrides.is_empty() || one.by_hand.copy_of.is_some();
     !pending.of.is_empty() || state.experiments.iter().any(|one| is_edited(one))
 }
 
 /// The edits for the definitions of a source that was read without them.
-pub fn edits(
-    state: &State,
-    read: &Read,
-    missing: &HashSet<u64>,
-    pending: &Pending,
-) -> Edits {
+pub fn edits(state: &State, read: &Read, missing: &HashSet<u64>, pending: &Pending) -> Edits {
     let mut edits = Edits::new();
     let Some(origin) = add::origin_of(state, read, missing, &HashSet::new()) else {
         return edits;

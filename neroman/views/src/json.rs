@@ -5,8 +5,8 @@ use std::io;
 
 use nero_model::safe::Safe;
 use nero_wire::v1::{
-    BatchView, EnvVar, ExperimentView, Follows, Gpu, MetricSummary, NodeView, Override, Param, RuleState,
-    RunView, SchedulerUse, Workbook, scheduler_use::Program,
+    BatchView, EnvVar, ExperimentView, Follows, Gpu, MetricSummary, NodeView, Override, Param,
+    RuleState, RunView, SchedulerUse, Workbook, scheduler_use::Program,
 };
 use serde::Serialize as _;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};

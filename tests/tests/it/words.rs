@@ -8,13 +8,12 @@ use nero_tests::{Home, until};
 
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
-    "run", "open", "diff", "export", "backup", "top", "web", "setup",
-    "import",
+    "run", "open", "diff", "export", "backup", "top", "web", "setup", "import",
 ];
 const VERBS: &[&str] = &[
     "add", "template", "adopt", "status", "show", "start", "restart", "abort", "pause", "resume",
-    "set", "copy", "note", "tag", "rm", "wait", "logs", "metrics", "plot", "results", "path", "fetch", "node", "shell", "exec",
-    "clean", "du", "config", "rule", "mail", "daemon",
+    "set", "copy", "note", "tag", "rm", "wait", "logs", "metrics", "plot", "results", "path",
+    "fetch", "node", "shell", "exec", "clean", "du", "config", "rule", "mail", "daemon",
 ];
 
 /// Fields of later versions, each with a value that its form allows.
@@ -48,6 +47,8 @@ parameters: {x: 7}
 /// begins one of them.
 const PICKED: &[(&str, &[u64])] = &[
     ("id>6", &[7]),
+    ("note=*x*", &[]),
+    ("tag!=x && id>5", &[6, 7]),
     // Of runs that were given no GPU.
     ("gpu>=0", &[]),
     ("gpumem>=0", &[]),

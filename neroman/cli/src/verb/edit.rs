@@ -46,7 +46,11 @@ pub async fn copy(session: &mut Session, args: &Copy) -> Result<u8, Stop> {
         ..EditRequest::default()
     };
     let reply = call(session, asked).await?;
-    let done = if args.dry_run { "would copy to" } else { "copied to" };
+    let done = if args.dry_run {
+        "would copy to"
+    } else {
+        "copied to"
+    };
     say(session, &reply, done, args.dry_run, args.json.json)
 }
 
@@ -94,9 +98,12 @@ fn say(
 fn as_text(reply: &EditReply, done: &str) -> String {
     let mut shown = String::new();
     for one in reply.experiments.iter().take(LISTED_MAX) {
-        let what = match one.changes.as_slice() {
-            [] => "as it was".to_owned(),
-            changes => changes.join(", "),
+        let own = one.overrides.iter();
+        let own: Vec<String> = own.map(|one| format!("{}={}", one.key, one.text)).collect();
+        let what = match (one.changes.as_slice(), own.as_slice()) {
+            ([], []) => "as in its source".to_owned(),
+            ([], own) => own.join(", "),
+            (changes, _) => changes.join(", "),
         };
         let line = format!("{}  {}  {what}", one.experiment, one.name);
         shown.push_str(&format!("{}\n", Safe::line(&line)));

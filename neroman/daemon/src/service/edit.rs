@@ -105,7 +105,9 @@ pub(super) fn assignments(set: &[v1::Assignment]) -> Vec<(String, String)> {
 fn check(request: &v1::EditRequest) -> Result<(), Failure> {
     let name = &request.copy_as;
     if name.len() > NAME_BYTES_MAX || name.contains('\0') {
-        return Err(Failure::usage("the name of the copy is too long or holds a NUL"));
+        return Err(Failure::usage(
+            "the name of the copy is too long or holds a NUL",
+        ));
     }
     if request.set.len() > SET_MAX {
         return Err(Failure::usage(format!("more than {SET_MAX} values")));
@@ -148,7 +150,10 @@ fn is_free(state: &State, ids: &[ExperimentId], name: &str) -> Result<(), Failur
         .first()
         .and_then(|id| state.experiment(*id))
         .map_or("", |one| one.definition.collection());
-    let mut others = state.named(name).iter().filter_map(|id| state.experiment(*id));
+    let mut others = state
+        .named(name)
+        .iter()
+        .filter_map(|id| state.experiment(*id));
     match others.find(|one| one.definition.collection() == collection) {
         None => Ok(()),
         Some(other) => {
@@ -164,9 +169,11 @@ fn reply(state: &State, prepared: &Prepared, merged: &Merged, is_copy: bool) -> 
         true => {
             let one = state.experiment(id);
             let of = one.and_then(|one| one.by_hand.copy_of);
-            of.is_some() && merged.seen.iter().any(|seen| {
-                seen.id == id && seen.what == add::What::Added
-            })
+            of.is_some()
+                && merged
+                    .seen
+                    .iter()
+                    .any(|seen| seen.id == id && seen.what == add::What::Added)
         }
         false => prepared.ids.contains(&id),
     };

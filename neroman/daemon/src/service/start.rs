@@ -184,8 +184,10 @@ impl Man {
     /// The nodes for runs of this command.
     fn places(&self, request: &v1::StartRequest) -> Result<Places, Failure> {
         if request.as_added && !request.set.is_empty() {
-            return Err(Failure::usage("--set reads the sources, which --as-added does not")
-                .hint("leave out one of them"));
+            return Err(
+                Failure::usage("--set reads the sources, which --as-added does not")
+                    .hint("leave out one of them"),
+            );
         }
         if request.at_most != 0 {
             return Err(Failure::usage("not built yet: --at-most"));

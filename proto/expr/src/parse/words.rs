@@ -86,10 +86,7 @@ impl Parser<'_> {
         let fact = Node::Fact(Fact::Tag);
         Ok(match tag.contains(is_wild) {
             true => Node::Glob(Box::new(fact), Glob::new(tag)),
-            false => Node::Compare(
-                CompareOp::Equal,
-                Box::new([fact, Node::Text(tag.into())]),
-            ),
+            false => Node::Compare(CompareOp::Equal, Box::new([fact, Node::Text(tag.into())])),
         })
     }
 

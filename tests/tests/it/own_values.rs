@@ -49,6 +49,16 @@ fn values_tags_and_notes_outlive_the_daemon_and_reach_the_next_run() {
     home.ok(&["restart", "slow,1", "--yes", "--wait"]);
     assert_eq!(home.ok(&["logs", "1"]), "lr 7 n 8\n");
     assert_eq!(home.ok(&["logs", "3"]), "lr 9 n 8\n");
+    home.ok(&["set", "1", "lr=3"]);
+    fs::write(
+        folder.join("neronet.yaml"),
+        SWEEP.replace("echo", "echo new"),
+    )
+    .unwrap();
+    home.ok(&["restart", "1", "--same-code", "--wait"]);
+    assert_eq!(home.ok(&["logs", "1"]), "lr 7 n 8\n");
+    home.ok(&["restart", "1", "--wait"]);
+    assert_eq!(home.ok(&["logs", "1"]), "new lr 3 n 5\n");
     let shown = home.ok(&["show", "3"]);
     assert!(shown.contains("lr=9  (1 in its source)"), "{shown}");
 }

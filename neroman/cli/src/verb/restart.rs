@@ -13,6 +13,9 @@ use crate::session::{Session, request, selection};
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Restart) -> Result<u8, Stop> {
     session.goes_by_ssh();
+    if !args.set.is_empty() || args.same_code {
+        session.client().await?.edits("--set and --same-code")?;
+    }
     if !args.yes && !args.launch.dry_run && !may_stop_live_ones(session, args).await? {
         session.out.note("nothing was done");
         return Ok(code::FAILED);
@@ -23,6 +26,7 @@ pub async fn run(session: &mut Session, args: &Restart) -> Result<u8, Stop> {
         abandon: args.abandon,
         resume: args.resume,
         set: assignments(&args.set)?,
+        same_code: args.same_code,
         ..start::asked(&args.launch)
     };
     start::launch(session, asked, &args.launch, "restart", args.yes).await

@@ -16,6 +16,9 @@ use crate::session::{Session, selection};
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
+    if args.any {
+        session.client().await?.edits("--any")?;
+    }
     let picked = selection(&args.picked);
     let Some(timeout) = args.timeout else {
         let mut heard = WaitEvents::default();

@@ -48,6 +48,8 @@ struct Prepared {
     picked: Vec<ExperimentId>,
     frozen: HashMap<FolderToFreeze, Frozen>,
     folders: Vec<v1::FolderTaken>,
+    /// The specs of the newest runs, where new ones are made of them.
+    specs: HashMap<RunId, v1::RunSpec>,
     notes: Vec<String>,
 }
 
@@ -104,6 +106,7 @@ impl Man {
                 restart: request.restart,
                 abandon: request.abandon,
                 resume: request.resume,
+                same_code: request.same_code,
             },
             as_added: request.as_added,
             big: request.big,
@@ -177,8 +180,42 @@ impl Man {
         freeze: bool,
     ) -> Result<Prepared, Failure> {
         let state = self.ledger.state();
-        let (asked, freezer) = (Arc::clone(asked), self.freezer.clone());
-        blocking(move || prepare(&state, &asked, &freezer, freeze)).await?
+        let (same, freezer) = (Arc::clone(asked), self.freezer.clone());
+        let mut prepared = blocking(move || prepare(&state, &same, &freezer, freeze)).await??;
+        if asked.wanted.same_code && freeze {
+            prepared.specs = self.newest_specs(&prepared.picked).await?;
+        }
+        Ok(prepared)
+    }
+
+    /// What the newest runs of these experiments were made of.
+    ///
+    /// # Errors
+    /// When that is not kept any more.
+    async fn newest_specs(
+        &self,
+        picked: &[ExperimentId],
+    ) -> Result<HashMap<RunId, v1::RunSpec>, Failure> {
+        let state = self.ledger.state();
+        let newest = picked
+            .iter()
+            .filter_map(|id| state.experiment(*id)?.newest());
+        let store = self.home.store();
+        let mut runs = Vec::new();
+        for run in newest {
+            let tree = nero_blobs::parse(&run.made.tree);
+            if tree.is_some_and(|tree| !nero_blobs::path(&store, &tree).exists()) {
+                let what = format!("the code of {} is not kept any more", run.made.id);
+                return Err(Failure::failed(what)
+                    .hint("leave out --same-code: the run is made of the present code"));
+            }
+            runs.push(run.made.id);
+        }
+        let mut specs = HashMap::new();
+        for (id, spec) in self.ledger.specs(runs).await? {
+            specs.insert(id, spec?);
+        }
+        Ok(specs)
     }
 
     /// The nodes for runs of this command.
@@ -188,6 +225,10 @@ impl Man {
                 Failure::usage("--set reads the sources, which --as-added does not")
                     .hint("leave out one of them"),
             );
+        }
+        if request.same_code && (!request.restart || !request.set.is_empty()) {
+            return Err(Failure::usage("--same-code takes what the newest run had")
+                .hint("leave it out to set values, or to start"));
         }
         if request.at_most != 0 {
             return Err(Failure::usage("not built yet: --at-most"));
@@ -223,6 +264,18 @@ struct Placed {
     resume: Option<u32>,
 }
 
+impl Placed {
+    /// With `--resume` the run begins with the checkpoints of the one before.
+    fn resume(&mut self, asked: &RequestedStart, experiment: &Experiment) {
+        if asked.wanted.resume
+            && let Some(earlier) = start::earlier(experiment)
+        {
+            self.resume = Some(earlier.made.id.number);
+            earlier.node_word().clone_into(&mut self.takes.prefer);
+        }
+    }
+}
+
 impl Places {
     /// How many bytes of files that a run made come home.
     fn results_max_bytes(&self, experiment: &Experiment) -> u64 {
@@ -238,8 +291,25 @@ impl Places {
             ("", None) => (self.config.default_target(), String::new()),
             (word, _) => (word, String::new()),
         };
-        let nodes = resolved(&self.config, word, &whose)?;
-        let takes = takes(definition);
+        self.placed(word, &whose, takes(definition))
+    }
+
+    /// The place of a run like an earlier one.
+    fn like(&self, before: &Made) -> Result<Placed, Failure> {
+        let word = match self.word.as_str() {
+            "" => before.node.as_str(),
+            word => word,
+        };
+        let takes = Takes {
+            prefer: String::new(),
+            grown: false,
+            ..before.takes.clone()
+        };
+        self.placed(word, "", takes)
+    }
+
+    fn placed(&self, word: &str, whose: &str, takes: Takes) -> Result<Placed, Failure> {
+        let nodes = resolved(&self.config, word, whose)?;
         // A scheduler accepts what it can never start: such a node is chosen by what
         // its cluster has.
         let is_guarded = |name: &String| {
@@ -323,7 +393,8 @@ fn prepare(
     let mut frozen = HashMap::new();
     let mut folders = Vec::new();
     if freeze {
-        for experiment in going {
+        let own = going.filter(|_| !asked.wanted.same_code);
+        for experiment in own {
             let wanted = FolderToFreeze::of(&experiment.definition);
             if let Entry::Vacant(place) = frozen.entry(wanted) {
                 let one = freezer.freeze(place.key(), asked.big)?;
@@ -332,7 +403,7 @@ fn prepare(
                 place.insert(one);
             }
         }
-    } else {
+    } else if !asked.wanted.same_code {
         folders = code::survey(going.map(|one| &*one.definition));
     }
     Ok(Prepared {
@@ -342,6 +413,7 @@ fn prepare(
         picked,
         frozen,
         folders,
+        specs: HashMap::new(),
         notes,
     })
 }
@@ -349,7 +421,8 @@ fn prepare(
 /// The sources that the command names, and those that may have changed.
 fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Failure> {
     let mut reads = sources::read_paths(state, &SourceToRead::all_again(state, &asked.paths))?;
-    if let (Some(selection), false) = (&asked.selection, asked.as_added) {
+    let is_read = !asked.as_added && !asked.wanted.same_code;
+    if let (Some(selection), true) = (&asked.selection, is_read) {
         let origins = if selection.asks_sources() {
             let missing = sources::missing(state);
             let there = |origin: &&Arc<Origin>| !missing.contains(&origin.id);
@@ -534,10 +607,6 @@ fn decide(
         let Some(experiment) = work.experiment(id.experiment).cloned() else {
             continue;
         };
-        let frozen = prepared
-            .frozen
-            .get(&FolderToFreeze::of(&experiment.definition))
-            .ok_or_else(Failure::moved)?;
         if after.is_some() {
             for change in abort::for_restart(&experiment, "restart", now_ms) {
                 take(&mut work, change);
@@ -551,17 +620,26 @@ fn decide(
         for rule in rules.iter().filter_map(|id| work.rules.get(id)) {
             off.look(rule.id, &rule.text, &rule.origin, &experiment);
         }
-        let (mut made, node) = placed_run(asked, &experiment, *id, frozen, now_ms)?;
-        made.batch = batch;
-        let encoded = spec::build(
-            &experiment.definition,
-            &made,
-            &frozen.tree,
-            deployment,
-            shell,
-            asked.places.results_max_bytes(&experiment),
-        )
-        .encode_to_vec();
+        let (made, node, encoded) = if asked.wanted.same_code {
+            same_run(asked, prepared, &experiment, *id, batch, now_ms)?
+        } else {
+            let frozen = prepared
+                .frozen
+                .get(&FolderToFreeze::of(&experiment.definition))
+                .ok_or_else(Failure::moved)?;
+            let (mut made, node) = placed_run(asked, &experiment, *id, frozen, now_ms)?;
+            made.batch = batch;
+            let encoded = spec::build(
+                &experiment.definition,
+                &made,
+                &frozen.tree,
+                deployment,
+                shell,
+                asked.places.results_max_bytes(&experiment),
+            )
+            .encode_to_vec();
+            (made, node, encoded)
+        };
         let after = after.filter(|number| still_live(&work, *id, *number));
         let dispatch = match asked.pilot && batch != Some(*id) {
             true => Dispatch::behind_pilot(after),
@@ -593,6 +671,37 @@ fn decide(
     })
 }
 
+/// A run that is made of what the newest one was made of: its constant part, its node if
+/// that is decided, its spec.
+fn same_run(
+    asked: &RequestedStart,
+    prepared: &Prepared,
+    experiment: &Experiment,
+    id: RunId,
+    batch: Option<RunId>,
+    now_ms: i64,
+) -> Result<(Made, Option<String>, Vec<u8>), Failure> {
+    let before = &experiment.newest().ok_or_else(Failure::moved)?.made;
+    let spec = prepared.specs.get(&before.id).ok_or_else(Failure::moved)?;
+    let mut placed = asked.places.like(before)?;
+    placed.resume(asked, experiment);
+    let made = Made {
+        token: RunToken::random(),
+        id,
+        node: placed.word,
+        placing: true,
+        created_ms: now_ms,
+        created: Some(asked.at.tick.clone()),
+        takes: placed.takes,
+        resume: placed.resume,
+        batch,
+        follows: None,
+        ..(**before).clone()
+    };
+    let encoded = spec::again(&spec.encode_to_vec(), &made)?;
+    Ok((made, placed.node, encoded))
+}
+
 /// The constant part of a run, and its node if that is decided. A run that resumes prefers the node
 /// of the run before it.
 fn placed_run(
@@ -603,12 +712,7 @@ fn placed_run(
     now_ms: i64,
 ) -> Result<(Made, Option<String>), Failure> {
     let mut placed = asked.places.of(experiment)?;
-    if asked.wanted.resume
-        && let Some(earlier) = start::earlier(experiment)
-    {
-        placed.resume = Some(earlier.made.id.number);
-        earlier.node_word().clone_into(&mut placed.takes.prefer);
-    }
+    placed.resume(asked, experiment);
     let node = placed.node.clone();
     let results_max_bytes = asked.places.results_max_bytes(experiment);
     let made = Made {

@@ -354,4 +354,5 @@ pub(crate) const RESTART: Wanted = Wanted {
     restart: true,
     abandon: false,
     resume: false,
+    same_code: false,
 };

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use nero_wire::v1;
 use nero_wire::v1::edit_reply::One;
 
+use super::select::Selection;
 use super::sources::{self, SourceToRead};
 use super::{Man, blocking};
 use crate::failure::Failure;
@@ -100,6 +101,22 @@ impl Man {
 pub(super) fn assignments(set: &[v1::Assignment]) -> Vec<(String, String)> {
     let set = set.iter();
     set.map(|one| (one.key.clone(), one.text.clone())).collect()
+}
+
+/// The values that the picked experiments get before they are started.
+pub(super) fn pending(
+    set: &[(String, String)],
+    selection: &Selection,
+    state: &State,
+) -> Result<Pending, Failure> {
+    if set.is_empty() {
+        return Ok(Pending::default());
+    }
+    Ok(Pending {
+        of: selection.experiments(state)?.0.into_iter().collect(),
+        set: set.to_vec(),
+        ..Pending::default()
+    })
 }
 
 fn check(request: &v1::EditRequest) -> Result<(), Failure> {

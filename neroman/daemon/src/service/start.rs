@@ -1,6 +1,8 @@
 //! `Start` and restart: makes runs of the picked experiments. They are durable
 //! when the call is answered; the call waits for no node.
 
+mod same_code;
+
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -26,7 +28,6 @@ use crate::spec;
 use nero_life::abort;
 use nero_life::add::{self, Read};
 use nero_life::change::{Change, NewRun};
-use nero_life::edits::Pending;
 use nero_life::experiment::{Experiment, Origin};
 use nero_life::now::Moment;
 use nero_life::place;
@@ -188,36 +189,6 @@ impl Man {
         Ok(prepared)
     }
 
-    /// What the newest runs of these experiments were made of.
-    ///
-    /// # Errors
-    /// When that is not kept any more.
-    async fn newest_specs(
-        &self,
-        picked: &[ExperimentId],
-    ) -> Result<HashMap<RunId, v1::RunSpec>, Failure> {
-        let state = self.ledger.state();
-        let newest = picked
-            .iter()
-            .filter_map(|id| state.experiment(*id)?.newest());
-        let store = self.home.store();
-        let mut runs = Vec::new();
-        for run in newest {
-            let tree = nero_blobs::parse(&run.made.tree);
-            if tree.is_some_and(|tree| !nero_blobs::path(&store, &tree).exists()) {
-                let what = format!("the code of {} is not kept any more", run.made.id);
-                return Err(Failure::failed(what)
-                    .hint("leave out --same-code: the run is made of the present code"));
-            }
-            runs.push(run.made.id);
-        }
-        let mut specs = HashMap::new();
-        for (id, spec) in self.ledger.specs(runs).await? {
-            specs.insert(id, spec?);
-        }
-        Ok(specs)
-    }
-
     /// The nodes for runs of this command.
     fn places(&self, request: &v1::StartRequest) -> Result<Places, Failure> {
         if request.as_added && !request.set.is_empty() {
@@ -264,18 +235,6 @@ struct Placed {
     resume: Option<u32>,
 }
 
-impl Placed {
-    /// With `--resume` the run begins with the checkpoints of the one before.
-    fn resume(&mut self, asked: &RequestedStart, experiment: &Experiment) {
-        if asked.wanted.resume
-            && let Some(earlier) = start::earlier(experiment)
-        {
-            self.resume = Some(earlier.made.id.number);
-            earlier.node_word().clone_into(&mut self.takes.prefer);
-        }
-    }
-}
-
 impl Places {
     /// How many bytes of files that a run made come home.
     fn results_max_bytes(&self, experiment: &Experiment) -> u64 {
@@ -292,20 +251,6 @@ impl Places {
             (word, _) => (word, String::new()),
         };
         self.placed(word, &whose, takes(definition))
-    }
-
-    /// The place of a run like an earlier one.
-    fn like(&self, before: &Made) -> Result<Placed, Failure> {
-        let word = match self.word.as_str() {
-            "" => before.node.as_str(),
-            word => word,
-        };
-        let takes = Takes {
-            prefer: String::new(),
-            grown: false,
-            ..before.takes.clone()
-        };
-        self.placed(word, "", takes)
     }
 
     fn placed(&self, word: &str, whose: &str, takes: Takes) -> Result<Placed, Failure> {
@@ -347,20 +292,6 @@ fn takes(definition: &Definition) -> Takes {
         scheduling: definition.scheduling.clone(),
         grown: false,
         together: 0,
-    }
-}
-
-impl RequestedStart {
-    /// The overrides that the picked experiments get before they are started.
-    fn pending(&self, selection: &Selection, state: &State) -> Result<Pending, Failure> {
-        if self.set.is_empty() {
-            return Ok(Pending::default());
-        }
-        Ok(Pending {
-            of: selection.experiments(state)?.0.into_iter().collect(),
-            set: self.set.clone(),
-            ..Pending::default()
-        })
     }
 }
 
@@ -430,7 +361,7 @@ fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Fail
         } else {
             sources::origins_of(state, &selection.experiments(state)?.0)
         };
-        let pending = asked.pending(selection, state)?;
+        let pending = edit::pending(&asked.set, selection, state)?;
         reads.extend(sources::read_changed(state, &origins, &pending)?);
         if let Some(id) = pending.missed(&reads) {
             return Err(edit::without_source(id));
@@ -621,7 +552,7 @@ fn decide(
             off.look(rule.id, &rule.text, &rule.origin, &experiment);
         }
         let (made, node, encoded) = if asked.wanted.same_code {
-            same_run(asked, prepared, &experiment, *id, batch, now_ms)?
+            same_code::run(asked, prepared, &experiment, *id, batch, now_ms)?
         } else {
             let frozen = prepared
                 .frozen
@@ -669,37 +600,6 @@ fn decide(
         },
         changes,
     })
-}
-
-/// A run that is made of what the newest one was made of: its constant part, its node if
-/// that is decided, its spec.
-fn same_run(
-    asked: &RequestedStart,
-    prepared: &Prepared,
-    experiment: &Experiment,
-    id: RunId,
-    batch: Option<RunId>,
-    now_ms: i64,
-) -> Result<(Made, Option<String>, Vec<u8>), Failure> {
-    let before = &experiment.newest().ok_or_else(Failure::moved)?.made;
-    let spec = prepared.specs.get(&before.id).ok_or_else(Failure::moved)?;
-    let mut placed = asked.places.like(before)?;
-    placed.resume(asked, experiment);
-    let made = Made {
-        token: RunToken::random(),
-        id,
-        node: placed.word,
-        placing: true,
-        created_ms: now_ms,
-        created: Some(asked.at.tick.clone()),
-        takes: placed.takes,
-        resume: placed.resume,
-        batch,
-        follows: None,
-        ..(**before).clone()
-    };
-    let encoded = spec::again(&spec.encode_to_vec(), &made)?;
-    Ok((made, placed.node, encoded))
 }
 
 /// The constant part of a run, and its node if that is decided. A run that resumes prefers the node

@@ -22,6 +22,7 @@ mod command;
 mod conditions;
 mod define;
 mod definition;
+mod doubts;
 mod edit;
 mod expand;
 mod expression;
@@ -201,6 +202,7 @@ fn read_tree(
         reader.note(Some(mark), note);
     }
     reader.root(entries, root.mark, &source_name(source));
+    doubts::report(&mut reader);
     reader.text.checked(std::mem::take(&mut reader.fields))?;
     Ok(Described {
         definitions: std::mem::take(&mut reader.definitions),

@@ -215,7 +215,7 @@ pub enum Verb {
         /// The shell
         shell: Shell,
     },
-    /// Help for a verb, or on selectors, expressions, rules, states, config
+    /// Help for a verb, or on selectors, expressions, rules, states, format, metrics, gpus, config
     #[command(after_help = "Examples:\n  neroman help start\n  neroman help selectors")]
     Help {
         /// A verb or a topic

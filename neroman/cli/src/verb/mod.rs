@@ -4,6 +4,7 @@ mod abort;
 mod add;
 mod adopt;
 mod annotate;
+mod backtest;
 mod clean;
 mod completions;
 mod config;

@@ -30,6 +30,7 @@ mod processing;
 mod reach;
 mod retries;
 mod sources;
+mod standing;
 mod verdicts;
 
 pub(crate) use lab::{Lab, RESTART, definition, ended, moment, run, running, skipped, source};

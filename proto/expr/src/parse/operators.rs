@@ -8,6 +8,7 @@ use crate::kind::{
     ValueKind, check_arith, check_compare, check_condition, check_pattern, check_sign, kind_of,
 };
 use crate::lex::{Tok, Token};
+use crate::place::KnownTo;
 use crate::state::State;
 
 /// The longest duration of `for`, `after` and windows: ten years.
@@ -87,7 +88,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn compare(
-        &self,
+        &mut self,
         left: Operand,
         op: CompareOp,
         right: Operand,
@@ -191,6 +192,7 @@ impl Parser<'_> {
         let (duration, end) = self.duration(|error| error.hint(format!("such as `{word} 10m`")))?;
         let span = left.span.to(end);
         let part = sign.span.to(end);
+        self.one_sided.note(KnownTo::Watcher, part);
         if self.about_nodes || self.wanted == Wanted::Progress {
             self.note_not_built(part, &format!("`{word}` here"));
         }

@@ -126,7 +126,11 @@ impl Expr {
                         .find(|known| *known != KnownTo::Both)
                         .unwrap_or(KnownTo::Both)
                 }
-                Node::Over(..) | Node::At(..) | Node::For(..) | Node::After(..) => KnownTo::Watcher,
+                Node::Over(..)
+                | Node::At(..)
+                | Node::For(..)
+                | Node::After(..)
+                | Node::Cohort(_) => KnownTo::Watcher,
                 _ => KnownTo::Both,
             };
             needs_daemon |= known == KnownTo::Daemon;

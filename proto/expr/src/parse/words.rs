@@ -78,7 +78,7 @@ impl Parser<'_> {
     }
 
     /// `tag:x` is `tag == x`, and `tag:x*` is `tag=x*`.
-    fn tag(&self, span: Span) -> Result<Node, ExprError> {
+    fn tag(&mut self, span: Span) -> Result<Node, ExprError> {
         self.one_sided.note(Fact::Tag.known_to(), span);
         let tag = span.of(self.text).strip_prefix("tag:").unwrap_or_default();
         let is_wild = |c| matches!(c, '*' | '?');

@@ -33,6 +33,7 @@ mod placing;
 mod power;
 mod preemption;
 mod progress;
+mod python;
 mod read_only;
 mod retries;
 mod review;

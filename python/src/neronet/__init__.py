@@ -12,8 +12,8 @@ Inside of a job: ``neronet.log(loss=0.3, step=10)`` and ``neronet.run``.
 
 from typing import TYPE_CHECKING, Any
 
-from ._log import log
-from .run import run
+from ._log import log as log
+from .run import run as run
 
 if TYPE_CHECKING:
     from .client import Answer, Client, Experiments, Series, Started, connect

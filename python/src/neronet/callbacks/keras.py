@@ -5,7 +5,7 @@ from typing import Any, Dict, Optional
 try:
     from keras.callbacks import Callback
 except ImportError:
-    from tensorflow.keras.callbacks import Callback  # type: ignore[no-redef]
+    from tensorflow.keras.callbacks import Callback
 
 from .. import log
 

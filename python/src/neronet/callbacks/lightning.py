@@ -6,8 +6,8 @@ try:
     from lightning.pytorch.loggers.logger import Logger
     from lightning.pytorch.utilities import rank_zero_only
 except ImportError:
-    from pytorch_lightning.loggers.logger import Logger  # type: ignore[no-redef]
-    from pytorch_lightning.utilities import rank_zero_only  # type: ignore[no-redef]
+    from pytorch_lightning.loggers.logger import Logger
+    from pytorch_lightning.utilities import rank_zero_only
 
 from .. import log, run
 

@@ -7,7 +7,7 @@ from transformers import TrainerCallback
 from .. import log
 
 
-class NeronetCallback(TrainerCallback):  # type: ignore[misc]
+class NeronetCallback(TrainerCallback):
     """Reports what the trainer logs, with its global step."""
 
     def on_log(

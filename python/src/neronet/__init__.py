@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         NodeUnreachable,
         ProgramMissing,
     )
+    from .executor import Constant, Executor, PoolBroken, WorkerDied
+    from .pool import Pool
     from .table import Table
 
 __version__ = "0.1.0"
@@ -38,6 +40,11 @@ _HOMES = {
     "Series": "client",
     "Started": "client",
     "connect": "client",
+    "Constant": "executor",
+    "Executor": "executor",
+    "Pool": "pool",
+    "PoolBroken": "executor",
+    "WorkerDied": "executor",
     "BadInput": "errors",
     "DaemonUnreachable": "errors",
     "Failed": "errors",

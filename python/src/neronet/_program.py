@@ -36,16 +36,16 @@ def find_program() -> str:
     return found
 
 
-def _environment(home: Optional[str]) -> Optional[Dict[str, str]]:
-    return dict(os.environ, NERONET_HOME=home) if home else None
-
-
 class Program:
     """The program with the home that it works on."""
 
     def __init__(self, home: Optional[str]) -> None:
         self.home = home
         self.path = find_program()
+
+    def environment(self) -> Optional[Dict[str, str]]:
+        """The environment of the program; ``None`` is this one."""
+        return dict(os.environ, NERONET_HOME=self.home) if self.home else None
 
     def call(
         self, words: Sequence[str], stdin: Optional[str] = None, failing: Sequence[int] = ()
@@ -83,7 +83,7 @@ class Program:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=_environment(self.home),
+            env=self.environment(),
             encoding="utf-8",
             errors="replace",
         ) as child:
@@ -109,7 +109,7 @@ class Program:
                 stdin=subprocess.DEVNULL if stdin is None else None,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=_environment(self.home),
+                env=self.environment(),
                 encoding="utf-8",
                 errors="replace",
                 check=False,

@@ -79,13 +79,13 @@ class Story(unittest.TestCase):
 
     def test_5_rules_and_watch(self):
         self.nn.add_rule("all", "abort: loss > 5")
-        self.assertEqual({row["rule"] for row in self.nn.rules()} - {None} != set(), True)
+        self.assertIn("loss > 5", [row["text"] for row in self.nn.rules()])
         seen = list(self.nn.watch())
         self.assertEqual({row["state"] for row in seen[-1]}, {"finished"})
         again = self.nn.restart(1)
         self.assertEqual(again.runs, ["1.2"])
         self.nn.abort(1)
-        self.assertTrue(self.nn.wait(1, timeout=60)[0]["state"] in ("aborted", "finished", "crashed"))
+        self.assertNotIn(self.nn.wait(1, timeout=60)[0]["state"], ("queued", "running"))
 
 
 if __name__ == "__main__":

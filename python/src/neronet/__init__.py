@@ -16,20 +16,32 @@ from ._log import log as log
 from .run import run as run
 
 if TYPE_CHECKING:
-    from .client import Answer, Client, Experiments, Series, Started, connect
-    from .errors import (
-        BadInput,
-        DaemonUnreachable,
-        Failed,
-        InternalError,
-        Interrupted,
-        NeronetError,
-        NodeUnreachable,
-        ProgramMissing,
+    from .client import (
+        Answer as Answer,
+        Client as Client,
+        Experiments as Experiments,
+        Series as Series,
+        Started as Started,
+        connect as connect,
     )
-    from .executor import Constant, Executor, PoolBroken, WorkerDied
-    from .pool import Pool
-    from .table import Table
+    from .errors import (
+        BadInput as BadInput,
+        DaemonUnreachable as DaemonUnreachable,
+        Failed as Failed,
+        InternalError as InternalError,
+        Interrupted as Interrupted,
+        NeronetError as NeronetError,
+        NodeUnreachable as NodeUnreachable,
+        ProgramMissing as ProgramMissing,
+    )
+    from .executor import (
+        Constant as Constant,
+        Executor as Executor,
+        PoolBroken as PoolBroken,
+        WorkerDied as WorkerDied,
+    )
+    from .pool import Pool as Pool
+    from .table import Table as Table
 
 __version__ = "0.1.0"
 

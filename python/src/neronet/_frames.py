@@ -30,6 +30,9 @@ SHARED_MIN = 1 << 20
 _DESCRIPTORS_MAX = 64
 #: Parts of one system call.
 _PARTS_MAX = 512
+#: Bytes that are received at once.
+_BLOCK_BYTES = 1 << 16
+_ROOM_FOR_DESCRIPTORS = socket.CMSG_LEN(_DESCRIPTORS_MAX * array.array("i").itemsize)
 
 Bytes = Union[bytes, bytearray, memoryview]
 
@@ -64,8 +67,13 @@ class Channel:
 
     def __init__(self, link: socket.socket, shares_memory: bool) -> None:
         self._link = link
-        self._shares_memory = shares_memory and hasattr(os, "memfd_create")
+        self.shares_memory = shares_memory and hasattr(os, "memfd_create")
         self._sending = threading.Lock()
+        #: What was received and not taken yet: `_block[_start:_end]`.
+        self._block = memoryview(bytearray(_BLOCK_BYTES))
+        self._start = 0
+        self._end = 0
+        self._descriptors: List[int] = []
 
     def send(
         self, kind: int, number: int = 0, acked: int = 0, body: Bytes = b"",
@@ -75,40 +83,68 @@ class Channel:
 
         Raises :class:`Closed` when the other end is gone.
         """
-        head = bytearray(_HEAD.pack(kind, number, acked, len(buffers), len(body)))
-        parts: List[Bytes] = [head, body]
+        self.send_all([Frame(kind, number, acked, body, buffers)])
+
+    def send_all(self, sent: Sequence[Frame]) -> None:
+        """Sends frames, with as few system calls as possible.
+
+        Raises :class:`Closed` when the other end is gone.
+        """
+        parts: List[Bytes] = []
         descriptors: List[int] = []
         try:
-            for buffer in buffers:
-                size = memoryview(buffer).nbytes
-                if (self._shares_memory and size >= SHARED_MIN
-                        and len(descriptors) < _DESCRIPTORS_MAX):
-                    descriptors.append(_in_memory(buffer))
-                    head += _LENGTH.pack(size | _SHARED)
-                else:
-                    parts.append(buffer)
-                    head += _LENGTH.pack(size)
-            with self._sending:
-                self._send_all(parts, descriptors)
+            for frame in sent:
+                if not frame.buffers:
+                    size = len(frame.body)
+                    head = _HEAD.pack(frame.kind, frame.number, frame.acked, 0, size)
+                    parts.append(head + frame.body if size < 4096 else head)
+                    if size >= 4096:
+                        parts.append(frame.body)
+                    continue
+                # Descriptors arrive with the first byte of their frame, so it is sent alone.
+                if parts:
+                    self._send(parts, [])
+                parts = []
+                self._send(self._with_buffers(frame, descriptors), descriptors)
+                _close_all(descriptors)
+            if parts:
+                self._send(parts, [])
         except OSError as error:
             raise Closed(str(error)) from error
         finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+            _close_all(descriptors)
 
-    def _send_all(self, parts: Sequence[Bytes], descriptors: List[int]) -> None:
+    def _with_buffers(self, frame: Frame, descriptors: List[int]) -> List[Bytes]:
+        """The parts of a frame, and the memory that goes with it."""
+        head = bytearray(_HEAD.pack(
+            frame.kind, frame.number, frame.acked, len(frame.buffers), len(frame.body)))
+        parts: List[Bytes] = [head, frame.body]
+        for buffer in frame.buffers:
+            size = memoryview(buffer).nbytes
+            is_shared = (self.shares_memory and size >= SHARED_MIN
+                         and len(descriptors) < _DESCRIPTORS_MAX)
+            if is_shared:
+                descriptors.append(_in_memory(buffer))
+                head += _LENGTH.pack(size | _SHARED)
+            else:
+                parts.append(buffer)
+                head += _LENGTH.pack(size)
+        return parts
+
+    def _send(self, parts: Sequence[Bytes], descriptors: List[int]) -> None:
         left = [memoryview(part).cast("B") for part in parts if memoryview(part).nbytes]
         ancillary = []
         if descriptors:
             rights = array.array("i", descriptors)
             ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
-        while left:
-            sent = self._link.sendmsg(left[:_PARTS_MAX], ancillary)
-            ancillary = []
-            while left and sent >= len(left[0]):
-                sent -= len(left.pop(0))
-            if sent:
-                left[0] = left[0][sent:]
+        with self._sending:
+            while left:
+                sent = self._link.sendmsg(left[:_PARTS_MAX], ancillary)
+                ancillary = []
+                while left and sent >= len(left[0]):
+                    sent -= len(left.pop(0))
+                if sent:
+                    left[0] = left[0][sent:]
 
     def receive(self) -> Frame:
         """Waits for the next frame.
@@ -116,49 +152,63 @@ class Channel:
         Raises :class:`Closed` when the other end is gone.
         """
         try:
-            head, descriptors = self._head()
-        except OSError as error:
-            raise Closed(str(error)) from error
-        try:
-            kind, number, acked, count, size = _HEAD.unpack(head)
-            sizes = memoryview(self._exactly(count * _LENGTH.size)).cast("Q") if count else ()
-            body = self._exactly(size)
+            kind, number, acked, count, size = _HEAD.unpack(self._take(_HEAD.size))
+            sizes = self._take(count * _LENGTH.size) if count else b""
+            body = self._take(size)
             buffers: List[Bytes] = []
-            for length in sizes:
+            for (length,) in _LENGTH.iter_unpack(sizes):
                 if length & _SHARED:
-                    buffers.append(_mapped(descriptors.pop(0), length & ~_SHARED))
+                    buffers.append(_mapped(self._descriptors.pop(0), length & ~_SHARED))
                 else:
-                    buffers.append(self._exactly(length))
+                    buffers.append(self._take(length))
             return Frame(kind, number, acked, body, buffers)
-        except OSError as error:
+        except (OSError, IndexError) as error:
             raise Closed(str(error)) from error
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
 
-    def _head(self) -> Tuple[bytes, List[int]]:
-        if not self._shares_memory:
-            return bytes(self._exactly(_HEAD.size)), []
-        room = socket.CMSG_LEN(_DESCRIPTORS_MAX * array.array("i").itemsize)
-        head, ancillary, _, _ = self._link.recvmsg(_HEAD.size, room)
-        descriptors = array.array("i")
-        for level, kind, data in ancillary:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
-        if not head:
-            raise Closed("the other end is gone")
-        rest = self._exactly(_HEAD.size - len(head))
-        return head + bytes(rest), list(descriptors)
+    def has_more(self) -> bool:
+        """Whether a frame, or its beginning, was received already."""
+        return self._start < self._end
 
-    def _exactly(self, size: int) -> bytearray:
+    def _take(self, size: int) -> bytearray:
+        if size > _BLOCK_BYTES:
+            return self._take_large(size)
+        while self._end - self._start < size:
+            if self._start:
+                left = self._end - self._start
+                self._block[:left] = self._block[self._start:self._end]
+                self._start, self._end = 0, left
+            self._fill()
+        taken = bytearray(self._block[self._start:self._start + size])
+        self._start += size
+        return taken
+
+    def _take_large(self, size: int) -> bytearray:
         data = bytearray(size)
-        view, at = memoryview(data), 0
+        view, at = memoryview(data), self._end - self._start
+        view[:at] = self._block[self._start:self._end]
+        self._start = self._end = 0
+        # No descriptor is lost here: those of the next frame come with its first byte.
         while at < size:
             got = self._link.recv_into(view[at:], min(size - at, 1 << 24))
             if not got:
                 raise Closed("the other end is gone")
             at += got
         return data
+
+    def _fill(self) -> None:
+        room = self._block[self._end:]
+        if self.shares_memory:
+            got, ancillary, _, _ = self._link.recvmsg_into([room], _ROOM_FOR_DESCRIPTORS)
+            for level, kind, data in ancillary:
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                    descriptors = array.array("i")
+                    descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+                    self._descriptors += descriptors
+        else:
+            got = self._link.recv_into(room)
+        if not got:
+            raise Closed("the other end is gone")
+        self._end += got
 
     def close(self) -> None:
         """Ends the channel; a thread that receives gets :class:`Closed`."""
@@ -167,6 +217,14 @@ class Channel:
         except OSError:
             pass
         self._link.close()
+
+    def __del__(self) -> None:
+        _close_all(self._descriptors)
+
+
+def _close_all(descriptors: List[int]) -> None:
+    while descriptors:
+        os.close(descriptors.pop())
 
 
 def _in_memory(buffer: Bytes) -> int:

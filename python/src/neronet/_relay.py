@@ -19,20 +19,20 @@ _BLOCK = 1 << 20
 def connected(folder: str, patience: float = PATIENCE) -> socket.socket:
     """A connection to the worker in a run's folder, as soon as it listens.
 
-    Raises :class:`OSError` when it does not in time.
+    Raises :class:`OSError` when it does not in time, or does not any more.
     """
     deadline = time.monotonic() + patience
-    while True:
-        try:
-            with open(os.path.join(folder, "worker.json"), encoding="utf-8") as file:
-                place = json.load(file)["socket"]
-            link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            link.connect(place)
-            return link
-        except (OSError, ValueError):
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
+    path = os.path.join(folder, "worker.json")
+    while not os.path.exists(path):
+        if time.monotonic() > deadline:
+            raise OSError("there is no {} after {:g} s".format(path, patience))
+        time.sleep(0.01)
+    # The worker listens before it writes the file, which appears whole.
+    with open(path, encoding="utf-8") as file:
+        place = json.load(file)["socket"]
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    link.connect(place)
+    return link
 
 
 def _upward(link: socket.socket) -> None:

@@ -8,15 +8,9 @@ need them; results stay with the worker until they are here.
 
 import atexit
 import concurrent.futures
-import importlib
 import itertools
-import json
 import math
-import os
-import pickle
 import shutil
-import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -25,136 +19,41 @@ import uuid
 import weakref
 from collections import deque
 from concurrent.futures import Future
-from typing import (
-    Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union,
-)
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from . import _frames as frames
-from ._frames import Bytes, Channel, Closed, Frame
-from ._relay import connected
+from ._calls import (
+    Constant,
+    PoolBroken,
+    RemoteTraceback,
+    WorkerDied,
+    _Call,
+    _chunk,
+    _dumps,
+    _end_of,
+    _Link,
+    _used,
+)
+from ._folder import Files, describe
+from ._frames import Bytes, Closed, Frame
+from ._threads import FAILURES_MAX, LIVE, follow, keep_time, serve
 from .client import Client
 from .errors import NeronetError
 
+__all__ = ["Constant", "Executor", "PoolBroken", "RemoteTraceback", "WorkerDied"]
+
 #: Calls that one worker may have at once.
 _WINDOW_MAX = 64
-#: Ends of one worker's run without an answer after which it is given up.
-_FAILURES_MAX = 3
-
-
-class WorkerDied(concurrent.futures.BrokenExecutor):
-    """Two workers died of the same call.
-
-    ``run`` is the run of the second, ``exit_code``, ``signal`` and ``reason`` are its end, and
-    ``stderr_line`` is what it printed last there.
-    """
-
-    def __init__(self, text: str, row: Optional[Dict[str, Any]] = None) -> None:
-        super().__init__(text)
-        row = row or {}
-        self.run: Optional[str] = row.get("run")
-        self.exit_code: Optional[int] = row.get("exit_code")
-        self.signal: Optional[int] = row.get("signal")
-        self.reason: Optional[str] = row.get("reason")
-        self.stderr_line: Optional[str] = row.get("stderr_line")
-
-
-class PoolBroken(concurrent.futures.BrokenExecutor):
-    """No worker can serve: none could be started, or all failed to prepare themselves."""
-
-
-class RemoteTraceback(Exception):
-    """The traceback in the worker; the cause of an exception that came from there."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-    def __str__(self) -> str:
-        return "\n" + self.text
-
-
-class Constant:
-    """A large value that was sent with :meth:`Executor.put`; workers get it once."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def __reduce__(self) -> Any:
-        _used.numbers.add(self._number)
-        return _constant, (self._number,)
-
-
-class _Used(threading.local):
-    """The constants that the object being pickled uses."""
-
-    def __init__(self) -> None:
-        self.numbers: Set[int] = set()
-
-
-_used = _Used()
-
-
-def _constant(number: int) -> Any:
-    return importlib.import_module("neronet.worker").constant(number)
-
-
-class _Call:
-    """One call, from its submission to its result."""
-
-    __slots__ = ("future", "function", "args", "kwargs", "timeout", "deaths", "is_running")
-
-    def __init__(self, future: "Future[Any]", function: Callable[..., Any], args: Any,
-                 kwargs: Any, timeout: Optional[float]) -> None:
-        self.future = future
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.timeout = timeout
-        self.deaths = 0
-        #: Whether its future was told that it cannot be cancelled any more.
-        self.is_running = False
-
-
-class _Link:
-    """The way to one worker, and what it has to do."""
-
-    def __init__(self, experiment: int, run: str) -> None:
-        self.experiment = experiment
-        self.run = run
-        self.channel: Optional[Channel] = None
-        #: Calls that were sent and have no result, in the order in which they are executed.
-        self.inflight: Dict[int, _Call] = {}
-        self.constants: Set[int] = set()
-        self.window = 2
-        self.acked = 0
-        #: When the first call of `inflight` can have begun.
-        self.since = 0.0
-        self.round_trip = 0.0
-        self.took: Optional[float] = None
-        self.recalling: Optional[int] = None
-        self.is_prepared = False
-        #: The run to which everything was sent that goes before calls.
-        self.greeted = ""
-        self.failures = 0
-        self.timed_out: Optional[_Call] = None
-        self.updates = 0
-        self.idle_since = time.monotonic()
-        self.leaves = False
-
-    def __hash__(self) -> int:
-        return id(self)
-
-
-Files = Union[str, Sequence[str]]
 
 
 class Executor(concurrent.futures.Executor):
     """A ``concurrent.futures.Executor`` over the nodes of Neronet.
 
     ``workers`` is how many there are at most; without it as many as the nodes have room for.
-    ``nodes`` is a node, a group, or ``any``. Each worker has ``cpus``, ``gpus`` cards,
-    ``gpumem`` free memory of these, ``memory`` (``"4G"``) and ``env``; ``setup`` lines are executed before it starts. ``python``
-    is the interpreter there, without it this one on this machine and ``python3`` elsewhere.
+    ``nodes`` is a node, a group, or ``any``. Each worker has ``cpus``, ``gpus`` cards with
+    ``gpumem`` of free memory (``"20G"``), ``memory`` (``"4G"``) and ``env``; ``setup`` lines are
+    executed before it starts. ``python`` is the interpreter there; without it that is this one on
+    this machine and ``python3`` elsewhere.
     ``files`` are files and folders that travel to the workers; their folder is importable there.
     ``init(*initargs)`` is called in each worker before its first call.
 
@@ -196,7 +95,8 @@ class Executor(concurrent.futures.Executor):
             if count < 1:
                 raise ValueError("workers must be at least 1")
             resources = {"cpus": cpus, "gpus": gpus, "gpumem": gpumem, "memory": memory}
-            self._describe(count, nodes, resources, python, files, env, setup)
+            describe(self._folder, self._pool, count, nodes, self._names == ["local"], resources,
+                     python, files, env, setup)
             added = self._client.add(self._folder)
             self._experiments = sorted(int(row["id"]) for row in added)
             started = self._client.start(self._experiments)
@@ -206,12 +106,12 @@ class Executor(concurrent.futures.Executor):
             raise
         for experiment in self._experiments:
             self._links.append(_Link(experiment, runs.get(experiment, "")))
-        self._threads = [threading.Thread(target=_follow, args=(weakref.ref(self),), daemon=True)]
+        self._threads = [threading.Thread(target=follow, args=(weakref.ref(self),), daemon=True)]
         for link in self._links:
-            serve = threading.Thread(target=_serve, args=(weakref.ref(self), link), daemon=True)
-            self._threads.append(serve)
+            thread = threading.Thread(target=serve, args=(weakref.ref(self), link), daemon=True)
+            self._threads.append(thread)
         self._threads.append(
-            threading.Thread(target=_keep_time, args=(weakref.ref(self),), daemon=True))
+            threading.Thread(target=keep_time, args=(weakref.ref(self),), daemon=True))
         for thread in self._threads:
             thread.start()
         _open.add(self)
@@ -244,40 +144,6 @@ class Executor(concurrent.futures.Executor):
                 room += int((row.get("cpus") or 0) / cpus)
         return room
 
-    def _describe(
-        self, count: int, nodes: Optional[str], resources: Dict[str, Any],
-        python: Optional[str], files: Files, env: Optional[Dict[str, str]], setup: Sequence[str],
-    ) -> None:
-        """Writes the folder of the pool: the experiments, and what workers import."""
-        here = os.path.dirname(os.path.abspath(__file__))
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(here, os.path.join(self._folder, "neronet"), ignore=ignored)
-        helper = _cloudpickle()
-        if helper is not None:
-            home = os.path.dirname(os.path.abspath(helper.__file__ or ""))
-            shutil.copytree(home, os.path.join(self._folder, "cloudpickle"), ignore=ignored)
-        for path in [files] if isinstance(files, str) else files:
-            _copied(path, self._folder, ignored)
-        only_here = self._names == ["local"]
-        program = python or (sys.executable if only_here else "python3")
-        described: Dict[str, Any] = {
-            "collection": "pool-" + self._pool[:8],
-            "command": [program, "-m", "neronet.worker", self._pool],
-            "parameters": {"worker": list(range(count))},
-            "outputs": ["stdout", "stderr"],
-            "files": ["**"],
-            "resources": {name: value for name, value in resources.items() if value},
-            # The worker's search path begins with its folder, so that what travelled is found.
-            "env": dict(env or {}, PYTHONPATH=".:" + os.pathsep.join(_paths(only_here))),
-        }
-        if nodes:
-            described["node"] = nodes
-        if setup:
-            described["setup"] = list(setup)
-        # JSON is YAML.
-        with open(os.path.join(self._folder, "neronet.yaml"), "w", encoding="utf-8") as file:
-            json.dump(described, file)
-
     # Calls
 
     def submit(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
@@ -307,7 +173,7 @@ class Executor(concurrent.futures.Executor):
                 self._changed.notify_all()
         return future
 
-    def map(  # type: ignore[override]
+    def map(
         self, fn: Callable[..., Any], *iterables: Iterable[Any],
         timeout: Optional[float] = None, chunksize: int = 1, buffersize: Optional[int] = None,
     ) -> Iterator[Any]:
@@ -421,36 +287,40 @@ class Executor(concurrent.futures.Executor):
     def _feed(self, link: _Link) -> None:
         """Sends waiting calls to a worker, as many as it may have."""
         while True:
+            taken: List[Tuple[int, _Call]] = []
             with self._mutex:
-                if link.channel is None or link.leaves or not link.is_prepared:
+                channel, acked = link.channel, link.acked
+                if channel is None or link.leaves or not link.is_prepared:
                     return
-                if len(link.inflight) >= link.window:
-                    return
-                call = self._pop()
-                if call is None:
+                while len(link.inflight) < link.window:
+                    call = self._pop()
+                    if call is None:
+                        break
+                    number = next(self._numbers)
+                    if not link.inflight:
+                        link.since = time.monotonic()
+                    link.inflight[number] = call
+                    taken.append((number, call))
+                if not taken:
                     self._recall_for(link)
                     return
-                number = next(self._numbers)
-                if not link.inflight:
-                    link.since = time.monotonic()
-                link.inflight[number] = call
-                channel, acked = link.channel, link.acked
-            try:
-                _used.numbers = set()
-                packed = frames.pack((call.function, call.args, call.kwargs),
-                                     _dumps(call.function))
-                used = _used.numbers
-            except BaseException as error:
-                with self._mutex:
-                    link.inflight.pop(number, None)
-                self._resolve(call, error=error)
-                continue
-            try:
-                for one in used - link.constants:
-                    body, buffers = self._constants[one]
-                    channel.send(frames.CONSTANT, one, 0, body, buffers)
+            sent: List[Frame] = []
+            for number, call in taken:
+                try:
+                    _used.numbers = set()
+                    packed = frames.pack((call.function, call.args, call.kwargs),
+                                         _dumps(call.function))
+                except BaseException as error:
+                    with self._mutex:
+                        link.inflight.pop(number, None)
+                    self._resolve(call, error=error)
+                    continue
+                for one in _used.numbers - link.constants:
+                    sent.append(Frame(frames.CONSTANT, one, 0, *self._constants[one]))
                     link.constants.add(one)
-                channel.send(frames.CALL, number, acked, packed[0], packed[1])
+                sent.append(Frame(frames.CALL, number, acked, *packed))
+            try:
+                channel.send_all(sent)
             except Closed:
                 # The thread that receives has what was in flight done elsewhere.
                 return
@@ -526,7 +396,6 @@ class Executor(concurrent.futures.Executor):
                 lasted, link.since = now - link.since, now
                 link.idle_since = now
             self._finish(link, call, frame, lasted)
-            self._feed(link)
 
     def _finish(self, link: _Link, call: Optional[_Call], frame: Frame, lasted: float) -> None:
         large = sum(memoryview(one).nbytes for one in frame.buffers) + len(frame.body) > 1 << 20
@@ -581,8 +450,8 @@ class Executor(concurrent.futures.Executor):
     def _unprepared(self, link: _Link, text: str) -> None:
         with self._mutex:
             link.leaves = True
-            link.failures = _FAILURES_MAX
-            others = [one for one in self._links if one.failures < _FAILURES_MAX]
+            link.failures = FAILURES_MAX
+            others = [one for one in self._links if one.failures < FAILURES_MAX]
             if not others:
                 self._break("no worker could prepare itself:\n" + text)
         print("neronet: worker {} could not prepare itself:\n{}".format(link.run, text),
@@ -718,7 +587,7 @@ class Executor(concurrent.futures.Executor):
                 self._client.abort(waiting)
             self._client.wait(self._experiments, timeout=5)
             live = [row for row in self._client.status(self._experiments)
-                    if row["state"] in _LIVE]
+                    if row["state"] in LIVE]
             if live:
                 self._client.abort(live, grace=1)
                 self._client.wait(live, timeout=30)
@@ -740,7 +609,6 @@ class Executor(concurrent.futures.Executor):
         return None
 
 
-_LIVE = ("queued", "staging", "submitted", "pending", "running", "paused", "ending", "unreachable")
 _open: "weakref.WeakSet[Executor]" = weakref.WeakSet()
 
 
@@ -748,307 +616,3 @@ _open: "weakref.WeakSet[Executor]" = weakref.WeakSet()
 def _close_all() -> None:
     for one in list(_open):
         one._close()
-
-
-def _chunk(function: Callable[..., Any], items: List[Any]) -> Tuple[List[Any],
-                                                                    Optional[BaseException]]:
-    """Results of a chunk, and the exception that ended it."""
-    values = []
-    for args in items:
-        try:
-            values.append(function(*args))
-        except Exception as error:
-            import traceback
-
-            text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-            error.__cause__ = RemoteTraceback(text)
-            return values, error
-    return values, None
-
-
-def _cloudpickle() -> Any:
-    try:
-        return importlib.import_module("cloudpickle")
-    except ImportError:
-        return None
-
-
-def _dumps(function: Any) -> Callable[..., bytes]:
-    """How to pickle a call: by value when its function cannot be imported by workers."""
-    module = getattr(function, "__module__", None)
-    name = getattr(function, "__qualname__", "")
-    if module in (None, "__main__") or "<" in name:
-        helper = _cloudpickle()
-        if helper is not None:
-            dumps: Callable[..., bytes] = helper.dumps
-            return dumps
-        if function is not None and callable(function) and hasattr(function, "__code__"):
-            raise pickle.PicklingError(
-                "workers cannot import {!r}: put it into a module that travels (files=…), or "
-                "install cloudpickle".format(name))
-    return pickle.dumps
-
-
-def _paths(only_here: bool) -> List[str]:
-    """What this process imports from, for workers on this machine."""
-    if not only_here:
-        return []
-    return [path for path in (os.path.abspath(one) for one in sys.path) if os.path.isdir(path)]
-
-
-def _copied(path: str, folder: str, ignored: Any) -> None:
-    name = os.path.basename(os.path.abspath(path))
-    if os.path.isdir(path):
-        shutil.copytree(path, os.path.join(folder, name), ignore=ignored)
-    else:
-        shutil.copy2(path, os.path.join(folder, name))
-
-
-def _end_of(row: Dict[str, Any]) -> str:
-    parts = []
-    if row.get("signal"):
-        parts.append("signal {}".format(row["signal"]))
-    elif row.get("exit_code") is not None:
-        parts.append("exit code {}".format(row["exit_code"]))
-    if row.get("reason") and row["reason"] not in parts:
-        parts.append(str(row["reason"]))
-    if row.get("stderr_line"):
-        parts.append("it printed {!r}".format(row["stderr_line"]))
-    return ", ".join(parts) or str(row.get("state") or "no process saw its end")
-
-
-# Threads: they hold the executor only while they work, so that a forgotten one is collected.
-
-def _follow(reference: "weakref.ref[Executor]") -> None:
-    """Keeps the states of the workers' runs."""
-    while True:
-        pool = reference()
-        if pool is None or not pool._folder:
-            return
-        client, picked, changed = pool._client, list(pool._experiments), pool._changed
-        del pool
-        try:
-            for told in client.watch(picked):
-                pool = reference()
-                if pool is None or not pool._folder:
-                    return
-                with pool._mutex:
-                    for row in told:
-                        pool._rows[int(row["id"])] = row
-                    pool._changed.notify_all()
-                del pool
-        except NeronetError:
-            # The daemon is being started again; calls go on.
-            time.sleep(0.5)
-        with changed:
-            changed.wait(0.2)
-
-
-def _keep_time(reference: "weakref.ref[Executor]") -> None:
-    """Ends calls that take too long, and gives idle workers back."""
-    while True:
-        pool = reference()
-        if pool is None or not pool._folder:
-            return
-        now = time.monotonic()
-        overdue, idle = [], []
-        with pool._mutex:
-            for link in pool._links:
-                call = next(iter(link.inflight.values()), None)
-                if (call is not None and call.timeout is not None and link.timed_out is None
-                        and now - link.since > call.timeout):
-                    link.timed_out = call
-                    overdue.append(link)
-                if (pool._idle_after is not None and link.channel is not None
-                        and link.is_prepared and not link.inflight and not pool._waiting
-                        and now - link.idle_since > pool._idle_after):
-                    link.leaves = True
-                    idle.append(link)
-            changed = pool._changed
-        for link in overdue:
-            try:
-                pool._client.abort(link.run, grace=0.5)
-            except NeronetError as error:
-                print("neronet: cannot end {}: {}".format(link.run, error), file=sys.stderr)
-        for link in idle:
-            if link.channel is not None:
-                try:
-                    link.channel.send(frames.LEAVE)
-                except Closed:
-                    pass
-        del pool
-        with changed:
-            changed.wait(0.1)
-
-
-def _serve(reference: "weakref.ref[Executor]", link: _Link) -> None:
-    """Goes with one worker: connects, receives, and starts it anew when it died."""
-    while True:
-        pool = reference()
-        if pool is None or not pool._folder or pool._broken is not None:
-            return
-        if link.failures >= _FAILURES_MAX:
-            return
-        row = pool._rows.get(link.experiment)
-        is_of_run = row is not None and row.get("run") == link.run
-        state = row["state"] if row is not None and is_of_run else "queued"
-        if state in ("running", "ending", "unreachable"):
-            assert row is not None
-            if _attend(reference, link, row):
-                continue
-        elif state not in _LIVE:
-            assert row is not None
-            if link.greeted != link.run and not link.leaves:
-                link.failures += 1
-                if all(one.failures >= _FAILURES_MAX for one in pool._links):
-                    pool._break("no worker can be started; {} ended with {}".format(
-                        link.run, _end_of(row)))
-                    return
-            pool._died(link, row)
-            if not _again(pool, link):
-                return
-            continue
-        changed = pool._changed
-        del pool
-        with changed:
-            changed.wait(0.5)
-
-
-def _again(pool: Executor, link: _Link) -> bool:
-    """Starts a worker's next run when there is something for it to do."""
-    with pool._mutex:
-        while pool._folder and pool._broken is None:
-            if pool._is_shut and not pool._unresolved:
-                return False
-            # One that was given back waits for work; one that died is replaced at once.
-            if pool._waiting or not link.leaves:
-                break
-            pool._changed.wait(1.0)
-        if not pool._folder or pool._broken is not None:
-            return False
-        link.leaves = False
-    try:
-        started = pool._client.restart(link.experiment)
-    except NeronetError as error:
-        print("neronet: cannot start a worker again: {}".format(error), file=sys.stderr)
-        link.failures += 1
-        return link.failures < _FAILURES_MAX
-    with pool._mutex:
-        if started.runs:
-            link.run = started.runs[0]
-        link.idle_since = time.monotonic()
-    return True
-
-
-def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]) -> bool:
-    """Connects to a running worker and receives until the connection ends.
-
-    Returns false when there is nothing to do but to wait for a change of its state.
-    """
-    pool = reference()
-    if pool is None:
-        return True
-    is_here = row.get("node") == "local"
-    program = pool._python or ("python3" if not is_here else sys.executable)
-    relay = None
-    try:
-        if is_here:
-            folder = pool._client.show(link.run).get("work")
-            ending = connected(str(folder), 5.0)
-        else:
-            ending, there = socket.socketpair()
-            with there:
-                relay = subprocess.Popen(
-                    [pool._client._program.path, "exec", link.run, "--", program, "-m",
-                     "neronet._relay"],
-                    stdin=there, stdout=there, stderr=subprocess.DEVNULL,
-                    env=pool._client._program.environment(), start_new_session=True)
-        channel = Channel(ending, shares_memory=is_here)
-        _greet(pool, link, channel, is_here)
-    except (OSError, ValueError, NeronetError):
-        _ended(relay)
-        with pool._mutex:
-            pool._changed.wait(0.2)
-        return False
-    while True:
-        del pool
-        try:
-            frame = channel.receive()
-        except Closed:
-            pool = reference()
-            break
-        pool = reference()
-        if pool is None:
-            break
-        pool._received(link, frame)
-    channel.close()
-    _ended(relay)
-    if pool is None:
-        return True
-    with pool._mutex:
-        if link.channel is channel:
-            link.channel = None
-            link.is_prepared = False
-            pool._changed.notify_all()
-        deadline = time.monotonic() + pool._lost_after
-        # Either its end is told, or it is reached again.
-        first = True
-        while pool._folder and pool._broken is None:
-            now_row = pool._rows.get(link.experiment) or {}
-            if now_row.get("run") != link.run or now_row.get("state") not in _LIVE:
-                return True
-            if not is_here and first:
-                first = False
-                pool._changed.wait(0.5)
-                return True
-            if time.monotonic() > deadline:
-                break
-            pool._changed.wait(1.0)
-    pool._out_of_reach(link)
-    return True
-
-
-def _greet(pool: Executor, link: _Link, channel: Channel, is_here: bool) -> None:
-    began = time.monotonic()
-    hello = {"pool": pool._pool, "shares_memory": is_here}
-    channel.send(frames.HELLO, body=json.dumps(hello).encode())
-    early = []
-    while True:
-        frame = channel.receive()
-        if frame.kind == frames.WELCOME:
-            break
-        early.append(frame)
-    welcome = json.loads(bytes(frame.body))
-    if welcome["python"][:2] != list(sys.version_info[:2]):
-        there = ".".join(str(one) for one in welcome["python"])
-        here = ".".join(str(one) for one in sys.version_info[:3])
-        if tuple(welcome["python"][:2]) < (3, 8):
-            pool._break("{} has Python {}; workers need 3.8".format(link.run, there))
-        elif _cloudpickle() is not None:
-            print("neronet: {} has Python {}, here is {}: functions that are not in a module "
-                  "cannot be sent there".format(link.run, there, here), file=sys.stderr)
-    known = set(welcome["known"])
-    with pool._mutex:
-        link.round_trip = time.monotonic() - began
-        link.channel = channel
-        is_new, link.greeted = link.greeted != link.run, link.run
-        lost = [number for number in link.inflight if number not in known]
-        for number in lost:
-            pool._waiting.appendleft(link.inflight.pop(number))
-    body, buffers = pool._first
-    if is_new:
-        channel.send(frames.HELLO, 0, 0, body, buffers)
-    pool._send_updates(link)
-    for frame in early:
-        pool._received(link, frame)
-
-
-def _ended(relay: "Optional[subprocess.Popen[bytes]]") -> None:
-    if relay is None:
-        return
-    relay.terminate()
-    try:
-        relay.wait(5)
-    except subprocess.TimeoutExpired:
-        relay.kill()
-        relay.wait()

@@ -7,7 +7,8 @@ import threading
 from concurrent.futures import Future
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
 
-from .executor import Executor, _chunk
+from ._calls import _chunk
+from .executor import Executor
 
 
 class AsyncResult:

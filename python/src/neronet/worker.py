@@ -80,7 +80,7 @@ class Worker:
             if hello.kind != frames.HELLO or asked.get("pool") != self._pool:
                 return
             if not asked.get("shares_memory"):
-                channel._shares_memory = False
+                channel.shares_memory = False
             self._begin(channel)
             while True:
                 self._take(channel, channel.receive())

@@ -160,7 +160,7 @@ class Calls(unittest.TestCase):
 
     def test_cancelled_calls_are_not_executed(self):
         path = self.path("cancelled")
-        futures = [self.pool.submit(calls.slow_note, path, n, 0.05) for n in range(50)]
+        futures = [self.pool.submit(calls.slow_note, path, n, 0.01) for n in range(300)]
         cancelled = [n for n, one in enumerate(futures) if one.cancel()]
         self.assertTrue(cancelled)
         done = [one.result(DEADLINE) for one in futures if not one.cancelled()]

@@ -89,6 +89,7 @@ pub(crate) fn adopt(
                     modified_ms: now_ms,
                     modified: None,
                     extra_rules: Arc::from([]),
+                    by_hand: Arc::default(),
                 })),
             );
             adopted.experiments += 1;
@@ -354,6 +355,7 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         name: spec.name.clone(),
         number: None,
         block: String::new(),
+        cohort: None,
         varied: Vec::new(),
         collections,
         folder: folder.to_path_buf(),

@@ -18,6 +18,7 @@ pub(crate) enum Field {
     ParametersFormat,
     Env,
     Collection,
+    Cohort,
     Resources,
     Files,
     RequiredFiles,
@@ -77,6 +78,7 @@ const FIELDS: &[(&str, Field)] = &[
     ("parameter_format", Field::ParametersFormat),
     ("env", Field::Env),
     ("collection", Field::Collection),
+    ("cohort", Field::Cohort),
     ("resources", Field::Resources),
     ("files", Field::Files),
     ("required_files", Field::RequiredFiles),
@@ -158,6 +160,11 @@ pub(crate) fn field(key: &str) -> Option<Field> {
                 .find(|word| **word == key)
                 .map(|word| Field::Later(word))
         })
+}
+
+/// Every word of a block with an effect.
+pub(crate) fn words() -> impl Iterator<Item = &'static str> {
+    FIELDS.iter().map(|(word, _)| *word)
 }
 
 /// The present name of a field.

@@ -9,6 +9,7 @@
 
 pub mod abort;
 pub mod add;
+pub mod backtest;
 pub mod balance;
 pub mod batch;
 mod cancel;
@@ -17,8 +18,11 @@ pub mod change;
 pub mod choose;
 pub mod clean;
 pub mod cluster;
+pub mod cohort;
 pub mod deferred;
+mod differences;
 mod dispatch;
+pub mod edits;
 pub mod experiment;
 pub mod fold;
 pub mod gone;

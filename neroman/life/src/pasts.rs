@@ -34,27 +34,41 @@ pub fn wanted<'a>(
     asked: impl Iterator<Item = (&'a NameRef, Past)>,
     runs: impl Iterator<Item = &'a Run>,
 ) -> Pasts {
-    let asked: Vec<(&NameRef, Past)> = asked.filter(|(_, past)| needs_points(*past)).collect();
     let mut wanted = Pasts::default();
-    if asked.is_empty() {
-        return wanted;
-    }
-    for run in runs {
-        for (name, _) in run.metrics() {
-            for (_, past) in asked.iter().filter(|(written, _)| means(written, name)) {
-                let series = wanted.0.entry(run.made.id).or_default();
-                series.entry(name.clone()).or_default().want(*past);
-            }
-        }
-    }
+    wanted.want_all(asked, runs);
     wanted
 }
 
-fn means(written: &NameRef, metric: &str) -> bool {
+pub(crate) fn means(written: &NameRef, metric: &str) -> bool {
     written.asked != Asked::Param && same_loosely(&written.text, metric)
 }
 
 impl Pasts {
+    /// Adds the series of these runs whose points are needed.
+    pub fn want_all<'a>(
+        &mut self,
+        asked: impl Iterator<Item = (&'a NameRef, Past)>,
+        runs: impl Iterator<Item = &'a Run>,
+    ) {
+        let asked: Vec<(&NameRef, Past)> = asked.filter(|(_, past)| needs_points(*past)).collect();
+        if asked.is_empty() {
+            return;
+        }
+        for run in runs {
+            for (name, _) in run.metrics() {
+                for (_, past) in asked.iter().filter(|(written, _)| means(written, name)) {
+                    self.want(run.made.id, name, *past);
+                }
+            }
+        }
+    }
+
+    /// From now on the points of this series are needed.
+    pub(crate) fn want(&mut self, run: RunId, metric: &str, past: Past) {
+        let series = self.0.entry(run).or_default();
+        series.entry(metric.to_owned()).or_default().want(past);
+    }
+
     /// Whether no points are needed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -87,13 +101,13 @@ impl Pasts {
 
 /// Whether another start came after the one of the point. The clock of windows is that of
 /// the newest start.
-fn is_of_earlier_start(run: &Run, point: &PastPoint) -> bool {
+pub(crate) fn is_of_earlier_start(run: &Run, point: &PastPoint) -> bool {
     let newest = run.journal.newest().map_or(0, |(number, _)| number);
     point.generation >> GENERATION_BITS < newest.saturating_sub(1).min(u32::MAX >> GENERATION_BITS)
 }
 
 /// Time from a run's newest start to a moment of its node's clock: the clock of windows.
-fn since_start_ms(run: &Run, time_ms: i64) -> u64 {
+pub(crate) fn since_start_ms(run: &Run, time_ms: i64) -> u64 {
     let newest = run.journal.newest();
     let started_ms = newest.and_then(|(_, one)| one.started_ms);
     let started_ms = started_ms.unwrap_or(time_ms);

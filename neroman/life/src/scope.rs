@@ -1,7 +1,7 @@
 //! The facts of an experiment for expressions: its definition, its current run (or
 //! a named one), parameters and metrics. Answers from memory.
 
-use nero_expr::{Fact, NameKind, Past, Scope, Value};
+use nero_expr::{CohortNumber, Fact, NameKind, Past, Scope, Value};
 use nero_format as format;
 use nero_model::{EndReason, TaskEnd};
 
@@ -114,6 +114,8 @@ impl<'a> Sight<'a> {
             | Fact::State
             | Fact::Command
             | Fact::Params
+            | Fact::Note
+            | Fact::Tag
             | Fact::Tmod => Value::Unknown,
         }
     }
@@ -163,6 +165,11 @@ impl Scope for Sight<'_> {
             Fact::State => Value::Text(self.state()),
             Fact::Command => Value::Text(&definition.command_text),
             Fact::Params => Value::Text(&self.experiment.params_text),
+            Fact::Note => {
+                let note = Some(self.experiment.by_hand.note.as_str());
+                Value::text_or_unknown(note.filter(|note| !note.is_empty()))
+            }
+            Fact::Tag => Value::Text(&self.experiment.tags_text),
             Fact::Tmod => Value::Time(self.now.wall_of(
                 self.experiment.modified.as_ref(),
                 self.experiment.modified_ms,
@@ -199,6 +206,15 @@ impl Scope for Sight<'_> {
 
     fn past(&self, name: &str, past: Past) -> Option<f64> {
         pasts::answer(self.run?, name, past, self.now)
+    }
+
+    fn cohort(&self, text: &str) -> Option<CohortNumber> {
+        let folded = self.run?.peers().iter().find(|one| one.text == text)?;
+        Some(CohortNumber {
+            value: folded.value,
+            peers: folded.peers,
+            at_ms: folded.at_ms,
+        })
     }
 
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {

@@ -23,6 +23,7 @@ use super::start::Wanted;
 
 mod any_order;
 mod batches;
+mod cohorts;
 pub(crate) mod lab;
 mod matrix;
 mod outlooks;
@@ -378,7 +379,7 @@ fn lost_runs_are_gone_beside_only_when_told_so() {
         Wanted {
             restart: true,
             abandon: true,
-            resume: false,
+            ..Wanted::default()
         },
     );
     assert!(skipped(&plans).is_empty());

@@ -1,11 +1,13 @@
 //! Picking: each element looked up among the experiments, and the union of all.
 
-use nero_expr::{Expr, ExprError, Glob, Pick, Span, State, is_name_char};
+use nero_expr::{
+    Expr, ExprError, Fact, Glob, Pick, Scope as _, Span, State, Truth, Value, is_name_char,
+};
 
 use crate::catalogue::Catalogue;
 use crate::element::{Element, Meaning, Selector, Word, quoted_name};
 use crate::error::{SelectorError, SelectorErrorKind};
-use crate::scope::Located;
+use crate::scope::{Located, blocks_of, has_block, has_name};
 
 /// The experiments and runs that a selector picked.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -91,6 +93,28 @@ impl Selector {
     }
 }
 
+impl Selector {
+    /// Each expression that asks of the past of metrics, with the rows for which nothing else
+    /// decides it. `catalogue` has no past: what is decided without it stays so, since unknown
+    /// is never true or false. Mistakes are left to [`Selector::pick`].
+    pub fn undecided(&self, catalogue: &impl Catalogue) -> Vec<(&Expr, Vec<usize>)> {
+        let with_past = self.exprs().filter(|expr| expr.pasts().next().is_some());
+        let mut found = Vec::new();
+        for expr in with_past {
+            let Ok(candidates) = expr.candidates(|visit| catalogue.visit_names(visit)) else {
+                continue;
+            };
+            let blocks = blocks_of(expr, catalogue);
+            let is_open = |row: &usize| {
+                let truth = expr.eval_among(&candidates, &Located::new(catalogue, *row, &blocks));
+                truth == Truth::Unknown
+            };
+            found.push((expr, (0..catalogue.len()).filter(is_open).collect()));
+        }
+        found
+    }
+}
+
 /// A selection in the making.
 pub(crate) struct Picking<'c, C> {
     pub catalogue: &'c C,
@@ -111,6 +135,7 @@ impl<C: Catalogue> Picking<'_, C> {
                 self.picked.explicit = true;
                 let span = element.span;
                 self.named(name, None)
+                    .or_else(|| self.made_by(name, None))
                     .ok_or_else(|| self.unknown_name(name, span))
             }
             Meaning::Digits(pick) => self.digits(pick, None, element.span),
@@ -118,6 +143,7 @@ impl<C: Catalogue> Picking<'_, C> {
                 self.word(*word, None, &element.text);
                 Ok(())
             }
+            Meaning::Tag(expr) => self.expression(expr, element),
             Meaning::Open(expr) => self.open(element, expr.as_ref().as_ref()),
         }
     }
@@ -342,6 +368,19 @@ impl<C: Catalogue> Picking<'_, C> {
                 self.word(word, inside, text);
                 return Ok(true);
             }
+            if let Some(tag) = rest.strip_prefix("tag:").filter(|tag| is_glob(tag)) {
+                let tag = Glob::new(tag);
+                let found = self.mark_present(inside, |catalogue, row| {
+                    let tags = catalogue.scope(row);
+                    let fits = |tags: &str| tags.split_whitespace().any(|one| tag.fits(one));
+                    matches!(tags.fact(Fact::Tag), Value::Text(tags) if fits(tags))
+                });
+                self.picked.explicit = true;
+                if found == 0 {
+                    self.note(format!("`{text}` picks nothing"));
+                }
+                return Ok(true);
+            }
             if self.named(rest, inside).is_some() || self.made_by(rest, inside).is_some() {
                 self.picked.explicit = true;
                 return Ok(true);
@@ -369,9 +408,10 @@ impl<C: Catalogue> Picking<'_, C> {
         }
         let candidates = expr
             .candidates(|visit| self.catalogue.visit_names(visit))
-            .map_err(|error| SelectorError::in_expression(error, offset))?;
+            .map_err(|error| self.perhaps_an_operand(error, element))?;
         let mut found = 0;
         let catalogue = self.catalogue;
+        let blocks = blocks_of(expr, catalogue);
         let names_gone = expr.uses_state(State::Gone);
         let named = |row| {
             expr.picks().iter().any(|pick| match &pick.pick {
@@ -386,7 +426,7 @@ impl<C: Catalogue> Picking<'_, C> {
             let is_gone = catalogue.is_gone(row);
             let is_named = is_gone && named(row);
             let is_left_out = is_gone && !is_named && !names_gone;
-            let truth = expr.eval_among(&candidates, &Located::new(self.catalogue, row));
+            let truth = expr.eval_among(&candidates, &Located::new(catalogue, row, &blocks));
             if let Some(conflict) = candidates.take_conflict(expr) {
                 let mut error = SelectorError::in_expression(conflict.error, offset);
                 let id = self.catalogue.id(row);
@@ -403,10 +443,26 @@ impl<C: Catalogue> Picking<'_, C> {
                 }
             }
         }
+        if let Some(error) = candidates.no_condition(expr) {
+            return Err(SelectorError::in_expression(error, offset));
+        }
         if found == 0 {
             self.note(format!("`{}` picks nothing", element.text));
         }
         Ok(())
+    }
+
+    /// The error of an expression, with the backticks that a name of an experiment or a
+    /// block needs in it.
+    fn perhaps_an_operand(&self, error: ExprError, element: &Element) -> SelectorError {
+        let word = error.span.of(&element.text);
+        let is_name = has_name(self.catalogue, word) || has_block(self.catalogue, word);
+        let hint = format!("inside a condition a name stands in backticks: `` `{word}` ``");
+        let error = SelectorError::in_expression(error, element.span.start);
+        match is_name && error.kind == SelectorErrorKind::Name {
+            true => error.hint(hint),
+            false => error,
+        }
     }
 
     /// An id, a range or a name inside an expression has to mean something.
@@ -417,8 +473,7 @@ impl<C: Catalogue> Picking<'_, C> {
             }
             Pick::All | Pick::Last => Ok(()),
             Pick::Name(name) => {
-                let mut rows = 0..self.catalogue.len();
-                if rows.any(|row| self.catalogue.name(row) == &**name) {
+                if has_name(self.catalogue, name) || has_block(self.catalogue, name) {
                     Ok(())
                 } else {
                     Err(self.unknown_name(name, span))

@@ -40,6 +40,8 @@ pub struct Answers {
     pub start: StartReply,
     pub abort: AbortReply,
     pub hides: RemoveReply,
+    pub annotated: AnnotateReply,
+    pub edited: EditReply,
     pub wait: Vec<WaitEvent>,
     pub watch: Vec<WatchEvent>,
     pub logs: Vec<LogChunk>,
@@ -48,7 +50,9 @@ pub struct Answers {
     pub metrics: MetricsReply,
     pub plots: PlotsReply,
     pub paths: PathsReply,
+    pub code: Vec<CodePart>,
     pub rules: RuleListReply,
+    pub backtest: RuleBacktestReply,
     pub changed: RuleChangeReply,
     pub mail: MailListReply,
     pub nodes: NodesReply,
@@ -334,7 +338,12 @@ fn picked(selection: Option<Selection>) -> String {
 impl Man for Service {
     async fn greet(&self, _: Request<Hello>) -> Result<Response<Hello>, Status> {
         let own = Hello {
-            capabilities: vec![hello::LIST_PARTS.to_owned(), hello::PLOTS.to_owned()],
+            capabilities: vec![
+                hello::LIST_PARTS.to_owned(),
+                hello::PLOTS.to_owned(),
+                hello::ALL_RUNS.to_owned(),
+                hello::EDITS.to_owned(),
+            ],
             ..hello::own(Role::Neroman, "", None)
         };
         Ok(Response::new(self.answers.hello.clone().unwrap_or(own)))
@@ -449,6 +458,39 @@ impl Man for Service {
         Ok(Response::new(self.answers.hides.clone()))
     }
 
+    async fn annotate(
+        &self,
+        request: Request<AnnotateRequest>,
+    ) -> Result<Response<AnnotateReply>, Status> {
+        let request = request.into_inner();
+        self.known(&request.selection.clone().unwrap_or_default().text)?;
+        let what = format!(
+            "{} note {:?} +{:?} -{:?} dry {}",
+            picked(request.selection),
+            request.note,
+            request.add_tags,
+            request.remove_tags,
+            request.dry_run
+        );
+        self.take("annotate", what, &request.request)?;
+        Ok(Response::new(self.answers.annotated.clone()))
+    }
+
+    async fn edit(&self, request: Request<EditRequest>) -> Result<Response<EditReply>, Status> {
+        let request = request.into_inner();
+        self.known(&request.selection.clone().unwrap_or_default().text)?;
+        let what = format!(
+            "{} set {:?} unset {:?} as {:?} dry {}",
+            picked(request.selection),
+            request.set,
+            request.unset,
+            request.copy_as,
+            request.dry_run
+        );
+        self.take("edit", what, &request.request)?;
+        Ok(Response::new(self.answers.edited.clone()))
+    }
+
     async fn abort(&self, request: Request<AbortRequest>) -> Result<Response<AbortReply>, Status> {
         let request = request.into_inner();
         self.known(&request.selection.clone().unwrap_or_default().text)?;
@@ -531,6 +573,21 @@ impl Man for Service {
         Ok(Response::new(self.answers.paths.clone()))
     }
 
+    type CodeStream = Said<CodePart>;
+
+    async fn code(
+        &self,
+        request: Request<CodeRequest>,
+    ) -> Result<Response<Self::CodeStream>, Status> {
+        let asked = request.into_inner();
+        self.take(
+            "code",
+            format!("{:?} differing {}", asked.runs, asked.differing),
+            &[],
+        )?;
+        Ok(self.said(&self.answers.code))
+    }
+
     async fn rule_list(
         &self,
         request: Request<RuleListRequest>,
@@ -553,6 +610,22 @@ impl Man for Service {
         );
         self.take("rule add", what, &request.request)?;
         Ok(Response::new(self.answers.changed.clone()))
+    }
+
+    async fn rule_backtest(
+        &self,
+        request: Request<RuleBacktestRequest>,
+    ) -> Result<Response<RuleBacktestReply>, Status> {
+        let request = request.into_inner();
+        let what = format!(
+            "{} {} | {} best {}",
+            picked(request.selection),
+            request.action,
+            request.text,
+            request.best
+        );
+        self.take("rule backtest", what, &[])?;
+        Ok(Response::new(self.answers.backtest.clone()))
     }
 
     async fn rule_remove(

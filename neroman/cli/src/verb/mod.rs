@@ -3,12 +3,17 @@
 mod abort;
 mod add;
 mod adopt;
+mod annotate;
+mod backtest;
 mod clean;
 mod completions;
 mod config;
 pub mod daemon;
+mod diff;
 mod du;
+mod edit;
 mod exec;
+mod export;
 mod fetch;
 pub mod help;
 mod listed;
@@ -17,6 +22,7 @@ mod mail;
 mod metrics;
 mod node;
 mod on_node;
+mod open;
 mod path;
 mod pause;
 mod plot;
@@ -63,12 +69,19 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Pause(args) => pause::run(session, args, pause::Which::Pause).await,
         Verb::Resume(args) => pause::run(session, args, pause::Which::Resume).await,
         Verb::Adopt(args) => adopt::run(session, args).await,
+        Verb::Set(args) => edit::set(session, args).await,
+        Verb::Copy(args) => edit::copy(session, args).await,
+        Verb::Note(args) => annotate::note(session, args).await,
+        Verb::Tag(args) => annotate::tag(session, args).await,
         Verb::Rm(args) => rm::run(session, args).await,
         Verb::Wait(args) => wait::run(session, args).await,
         Verb::Logs(args) => logs::run(session, args).await,
         Verb::Metrics(args) => metrics::run(session, args).await,
         Verb::Plot(args) => plot::run(session, args).await,
         Verb::Results(args) => results::run(session, args).await,
+        Verb::Diff(args) => diff::run(session, args).await,
+        Verb::Export(args) => export::run(session, args).await,
+        Verb::Open(args) => open::run(session, args).await,
         Verb::Path(args) => path::run(session, args).await,
         Verb::Fetch(args) => fetch::run(session, args).await,
         Verb::Node(args) => node::run(session, args).await,

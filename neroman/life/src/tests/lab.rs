@@ -26,6 +26,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         name: name.to_owned(),
         number: None,
         block: name.to_owned(),
+        cohort: None,
         varied: Vec::new(),
         collections: vec!["lab".to_owned()],
         folder: PathBuf::from("/lab"),
@@ -88,6 +89,7 @@ pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
             definitions,
             notes: Vec::new(),
             numbers: None,
+            edited: Vec::new(),
         },
         stamp: Stamp::default(),
         companion: Stamp::default(),
@@ -353,4 +355,5 @@ pub(crate) const RESTART: Wanted = Wanted {
     restart: true,
     abandon: false,
     resume: false,
+    same_code: false,
 };

@@ -2,9 +2,12 @@
 
 mod binding;
 mod canonical;
+mod cohort;
 mod meaning;
+mod naive;
 mod past;
 mod properties;
 mod refusals;
 mod requirements;
 mod run;
+mod wrong;

@@ -556,6 +556,11 @@ class Executor(concurrent.futures.Executor):
             return
         self._end()
 
+    def terminate(self) -> None:
+        """Ends calls and workers at once; calls without a result fail with :class:`PoolBroken`."""
+        self._break("the pool was terminated")
+        self._close()
+
     def _end(self) -> None:
         with self._mutex:
             while self._unresolved > 0 and self._broken is None:

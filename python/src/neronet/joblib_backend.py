@@ -71,7 +71,7 @@ class NeronetBackend(AutoBatchingMixin, ParallelBackendBase):
         executor, self._executor = self._executor, None
         if executor is not None:
             count = len(executor.runs)
-            executor._close()
+            executor.terminate()
             if ensure_ready:
                 self.configure(n_jobs=count, parallel=self.parallel)
 

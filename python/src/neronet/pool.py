@@ -177,7 +177,7 @@ class Pool:
     def terminate(self) -> None:
         """Ends the workers at once."""
         self._is_closed = True
-        self._executor._close()
+        self._executor.terminate()
 
     def join(self) -> None:
         """Waits for the end of all calls, and ends the workers."""

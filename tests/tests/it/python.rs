@@ -50,6 +50,16 @@ fn calls_of_functions_are_executed_once_on_this_machine_whatever_dies() {
 }
 
 #[test]
+fn a_program_for_distributed_computing_runs_unchanged() {
+    let home = Home::new();
+    let src = package();
+    let paths = [src.join("src"), src.join("drop-in/src")];
+    let mut command = program(&home, &["live_drop_in.py"]);
+    command.env("PYTHONPATH", std::env::join_paths(paths).unwrap());
+    passed(&command.output().expect("python3 is there"));
+}
+
+#[test]
 fn calls_of_functions_are_executed_once_over_ssh_whatever_dies() {
     let lab = Lab::new(2);
     let shared = lab.hosts.common().join("calls");

@@ -36,6 +36,7 @@ mod power;
 mod preemption;
 mod progress;
 mod read_only;
+mod restored;
 mod retries;
 mod review;
 mod rules;

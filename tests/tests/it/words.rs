@@ -8,12 +8,12 @@ use nero_tests::{Home, until};
 
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
-    "run", "set", "note", "tag", "copy", "backup", "top", "web", "setup", "import",
+    "run", "set", "note", "tag", "copy", "top", "web", "setup", "import",
 ];
 const VERBS: &[&str] = &[
     "add", "template", "adopt", "status", "show", "start", "restart", "abort", "pause", "resume",
     "rm", "wait", "logs", "metrics", "plot", "results", "diff", "export", "open", "path", "fetch",
-    "node", "shell", "exec", "clean", "du", "config", "rule", "mail", "daemon",
+    "node", "shell", "exec", "clean", "du", "backup", "config", "rule", "mail", "daemon",
 ];
 
 /// Fields of later versions, each with a value that its form allows.

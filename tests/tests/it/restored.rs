@@ -72,7 +72,7 @@ fn a_restored_home_starts_nothing_twice_and_learns_what_came_after_the_backup() 
         let third = home.experiment_json(3);
         match third["state"] == "pending" && !status.err.contains("restored from a backup") {
             true => Ok(()),
-            false => Err((status, third, home.logs())),
+            false => Err(Box::new((status, third, home.logs()))),
         }
     });
     assert_eq!(begun(home.path()), "a\n");

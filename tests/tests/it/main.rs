@@ -38,6 +38,7 @@ mod preemption;
 mod progress;
 mod python;
 mod read_only;
+mod restored;
 mod retries;
 mod review;
 mod rules;

@@ -37,10 +37,6 @@ pub const NOT_BUILT: &[&str] = &[
 pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
     ("add", "command"),
     ("add", "big"),
-    ("start", "priority"),
-    ("start", "order"),
-    ("restart", "priority"),
-    ("restart", "order"),
     ("restart", "set"),
     ("restart", "same-code"),
 ];

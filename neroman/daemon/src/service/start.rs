@@ -15,10 +15,11 @@ use prost::Message as _;
 
 use super::add::canonical;
 use super::code;
+use super::order::{self, Order};
 use super::select::Selection;
 use super::sources::{self, SourceToRead};
 use super::unschedulable::Asking;
-use super::{Man, blocking, cost, counted};
+use super::{Man, blocking, cost};
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
 use crate::outside::{FolderToFreeze, Freezer, Frozen};
@@ -30,7 +31,7 @@ use nero_life::experiment::{Experiment, Origin};
 use nero_life::now::Moment;
 use nero_life::place;
 use nero_life::rules;
-use nero_life::run::{Dispatch, Made, Takes};
+use nero_life::run::{Dispatch, Line, Made, Takes};
 use nero_life::start::{self, Plan, Skip, Wanted};
 use nero_life::state::State;
 
@@ -59,6 +60,12 @@ struct RequestedStart {
     big: bool,
     /// The first run goes alone, the others when it has finished.
     pilot: bool,
+    /// So many of the runs go on at once.
+    at_most: Option<u32>,
+    /// Instead of that of the experiments.
+    priority: Option<i32>,
+    /// Instead of the order of their numbers.
+    order: Option<Order>,
     places: Places,
     /// The time of the request.
     at: Moment,
@@ -105,6 +112,9 @@ impl Man {
             as_added: request.as_added,
             big: request.big,
             pilot: request.pilot,
+            at_most: (request.at_most > 0).then_some(request.at_most),
+            priority: request.priority,
+            order: self.order(&request.order).await?,
             places,
             at: self.clock.moment(),
         });
@@ -179,9 +189,6 @@ impl Man {
 
     /// The nodes for runs of this command.
     fn places(&self, request: &v1::StartRequest) -> Result<Places, Failure> {
-        if request.at_most != 0 {
-            return Err(Failure::usage("not built yet: --at-most"));
-        }
         let config = self.nodes.config()?;
         if !request.node.is_empty() {
             resolved(&config, &request.node, "")?;
@@ -415,7 +422,7 @@ fn dry(
     for change in &merged.changes {
         prospect.apply(change);
     }
-    let plans = start::plan(&prospect, &prepared.picked, asked.wanted);
+    let plans = planned(&prospect, &prepared.picked, asked)?;
     let mut asking = Vec::new();
     let mut off = rules::Off::default();
     for plan in &plans {
@@ -438,7 +445,7 @@ fn dry(
         .collect();
     let mut notes = prepared.notes.clone();
     notes.extend(off.notes());
-    notes.extend(pilot_note(asked, &plans));
+    notes.extend(order::notes(asked.pilot, asked.at_most, &plans));
     let answer = v1::StartReply {
         experiments,
         notes,
@@ -448,26 +455,17 @@ fn dry(
     Ok((answer, asking))
 }
 
-/// The first run that is made: it names the batch.
-fn first_run(plans: &[Plan]) -> Option<RunId> {
-    plans.iter().find_map(|plan| match plan {
-        Plan::Run { id, .. } => Some(*id),
-        Plan::Skip { .. } => None,
-    })
-}
-
-/// What `--pilot` means for these runs.
-fn pilot_note(asked: &RequestedStart, plans: &[Plan]) -> Option<String> {
-    let pilot = first_run(plans).filter(|_| asked.pilot)?;
-    let runs = plans.iter().filter(|plan| matches!(plan, Plan::Run { .. }));
-    let others = runs.count() - 1;
-    Some(match others {
-        0 => format!("--pilot: {pilot} is the only run"),
-        _ => {
-            let others = counted(others as u64, "other");
-            format!("{pilot} is the pilot: the {others} start when it has finished")
-        }
-    })
+/// The decisions about the picked experiments, in the order of their starts.
+fn planned(
+    state: &State,
+    picked: &[ExperimentId],
+    asked: &RequestedStart,
+) -> Result<Vec<Plan>, Failure> {
+    let mut plans = start::plan(state, picked, asked.wanted);
+    if let Some(order) = &asked.order {
+        order.sort(state, &mut plans)?;
+    }
+    Ok(plans)
 }
 
 fn decide(
@@ -492,11 +490,12 @@ fn decide(
     for change in merged.changes {
         take(&mut work, change);
     }
-    let plans = start::plan(&work, &prepared.picked, asked.wanted);
+    let plans = planned(&work, &prepared.picked, asked)?;
     let mut experiments = Vec::with_capacity(plans.len());
     let mut touched = Vec::new();
     let mut off = rules::Off::default();
-    let batch = first_run(&plans);
+    let batch = order::first_run(&plans);
+    let mut runs = 0;
     for plan in &plans {
         experiments.extend(one(&work, plan));
         let Plan::Run { id, after } = plan else {
@@ -525,6 +524,10 @@ fn decide(
         }
         let (mut made, node) = placed_run(asked, &experiment, *id, frozen, now_ms)?;
         made.batch = batch;
+        made.rank = asked.order.as_ref().map_or(0, |_| runs);
+        made.line = (asked.at_most.zip(batch)).map(|(at_most, of)| Line { of, at_most });
+        let waits_in_line = asked.at_most.is_some_and(|at_most| runs >= at_most);
+        runs += 1;
         let encoded = spec::build(
             &experiment.definition,
             &made,
@@ -539,6 +542,10 @@ fn decide(
             true => Dispatch::behind_pilot(after),
             false => Dispatch::planned(node, after),
         };
+        let dispatch = match waits_in_line {
+            true => dispatch.in_line(),
+            false => dispatch,
+        };
         let new = NewRun {
             made: Arc::new(made),
             dispatch,
@@ -552,7 +559,7 @@ fn decide(
     }
     let mut notes = prepared.notes.clone();
     notes.extend(off.notes());
-    notes.extend(pilot_note(asked, &plans));
+    notes.extend(order::notes(asked.pilot, asked.at_most, &plans));
     Ok(Decided {
         answer: v1::StartReply {
             experiments,
@@ -585,6 +592,7 @@ fn placed_run(
     let results_max_bytes = asked.places.results_max_bytes(experiment);
     let made = Made {
         created: Some(asked.at.tick.clone()),
+        priority: asked.priority.unwrap_or(experiment.definition.priority),
         ..made(experiment, id, frozen, placed, now_ms, results_max_bytes)
     };
     Ok((made, node))
@@ -641,6 +649,9 @@ fn made(
         again: definition.again.clone(),
         checkpoint: !definition.checkpoint.is_empty(),
         processing: definition.processing.clone(),
+        priority: 0,
+        rank: 0,
+        line: None,
         follows: None,
     }
 }

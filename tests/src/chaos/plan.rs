@@ -36,6 +36,19 @@ pub enum Fate {
     Person,
 }
 
+/// What all jobs have in common.
+#[derive(Clone, Debug)]
+pub struct Jobs {
+    /// Their program.
+    pub program: String,
+    /// The file of their notes.
+    pub notes: String,
+    /// The nodes that they may be sent to by name.
+    pub nodes: Vec<String>,
+    /// Number of cards of `local`.
+    pub cards: u64,
+}
+
 /// Writes the folder of a collection; returns its experiments.
 ///
 /// # Errors
@@ -45,11 +58,14 @@ pub fn write(
     collection: &str,
     seed: u64,
     count: u64,
-    nodes: &[String],
-    job: &str,
-    notes: &str,
-    cards: u64,
+    jobs: &Jobs,
 ) -> std::io::Result<Vec<Planned>> {
+    let Jobs {
+        program: job,
+        notes,
+        nodes,
+        cards,
+    } = jobs;
     let mut random = Random::new(seed);
     let mut yaml = format!("collection: {collection}\nmonitor: {{grace: 1s}}\n");
     let mut all = Vec::new();
@@ -65,9 +81,9 @@ pub fn write(
         // Neither is drawn, so that a seed keeps its steps.
         yaml.push_str(&format!("  priority: {}\n", number as i64 % 3 - 1));
         let is_local = node.is_none_or(|node| node == "local");
-        let gpus = match (is_local && cards > 0, number % 4) {
+        let gpus = match (is_local && *cards > 0, number % 4) {
             (true, 1) => 1,
-            (true, 3) => cards,
+            (true, 3) => *cards,
             _ => 0,
         };
         let outputs = if script.file_bytes > 0 {

@@ -14,7 +14,7 @@ use super::client::{Answer, Client};
 use super::clock::WallClock;
 use super::fault::{Mend, Undo};
 use super::history::History;
-use super::plan::{self, Fate, Planned};
+use super::plan::{self, Fate, Jobs, Planned};
 use super::random::Random;
 use super::step::{self, Reading, Scope, Step};
 use super::world::World;
@@ -366,20 +366,13 @@ impl Chaos {
         let collection = format!("c{}", self.commands);
         let folder = self.world.home.path().join("x").join(&collection);
         let from = self.planned.len();
-        let nodes = self.world.nodes();
-        let job = self.world.job.display().to_string();
-        let notes = self.world.notes.display().to_string();
-        let cards = self.world.cards();
-        let written = plan::write(
-            &folder,
-            &collection,
-            seed,
-            count,
-            &nodes,
-            &job,
-            &notes,
-            cards,
-        );
+        let jobs = Jobs {
+            program: self.world.job.display().to_string(),
+            notes: self.world.notes.display().to_string(),
+            nodes: self.world.nodes(),
+            cards: self.world.cards(),
+        };
+        let written = plan::write(&folder, &collection, seed, count, &jobs);
         match written {
             Ok(all) => self.planned.extend(all),
             Err(error) => return self.broken.push(format!("{}: {error}", folder.display())),

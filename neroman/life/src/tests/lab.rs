@@ -100,7 +100,7 @@ pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
 #[derive(Clone, Default)]
 pub(crate) struct Lab {
     pub state: State,
-    now_ms: i64,
+    pub now_ms: i64,
     /// Of the runs of the next batches so many go on at once.
     pub at_most: Option<u32>,
 }

@@ -152,6 +152,7 @@ mod tests {
         ends: 1,
         failures: 0,
         overlaps: 0,
+        clashes: 0,
     };
     const CUT_SHORT: Noted = Noted { ends: 0, ..ONCE };
 

@@ -564,6 +564,22 @@ pub struct Paths {
     pub json: Json,
 }
 
+/// `rule backtest`.
+#[derive(Debug, Args)]
+pub struct BacktestArgs {
+    /// Whose runs
+    #[arg(value_name = "SEL", add = picked())]
+    pub picked: String,
+    /// As 'abort: loss > 5'
+    #[arg(value_name = "ACTION: EXPRESSION", allow_hyphen_values = true)]
+    pub rule: String,
+    /// Metric by which runs are good; max:NAME or min:NAME where the name does not tell
+    #[arg(long, value_name = "METRIC")]
+    pub best: Option<String>,
+    #[command(flatten)]
+    pub json: Json,
+}
+
 /// `rule`.
 #[derive(Debug, Subcommand)]
 pub enum Rule {
@@ -590,6 +606,11 @@ pub enum Rule {
         #[command(flatten)]
         json: Json,
     },
+    /// What a rule would have done to past runs
+    #[command(
+        after_help = "Examples:\n  neroman rule backtest done 'abort: loss@10 > 2'\n  neroman rule backtest all 'abort: loss@9 > quantile(peers.loss@9, 1/3)' --best acc"
+    )]
+    Backtest(BacktestArgs),
     /// Remove a rule
     #[command(
         after_help = "Examples:\n  neroman rule rm 124-186 3\n  neroman rule rm all 1 --json"

@@ -388,7 +388,7 @@ mod tests {
                 .iter()
                 .map(|(verb, option)| format!("{verb} 1 --{option} x")),
         );
-        lines.extend(["rule why 1", "rule backtest 1", "--start 1 --set a=b"].map(str::to_owned));
+        lines.extend(["rule why 1", "--start 1 --set a=b"].map(str::to_owned));
         for text in lines {
             let fault = line(&text)
                 .and_then(|steps| steps.iter().map(read::read).collect::<Result<Vec<_>, _>>())
@@ -410,7 +410,7 @@ mod tests {
             ("start all --at-mots 3", "--at-most"),
             ("start", "usage: neroman start"),
             ("wait", "usage: neroman wait"),
-            ("rule", "neroman rule list|add|rm"),
+            ("rule", "neroman rule list|backtest|add|rm"),
             ("daemon restart", "neroman daemon start|stop|status|logs"),
             ("frobnicate", "`neroman help` lists the verbs"),
             ("--submit", "usage: neroman --submit SEL [NODE]"),

@@ -9,6 +9,7 @@
 
 pub mod abort;
 pub mod add;
+pub mod backtest;
 pub mod balance;
 pub mod batch;
 mod cancel;

@@ -50,6 +50,7 @@ pub struct Answers {
     pub paths: PathsReply,
     pub code: Vec<CodePart>,
     pub rules: RuleListReply,
+    pub backtest: RuleBacktestReply,
     pub changed: RuleChangeReply,
     pub mail: MailListReply,
     pub nodes: NodesReply,
@@ -573,6 +574,22 @@ impl Man for Service {
         );
         self.take("rule add", what, &request.request)?;
         Ok(Response::new(self.answers.changed.clone()))
+    }
+
+    async fn rule_backtest(
+        &self,
+        request: Request<RuleBacktestRequest>,
+    ) -> Result<Response<RuleBacktestReply>, Status> {
+        let request = request.into_inner();
+        let what = format!(
+            "{} {} | {} best {}",
+            picked(request.selection),
+            request.action,
+            request.text,
+            request.best
+        );
+        self.take("rule backtest", what, &[])?;
+        Ok(Response::new(self.answers.backtest.clone()))
     }
 
     async fn rule_remove(

@@ -3,6 +3,7 @@
 mod abort;
 mod add;
 mod adopt;
+mod backtest;
 mod clean;
 mod completions;
 mod config;

@@ -4,6 +4,7 @@ mod abort;
 mod add;
 mod admin;
 mod adopted;
+mod backtest;
 mod clean;
 mod clean_node;
 mod code;
@@ -317,6 +318,13 @@ impl v1::man_server::Man for Man {
         request: Request<v1::RuleListRequest>,
     ) -> Result<Response<v1::RuleListReply>, Status> {
         answer(self.rule_list(request.into_inner()).await)
+    }
+
+    async fn rule_backtest(
+        &self,
+        request: Request<v1::RuleBacktestRequest>,
+    ) -> Result<Response<v1::RuleBacktestReply>, Status> {
+        answer(self.rule_backtest(request.into_inner()).await)
     }
 
     async fn rule_add(

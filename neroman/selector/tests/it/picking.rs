@@ -330,6 +330,13 @@ fn the_name_of_a_block_picks_all_that_it_made() {
     assert_eq!(lab.ids("fib"), [1, 2]);
     assert_eq!(lab.ids("lang/fib"), [1, 2]);
     assert!(lab.pick("fib").unwrap().explicit);
+    assert_eq!(lab.ids("`fib`"), [1, 2]);
+    assert_eq!(lab.ids("`fib` && crashed"), [2]);
+    assert_eq!(lab.ids("!`fib` && all"), [4]);
+    assert_eq!(lab.ids("`fib` && gone, n < 2"), [1, 3]);
+    let refused = lab.refusal("crashed && fib");
+    let hint = "hint: inside a condition a name stands in backticks: `` `fib` ``";
+    assert!(refused.ends_with(hint), "{refused}");
 }
 
 #[test]

@@ -4950,6 +4950,70 @@ pub struct RuleAddRequest {
     pub author: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RuleBacktestRequest {
+    #[prost(message, optional, tag = "1")]
+    pub selection: ::core::option::Option<Selection>,
+    #[prost(string, tag = "2")]
+    pub action: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub text: ::prost::alloc::string::String,
+    /// metric by which runs are good, max:NAME or min:NAME; empty: one of the rule's
+    #[prost(string, tag = "4")]
+    pub best: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RuleBacktestReply {
+    #[prost(message, repeated, tag = "1")]
+    pub runs: ::prost::alloc::vec::Vec<rule_backtest_reply::Run>,
+    /// canonical
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    /// whether the action ends a run
+    #[prost(bool, tag = "3")]
+    pub ends: bool,
+    #[prost(string, tag = "4")]
+    pub best: ::prost::alloc::string::String,
+    #[prost(bool, tag = "5")]
+    pub more_is_better: bool,
+    #[prost(string, repeated, tag = "6")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Nested message and enum types in `RuleBacktestReply`.
+pub mod rule_backtest_reply {
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Run {
+        #[prost(uint64, tag = "1")]
+        pub experiment: u64,
+        #[prost(uint32, tag = "2")]
+        pub number: u32,
+        #[prost(string, tag = "3")]
+        pub name: ::prost::alloc::string::String,
+        #[prost(string, tag = "4")]
+        pub state: ::prost::alloc::string::String,
+        #[prost(uint64, tag = "5")]
+        pub ran_ms: u64,
+        /// run time at which it would have fired first
+        #[prost(uint64, optional, tag = "6")]
+        pub fired_ms: ::core::option::Option<u64>,
+        /// of the last line until then
+        #[prost(double, optional, tag = "7")]
+        pub step: ::core::option::Option<f64>,
+        #[prost(string, tag = "8")]
+        pub values: ::prost::alloc::string::String,
+        #[prost(double, optional, tag = "9")]
+        pub best: ::core::option::Option<f64>,
+        /// its best value is in the best third of the runs
+        #[prost(bool, tag = "10")]
+        pub good: bool,
+        /// good, and the best value came after the rule would have fired
+        #[prost(bool, tag = "11")]
+        pub lost: bool,
+        /// why the rule is off in it
+        #[prost(string, tag = "12")]
+        pub problem: ::prost::alloc::string::String,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RuleRemoveRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub request: ::prost::alloc::vec::Vec<u8>,
@@ -6012,6 +6076,28 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "RuleList"));
             self.inner.unary(req, path, codec).await
         }
+        /// What a rule would have done to past runs.
+        pub async fn rule_backtest(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RuleBacktestRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RuleBacktestReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/RuleBacktest");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "RuleBacktest"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn rule_add(
             &mut self,
             request: impl tonic::IntoRequest<super::RuleAddRequest>,
@@ -6499,6 +6585,14 @@ pub mod man_server {
             &self,
             request: tonic::Request<super::RuleListRequest>,
         ) -> std::result::Result<tonic::Response<super::RuleListReply>, tonic::Status>;
+        /// What a rule would have done to past runs.
+        async fn rule_backtest(
+            &self,
+            request: tonic::Request<super::RuleBacktestRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RuleBacktestReply>,
+            tonic::Status,
+        >;
         async fn rule_add(
             &self,
             request: tonic::Request<super::RuleAddRequest>,
@@ -7469,6 +7563,49 @@ pub mod man_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RuleListSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/RuleBacktest" => {
+                    #[allow(non_camel_case_types)]
+                    struct RuleBacktestSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::RuleBacktestRequest>
+                    for RuleBacktestSvc<T> {
+                        type Response = super::RuleBacktestReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RuleBacktestRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::rule_backtest(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RuleBacktestSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

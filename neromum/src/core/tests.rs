@@ -83,7 +83,8 @@ fn runs_get_cards_of_their_own_and_wait_for_those_that_nobody_knows() {
     }
     core.schedule(0);
     let cards = |core: &Core, number| core.run(&token(number)).unwrap().cards.clone();
-    assert_eq!(prepared(&core.take_effects()), [token(1), token(2)]);
+    let started = [token(1), token(2), token(4)];
+    assert_eq!(prepared(&core.take_effects()), started, "4 asks for none");
     assert_eq!((cards(&core, 1), cards(&core, 2)), (vec![0, 1], vec![2]));
     assert_eq!(
         core.run(&token(3)).unwrap().why,

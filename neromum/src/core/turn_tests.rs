@@ -330,6 +330,11 @@ proptest! {
             if let Some(asks) = asked {
                 let number = node.ask(asks);
                 lasts.push((number, asks, node.now_ms));
+                // Whoever goes before it may delay it.
+                first = first.filter(|(number, _)| {
+                    let run = node.core.run(&token(*number)).unwrap();
+                    run.turn.priority >= asks.priority
+                });
             }
             node.schedule();
             if let Some((number, promised)) = first {

@@ -28,18 +28,10 @@ const fn original(word: &'static str, verb: &'static str, first: Option<&'static
 }
 
 /// Verbs of the design that answer "not built yet".
-pub const NOT_BUILT: &[&str] = &[
-    "run", "set", "note", "tag", "copy", "copyexp", "backup", "top", "web", "setup", "import",
-    "user",
-];
+pub const NOT_BUILT: &[&str] = &["run", "backup", "top", "web", "setup", "import", "user"];
 
 /// Options of built verbs that answer "not built yet": verb, option.
-pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
-    ("add", "command"),
-    ("add", "big"),
-    ("restart", "set"),
-    ("restart", "same-code"),
-];
+pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[("add", "command"), ("add", "big")];
 
 /// The meaning of a word where a verb is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

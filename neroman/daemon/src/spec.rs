@@ -69,7 +69,9 @@ pub(crate) fn again(spec: &[u8], made: &Made) -> Result<Vec<u8>, Failure> {
     spec.number = made.id.number;
     spec.attempt = made.id.number;
     spec.node.clone_from(&made.node);
+    spec.priority = made.priority;
     spec.since_ms = made.created_ms;
+    spec.rank = made.rank;
     let resources = spec.resources.get_or_insert_default();
     resources.memory_bytes = made.takes.memory_bytes;
     resources.time_ms = made.time_ms;

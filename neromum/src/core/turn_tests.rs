@@ -289,9 +289,10 @@ fn asks() -> impl Strategy<Value = Asks> {
     )
 }
 
-/// What happens next: a run is asked for, one ends early, or time passes.
-fn event() -> impl Strategy<Value = (Option<Asks>, u8, u64)> {
-    (proptest::option::of(asks()), any::<u8>(), 0u64..120)
+/// What happens next: runs are asked for together, one ends early, time passes.
+fn event() -> impl Strategy<Value = (Vec<Asks>, u8, u64)> {
+    let asked = prop::collection::vec(asks(), 0..4);
+    (asked, any::<u8>(), 0u64..120)
 }
 
 proptest! {
@@ -327,8 +328,8 @@ proptest! {
             if !running.is_empty() && early % 3 == 0 {
                 node.end(running[usize::from(early) % running.len()]);
             }
-            if let Some(asks) = asked {
-                let number = node.ask(asks);
+            for asks in asked {
+                let number = node.asked(asks);
                 lasts.push((number, asks, node.now_ms));
                 // Whoever goes before it may delay it.
                 first = first.filter(|(number, _)| {

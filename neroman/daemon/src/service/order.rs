@@ -6,10 +6,11 @@ use nero_expr::{Expr, ParseContext, Scope as _, Value};
 use nero_life::experiment::Experiment;
 use nero_life::now::Now;
 use nero_life::pasts;
+use nero_life::run::{Line, Made};
 use nero_life::scope::Sight;
-use nero_life::start::Plan;
+use nero_life::start::{self, Plan, Wanted};
 use nero_life::state::State;
-use nero_model::RunId;
+use nero_model::{ExperimentId, RunId};
 
 use super::curve::bad;
 use super::{Man, counted};
@@ -48,7 +49,7 @@ impl Order {
     ///
     /// # Errors
     /// When a name of the expression exists in none of the experiments.
-    pub(super) fn sort(&self, state: &State, plans: &mut Vec<Plan>) -> Result<(), Failure> {
+    fn sort(&self, state: &State, plans: &mut Vec<Plan>) -> Result<(), Failure> {
         let experiment = |plan: &Plan| {
             state.experiment(match plan {
                 Plan::Run { id, .. } => id.experiment,
@@ -93,6 +94,20 @@ impl Order {
     }
 }
 
+/// The decisions about the picked experiments, in the order of their starts.
+pub(super) fn planned(
+    state: &State,
+    picked: &[ExperimentId],
+    wanted: Wanted,
+    order: Option<&Order>,
+) -> Result<Vec<Plan>, Failure> {
+    let mut plans = start::plan(state, picked, wanted);
+    if let Some(order) = order {
+        order.sort(state, &mut plans)?;
+    }
+    Ok(plans)
+}
+
 /// A value by which plans are sorted.
 enum Key {
     Number(f64),
@@ -115,6 +130,24 @@ impl Key {
             Self::Text(_) => 1,
             Self::Unknown => 2,
         }
+    }
+}
+
+/// A run's place among those of its start.
+pub(super) struct InStart {
+    pub batch: Option<RunId>,
+    pub rank: u32,
+    pub line: Option<Line>,
+    /// Where the person asked for one.
+    pub priority: Option<i32>,
+}
+
+impl InStart {
+    pub(super) fn put(&self, made: &mut Made) {
+        made.batch = self.batch;
+        made.rank = self.rank;
+        made.line = self.line;
+        made.priority = self.priority.unwrap_or(made.priority);
     }
 }
 

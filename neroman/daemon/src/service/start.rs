@@ -1,6 +1,8 @@
 //! `Start` and restart: makes runs of the picked experiments. They are durable
 //! when the call is answered; the call waits for no node.
 
+mod same_code;
+
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -15,11 +17,11 @@ use prost::Message as _;
 
 use super::add::canonical;
 use super::code;
-use super::order::{self, Order};
+use super::order::{self, InStart, Order};
 use super::select::Selection;
 use super::sources::{self, SourceToRead};
 use super::unschedulable::Asking;
-use super::{Man, blocking, cost};
+use super::{Man, blocking, cost, edit};
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
 use crate::outside::{FolderToFreeze, Freezer, Frozen};
@@ -48,6 +50,8 @@ struct Prepared {
     picked: Vec<ExperimentId>,
     frozen: HashMap<FolderToFreeze, Frozen>,
     folders: Vec<v1::FolderTaken>,
+    /// The specs of the newest runs, where new ones are made of them.
+    specs: HashMap<RunId, v1::RunSpec>,
     notes: Vec<String>,
 }
 
@@ -66,6 +70,8 @@ struct RequestedStart {
     priority: Option<i32>,
     /// Instead of the order of their numbers.
     order: Option<Order>,
+    /// Overrides that the experiments get before.
+    set: Vec<(String, String)>,
     places: Places,
     /// The time of the request.
     at: Moment,
@@ -108,6 +114,7 @@ impl Man {
                 restart: request.restart,
                 abandon: request.abandon,
                 resume: request.resume,
+                same_code: request.same_code,
             },
             as_added: request.as_added,
             big: request.big,
@@ -115,6 +122,7 @@ impl Man {
             at_most: (request.at_most > 0).then_some(request.at_most),
             priority: request.priority,
             order: self.order(&request.order).await?,
+            set: edit::assignments(&request.set),
             places,
             at: self.clock.moment(),
         });
@@ -183,12 +191,26 @@ impl Man {
         freeze: bool,
     ) -> Result<Prepared, Failure> {
         let state = self.ledger.state();
-        let (asked, freezer) = (Arc::clone(asked), self.freezer.clone());
-        blocking(move || prepare(&state, &asked, &freezer, freeze)).await?
+        let (same, freezer) = (Arc::clone(asked), self.freezer.clone());
+        let mut prepared = blocking(move || prepare(&state, &same, &freezer, freeze)).await??;
+        if asked.wanted.same_code && freeze {
+            prepared.specs = self.newest_specs(&prepared.picked).await?;
+        }
+        Ok(prepared)
     }
 
     /// The nodes for runs of this command.
     fn places(&self, request: &v1::StartRequest) -> Result<Places, Failure> {
+        if request.as_added && !request.set.is_empty() {
+            return Err(
+                Failure::usage("--set reads the sources, which --as-added does not")
+                    .hint("leave out one of them"),
+            );
+        }
+        if request.same_code && (!request.restart || !request.set.is_empty()) {
+            return Err(Failure::usage("--same-code takes what the newest run had")
+                .hint("leave it out to set values, or to start"));
+        }
         let config = self.nodes.config()?;
         if !request.node.is_empty() {
             resolved(&config, &request.node, "")?;
@@ -235,8 +257,11 @@ impl Places {
             ("", None) => (self.config.default_target(), String::new()),
             (word, _) => (word, String::new()),
         };
-        let nodes = resolved(&self.config, word, &whose)?;
-        let takes = takes(definition);
+        self.placed(word, &whose, takes(definition))
+    }
+
+    fn placed(&self, word: &str, whose: &str, takes: Takes) -> Result<Placed, Failure> {
+        let nodes = resolved(&self.config, word, whose)?;
         // A scheduler accepts what it can never start: such a node is chosen by what
         // its cluster has.
         let is_guarded = |name: &String| {
@@ -306,7 +331,8 @@ fn prepare(
     let mut frozen = HashMap::new();
     let mut folders = Vec::new();
     if freeze {
-        for experiment in going {
+        let own = going.filter(|_| !asked.wanted.same_code);
+        for experiment in own {
             let wanted = FolderToFreeze::of(&experiment.definition);
             if let Entry::Vacant(place) = frozen.entry(wanted) {
                 let one = freezer.freeze(place.key(), asked.big)?;
@@ -315,7 +341,7 @@ fn prepare(
                 place.insert(one);
             }
         }
-    } else {
+    } else if !asked.wanted.same_code {
         folders = code::survey(going.map(|one| &*one.definition));
     }
     Ok(Prepared {
@@ -325,14 +351,16 @@ fn prepare(
         picked,
         frozen,
         folders,
+        specs: HashMap::new(),
         notes,
     })
 }
 
 /// The sources that the command names, and those that may have changed.
 fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Failure> {
-    let mut reads = sources::read_paths(&SourceToRead::all_again(state, &asked.paths))?;
-    if let (Some(selection), false) = (&asked.selection, asked.as_added) {
+    let mut reads = sources::read_paths(state, &SourceToRead::all_again(state, &asked.paths))?;
+    let is_read = !asked.as_added && !asked.wanted.same_code;
+    if let (Some(selection), true) = (&asked.selection, is_read) {
         let origins = if selection.asks_sources() {
             let missing = sources::missing(state);
             let there = |origin: &&Arc<Origin>| !missing.contains(&origin.id);
@@ -340,7 +368,11 @@ fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Fail
         } else {
             sources::origins_of(state, &selection.experiments(state)?.0)
         };
-        reads.extend(sources::read_changed(&origins)?);
+        let pending = edit::pending(&asked.set, selection, state)?;
+        reads.extend(sources::read_changed(state, &origins, &pending)?);
+        if let Some(id) = pending.missed(&reads) {
+            return Err(edit::without_source(id));
+        }
     }
     Ok(reads)
 }
@@ -422,7 +454,12 @@ fn dry(
     for change in &merged.changes {
         prospect.apply(change);
     }
-    let plans = planned(&prospect, &prepared.picked, asked)?;
+    let plans = order::planned(
+        &prospect,
+        &prepared.picked,
+        asked.wanted,
+        asked.order.as_ref(),
+    )?;
     let mut asking = Vec::new();
     let mut off = rules::Off::default();
     for plan in &plans {
@@ -455,19 +492,6 @@ fn dry(
     Ok((answer, asking))
 }
 
-/// The decisions about the picked experiments, in the order of their starts.
-fn planned(
-    state: &State,
-    picked: &[ExperimentId],
-    asked: &RequestedStart,
-) -> Result<Vec<Plan>, Failure> {
-    let mut plans = start::plan(state, picked, asked.wanted);
-    if let Some(order) = &asked.order {
-        order.sort(state, &mut plans)?;
-    }
-    Ok(plans)
-}
-
 fn decide(
     state: &State,
     prepared: &Prepared,
@@ -490,7 +514,7 @@ fn decide(
     for change in merged.changes {
         take(&mut work, change);
     }
-    let plans = planned(&work, &prepared.picked, asked)?;
+    let plans = order::planned(&work, &prepared.picked, asked.wanted, asked.order.as_ref())?;
     let mut experiments = Vec::with_capacity(plans.len());
     let mut touched = Vec::new();
     let mut off = rules::Off::default();
@@ -505,10 +529,6 @@ fn decide(
         let Some(experiment) = work.experiment(id.experiment).cloned() else {
             continue;
         };
-        let frozen = prepared
-            .frozen
-            .get(&FolderToFreeze::of(&experiment.definition))
-            .ok_or_else(Failure::moved)?;
         if after.is_some() {
             for change in abort::for_restart(&experiment, "restart", now_ms) {
                 take(&mut work, change);
@@ -522,21 +542,34 @@ fn decide(
         for rule in rules.iter().filter_map(|id| work.rules.get(id)) {
             off.look(rule.id, &rule.text, &rule.origin, &experiment);
         }
-        let (mut made, node) = placed_run(asked, &experiment, *id, frozen, now_ms)?;
-        made.batch = batch;
-        made.rank = asked.order.as_ref().map_or(0, |_| runs);
-        made.line = (asked.at_most.zip(batch)).map(|(at_most, of)| Line { of, at_most });
+        let place = InStart {
+            batch,
+            rank: asked.order.as_ref().map_or(0, |_| runs),
+            line: (asked.at_most.zip(batch)).map(|(at_most, of)| Line { of, at_most }),
+            priority: asked.priority,
+        };
         let waits_in_line = asked.at_most.is_some_and(|at_most| runs >= at_most);
         runs += 1;
-        let encoded = spec::build(
-            &experiment.definition,
-            &made,
-            &frozen.tree,
-            deployment,
-            shell,
-            asked.places.results_max_bytes(&experiment),
-        )
-        .encode_to_vec();
+        let (made, node, encoded) = if asked.wanted.same_code {
+            same_code::run(asked, prepared, &experiment, *id, &place, now_ms)?
+        } else {
+            let frozen = prepared
+                .frozen
+                .get(&FolderToFreeze::of(&experiment.definition))
+                .ok_or_else(Failure::moved)?;
+            let (mut made, node) = placed_run(asked, &experiment, *id, frozen, now_ms)?;
+            place.put(&mut made);
+            let encoded = spec::build(
+                &experiment.definition,
+                &made,
+                &frozen.tree,
+                deployment,
+                shell,
+                asked.places.results_max_bytes(&experiment),
+            )
+            .encode_to_vec();
+            (made, node, encoded)
+        };
         let after = after.filter(|number| still_live(&work, *id, *number));
         let dispatch = match asked.pilot && batch != Some(*id) {
             true => Dispatch::behind_pilot(after),
@@ -582,17 +615,12 @@ fn placed_run(
     now_ms: i64,
 ) -> Result<(Made, Option<String>), Failure> {
     let mut placed = asked.places.of(experiment)?;
-    if asked.wanted.resume
-        && let Some(earlier) = start::earlier(experiment)
-    {
-        placed.resume = Some(earlier.made.id.number);
-        earlier.node_word().clone_into(&mut placed.takes.prefer);
-    }
+    placed.resume(asked, experiment);
     let node = placed.node.clone();
     let results_max_bytes = asked.places.results_max_bytes(experiment);
     let made = Made {
         created: Some(asked.at.tick.clone()),
-        priority: asked.priority.unwrap_or(experiment.definition.priority),
+        priority: experiment.definition.priority,
         ..made(experiment, id, frozen, placed, now_ms, results_max_bytes)
     };
     Ok((made, node))

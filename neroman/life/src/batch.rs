@@ -227,15 +227,19 @@ pub(crate) fn hold(run: &Run, cause: HoldCause) -> Stepped {
 
 /// Lifts the hold of a run. A node that has accepted the run may hold it, and is told.
 pub(crate) fn lifted(run: &Run) -> Stepped {
-    let Some(cause) = run.hold_cause() else {
+    let cause = run.hold_cause();
+    if cause.is_none() && !run.awaits_nodes() {
         return Err(Late);
-    };
+    }
     let may_be_told = run.dispatch.stage.is_accepted();
     let change = dispatch_changed(run, |dispatch| match cause {
-        HoldCause::AtMost => dispatch.in_line = false,
-        HoldCause::Pilot | HoldCause::Crashes(_) => {
+        // It still waits for what the nodes of a restored home know.
+        Some(HoldCause::AtMost) => dispatch.in_line = false,
+        Some(HoldCause::Pilot | HoldCause::Crashes(_)) => {
+            dispatch.restored = false;
             dispatch.hold = may_be_told.then_some(Hold::Lifted);
         }
+        None => dispatch.restored = false,
     });
     Ok(change.into_iter().collect())
 }

@@ -18,16 +18,9 @@ use super::state::State;
 use super::step::{fits, step};
 
 /// Adds a rule to the picked experiments; returns its id.
-pub fn add(
-    state: &State,
-    picked: &[ExperimentId],
-    action: &str,
-    text: &str,
-    author: &str,
-    now_ms: i64,
-) -> (u64, Vec<Change>) {
+pub fn add(state: &State, picked: &[ExperimentId], rule: Rule, now_ms: i64) -> (u64, Vec<Change>) {
     let mut fresh = Vec::new();
-    let id = identify(state, &mut fresh, action, text, author, "rule add");
+    let id = identify(state, &mut fresh, rule);
     let mut changes: Vec<Change> = fresh
         .into_iter()
         .map(|rule: Rule| Change::Rule(Arc::new(rule)))
@@ -63,7 +56,10 @@ impl Off {
             .parsed
             .entry(rule)
             .or_insert_with(|| Expr::parse(text, &ParseContext::utc(0).standing()));
+        let params = &experiment.definition.params;
+        let names = params.iter().map(|param| param.name.as_str());
         let problem = match parsed {
+            Ok(expr) if expr.check_place(names.clone()).is_err() => expr.check_place(names).err(),
             // A metric may come with the run; only a parameter is missed before
             // it.
             Ok(expr)

@@ -31,14 +31,7 @@ const fn original(word: &'static str, verb: &'static str, first: Option<&'static
 pub const NOT_BUILT: &[&str] = &["run", "top", "web", "setup", "import", "user"];
 
 /// Options of built verbs that answer "not built yet": verb, option.
-pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
-    ("add", "command"),
-    ("add", "big"),
-    ("start", "priority"),
-    ("start", "order"),
-    ("restart", "priority"),
-    ("restart", "order"),
-];
+pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[("add", "command"), ("add", "big")];
 
 /// The meaning of a word where a verb is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -55,7 +55,7 @@ const fn topic(
     }
 }
 
-const TOPICS: [Topic; 6] = [
+const TOPICS: [Topic; 7] = [
     topic("selectors", "How experiments are picked", SELECTORS, ""),
     topic(
         "expressions",
@@ -68,6 +68,12 @@ const TOPICS: [Topic; 6] = [
         "What ends a run or warns while it lives",
         SELECTORS,
         "Rules",
+    ),
+    topic(
+        "cohorts",
+        "Rules over the peers of a run",
+        SELECTORS,
+        "Rules over a cohort",
     ),
     topic(
         "states",

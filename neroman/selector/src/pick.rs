@@ -1,6 +1,8 @@
 //! Picking: each element looked up among the experiments, and the union of all.
 
-use nero_expr::{Expr, ExprError, Glob, Pick, Span, State, Truth, is_name_char};
+use nero_expr::{
+    Expr, ExprError, Fact, Glob, Pick, Scope as _, Span, State, Truth, Value, is_name_char,
+};
 
 use crate::catalogue::Catalogue;
 use crate::element::{Element, Meaning, Selector, Word, quoted_name};
@@ -141,6 +143,7 @@ impl<C: Catalogue> Picking<'_, C> {
                 self.word(*word, None, &element.text);
                 Ok(())
             }
+            Meaning::Tag(expr) => self.expression(expr, element),
             Meaning::Open(expr) => self.open(element, expr.as_ref().as_ref()),
         }
     }
@@ -363,6 +366,19 @@ impl<C: Catalogue> Picking<'_, C> {
             }
             if let Some(word) = Word::from_text(rest) {
                 self.word(word, inside, text);
+                return Ok(true);
+            }
+            if let Some(tag) = rest.strip_prefix("tag:").filter(|tag| is_glob(tag)) {
+                let tag = Glob::new(tag);
+                let found = self.mark_present(inside, |catalogue, row| {
+                    let tags = catalogue.scope(row);
+                    let fits = |tags: &str| tags.split_whitespace().any(|one| tag.fits(one));
+                    matches!(tags.fact(Fact::Tag), Value::Text(tags) if fits(tags))
+                });
+                self.picked.explicit = true;
+                if found == 0 {
+                    self.note(format!("`{text}` picks nothing"));
+                }
                 return Ok(true);
             }
             if self.named(rest, inside).is_some() || self.made_by(rest, inside).is_some() {

@@ -441,12 +441,12 @@ fn mail_is_listed_with_the_words_of_the_server_and_what_waits() {
 }
 
 #[test]
-fn a_line_without_a_verb_shows_the_verbs() {
+fn a_line_without_a_verb_is_status() {
     let fake = with_list(samples::four());
-    let ran = fake.run(&[]);
-    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:?}");
-    assert!(ran.err.contains("usage: neroman VERB"), "{}", ran.err);
-    assert!(ran.err.contains("error: a verb is missing"), "{}", ran.err);
+    assert_eq!(fake.ok(&[]), fake.ok(&["status"]));
+    assert_eq!(fake.ok(&["--json"]), fake.ok(&["status", "--json"]));
+    let refused = fake.run(&["--yes"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
 }
 
 #[test]

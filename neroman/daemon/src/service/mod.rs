@@ -4,6 +4,7 @@ mod abort;
 mod add;
 mod admin;
 mod adopted;
+mod annotate;
 mod backtest;
 mod clean;
 mod clean_node;
@@ -11,6 +12,7 @@ mod code;
 mod cost;
 mod curve;
 mod du;
+mod edit;
 mod examine;
 mod fetch;
 mod frozen;
@@ -241,6 +243,22 @@ impl v1::man_server::Man for Man {
     ) -> Result<Response<v1::RemoveReply>, Status> {
         let man = self.clone();
         carried_out(async move { man.remove(request.into_inner()).await }).await
+    }
+
+    async fn annotate(
+        &self,
+        request: Request<v1::AnnotateRequest>,
+    ) -> Result<Response<v1::AnnotateReply>, Status> {
+        let man = self.clone();
+        carried_out(async move { man.annotate(request.into_inner()).await }).await
+    }
+
+    async fn edit(
+        &self,
+        request: Request<v1::EditRequest>,
+    ) -> Result<Response<v1::EditReply>, Status> {
+        let man = self.clone();
+        carried_out(async move { man.edit(request.into_inner()).await }).await
     }
 
     type WaitStream = Streamed<v1::WaitEvent>;
@@ -506,6 +524,7 @@ impl Man {
                 hello::LIST_PARTS.to_owned(),
                 hello::PLOTS.to_owned(),
                 hello::ALL_RUNS.to_owned(),
+                hello::EDITS.to_owned(),
             ],
             ..hello::own(v1::Role::Neroman, "", Some(self.deployment))
         }

@@ -348,3 +348,23 @@ fn a_name_that_several_experiments_of_one_collection_have_says_so() {
         ["`fib_n-1` is the name of 2 experiments: 1, 4"]
     );
 }
+
+#[test]
+fn a_tag_picks_whatever_names_there_are() {
+    let mut named = crate::lab::experiment(1, "lab", "tag:paper");
+    named.tags = "draft";
+    let mut other = crate::lab::experiment(2, "lab", "b");
+    other.tags = "paper draft";
+    let plain = crate::lab::experiment(3, "lab", "c");
+    let lab = crate::lab::Lab::new(vec![named, other, plain]);
+    assert_eq!(lab.ids("tag:paper"), [2]);
+    assert_eq!(lab.ids("tag:d*"), [1, 2]);
+    assert_eq!(lab.ids("!tag:draft"), [3]);
+    assert_eq!(lab.ids("tag:draft && !tag:paper"), [1]);
+    assert_eq!(lab.ids("lab/tag:paper"), [2]);
+    assert_eq!(lab.ids("tag in (paper, other)"), [2]);
+    assert_eq!(lab.ids("tag != paper"), [1, 3]);
+    assert_eq!(lab.ids("`tag:paper`"), [1]);
+    let none = lab.pick("tag:none").expect("a tag that nobody has");
+    assert_eq!(none.notes, ["`tag:none` picks nothing"]);
+}

@@ -5,6 +5,7 @@ mod config;
 mod files;
 mod mail;
 mod node;
+mod noodles;
 
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ pub use config::Config;
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
 pub use mail::MailVerb;
 pub use node::{NodeAdd, NodeVerb, Warden, YesNo};
+pub use noodles::Noodles;
 
 use complete::{
     config_key, config_value, node_name, node_or_run, picked, picked_or_path, picked_or_removed,
@@ -159,6 +161,11 @@ pub enum Verb {
         after_help = "Examples:\n  neroman config show --origin\n  neroman config set nodes.alpha.cpus 8"
     )]
     Config(Config),
+    /// Specs of Training Noodles: what one would do
+    #[command(
+        after_help = "Examples:\n  neroman noodles run spec.yml --check\n  neroman noodles stop 'spec.yml:Exp 1,Exp 2' --check"
+    )]
+    Noodles(Noodles),
     /// Mail about what happens: whether it works
     #[command(subcommand)]
     #[command(

@@ -43,6 +43,15 @@ pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
     ("restart", "order"),
     ("restart", "set"),
     ("restart", "same-code"),
+    ("noodles", "v"),
+    ("noodles", "verbose"),
+    ("noodles", "d"),
+    ("noodles", "debug"),
+    ("noodles", "s"),
+    ("noodles", "silent"),
+    ("noodles", "deadline"),
+    ("noodles", "detach"),
+    ("noodles", "resume"),
 ];
 
 /// The meaning of a word where a verb is expected.

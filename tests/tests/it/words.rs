@@ -14,7 +14,7 @@ const VERBS_LATER: &[&str] = &[
 const VERBS: &[&str] = &[
     "add", "template", "adopt", "status", "show", "start", "restart", "abort", "pause", "resume",
     "rm", "wait", "logs", "metrics", "plot", "results", "path", "fetch", "node", "shell", "exec",
-    "clean", "du", "config", "rule", "mail", "daemon",
+    "clean", "du", "config", "rule", "noodles", "mail", "daemon",
 ];
 
 /// Fields of later versions, each with a value that its form allows.

@@ -46,7 +46,9 @@
 mod ast;
 mod bind;
 mod candidates;
+mod cohort;
 mod direction;
+mod doubt;
 mod error;
 mod eval;
 mod explain;
@@ -61,6 +63,7 @@ mod pattern;
 mod print;
 mod requirement;
 mod scope;
+mod slips;
 mod state;
 mod value;
 
@@ -69,12 +72,15 @@ use jiff::tz::TimeZone;
 pub use ast::{Asked, NameKind, NameRef, Pick, PickRef};
 pub use bind::{BindRecord, Bindings, Bound, Seen};
 pub use candidates::{Candidates, Conflict};
+pub use cohort::{Cohort, CohortNumber};
 pub use direction::more_is_better;
+pub use doubt::Doubt;
 pub use error::{ErrorKind, ExprError, Span, point_at, render};
 pub use explain::{Explanation, NamedValue};
 pub use fact::{Fact, FactKind, FactSet, FactSource, NOT_BUILT, signal_number};
 pub use lex::is_name_char;
 pub use node::NodeFact;
+pub use parse::MISSING_OPERATOR;
 pub use past::{BUCKETS, Fold, Past, PastPoint, SeriesPast};
 pub use pattern::{Glob, Pattern};
 pub use requirement::{NodeScope, Requirement, Unmet};
@@ -229,6 +235,7 @@ impl Expr {
         Printer {
             names: &self.names,
             picks: &self.picks,
+            of_peers: false,
         }
     }
 
@@ -302,6 +309,17 @@ impl Expr {
     pub fn named_pasts(&self) -> impl Iterator<Item = (&NameRef, Past)> {
         let pasts = self.pasts();
         pasts.filter_map(|(slot, past)| Some((self.names.get(slot)?, past)))
+    }
+
+    /// Its aggregates over peers, in the order of the text.
+    pub fn cohorts(&self) -> Vec<&Cohort> {
+        let mut found = Vec::new();
+        self.root.walk(&mut |node| {
+            if let Node::Cohort(cohort) = node {
+                found.push(&**cohort);
+            }
+        });
+        found
     }
 
     /// Whether a `for` is in it, so that [`Expr::note_held`] is needed at every look.

@@ -78,6 +78,10 @@ impl Man {
                     spec::without_shell(&mut spec);
                 }
                 reply.argv = spec::shown(&spec.argv);
+                if let Some(view) = &mut reply.experiment {
+                    // Its definition may have other ones by now.
+                    view.params = spec.params;
+                }
                 reply.env = spec::masked(&spec.env);
                 reply.resources = spec.resources;
                 reply.metric_patterns = spec.metric_patterns;

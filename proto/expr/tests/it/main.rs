@@ -2,9 +2,11 @@
 
 mod binding;
 mod canonical;
+mod cohort;
 mod meaning;
 mod past;
 mod properties;
 mod refusals;
 mod requirements;
 mod run;
+mod wrong;

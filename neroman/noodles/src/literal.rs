@@ -100,6 +100,11 @@ impl<'t> LiteralReader<'t> {
         match first {
             '+' | '-' => {
                 self.sign(first);
+                self.blanks();
+                // Python knows no second sign; and a thousand of them are no reason to go deeper.
+                if self.rest.starts_with(['+', '-']) {
+                    return None;
+                }
                 let value = self.value()?;
                 if std::mem::replace(&mut self.signed, true) {
                     return None;
@@ -392,6 +397,13 @@ fn whole(digits: &str, base: u32) -> Option<f64> {
 mod tests {
     use super::Literal::{Bool, Float, Int, Null, Other};
     use super::*;
+
+    #[test]
+    fn no_output_of_a_probe_is_too_deep() {
+        for deep in ["-", "(", "[", "{1:", "-("] {
+            assert_eq!(literal(&deep.repeat(1_000_000)), None);
+        }
+    }
 
     #[test]
     fn literals_are_those_of_python() {

@@ -9,6 +9,8 @@ use std::str::Chars;
 const BACKTRACK_MAX: usize = 1_000_000;
 /// Bytes of a compiled pattern.
 const COMPILED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Groups in groups.
+const DEPTH_MAX: usize = 50;
 /// Characters of a pattern.
 const CHARS_MAX: usize = 10_000;
 
@@ -342,6 +344,9 @@ impl Translator<'_> {
                 },
             }
         }
+        if self.groups.len() >= DEPTH_MAX {
+            return Err(self.cannot("groups this deep"));
+        }
         let number = numbered.then_some(self.closed.len());
         self.closed.extend(number.map(|_| false));
         self.groups.push(OpenGroup {
@@ -651,6 +656,9 @@ mod tests {
             let refused = FullPattern::new(pattern).expect_err(pattern);
             assert_eq!(refused.at, at, "{pattern:?}: {refused}");
         }
+        let deep = format!("{}a{}", "(".repeat(4000), ")".repeat(4000));
+        let refused = FullPattern::new(&deep).expect_err("it is too deep");
+        assert_eq!(refused.why, "cannot do groups this deep");
     }
 
     #[test]

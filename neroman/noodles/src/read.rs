@@ -11,7 +11,7 @@ use nero_model::safe::quoted;
 use nero_yaml::{Fields, Mark, Mistakes};
 
 use crate::builtin;
-use crate::command::{CommandGroup, UnknownScheme, group, split_scheme};
+use crate::command::{CommandGroup, group, split_scheme};
 use crate::difference::{Departure, Difference};
 use crate::handler::{Action, Handler, ReturnCode};
 use crate::metric::Comparison;
@@ -331,10 +331,8 @@ impl SpecReader<'_> {
                 self.fields.wrong(*mark, message, hint);
             }
         }
-        match group(texts.iter().map(|text| text.name.as_str())) {
-            Ok(groups) => groups,
-            Err(UnknownScheme(_)) => Vec::new(),
-        }
+        // An unknown prefix was told above.
+        group(texts.iter().map(|text| text.name.as_str())).unwrap_or_default()
     }
 
     /// The experiments of a stage; of these `only` those of the names.

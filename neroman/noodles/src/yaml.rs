@@ -69,6 +69,9 @@ pub fn load(text: &str, departures: &mut Vec<Departure>) -> Result<Option<Rc<Ite
     Ok(loader.root)
 }
 
+/// Keys with their values.
+type Pairs = Vec<(Rc<Item>, Rc<Item>)>;
+
 /// A collection whose end has not come.
 struct OpenNode {
     anchor: usize,
@@ -80,7 +83,7 @@ struct OpenNode {
 enum Content {
     List(Vec<Rc<Item>>),
     Map {
-        pairs: Vec<(Rc<Item>, Rc<Item>)>,
+        pairs: Pairs,
         /// A key whose value has not come.
         key: Option<Rc<Item>>,
     },
@@ -277,12 +280,9 @@ impl Loader<'_> {
 
     /// Python's dict of the pairs: what `<<` brings comes first, a key that is given again keeps
     /// its place and takes the new value.
-    fn dict(
-        &mut self,
-        pairs: Vec<(Rc<Item>, Rc<Item>)>,
-    ) -> Result<Vec<(Rc<Item>, Rc<Item>)>, LoadError> {
+    fn dict(&mut self, pairs: Pairs) -> Result<Pairs, LoadError> {
         let is_merge = |key: &Item| key.plain && key.written == "<<";
-        let mut dict: Vec<(Rc<Item>, Rc<Item>)> = Vec::with_capacity(pairs.len());
+        let mut dict: Pairs = Vec::with_capacity(pairs.len());
         let mut places = HashMap::with_capacity(pairs.len());
         for (_, value) in pairs.iter().filter(|(key, _)| is_merge(key)) {
             let maps: &[Rc<Item>] = match &value.object {

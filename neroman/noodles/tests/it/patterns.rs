@@ -98,8 +98,8 @@ fn patterns_match_what_they_match_in_python() {
         if chance.one_in(8) {
             pattern.push_str(chance.of(&["(?i)", "(?s)", "(?m)", "(?x)", "(?im)"]));
         }
-        if round < PIECES.len() {
-            pattern = PIECES[round].to_owned();
+        if let Some(piece) = PIECES.get(round) {
+            pattern = (*piece).to_owned();
         } else {
             for _ in 0..=chance.below(4) {
                 pattern.push_str(chance.of(PIECES));

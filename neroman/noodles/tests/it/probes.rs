@@ -79,16 +79,10 @@ fn results_of_probes_satisfy_what_they_satisfy_there() {
     let mut chance = Chance::new(5);
     let mut compared = 0;
     for round in 0..400 {
-        let lines = if round < LINES.len() {
-            1
-        } else {
-            1 + chance.below(3)
-        };
-        let first = if round < LINES.len() {
-            LINES[round]
-        } else {
-            chance.of(LINES)
-        };
+        // Each line alone, then several.
+        let alone = LINES.get(round).copied();
+        let first = alone.unwrap_or_else(|| chance.of(LINES));
+        let lines = 1 + alone.map_or_else(|| chance.below(3), |_| 0);
         let mut stdout = first.to_owned();
         for _ in 1..lines {
             stdout.push('\n');

@@ -23,6 +23,7 @@ mod conditions;
 mod define;
 mod definition;
 mod doubts;
+mod edit;
 mod expand;
 mod expression;
 mod fields;
@@ -57,6 +58,7 @@ pub use definition::{
     Retry, RetryOn, RuleAction, RuleDef, Scheduling, ShownValue, Source, SourceKind, Strays,
     Stream, TableOptions, Value,
 };
+pub use edit::{Edit, EditMistake, Edited, Edits, Effective, Override};
 pub use nero_table::CellValue;
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use outputs::glob_mistake;
@@ -65,6 +67,7 @@ pub use processing::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, Pyt
 pub use scheduling::values::{NODE_WORDS as NODE_SCHEDULING, node_word as node_scheduling};
 pub use table::{
     NUMBER_MAX, NUMBERS_HEADER, NumberColumn, ReadSheet, companion, is_table, read_table,
+    read_table_edited,
 };
 pub use words::split_command;
 
@@ -87,6 +90,8 @@ pub struct Loaded {
     pub notes: Vec<Note>,
     /// Where numbers belong, for rows of a table that have none.
     pub numbers: Option<NumberColumn>,
+    /// What people changed of the experiments, with what came of it.
+    pub edited: Vec<Edited>,
 }
 
 /// Reads an experiment folder (`neronet.yaml`, else `config.yaml`), a YAML file, or a
@@ -97,11 +102,17 @@ pub struct Loaded {
 /// # Errors
 /// All mistakes of the source, each with its place and a hint.
 pub fn read_source(path: &Path) -> Result<Loaded, FormatErrors> {
+    read_source_edited(path, Edits::new())
+}
+
+/// Like [`read_source`], with what people changed of its experiments.
+///
+/// # Errors
+/// All mistakes of the source, each with its place and a hint.
+pub fn read_source_edited(path: &Path, edits: Edits) -> Result<Loaded, FormatErrors> {
     let now_ms = jiff::Timestamp::now().as_millisecond();
-    read_source_in(
-        path,
-        &ParseContext::new(now_ms, jiff::tz::TimeZone::system()),
-    )
+    let context = ParseContext::new(now_ms, jiff::tz::TimeZone::system());
+    read_in(path, &context, edits)
 }
 
 /// Like [`read_source`], with the time zone of the user who typed the rules.
@@ -109,25 +120,41 @@ pub fn read_source(path: &Path) -> Result<Loaded, FormatErrors> {
 /// # Errors
 /// All mistakes of the source, each with its place and a hint.
 pub fn read_source_in(path: &Path, context: &ParseContext) -> Result<Loaded, FormatErrors> {
+    read_in(path, context, Edits::new())
+}
+
+fn read_in(path: &Path, context: &ParseContext, edits: Edits) -> Result<Loaded, FormatErrors> {
     let (source, text) = source::open(path)?;
-    let (definitions, notes) = read_text(&text, &source, &context.clone().standing())?;
+    let found = read_text(&text, &source, &context.clone().standing(), edits)?;
     Ok(Loaded {
         source,
-        definitions,
-        notes,
+        definitions: found.definitions,
+        notes: found.notes,
         numbers: None,
+        edited: found.edited,
     })
+}
+
+/// What the text of a source describes.
+#[derive(Default)]
+struct Described {
+    definitions: Vec<Definition>,
+    notes: Vec<Note>,
+    edited: Vec<Edited>,
 }
 
 fn read_text(
     text: &source::Text,
     source: &Source,
     context: &ParseContext,
-) -> Result<(Vec<Definition>, Vec<Note>), FormatErrors> {
+    edits: Edits,
+) -> Result<Described, FormatErrors> {
     let mut fields = Fields::default();
     if batch::is_script(&source.file) {
         let (root, notes) = batch::read(text, &source.file)?;
-        return read_tree(text, source, context, fields, &root, notes);
+        let mut reader = Reader::new(text, &source.folder, context, fields);
+        reader.edits = edits;
+        return read_tree(reader, source, &root, notes);
     }
     let root = parse::parse(text, &mut fields)?;
     let Some(root) = root.filter(|root| !root.is_null()) else {
@@ -155,31 +182,33 @@ fn read_text(
         )
         .into());
     }
-    read_tree(text, source, context, fields, &root, Vec::new())
+    let mut reader = Reader::new(text, &source.folder, context, fields);
+    reader.edits = edits;
+    read_tree(reader, source, &root, Vec::new())
 }
 
 /// Reads the blocks below a root that is a map.
 fn read_tree(
-    text: &source::Text,
+    mut reader: Reader<'_>,
     source: &Source,
-    context: &ParseContext,
-    fields: Fields,
     root: &Node,
     notes: Vec<(Mark, String)>,
-) -> Result<(Vec<Definition>, Vec<Note>), FormatErrors> {
+) -> Result<Described, FormatErrors> {
     let entries = match &root.kind {
         Kind::Map(entries) => entries.as_slice(),
         Kind::Scalar { .. } | Kind::List(_) => &[],
     };
-    let mut reader = Reader::new(text, &source.folder, context, fields);
     for (mark, note) in notes {
         reader.note(Some(mark), note);
     }
     reader.root(entries, root.mark, &source_name(source));
     doubts::report(&mut reader);
-    text.checked(std::mem::take(&mut reader.fields))?;
-    let definitions = std::mem::take(&mut reader.definitions);
-    Ok((definitions, reader.into_notes()))
+    reader.text.checked(std::mem::take(&mut reader.fields))?;
+    Ok(Described {
+        definitions: std::mem::take(&mut reader.definitions),
+        edited: std::mem::take(&mut reader.edited),
+        notes: reader.into_notes(),
+    })
 }
 
 /// Whether a `config.yaml` knows nothing of us. In a `neronet.yaml` the same is a

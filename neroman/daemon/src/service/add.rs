@@ -33,7 +33,7 @@ impl Man {
         let state = self.ledger.state();
         let again = wanted.clone();
         let (reads, missing, folders) = blocking(move || {
-            let reads = sources::read_paths(&wanted)?;
+            let reads = sources::read_paths(&state, &wanted)?;
             let definitions = reads.iter().flat_map(|read| &read.loaded.definitions);
             let folders = code::survey(definitions);
             Ok::<_, Failure>((reads, sources::missing(&state), folders))

@@ -194,7 +194,10 @@ impl Man {
         }
         let state = self.ledger.state();
         let (reads, missing) = blocking(move || {
-            Ok::<_, Failure>((sources::read_paths(&sources)?, sources::missing(&state)))
+            Ok::<_, Failure>((
+                sources::read_paths(&state, &sources)?,
+                sources::missing(&state),
+            ))
         })
         .await??;
         self.merge(reads, missing).await

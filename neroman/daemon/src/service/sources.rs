@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nero_format::{FormatErrors, SourceKind, TableOptions};
+use nero_format::{Edits, FormatErrors, SourceKind, TableOptions};
 use nero_model::ExperimentId;
 use nero_wire::v1;
 
@@ -17,6 +17,7 @@ use super::{Man, blocking, tables};
 use crate::failure::Failure;
 use crate::ledger::Decided;
 use nero_life::add::{self, Merged, Read};
+use nero_life::edits::{self, Pending};
 use nero_life::experiment::{Origin, Stamp};
 use nero_life::state::State;
 use nero_life::taken_over;
@@ -64,15 +65,15 @@ impl SourceToRead {
         paths.map(|path| Self::again(state, path.clone())).collect()
     }
 
-    fn load(&self) -> Result<nero_format::Loaded, FormatErrors> {
+    fn load(&self, edits: Edits) -> Result<nero_format::Loaded, FormatErrors> {
         if !nero_format::is_table(&self.path) {
-            return nero_format::read_source(&self.path);
+            return nero_format::read_source_edited(&self.path, edits);
         }
         let options = TableOptions {
             with: self.with.clone(),
             offset: self.offset,
         };
-        nero_format::read_table(&self.path, &options, &tables::read_sheet)
+        nero_format::read_table_edited(&self.path, &options, &tables::read_sheet, edits)
     }
 }
 
@@ -84,13 +85,24 @@ struct WatchedFiles {
     companion: Stamp,
 }
 
-/// Reads one source; its files did not change meanwhile.
-fn read(wanted: &SourceToRead) -> Result<Read, FormatErrors> {
+/// Reads one source with what people changed of its experiments; its files did not change
+/// meanwhile.
+fn read(wanted: &SourceToRead, changes: &ByHandChanges<'_>) -> Result<Read, FormatErrors> {
+    let first = read_with(wanted, Edits::new())?;
+    let edits = changes.of(&first);
+    match edits.is_empty() {
+        true => Ok(first),
+        // An edit is found by what the source describes, and applied where it does so.
+        false => read_with(wanted, edits),
+    }
+}
+
+fn read_with(wanted: &SourceToRead, edits: Edits) -> Result<Read, FormatErrors> {
     let path = &wanted.path;
     let began = Instant::now();
     loop {
         let before = watched(path, wanted.with.as_deref());
-        let loaded = wanted.load();
+        let loaded = wanted.load(edits.clone());
         let after = watched(path, wanted.with.as_deref());
         let quiet = before.is_some() && before == after;
         match loaded {
@@ -151,16 +163,54 @@ fn changed(origin: &Origin) -> bool {
         })
 }
 
+/// What people changed of experiments, stored and typed.
+struct ByHandChanges<'a> {
+    state: &'a State,
+    pending: &'a Pending,
+    /// Sources that are missing; `None`: nobody changed anything.
+    missing: Option<HashSet<u64>>,
+}
+
+impl<'a> ByHandChanges<'a> {
+    fn new(state: &'a State, pending: &'a Pending) -> Self {
+        Self {
+            state,
+            pending,
+            missing: edits::any(state, pending).then(|| missing(state)),
+        }
+    }
+
+    fn of(&self, read: &Read) -> Edits {
+        let missing = self.missing.as_ref();
+        missing.map_or_else(Edits::new, |missing| {
+            edits::edits(self.state, read, missing, self.pending)
+        })
+    }
+}
+
 /// Reads several sources, or reports every mistake of all of them.
 ///
 /// # Errors
 /// All mistakes at once; nothing may be changed then.
-pub(super) fn read_paths(sources: &[SourceToRead]) -> Result<Vec<Read>, Failure> {
+pub(super) fn read_paths(state: &State, sources: &[SourceToRead]) -> Result<Vec<Read>, Failure> {
+    read_pending(state, sources, &Pending::default())
+}
+
+/// Reads several sources with what a person typed of their experiments.
+///
+/// # Errors
+/// All mistakes at once; nothing may be changed then.
+pub(super) fn read_pending(
+    state: &State,
+    sources: &[SourceToRead],
+    pending: &Pending,
+) -> Result<Vec<Read>, Failure> {
+    let changes = ByHandChanges::new(state, pending);
     let mut found = Vec::new();
     let mut report = String::new();
     let mut wrong = 0;
     for wanted in sources {
-        match read(wanted) {
+        match read(wanted, &changes) {
             Ok(one) => found.push(one),
             Err(errors) => {
                 wrong += errors.problems.len();
@@ -183,10 +233,19 @@ pub(super) fn read_paths(sources: &[SourceToRead]) -> Result<Vec<Read>, Failure>
 }
 
 /// Reads those of these sources again that may have changed.
-pub(super) fn read_changed(origins: &[Arc<Origin>]) -> Result<Vec<Read>, Failure> {
+pub(super) fn read_changed(
+    state: &State,
+    origins: &[Arc<Origin>],
+    pending: &Pending,
+) -> Result<Vec<Read>, Failure> {
+    let is_asked: HashSet<u64> = pending
+        .of
+        .iter()
+        .filter_map(|id| Some(state.experiment(*id)?.source))
+        .collect();
     let mut sources: Vec<SourceToRead> = origins
         .iter()
-        .filter(|origin| changed(origin))
+        .filter(|origin| is_asked.contains(&origin.id) || changed(origin))
         .map(|origin| {
             let TableOptions { with, offset } = origin.source.table.clone().unwrap_or_default();
             SourceToRead {
@@ -199,7 +258,7 @@ pub(super) fn read_changed(origins: &[Arc<Origin>]) -> Result<Vec<Read>, Failure
     sources.sort();
     sources.dedup();
     let is_moved = sources.iter().any(|one| !one.path.exists());
-    read_paths(&sources).map_err(|failure| {
+    read_pending(state, &sources, pending).map_err(|failure| {
         failure.hint(if is_moved {
             "if it was moved, `neroman add` its new place; the numbers stay"
         } else {
@@ -217,6 +276,21 @@ pub(super) fn accepted(state: &State, merged: Merged) -> Result<Merged, Failure>
     const SHOWN_MAX: usize = 100;
     /// An offset is a round number.
     const ROUND: u64 = 1000;
+    if let Some((id, mistake)) = merged.refused.first() {
+        let more = match merged.refused.len() - 1 {
+            0 => String::new(),
+            more => format!(", and so for {more} more"),
+        };
+        let what = format!("{id}: {}{more}", mistake.message);
+        let failure = Failure::usage(what);
+        return Err(match mistake.hint.as_str() {
+            "" => failure,
+            hint => failure.hint(hint.to_owned()),
+        });
+    }
+    if merged.is_outdated {
+        return Err(Failure::moved());
+    }
     let clashes = &merged.clashes;
     let Some(first) = clashes.first() else {
         return Ok(merged);
@@ -281,7 +355,8 @@ impl Man {
                 .into_iter()
                 .filter(|origin| origin.source.file.exists())
                 .collect();
-            Ok::<_, Failure>((read_changed(&there)?, missing(&state)))
+            let reads = read_changed(&state, &there, &Pending::default())?;
+            Ok::<_, Failure>((reads, missing(&state)))
         })
         .await??;
         if reads.is_empty() {

@@ -13,7 +13,7 @@ use crate::block::{self, Scope};
 use crate::fields::Field;
 use crate::reader::Reader;
 use crate::source::cell_mark;
-use crate::{define, expand, parse};
+use crate::{define, edit, expand, parse};
 
 /// The highest number of a row; numbers stay readable, and nothing is sized by them.
 pub const NUMBER_MAX: u64 = 9_999_999;
@@ -538,6 +538,7 @@ fn define(
                     .collect();
             }
         }
+        edit::apply(reader, &scope, &name, mark, before.1);
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod batch;
 mod combining;
+mod edits;
 mod errors;
 mod handing;
 mod limits;

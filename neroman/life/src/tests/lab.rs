@@ -89,6 +89,7 @@ pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
             definitions,
             notes: Vec::new(),
             numbers: None,
+            edited: Vec::new(),
         },
         stamp: Stamp::default(),
         companion: Stamp::default(),
@@ -354,4 +355,5 @@ pub(crate) const RESTART: Wanted = Wanted {
     restart: true,
     abandon: false,
     resume: false,
+    same_code: false,
 };

@@ -14,6 +14,7 @@ use super::journal::Journal;
 use super::made::Made;
 use super::mail::PostChange;
 use super::now::Tick;
+use super::restored::Restored;
 use super::run::Run;
 
 /// One change of the state.
@@ -54,6 +55,8 @@ pub enum Change {
     Last(Arc<[ExperimentId]>),
     /// Notices for people, and their deliveries.
     Post(Arc<PostChange>),
+    /// What is still to be learnt after this home was restored from a backup.
+    Restored(Arc<Restored>),
 }
 
 impl Change {
@@ -69,7 +72,8 @@ impl Change {
             | Self::Cells(_)
             | Self::Adopted { .. }
             | Self::Last(_)
-            | Self::Post(_) => None,
+            | Self::Post(_)
+            | Self::Restored(_) => None,
         }
     }
 
@@ -100,7 +104,8 @@ impl Run {
             | Change::Cells(_)
             | Change::Adopted { .. }
             | Change::Last(_)
-            | Change::Post(_) => {}
+            | Change::Post(_)
+            | Change::Restored(_) => {}
         }
     }
 }

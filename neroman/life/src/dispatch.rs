@@ -151,6 +151,10 @@ pub struct Dispatch {
     /// Why no run follows it by itself although one could; empty: nothing to tell.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) no_retry: String,
+    /// Whether it was live in the backup that this home was restored from, and its nodes
+    /// have not told yet what they know of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) restored: bool,
     /// Tree of the checkpoints that it begins with, in hexadecimal, if they come
     /// from here; empty if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -53,6 +53,7 @@ pub mod recall;
 pub mod refusal;
 pub mod report;
 pub mod reports;
+pub mod restored;
 mod results;
 pub mod retry;
 pub mod rules;

@@ -145,7 +145,9 @@ impl Run {
 
     /// Whether it waits for the placer, and is not held.
     pub fn unplaced(&self) -> bool {
-        matches!(self.dispatch.stage, Stage::Unplaced) && self.hold_cause().is_none()
+        matches!(self.dispatch.stage, Stage::Unplaced)
+            && self.hold_cause().is_none()
+            && !self.awaits_nodes()
     }
 
     /// Whether it was placed, and the word that was asked for may stand for other

@@ -12,6 +12,7 @@ use super::batch::BatchCount;
 use super::change::{Change, Described, NewRun, Rule};
 use super::experiment::{Experiment, Origin, params_text, tags_text};
 use super::mail::Post;
+use super::restored::Restored;
 use super::run::Run;
 use super::shelf::{Drawers, Shelf};
 
@@ -98,6 +99,8 @@ pub struct State {
     pub unprocessed: Arc<BTreeSet<RunId>>,
     /// Notices for people, and their deliveries.
     pub post: Arc<Post>,
+    /// What is still to be learnt after this home was restored from a backup.
+    pub restored: Arc<Restored>,
     /// Grows with every change.
     pub revision: u64,
 }
@@ -174,6 +177,7 @@ impl State {
             Change::Event { .. } | Change::Cells(_) | Change::Adopted { .. } => {}
             Change::Last(last) => self.last = Arc::clone(last),
             Change::Post(change) => Arc::make_mut(&mut self.post).apply(change),
+            Change::Restored(restored) => self.restored = Arc::clone(restored),
         }
     }
 

@@ -29,6 +29,7 @@ mod matrix;
 mod outlooks;
 mod processing;
 mod reach;
+mod restored;
 mod retries;
 mod sources;
 mod verdicts;

@@ -37,6 +37,7 @@ mod power;
 mod preemption;
 mod progress;
 mod read_only;
+mod restored;
 mod retries;
 mod review;
 mod rules;

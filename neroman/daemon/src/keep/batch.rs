@@ -57,7 +57,8 @@ impl Batch {
             | Change::Cells(_)
             | Change::Adopted { .. }
             | Change::Last(_)
-            | Change::Post(_)) => self.changes.push(other),
+            | Change::Post(_)
+            | Change::Restored(_)) => self.changes.push(other),
         }
     }
 

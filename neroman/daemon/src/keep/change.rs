@@ -6,7 +6,7 @@ use nero_model::RunId;
 use nero_store::{Event, RunKey, StoreError, Tx};
 
 use super::rows::{cell_row, experiment_row, json, run_row, source_row};
-use super::{NODES_AWAY, TENURE};
+use super::{NODES_AWAY, RESTORED, TENURE};
 use nero_life::change::Change;
 use nero_life::mail::PostChange;
 
@@ -76,6 +76,7 @@ pub(super) fn write_change(
         }
         Change::Last(last) => tx.set_last(last),
         Change::Post(change) => write_post(tx, change),
+        Change::Restored(restored) => tx.set_meta(RESTORED, &json(&**restored)),
         // Written once per run, as it is at the end of the batch.
         Change::Dispatch { .. } | Change::Journal { .. } => Ok(()),
     }

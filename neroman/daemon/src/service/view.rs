@@ -48,6 +48,17 @@ impl<'a> Sight<'a> {
         )
     }
 
+    /// A moment with its day.
+    pub(super) fn moment(&self, at_ms: i64) -> String {
+        Timestamp::from_millisecond(at_ms).map_or_else(
+            |_| "earlier".to_owned(),
+            |at| {
+                let at = at.to_zoned(self.zone.clone());
+                at.strftime("%Y-%m-%d %H:%M").to_string()
+            },
+        )
+    }
+
     /// The state of the node of a run that was placed.
     fn node_of(&self, run: &Run) -> Option<&NodeNow> {
         self.nodes.of(run.node()?)
@@ -176,7 +187,8 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     if phase.is_live() {
         view.cancel = cancel(run, sight);
         let held = Held::of(sight.state, run);
-        view.waiting_for = waiting_for(run, held);
+        view.waiting_for = nero_life::restored::awaited(sight.state, run)
+            .unwrap_or_else(|| waiting_for(run, held));
         let by_its_batch = held.filter(Held::needs_person).map(|held| held.to_string());
         let at_its_node = || run.needs_person().map(str::to_owned);
         view.held = by_its_batch.or_else(at_its_node).unwrap_or_default();

@@ -9,7 +9,7 @@ use nero_yaml::Mark;
 
 use crate::builtin;
 use crate::difference::INTENDED;
-use crate::flow::{Flow, FlowResult, FlowStep, Outcome};
+use crate::flow::{CommandsEnd, Flow, FlowResult, FlowStep};
 use crate::handler::{Action, ReturnCode};
 use crate::metric::{Comparison, Metric, Operator};
 use crate::spec::{Experiment, MAIN_STAGE, NoodlesSpec, STAGES};
@@ -99,7 +99,7 @@ pub fn course(spec: &NoodlesSpec) -> Course {
             FlowStep::Deploy { experiment, server } => {
                 let round = flow.round() + 1;
                 deployments.push((flow.stage(), round, experiment, Some(server)));
-                FlowResult::Deployed(Outcome::Success)
+                FlowResult::Deployed(CommandsEnd::Success)
             }
             FlowStep::Finished => break true,
             FlowStep::Aborted | FlowStep::Stuck => break false,

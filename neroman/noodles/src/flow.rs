@@ -67,7 +67,7 @@ pub enum Interval {
 
 /// How the commands of an experiment ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CommandsEnd {
     /// Without an error.
     Success,
     /// With an error that is passed over: deployed all the same.
@@ -88,7 +88,7 @@ pub enum FlowResult {
     /// What a probe found, for each server that was asked.
     Probed(Vec<(usize, Metric)>),
     /// How the commands ended.
-    Deployed(Outcome),
+    Deployed(CommandsEnd),
 }
 
 /// A result that does not belong to the effect that was asked for.
@@ -123,13 +123,13 @@ pub enum Blocked {
 /// The course of a flow.
 #[derive(Debug, Clone)]
 pub struct Flow {
-    plan: Plan,
-    state: State,
+    plan: FlowPlan,
+    state: FlowState,
 }
 
 /// What the course depends on; never changes.
 #[derive(Debug, Clone)]
-struct Plan {
+struct FlowPlan {
     stages: [Vec<Planned>; 3],
     servers: usize,
     round_interval: f64,
@@ -147,7 +147,7 @@ struct Planned {
 
 /// Where the flow stands.
 #[derive(Debug, Clone, PartialEq)]
-struct State {
+struct FlowState {
     stage: usize,
     /// From zero.
     round: usize,
@@ -223,7 +223,7 @@ impl Flow {
             };
             stage.iter().map(one).collect()
         };
-        let plan = Plan {
+        let plan = FlowPlan {
             stages: spec.stages.each_ref().map(planned),
             servers: spec.servers.len(),
             round_interval: spec.round_interval,
@@ -231,7 +231,7 @@ impl Flow {
             commands_interval: spec.commands_interval,
         };
         let mut flow = Self {
-            state: State {
+            state: FlowState {
                 stage: 0,
                 round: 0,
                 undeployed: BTreeSet::new(),
@@ -454,22 +454,22 @@ impl Flow {
         *paused = false;
     }
 
-    fn ended(&mut self, experiment: usize, server: usize, outcome: Outcome) {
+    fn ended(&mut self, experiment: usize, server: usize, outcome: CommandsEnd) {
         let Phase::Round(round) = &mut self.state.phase else {
             unreachable!("commands run in rounds");
         };
         round.acted = true;
         match outcome {
-            Outcome::Success | Outcome::Continue => {
+            CommandsEnd::Success | CommandsEnd::Continue => {
                 round.deployed.insert(experiment);
                 round.used.insert(server);
                 self.state.blocked.remove(&experiment);
                 self.state.successes[self.state.stage] += 1;
             }
-            Outcome::Retry => {
+            CommandsEnd::Retry => {
                 self.state.blocked.insert(experiment, Blocked::Retried);
             }
-            Outcome::Abort => {
+            CommandsEnd::Abort => {
                 self.state.phase = Phase::Aborted;
                 return;
             }

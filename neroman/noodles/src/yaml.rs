@@ -77,10 +77,10 @@ struct OpenNode {
     anchor: usize,
     mark: Mark,
     weight: usize,
-    content: Content,
+    content: OpenContent,
 }
 
-enum Content {
+enum OpenContent {
     List(Vec<Rc<Item>>),
     Map {
         pairs: Pairs,
@@ -129,12 +129,12 @@ impl Loader<'_> {
             }
             Event::SequenceStart(_, anchor, tag) => {
                 collection_tag(tag.as_deref(), &["seq"], tag_mark)?;
-                self.begin(anchor, mark, Content::List(Vec::new()));
+                self.begin(anchor, mark, OpenContent::List(Vec::new()));
             }
             Event::MappingStart(_, anchor, tag) => {
                 collection_tag(tag.as_deref(), &["map"], tag_mark)?;
                 let (pairs, key) = (Vec::new(), None);
-                self.begin(anchor, mark, Content::Map { pairs, key });
+                self.begin(anchor, mark, OpenContent::Map { pairs, key });
             }
             Event::SequenceEnd | Event::MappingEnd => self.end()?,
             Event::Alias(id) => {
@@ -198,7 +198,7 @@ impl Loader<'_> {
 
     fn plain(&mut self, written: &str, mark: Mark) -> Object {
         let place = self.open.last().map(|open| &open.content);
-        let is_key = matches!(place, Some(Content::Map { key: None, .. }));
+        let is_key = matches!(place, Some(OpenContent::Map { key: None, .. }));
         match resolve(written) {
             Plain::Sign if is_key => Object::Text(written.to_owned()),
             Plain::Read(object) => {
@@ -218,7 +218,7 @@ impl Loader<'_> {
         self.departures.push(Departure { difference, mark });
     }
 
-    fn begin(&mut self, anchor: usize, mark: Mark, content: Content) {
+    fn begin(&mut self, anchor: usize, mark: Mark, content: OpenContent) {
         self.open.push(OpenNode {
             anchor,
             mark,
@@ -230,8 +230,8 @@ impl Loader<'_> {
     fn end(&mut self) -> Result<(), LoadError> {
         let open = self.open.pop().expect("an end follows its start");
         let object = match open.content {
-            Content::List(items) => Object::List(items),
-            Content::Map { pairs, .. } => Object::Map(self.dict(pairs)?),
+            OpenContent::List(items) => Object::List(items),
+            OpenContent::Map { pairs, .. } => Object::Map(self.dict(pairs)?),
         };
         let item = Item {
             object,
@@ -263,8 +263,8 @@ impl Loader<'_> {
         };
         open.weight = open.weight.saturating_add(item.weight);
         match &mut open.content {
-            Content::List(items) => items.push(item),
-            Content::Map { pairs, key } => match key.take() {
+            OpenContent::List(items) => items.push(item),
+            OpenContent::Map { pairs, key } => match key.take() {
                 None => {
                     if matches!(item.object, Object::List(_) | Object::Map(_)) {
                         let is = item.object.describe();

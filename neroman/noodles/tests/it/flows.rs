@@ -1,7 +1,7 @@
 //! Flows take the course that they take with the original.
 
 use nero_noodles::{
-    Flow, FlowResult, FlowStep, Interval, Metric, NoodlesSpec, Outcome, STAGES, read,
+    CommandsEnd, Flow, FlowResult, FlowStep, Interval, Metric, NoodlesSpec, STAGES, read,
 };
 use serde_json::{Value, json};
 
@@ -104,10 +104,10 @@ fn driven(spec: &NoodlesSpec, seed: u64, third: &str) -> (Vec<Value>, FlowStep) 
                     9
                 };
                 let outcome = match number {
-                    0 | 1 => Outcome::Retry,
-                    2 => Outcome::Continue,
-                    3 if third == "abort" => Outcome::Abort,
-                    _ => Outcome::Success,
+                    0 | 1 => CommandsEnd::Retry,
+                    2 => CommandsEnd::Continue,
+                    3 if third == "abort" => CommandsEnd::Abort,
+                    _ => CommandsEnd::Success,
                 };
                 let word = format!("{outcome:?}").to_lowercase();
                 let server = &spec.servers[*server].name;
@@ -219,7 +219,7 @@ experiments:
             }
             FlowStep::Deploy { experiment, server } => {
                 told.push(format!("deploy {experiment} on {server}"));
-                FlowResult::Deployed(Outcome::Success)
+                FlowResult::Deployed(CommandsEnd::Success)
             }
             FlowStep::Finished => break,
             other => panic!("{other:?}"),

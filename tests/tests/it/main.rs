@@ -36,6 +36,7 @@ mod placing;
 mod power;
 mod preemption;
 mod progress;
+mod python;
 mod read_only;
 mod restored;
 mod retries;

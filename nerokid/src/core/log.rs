@@ -2,8 +2,7 @@
 
 use nero_journal::v1::Stream;
 
-/// Limit of the files of metrics of one run.
-pub const FILES_MAX: usize = 8;
+pub use nero_model::limits::METRIC_FILES_MAX as FILES_MAX;
 
 /// One of the two logs, or a file of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -166,6 +166,9 @@ pub(crate) fn placeholder(work: &State, folder: &Path) -> (u64, Option<Change>) 
             digest: String::new(),
             table: None,
             bound: None,
+            rows: None,
+            defaults: String::new(),
+            parents: Vec::new(),
         },
         stamp: Stamp::default(),
         companion: Stamp::default(),
@@ -377,7 +380,7 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
             cpus: resources.cpus,
             memory_bytes: given(resources.memory_bytes),
             time_ms: given(resources.time_ms),
-            disk_bytes: None,
+            ..Resources::default()
         },
         node: None,
         requires: None,

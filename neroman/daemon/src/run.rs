@@ -281,6 +281,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         turn: Arc::default(),
     };
     let man = Man {
+        rows: Arc::default(),
         ledger: ledger.clone(),
         nodes,
         agents,

@@ -66,7 +66,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         .map(|given| outputs::files(reader, &given.value));
     let mut scheduling = scheduling::read(reader, scope);
     let resources = match scope.get(Field::Resources) {
-        Some(given) => settings::resources(reader, &given.value, &mut not_built, &mut scheduling),
+        Some(given) => settings::resources(reader, &given.value, &mut scheduling),
         None => Resources::default(),
     };
     let checkpoint = placing::checkpoint(reader, scope);

@@ -25,7 +25,7 @@ pub(crate) fn checked(
             place: reader.text.place(entry.key_mark),
         }),
         Err(error) => {
-            let mark = entry.value.mark_inside(&reader.text.text, error.span.start);
+            let mark = reader.text.mark_inside(&entry.value, error.span.start);
             if error.kind == ErrorKind::NotBuilt {
                 let word = format!("rules.{}: {}", entry.key, not_built_word(&error, text));
                 reader.not_built(not_built, &word, mark);

@@ -63,12 +63,14 @@ pub(crate) enum Field {
     Python,
     Render,
     ParametersStyle,
+    /// Read before the fields, at the top of a file.
+    Parent,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
 
 /// Every word of a block with an effect, or with a type that is checked.
-const FIELDS: &[(&str, Field)] = &[
+pub(crate) const FIELDS: &[(&str, Field)] = &[
     ("command", Field::Command),
     ("run_command_prefix", Field::RunCommandPrefix),
     ("main_code_file", Field::MainCodeFile),
@@ -123,10 +125,11 @@ const FIELDS: &[(&str, Field)] = &[
     ("python", Field::Python),
     ("render", Field::Render),
     ("parameters_style", Field::ParametersStyle),
+    ("parent", Field::Parent),
 ];
 
 /// Words of a block that are kept, and refused at the start.
-const LATER: &[&str] = &["parent"];
+const LATER: &[&str] = &[];
 
 /// Words of `resources` that have an effect.
 pub(crate) const RESOURCES: &[&str] = &[

@@ -16,6 +16,7 @@
 
 mod again;
 mod batch;
+mod beneath;
 mod block;
 mod combine;
 mod command;
@@ -26,6 +27,7 @@ mod expand;
 mod expression;
 mod fields;
 mod fill;
+mod jsonl;
 mod names;
 mod outputs;
 mod params;
@@ -40,6 +42,7 @@ mod render;
 mod rules;
 mod scalar;
 mod scheduling;
+mod schema;
 mod script;
 mod series;
 mod settings;
@@ -50,18 +53,21 @@ mod table;
 mod walk;
 mod words;
 
+pub use beneath::{Defaults, check_defaults};
 pub use definition::{
     Again, BoundColumn, BoundTable, Buffering, DataDef, DataPath, Definition, Fetch, MetricReading,
-    Monitor, NotBuilt, Note, OnNode, OnNodes, Output, Param, Place, Placed, RenderDef, Resources,
-    Retry, RetryOn, RuleAction, RuleDef, Scheduling, ShownValue, Source, SourceKind, Strays,
-    Stream, TableOptions, Value,
+    Monitor, NodeResources, NotBuilt, Note, OnNode, OnNodes, Output, Param, ParentFile, Place,
+    Placed, RenderDef, Resources, Retry, RetryOn, RowsOptions, RuleAction, RuleDef, Scheduling,
+    ShownValue, Source, SourceKind, Strays, Stream, TableOptions, Value,
 };
+pub use jsonl::{ROWS_FOLDER, is_rows, read_rows};
 pub use nero_table::CellValue;
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use outputs::glob_mistake;
 pub use problem::{FormatErrors, Problem};
 pub use processing::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
 pub use scheduling::values::{NODE_WORDS as NODE_SCHEDULING, node_word as node_scheduling};
+pub use schema::schema;
 pub use table::{
     NUMBER_MAX, NUMBERS_HEADER, NumberColumn, ReadSheet, companion, is_table, read_table,
 };
@@ -95,11 +101,12 @@ pub struct Loaded {
 ///
 /// # Errors
 /// All mistakes of the source, each with its place and a hint.
-pub fn read_source(path: &Path) -> Result<Loaded, FormatErrors> {
+pub fn read_source(path: &Path, defaults: &Defaults) -> Result<Loaded, FormatErrors> {
     let now_ms = jiff::Timestamp::now().as_millisecond();
     read_source_in(
         path,
         &ParseContext::new(now_ms, jiff::tz::TimeZone::system()),
+        defaults,
     )
 }
 
@@ -107,9 +114,14 @@ pub fn read_source(path: &Path) -> Result<Loaded, FormatErrors> {
 ///
 /// # Errors
 /// All mistakes of the source, each with its place and a hint.
-pub fn read_source_in(path: &Path, context: &ParseContext) -> Result<Loaded, FormatErrors> {
-    let (source, text) = source::open(path)?;
-    let (definitions, notes) = read_text(&text, &source, &context.clone().standing())?;
+pub fn read_source_in(
+    path: &Path,
+    context: &ParseContext,
+    defaults: &Defaults,
+) -> Result<Loaded, FormatErrors> {
+    let (mut source, mut text) = source::open(path)?;
+    let context = context.clone().standing();
+    let (definitions, notes) = read_text(&mut text, &mut source, &context, defaults)?;
     Ok(Loaded {
         source,
         definitions,
@@ -119,14 +131,16 @@ pub fn read_source_in(path: &Path, context: &ParseContext) -> Result<Loaded, For
 }
 
 fn read_text(
-    text: &source::Text,
-    source: &Source,
+    text: &mut source::Text,
+    source: &mut Source,
     context: &ParseContext,
+    defaults: &Defaults,
 ) -> Result<(Vec<Definition>, Vec<Note>), FormatErrors> {
     let mut fields = Fields::default();
     if batch::is_script(&source.file) {
         let (root, notes) = batch::read(text, &source.file)?;
-        return read_tree(text, source, context, fields, &root, notes);
+        let beneath = beneath::find(text, source, &[], defaults, &mut fields)?;
+        return read_tree(text, source, context, fields, &root, (notes, beneath));
     }
     let root = parse::parse(text, &mut fields)?;
     let Some(root) = root.filter(|root| !root.is_null()) else {
@@ -154,7 +168,8 @@ fn read_text(
         )
         .into());
     }
-    read_tree(text, source, context, fields, &root, Vec::new())
+    let beneath = beneath::find(text, source, entries, defaults, &mut fields)?;
+    read_tree(text, source, context, fields, &root, (Vec::new(), beneath))
 }
 
 /// Reads the blocks below a root that is a map.
@@ -164,13 +179,14 @@ fn read_tree(
     context: &ParseContext,
     fields: Fields,
     root: &Node,
-    notes: Vec<(Mark, String)>,
+    (notes, beneath): (Vec<(Mark, String)>, beneath::Beneath),
 ) -> Result<(Vec<Definition>, Vec<Note>), FormatErrors> {
     let entries = match &root.kind {
         Kind::Map(entries) => entries.as_slice(),
         Kind::Scalar { .. } | Kind::List(_) => &[],
     };
     let mut reader = Reader::new(text, &source.folder, context, fields);
+    reader.beneath = beneath;
     for (mark, note) in notes {
         reader.note(Some(mark), note);
     }

@@ -39,6 +39,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) grouped: HashSet<String>,
     /// Parameters of a table that a command with places has no place for.
     pub(crate) unused: std::collections::BTreeSet<String>,
+    /// Fields beneath the file, outermost first; taken by [`Reader::base`].
+    pub(crate) beneath: Vec<Vec<nero_yaml::Entry>>,
     notes: Vec<Note>,
     notes_seen: HashSet<String>,
     notes_dropped: usize,
@@ -89,6 +91,7 @@ impl<'a> Reader<'a> {
             is_table: false,
             grouped: HashSet::new(),
             unused: std::collections::BTreeSet::new(),
+            beneath: Vec::new(),
             notes: Vec::new(),
             notes_seen: HashSet::new(),
             notes_dropped: 0,

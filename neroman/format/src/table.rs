@@ -23,7 +23,7 @@ use crate::definition::{Source, SourceKind, TableOptions};
 use crate::problem::{FormatErrors, Problem};
 use crate::reader::Reader;
 use crate::source::{self, Text, cell_mark};
-use crate::{Loaded, parse};
+use crate::{Defaults, Loaded, beneath, parse};
 use layout::Layout;
 pub use number::{NUMBERS_HEADER, NumberColumn};
 pub use rows::NUMBER_MAX;
@@ -59,6 +59,7 @@ pub fn companion(table: &Path, with: Option<&Path>) -> Option<PathBuf> {
 pub fn read_table(
     path: &Path,
     options: &TableOptions,
+    defaults: &Defaults,
     read: ReadSheet<'_>,
 ) -> Result<Loaded, FormatErrors> {
     let now_ms = jiff::Timestamp::now().as_millisecond();
@@ -77,7 +78,7 @@ pub fn read_table(
     let with = companion(&file, options.with.as_deref());
     let (text, digest) = match &with {
         Some(with) => source::text(with)?,
-        None => (Text::new(shown.clone(), String::new()), Vec::new()),
+        None => (Text::new(shown.clone(), String::new()), String::new()),
     };
     let mut fields = Fields::default();
     let root = parse::parse(&text, &mut fields)?;
@@ -98,7 +99,7 @@ pub fn read_table(
             return Err(errors);
         }
     };
-    let text = text.with_table(shown, sheet.name.clone().unwrap_or_default());
+    let mut text = text.with_table(shown, sheet.name.clone().unwrap_or_default());
     let header = match Header::read(&sheet, layout.header_rows) {
         Ok(header) => header,
         Err(mistakes) => {
@@ -110,7 +111,9 @@ pub fn read_table(
         }
     };
     let mut digests = blake3::Hasher::new();
-    digests.update(sheet.digest.as_bytes()).update(&digest);
+    digests
+        .update(sheet.digest.as_bytes())
+        .update(digest.as_bytes());
     let mut source = Source {
         path: file.clone(),
         kind: SourceKind::File,
@@ -119,8 +122,13 @@ pub fn read_table(
         digest: digests.finalize().to_hex().to_string(),
         table: Some(options.clone()),
         bound: None,
+        rows: None,
+        defaults: String::new(),
+        parents: Vec::new(),
     };
+    let beneath = beneath::find(&mut text, &mut source, &entries, defaults, &mut fields)?;
     let mut reader = Reader::new(&text, &source.folder, &context, fields);
+    reader.beneath = beneath;
     reader.is_table = true;
     let beside = with
         .as_deref()

@@ -2,6 +2,7 @@
 
 mod abort;
 mod add;
+mod add_rows;
 mod admin;
 mod adopted;
 mod clean;
@@ -75,6 +76,8 @@ pub(crate) struct Man {
     pub clock: Clock,
     pub freezer: Freezer,
     pub modules: Modules,
+    /// Held while rows are added to a file.
+    pub rows: Arc<tokio::sync::Mutex<()>>,
     pub started_ms: i64,
     /// Rung by `DaemonStop`.
     pub stop: Arc<Notify>,

@@ -192,9 +192,12 @@ impl Man {
         if sources.is_empty() {
             return Ok(Vec::new());
         }
-        let state = self.ledger.state();
+        let (state, config) = (self.ledger.state(), self.home.config.clone());
         let (reads, missing) = blocking(move || {
-            Ok::<_, Failure>((sources::read_paths(&sources)?, sources::missing(&state)))
+            Ok::<_, Failure>((
+                sources::read_paths(&sources, &config)?,
+                sources::missing(&state),
+            ))
         })
         .await??;
         self.merge(reads, missing).await

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nero_format::{FormatErrors, SourceKind, TableOptions};
+use nero_format::{Defaults, FormatErrors, RowsOptions, Source, SourceKind, TableOptions};
 use nero_model::ExperimentId;
 use nero_wire::v1;
 
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BETWEEN: Duration = Duration::from_millis(50);
 
 /// The size and times of a file.
-fn stamp(path: &Path) -> io::Result<Stamp> {
+pub(super) fn stamp(path: &Path) -> io::Result<Stamp> {
     let found = fs::metadata(path)?;
     Ok(Stamp {
         modified_ns: found
@@ -47,15 +47,34 @@ pub(super) struct SourceToRead {
     pub(super) with: Option<PathBuf>,
     /// Added to the numbers of its rows.
     pub(super) offset: u64,
+    /// How a file of rows is read.
+    pub(super) rows: RowsOptions,
 }
 
 impl SourceToRead {
     /// A path as it was read before, if it was.
     pub(super) fn again(state: &State, path: PathBuf) -> Self {
         let known = state.origin_at(&path);
-        let table = known.and_then(|origin| origin.source.table.clone());
-        let TableOptions { with, offset } = table.unwrap_or_default();
-        Self { path, with, offset }
+        let TableOptions { with, offset } = known
+            .and_then(|origin| origin.source.table.clone())
+            .unwrap_or_default();
+        let rows = known.and_then(|origin| origin.source.rows.clone());
+        Self {
+            path,
+            with,
+            offset,
+            rows: rows.unwrap_or_default(),
+        }
+    }
+
+    fn of(source: &Source) -> Self {
+        let TableOptions { with, offset } = source.table.clone().unwrap_or_default();
+        Self {
+            path: source.path.clone(),
+            with,
+            offset,
+            rows: source.rows.clone().unwrap_or_default(),
+        }
     }
 
     /// The same paths as they were read before.
@@ -64,15 +83,18 @@ impl SourceToRead {
         paths.map(|path| Self::again(state, path.clone())).collect()
     }
 
-    fn load(&self) -> Result<nero_format::Loaded, FormatErrors> {
+    fn load(&self, defaults: &Defaults) -> Result<nero_format::Loaded, FormatErrors> {
+        if nero_format::is_rows(&self.path) {
+            return nero_format::read_rows(&self.path, &self.rows, defaults, None);
+        }
         if !nero_format::is_table(&self.path) {
-            return nero_format::read_source(&self.path);
+            return nero_format::read_source(&self.path, defaults);
         }
         let options = TableOptions {
             with: self.with.clone(),
             offset: self.offset,
         };
-        nero_format::read_table(&self.path, &options, &tables::read_sheet)
+        nero_format::read_table(&self.path, &options, defaults, &tables::read_sheet)
     }
 }
 
@@ -85,12 +107,12 @@ struct WatchedFiles {
 }
 
 /// Reads one source; its files did not change meanwhile.
-fn read(wanted: &SourceToRead) -> Result<Read, FormatErrors> {
+fn read(wanted: &SourceToRead, defaults: &Defaults) -> Result<Read, FormatErrors> {
     let path = &wanted.path;
     let began = Instant::now();
     loop {
         let before = watched(path, wanted.with.as_deref());
-        let loaded = wanted.load();
+        let loaded = wanted.load(defaults);
         let after = watched(path, wanted.with.as_deref());
         let quiet = before.is_some() && before == after;
         match loaded {
@@ -124,7 +146,8 @@ fn watched(path: &Path, with: Option<&Path>) -> Option<WatchedFiles> {
     } else {
         path.to_path_buf()
     };
-    let beside = nero_format::is_table(&file).then(|| nero_format::companion(&file, with));
+    let has_one = nero_format::is_table(&file) || nero_format::is_rows(&file);
+    let beside = has_one.then(|| nero_format::companion(&file, with));
     Some(WatchedFiles {
         stamp: stamp(&file).ok()?,
         companion: match beside.flatten() {
@@ -136,7 +159,10 @@ fn watched(path: &Path, with: Option<&Path>) -> Option<WatchedFiles> {
 }
 
 /// Whether a source may have changed since it was read.
-fn changed(origin: &Origin) -> bool {
+fn changed(origin: &Origin, defaults: &Defaults) -> bool {
+    if origin.source.is_changed_beneath(defaults) {
+        return true;
+    }
     let path = match origin.source.kind {
         SourceKind::Folder => &origin.source.path,
         SourceKind::File => &origin.source.file,
@@ -155,12 +181,23 @@ fn changed(origin: &Origin) -> bool {
 ///
 /// # Errors
 /// All mistakes at once; nothing may be changed then.
-pub(super) fn read_paths(sources: &[SourceToRead]) -> Result<Vec<Read>, Failure> {
+pub(super) fn read_paths(sources: &[SourceToRead], config: &Path) -> Result<Vec<Read>, Failure> {
+    read_each(sources, &defaults(config)?)
+}
+
+/// The `defaults` of the configuration.
+pub(super) fn defaults(config: &Path) -> Result<Defaults, Failure> {
+    Defaults::read(config).map_err(|errors| {
+        Failure::usage("the configuration cannot be read").report(errors.to_string())
+    })
+}
+
+fn read_each(sources: &[SourceToRead], defaults: &Defaults) -> Result<Vec<Read>, Failure> {
     let mut found = Vec::new();
     let mut report = String::new();
     let mut wrong = 0;
     for wanted in sources {
-        match read(wanted) {
+        match read(wanted, defaults) {
             Ok(one) => found.push(one),
             Err(errors) => {
                 wrong += errors.problems.len();
@@ -183,23 +220,17 @@ pub(super) fn read_paths(sources: &[SourceToRead]) -> Result<Vec<Read>, Failure>
 }
 
 /// Reads those of these sources again that may have changed.
-pub(super) fn read_changed(origins: &[Arc<Origin>]) -> Result<Vec<Read>, Failure> {
+pub(super) fn read_changed(origins: &[Arc<Origin>], config: &Path) -> Result<Vec<Read>, Failure> {
+    let defaults = defaults(config)?;
     let mut sources: Vec<SourceToRead> = origins
         .iter()
-        .filter(|origin| changed(origin))
-        .map(|origin| {
-            let TableOptions { with, offset } = origin.source.table.clone().unwrap_or_default();
-            SourceToRead {
-                path: origin.source.path.clone(),
-                with,
-                offset,
-            }
-        })
+        .filter(|origin| changed(origin, &defaults))
+        .map(|origin| SourceToRead::of(&origin.source))
         .collect();
     sources.sort();
     sources.dedup();
     let is_moved = sources.iter().any(|one| !one.path.exists());
-    read_paths(&sources).map_err(|failure| {
+    read_each(&sources, &defaults).map_err(|failure| {
         failure.hint(if is_moved {
             "if it was moved, `neroman add` its new place; the numbers stay"
         } else {
@@ -275,13 +306,14 @@ impl Man {
     pub(super) async fn read_all_sources_again(&self) -> Result<Vec<String>, Failure> {
         let state = self.ledger.state();
         let origins: Vec<Arc<Origin>> = state.origins.values().cloned().collect();
+        let config = self.home.config.clone();
         let (reads, missing) = blocking(move || {
             // A source that is gone has no news.
             let there: Vec<_> = origins
                 .into_iter()
                 .filter(|origin| origin.source.file.exists())
                 .collect();
-            Ok::<_, Failure>((read_changed(&there)?, missing(&state)))
+            Ok::<_, Failure>((read_changed(&there, &config)?, missing(&state)))
         })
         .await??;
         if reads.is_empty() {

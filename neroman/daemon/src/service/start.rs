@@ -60,6 +60,8 @@ struct RequestedStart {
     /// The first run goes alone, the others when it has finished.
     pilot: bool,
     places: Places,
+    /// The file of the configuration.
+    config: PathBuf,
     /// The time of the request.
     at: Moment,
 }
@@ -106,6 +108,7 @@ impl Man {
             big: request.big,
             pilot: request.pilot,
             places,
+            config: self.home.config.clone(),
             at: self.clock.moment(),
         });
         let shell = Arc::new(request.shell);
@@ -238,7 +241,9 @@ impl Places {
         };
         let node = match nodes.as_slice() {
             [only]
-                if !takes.asks() && !is_guarded(only) && place::has_data(&takes, only).is_ok() =>
+                if !takes.on(only).asks()
+                    && !is_guarded(only)
+                    && place::has_data(&takes, only).is_ok() =>
             {
                 Some(only.clone())
             }
@@ -265,6 +270,11 @@ fn takes(definition: &Definition) -> Takes {
         prefer: String::new(),
         data: definition.data.clone(),
         scheduling: definition.scheduling.clone(),
+        on_nodes: definition.resources.on_nodes.clone(),
+        grace_ms: match definition.resources.on_nodes.time_ms.is_empty() {
+            true => 0,
+            false => definition.monitor.grace_ms,
+        },
         grown: false,
         together: 0,
     }
@@ -324,7 +334,8 @@ fn prepare(
 
 /// The sources that the command names, and those that may have changed.
 fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Failure> {
-    let mut reads = sources::read_paths(&SourceToRead::all_again(state, &asked.paths))?;
+    let mut reads =
+        sources::read_paths(&SourceToRead::all_again(state, &asked.paths), &asked.config)?;
     if let (Some(selection), false) = (&asked.selection, asked.as_added) {
         let origins = if selection.asks_sources() {
             let missing = sources::missing(state);
@@ -333,7 +344,7 @@ fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Fail
         } else {
             sources::origins_of(state, &selection.experiments(state)?.0)
         };
-        reads.extend(sources::read_changed(&origins)?);
+        reads.extend(sources::read_changed(&origins, &asked.config)?);
     }
     Ok(reads)
 }

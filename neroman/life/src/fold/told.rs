@@ -5,11 +5,9 @@
 //! watcher could read, and the watcher sends the rest again from the logs.
 
 use nero_journal::v1::{self, Stream};
+use nero_model::limits::METRIC_FILES_MAX as FILES_MAX;
 
 use super::super::journal::{Journal, LogRead, Segment};
-
-/// Limit of the files of metrics of a run.
-const FILES_MAX: usize = 8;
 
 /// How far the watchers before a watcher read the logs, in the parts of the logs
 /// that a batch is from.

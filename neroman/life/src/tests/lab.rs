@@ -84,6 +84,9 @@ pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
                 digest: String::new(),
                 table: None,
                 bound: None,
+                rows: None,
+                defaults: String::new(),
+                parents: Vec::new(),
             },
             definitions,
             notes: Vec::new(),
@@ -183,6 +186,7 @@ impl Lab {
                 takes: Takes {
                     memory_bytes: experiment.definition.resources.memory_bytes.unwrap_or(0),
                     limit_s: experiment.definition.scheduler_limit_s(),
+                    on_nodes: experiment.definition.resources.on_nodes.clone(),
                     ..Takes::default()
                 },
                 resume: None,

@@ -40,7 +40,9 @@ impl Desk {
     /// Reads a folder and applies the changes; a source that is not on the disk
     /// any more is missing.
     fn read(&mut self, folder: &str) -> Merged {
-        let loaded = nero_format::read_source(&self.folder(folder)).unwrap();
+        let loaded =
+            nero_format::read_source(&self.folder(folder), &nero_format::Defaults::default())
+                .unwrap();
         let inode =
             std::os::unix::fs::MetadataExt::ino(&fs::metadata(&loaded.source.file).unwrap());
         let stamp = Stamp {

@@ -2,6 +2,7 @@
 
 mod complete;
 mod config;
+mod export;
 mod files;
 mod mail;
 mod node;
@@ -15,6 +16,7 @@ pub use complete::fitting;
 #[cfg(test)]
 pub use complete::keys as config_keys;
 pub use config::Config;
+pub use export::{Diff, Export, Open};
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
 pub use mail::MailVerb;
 pub use node::{NodeAdd, NodeVerb, Warden, YesNo};
@@ -124,6 +126,17 @@ pub enum Verb {
         after_help = "Examples:\n  neroman results all --best max:acc\n  neroman results all --by lr,layers -o means.csv\n  neroman results all -o runs.parquet"
     )]
     Results(Results),
+    /// What differs between two runs: parameters, code, environment, metrics
+    #[command(after_help = "Examples:\n  neroman diff 144 145\n  neroman diff 144.1 144.2 --json")]
+    Diff(Diff),
+    /// A zip with all that a reader of results needs; no secrets, no home paths
+    #[command(
+        after_help = "Examples:\n  neroman export 124-186 -o sweep.zip\n  neroman export 'best(loss) < 0.1' -o good.zip --json"
+    )]
+    Export(Export),
+    /// Open folders of results on the desktop
+    #[command(after_help = "Examples:\n  neroman open 144\n  neroman open 144.2")]
+    Open(Open),
     /// Folders of results
     #[command(after_help = "Examples:\n  neroman path 144\n  neroman path 144.2 --work")]
     Path(Paths),
@@ -507,7 +520,14 @@ pub struct Results {
     /// Best first by this metric; lower is better with `min:NAME`, higher with `max:NAME`
     #[arg(long, value_name = "METRIC")]
     pub best: Option<String>,
-    /// Write to a file; the format follows the extension: xlsx, ods, csv, parquet, json, tex, md
+    /// A row for every run, not for the newest of each experiment alone
+    #[arg(long)]
+    pub all_runs: bool,
+    /// These columns: names of facts, parameters and metrics, and expressions
+    #[arg(long, value_name = "A,B,…", conflicts_with_all = ["by", "json"])]
+    pub columns: Vec<String>,
+    /// Write to a file; the format follows the extension: xlsx, ods, csv, parquet, json, jsonl,
+    /// tex, md
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<String>,
     #[command(flatten)]

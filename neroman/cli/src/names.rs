@@ -29,8 +29,7 @@ const fn original(word: &'static str, verb: &'static str, first: Option<&'static
 
 /// Verbs of the design that answer "not built yet".
 pub const NOT_BUILT: &[&str] = &[
-    "set", "note", "tag", "copy", "copyexp", "open", "diff", "export", "backup", "top", "web",
-    "setup", "import", "user",
+    "set", "note", "tag", "copy", "copyexp", "backup", "top", "web", "setup", "import", "user",
 ];
 
 /// Options of built verbs that answer "not built yet": verb, option.

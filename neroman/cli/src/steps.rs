@@ -388,15 +388,7 @@ mod tests {
                 .iter()
                 .map(|(verb, option)| format!("{verb} 1 --{option} x")),
         );
-        lines.extend(
-            [
-                "rule why 1",
-                "rule backtest 1",
-                "--start 1 --set a=b",
-                "--add . --export 3 loss",
-            ]
-            .map(str::to_owned),
-        );
+        lines.extend(["rule why 1", "rule backtest 1", "--start 1 --set a=b"].map(str::to_owned));
         for text in lines {
             let fault = line(&text)
                 .and_then(|steps| steps.iter().map(read::read).collect::<Result<Vec<_>, _>>())

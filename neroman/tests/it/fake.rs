@@ -48,6 +48,7 @@ pub struct Answers {
     pub metrics: MetricsReply,
     pub plots: PlotsReply,
     pub paths: PathsReply,
+    pub code: Vec<CodePart>,
     pub rules: RuleListReply,
     pub changed: RuleChangeReply,
     pub mail: MailListReply,
@@ -334,7 +335,11 @@ fn picked(selection: Option<Selection>) -> String {
 impl Man for Service {
     async fn greet(&self, _: Request<Hello>) -> Result<Response<Hello>, Status> {
         let own = Hello {
-            capabilities: vec![hello::LIST_PARTS.to_owned(), hello::PLOTS.to_owned()],
+            capabilities: vec![
+                hello::LIST_PARTS.to_owned(),
+                hello::PLOTS.to_owned(),
+                hello::ALL_RUNS.to_owned(),
+            ],
             ..hello::own(Role::Neroman, "", None)
         };
         Ok(Response::new(self.answers.hello.clone().unwrap_or(own)))
@@ -529,6 +534,21 @@ impl Man for Service {
         let what = format!("{} work {}", picked(request.selection), request.work);
         self.take("paths", what, &[])?;
         Ok(Response::new(self.answers.paths.clone()))
+    }
+
+    type CodeStream = Said<CodePart>;
+
+    async fn code(
+        &self,
+        request: Request<CodeRequest>,
+    ) -> Result<Response<Self::CodeStream>, Status> {
+        let asked = request.into_inner();
+        self.take(
+            "code",
+            format!("{:?} differing {}", asked.runs, asked.differing),
+            &[],
+        )?;
+        Ok(self.said(&self.answers.code))
     }
 
     async fn rule_list(

@@ -9,6 +9,8 @@ pub mod book;
 pub mod columns;
 pub mod csv;
 pub mod curves;
+pub mod diff;
+pub mod export;
 mod fact;
 pub mod json;
 pub mod letter;

@@ -12,7 +12,7 @@ use nero_wire::v1::{ExperimentView, MetricSummary, Param};
 
 use serde_json::json;
 
-use crate::columns::{loose, metric, metrics, param, params};
+use crate::columns::{Column, loose, metric, metrics, param, params};
 use crate::json::parameter;
 use crate::text::some;
 
@@ -86,6 +86,8 @@ pub struct Runs {
     pub metrics: Vec<String>,
     /// The metric that was asked to be best.
     pub best: Option<Best>,
+    /// The columns of a table, where they were named.
+    pub chosen: Option<Vec<Column>>,
 }
 
 impl Runs {
@@ -100,6 +102,7 @@ impl Runs {
             metrics: metrics(views),
             views: sorted,
             best: best.cloned(),
+            chosen: None,
         }
     }
 }

@@ -22,6 +22,9 @@ pub const LIST_PARTS: &str = "list-parts";
 /// Capability of a daemon that makes the plots of experiments.
 pub const PLOTS: &str = "plots";
 
+/// Capability of a daemon that knows `ListRequest.all_runs`.
+pub const ALL_RUNS: &str = "all-runs";
+
 /// Capability with which a neromum reports the share of its node that it gives
 /// to runs. A neroman that is configured otherwise replaces that neromum.
 const GIVES: &str = "gives=";

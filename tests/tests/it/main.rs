@@ -19,6 +19,7 @@ mod damaged;
 mod described;
 mod disk;
 mod environments;
+mod exported;
 mod files;
 mod golden;
 mod hosts;

@@ -8,13 +8,12 @@ use nero_tests::{Home, until};
 
 /// Verbs of later versions.
 const VERBS_LATER: &[&str] = &[
-    "set", "note", "tag", "copy", "open", "diff", "export", "backup", "top", "web", "setup",
-    "import",
+    "set", "note", "tag", "copy", "backup", "top", "web", "setup", "import",
 ];
 const VERBS: &[&str] = &[
     "add", "run", "template", "adopt", "status", "show", "start", "restart", "abort", "pause",
-    "resume", "rm", "wait", "logs", "metrics", "plot", "results", "path", "fetch", "node", "shell",
-    "exec", "clean", "du", "config", "rule", "mail", "daemon",
+    "resume", "rm", "wait", "logs", "metrics", "plot", "results", "diff", "export", "open", "path",
+    "fetch", "node", "shell", "exec", "clean", "du", "config", "rule", "mail", "daemon",
 ];
 
 /// Fields of later versions, each with a value that its form allows.

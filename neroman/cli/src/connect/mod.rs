@@ -131,6 +131,12 @@ impl Client {
         said.any(|word| word == hello::PLOTS)
     }
 
+    /// Whether the daemon lists every run of an experiment.
+    pub fn lists_all_runs(&self) -> bool {
+        let mut said = self.hello.capabilities.iter();
+        said.any(|word| word == hello::ALL_RUNS)
+    }
+
     /// Makes a watch over the next calls, which wait for answers of these
     /// nodes.
     pub fn silence(&self, out: Out, whose: Whose) -> Silence {

@@ -21,6 +21,7 @@ pub async fn list(
         selection: Some(selection(picked)),
         settle: false,
         facts,
+        ..ListRequest::default()
     };
     let client = session.client().await?;
     client

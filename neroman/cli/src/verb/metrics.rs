@@ -116,7 +116,7 @@ pub fn as_text(screen: &Screen, reply: &MetricsReply) -> String {
     text
 }
 
-fn as_csv(reply: &MetricsReply) -> Vec<u8> {
+pub(super) fn as_csv(reply: &MetricsReply) -> Vec<u8> {
     let header = ["run", "metric", "step", "value", "time", "segment"].map(str::to_owned);
     let mut rows = Vec::new();
     for series in &reply.series {

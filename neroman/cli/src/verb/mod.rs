@@ -7,8 +7,10 @@ mod clean;
 mod completions;
 mod config;
 pub mod daemon;
+mod diff;
 mod du;
 mod exec;
+mod export;
 mod fetch;
 pub mod help;
 mod listed;
@@ -17,6 +19,7 @@ mod mail;
 mod metrics;
 mod node;
 mod on_node;
+mod open;
 mod path;
 mod pause;
 mod plot;
@@ -71,6 +74,9 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Metrics(args) => metrics::run(session, args).await,
         Verb::Plot(args) => plot::run(session, args).await,
         Verb::Results(args) => results::run(session, args).await,
+        Verb::Diff(args) => diff::run(session, args).await,
+        Verb::Export(args) => export::run(session, args).await,
+        Verb::Open(args) => open::run(session, args).await,
         Verb::Path(args) => path::run(session, args).await,
         Verb::Fetch(args) => fetch::run(session, args).await,
         Verb::Node(args) => node::run(session, args).await,

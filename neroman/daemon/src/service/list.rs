@@ -1,10 +1,11 @@
 //! `List`: the picked experiments, as they are now.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nero_expr::{Expr, Fact, NameKind, ParseContext, Scope as _, Value};
+use nero_model::RunId;
 use nero_wire::v1;
 
 use super::code;
@@ -30,6 +31,19 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// Experiments of one part: about half a megabyte.
 const PART_EXPERIMENTS: usize = 500;
 
+/// Each run of the experiments that were picked, oldest first; a run that was named alone.
+fn all_runs(state: &State, chosen: &[Chosen]) -> Vec<Chosen> {
+    let runs = |one: &Chosen| -> Vec<Chosen> {
+        let runs = state.experiment(one.id).map_or(&[][..], |one| &one.runs);
+        if one.run.is_some() || runs.is_empty() {
+            return vec![one.clone()];
+        }
+        let numbers = runs.iter().map(|run| Some(run.made.id.number));
+        numbers.map(|run| Chosen { id: one.id, run }).collect()
+    };
+    chosen.iter().flat_map(runs).collect()
+}
+
 /// The experiments that were picked from one state, for their views.
 struct Listing {
     state: Arc<State>,
@@ -45,6 +59,8 @@ struct Listing {
     /// The points that these need.
     pasts: Arc<Pasts>,
     books: BTreeMap<u64, BookNow>,
+    /// The parameters of runs whose experiments have other ones by now.
+    params: HashMap<RunId, Vec<v1::Param>>,
 }
 
 impl Listing {
@@ -74,6 +90,15 @@ impl Listing {
         let to = self.chosen.len().min(from.saturating_add(size));
         let chosen = &self.chosen[from..to];
         let mut experiments = views(chosen, &sight);
+        for (view, chosen) in experiments.iter_mut().zip(chosen) {
+            let run = self
+                .state
+                .experiment(chosen.id)
+                .and_then(|one| chosen.of(one));
+            if let Some(params) = run.and_then(|run| self.params.get(&run.made.id)) {
+                view.params.clone_from(params);
+            }
+        }
         if !self.facts.is_empty() || !self.exprs.is_empty() {
             let now = Now {
                 pasts: Arc::clone(&self.pasts),
@@ -133,6 +158,27 @@ impl Man {
         Ok(())
     }
 
+    /// The parameters with which runs were started whose definitions were changed since.
+    async fn own_params(
+        &self,
+        state: &State,
+        chosen: &[Chosen],
+    ) -> Result<HashMap<RunId, Vec<v1::Param>>, Failure> {
+        let changed = chosen.iter().filter_map(|chosen| {
+            let experiment = state.experiment(chosen.id)?;
+            let run = chosen.of(experiment)?;
+            let made_from = &*run.made.fingerprint;
+            let is_other = !made_from.is_empty() && *made_from != *experiment.fingerprint;
+            is_other.then_some(run.made.id)
+        });
+        let specs = self.ledger.specs(changed.collect()).await?;
+        let read = specs.into_iter();
+        // A spec that cannot be read is told of by `show`.
+        Ok(read
+            .filter_map(|(id, spec)| Some((id, spec.ok()?.params)))
+            .collect())
+    }
+
     async fn listing(&self, request: v1::ListRequest) -> Result<Listing, Failure> {
         let zone = zone_of(request.selection.as_ref());
         let mut selection = self.selection(request.selection, "all").await?;
@@ -180,10 +226,17 @@ impl Man {
         self.ledger.durable().await?;
         let clock = self.clock;
         let (state, chosen, picked) = blocking(move || {
-            let (chosen, picked) = selection.choose(&state)?;
+            let (mut chosen, picked) = selection.choose(&state)?;
+            if request.all_runs {
+                chosen = all_runs(&state, &chosen);
+            }
             Ok::<_, Failure>((state, chosen, picked))
         })
         .await??;
+        let params = match request.settle {
+            true => self.own_params(&state, &chosen).await?,
+            false => HashMap::new(),
+        };
         let asked = exprs.iter().flat_map(|(_, expr)| expr.named_pasts());
         let runs = chosen
             .iter()
@@ -208,6 +261,7 @@ impl Man {
                 exprs,
                 pasts,
                 books,
+                params,
             })
         })
         .await?

@@ -13,6 +13,7 @@ mod curve;
 mod du;
 mod examine;
 mod fetch;
+mod frozen;
 mod hidden_gpus;
 mod list;
 mod logs;
@@ -301,6 +302,18 @@ impl v1::man_server::Man for Man {
         answer(self.paths(request.into_inner()).await)
     }
 
+    type CodeStream = Streamed<v1::CodePart>;
+
+    async fn code(
+        &self,
+        request: Request<v1::CodeRequest>,
+    ) -> Result<Response<Self::CodeStream>, Status> {
+        let man = self.clone();
+        Ok(streamed(self.leaving.clone(), |sink| async move {
+            man.code(request.into_inner(), sink).await
+        }))
+    }
+
     async fn rule_list(
         &self,
         request: Request<v1::RuleListRequest>,
@@ -487,6 +500,7 @@ impl Man {
                 format!("ssh={}", ssh.to_string_lossy()),
                 hello::LIST_PARTS.to_owned(),
                 hello::PLOTS.to_owned(),
+                hello::ALL_RUNS.to_owned(),
             ],
             ..hello::own(v1::Role::Neroman, "", Some(self.deployment))
         }

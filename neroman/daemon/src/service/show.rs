@@ -74,6 +74,10 @@ impl Man {
                     spec::without_shell(&mut spec);
                 }
                 reply.argv = spec::shown(&spec.argv);
+                if let Some(view) = &mut reply.experiment {
+                    // Its definition may have other ones by now.
+                    view.params = spec.params;
+                }
                 reply.env = spec::masked(&spec.env);
                 let there = run
                     .node()

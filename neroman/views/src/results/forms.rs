@@ -11,7 +11,8 @@ impl Rows {
     pub fn csv(&self) -> Vec<u8> {
         match self {
             Self::Runs(runs) => {
-                let (mut header, mut rows) = sheet(&all_columns(runs), &runs.views);
+                let columns = runs.chosen.clone().unwrap_or_else(|| all_columns(runs));
+                let (mut header, mut rows) = sheet(&columns, &runs.views);
                 if let Some(best) = &runs.best {
                     header.push(best.title());
                     for (row, view) in rows.iter_mut().zip(&runs.views) {
@@ -29,37 +30,46 @@ impl Rows {
 
     /// One document, as text.
     pub fn json(&self) -> String {
+        let rows = self.json_rows();
         let document = match self {
             Self::Runs(runs) => {
-                let rows: Vec<Value> = runs
-                    .views
-                    .iter()
-                    .map(|view| {
-                        let mut row = json::experiment(view);
-                        row["best"] = runs
-                            .best
-                            .as_ref()
-                            .and_then(|best| best.of(view))
-                            .map_or(Value::Null, json::number);
-                        row
-                    })
-                    .collect();
                 json::document(json!({"best": best_json(runs.best.as_ref()), "runs": rows}))
             }
-            Self::Groups(groups) => {
-                let rows: Vec<Value> = groups
-                    .rows
-                    .iter()
-                    .map(|group| json_group(groups, group))
-                    .collect();
-                json::document(json!({
-                    "best": best_json(groups.best.as_ref()),
-                    "by": groups.by,
-                    "groups": rows,
-                }))
-            }
+            Self::Groups(groups) => json::document(json!({
+                "best": best_json(groups.best.as_ref()),
+                "by": groups.by,
+                "groups": rows,
+            })),
         };
         format!("{}\n", json::print(&document))
+    }
+
+    /// The runs or groups of [`Rows::json`], a line each.
+    pub fn json_lines(&self) -> String {
+        let rows = self.json_rows().into_iter();
+        rows.map(|row| format!("{}\n", json::print(&row))).collect()
+    }
+
+    fn json_rows(&self) -> Vec<Value> {
+        match self {
+            Self::Runs(runs) => runs
+                .views
+                .iter()
+                .map(|view| {
+                    let mut row = json::experiment(view);
+                    row["best"] = runs
+                        .best
+                        .as_ref()
+                        .and_then(|best| best.of(view))
+                        .map_or(Value::Null, json::number);
+                    row
+                })
+                .collect(),
+            Self::Groups(groups) => {
+                let rows = groups.rows.iter();
+                rows.map(|group| json_group(groups, group)).collect()
+            }
+        }
     }
 }
 

@@ -4062,6 +4062,9 @@ pub struct ListRequest {
     /// facts of expressions that views are to hold besides
     #[prost(string, repeated, tag = "3")]
     pub facts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// a view of each run, oldest first, in the place of one of the newest
+    #[prost(bool, tag = "4")]
+    pub all_runs: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListReply {
@@ -4835,6 +4838,36 @@ pub mod paths_reply {
         #[prost(string, tag = "5")]
         pub node: ::prost::alloc::string::String,
     }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CodeRequest {
+    /// IDs or RUNs
+    #[prost(string, repeated, tag = "1")]
+    pub runs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// of two runs: files that are not the same in both, alone
+    #[prost(bool, tag = "2")]
+    pub differing: bool,
+    /// longer files are named alone; 0: no limit
+    #[prost(uint64, tag = "3")]
+    pub file_bytes_max: u64,
+}
+/// Files one after another, in the order of their paths.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CodePart {
+    /// place of the run in the request
+    #[prost(uint32, tag = "1")]
+    pub of: u32,
+    /// begins a file; absent: the one before goes on
+    #[prost(message, optional, tag = "2")]
+    pub file: ::core::option::Option<TreeEntry>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub data: ::prost::alloc::vec::Vec<u8>,
+    /// its content is not sent
+    #[prost(bool, tag = "4")]
+    pub too_long: bool,
+    /// why its content is not there, or not whole
+    #[prost(string, tag = "5")]
+    pub problem: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RuleState {
@@ -5918,6 +5951,28 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Paths"));
             self.inner.unary(req, path, codec).await
         }
+        /// The frozen code of runs.
+        pub async fn code(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CodeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::CodePart>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/Code");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Code"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         pub async fn rule_list(
             &mut self,
             request: impl tonic::IntoRequest<super::RuleListRequest>,
@@ -6408,6 +6463,17 @@ pub mod man_server {
             &self,
             request: tonic::Request<super::PathsRequest>,
         ) -> std::result::Result<tonic::Response<super::PathsReply>, tonic::Status>;
+        /// Server streaming response type for the Code method.
+        type CodeStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::CodePart, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// The frozen code of runs.
+        async fn code(
+            &self,
+            request: tonic::Request<super::CodeRequest>,
+        ) -> std::result::Result<tonic::Response<Self::CodeStream>, tonic::Status>;
         async fn rule_list(
             &self,
             request: tonic::Request<super::RuleListRequest>,
@@ -7304,6 +7370,52 @@ pub mod man_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/Code" => {
+                    #[allow(non_camel_case_types)]
+                    struct CodeSvc<T: Man>(pub Arc<T>);
+                    impl<
+                        T: Man,
+                    > tonic::server::ServerStreamingService<super::CodeRequest>
+                    for CodeSvc<T> {
+                        type Response = super::CodePart;
+                        type ResponseStream = T::CodeStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CodeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::code(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CodeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

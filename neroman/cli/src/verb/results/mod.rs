@@ -10,7 +10,8 @@ use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::path::Path;
 
 use nero_model::written;
-use nero_views::results::{self, Best, Runs};
+use nero_views::columns;
+use nero_views::results::{self, Best, NoRows, Rows, Runs};
 use nero_wire::v1::{ExperimentView, ListRequest};
 
 use crate::args::Results;
@@ -24,6 +25,7 @@ use crate::session::{Session, home, selection};
 enum FileFormat {
     Csv,
     Json,
+    Jsonl,
     Md,
     Tex,
     /// `.xlsx` and `.ods`.
@@ -41,17 +43,39 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
         .as_ref()
         .map(|file| kind_of(file).map(|kind| (file, kind)))
         .transpose()?;
+    let names: Vec<String> = args
+        .columns
+        .iter()
+        .flat_map(|list| columns::split(list))
+        .collect();
+    let mut facts = columns::asked_facts(names.iter().map(String::as_str));
+    match file {
+        Some((file, format)) if !names.is_empty() && !format.is_table() => {
+            let fault = Fault::usage(format!("`{file}` always has all columns"));
+            return Err(fault
+                .hint("--columns is for tables, .csv, .md and .tex")
+                .into());
+        }
+        Some((_, FileFormat::Book | FileFormat::Parquet)) => {
+            facts.push(nero_views::book::ASKED.word().to_owned());
+        }
+        Some(_) | None => {}
+    }
     let asked = ListRequest {
         selection: Some(selection(&args.picked)),
         settle: true,
-        facts: match file {
-            Some((_, FileFormat::Book | FileFormat::Parquet)) => {
-                vec![nero_views::book::ASKED.word().to_owned()]
-            }
-            Some(_) | None => Vec::new(),
-        },
+        facts,
+        all_runs: args.all_runs,
     };
     let client = session.client().await?;
+    if args.all_runs && !client.lists_all_runs() {
+        return Err(
+            Fault::no_daemon("the daemon that runs is of an earlier version")
+                .cause("it knows no --all-runs")
+                .hint("`neroman daemon stop`, then try again")
+                .into(),
+        );
+    }
     // The daemon waits, bounded, until ended runs have all their records.
     let reply = client
         .call(CHANGE_DEADLINE, asked, async |man, request| {
@@ -67,13 +91,18 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     if ran.is_empty() {
         session.out.note("nothing of it has run yet");
     }
-    let best = args
-        .best
-        .as_deref()
-        .map(|text| Best::read(text, &ran))
-        .transpose()
-        .map_err(Fault::from)?;
-    let rows = results::rows(&ran, &args.by, best.as_ref()).map_err(Fault::from)?;
+    let best = match &args.best {
+        Some(text) => Some(best(session, text, &ran).await?),
+        None => None,
+    };
+    let mut rows = results::rows(&ran, &args.by, best.as_ref()).map_err(Fault::from)?;
+    if let Rows::Runs(runs) = &mut rows
+        && !names.is_empty()
+    {
+        let chosen = names.iter().map(|name| columns::named(name, &ran));
+        let chosen: Result<_, _> = chosen.collect();
+        runs.chosen = Some(chosen.map_err(Fault::from)?);
+    }
     match file {
         Some((file, kind)) => {
             let path = Path::new(file);
@@ -83,6 +112,7 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
                     save(path, &rows.csv())?;
                 }
                 FileFormat::Json => save_again(path, rows.json().as_bytes())?,
+                FileFormat::Jsonl => save_again(path, rows.json_lines().as_bytes())?,
                 FileFormat::Md => save_again(path, write::md(&rows).as_bytes())?,
                 FileFormat::Tex => save_again(path, tex::tex(&rows).as_bytes())?,
                 FileFormat::Book => {
@@ -108,6 +138,30 @@ pub async fn run(session: &mut Session, args: &Results) -> Result<u8, Stop> {
     })
 }
 
+impl FileFormat {
+    /// Whether it is a table of columns that can be chosen.
+    fn is_table(self) -> bool {
+        match self {
+            Self::Csv | Self::Md | Self::Tex => true,
+            Self::Json | Self::Jsonl | Self::Book | Self::Parquet => false,
+        }
+    }
+}
+
+/// The metric that is to be best. A person is asked where its name does not tell whether a high
+/// value is good.
+async fn best(session: &Session, text: &str, ran: &[ExperimentView]) -> Result<Best, Stop> {
+    match Best::read(text, ran) {
+        Ok(best) => Ok(best),
+        Err(NoRows::Direction(name)) if session.out.screen.can_ask => {
+            let question = format!("is a high `{name}` good? (no: a low one is)");
+            let largest = session.out.ask(&question).await?;
+            Ok(Best { name, largest })
+        }
+        Err(other) => Err(Fault::from(other).into()),
+    }
+}
+
 fn kind_of(file: &str) -> Result<FileFormat, Fault> {
     let ending = Path::new(file)
         .extension()
@@ -117,13 +171,14 @@ fn kind_of(file: &str) -> Result<FileFormat, Fault> {
     match ending.as_str() {
         "csv" => Ok(FileFormat::Csv),
         "json" => Ok(FileFormat::Json),
+        "jsonl" => Ok(FileFormat::Jsonl),
         "md" => Ok(FileFormat::Md),
         "tex" => Ok(FileFormat::Tex),
         "xlsx" | "ods" => Ok(FileFormat::Book),
         "parquet" => Ok(FileFormat::Parquet),
         _ => Err(
             Fault::usage(format!("`{file}` has no extension that names a format"))
-                .hint("end its name in .xlsx, .ods, .csv, .parquet, .json, .tex or .md"),
+                .hint("end its name in .xlsx, .ods, .csv, .parquet, .json, .jsonl, .tex or .md"),
         ),
     }
 }
@@ -156,6 +211,8 @@ fn check_made_here(path: &Path) -> Result<(), Fault> {
         Err(error) => Err(cannot_write(path).because(&error)),
         Ok(0) => Ok(()),
         Ok(_) if results::is_header(&String::from_utf8_lossy(&header)) => Ok(()),
+        // With columns that were chosen.
+        Ok(_) if written::is_recorded(&home()?, path).unwrap_or(false) => Ok(()),
         Ok(_) => Err(not_made_here(path)),
     }
 }
@@ -191,6 +248,15 @@ fn not_made_here(path: &Path) -> Fault {
 /// # Errors
 /// When it is such a file, or cannot be written.
 pub(super) fn save_again(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+    check_ours(path)?;
+    save(path, bytes)
+}
+
+/// Refuses to replace a file that is not as we left it.
+///
+/// # Errors
+/// When it is such a file, or cannot be read.
+pub(super) fn check_ours(path: &Path) -> Result<(), Fault> {
     let is_there = match std::fs::metadata(path) {
         Ok(found) => found.len() > 0,
         Err(error) if error.kind() == ErrorKind::NotFound => false,
@@ -205,7 +271,7 @@ pub(super) fn save_again(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
                 .hint("choose another name, or move it away"));
         }
     }
-    save(path, bytes)
+    Ok(())
 }
 
 /// Writes beside the file and renames: a reader sees the new file or the old
@@ -232,6 +298,7 @@ mod tests {
         assert_eq!(kind_of("a.csv"), Ok(FileFormat::Csv));
         assert_eq!(kind_of("x/b.JSON"), Ok(FileFormat::Json));
         assert_eq!(kind_of("x/b.xlsx"), Ok(FileFormat::Book));
+        assert_eq!(kind_of("b.jsonl"), Ok(FileFormat::Jsonl));
         assert_eq!(kind_of("b.parquet"), Ok(FileFormat::Parquet));
         for file in ["a", "a.feather"] {
             let fault = kind_of(file).expect_err(file);

@@ -45,11 +45,14 @@ pub(super) fn shown(found: &Rows) -> (Vec<String>, Vec<Vec<Cell>>) {
 }
 
 fn shown_runs(runs: &Runs) -> (Vec<String>, Vec<Vec<Cell>>) {
-    let mut columns = telling(&runs.views);
-    // A row is a run; an experiment may have several.
-    if !columns.contains(&Column::Fact(Fact::Run)) {
-        columns.insert(1, Column::Fact(Fact::Run));
-    }
+    let columns = runs.chosen.clone().unwrap_or_else(|| {
+        let mut columns = telling(&runs.views);
+        // A row is a run; an experiment may have several.
+        if !columns.contains(&Column::Fact(Fact::Run)) {
+            columns.insert(1, Column::Fact(Fact::Run));
+        }
+        columns
+    });
     let mut header: Vec<String> = columns
         .iter()
         .map(|column| column.title(&columns))

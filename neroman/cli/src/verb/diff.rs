@@ -1,0 +1,153 @@
+//! `diff A B`: what differs between two runs.
+
+use nero_model::safe::Safe;
+use nero_views::diff::{Diff, FILE_BYTES_MAX, Pair};
+use nero_views::{json, text};
+use nero_wire::v1::{CodePart, CodeRequest, ShowReply, ShowRequest};
+
+use crate::args;
+use crate::connect::{CHANGE_DEADLINE, Next, READ_DEADLINE};
+use crate::fault::{Fault, Stop, code};
+use crate::say::Screen;
+use crate::say::table::{self, Cell};
+use crate::session::{Session, zone};
+
+/// Runs the verb.
+pub async fn run(session: &mut Session, args: &args::Diff) -> Result<u8, Stop> {
+    let one = shown(session, &args.one).await?;
+    let other = shown(session, &args.other).await?;
+    let runs = [&one, &other].map(name);
+    for (reply, run) in [&one, &other].into_iter().zip(&runs) {
+        if reply.run.is_none() {
+            let note = "has never run: its parameters and its command are compared alone";
+            session.out.note(&format!("note: {run} {note}"));
+        }
+    }
+    let asked = CodeRequest {
+        runs: runs.to_vec(),
+        differing: true,
+        file_bytes_max: FILE_BYTES_MAX,
+    };
+    let have_run = one.run.is_some() && other.run.is_some();
+    let parts = match have_run && one.tree != other.tree {
+        true => frozen(session, &asked).await?,
+        false => Vec::new(),
+    };
+    let diff = Diff::of(&one, &other, &parts);
+    if args.json.json {
+        session.out.json(&diff.json())?;
+    } else {
+        session
+            .out
+            .text(&as_text(&session.out.screen, &runs, &diff))?;
+    }
+    Ok(code::OK)
+}
+
+/// All facts of an experiment or run.
+pub(super) async fn shown(session: &mut Session, what: &str) -> Result<ShowReply, Fault> {
+    let asked = ShowRequest {
+        what: what.to_owned(),
+        zone: zone(),
+    };
+    let client = session.client().await?;
+    client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.show(request).await
+        })
+        .await
+}
+
+/// Frozen files; a connection that is lost meanwhile begins anew.
+pub(super) async fn frozen(
+    session: &mut Session,
+    asked: &CodeRequest,
+) -> Result<Vec<CodePart>, Fault> {
+    let client = session.client().await?;
+    'asking: loop {
+        let mut stream = client
+            .call(CHANGE_DEADLINE, asked.clone(), async |man, request| {
+                man.code(request).await
+            })
+            .await?;
+        let mut parts = Vec::new();
+        loop {
+            match client.next(&mut stream).await? {
+                Next::Message(part) => parts.push(part),
+                Next::Lost => continue 'asking,
+                Next::End => return Ok(parts),
+            }
+        }
+    }
+}
+
+/// `144.2`; the number of an experiment that never ran.
+pub(super) fn name(reply: &ShowReply) -> String {
+    let view = reply.experiment.clone().unwrap_or_default();
+    let run = reply.run.as_ref().map_or(0, |run| run.number);
+    json::run_id(view.id, run).unwrap_or_else(|| view.id.to_string())
+}
+
+fn as_text(screen: &Screen, runs: &[String; 2], diff: &Diff) -> String {
+    let mut said = String::new();
+    for (sign, (run, view)) in ["---", "+++"].iter().zip(runs.iter().zip(&diff.runs)) {
+        let name = text::full_name(&view.collection, &view.name);
+        let state = table::painted(screen, &view.state);
+        said.push_str(&format!("{sign} {run}  {}  {state}\n", Safe::line(&name)));
+    }
+    if diff.is_empty() {
+        said.push_str("no difference in parameters, command, environment, metrics and code\n");
+        return said;
+    }
+    said.push_str(&pairs(screen, "parameter", runs, &diff.parameters));
+    if let Some([one, other]) = &diff.command {
+        let line = |words: &[String]| Safe::line(&words.join(" ")).to_string();
+        said.push_str(&format!("\ncommand\n- {}\n+ {}\n", line(one), line(other)));
+    }
+    said.push_str(&pairs(screen, "environment", runs, &diff.environment));
+    if !diff.metrics.is_empty() {
+        let header = ["metric", &runs[0], &runs[1], "difference"].map(str::to_owned);
+        let number = |value: Option<f64>| Cell::right(&value.map(text::number).unwrap_or_default());
+        let row = diff.metrics.iter().map(|pair| {
+            let [one, other] = pair.values.map(number);
+            vec![
+                Cell::text(&pair.name),
+                one,
+                other,
+                number(pair.difference()),
+            ]
+        });
+        said.push('\n');
+        said.push_str(&table::print(screen, &header, &row.collect::<Vec<_>>()).0);
+    }
+    if !diff.code.is_empty() {
+        said.push_str("\ncode\n");
+    }
+    for file in &diff.code {
+        match &file.lines {
+            Some(lines) => said.push_str(&Safe::lines(lines.as_bytes()).to_string()),
+            None => {
+                let path = Safe::line(&file.path);
+                let why = Safe::line(&file.why);
+                said.push_str(&format!("{path}: {} ({why})\n", file.change));
+            }
+        }
+    }
+    said
+}
+
+/// Values beside each other; one without any is empty.
+fn pairs(screen: &Screen, title: &str, runs: &[String; 2], pairs: &[Pair]) -> String {
+    if pairs.is_empty() {
+        return String::new();
+    }
+    let header = [title, &runs[0], &runs[1]].map(str::to_owned);
+    let row = |pair: &Pair| {
+        let mut row = vec![Cell::text(&pair.name)];
+        let values = pair.values.iter();
+        row.extend(values.map(|value| Cell::text(value.as_deref().unwrap_or_default())));
+        row
+    };
+    let rows: Vec<Vec<Cell>> = pairs.iter().map(row).collect();
+    format!("\n{}", table::print(screen, &header, &rows).0)
+}

@@ -352,10 +352,10 @@ mod tests {
 
     #[test]
     fn a_node_counts_what_the_run_takes_there() {
-        let on = |node: &str, value| nero_format::OnNode {
-            node: Some(node.to_owned()),
-            value,
-        };
+        fn on<T>(node: &str, value: T) -> nero_format::OnNode<T> {
+            let node = Some(node.to_owned());
+            nero_format::OnNode { node, value }
+        }
         let mut run = takes(4.0, 1 << 40);
         run.limit_s = 100;
         run.on_nodes.cpus.0.push(on("a", 1.0));

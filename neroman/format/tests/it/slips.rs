@@ -34,10 +34,6 @@ const SLIPS: &[(&str, &str)] = &[
         "+a:\n  command: prog {n}\n  parameters: {n: {sample: [0, 1], n: 3, log: true}}\n",
     ),
     (
-        "zip of one list",
-        "+a:\n  command: prog {n}\n  parameters: {n: [1, 2]}\n  zip: [n]\n",
-    ),
-    (
         "zip of an unknown name",
         "+a:\n  command: prog {n} {m}\n  parameters: {n: [1, 2], m: [3, 4]}\n  zip: [n, k]\n",
     ),
@@ -53,10 +49,6 @@ const SLIPS: &[(&str, &str)] = &[
     (
         "hours as a clock",
         "+a: {command: prog, resources: {time: '24:00'}}\n",
-    ),
-    (
-        "days as SLURM writes them",
-        "+a: {command: prog, resources: {time: 1-00:00:00}}\n",
     ),
     (
         "a decimal comma",
@@ -80,14 +72,6 @@ const SLIPS: &[(&str, &str)] = &[
         "+a: {command: prog, rules: 'abort if loss > 3'}\n",
     ),
     (
-        "a rule with if",
-        "+a:\n  command: prog\n  rules: [{if: loss > 3, then: abort}]\n",
-    ),
-    (
-        "a rule with the wrong verb",
-        "+a:\n  command: prog\n  rules: [{stop: loss > 3}]\n",
-    ),
-    (
         "=> for >=",
         "+a:\n  command: prog\n  rules: [{abort: loss => 3}]\n",
     ),
@@ -107,7 +91,6 @@ const SLIPS: &[(&str, &str)] = &[
         "a style that is none",
         "+a: {command: prog, parameters_style: argparse}\n",
     ),
-    ("a name with two pluses", "++a: {command: prog}\n"),
     (
         "a block below parameters",
         "+a:\n  command: prog {x}\n  parameters:\n    +b: {x: 1}\n",
@@ -133,13 +116,18 @@ const SLIPS: &[(&str, &str)] = &[
 #[test]
 fn slips_of_people_are_mistakes_with_what_to_type() {
     let mut page = String::new();
+    let mut taken = Vec::new();
     for (slip, yaml) in SLIPS {
         let said = match read(yaml) {
-            Ok(loaded) => panic!("{slip} was read: {loaded:#?}"),
+            Ok(_) => {
+                taken.push(*slip);
+                continue;
+            }
             Err(said) => said,
         };
         page.push_str(&format!("## {slip}\n{said}\n"));
     }
+    assert!(taken.is_empty(), "read as something else: {taken:?}");
     insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!("slips", page);
     });

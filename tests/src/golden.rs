@@ -81,6 +81,7 @@ pub fn rules() -> RuleSet {
             origin: "neronet.yaml:4:5".to_owned(),
             repeat_ms: 600_000,
         }],
+        cohort: Vec::new(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The run as a rule's expression sees it.
 
-use nero_expr::{Fact, NameKind, Past, Scope, Value};
+use std::collections::BTreeMap;
+
+use nero_expr::{CohortNumber, Fact, NameKind, Past, Scope, Value};
 use nero_journal::v1::{JobExited, Progress, Sample};
 
 use super::series::AllSeries;
@@ -114,6 +116,8 @@ pub struct RunFacts {
     pub sample: Option<Sample>,
     /// How far the job has come.
     pub progress: Option<Progress>,
+    /// Aggregates over its peers, as neroman folded them last, by text.
+    pub cohort: BTreeMap<String, CohortNumber>,
 }
 
 /// The run at one moment, for expressions.
@@ -258,6 +262,10 @@ impl Scope for Sight<'_> {
 
     fn past(&self, name: &str, past: Past) -> Option<f64> {
         self.series.past(name, past, self.runtime_ms().unwrap_or(0))
+    }
+
+    fn cohort(&self, text: &str) -> Option<CohortNumber> {
+        self.facts.cohort.get(text).copied()
     }
 
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {

@@ -3,6 +3,7 @@
 
 use std::io;
 
+use nero_expr::CohortNumber;
 use nero_journal::v1::{RulesApplied, RulesRefused};
 use nero_model::paths::run as names;
 use nero_wire::v1::RuleSet;
@@ -304,7 +305,10 @@ impl Watch {
 
     /// Puts a set in force, or records why not.
     fn apply(&mut self, version: u64, set: Result<RuleSet, String>, told: u64) -> bool {
-        let given = set.map(|set| set.rules.into_iter().map(given).collect::<Vec<_>>());
+        let given = set.map(|set| {
+            self.facts.cohort = set.cohort.into_iter().map(cohort).collect();
+            set.rules.into_iter().map(given).collect::<Vec<_>>()
+        });
         let sight = Sight {
             facts: &self.facts,
             series: self.intake.series(),
@@ -350,6 +354,15 @@ impl Watch {
             written.and_then(|()| control::ring(own)).is_err()
         });
     }
+}
+
+fn cohort(number: nero_wire::v1::CohortNumber) -> (String, CohortNumber) {
+    let folded = CohortNumber {
+        value: number.value,
+        peers: number.peers,
+        at_ms: number.at_ms,
+    };
+    (number.text, folded)
 }
 
 fn given(rule: nero_wire::v1::Rule) -> Given {

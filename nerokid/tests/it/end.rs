@@ -173,6 +173,7 @@ fn a_settled_run_is_told_about_and_never_aborted() {
         rules: Some(RuleSet {
             version: 1,
             rules: vec![rule(1, "abort"), rule(2, "notify")],
+            cohort: Vec::new(),
         }),
         ..RunSpec::default()
     });

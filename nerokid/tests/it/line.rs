@@ -295,6 +295,7 @@ fn a_command_makes_the_watcher_look_for_rules() {
     let set = RuleSet {
         version: 5,
         rules: Vec::new(),
+        cohort: Vec::new(),
     };
     frame::create(FrameKind::Rules, &rig.control("rules.5"), &set).unwrap();
     let command = WatcherCommand { rules_version: 5 };

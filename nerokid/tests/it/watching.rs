@@ -9,7 +9,7 @@ use nero_journal::v1::{
     StopCause, TakenOver, WatchEnded, WatchStarted,
 };
 use nero_journal::{Clocks, Segment, Writer};
-use nero_wire::v1::{Cancel, Monitor, Rule, RuleSet, RunSpec};
+use nero_wire::v1::{Cancel, CohortNumber, Monitor, Rule, RuleSet, RunSpec};
 
 use crate::rig::{Full, Process, Rig, doorbell, until};
 
@@ -35,6 +35,7 @@ fn set(version: u64, action: &str, text: &str) -> RuleSet {
             author: "ada".to_owned(),
             ..Rule::default()
         }],
+        cohort: Vec::new(),
     }
 }
 
@@ -407,6 +408,46 @@ fn a_newer_rule_set_replaces_the_older_and_a_bad_rule_of_it_is_off_alone() {
     assert!(watcher.ended().success());
     assert_eq!(rig.all::<RulesApplied>(RecordKind::RulesApplied).len(), 2);
     assert_eq!(rig.all::<RulesRefused>(RecordKind::RulesRefused).len(), 1);
+    assert_eq!(rig.all::<RuleFired>(RecordKind::RuleFired).len(), 1);
+}
+
+#[test]
+fn a_rule_over_peers_is_decided_at_the_line_by_the_last_number_also_after_a_kill() {
+    let text = "loss@3 > median(peers.loss@3)";
+    let mut rig = Rig::new(with_rule("warn", text));
+    let numbered = |version: u64, value: Option<f64>, peers: u64| RuleSet {
+        cohort: vec![CohortNumber {
+            text: "median(peers.loss@3)".to_owned(),
+            value,
+            peers,
+            at_ms: 1_795_176_000_000,
+        }],
+        ..set(version, "warn", text)
+    };
+    let send = |rig: &Rig, set: &RuleSet| {
+        let file = rig.control(&format!("rules.{}", set.version));
+        frame::create(FrameKind::Rules, &file, set).unwrap();
+        rig.wait_for::<RulesApplied>(RecordKind::RulesApplied, |one| one.version == set.version);
+    };
+    let mut watcher = rig.watcher(None);
+    send(&rig, &numbered(2, None, 0));
+    send(&rig, &numbered(3, Some(0.5), 4));
+    watcher.kill();
+    let mut watcher = rig.watcher(None);
+    rig.print("epoch 2: loss = 0.9\nepoch 3: loss = 0.4\n");
+    rig.points_are(4);
+    assert_eq!(rig.all::<RuleFired>(RecordKind::RuleFired).len(), 0);
+    // The peers became better than what it had at step 3.
+    rig.print("epoch 4: loss = 0.1\n");
+    send(&rig, &numbered(4, Some(0.25), 5));
+    let fired = rig.wait_for::<RuleFired>(RecordKind::RuleFired, |_| true);
+    assert_eq!(fired.version, 4);
+    assert_eq!(
+        fired.values,
+        "loss@3 = 0.4, median(peers.loss@3) = 0.25 (of 5 peers at 2026-11-20T12:00:00Z)"
+    );
+    rig.end();
+    assert!(watcher.ended().success());
     assert_eq!(rig.all::<RuleFired>(RecordKind::RuleFired).len(), 1);
 }
 

@@ -357,6 +357,7 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         name: spec.name.clone(),
         number: None,
         block: String::new(),
+        cohort: None,
         varied: Vec::new(),
         collections,
         folder: folder.to_path_buf(),

@@ -16,6 +16,7 @@
 mod adopt;
 mod cells;
 mod clock;
+mod cohorts;
 mod connect;
 mod door;
 mod error;

@@ -125,6 +125,7 @@ struct Running {
     cells: JoinHandle<()>,
     mail: JoinHandle<()>,
     processing: JoinHandle<()>,
+    cohorts: JoinHandle<()>,
     /// Set to true when the daemon is leaving.
     leave: watch::Sender<bool>,
 }
@@ -140,6 +141,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         mut cells,
         mut mail,
         mut processing,
+        mut cohorts,
         leave,
     } = start(home)?;
     let (incoming, mut door) = Door::open(home, lock)?;
@@ -173,6 +175,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
             _ = &mut cells => break Some("results in tables"),
             _ = &mut mail => break Some("mail"),
             _ = &mut processing => break Some("processors of outputs"),
+            _ = &mut cohorts => break Some("cohorts"),
             _ = &mut server => break Some("server"),
             changed = ledger_gone.changed() => if changed.is_err() {
                 break Some("ledger");
@@ -191,6 +194,8 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         mail.abort();
         // What was being made is made by the next daemon.
         processing.abort();
+        // The next daemon folds them anew.
+        cohorts.abort();
         if failed != Some("server") {
             let _ = tokio::time::timeout(STOP_PATIENCE, &mut server).await;
         }
@@ -310,14 +315,16 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         clock,
         deployment,
     });
+    let cohorts = crate::cohorts::run(ledger.clone(), home.clone(), clock);
     let upkeep = upkeep::run(home.clone(), clock, ledger.clone(), check_owed);
     #[expect(clippy::disallowed_methods, reason = "`Running` is awaited")]
-    let (nodes, upkeep, cells, mail, processing) = (
+    let (nodes, upkeep, cells, mail, processing, cohorts) = (
         tokio::spawn(driving.run()),
         tokio::spawn(upkeep),
         tokio::spawn(cells),
         tokio::spawn(mail),
         tokio::spawn(processing::run(modules)),
+        tokio::spawn(cohorts),
     );
     Ok(Running {
         man,
@@ -328,6 +335,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         cells,
         mail,
         processing,
+        cohorts,
         leave,
     })
 }

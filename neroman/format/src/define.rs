@@ -80,6 +80,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         name: String::new(),
         number: None,
         block: name.to_owned(),
+        cohort: text(reader, scope, Field::Cohort),
         varied: axes
             .iter()
             .filter(|axis| axis.count() > 1 && !axis.is_seed())

@@ -31,6 +31,9 @@ pub struct Definition {
     /// stored.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub block: String,
+    /// The cohort that it belongs to, in place of its block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cohort: Option<String>,
     /// Names of the parameters for which its block gives several values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub varied: Vec<String>,

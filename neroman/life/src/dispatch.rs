@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::batch::{Hold, HoldCause};
+use super::cohort::PeersNumber;
 use super::journal::Journal;
 use super::leaving::{Deferral, Recall, Refusal};
 use super::made::Made;
@@ -132,6 +133,9 @@ pub struct Dispatch {
     pub(crate) rules_version: u64,
     /// Version of the rules that the node has.
     pub(crate) rules_delivered: u64,
+    /// Aggregates over its peers, which go with its rules.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) peers: Vec<PeersNumber>,
     pub(crate) results: Results,
     /// What its experiment's processors made of its outputs.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use nero_model::paths::run::RULES_VERSION_MAX;
 
 use super::change::{Change, dispatch_changed};
+use super::cohort::PeersNumber;
+use super::late::{Late, Stepped};
 use super::run::Run;
 
 /// Records that the rules which were sent as `version` lie on the run's node as `kept`.
@@ -18,6 +20,18 @@ pub(crate) fn delivered(run: &Run, version: u64, kept: u64) -> Option<Change> {
             dispatch.rules_delivered = kept;
         }
     })
+}
+
+/// Puts new aggregates over its peers in force, with the next version of its rules.
+pub(crate) fn folded(run: &Run, numbers: &Arc<[PeersNumber]>) -> Stepped {
+    if !run.takes_peers() {
+        return Err(Late);
+    }
+    let changed = dispatch_changed(run, |dispatch| {
+        dispatch.rules_version = run.rules_version().saturating_add(1);
+        dispatch.peers = numbers.to_vec();
+    });
+    Ok(changed.into_iter().collect())
 }
 
 /// Puts these rules in force, with the next version.

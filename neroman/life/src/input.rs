@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::batch::HoldCause;
+use super::cohort::PeersNumber;
 use super::dispatch::Cancel;
 use super::now::Tick;
 use super::place::Choice;
@@ -85,6 +86,8 @@ pub enum Input {
     RecallUnsupported { at: Placement },
     /// The ids of its rules from now on.
     Rules { ids: Arc<[u64]> },
+    /// The aggregates over its peers from now on, which its rules name.
+    Peers { numbers: Arc<[PeersNumber]> },
     /// Its node has the rules that were sent as `version`, and keeps them as `kept`:
     /// the same, or a higher one when others lie there by that version.
     RulesDelivered { version: u64, kept: u64 },
@@ -135,6 +138,7 @@ impl Input {
             | Self::RecallDeferred { .. }
             | Self::Balance { .. }
             | Self::Rules { .. }
+            | Self::Peers { .. }
             | Self::RulesDelivered { .. }
             | Self::ResultsBegun { .. }
             | Self::ResultsWait { .. }
@@ -174,6 +178,7 @@ impl Input {
             Self::RecallAnswered { .. } => "answer to its recall",
             Self::RecallUnsupported { .. } => "failure of its recall",
             Self::Rules { .. } => "rules",
+            Self::Peers { .. } => "numbers of its peers",
             Self::RulesDelivered { .. } => "delivery of rules",
             Self::ResultsBegun { .. } => "begin of its results",
             Self::ResultsWait { .. } => "wait of its results",

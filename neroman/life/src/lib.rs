@@ -17,6 +17,7 @@ pub mod change;
 pub mod choose;
 pub mod clean;
 pub mod cluster;
+pub mod cohort;
 pub mod deferred;
 mod dispatch;
 pub mod experiment;

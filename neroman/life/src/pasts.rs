@@ -50,11 +50,17 @@ pub fn wanted<'a>(
     wanted
 }
 
-fn means(written: &NameRef, metric: &str) -> bool {
+pub(crate) fn means(written: &NameRef, metric: &str) -> bool {
     written.asked != Asked::Param && same_loosely(&written.text, metric)
 }
 
 impl Pasts {
+    /// From now on the points of this series are needed.
+    pub(crate) fn want(&mut self, run: RunId, metric: &str, past: Past) {
+        let series = self.0.entry(run).or_default();
+        series.entry(metric.to_owned()).or_default().want(past);
+    }
+
     /// Whether no points are needed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,7 +1,7 @@
 //! The facts of an experiment for expressions: its definition, its current run (or
 //! a named one), parameters and metrics. Answers from memory.
 
-use nero_expr::{Fact, NameKind, Past, Scope, Value};
+use nero_expr::{CohortNumber, Fact, NameKind, Past, Scope, Value};
 use nero_format as format;
 use nero_model::{EndReason, TaskEnd};
 
@@ -199,6 +199,15 @@ impl Scope for Sight<'_> {
 
     fn past(&self, name: &str, past: Past) -> Option<f64> {
         pasts::answer(self.run?, name, past, self.now)
+    }
+
+    fn cohort(&self, text: &str) -> Option<CohortNumber> {
+        let folded = self.run?.peers().iter().find(|one| one.text == text)?;
+        Some(CohortNumber {
+            value: folded.value,
+            peers: folded.peers,
+            at_ms: folded.at_ms,
+        })
     }
 
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {

@@ -68,6 +68,7 @@ fn stepped(run: &Run, input: &Input, now_ms: i64) -> Stepped {
         Input::RecallAnswered { said, tick, .. } => recall::answered(run, *said, &at(tick)),
         Input::RecallUnsupported { .. } => recall::cannot(run),
         Input::Rules { ids } => Ok(vec![in_force::changed(run, ids)]),
+        Input::Peers { numbers } => in_force::folded(run, numbers),
         Input::RulesDelivered { version, kept } => one(in_force::delivered(run, *version, *kept)),
         Input::ResultsBegun { folder } => one(homecoming::begun(run, folder)),
         Input::ResultsWait { why } => homecoming::waits(run, why),

@@ -23,6 +23,7 @@ use super::start::Wanted;
 
 mod any_order;
 mod batches;
+mod cohorts;
 pub(crate) mod lab;
 mod matrix;
 mod outlooks;

@@ -100,6 +100,9 @@ pub fn has_rules(spec: &RunSpec, run_dir: &Path) -> bool {
         })
 }
 
+/// Newest rule sets of a run that are kept.
+const RULE_SETS_KEPT: usize = 8;
+
 /// Makes `control/rules.<version>` and returns the version of the file. When
 /// `version` is not above all others, the file gets the version above them:
 /// neroman's database may be older than the node, or a power cut may have lost a
@@ -115,7 +118,9 @@ pub fn keep_rules(control: &Path, rules: &RuleSet) -> io::Result<u64> {
         let newest = newest_rules(control)?;
         if !(newest + 1..=names::RULES_VERSION_MAX).contains(&rules.version) {
             match frame::read::<RuleSet>(FrameKind::Rules, &path(newest)) {
-                Ok(found) if found.rules == rules.rules => return Ok(newest),
+                Ok(found) if found.rules == rules.rules && found.cohort == rules.cohort => {
+                    return Ok(newest);
+                }
                 Err(error) if may_pass(&error) => return Err(io::Error::other(error)),
                 Ok(_) | Err(_) => {}
             }
@@ -127,11 +132,32 @@ pub fn keep_rules(control: &Path, rules: &RuleSet) -> io::Result<u64> {
             rules.version = newest + 1;
         }
         match frame::create(FrameKind::Rules, &path(rules.version), &rules) {
-            Ok(()) => return Ok(rules.version),
+            Ok(()) => {
+                remove_old_rules(control, rules.version);
+                return Ok(rules.version);
+            }
             // Another process makes files there.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// Removes sets that newer ones replaced: numbers of peers bring one every few seconds.
+/// A few stay, for a watcher that cannot read the newest.
+fn remove_old_rules(control: &Path, newest: u64) {
+    let Ok(entries) = std::fs::read_dir(control) else {
+        return;
+    };
+    let mut versions: Vec<u64> = entries
+        .flatten()
+        .filter_map(|entry| names::rules_version(&entry.file_name()))
+        .filter(|version| *version <= newest)
+        .collect();
+    versions.sort_unstable_by(|left, right| right.cmp(left));
+    for version in versions.into_iter().skip(RULE_SETS_KEPT) {
+        // What cannot be removed lies there in vain.
+        let _ = std::fs::remove_file(control.join(names::rules(version)));
     }
 }
 

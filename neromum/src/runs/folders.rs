@@ -217,6 +217,7 @@ mod tests {
         RuleSet {
             version,
             rules: vec![rule],
+            cohort: Vec::new(),
         }
     }
 

@@ -4,9 +4,12 @@ use std::fs;
 
 use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::RecordKind;
+use nero_model::paths::run::rules_version;
 use nero_wire::v1::cancel_reply::Outcome;
 use nero_wire::v1::run_state::Stage;
-use nero_wire::v1::{CancelReply, CancelRequest, Rule, RuleSet, RunSpec, SetRulesRequest};
+use nero_wire::v1::{
+    CancelReply, CancelRequest, CohortNumber, Rule, RuleSet, RunSpec, SetRulesRequest,
+};
 
 use crate::rig::{Follower, Known, Mum, Node, reference, wait_for, wait_until_forgotten};
 
@@ -125,6 +128,7 @@ async fn rules_whose_version_is_taken_by_others_hold_all_the_same() {
             text: text.to_owned(),
             ..Rule::default()
         }],
+        cohort: Vec::new(),
     };
     let file = |version: u64| node.run_dir(&spec).join(format!("control/rules.{version}"));
     let asked = |rules: RuleSet| {
@@ -164,6 +168,52 @@ async fn rules_whose_version_is_taken_by_others_hold_all_the_same() {
     fs::write(file(u64::MAX), "").unwrap();
     assert_eq!(asked(set(11, "loss > 5")).await, 11);
     assert_eq!(asked(set(u64::MAX, "loss > 6")).await, 12);
+}
+
+#[tokio::test]
+async fn a_new_number_of_peers_is_a_new_version_and_old_ones_do_not_pile_up() {
+    let mut node = Node::new();
+    let (mum, _, spec) = running(&mut node).await;
+    let asked = |version: u64, value: f64| {
+        let request = SetRulesRequest {
+            request: nero_model::RequestId::random().to_vec(),
+            run: Some(reference(&spec)),
+            rules: Some(RuleSet {
+                version,
+                rules: vec![Rule::default()],
+                cohort: vec![CohortNumber {
+                    value: Some(value),
+                    ..CohortNumber::default()
+                }],
+            }),
+        };
+        let mut client = mum.client.clone();
+        async move {
+            client
+                .set_rules(request)
+                .await
+                .unwrap()
+                .into_inner()
+                .version
+        }
+    };
+    assert_eq!(asked(5, 0.5).await, 5);
+    assert_eq!(asked(5, 0.5).await, 5, "its answer was lost");
+    assert_eq!(
+        asked(5, 0.25).await,
+        6,
+        "a later number by the same version"
+    );
+    for version in 7..30 {
+        assert_eq!(asked(version, 0.1).await, version);
+    }
+    let control = node.run_dir(&spec).join("control");
+    let names = fs::read_dir(control)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let mut left: Vec<u64> = names.filter_map(|name| rules_version(&name)).collect();
+    left.sort_unstable();
+    assert_eq!(left, Vec::from_iter(22..30));
 }
 
 #[tokio::test]

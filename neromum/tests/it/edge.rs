@@ -148,6 +148,7 @@ async fn a_watcher_is_attached_and_gets_rules() {
                 text: "loss > 100".to_owned(),
                 ..Rule::default()
             }],
+            cohort: Vec::new(),
         }),
     };
     for _ in 0..2 {

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use crate::cohort::Cohort;
 use crate::error::Span;
 use crate::fact::Fact;
 use crate::node::NodeFact;
@@ -193,6 +194,16 @@ impl ArithOp {
             ArithOp::Rem => "%",
         }
     }
+
+    pub fn of(self, left: f64, right: f64) -> f64 {
+        match self {
+            ArithOp::Add => left + right,
+            ArithOp::Sub => left - right,
+            ArithOp::Mul => left * right,
+            ArithOp::Div => left / right,
+            ArithOp::Rem => left % right,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,6 +319,8 @@ pub(crate) enum Node {
     Over(Fold, u16, Option<Duration>),
     /// `loss@10`, with the step as it was written.
     At(u16, f64, Box<str>),
+    /// `median(peers.loss)`.
+    Cohort(Box<Cohort>),
     Is(State),
     Pick(u16),
     Neg(Box<Node>),
@@ -345,6 +358,7 @@ impl Node {
             | Node::Name(_)
             | Node::Over(..)
             | Node::At(..)
+            | Node::Cohort(_)
             | Node::Is(_)
             | Node::Pick(_) => &[],
             Node::Neg(child)

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use crate::ast::{ArithOp, CompareOp, Duration, Node, PickRef};
 use crate::bind::{Bindings, Bound};
+use crate::cohort::CohortNumber;
 use crate::fact::{Fact, FactKind};
 use crate::node::compare_versions;
 use crate::past::Past;
@@ -80,6 +81,21 @@ pub(crate) fn value_of<'s, S: Scope>(bound: &Bound, scope: &'s S) -> Value<'s> {
     }
 }
 
+/// The number of a part without names.
+pub(crate) fn constant(node: &Node) -> Option<f64> {
+    match node {
+        Node::Number(number, _) => Some(*number),
+        Node::Inf => Some(f64::INFINITY),
+        Node::Neg(inner) => constant(inner).map(|number| -number),
+        Node::Math(function, inner) => constant(inner).map(|number| function.of(number)),
+        Node::Arith(op, pair) => {
+            let [left, right] = [constant(&pair[0])?, constant(&pair[1])?];
+            Some(op.of(left, right))
+        }
+        _ => None,
+    }
+}
+
 pub(crate) struct Evaluator<'r, 's, S, R> {
     picks: &'r [PickRef],
     resolve: &'r R,
@@ -124,6 +140,7 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             | Node::Inf
             | Node::Over(..)
             | Node::At(..)
+            | Node::Cohort(_)
             | Node::Math(..)
             | Node::Text(_)
             | Node::Time(_)
@@ -133,6 +150,11 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             | Node::Neg(_)
             | Node::Arith(..) => Truth::Unknown,
         }
+    }
+
+    /// The number of an aggregate over peers.
+    pub fn cohort(&self, text: &str) -> Option<CohortNumber> {
+        self.scope.cohort(text)
     }
 
     /// The run time so far.
@@ -221,6 +243,10 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             }
             Node::At(slot, step, _) => {
                 Value::number_or_unknown(self.resolve.past(*slot, Past::At(*step), self.scope))
+            }
+            Node::Cohort(cohort) => {
+                let folded = self.scope.cohort(&cohort.text);
+                Value::number_or_unknown(folded.and_then(|folded| folded.value))
             }
             Node::Math(function, inner) => match self.value(inner) {
                 Value::Number(number, _) => Value::number(function.of(number)),
@@ -380,13 +406,7 @@ fn fact_kind(node: &Node) -> Option<FactKind> {
 
 fn arith<'v>(op: ArithOp, left: Value<'_>, right: Value<'_>) -> Value<'v> {
     match (left, right) {
-        (Value::Number(left, _), Value::Number(right, _)) => Value::number(match op {
-            ArithOp::Add => left + right,
-            ArithOp::Sub => left - right,
-            ArithOp::Mul => left * right,
-            ArithOp::Div => left / right,
-            ArithOp::Rem => left % right,
-        }),
+        (Value::Number(left, _), Value::Number(right, _)) => Value::number(op.of(left, right)),
         (Value::Time(left), Value::Time(right)) if op == ArithOp::Sub => {
             Value::number(left.saturating_sub(right) as f64 / 1000.0)
         }

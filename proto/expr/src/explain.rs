@@ -151,6 +151,7 @@ impl<S: Scope> Explainer<'_, S> {
             | Node::Inf
             | Node::Over(..)
             | Node::At(..)
+            | Node::Cohort(_)
             | Node::Math(..)
             | Node::Text(_)
             | Node::Bool(_)
@@ -203,6 +204,15 @@ impl<S: Scope> Explainer<'_, S> {
             }
             (value, Node::Fact(fact)) => show(value, Some(fact.kind())),
             (value, Node::Place(fact)) => show(value, Some(fact.kind())),
+            (value, Node::Cohort(cohort)) => match self.eval.cohort(cohort.text()) {
+                Some(folded) => format!(
+                    "{} (of {} peers at {})",
+                    show(value, None),
+                    folded.peers,
+                    print_instant(folded.at_ms)
+                ),
+                None => show(value, None),
+            },
             (value, Node::Name(slot)) => match self.bindings.get(usize::from(*slot)) {
                 Some(Bound::Fact(fact)) => show(value, Some(fact.kind())),
                 Some(Bound::Param(_) | Bound::Metric(_)) | None => show(value, None),
@@ -226,6 +236,7 @@ impl<S: Scope> Explainer<'_, S> {
                     let bound = self.bindings.get(usize::from(*slot)).cloned();
                     (self.printer.text(node), bound, node)
                 }
+                Node::Cohort(cohort) => (cohort.text().to_owned(), None, node),
                 _ => return,
             };
             if values.iter().any(|value| value.written == written) {
@@ -260,6 +271,7 @@ fn is_literal(node: &Node) -> bool {
                 | Node::Name(_)
                 | Node::Over(..)
                 | Node::At(..)
+                | Node::Cohort(_)
                 | Node::Is(_)
                 | Node::Now
         );

@@ -44,7 +44,8 @@ pub(crate) fn kind_of(node: &Node, names: &[NameRef]) -> ValueKind {
         | Node::Neg(_)
         | Node::Math(..)
         | Node::Over(..)
-        | Node::At(..) => ValueKind::Number,
+        | Node::At(..)
+        | Node::Cohort(_) => ValueKind::Number,
         Node::Text(_) => ValueKind::Text,
         Node::Time(_) | Node::Now => ValueKind::Time,
         Node::Fact(fact) => of_fact(fact.kind()),

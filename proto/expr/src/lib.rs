@@ -46,6 +46,7 @@
 mod ast;
 mod bind;
 mod candidates;
+mod cohort;
 mod direction;
 mod error;
 mod eval;
@@ -69,6 +70,7 @@ use jiff::tz::TimeZone;
 pub use ast::{Asked, NameKind, NameRef, Pick, PickRef};
 pub use bind::{BindRecord, Bindings, Bound, Seen};
 pub use candidates::{Candidates, Conflict};
+pub use cohort::{Cohort, CohortNumber};
 pub use direction::more_is_better;
 pub use error::{ErrorKind, ExprError, Span, point_at, render};
 pub use explain::{Explanation, NamedValue};
@@ -229,6 +231,7 @@ impl Expr {
         Printer {
             names: &self.names,
             picks: &self.picks,
+            of_peers: false,
         }
     }
 
@@ -302,6 +305,17 @@ impl Expr {
     pub fn named_pasts(&self) -> impl Iterator<Item = (&NameRef, Past)> {
         let pasts = self.pasts();
         pasts.filter_map(|(slot, past)| Some((self.names.get(slot)?, past)))
+    }
+
+    /// Its aggregates over peers, in the order of the text.
+    pub fn cohorts(&self) -> Vec<&Cohort> {
+        let mut found = Vec::new();
+        self.root.walk(&mut |node| {
+            if let Node::Cohort(cohort) = node {
+                found.push(&**cohort);
+            }
+        });
+        found
     }
 
     /// Whether a `for` is in it, so that [`Expr::note_held`] is needed at every look.

@@ -4,6 +4,7 @@
 //! `for after`, `&& and`, `|| or`. Parsing does not recurse, and the height of the
 //! tree is limited, so that no text can overflow the stack here or in a later walk.
 
+mod cohort;
 mod operators;
 mod words;
 
@@ -54,6 +55,8 @@ pub(crate) fn parse(
         wanted,
         selecting: wanted == Wanted::Selection,
         about_nodes: wanted == Wanted::Requirement,
+        of_peers: false,
+        end: text.trim_end().len(),
         tokens,
         next: 0,
         names: Vec::new(),
@@ -143,6 +146,10 @@ struct Parser<'t> {
     selecting: bool,
     /// Whether words are facts of a node only.
     about_nodes: bool,
+    /// Whether names are those of a peer: `peers.x`.
+    of_peers: bool,
+    /// Where the text that is read here ends.
+    end: usize,
     tokens: Vec<Token>,
     next: usize,
     names: Vec<NameRef>,
@@ -169,7 +176,7 @@ impl<'t> Parser<'t> {
 
     /// The place of the next token, or the end of the text.
     fn here(&self) -> Span {
-        let end = self.text.trim_end().len();
+        let end = self.end;
         self.tokens
             .get(self.next)
             .map_or(Span::new(end, end), |token| token.span)

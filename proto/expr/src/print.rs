@@ -11,6 +11,8 @@ use crate::number::print_instant;
 pub(crate) struct Printer<'e> {
     pub names: &'e [NameRef],
     pub picks: &'e [PickRef],
+    /// Whether the names are those of a peer: `peers.x`.
+    pub of_peers: bool,
 }
 
 impl Printer<'_> {
@@ -34,10 +36,13 @@ impl Printer<'_> {
             Node::Fact(fact) => out.write_str(fact.word()),
             Node::Place(fact) => out.write_str(fact.word()),
             Node::Is(state) => out.write_str(state.word()),
-            Node::Name(slot) => out.write_str(&written_name(&self.names[usize::from(*slot)])),
+            Node::Name(slot) => {
+                let name = written_name(&self.names[usize::from(*slot)]);
+                write!(out, "{}{name}", self.prefix())
+            }
             Node::Over(fold, slot, window) => {
                 let metric = written_metric(&self.names[usize::from(*slot)].text);
-                write!(out, "{}({metric}", fold.word())?;
+                write!(out, "{}({}{metric}", fold.word(), self.prefix())?;
                 if let Some(window) = window {
                     write!(out, ", {}", window.text)?;
                 }
@@ -45,8 +50,9 @@ impl Printer<'_> {
             }
             Node::At(slot, _, step) => {
                 let metric = written_metric(&self.names[usize::from(*slot)].text);
-                write!(out, "{metric}@{step}")
+                write!(out, "{}{metric}@{step}", self.prefix())
             }
+            Node::Cohort(cohort) => out.write_str(&cohort.text),
             Node::Math(function, inner) => {
                 out.write_str(function.word())?;
                 self.in_parentheses(out, inner)
@@ -94,6 +100,13 @@ impl Printer<'_> {
             }
             Node::And(parts) => self.list(out, parts, " && "),
             Node::Or(parts) => self.list(out, parts, " || "),
+        }
+    }
+
+    fn prefix(&self) -> &'static str {
+        match self.of_peers {
+            true => "peers.",
+            false => "",
         }
     }
 
@@ -196,6 +209,7 @@ fn written_metric(name: &str) -> String {
     let is_other = Fact::from_word(name).is_some()
         || name.starts_with("param.")
         || name.starts_with("metric.")
+        || name.starts_with("peers.")
         || WORDS.contains(&name)
         || NOT_BUILT.contains(&name);
     if is_plain_name(name) && !is_other {
@@ -206,7 +220,7 @@ fn written_metric(name: &str) -> String {
 }
 
 /// Words that are never a name.
-const WORDS: [&str; 14] = [
+const WORDS: [&str; 15] = [
     "and",
     "or",
     "not",
@@ -221,6 +235,7 @@ const WORDS: [&str; 14] = [
     "nan",
     "inf",
     "all",
+    "peers",
 ];
 
 /// `param.x`, or `param('x y')` for odd names.

@@ -1,6 +1,7 @@
 //! The facts of one run or experiment, for expressions.
 
 use crate::ast::{NameKind, Pick};
+use crate::cohort::CohortNumber;
 use crate::fact::Fact;
 use crate::node::NodeFact;
 use crate::past::Past;
@@ -29,6 +30,13 @@ pub trait Scope {
     /// unknown, and where no past is kept.
     fn past(&self, name: &str, past: Past) -> Option<f64> {
         let _ = (name, past);
+        None
+    }
+
+    /// The number of an aggregate over peers, by its text ([`crate::Cohort::text`]). `None`
+    /// while nobody has folded it.
+    fn cohort(&self, text: &str) -> Option<CohortNumber> {
+        let _ = text;
         None
     }
 
@@ -75,6 +83,9 @@ impl<S: Scope + ?Sized> Scope for &S {
     }
     fn past(&self, name: &str, past: Past) -> Option<f64> {
         (**self).past(name, past)
+    }
+    fn cohort(&self, text: &str) -> Option<CohortNumber> {
+        (**self).cohort(text)
     }
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {
         (**self).visit_names(visit);

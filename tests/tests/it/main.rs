@@ -13,6 +13,7 @@ mod batches;
 mod cells;
 mod clients;
 mod clock;
+mod cohorts;
 mod content;
 mod control;
 mod damaged;

@@ -192,6 +192,8 @@ const FIELDS: &str = r#"collection: f
 +progress: {command: 'echo epoch 3', progress: epoch / 4}
 +metrics: {command: "sh -c 'echo at 3 is 4,5; echo step,acc > m.csv; echo 7,0.5 >> m.csv'", metrics: [{match: 'at (?<step>\d+) is (?<found>\S+)'}, {decimal: ','}, {file: m.csv}]}
 +rules: {command: "sh -c 'echo loss 3; sleep 600'", rules: [{abort: loss > 2}]}
++cohort: {command: "sh -c 'echo loss 3; sleep 600'", cohort: mixed, rules: [{abort: loss > max(peers.loss)}]}
++peer: {command: echo loss 1, cohort: mixed}
 +conditions:
   command: sh -c 'echo loss 3; sleep 600'
   conditions: {big: {variablename: loss, killvalue: 2, comparator: gt, when: immediately, action: kill}}
@@ -560,6 +562,7 @@ fn each_field_of_the_format_has_its_effect_in_a_real_run() {
     assert_eq!(named("time")["state"], "timeout");
     assert_eq!(named("rules")["state"], "aborted");
     assert_eq!(named("conditions")["state"], "aborted");
+    assert_eq!(named("cohort")["state"], "aborted");
     assert_eq!(named("progress")["progress"], 0.75);
     let metrics = &named("metrics")["metrics"];
     assert_eq!(metrics["found"]["last"], 4.5, "{metrics:#}");

@@ -23,6 +23,7 @@ fn spec(experiment: u64, number: u32) -> v1::RunSpec {
                 text: "loss > 2".to_owned(),
                 ..v1::Rule::default()
             }],
+            cohort: Vec::new(),
         }),
         ..v1::RunSpec::default()
     }

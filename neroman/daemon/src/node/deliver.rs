@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use nero_model::{RunId, RunToken};
 use nero_wire::v1;
 use nero_wire::v1::cancel_reply::Outcome;
@@ -32,6 +33,10 @@ use nero_life::state::State;
 
 /// Most runs of one `Cancel`.
 const CANCELS_MAX: usize = 10_000;
+/// Most runs whose new rules are recorded as delivered together, and most `SetRules` at a
+/// time.
+const RULES_MAX: usize = 1000;
+const RULES_AT_ONCE: usize = 16;
 /// How long the node's reply may take; neromum answers from memory and its
 /// disk.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -205,6 +210,7 @@ impl Deliver {
         }
         drop(self.gate.lock().await);
         let state = self.ledger.state();
+        let mut newer = Vec::new();
         for id in runs {
             let here = |run: &&nero_life::run::Run| run.node() == Some(&self.settings.name);
             let run = state.run(id).filter(here);
@@ -216,7 +222,10 @@ impl Deliver {
                 self.later();
                 continue;
             }
-            self.set_rules(&state, id).await?;
+            newer.push(id);
+        }
+        for part in newer.chunks(RULES_MAX) {
+            self.set_rules(&state, part).await?;
         }
         Ok(())
     }
@@ -278,30 +287,43 @@ impl Deliver {
         Ok(())
     }
 
-    async fn set_rules(&mut self, state: &State, id: RunId) -> Result<(), Failure> {
-        let Some(run) = state.run(id) else {
-            return Ok(());
-        };
-        let rules = rule_set(state, run);
-        let version = rules.version;
-        let mut request = tonic::Request::new(v1::SetRulesRequest {
-            request: nero_model::RequestId::random().to_vec(),
-            run: Some(run_ref(run)),
-            rules: Some(rules),
-        });
-        request.set_timeout(PATIENCE);
-        let kept = match self.peer.client.set_rules(request).await {
-            Ok(reply) => reply.into_inner().version,
-            // The run ended meanwhile; its end is on its way.
-            Err(status) if ended_meanwhile(&status) => version,
-            Err(status) => {
-                let failure = Failure::node_does("does not take rules");
-                return self.refused(failure.status(&status), &status);
-            }
-        };
-        let delivered = Input::RulesDelivered { version, kept };
-        let inputs = vec![(id, delivered)];
-        self.ledger.happened(false, inputs, Late::Never).await
+    /// Sends the rules of these runs, some at a time, and records their delivery together.
+    async fn set_rules(&mut self, state: &State, runs: &[RunId]) -> Result<(), Failure> {
+        let mut sent = Vec::with_capacity(runs.len());
+        for run in runs.iter().filter_map(|id| state.run(*id)) {
+            let rules = rule_set(state, run);
+            let version = rules.version;
+            let mut request = tonic::Request::new(v1::SetRulesRequest {
+                request: nero_model::RequestId::random().to_vec(),
+                run: Some(run_ref(run)),
+                rules: Some(rules),
+            });
+            request.set_timeout(PATIENCE);
+            let (id, mut client) = (run.made.id, self.peer.client.clone());
+            sent.push(async move { (id, version, client.set_rules(request).await) });
+        }
+        let replies = futures_util::stream::iter(sent).buffer_unordered(RULES_AT_ONCE);
+        let replies: Vec<_> = replies.collect().await;
+        let mut inputs = Vec::with_capacity(replies.len());
+        let mut refused = Vec::new();
+        for (id, version, reply) in replies {
+            let kept = match reply {
+                Ok(reply) => reply.into_inner().version,
+                // The run ended meanwhile; its end is on its way.
+                Err(status) if ended_meanwhile(&status) => version,
+                Err(status) => {
+                    refused.push(status);
+                    continue;
+                }
+            };
+            inputs.push((id, Input::RulesDelivered { version, kept }));
+        }
+        self.ledger.happened(false, inputs, Late::Never).await?;
+        for status in refused {
+            let failure = Failure::node_does("does not take rules");
+            self.refused(failure.status(&status), &status)?;
+        }
+        Ok(())
     }
 
     /// A node that answers but cannot do it now keeps its connection: the

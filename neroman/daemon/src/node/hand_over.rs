@@ -367,5 +367,15 @@ pub(super) fn rule_set(state: &State, run: &Run) -> v1::RuleSet {
             .filter_map(|id| state.rules.get(id))
             .map(|rule| spec::rule(rule))
             .collect(),
+        cohort: run
+            .peers()
+            .iter()
+            .map(|number| v1::CohortNumber {
+                text: number.text.clone(),
+                value: number.value,
+                peers: number.peers,
+                at_ms: number.at_ms,
+            })
+            .collect(),
     }
 }

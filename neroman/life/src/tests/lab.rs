@@ -26,6 +26,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         name: name.to_owned(),
         number: None,
         block: name.to_owned(),
+        cohort: None,
         varied: Vec::new(),
         collections: vec!["lab".to_owned()],
         folder: PathBuf::from("/lab"),

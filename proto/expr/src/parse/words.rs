@@ -4,6 +4,7 @@ use jiff::civil::Time;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
+use super::cohort::is_of_peers;
 use super::{Operand, Parser, Wanted};
 use crate::ast::{Asked, MathFn, NameRef, Node, Pick, PickRef};
 use crate::direction::more_is_better;
@@ -33,6 +34,7 @@ impl Parser<'_> {
             Tok::Clock(minutes) => Node::Time(self.time_today(span, minutes)?),
             Tok::Text(text) => Node::Text(text.into()),
             Tok::Pick(pick) => self.pick(pick, span)?,
+            Tok::Quoted(_) if self.of_peers => return Err(self.not_of_peers(span)),
             Tok::Quoted(name) if self.selecting && self.is_operand(place) => {
                 self.pick(Pick::Name(name.into()), span)?
             }
@@ -101,6 +103,9 @@ impl Parser<'_> {
     pub(super) fn word(&mut self, place: usize, span: Span) -> Result<Operand, ExprError> {
         let text = self.text;
         let word = span.of(text);
+        if self.of_peers {
+            return self.word_of_peer(span);
+        }
         if matches!(self.peek(), Some(Tok::Open)) {
             return self.function(word, span);
         }
@@ -112,6 +117,7 @@ impl Parser<'_> {
                 None => return Err(self.no_node_fact(span)),
             },
             "now" => Node::Now,
+            _ if is_of_peers(word) => return Err(self.outside_of_aggregate(span)),
             "today" => Node::Time(self.day(span, 0)?),
             "yesterday" => Node::Time(self.day(span, 1)?),
             _ if self.is_operand(place) && State::from_word(word).is_some() => {
@@ -239,7 +245,7 @@ impl Parser<'_> {
     }
 
     /// The metric of this word.
-    fn metric_word(&mut self, word: &str, span: Span) -> Result<Node, ExprError> {
+    pub(super) fn metric_word(&mut self, word: &str, span: Span) -> Result<Node, ExprError> {
         match word.split_once('.') {
             Some(("param", name)) => {
                 let message = format!("`{word}` is a parameter, and a metric is needed here");
@@ -287,12 +293,15 @@ impl Parser<'_> {
             "param" | "metric" if self.about_nodes => return Err(self.no_node_fact(span)),
             "param" => Asked::Param,
             "metric" => Asked::Metric,
+            _ if self.is_of_peers(word) => return self.cohort(word, span, open),
             _ if is_window_function(word) => return self.over(word, span, open),
+            _ if is_of_peers(word) => return Err(self.outside_of_aggregate(span)),
             _ => {
                 let error = self.syntax(span, format!("there is no function `{word}`"));
                 let folds = Fold::ALL.map(Fold::word).into_iter();
                 let math = MathFn::ALL.map(MathFn::word);
-                let known = folds.chain(math).chain(["best", "param", "metric"]);
+                let others = ["best", "median", "quantile", "param", "metric"];
+                let known = folds.chain(math).chain(others);
                 return Err(match suggest(word, known) {
                     Some(near) => error.hint(format!("did you mean `{near}(…)`?")),
                     None => error,
@@ -330,8 +339,9 @@ impl Parser<'_> {
         let such_as = format!("such as `{word}(loss, 10m)`");
         let token = self.take().map(|token| token.tok);
         let node = match token {
+            Some(Tok::Quoted(_)) if self.of_peers => return Err(self.not_of_peers(place)),
             Some(Tok::Quoted(name)) => self.metric(&name, place)?,
-            Some(Tok::Word) => match place.of(text) {
+            Some(Tok::Word) => match self.own_or_of_peer(place)? {
                 word @ ("param" | "metric") if matches!(self.peek(), Some(Tok::Open)) => {
                     self.function(word, place)?.node
                 }
@@ -375,6 +385,9 @@ impl Parser<'_> {
             self.next += 1;
             let hint = |error: ExprError| error.hint(such_as.clone());
             window = Some(self.duration(hint)?.0);
+        }
+        if self.of_peers {
+            self.check_past_of_peers(fold, window.is_some(), span);
         }
         let close = self.close(open)?;
         let span = span.to(close);

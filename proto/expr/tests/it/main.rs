@@ -2,6 +2,7 @@
 
 mod binding;
 mod canonical;
+mod cohort;
 mod meaning;
 mod past;
 mod properties;

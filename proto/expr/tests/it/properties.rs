@@ -19,6 +19,8 @@ fn expression() -> impl Strategy<Value = String> {
         "(param|metric)\\('[a-c/ ]{1,3}'\\)",
         "(min|max|mean|first|last|count|age|rate|best)\\((loss|[a-c]{1,2}|metric\\.in|`a b`)(, [0-9]{1,2}(\\.5)?m?)?\\)",
         "([a-c]|running|metric\\.now|`a b`|metric\\('a b'\\))@[0-9]{1,2}(\\.5)?",
+        "(count|min|max|mean|median)\\((peers\\.(a|metric\\('a b'\\)|param\\.c|x\\.y)(@[0-9])?|2 \\* max\\(peers\\.b\\) - peers\\.c)\\)",
+        "quantile\\(peers\\.loss@9,(1/3|0\\.5|25%| 1 - 1/3)\\)",
         "(nan|inf|-inf|[01][0-9]:[0-5][0-9])",
     ];
     leaf.prop_recursive(6, 40, 3, |inner| {
@@ -103,7 +105,7 @@ proptest! {
         parts in proptest::collection::vec(
             prop::sample::select(vec![
                 "(", ")", "!", "-", "a", "5", "5%", "10m", "&&", "||", "=", "==", "=~", "<", "@",
-                " ", "'", "\"", "`", "for", "mean(", "param(", "tag:", ",", "2026-11-20", "1-9:2",
+                " ", "'", "\"", "`", "for", "mean(", "median(peers.", "quantile(peers.a", "peers", "param(", "tag:", ",", "2026-11-20", "1-9:2",
                 "é", "\u{0}", ".", "state", "crashed", "*", "%", "1e", "..", "T", ":", "in", "nan", "abs(",
                 "14:00", "after", "best(", "in (", "@10",
             ]),

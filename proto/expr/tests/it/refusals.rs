@@ -226,7 +226,12 @@ fn what_is_wrong_in_a_function_is_shown_with_what_to_write() {
         ("mean(loss, 99999999w) > 1", "99999999w", "no duration", ""),
         ("mean() > 1", ")", "a metric is expected", "mean(loss, 10m)"),
         ("mean(3) > 1", "3", "a metric is expected", ""),
-        ("median(loss) > 1", "median", "no function", ""),
+        (
+            "median(loss) > 1",
+            "median",
+            "is over peers",
+            "median(peers.loss@9)",
+        ),
         ("param.lr@3 > 1", "param.lr", "is a parameter", ""),
         ("runtime@3 > 1", "3", "between a metric", "loss@10"),
         ("loss@10m > 1", "10m", "between a metric", ""),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use nero_expr::{
-    Bindings, Expr, ExprError, Fact, NameKind, ParseContext, Past, PastPoint, Scope, SeriesPast,
-    Truth, Value,
+    Bindings, CohortNumber, Expr, ExprError, Fact, NameKind, ParseContext, Past, PastPoint, Scope,
+    SeriesPast, Truth, Value,
 };
 
 /// 2026-11-20T12:00:00Z.
@@ -23,6 +23,8 @@ pub struct Run {
     /// With the time of the last point.
     pasts: BTreeMap<&'static str, (SeriesPast, u64)>,
     pub changed: Option<bool>,
+    /// What every aggregate over peers is.
+    pub cohort: Option<CohortNumber>,
 }
 
 impl Run {
@@ -111,6 +113,10 @@ impl Scope for Run {
     fn past(&self, name: &str, past: Past) -> Option<f64> {
         let (known, now_ms) = self.pasts.get(name)?;
         known.value(past, *now_ms)
+    }
+
+    fn cohort(&self, _: &str) -> Option<CohortNumber> {
+        self.cohort
     }
 
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {

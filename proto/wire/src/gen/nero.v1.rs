@@ -167,12 +167,30 @@ pub struct Rule {
     #[prost(uint64, tag = "6")]
     pub repeat_ms: u64,
 }
+/// An aggregate over the peers of a run, folded by neroman.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CohortNumber {
+    /// as it stands in rules: median(peers.loss@10)
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+    /// absent: no peer has a value
+    #[prost(double, optional, tag = "2")]
+    pub value: ::core::option::Option<f64>,
+    /// number of peers that have one
+    #[prost(uint64, tag = "3")]
+    pub peers: u64,
+    /// when it was folded, on neroman's clock
+    #[prost(int64, tag = "4")]
+    pub at_ms: i64,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RuleSet {
     #[prost(uint64, tag = "1")]
     pub version: u64,
     #[prost(message, repeated, tag = "2")]
     pub rules: ::prost::alloc::vec::Vec<Rule>,
+    #[prost(message, repeated, tag = "3")]
+    pub cohort: ::prost::alloc::vec::Vec<CohortNumber>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Monitor {

@@ -5,6 +5,9 @@
  *   floor stamp FILE MS         writes the monotonic clock (ns) first thing,
  *                               waits MS, writes it again last thing
  *   floor lines N MS            prints the monotonic clock N times, MS apart
+ *   floor metrics RATE SECONDS  prints RATE points a second
+ *   floor flood LINES FILE      prints LINES lines of ten points as fast as it can,
+ *                               writes the nanoseconds that it took into FILE
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -68,7 +71,38 @@ static int stamp(const char *path, long ms) {
     return 0;
 }
 
+static int metrics(long rate, long seconds) {
+    long long began = now();
+    for (long i = 0; i < rate * seconds; i++) {
+        long long due = began + i * (1000000000LL / rate);
+        if (due > now())
+            pause_ms((due - now()) / 1000000 + 1);
+        printf("step=%ld loss=%ld.%03ld\n", i, i % 7, i % 1000);
+        if (i % 10 == 9)
+            fflush(stdout);
+    }
+    return 0;
+}
+
+static int flood(long lines, const char *path) {
+    long long began = now();
+    for (long i = 0; i < lines; i++)
+        printf("step=%ld a=%ld.5 b=1.25 c=0.125 d=2e-3 e=%ld f=0.5 g=17 h=3.5 i=4.5\n", i,
+               i % 9, i % 5);
+    fflush(stdout);
+    long long took = now() - began;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0)
+        return 1;
+    dprintf(fd, "%lld\n", took);
+    return 0;
+}
+
 int main(int argc, char **argv) {
+    if (argc == 4 && !strcmp(argv[1], "metrics"))
+        return metrics(atol(argv[2]), atol(argv[3]));
+    if (argc == 4 && !strcmp(argv[1], "flood"))
+        return flood(atol(argv[2]), argv[3]);
     if (argc == 4 && !strcmp(argv[1], "loop"))
         return loop(atol(argv[2]), atol(argv[3]));
     if (argc == 4 && !strcmp(argv[1], "stamp"))
@@ -81,6 +115,6 @@ int main(int argc, char **argv) {
         }
         return 0;
     }
-    fprintf(stderr, "usage: floor loop N PARALLEL | stamp FILE MS | lines N MS\n");
+    fprintf(stderr, "usage: floor loop N PARALLEL | stamp FILE MS | lines N MS | metrics RATE SECONDS | flood LINES FILE\n");
     return 2;
 }

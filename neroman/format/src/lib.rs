@@ -23,6 +23,7 @@ mod command;
 mod conditions;
 mod define;
 mod definition;
+mod doubts;
 mod expand;
 mod expression;
 mod fields;
@@ -191,6 +192,7 @@ fn read_tree(
         reader.note(Some(mark), note);
     }
     reader.root(entries, root.mark, &source_name(source));
+    doubts::report(&mut reader);
     text.checked(std::mem::take(&mut reader.fields))?;
     let definitions = std::mem::take(&mut reader.definitions);
     Ok((definitions, reader.into_notes()))

@@ -23,7 +23,7 @@ use crate::definition::{Source, SourceKind, TableOptions};
 use crate::problem::{FormatErrors, Problem};
 use crate::reader::Reader;
 use crate::source::{self, Text, cell_mark};
-use crate::{Defaults, Loaded, beneath, parse};
+use crate::{Defaults, Loaded, beneath, doubts, parse};
 use layout::Layout;
 pub use number::{NUMBERS_HEADER, NumberColumn};
 pub use rows::NUMBER_MAX;
@@ -152,6 +152,7 @@ pub fn read_table(
         let note = "a workbook of this format is only read: results and states go into a copy of its rows beside it, which `status` names";
         reader.note(None, note.to_owned());
     }
+    doubts::report(&mut reader);
     text.checked(std::mem::take(&mut reader.fields))?;
     let definitions = std::mem::take(&mut reader.definitions);
     let notes = reader.into_notes();

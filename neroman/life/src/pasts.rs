@@ -34,19 +34,8 @@ pub fn wanted<'a>(
     asked: impl Iterator<Item = (&'a NameRef, Past)>,
     runs: impl Iterator<Item = &'a Run>,
 ) -> Pasts {
-    let asked: Vec<(&NameRef, Past)> = asked.filter(|(_, past)| needs_points(*past)).collect();
     let mut wanted = Pasts::default();
-    if asked.is_empty() {
-        return wanted;
-    }
-    for run in runs {
-        for (name, _) in run.metrics() {
-            for (_, past) in asked.iter().filter(|(written, _)| means(written, name)) {
-                let series = wanted.0.entry(run.made.id).or_default();
-                series.entry(name.clone()).or_default().want(*past);
-            }
-        }
-    }
+    wanted.want_all(asked, runs);
     wanted
 }
 
@@ -55,6 +44,25 @@ pub(crate) fn means(written: &NameRef, metric: &str) -> bool {
 }
 
 impl Pasts {
+    /// Adds the series of these runs whose points are needed.
+    pub fn want_all<'a>(
+        &mut self,
+        asked: impl Iterator<Item = (&'a NameRef, Past)>,
+        runs: impl Iterator<Item = &'a Run>,
+    ) {
+        let asked: Vec<(&NameRef, Past)> = asked.filter(|(_, past)| needs_points(*past)).collect();
+        if asked.is_empty() {
+            return;
+        }
+        for run in runs {
+            for (name, _) in run.metrics() {
+                for (_, past) in asked.iter().filter(|(written, _)| means(written, name)) {
+                    self.want(run.made.id, name, *past);
+                }
+            }
+        }
+    }
+
     /// From now on the points of this series are needed.
     pub(crate) fn want(&mut self, run: RunId, metric: &str, past: Past) {
         let series = self.0.entry(run).or_default();

@@ -8,6 +8,7 @@ use nero_selector::Catalogue;
 
 use super::experiment::Experiment;
 use super::now::Now;
+use super::run::Run;
 use super::scope::Sight;
 use super::state::State;
 
@@ -43,6 +44,12 @@ impl<'a> Rows<'a> {
             other_code: None,
             now,
         }
+    }
+
+    /// The current runs of these rows.
+    pub fn runs(&self, rows: &[usize]) -> impl Iterator<Item = &'a Run> {
+        let experiments = rows.iter().filter_map(|row| self.rows.get(*row).copied());
+        experiments.filter_map(Experiment::current)
     }
 
     /// The rows with the experiments whose code differs from that of their

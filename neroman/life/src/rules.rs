@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nero_expr::{Asked, Expr, ExprError, ParseContext};
+use nero_expr::{Asked, Doubt, Expr, ExprError, ParseContext};
 use nero_model::ExperimentId;
 
 use super::change::{Change, Described, Rule};
@@ -51,6 +51,8 @@ pub struct Off {
     parsed: BTreeMap<u64, Result<Expr, ExprError>>,
     /// By text, place in a file, and reason.
     found: BTreeMap<(String, String, String), Vec<ExperimentId>>,
+    /// Rules that stand and are in doubt, likewise.
+    doubted: BTreeMap<(String, String, String), (Doubt, Vec<ExperimentId>)>,
 }
 
 impl Off {
@@ -77,34 +79,72 @@ impl Off {
                 .err(),
             Err(error) => Some(error.clone()),
         };
+        let key = |why: &ExprError| (text.to_owned(), place.to_owned(), why.to_string());
         if let Some(problem) = problem {
-            let key = (text.to_owned(), place.to_owned(), problem.to_string());
-            self.found.entry(key).or_default().push(experiment.id);
+            self.found
+                .entry(key(&problem))
+                .or_default()
+                .push(experiment.id);
+        } else if let Ok(expr) = parsed
+            && let Some(doubt) = expr.doubt(&Sight::defined(experiment, &Now::default()))
+        {
+            let doubted = self.doubted.entry(key(&doubt.error));
+            doubted
+                .or_insert_with(|| (doubt, Vec::new()))
+                .1
+                .push(experiment.id);
         }
+    }
+
+    /// The reason why the rule can never hold in any of these experiments, if there is one.
+    pub fn never_holds(&self, experiments: usize) -> Option<&ExprError> {
+        let mut doubts = self.doubted.values();
+        let (doubt, _) =
+            doubts.find(|(doubt, ids)| doubt.is_certain && ids.len() == experiments)?;
+        Some(&doubt.error)
     }
 
     /// A line for each rule and reason.
     pub fn notes(&self) -> Vec<String> {
-        let found = self.found.iter();
-        found
-            .map(|((text, place, why), ids)| {
-                let named: Vec<String> = ids
-                    .iter()
-                    .take(NAMED_MAX)
-                    .map(ToString::to_string)
-                    .collect();
-                let named = named.join(", ");
-                let more = match ids.len().saturating_sub(NAMED_MAX) {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                let at = match place.as_str() {
-                    "" => String::new(),
-                    place => format!(" ({place})"),
-                };
-                format!("rule `{text}` is off in {named}{more}: {why}; its other rules stand{at}")
-            })
-            .collect()
+        let off = self.found.iter().map(|((text, place, why), ids)| {
+            let (ids, at) = (named(ids), at(place));
+            format!("rule `{text}` is off in {ids}: {why}; its other rules stand{at}")
+        });
+        let doubted = self.doubted.iter();
+        let doubted = doubted.map(|((text, place, why), (doubt, ids))| {
+            let (ids, at) = (named(ids), at(place));
+            let what = match doubt.is_certain {
+                true => "never holds",
+                false => "may never hold",
+            };
+            let hint = match &doubt.error.hint {
+                Some(hint) => format!(" ({hint})"),
+                None => String::new(),
+            };
+            format!("rule `{text}` {what} in {ids}: {why}{hint}{at}")
+        });
+        off.chain(doubted).collect()
+    }
+}
+
+/// The numbers of some experiments; many are counted.
+fn named(ids: &[ExperimentId]) -> String {
+    let named: Vec<String> = ids
+        .iter()
+        .take(NAMED_MAX)
+        .map(ToString::to_string)
+        .collect();
+    let named = named.join(", ");
+    match ids.len().saturating_sub(NAMED_MAX) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+fn at(place: &str) -> String {
+    match place {
+        "" => String::new(),
+        place => format!(" ({place})"),
     }
 }
 
@@ -161,4 +201,39 @@ fn extra(experiment: &Experiment, extra_rules: Arc<[u64]>) -> Change {
         extra_rules,
         ..Described::of(experiment)
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{Lab, definition};
+
+    #[test]
+    fn a_rule_that_can_never_hold_is_told_where_it_cannot() {
+        let mut lab = Lab::default();
+        let mut flagged = definition("b", "0.1");
+        flagged.params[0].name = "fast".to_owned();
+        flagged.params[0].value = nero_format::Value::Bool(true);
+        lab.add("/lab", vec![definition("a", "0.1"), flagged]);
+        let mut off = Off::default();
+        for id in [1, 2] {
+            let experiment = lab.state.experiment(ExperimentId(id)).unwrap();
+            off.look(1, "fast && (loss > 1)", "", experiment);
+            off.look(2, "exit_code != 0", "", experiment);
+        }
+        assert_eq!(off.never_holds(2), None, "it can hold in 2");
+        assert_eq!(
+            off.notes(),
+            [
+                "rule `exit_code != 0` may never hold in 1, 2: `exit_code` is no fact or parameter \
+                 (did you mean `exit`? a metric is written `metric.exit_code`)",
+                "rule `fast && (loss > 1)` never holds in 1: no parameter is called `fast` \
+                 (a metric is compared: `fast > …`)"
+            ]
+        );
+        let only = lab.state.experiment(ExperimentId(1)).unwrap();
+        let mut off = Off::default();
+        off.look(1, "fast && (loss > 1)", "", only);
+        assert!(off.never_holds(1).is_some());
+    }
 }

@@ -87,6 +87,9 @@ impl Selector {
             return Err(SelectorError::new(SelectorErrorKind::Limit, start, message));
         }
         let places = split(text);
+        if let Some(error) = decimal_comma(text, &places) {
+            return Err(error);
+        }
         let mut elements = Vec::with_capacity(places.len());
         for &span in &places {
             let part = span.of(text);
@@ -123,14 +126,15 @@ impl Selector {
 
     /// What the expressions of this selector ask of the past of metrics.
     pub fn named_pasts(&self) -> impl Iterator<Item = (&NameRef, Past)> {
-        let exprs = self
-            .elements
-            .iter()
-            .filter_map(|element| match &element.meaning {
-                Meaning::Open(expr) => expr.as_ref().as_ref().ok(),
-                Meaning::Name(_) | Meaning::Digits(_) | Meaning::Word(_) => None,
-            });
-        exprs.flat_map(Expr::named_pasts)
+        self.exprs().flat_map(Expr::named_pasts)
+    }
+
+    pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let elements = self.elements.iter();
+        elements.filter_map(|element| match &element.meaning {
+            Meaning::Open(expr) => expr.as_ref().as_ref().ok(),
+            Meaning::Name(_) | Meaning::Digits(_) | Meaning::Word(_) => None,
+        })
     }
 
     /// Whether an expression of this selector names `fact`. With [`Fact::Tmod`],
@@ -183,6 +187,36 @@ fn nothing_written(span: Span, elements: usize) -> SelectorError {
     let message = "nothing stands at one side of this comma";
     let comma = Span::new(span.start.saturating_sub(1), span.start.max(1));
     SelectorError::new(SelectorErrorKind::Syntax, comma, message)
+}
+
+/// `loss > 0,25` would pick experiment 25, which the user did not mean; with a blank behind
+/// the comma it does.
+fn decimal_comma(text: &str, places: &[Span]) -> Option<SelectorError> {
+    let pair = places.windows(2).find(|pair| {
+        let (left, right) = (pair[0].of(text), pair[1].of(text));
+        let before = left.trim_end_matches(|c: char| c.is_ascii_digit());
+        let compared = before
+            .trim_end_matches([' ', '-'])
+            .ends_with(['<', '>', '=']);
+        let digits = right.bytes().take_while(u8::is_ascii_digit).count();
+        let is_whole = !right[digits..].starts_with(['-', ':', '.']);
+        compared
+            && before.len() < left.len()
+            && digits > 0
+            && is_whole
+            && pair[0].end + 1 == pair[1].start
+    })?;
+    let (left, right) = (pair[0].of(text), pair[1].of(text));
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let decimals = &right[..digits(right)];
+    let whole = left.len() - left.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let whole = &left[whole..];
+    let span = Span::new(pair[0].end - whole.len(), pair[1].start + decimals.len());
+    let message = format!("`{whole},{decimals}` is no number");
+    let error = SelectorError::new(SelectorErrorKind::Syntax, span, message);
+    Some(error.hint(format!(
+        "write `{whole}.{decimals}`; a blank behind the comma adds experiment {decimals}"
+    )))
 }
 
 /// `124-186,!130` would pick everything but 130, which the user did not mean.

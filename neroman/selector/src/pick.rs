@@ -1,6 +1,6 @@
 //! Picking: each element looked up among the experiments, and the union of all.
 
-use nero_expr::{Expr, ExprError, Glob, Pick, Span, State, is_name_char};
+use nero_expr::{Expr, ExprError, Glob, Pick, Span, State, Truth, is_name_char};
 
 use crate::catalogue::Catalogue;
 use crate::element::{Element, Meaning, Selector, Word, quoted_name};
@@ -88,6 +88,27 @@ impl Selector {
         picked.rows = chosen.map(|(row, _)| row).collect();
         picked.ids = picked.rows.iter().map(|&row| catalogue.id(row)).collect();
         Ok(picked)
+    }
+}
+
+impl Selector {
+    /// Each expression that asks of the past of metrics, with the rows for which nothing else
+    /// decides it. `catalogue` has no past: what is decided without it stays so, since unknown
+    /// is never true or false. Mistakes are left to [`Selector::pick`].
+    pub fn undecided(&self, catalogue: &impl Catalogue) -> Vec<(&Expr, Vec<usize>)> {
+        let with_past = self.exprs().filter(|expr| expr.pasts().next().is_some());
+        let mut found = Vec::new();
+        for expr in with_past {
+            let Ok(candidates) = expr.candidates(|visit| catalogue.visit_names(visit)) else {
+                continue;
+            };
+            let is_open = |row: &usize| {
+                let truth = expr.eval_among(&candidates, &Located::new(catalogue, *row));
+                truth == Truth::Unknown
+            };
+            found.push((expr, (0..catalogue.len()).filter(is_open).collect()));
+        }
+        found
     }
 }
 
@@ -402,6 +423,9 @@ impl<C: Catalogue> Picking<'_, C> {
                     self.named_gone.push(row);
                 }
             }
+        }
+        if let Some(error) = candidates.no_condition(expr) {
+            return Err(SelectorError::in_expression(error, offset));
         }
         if found == 0 {
             self.note(format!("`{}` picks nothing", element.text));

@@ -1,7 +1,7 @@
 //! Errors for elements that pick nothing, with the nearest name as a
 //! suggestion.
 
-use nero_expr::{Glob, Pick, Span, State};
+use nero_expr::{Glob, MISSING_OPERATOR, Pick, Span, State};
 use nero_model::names::misspelt;
 
 use crate::catalogue::Catalogue;
@@ -94,7 +94,14 @@ impl<C: Catalogue> Picking<'_, C> {
     pub fn perhaps_a_name(&self, text: &str, error: SelectorError) -> SelectorError {
         let names = (0..self.catalogue.len()).map(|row| self.catalogue.name(row));
         match misspelt(text, names) {
-            Some(near) if error.kind == SelectorErrorKind::Syntax => {
+            // A hint that knows the mistake is better.
+            Some(near)
+                if error.kind == SelectorErrorKind::Syntax
+                    && error
+                        .hint
+                        .as_deref()
+                        .is_none_or(|hint| hint == MISSING_OPERATOR) =>
+            {
                 error.hint_names(format!("did you mean the experiment `{near}`?"))
             }
             Some(_) | None => error,

@@ -5,12 +5,14 @@
 //! next watcher ([`Bindings::from_records`]). A second fit of a loosely written
 //! name makes the name unknown, and never switches it.
 
-use crate::ast::{Asked, NameKind, NameRef};
+use crate::ast::{Asked, NameKind, NameRef, Node};
 use crate::error::{ErrorKind, ExprError};
-use crate::fact::Fact;
+use crate::fact::{Fact, FactKind};
+use crate::number::{Scanned, scan_number};
 use crate::print::{qualified, quoted, written_name};
 use crate::scope::Scope;
-use crate::{Expr, lex};
+use crate::state::State;
+use crate::{Expr, lex, slips};
 use nero_model::names::{same_loosely, suggest};
 
 /// The meaning of a name.
@@ -198,21 +200,90 @@ impl Expr {
             known.iter().any(|name| same_loosely(name, part))
                 || Fact::from_word(part).is_some()
                 || part.bytes().all(|b| b.is_ascii_digit())
+                || is_number(part)
         };
         if let Some(spaced) = spaced_out(&name.text, exists) {
             return error.hint(format!("without blanks it is one name; write `{spaced}`"));
         }
         let open = name.asked == Asked::Any;
+        if let Some(fact) = slips::fact_meant(&name.text).filter(|_| open) {
+            return error.hint(format!("did you mean `{}`?", fact.word()));
+        }
+        let stands_alone =
+            (self.condition_slots().into_iter()).any(|slot| self.names.get(slot) == Some(name));
+        if let Some(state) = suggest(&name.text, State::words()).filter(|_| open && stands_alone) {
+            return error.hint(format!("did you mean `{state}`?"));
+        }
+        if open && self.is_beside_time(name) {
+            return error.hint("moments are `2026-11-20`, `2026-11-20T14:00`, `today`, `now - 1d`");
+        }
         let facts: &[Fact] = if open { &Fact::ALL } else { &[] };
         let words = facts.iter().map(|fact| fact.word());
         let exact = known.iter().map(String::as_str);
         match suggest::<&str>(&name.text, exact.chain(words)) {
             Some(near) if lex::is_plain_name(near) => error.hint(format!("did you mean `{near}`?")),
             Some(near) => error.hint(format!("did you mean {}?", odd_name(name, near))),
-            None if open => error.hint("text stands in quotes: `== 'adam'`"),
-            None => error,
+            None if open && self.is_compared_as_text(name) => {
+                error.hint(format!("text stands in quotes: `== '{}'`", name.text))
+            }
+            None if known.is_empty() => error.hint("nothing has parameters or metrics yet"),
+            None => error.hint(listed(name, &known)),
         }
     }
+
+    /// Whether the name is compared with a fact that is a moment.
+    fn is_beside_time(&self, name: &NameRef) -> bool {
+        let mut found = false;
+        self.root.walk(&mut |node| {
+            if let Node::Compare(_, pair) = node
+                && let [Node::Fact(fact), Node::Name(slot)] | [Node::Name(slot), Node::Fact(fact)] =
+                    &**pair
+            {
+                let is_it = self.names.get(usize::from(*slot)) == Some(name);
+                found |= is_it && fact.kind() == FactKind::Time;
+            }
+        });
+        found
+    }
+
+    /// Whether the name stands on the right of an equality, as a text would.
+    fn is_compared_as_text(&self, name: &NameRef) -> bool {
+        let is_it = |node: &Node| match node {
+            Node::Name(slot) => self.names.get(usize::from(*slot)) == Some(name),
+            _ => false,
+        };
+        let mut found = false;
+        self.root.walk(&mut |node| match node {
+            Node::Compare(op, pair) => found |= op.is_equality() && is_it(&pair[1]),
+            Node::In(parts) => found |= parts[1..].iter().any(is_it),
+            _ => {}
+        });
+        found
+    }
+}
+
+/// More names that exist are left out of a hint.
+const LISTED_MAX: usize = 6;
+
+/// Some of the names that exist.
+fn listed(name: &NameRef, known: &[String]) -> String {
+    let shown = known.iter().take(LISTED_MAX);
+    let shown: Vec<String> = shown
+        .map(|one| match lex::is_plain_name(one) {
+            true => one.clone(),
+            false => odd_name(name, one),
+        })
+        .collect();
+    let more = match known.len() > LISTED_MAX {
+        true => " …",
+        false => "",
+    };
+    format!("known are {}{more}", shown.join(" "))
+}
+
+/// Whether the text is a number with a unit from end to end.
+fn is_number(text: &str) -> bool {
+    matches!(scan_number(text), Some(Scanned::Number { len, .. }) if len == text.len())
 }
 
 /// `near` in the form in which it is typed, with quotes or backticks if needed.

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use crate::Expr;
 use crate::ast::NameKind;
 use crate::bind::{Bound, Found, loose_fact};
+use crate::doubt::{fact_as_condition, no_condition};
 use crate::error::{ErrorKind, ExprError};
 use crate::eval::{Resolve, value_of};
 use crate::past::Past;
@@ -20,6 +21,10 @@ use crate::value::{Truth, Value};
 pub struct Candidates {
     slots: Vec<Found>,
     conflict: Cell<Option<u16>>,
+    /// By slot as a bit: conditions that were true or false somewhere, and those that were
+    /// something else.
+    truths: Cell<u64>,
+    others: Cell<u64>,
 }
 
 /// A name that means two things in one experiment.
@@ -63,9 +68,28 @@ impl Expr {
             }
             found.sort();
         }
+        for slot in self.condition_slots() {
+            let (Some(name), Some(found)) = (self.names.get(slot), slots.get(slot)) else {
+                continue;
+            };
+            let list = match found.exact.is_empty() {
+                true => &found.loose,
+                false => &found.exact,
+            };
+            // A parameter is true or false in some experiments and something else in others.
+            if list.iter().any(|bound| matches!(bound, Bound::Param(_))) {
+                continue;
+            }
+            return Err(match list.first() {
+                Some(Bound::Fact(fact)) => fact_as_condition(name, *fact),
+                Some(Bound::Param(_) | Bound::Metric(_)) | None => no_condition(name, "a number"),
+            });
+        }
         Ok(Candidates {
             slots,
             conflict: Cell::new(None),
+            truths: Cell::new(0),
+            others: Cell::new(0),
         })
     }
 }
@@ -84,6 +108,15 @@ impl Candidates {
         let error = ExprError::new(ErrorKind::Name, name.span, message);
         let error = error.hint(format!("write {}", listed.join(" or ")));
         Some(Conflict { slot, error })
+    }
+
+    /// The error for a name that stands for a condition and was true or false in none of the
+    /// experiments evaluated so far.
+    pub fn no_condition(&self, expr: &Expr) -> Option<ExprError> {
+        let never = self.others.get() & !self.truths.get();
+        let slot = never.trailing_zeros() as usize;
+        let name = expr.names.get(slot).filter(|_| never != 0)?;
+        Some(no_condition(name, ""))
     }
 
     /// The value of the only entry of `list` that this experiment has. Two
@@ -143,6 +176,12 @@ impl Resolve for Candidates {
                 None
             }
         }
+    }
+
+    fn note_condition(&self, slot: u16, is_truth: bool) {
+        let bit = 1_u64.checked_shl(u32::from(slot)).unwrap_or(0);
+        let noted = if is_truth { &self.truths } else { &self.others };
+        noted.set(noted.get() | bit);
     }
 
     /// A selector has no `for`.

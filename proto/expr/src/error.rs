@@ -86,6 +86,15 @@ impl ExprError {
         self
     }
 
+    /// The same error with a hint, if there is one.
+    #[must_use]
+    pub(crate) fn hint_if(self, hint: Option<String>) -> ExprError {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
+    }
+
     /// The error as lines for a person: message, text, caret, hint.
     ///
     /// `text` is the parsed text. The last line has no line feed.

@@ -26,6 +26,12 @@ pub(crate) trait Resolve {
     /// Since which run time, in seconds, the condition of the `for` number `index`
     /// holds.
     fn held_since(&self, index: u16) -> Option<f64>;
+
+    /// Notes that the name number `slot` stands for a condition and has a value that is, or
+    /// is not, true or false.
+    fn note_condition(&self, slot: u16, is_truth: bool) {
+        let _ = (slot, is_truth);
+    }
 }
 
 impl Resolve for Bindings {
@@ -111,9 +117,14 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
                 let pick = self.picks.get(usize::from(*slot));
                 Truth::from_option(pick.and_then(|pick| self.scope.picked(&pick.pick)))
             }
-            Node::Name(_) => match self.value(node) {
-                Value::Bool(truth, _) => Truth::from_option(Some(truth)),
-                Value::Unknown | Value::Number(..) | Value::Text(_) | Value::Time(_) => {
+            Node::Name(slot) => match self.value(node) {
+                Value::Bool(truth, _) => {
+                    self.resolve.note_condition(*slot, true);
+                    Truth::from_option(Some(truth))
+                }
+                Value::Unknown => Truth::Unknown,
+                Value::Number(..) | Value::Text(_) | Value::Time(_) => {
+                    self.resolve.note_condition(*slot, false);
                     Truth::Unknown
                 }
             },

@@ -1,9 +1,10 @@
 //! The kind of a node's value, as far as the text alone determines it, and the
 //! errors that follow from it.
 
-use crate::ast::{ArithOp, Asked, CompareOp, NameRef, Node};
+use crate::ast::{ArithOp, Asked, CompareOp, NameRef, Node, Pick};
 use crate::error::{ErrorKind, ExprError, Span};
-use crate::fact::{Fact, FactKind};
+use crate::fact::{Fact, FactKind, signal_number};
+use crate::number::{Scanned, scan_number};
 use crate::pattern::Glob;
 use crate::state::State;
 use nero_model::names::suggest;
@@ -253,6 +254,11 @@ pub(crate) fn check_compare(
 ) -> Result<(), ExprError> {
     let kinds = (kind_of(left.0, names), kind_of(right.0, names));
     check_state_text(left, right)?;
+    for (one, other) in [(left, right), (right, left)] {
+        check_text_beside(op, one.0, other, names, text)?;
+        check_moment_beside(op, one, other, text)?;
+        check_name_beside(op, one, other, names, text)?;
+    }
     if !op.is_equality() {
         for (node, span) in [left, right] {
             check_no_nan(node, span)?;
@@ -298,6 +304,175 @@ pub(crate) fn check_compare(
     }
 }
 
+/// Refuses a quoted text beside a number: it is never equal and has no order.
+fn check_text_beside(
+    op: CompareOp,
+    one: &Node,
+    quoted: (&Node, Span),
+    names: &[NameRef],
+    text: &str,
+) -> Result<(), ExprError> {
+    let Node::Text(written) = quoted.0 else {
+        return Ok(());
+    };
+    let is_number =
+        matches!(scan_number(written), Some(Scanned::Number { len, .. }) if len == written.len());
+    let beside_number = kind_of(one, names) == ValueKind::Number;
+    // A parameter may be text, which has an order; a text of digits is a slip.
+    if !beside_number && (op.is_equality() || !is_number || matches!(one, Node::Text(_))) {
+        return Ok(());
+    }
+    let what = format!("`{}` is text, not a number", quoted.1.of(text));
+    let error = mismatch(quoted.1, what);
+    Err(match is_number {
+        true => error.hint(format!("write it without quotes: `{written}`")),
+        false if matches!(one, Node::Number(..)) => error.hint(format!(
+            "a name with blanks stands in backticks: `` `{written}` ``"
+        )),
+        false => error.hint("numbers stand without quotes: `2h`, `4G`, `40%`"),
+    })
+}
+
+/// Refuses comparisons of a moment that never hold, or hold for nearly all moments.
+fn check_moment_beside(
+    op: CompareOp,
+    moment: (&Node, Span),
+    other: (&Node, Span),
+    text: &str,
+) -> Result<(), ExprError> {
+    let (Node::Fact(fact), written) = (moment.0, other.1.of(text)) else {
+        return Ok(());
+    };
+    if fact.kind() != FactKind::Time {
+        return Ok(());
+    }
+    let word = fact.word();
+    if let Some(date) = year_in(written)
+        && matches!(other.0, Node::Number(..) | Node::Arith(..))
+    {
+        let what = format!("`{written}` is a number of seconds here");
+        return Err(mismatch(other.1, what).hint(format!("dates are written `{date}`")));
+    }
+    let is_constant = matches!(other.0, Node::Time(_) | Node::Number(..) | Node::Now);
+    if op.is_equality() && is_constant {
+        let what = format!("`{word}` is exact to the millisecond and never equal");
+        return Err(mismatch(moment.1.to(other.1), what).hint(format!(
+            "write `{word} > {written}`, or both ends: `{word} > 2026-11-20 && {word} < 2026-11-21`"
+        )));
+    }
+    Ok(())
+}
+
+/// The date that digits without a form perhaps mean: `2026`, `2026-11`, `20261120`.
+fn year_in(written: &str) -> Option<String> {
+    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    let is_year = |part: &str| {
+        let year = part.get(..4).filter(|year| digits(year));
+        year.is_some_and(|year| matches!(&year[..2], "19" | "20" | "21"))
+    };
+    let (year, rest) = (written.get(..4)?, written.get(4..)?);
+    if !is_year(written) {
+        return None;
+    }
+    match (rest.len(), rest.strip_prefix('-')) {
+        (0, _) => Some(format!("{year}-01-01")),
+        (2 | 3, Some(month)) if digits(month) => Some(format!("{year}-{month:0>2}-01")),
+        (4, None) if digits(rest) => Some(format!("{year}-{}-{}", &rest[..2], &rest[2..])),
+        _ => None,
+    }
+}
+
+/// Refuses a bare word that stands where a text, a state or a signal is meant.
+fn check_name_beside(
+    op: CompareOp,
+    one: (&Node, Span),
+    other: (&Node, Span),
+    names: &[NameRef],
+    text: &str,
+) -> Result<(), ExprError> {
+    let bare = |node: &Node| match node {
+        Node::Name(slot) => names
+            .get(usize::from(*slot))
+            .filter(|name| name.asked == Asked::Any)
+            .map(|name| &*name.text),
+        _ => None,
+    };
+    let written = other.1.of(text);
+    let refused = |what: String, hint: String| Err(mismatch(other.1, what).hint(hint));
+    match (one.0, other.0) {
+        (Node::Fact(Fact::State), _) if !op.is_equality() => {
+            let what = "states have no order".to_owned();
+            refused(
+                what,
+                "write `state == crashed`, or `crashed` alone".to_owned(),
+            )
+        }
+        (Node::Fact(Fact::Id), Node::Arith(ArithOp::Sub, pair))
+            if pair.iter().all(|side| matches!(side, Node::Number(..))) =>
+        {
+            let what = format!("`{written}` is a difference of two numbers here");
+            refused(
+                what,
+                format!("a range of numbers stands alone: `{written}`"),
+            )
+        }
+        (Node::Fact(Fact::Signal), name)
+            if bare(name).is_some_and(|word| signal_number(word).is_none()) =>
+        {
+            let what = format!("there is no signal `{written}`");
+            refused(
+                what,
+                "such as `signal == SIGKILL`, `signal == 9`".to_owned(),
+            )
+        }
+        (Node::Fact(Fact::Exit), name)
+            if bare(name).is_some_and(|word| signal_number(word).is_some()) =>
+        {
+            let what = format!("`{written}` is a signal, not an exit code");
+            refused(what, format!("write `signal == {written}`"))
+        }
+        (Node::Fact(fact), name)
+            if fact.kind() == FactKind::Text && !op.is_equality() && bare(name).is_some() =>
+        {
+            let what = format!("`{written}` is a name here, and a text is meant");
+            refused(what, format!("text stands in quotes: `'{written}'`"))
+        }
+        (Node::Fact(fact), Node::Bool(_) | Node::Not(_) | Node::Is(_))
+            if fact.kind() == FactKind::Text =>
+        {
+            let what = format!(
+                "`{written}` is true or false, and `{}` is text",
+                fact.word()
+            );
+            let hint = "`!=` denies: `state != crashed`";
+            refused(what, hint.to_owned())
+        }
+        (Node::Bool(_), name)
+            if bare(name).is_some_and(|word| State::from_word(word).is_some()) =>
+        {
+            let what = format!("`{written}` stands for a name here");
+            refused(
+                what,
+                format!("a state stands alone: `{written}`, `!{written}`"),
+            )
+        }
+        (left, right) => match (bare(left), bare(right)) {
+            (Some(left), Some(right))
+                if [left, right]
+                    .iter()
+                    .all(|word| State::from_word(word).is_some()) =>
+            {
+                let what = format!("`{left}` stands for a name here");
+                refused(
+                    what,
+                    format!("write `state == {right}`, or `{left} || {right}`"),
+                )
+            }
+            _ => Ok(()),
+        },
+    }
+}
+
 /// Refuses `state == x` if `x` is no state: it would never hold.
 fn check_state_text(left: (&Node, Span), right: (&Node, Span)) -> Result<(), ExprError> {
     let (Node::Fact(Fact::State), Node::Text(word)) = (left.0, right.0) else {
@@ -316,15 +491,33 @@ fn check_state_word(word: &str, span: Span) -> Result<(), ExprError> {
         }
         None => {
             let error = mismatch(span, format!("there is no state `{word}`"));
-            let states: Vec<&str> = State::words()
-                .filter(|word| State::from_word(word).is_some_and(State::is_single))
-                .collect();
+            let states = single_states();
             Err(match suggest(word, &states) {
                 Some(near) => error.hint(format!("did you mean `{near}`?")),
                 None => error.hint(format!("states: {}", states.join(" "))),
             })
         }
     }
+}
+
+/// Refuses a pattern that fits no state.
+pub(crate) fn check_some_state(
+    fits: impl Fn(&str) -> bool,
+    span: Span,
+    text: &str,
+) -> Result<(), ExprError> {
+    let states = single_states();
+    if states.iter().any(|word| fits(word)) {
+        return Ok(());
+    }
+    let written = span.of(text).trim_start_matches(['=', '~', ' ']);
+    let error = mismatch(span, format!("`{written}` fits no state"));
+    Err(error.hint(format!("states: {}", states.join(" "))))
+}
+
+fn single_states() -> Vec<&'static str> {
+    let is_single = |word: &&str| State::from_word(word).is_some_and(State::is_single);
+    State::words().filter(is_single).collect()
 }
 
 /// Refuses globs and regular expressions on a node without text.
@@ -345,6 +538,11 @@ pub(crate) fn check_pattern(
         }
         ValueKind::Number | ValueKind::Text | ValueKind::Version | ValueKind::Any => {}
     }
+    if let (Node::Fact(Fact::State), Some((glob, span))) = (left.0, glob)
+        && glob.has_wildcard()
+    {
+        return check_some_state(|state| glob.fits(state), span, text);
+    }
     let Some((glob, span)) = glob.filter(|(glob, _)| !glob.has_wildcard()) else {
         return Ok(());
     };
@@ -352,7 +550,14 @@ pub(crate) fn check_pattern(
         Node::Fact(Fact::State) => check_state_word(glob.as_str(), span),
         Node::Fact(fact) if fact.kind() != FactKind::Text => {
             let what = format!("`{}` is a number, `{}` is not", fact.word(), glob.as_str());
-            Err(mismatch(span, what))
+            let error = mismatch(span, what);
+            let range = glob.as_str();
+            Err(match Pick::from_digits(range) {
+                Some(Ok(_)) if *fact == Fact::Id => {
+                    error.hint(format!("a range of numbers stands alone: `{range}`"))
+                }
+                _ => error,
+            })
         }
         Node::Place(fact) if matches!(fact.kind(), FactKind::Number | FactKind::Bytes) => {
             let what = format!("`{}` is a number, `{}` is not", fact.word(), glob.as_str());

@@ -9,8 +9,9 @@ use jiff::tz::TimeZone;
 
 use crate::ast::{CompareOp, Pick};
 use crate::error::{ErrorKind, ExprError, Span};
-use crate::number::{Scanned, scan_clock, scan_date, scan_number};
+use crate::number::{Scanned, misshapen_date, scan_clock, scan_date, scan_number};
 use crate::pattern::{Glob, Pattern};
+use crate::slips;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Tok {
@@ -167,8 +168,12 @@ impl<'t> Lexer<'t> {
         let (tok, len) = match (first, second) {
             ('&', Some('&')) => (Tok::And, 2),
             ('|', Some('|')) => (Tok::Or, 2),
-            ('!', Some('=')) => (Tok::Compare(CompareOp::NotEqual), 2),
+            ('!', Some('=')) => return self.unequal(),
             ('!', _) => (Tok::Not, 1),
+            ('<', Some('>')) => {
+                let error = self.error(2, "`<>` means nothing");
+                return Err(error.hint("write `!=`"));
+            }
             ('<', Some('=')) => (Tok::Compare(CompareOp::LessEq), 2),
             ('<', _) => (Tok::Compare(CompareOp::Less), 1),
             ('>', Some('=')) => (Tok::Compare(CompareOp::GreaterEq), 2),
@@ -197,12 +202,38 @@ impl<'t> Lexer<'t> {
             }
             _ => {
                 let shown: String = first.escape_debug().collect();
+                let shown = if first == '\\' { "\\" } else { &shown };
                 let message = format!("`{shown}` means nothing here");
-                return Err(self.error(first.len_utf8(), message));
+                let error = self.error(first.len_utf8(), message);
+                let before = self
+                    .tokens
+                    .last()
+                    .map_or("", |token| token.span.of(self.text));
+                if first == ':' && slips::ACTIONS.contains(&before) {
+                    return Err(error.hint(format!("leave `{before}:` out: this is the condition")));
+                }
+                return Err(match slips::character_hint(first) {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                });
             }
         };
         self.push(tok, len);
         Ok(())
+    }
+
+    /// `!=`, unless it is the beginning of what other languages have.
+    fn unequal(&mut self) -> Result<(), ExprError> {
+        let hint = match self.rest().as_bytes().get(2) {
+            Some(b'=') => "write `!=`",
+            Some(b'~') => "write `!(name =~ 'x')`",
+            _ => {
+                self.push(Tok::Compare(CompareOp::NotEqual), 2);
+                return Ok(());
+            }
+        };
+        let message = format!("`{}` means nothing", &self.rest()[..3]);
+        Err(self.error(3, message).hint(hint))
     }
 
     /// `%` is the remainder, and needs a blank before it.
@@ -224,6 +255,10 @@ impl<'t> Lexer<'t> {
             })?;
             self.push(Tok::Date(instant), len);
             return Ok(());
+        }
+        if let Some((len, hint)) = misshapen_date(rest) {
+            let message = format!("`{}` is not a date", &rest[..len]);
+            return Err(self.error(len, message).hint(hint));
         }
         if let Some((pick, len)) = self.pick_shape() {
             let pick = pick.map_err(|why| self.error(len, why))?;
@@ -325,13 +360,16 @@ impl<'t> Lexer<'t> {
     fn equals(&mut self) -> Result<(), ExprError> {
         let start = self.at;
         let rest = self.rest();
+        if rest.starts_with("===") {
+            return Err(self.error(3, "`===` means nothing").hint("write `==`"));
+        }
         if rest.starts_with("==") {
             self.push(Tok::Compare(CompareOp::Equal), 2);
             return Ok(());
         }
         let is_match = rest.starts_with("=~");
         let sign = if is_match { "=~" } else { "=" };
-        if let (false, Some(order @ (b'<' | b'>'))) = (is_match, rest.as_bytes().get(1)) {
+        if let (false, Some(order @ (b'<' | b'>' | b'!'))) = (is_match, rest.as_bytes().get(1)) {
             let order = char::from(*order);
             let error = self.error(2, format!("`={order}` means nothing"));
             return Err(error.hint(format!(

@@ -1,7 +1,7 @@
 //! Numbers with units, and dates, as they are typed.
 
 use jiff::civil::{Date, DateTime, Time};
-use jiff::tz::TimeZone;
+use jiff::tz::{Offset, TimeZone};
 use nero_model::units::{parse_duration_ms, size_unit_bytes, time_unit_ms};
 
 /// A number, or the mistake in one, at the start of a text.
@@ -176,10 +176,27 @@ fn bad_unit(text: &str, from: usize) -> Scanned {
         .unwrap_or(text.len() - from);
     let len = from + tail;
     let (plain, unit) = text[..len].split_at(plain_number_len(text).unwrap_or(from));
-    let hint = match unit {
-        "H" | "hr" | "hrs" => format!("write `{plain}h`"),
-        "D" => format!("write `{plain}d`"),
-        "W" => format!("write `{plain}w`"),
+    let meant = match unit {
+        "H" | "hr" | "hrs" | "Hours" => Some("h"),
+        "D" => Some("d"),
+        "W" => Some("w"),
+        "mins" => Some("m"),
+        "secs" => Some("s"),
+        "%%" | "pct" | "percent" => Some("%"),
+        "bytes" | "Bytes" | "." => Some(""),
+        "kB" | "kb" | "KBytes" => Some("K"),
+        "MBytes" => Some("M"),
+        "GBytes" => Some("G"),
+        _ => None,
+    };
+    let digits: String = text[..len].chars().filter(|c| *c != '_').collect();
+    let is_grouped = unit.starts_with('_') && digits.bytes().all(|b| b.is_ascii_digit());
+    let hint = match (meant, unit) {
+        (Some(unit), _) => format!("write `{plain}{unit}`"),
+        (None, _) if is_grouped => format!("write `{digits}`"),
+        (None, "am" | "pm") => "a time of day is written `14:00`".to_owned(),
+        (None, "mo") => "write `30d`".to_owned(),
+        (None, "y" | "yr" | "year" | "years") => "write `365d`".to_owned(),
         _ => "units are ms s m h d w, K M G T P and %; put names that begin with a digit in \
               backticks, texts in quotes"
             .to_owned(),
@@ -191,12 +208,39 @@ fn bad_unit(text: &str, from: usize) -> Scanned {
     }
 }
 
+/// Length of a text that begins like a date of another form, and what to write:
+/// `2026-11-2`, `20.11.2026`, `11/20/2026`.
+pub(crate) fn misshapen_date(text: &str) -> Option<(usize, String)> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '-' | '/' | '.')));
+    let written = &text[..end.unwrap_or(text.len())];
+    let sign = written.chars().find(|c| !c.is_ascii_digit())?;
+    let parts: Vec<&str> = written.split(sign).collect();
+    let [first, second, third] = parts[..] else {
+        return None;
+    };
+    let is_short = |part: &str| matches!(part.len(), 1 | 2);
+    let all_digits = parts
+        .iter()
+        .all(|part| part.bytes().all(|b| b.is_ascii_digit()));
+    let year_first = first.len() == 4 && is_short(second) && is_short(third);
+    let year_last = is_short(first) && is_short(second) && third.len() == 4;
+    if !all_digits || !(year_first || year_last) {
+        return None;
+    }
+    let hint = match year_first {
+        true => format!("dates are written `{first}-{second:0>2}-{third:0>2}`"),
+        // Whether the day or the month stands first is not known.
+        false => format!("dates are written year, month, day: `{third}-11-20`"),
+    };
+    Some((written.len(), hint))
+}
+
 /// The years that dates may have.
 const YEARS: std::ops::RangeInclusive<i16> = 1970..=2999;
 
 /// Reads a date from the start of `text`; `None` when the digits have another
 /// shape. `2026-11-20`, `2026-11-20T14:00`, `…:30`, `….250`, each with `Z` for
-/// UTC, else in `zone`. A time that a clock change skips or repeats is the
+/// UTC, a time also with an offset (`+02:00`), else in `zone`. A time that a clock change skips or repeats is the
 /// later or the first of the two, as `jiff` has it ("compatible").
 ///
 /// Returns Unix milliseconds, or the error, and the length.
@@ -212,10 +256,16 @@ pub(crate) fn scan_date(text: &str, zone: &TimeZone) -> Option<(Result<i64, Stri
         }
         len += part.len();
     }
-    let utc = bytes.get(len) == Some(&b'Z');
     let written = &text[..len];
-    let zone = if utc { TimeZone::UTC } else { zone.clone() };
-    len += usize::from(utc);
+    let has_time = len > 10;
+    let mut zone = zone.clone();
+    if bytes.get(len) == Some(&b'Z') {
+        zone = TimeZone::UTC;
+        len += 1;
+    } else if has_time && let Some(offset) = offset_at(&text[len..]) {
+        zone = TimeZone::fixed(offset);
+        len += "+02:00".len();
+    }
     let touching = text[len..].chars().next();
     if touching.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | ':' | '.')) {
         let tail = text[len..]
@@ -226,6 +276,18 @@ pub(crate) fn scan_date(text: &str, zone: &TimeZone) -> Option<(Result<i64, Stri
     }
     let instant = resolve(written, &zone).ok_or_else(|| format!("there is no date `{written}`"));
     Some((instant, len))
+}
+
+/// The offset from UTC at the start of `text`: `+02:00`.
+fn offset_at(text: &str) -> Option<Offset> {
+    let is_east = text.starts_with('+');
+    if !(is_east || text.starts_with('-')) || !shaped(&text.as_bytes()[1..], b"dd:dd") {
+        return None;
+    }
+    let part = |from: usize| text.get(from..from + 2)?.parse::<i32>().ok();
+    let (hours, minutes) = (part(1)?, part(4).filter(|minutes| *minutes < 60)?);
+    let seconds = hours * 3600 + minutes * 60;
+    Offset::from_seconds(if is_east { seconds } else { -seconds }).ok()
 }
 
 /// Whether `bytes` begin with `shape`, in which `d` is a digit.

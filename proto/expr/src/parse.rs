@@ -8,11 +8,14 @@ mod cohort;
 mod operators;
 mod words;
 
-use crate::ast::{MathFn, NameRef, Node, PickRef};
+use crate::ast::{MathFn, NameRef, Node, Pick, PickRef};
 use crate::error::{ErrorKind, ExprError, Span};
 use crate::kind::{check_condition, check_progress, check_sign};
 use crate::lex::{Tok, Token, lex};
+use crate::slips;
+use crate::state::State;
 use crate::{HEIGHT_MAX, ParseContext, TEXT_BYTES_MAX};
+use nero_model::units::{size_unit_bytes, time_unit_ms};
 
 /// The parsed tree and its tables.
 pub(crate) struct Parsed {
@@ -84,6 +87,19 @@ pub(crate) fn parse(
         picks: parser.picks,
         holds: parser.holds,
     })
+}
+
+/// The hint for a value behind a value, which may also be a name with blanks.
+pub const MISSING_OPERATOR: &str = "an operator is missing; names with blanks stand in backticks";
+
+const LIST_HINT: &str =
+    "a list stands behind `in`: `x in (1, 2)`; conditions are joined by `&&` or `||`";
+
+const JOIN_HINT: &str = "join conditions with `&&` or `||`";
+
+/// Whether the word is a unit that should touch its number.
+fn is_unit(word: &str) -> bool {
+    time_unit_ms(word).or(size_unit_bytes(word)).is_some()
 }
 
 /// How tightly an operator binds, loosest first; `End` is below all.
@@ -201,13 +217,97 @@ impl<'t> Parser<'t> {
             Some(_) => format!("`{}` is not expected here", span.of(self.text)),
         };
         let error = self.syntax(span, message);
-        Err(match self.peek() {
-            Some(Tok::Comma) => error.hint("join conditions with `&&` or `||`"),
-            Some(Tok::Word | Tok::Number(_) | Tok::Text(_) | Tok::Quoted(_)) => {
-                error.hint("an operator is missing; names with blanks stand in backticks")
+        Err(error.hint_if(self.unexpected_hint()))
+    }
+
+    /// What to write instead of the next token, which fits nowhere.
+    fn unexpected_hint(&self) -> Option<String> {
+        let before = self.next.checked_sub(1).map(|at| &self.tokens[at]);
+        let here = self.here();
+        let word = here.of(self.text);
+        let touches = before.is_some_and(|token| token.span.end == here.start);
+        let before = before.map(|token| (&token.tok, token.span.of(self.text)));
+        let second = self.tokens.get(self.next + 1);
+        match (before, self.peek()?) {
+            (Some((Tok::Number(_), whole)), Tok::Comma) if touches => {
+                let decimals = second.filter(|token| token.span.start == here.end);
+                let decimals = decimals.map_or("", |token| token.span.of(self.text));
+                let is_number =
+                    !decimals.is_empty() && decimals.bytes().all(|b| b.is_ascii_digit());
+                Some(match decimals.len() {
+                    3 if is_number => format!("write `{whole}{decimals}` or `{whole}.{decimals}`"),
+                    _ if is_number => format!("a decimal number has a point: `{whole}.{decimals}`"),
+                    _ => LIST_HINT.to_owned(),
+                })
             }
-            _ => error,
-        })
+            (_, Tok::Comma) => Some(JOIN_HINT.to_owned()),
+            (Some((Tok::Number(_), number)), Tok::Word) if is_unit(word) => {
+                Some(format!("units touch their number: `{number}{word}`"))
+            }
+            (Some((Tok::Number(_), number)), Tok::Word)
+                if matches!(word.to_ascii_lowercase().as_str(), "percent" | "pct") =>
+            {
+                Some(format!("write `{number}%`"))
+            }
+            (Some((Tok::Number(_) | Tok::Pick(_) | Tok::Word, first)), _)
+                if self.selecting && Self::picks_alone(first) && Self::picks_alone(word) =>
+            {
+                Some(format!(
+                    "write `{first},{word}`; what both pick is `{first} && {word}`"
+                ))
+            }
+            (Some((Tok::Number(_), first)), Tok::Number(_)) => {
+                let ends_in = |one: &str, fits: fn(char) -> bool| one.ends_with(fits);
+                let with_units = [first, word]
+                    .iter()
+                    .all(|one| ends_in(one, char::is_alphabetic));
+                let is_group = word.len() == 3 && word.bytes().all(|b| b.is_ascii_digit());
+                Some(match with_units || is_group && first.len() <= 3 {
+                    true => format!("write `{first}{word}`"),
+                    false => MISSING_OPERATOR.to_owned(),
+                })
+            }
+            (Some((Tok::Date(_), day)), Tok::Clock(_)) => Some(format!("write `{day}T{word:0>5}`")),
+            (Some((Tok::Word, day @ ("today" | "yesterday"))), Tok::Clock(_)) => {
+                let (hours, minutes) = word.split_once(':').unwrap_or((word, "0"));
+                Some(format!("write `{day} + {hours}h{minutes}m`"))
+            }
+            (_, Tok::Not) => {
+                let next = second.map(|token| &token.tok);
+                Some(match next {
+                    Some(Tok::In) => "write `not (x in (…))`".to_owned(),
+                    Some(Tok::Word)
+                        if second.is_some_and(|token| token.span.of(self.text) == "in") =>
+                    {
+                        "write `not (x in (…))`".to_owned()
+                    }
+                    Some(Tok::Glob(_) | Tok::Compare(_)) => "write `!=` without a blank".to_owned(),
+                    _ => "`!` stands before what it denies: `!(…)`".to_owned(),
+                })
+            }
+            (Some((Tok::Word, "if" | "when" | "unless" | "where" | "while")), _) => {
+                Some("leave the first word out: the condition stands alone".to_owned())
+            }
+            (Some((Tok::Word, "NOT" | "Not")), _) => Some("write `not` or `!`".to_owned()),
+            (_, Tok::Word)
+                if word == "is" && matches!(second.map(|token| &token.tok), Some(Tok::Not)) =>
+            {
+                Some("write `!=`".to_owned())
+            }
+            (_, Tok::Word) => {
+                Some(slips::word_hint(word).unwrap_or_else(|| MISSING_OPERATOR.to_owned()))
+            }
+            (_, Tok::Number(_) | Tok::Text(_) | Tok::Quoted(_)) => {
+                Some(MISSING_OPERATOR.to_owned())
+            }
+            (_, Tok::Open) => Some(MISSING_OPERATOR.to_owned()),
+            _ => None,
+        }
+    }
+
+    /// Whether the word is a number, a range or a state, which pick experiments alone.
+    fn picks_alone(word: &str) -> bool {
+        State::from_word(word).is_some() || Pick::from_digits(word).is_some_and(|pick| pick.is_ok())
     }
 
     /// Reads the whole text. The stack of waiting parts lies on the heap, so that

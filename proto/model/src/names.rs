@@ -46,6 +46,13 @@ pub fn misspelt<T: AsRef<str>>(
     nearest(written, candidates, false)
 }
 
+/// Whether `written` is `word` but for one letter: one more, one less, another, or two that
+/// changed places.
+pub fn is_slip(written: &str, word: &str) -> bool {
+    let [one, other] = [written, word].map(|name| significant(name).collect::<String>());
+    one.len().abs_diff(other.len()) <= 4 && strsim::osa_distance(&one, &other) == 1
+}
+
 fn nearest<T: AsRef<str>>(
     written: &str,
     candidates: impl IntoIterator<Item = T>,

@@ -1,7 +1,7 @@
 //! The list of very many experiments.
 
 use std::fs::File;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::programs::Programs;
@@ -13,12 +13,7 @@ const EXPERIMENTS: usize = 100_000;
 
 /// `status --json` of them: time, and the most memory of the command.
 pub fn listing(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, String> {
-    let stage = BenchHome::new(programs, "listing")?;
-    let yaml = format!(
-        "collection: c\n+t:\n  command: /bin/true\n  parameters: {{i: {{range: [0, {EXPERIMENTS}, 1]}}}}\n"
-    );
-    let folder = stage.experiment("e", &yaml)?;
-    stage.ok(&["add", &folder.display().to_string()])?;
+    let stage = many(programs, "listing")?;
     let to = stage.folder().join("list.json");
     let (mut took, mut memory, mut bytes) = (vec![], vec![], 0);
     for _ in 0..rounds {
@@ -48,6 +43,72 @@ pub fn listing(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>,
         beside: "-".to_owned(),
         goal: "1 s, 100 MiB",
     }])
+}
+
+/// A home with so many experiments.
+fn many(programs: &Programs, name: &str) -> Result<BenchHome, String> {
+    let stage = BenchHome::new(programs, name)?;
+    let yaml = format!(
+        "collection: c\n+t:\n  command: /bin/true\n  parameters: {{i: {{range: [0, {EXPERIMENTS}, 1]}}}}\n"
+    );
+    let folder = stage.experiment("e", &yaml)?;
+    stage.ok(&["add", &folder.display().to_string()])?;
+    Ok(stage)
+}
+
+/// Selectors that pick few of many: names, facts, parameters, patterns, windows.
+const SELECTORS: [&str; 6] = [
+    "t_i-77777",
+    "*_i-9999?",
+    "i > 99990 && defined",
+    "name =~ 'i-9999\\d$' && !running && tmod < 30d",
+    "live || finished && exit != 0",
+    "live && i > 5 || id > 99990 && crashed",
+];
+
+/// `status` of selectors over them: the whole command, and the selection alone.
+pub fn selecting(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, String> {
+    let stage = many(programs, "selecting")?;
+    let mut slowest = (0.0, "");
+    for text in SELECTORS {
+        let mut took = Vec::new();
+        for _ in 0..rounds {
+            took.push(stage.ok(&["status", "--json", text])?.1.as_secs_f64());
+        }
+        let took = median(took);
+        if took > slowest.0 {
+            slowest = (took, text);
+        }
+    }
+    let (took, text) = slowest;
+    let alone = alone(programs)?;
+    Ok(vec![Row {
+        what: "a selector over 100 000 experiments",
+        ours: format!("{:.0} ms the whole command (`{text}`)", took * 1e3),
+        beside: format!("{alone:.1} ms the selection alone, of the slowest"),
+        goal: "150 ms, the selection 50 ms",
+    }])
+}
+
+/// Milliseconds of the slowest selector of `selector_speed`, without a daemon.
+fn alone(programs: &Programs) -> Result<f64, String> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--release", "--locked", "-q", "-p", "nero-selector"]);
+    cargo.args(["--example", "selector_speed"]);
+    let output = cargo
+        .current_dir(programs.root())
+        .output()
+        .map_err(|error| format!("cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let figures = printed
+        .lines()
+        .filter_map(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    figures
+        .reduce(f64::max)
+        .ok_or_else(|| "no figures".to_owned())
 }
 
 /// Waits for a child, which must succeed; the most memory that it had resident.

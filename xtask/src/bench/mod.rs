@@ -17,6 +17,7 @@ mod rows;
 mod ssh;
 mod stage;
 mod table;
+mod watching;
 mod workbook;
 
 use std::path::Path;

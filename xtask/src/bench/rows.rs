@@ -13,7 +13,7 @@ use super::programs::Programs;
 use super::stage::{BenchHome, private_kib, switches};
 use super::{
     Row, cluster, files, listing, mail, median, monotonic, parsing, picture, printing, ssh, table,
-    workbook,
+    watching, workbook,
 };
 
 type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
@@ -38,6 +38,9 @@ pub const ALL: &[(&str, Measure)] = &[
     ("a plot as PNG", picture::picture),
     ("mail", mail::mail),
     ("lines read for metrics", parsing::parsing),
+    ("selectors over very many", listing::selecting),
+    ("rules with windows", watching::windows),
+    ("points as fast as they come", watching::flood),
 ];
 
 fn overhead(programs: &Programs, rounds: usize, runs: usize) -> Result<Vec<Row>, String> {

@@ -87,6 +87,14 @@ impl Man {
                 for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
                     off.look(rule, &text, "", experiment);
                 }
+                if let Some(never) = off.never_holds(ids.len()) {
+                    let failure = Failure::usage(format!("the rule never holds: {never}"))
+                        .report(nero_expr::point_at(&text, never.span));
+                    return Err(match &never.hint {
+                        Some(hint) => failure.hint(hint.clone()),
+                        None => failure,
+                    });
+                }
                 let mut notes = picked.notes.clone();
                 notes.extend(off.notes());
                 let changed = ids

@@ -98,7 +98,13 @@ impl Man {
     ) -> Result<Selection, Failure> {
         let mut selection = read(selection, empty, self.now())?;
         let state = self.ledger.state();
-        let wanted = selection.wanted(&state);
+        let wanted = match state.experiments.len() > AT_ONCE && selection.asks_points() {
+            true => {
+                let (selection, state) = (selection.clone(), Arc::clone(&state));
+                blocking(move || selection.wanted(&state)).await?
+            }
+            false => selection.wanted(&state),
+        };
         selection.now.pasts = crate::pasts::read(&self.ledger, &self.home, &state, wanted).await?;
         Ok(selection)
     }
@@ -110,10 +116,30 @@ impl Selection {
         self.text == "all"
     }
 
-    /// The points that the expressions need.
+    /// Whether an expression asks for more of the past than runs have among their facts.
+    fn asks_points(&self) -> bool {
+        let mut asked = self.selector.named_pasts();
+        asked.any(|(_, past)| pasts::needs_points(past))
+    }
+
+    /// The points that the expressions need: those of experiments which nothing else decides.
     fn wanted(&self, state: &State) -> Pasts {
-        let runs = state.experiments.iter().filter_map(|one| one.current());
-        pasts::wanted(self.selector.named_pasts(), runs)
+        let mut wanted = Pasts::default();
+        if !self.asks_points() {
+            return wanted;
+        }
+        // Sources that are read again may change what decides.
+        if self.asks_sources() {
+            let runs = state.experiments.iter().filter_map(|one| one.current());
+            wanted.want_all(self.selector.named_pasts(), runs);
+            return wanted;
+        }
+        for rows in [Rows::of(state, &self.now), Rows::removed(state, &self.now)] {
+            for (expr, undecided) in self.selector.undecided(&rows) {
+                wanted.want_all(expr.named_pasts(), rows.runs(&undecided));
+            }
+        }
+        wanted
     }
 
     /// Whether sources have to be read again before the evaluation.

@@ -5,3 +5,4 @@ mod errors;
 mod lab;
 mod picking;
 mod properties;
+mod wrong;

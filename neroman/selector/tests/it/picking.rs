@@ -250,6 +250,25 @@ fn a_selector_says_whether_it_looks_at_tmod() {
     assert!(!uses("101,crashed,runtime<1h"));
 }
 
+#[test]
+fn points_are_needed_of_experiments_that_nothing_else_decides() {
+    let lab = lab();
+    let undecided = |text: &str| -> Vec<Vec<usize>> {
+        let selector = Selector::parse(text, &ParseContext::utc(NOW_MS)).unwrap();
+        let found = selector.undecided(&lab).into_iter();
+        found.map(|(_, rows)| rows).collect()
+    };
+    assert_eq!(undecided("running && mean(error_rate) > 0.1"), [[2, 3]]);
+    assert_eq!(undecided("error_rate@10 > 0.1 || !crashed"), [[5]]);
+    assert_eq!(
+        undecided("101-103 && rate(errorrate, 10m) < 0, crashed"),
+        [[0, 1, 2]]
+    );
+    assert_eq!(undecided("runtime > 1h || crashed"), [[0; 0]; 0]);
+    let twice = undecided("101 && mean(error_rate) > 1, 102 && first(error_rate) > 1");
+    assert_eq!(twice, [[0], [1]]);
+}
+
 /// Three experiments of a block, whose last left its source, and a namesake of
 /// it.
 fn changed_file() -> Lab {

@@ -5,9 +5,11 @@ use crate::ast::{ArithOp, CompareOp, Duration, Node};
 use crate::error::{ErrorKind, ExprError, Span};
 use crate::fact::{Fact, FactKind, signal_number};
 use crate::kind::{
-    ValueKind, check_arith, check_compare, check_condition, check_pattern, check_sign, kind_of,
+    ValueKind, check_arith, check_compare, check_condition, check_pattern, check_sign,
+    check_some_state, kind_of,
 };
 use crate::lex::{Tok, Token};
+use crate::number::scan_clock;
 use crate::state::State;
 
 /// The longest duration of `for`, `after` and windows: ten years.
@@ -163,6 +165,9 @@ impl Parser<'_> {
             }
             Tok::Match(pattern) => {
                 check_pattern(l, None, &self.names, self.text)?;
+                if matches!(left.node, Node::Fact(Fact::State)) {
+                    check_some_state(|state| pattern.fits(state), sign, self.text)?;
+                }
                 Node::Match(Box::new(left.node), pattern)
             }
             other => return Err(self.syntax(sign, format!("{other:?} is no pattern"))),
@@ -173,7 +178,7 @@ impl Parser<'_> {
     /// `14:00` is a moment, and means one only beside a moment.
     fn check_clock(&self, clock: (&Node, Span), other: &Node) -> Result<(), ExprError> {
         let written = clock.1.of(self.text);
-        let is_clock = matches!(clock.0, Node::Time(_)) && written.len() <= "23:59".len();
+        let is_clock = matches!(clock.0, Node::Time(_)) && scan_clock(written).is_some();
         if !is_clock || kind_of(other, &self.names) == ValueKind::Time {
             return Ok(());
         }
@@ -239,7 +244,11 @@ impl Parser<'_> {
         let open = self.here();
         if !matches!(self.take().map(|token| token.tok), Some(Tok::Open)) {
             let error = self.syntax(open, "a list in parentheses is expected behind `in`");
-            return Err(error.hint("such as `x in (1, 2)`"));
+            return Err(error.hint(match left.node {
+                Node::Fact(Fact::Id) => "a range of numbers stands alone: `124-186 && crashed`",
+                Node::Text(_) => "a part of a text is found by a pattern: `name = *fib*`",
+                _ => "such as `x in (1, 2)`",
+            }));
         }
         let mut parts = vec![left.node];
         let mut height = left.height;

@@ -6,14 +6,15 @@ use jiff::{Timestamp, ToSpan};
 
 use super::cohort::is_of_peers;
 use super::{Operand, Parser, Wanted};
-use crate::ast::{Asked, MathFn, NameRef, Node, Pick, PickRef};
+use crate::ast::{Asked, CompareOp, MathFn, NameRef, Node, Pick, PickRef};
 use crate::direction::more_is_better;
 use crate::error::{ErrorKind, ExprError, Span};
 use crate::fact::{Fact, NOT_BUILT};
-use crate::lex::Tok;
+use crate::lex::{Tok, Token};
 use crate::node::{NodeFact, unknown_fact};
 use crate::number::instant;
 use crate::past::Fold;
+use crate::slips;
 use crate::state::State;
 use nero_model::names::suggest;
 
@@ -22,7 +23,8 @@ impl Parser<'_> {
         let place = self.next;
         let span = self.here();
         let Some(token) = self.take() else {
-            return Err(self.syntax(span, "something is missing here"));
+            let error = self.syntax(span, "something is missing here");
+            return Err(error.hint_if(self.cut_off_hint()));
         };
         let node = match token.tok {
             Tok::Number(value) => Node::Number(value, span.of(self.text).into()),
@@ -66,13 +68,60 @@ impl Parser<'_> {
             | Tok::Close
             | Tok::Comma => {
                 let written = span.of(self.text);
-                return Err(self.syntax(span, format!("a value is missing before `{written}`")));
+                let error = self.syntax(span, format!("a value is missing before `{written}`"));
+                return Err(error.hint_if(self.no_value_hint(place)));
             }
         };
         self.at_step(Operand {
             node,
             span,
             height: 1,
+        })
+    }
+
+    /// What to write when the text ends in an operator.
+    fn cut_off_hint(&self) -> Option<String> {
+        let last = self.tokens.last()?;
+        let before = self.tokens.len().checked_sub(2).map(|at| &self.tokens[at]);
+        let written = |token: Option<&Token>| token.map_or("", |token| token.span.of(self.text));
+        Some(match (before.map(|token| &token.tok), &last.tok) {
+            (Some(Tok::Number(_)), Tok::Percent) => format!("write `{}%`", written(before)),
+            (_, Tok::Star) => "a pattern stands behind `=`: `name = fib*`".to_owned(),
+            _ => return None,
+        })
+    }
+
+    /// What to write instead of the operator at `place`, where a value is expected.
+    fn no_value_hint(&self, place: usize) -> Option<String> {
+        let tok = &self.tokens[place].tok;
+        let before = place.checked_sub(1).map(|at| &self.tokens[at].tok);
+        let behind = self.tokens.get(place + 1);
+        Some(match (before, tok) {
+            (Some(Tok::Compare(op)), Tok::Compare(CompareOp::Equal) | Tok::Glob(_))
+                if !op.is_equality() =>
+            {
+                format!("write `{}=` without a blank", op.sign())
+            }
+            (_, Tok::Plus) if matches!(behind.map(|token| &token.tok), Some(Tok::Number(_))) => {
+                let number = behind.map_or("", |token| token.span.of(self.text));
+                format!("write `{number}`")
+            }
+            (Some(Tok::Star), Tok::Star) => {
+                "powers are written `x * x`, powers of ten `1e-3`".to_owned()
+            }
+            (Some(Tok::Slash), Tok::Slash) | (Some(Tok::Minus), Tok::Compare(_)) => {
+                "nothing stands behind the condition".to_owned()
+            }
+            (Some(Tok::And | Tok::Or), Tok::Compare(op)) => {
+                format!(
+                    "each comparison has two sides: `loss > 1 && loss {} …`",
+                    op.sign()
+                )
+            }
+            (None, Tok::For | Tok::After) => {
+                "it stands behind the condition: `loss > 5 for 10m`".to_owned()
+            }
+            _ => return None,
         })
     }
 
@@ -86,7 +135,8 @@ impl Parser<'_> {
             None => Err(self.syntax(open, "this `(` is never closed")),
             Some(_) => {
                 let written = span.of(self.text);
-                Err(self.syntax(span, format!("`)` is expected before `{written}`")))
+                let error = self.syntax(span, format!("`)` is expected before `{written}`"));
+                Err(error.hint_if(self.unexpected_hint()))
             }
         }
     }
@@ -201,10 +251,47 @@ impl Parser<'_> {
 
     pub(super) fn plain_name(&mut self, word: &str, span: Span) -> Result<Node, ExprError> {
         match word.split_once('.') {
-            Some(("param", name)) => self.name(Asked::Param, name, span),
-            Some(("metric", name)) => self.metric(name, span),
-            Some(_) | None => self.name(Asked::Any, word, span),
+            Some(("param", name)) => return self.name(Asked::Param, name, span),
+            Some(("metric", name)) => return self.metric(name, span),
+            Some(_) | None => {}
         }
+        match self.habit(word) {
+            Some(hint) => {
+                let message = format!("`{word}` is no word of conditions");
+                let error = ExprError::new(ErrorKind::Name, span, message);
+                Err(error.hint(format!(
+                    "{hint}; a name that is written so stands in backticks"
+                )))
+            }
+            None => self.name(Asked::Any, word, span),
+        }
+    }
+
+    /// What to write instead of a word that other languages have, and that would be the
+    /// name of nothing here.
+    fn habit(&self, word: &str) -> Option<String> {
+        if let Some(meant) = slips::literal_meant(word) {
+            return Some(format!("write `{meant}`"));
+        }
+        if slips::means_nothing(word) {
+            return Some("what is missing is unknown, and never picked".to_owned());
+        }
+        match word.split_once('.') {
+            Some(("params" | "parameter" | "parameters", name)) => {
+                return Some(format!("write `param.{name}`"));
+            }
+            Some(("metrics", name)) => return Some(format!("write `metric.{name}`")),
+            Some(_) | None => {}
+        }
+        let moment = word.split_once('-');
+        if let Some((moment @ ("now" | "today" | "yesterday"), back)) = moment {
+            return Some(format!("write `{moment} - {back}`"));
+        }
+        let is_operand = self.is_operand(self.next.saturating_sub(1));
+        let lower = word.to_ascii_lowercase();
+        State::from_word(&lower)
+            .filter(|_| is_operand && lower != word)
+            .map(|state| format!("write `{}`", state.word()))
     }
 
     /// Start of the day `days_back` before today.
@@ -225,7 +312,9 @@ impl Parser<'_> {
         if self.context.standing {
             let message = format!("`{word}` would mean another moment tomorrow");
             let error = ExprError::new(ErrorKind::Kind, span, message);
-            return Err(error.hint("a standing rule needs a date: `2026-11-20T14:00`"));
+            return Err(error.hint(format!(
+                "a standing rule needs a date: `2026-11-20T14:00`; a duration is `{word}:00`"
+            )));
         }
         let midnight = day_start(self.context.now_ms, &self.context.zone, 0);
         midnight
@@ -298,14 +387,19 @@ impl Parser<'_> {
             _ if is_of_peers(word) => return Err(self.outside_of_aggregate(span)),
             _ => {
                 let error = self.syntax(span, format!("there is no function `{word}`"));
+                if let Some(hint) = slips::function_hint(word) {
+                    return Err(error.hint(hint));
+                }
                 let folds = Fold::ALL.map(Fold::word).into_iter();
                 let math = MathFn::ALL.map(MathFn::word);
-                let others = ["best", "median", "quantile", "param", "metric"];
-                let known = folds.chain(math).chain(others);
-                return Err(match suggest(word, known) {
-                    Some(near) => error.hint(format!("did you mean `{near}(…)`?")),
-                    None => error,
-                });
+                let known = folds.chain(["best", "median", "quantile"]).chain(math);
+                let known: Vec<&str> = known.collect();
+                return Err(
+                    match suggest(word, known.iter().copied().chain(["param", "metric"])) {
+                        Some(near) => error.hint(format!("did you mean `{near}(…)`?")),
+                        None => error.hint(format!("functions are {}", known.join(" "))),
+                    },
+                );
             }
         };
         let place = self.here();

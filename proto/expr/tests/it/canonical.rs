@@ -29,7 +29,6 @@ fn operators_bind_as_the_table_says() {
         ("(((a > 1)))", "a > 1"),
         ("!crashed == true", "(!crashed) == true"),
         ("(crashed) == true", "(crashed) == true"),
-        ("crashed == true", "crashed == true"),
         ("loss-best > 1", "loss-best > 1"),
         ("loss - best > 1", "(loss - best) > 1"),
         ("x > 5-3", "x > (5 - 3)"),

@@ -9,3 +9,4 @@ mod properties;
 mod refusals;
 mod requirements;
 mod run;
+mod wrong;

@@ -1,0 +1,118 @@
+//! The watcher beside a job that prints.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::programs::Programs;
+use super::stage::{BenchHome, cpu_seconds, private_kib};
+use super::{Row, median};
+
+/// Rules of the run, each with a window of its own length.
+const RULES: usize = 100;
+/// Points a second that its job prints.
+const RATE: usize = 1000;
+
+/// What the watcher takes for many rules with windows over a quick metric.
+pub fn windows(programs: &Programs, _: usize, _: usize) -> Result<Vec<Row>, String> {
+    const SECONDS: u64 = 20;
+    let stage = BenchHome::new(programs, "windows")?;
+    let rules: String = (1..=RULES)
+        .map(|minutes| format!("    - warn: mean(loss, {minutes}m) > 1000\n"))
+        .collect();
+    let floor = programs.path("floor").display().to_string();
+    let yaml =
+        format!("collection: c\n+w:\n  command: {floor} metrics {RATE} 120\n  rules:\n{rules}");
+    let folder = stage.experiment("e", &yaml)?;
+    stage.ok(&["add", &folder.display().to_string()])?;
+    stage.ok(&["start", "c/w"])?;
+    let watcher = watcher(&stage)?;
+    // This measures the steady state, so its first seconds must be over.
+    thread::sleep(Duration::from_secs(5));
+    let (before, began) = (cpu_seconds(watcher), Instant::now());
+    thread::sleep(Duration::from_secs(SECONDS));
+    let share = (cpu_seconds(watcher) - before) / began.elapsed().as_secs_f64();
+    let memory = private_kib(watcher).ok_or("the watcher has ended")?;
+    stage.ok(&["abort", "c/w"])?;
+    Ok(vec![Row {
+        what: "100 rules with windows, 1000 points/s",
+        ours: format!(
+            "{:.1} % of a core, {:.2} MiB private",
+            share * 100.0,
+            memory / 1024.0
+        ),
+        beside: "-".to_owned(),
+        goal: "2 % of a core, 3 MiB",
+    }])
+}
+
+fn watcher(stage: &BenchHome) -> Result<i32, String> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let found = stage
+            .processes()
+            .into_iter()
+            .find(|(_, kind)| *kind == "watcher");
+        match found {
+            Some((pid, _)) => return Ok(pid),
+            None if Instant::now() > deadline => return Err("no watcher came".to_owned()),
+            None => thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// A job that prints as fast as it can: how much longer it takes beside a watcher, and how
+/// fast its points are folded.
+pub fn flood(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, String> {
+    const LINES: usize = 500_000;
+    const POINTS: usize = LINES * 9;
+    let stage = BenchHome::new(programs, "flood")?;
+    let floor = programs.path("floor");
+    let took = stage.folder().join("took");
+    let yaml = format!(
+        "collection: c\n+f:\n  command: {} flood {LINES} {}\n  outputs: []\n  rules: [{{abort: mean(a, 1m) > 1000}}]\n",
+        floor.display(),
+        took.display()
+    );
+    let folder = stage.experiment("e", &yaml)?;
+    stage.ok(&["add", &folder.display().to_string()])?;
+    stage.warm()?;
+    let seconds = || -> Result<f64, String> {
+        let text = fs::read_to_string(&took).map_err(|error| error.to_string())?;
+        let nanoseconds: f64 = text.trim().parse().map_err(|_| "no time".to_owned())?;
+        Ok(nanoseconds / 1e9)
+    };
+    let (mut alone, mut beside, mut folded) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let log =
+            fs::File::create(stage.folder().join("log")).map_err(|error| error.to_string())?;
+        let status = Command::new(&floor)
+            .args(["flood", &LINES.to_string()])
+            .arg(&took)
+            .stdout(log)
+            .stderr(Stdio::null())
+            .status()
+            .map_err(|error| error.to_string())?;
+        if !status.success() {
+            return Err(format!("the job ended with {status}"));
+        }
+        alone.push(seconds()?);
+        let began = Instant::now();
+        stage.ok(&["restart", "c/f"])?;
+        stage.ok(&["wait", "c/f"])?;
+        folded.push(POINTS as f64 / began.elapsed().as_secs_f64());
+        beside.push(seconds()?);
+    }
+    let (alone, beside) = (median(alone), median(beside));
+    Ok(vec![Row {
+        what: "4.5 million points as fast as they come",
+        ours: format!(
+            "{:.1} million points/s folded, from start to end; the job takes {:+.0} %",
+            median(folded) / 1e6,
+            (beside / alone - 1.0) * 100.0
+        ),
+        beside: format!("{alone:.2} s the job alone, into a file"),
+        goal: "1 million points/s, 5 %",
+    }])
+}

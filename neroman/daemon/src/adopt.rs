@@ -421,6 +421,7 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         },
         results_dir: None,
         results_max_bytes: (spec.results_max_bytes > 0).then_some(spec.results_max_bytes),
+        keep_ms: None,
         custom_msg: None,
         sbatch_args: None,
         scheduling: nero_format::Scheduling::default(),

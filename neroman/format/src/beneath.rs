@@ -54,6 +54,7 @@ const FOR_ALL: &[&str] = &[
     "checkpoint",
     "retry",
     "on_timeout",
+    "keep",
 ];
 
 /// The `defaults` of the configuration, as they are written.

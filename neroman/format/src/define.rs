@@ -124,6 +124,9 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         results_max_bytes: scope
             .get(Field::ResultsMax)
             .and_then(|given| reader.size_bytes(&given.key, &given.value, Zero::Refused)),
+        keep_ms: scope
+            .get(Field::Keep)
+            .and_then(|given| reader.duration_ms(&given.key, &given.value, Zero::Allowed)),
         custom_msg: text(reader, scope, Field::CustomMsg),
         sbatch_args: (scope.get(Field::SbatchArgs))
             .and_then(|given| given.value.scalar().map(str::to_owned)),

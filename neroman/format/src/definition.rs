@@ -110,6 +110,10 @@ pub struct Definition {
     /// of each log; `None`: the limit of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results_max_bytes: Option<u64>,
+    /// The folder of a run goes from its node so long after its end, if all of it is home;
+    /// `None`: never by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_ms: Option<u64>,
     /// A user's remark on the experiment.
     pub custom_msg: Option<String>,
     /// The original's `sbatch_args` as it was written; its options are in
@@ -176,6 +180,8 @@ impl Definition {
         bare.varied.clear();
         // No run depends on what is made of its outputs.
         bare.processing = Processing::default();
+        // Or of how long their folders stay.
+        bare.keep_ms = None;
         // A folder that was moved holds the same experiments.
         bare.folder = PathBuf::new();
         let nowhere = Place {

@@ -66,6 +66,7 @@ pub(crate) enum Field {
     ParametersStyle,
     /// Read before the fields, at the top of a file.
     Parent,
+    Keep,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -128,6 +129,7 @@ pub(crate) const FIELDS: &[(&str, Field)] = &[
     ("render", Field::Render),
     ("parameters_style", Field::ParametersStyle),
     ("parent", Field::Parent),
+    ("keep", Field::Keep),
 ];
 
 /// Words of a block that are kept, and refused at the start.

@@ -95,6 +95,7 @@ fn shape(field: Field) -> Value {
         | Field::Repeat
         | Field::Script
         | Field::Parent
+        | Field::Keep
         | Field::Cohort
         | Field::Later(_) => single(),
         Field::Buffered | Field::LineBuffered | Field::Split => {

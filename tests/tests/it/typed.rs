@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use nero_tests::Home;
 use nero_tests::processes::Part;
+use nero_tests::{Home, until};
 use serde_json::Value;
 
 /// Runs a command in a folder with a text on its standard input.
@@ -133,4 +133,24 @@ fn defaults_of_the_configuration_hold_in_a_real_run() {
     home.configure("defaults: {env: {A_WORD: else}}\n");
     home.ok(&["restart", "changed", "--wait"]);
     assert_eq!(home.ok(&["logs", "1"]), "else\n");
+}
+
+#[test]
+fn a_folder_that_is_not_kept_goes_from_its_node_when_its_files_are_home() {
+    let home = Home::new();
+    let yaml =
+        "+a: {command: \"sh -c 'echo 1 > out'\", outputs: [out], keep: 0}\n+b: {command: 'true'}\n";
+    let folder = home.experiment("k", yaml);
+    home.ok(&["start", &folder.display().to_string(), "--wait"]);
+    let cleaned = |id: &str| home.run(&["path", id, "--work"]).code != Some(0);
+    until("the folder to go", || match cleaned("1") {
+        true => Ok(()),
+        false => Err(home.logs()),
+    });
+    assert!(!cleaned("2"), "without `keep` nothing goes by itself");
+    let results = home.ok(&["path", "1"]);
+    assert_eq!(
+        fs::read_to_string(Path::new(results.trim()).join("out")).unwrap(),
+        "1\n"
+    );
 }

@@ -15,6 +15,7 @@ mod examine;
 mod fetch;
 mod frozen;
 mod hidden_gpus;
+mod keep;
 mod list;
 mod logs;
 mod mail;

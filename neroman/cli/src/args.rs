@@ -60,7 +60,7 @@ pub enum Verb {
     Run(Run),
     /// Write a neronet.yaml with comments for a command
     #[command(
-        after_help = "Examples:\n  neroman template fit python3 main.py {lr} {layers}\n  neroman template fit --dry-run -- ./solve --tolerance {tol}\n  neroman template --schema > neronet.schema.json"
+        after_help = "Examples:\n  neroman template fit python3 main.py {lr} {layers}\n  neroman template fit --dry-run -- ./solve --tolerance {tol}\n  neroman template --schema"
     )]
     Template(Template),
     /// Overview of experiments, or of nodes (also: ls)

@@ -245,9 +245,14 @@ impl Scope for Sight<'_> {
                 Value::number_or_unknown(bytes.map(|bytes| bytes as f64))
             }
             // Known to neroman only, or not before the run is over.
-            Fact::Path | Fact::Waittime | Fact::Reason | Fact::Tmod | Fact::Tsub | Fact::Tend => {
-                Value::Unknown
-            }
+            Fact::Path
+            | Fact::Waittime
+            | Fact::Reason
+            | Fact::Tmod
+            | Fact::Tsub
+            | Fact::Tend
+            | Fact::Note
+            | Fact::Tag => Value::Unknown,
         }
     }
 

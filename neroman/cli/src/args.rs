@@ -6,6 +6,7 @@ mod export;
 mod files;
 mod mail;
 mod node;
+mod own;
 mod typed;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub use export::{Diff, Export, Open};
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
 pub use mail::MailVerb;
 pub use node::{NodeAdd, NodeVerb, Warden, YesNo};
+pub use own::{Copy, Note, Set, Tag};
 pub use typed::{Add, Run};
 
 use complete::{
@@ -101,12 +103,35 @@ pub enum Verb {
         after_help = "Examples:\n  neroman adopt cluster 48213\n  neroman adopt cluster 48213_7 --log logs/train.7.out"
     )]
     Adopt(Adopt),
+    /// Values of parameters and fields in place of the source's
+    #[command(
+        after_help = "Examples:\n  neroman set 144 lr=0.1 resources.memory=8G\n  neroman set crashed time=4h\n  neroman set 144 --unset lr"
+    )]
+    Set(Set),
+    /// A copy of an experiment under another name, with other values
+    #[command(
+        after_help = "Examples:\n  neroman copy 144 slow --set lr=0.001\n  neroman copy 144 again"
+    )]
+    #[command(alias = "copyexp")]
+    Copy(Copy),
+    /// A remark on experiments, shown by `show` and kept for ever
+    #[command(
+        after_help = "Examples:\n  neroman note 144 diverged after the warmup\n  neroman note 124-186 'first try, wrong data'"
+    )]
+    Note(Note),
+    /// Tags of experiments, which `tag:NAME` selects
+    #[command(
+        after_help = "Examples:\n  neroman tag 124-186 +baseline\n  neroman tag 144 -baseline +paper"
+    )]
+    Tag(Tag),
     /// Hide experiments; --undo brings them back for 30 days
     #[command(after_help = "Examples:\n  neroman rm 'lr_*' --dry-run\n  neroman rm --undo 3")]
     #[command(alias = "delexp")]
     Rm(Remove),
     /// Wait until experiments have ended; exit code 0 when all finished
-    #[command(after_help = "Examples:\n  neroman wait all\n  neroman wait live --timeout 2h")]
+    #[command(
+        after_help = "Examples:\n  neroman wait all\n  neroman wait live --timeout 2h\n  neroman wait --any live"
+    )]
     Wait(Wait),
     /// What a run printed
     #[command(after_help = "Examples:\n  neroman logs 144 -f\n  neroman logs failed --stderr -n 3")]
@@ -197,7 +222,7 @@ pub enum Verb {
         /// The shell
         shell: Shell,
     },
-    /// Help for a verb, or on selectors, expressions, rules, states, config
+    /// Help for a verb, or on selectors, expressions, rules, states, format, metrics, gpus, config
     #[command(after_help = "Examples:\n  neroman help start\n  neroman help selectors")]
     Help {
         /// A verb or a topic
@@ -321,6 +346,12 @@ pub struct Restart {
     /// Copy the `checkpoint:` files of the previous run
     #[arg(long)]
     pub resume: bool,
+    /// With the parameters and the code of the newest run, whatever changed since
+    #[arg(long, conflicts_with_all = ["set", "as_added"])]
+    pub same_code: bool,
+    /// Set a parameter or field first, as `neroman set` does
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "as_added")]
+    pub set: Vec<String>,
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
@@ -413,6 +444,9 @@ pub struct Wait {
     /// Wait no longer than this (90s, 2h); exit code 1 if some had not ended by then
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
+    /// Return as soon as one has ended; exit code 0 when it finished
+    #[arg(long)]
+    pub any: bool,
     #[command(flatten)]
     pub json: Json,
 }
@@ -550,6 +584,22 @@ pub struct Paths {
     pub json: Json,
 }
 
+/// `rule backtest`.
+#[derive(Debug, Args)]
+pub struct BacktestArgs {
+    /// Whose runs
+    #[arg(value_name = "SEL", add = picked())]
+    pub picked: String,
+    /// As 'abort: loss > 5'
+    #[arg(value_name = "ACTION: EXPRESSION", allow_hyphen_values = true)]
+    pub rule: String,
+    /// Metric by which runs are good; max:NAME or min:NAME where the name does not tell
+    #[arg(long, value_name = "METRIC")]
+    pub best: Option<String>,
+    #[command(flatten)]
+    pub json: Json,
+}
+
 /// `rule`.
 #[derive(Debug, Subcommand)]
 pub enum Rule {
@@ -576,6 +626,11 @@ pub enum Rule {
         #[command(flatten)]
         json: Json,
     },
+    /// What a rule would have done to past runs
+    #[command(
+        after_help = "Examples:\n  neroman rule backtest done 'abort: loss@10 > 2'\n  neroman rule backtest all 'abort: loss@9 > quantile(peers.loss@9, 1/3)' --best acc"
+    )]
+    Backtest(BacktestArgs),
     /// Remove a rule
     #[command(
         after_help = "Examples:\n  neroman rule rm 124-186 3\n  neroman rule rm all 1 --json"

@@ -60,15 +60,7 @@ fn run(daemon: Serve) -> u8 {
 
 /// Reads the whole line before the first step is done.
 fn verbs(words: &[String]) -> Result<Vec<read::Read>, Fault> {
-    let steps = steps::cut(words)?;
-    if steps.is_empty() {
-        let fault = Fault::usage("a verb is missing");
-        return Err(Fault {
-            report: verb::help::overview(say::Screen::find().width),
-            ..fault.hint("`neroman status` shows what there is")
-        });
-    }
-    steps.iter().map(read::read).collect()
+    steps::cut(words)?.iter().map(read::read).collect()
 }
 
 /// Does the steps in order; the first that fails ends the line.

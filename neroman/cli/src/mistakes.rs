@@ -23,7 +23,7 @@ pub fn fault(step: &Step, error: &clap::Error) -> Fault {
     }
     if step.verb == "rule" && error.kind() == ErrorKind::InvalidSubcommand {
         let word = text_of(ContextKind::InvalidSubcommand).unwrap_or_default();
-        if ["why", "backtest"].contains(&word.as_str()) {
+        if word == "why" {
             return Fault::not_built(format!("`rule {word}`"));
         }
     }

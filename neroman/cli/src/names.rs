@@ -28,9 +28,7 @@ const fn original(word: &'static str, verb: &'static str, first: Option<&'static
 }
 
 /// Verbs of the design that answer "not built yet".
-pub const NOT_BUILT: &[&str] = &[
-    "set", "note", "tag", "copy", "copyexp", "backup", "top", "web", "setup", "import", "user",
-];
+pub const NOT_BUILT: &[&str] = &["backup", "top", "web", "setup", "import", "user"];
 
 /// Options of built verbs that answer "not built yet": verb, option.
 pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
@@ -39,8 +37,6 @@ pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
     ("start", "order"),
     ("restart", "priority"),
     ("restart", "order"),
-    ("restart", "set"),
-    ("restart", "same-code"),
 ];
 
 /// The meaning of a word where a verb is expected.

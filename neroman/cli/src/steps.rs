@@ -21,7 +21,7 @@ pub struct Step {
 /// that knows them.
 const FOR_ALL: &[&str] = &["--json", "--yes", "-y", "--dry-run"];
 
-/// Cuts the words after the program's name.
+/// Cuts the words after the program's name. Without a verb they are those of `status`.
 ///
 /// # Errors
 /// Unknown verbs, verbs that are not built, options where none can stand.
@@ -32,7 +32,11 @@ pub fn cut(words: &[String]) -> Result<Vec<Step>, Fault> {
         .count();
     let (everywhere, words) = words.split_at(lead);
     let Some(first) = words.first() else {
-        return Ok(Vec::new());
+        let status = Step {
+            verb: "status",
+            words: everywhere.to_vec(),
+        };
+        return Ok(vec![status]);
     };
     let mut steps = if first.starts_with('-') {
         flags(words)?
@@ -62,7 +66,24 @@ fn begun((verb, original): Begun, words: &[String], flagged: bool) -> Result<Vec
     if original == Some(&names::SUBMIT) {
         steps[0] = submit(std::mem::take(&mut steps[0].words))?;
     }
+    if verb == "tag" {
+        steps[0].words = operands_last(std::mem::take(&mut steps[0].words));
+    }
     Ok(steps)
+}
+
+/// `tag 144 -old --dry-run` is `tag --dry-run -- 144 -old`: `-old` is no option.
+fn operands_last(words: Vec<String>) -> Vec<String> {
+    if words.iter().any(|word| word == "--") {
+        return words;
+    }
+    let is_option = |word: &String| word.starts_with("--") || word == "-h";
+    let (mut options, operands): (Vec<_>, Vec<_>) = words.into_iter().partition(is_option);
+    if !operands.is_empty() {
+        options.push("--".to_owned());
+        options.extend(operands);
+    }
+    options
 }
 
 /// A line whose first word is a flag.
@@ -272,6 +293,8 @@ mod tests {
                 "start --node triton 1-3 | status",
             ),
             ("--monitor 7", "logs --follow 7"),
+            ("tag 7 +a -b --dry-run", "tag --dry-run -- 7 +a -b"),
+            ("--tag 7 -b --status", "tag -- 7 -b | status"),
             ("--terminate 7 --yes", "abort 7 --yes"),
             ("ls crashed", "status crashed"),
             ("--json --status", "status --json"),
@@ -292,7 +315,8 @@ mod tests {
             ("help start", "help start"),
             ("--start --help", "start --help"),
             ("--status -- --start", "status -- --start"),
-            ("", ""),
+            ("", "status"),
+            ("--json", "status --json"),
         ];
         for (text, want) in table {
             assert_eq!(shown(text), want, "{text}");
@@ -316,6 +340,12 @@ mod tests {
             "logs 144.2 -f --lines 10",
             "start . --dry-run --as-added --big --at-most 3",
             "restart lost --abandon -y",
+            "set 7 lr=0.1 resources.memory=8G --dry-run",
+            "set 7 --unset lr --unset node",
+            "--copyexp 7 slow --set lr=0.001",
+            "restart 7 --set lr=0.1",
+            "note 7 diverged after 3 epochs --json",
+            "tag 7 +a -b --json",
         ];
         for text in lines {
             for step in line(text).expect(text) {
@@ -388,7 +418,7 @@ mod tests {
                 .iter()
                 .map(|(verb, option)| format!("{verb} 1 --{option} x")),
         );
-        lines.extend(["rule why 1", "rule backtest 1", "--start 1 --set a=b"].map(str::to_owned));
+        lines.push("rule why 1".to_owned());
         for text in lines {
             let fault = line(&text)
                 .and_then(|steps| steps.iter().map(read::read).collect::<Result<Vec<_>, _>>())
@@ -410,7 +440,7 @@ mod tests {
             ("start all --at-mots 3", "--at-most"),
             ("start", "usage: neroman start"),
             ("wait", "usage: neroman wait"),
-            ("rule", "neroman rule list|add|rm"),
+            ("rule", "neroman rule list|backtest|add|rm"),
             ("daemon restart", "neroman daemon start|stop|status|logs"),
             ("frobnicate", "`neroman help` lists the verbs"),
             ("--submit", "usage: neroman --submit SEL [NODE]"),

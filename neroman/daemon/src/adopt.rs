@@ -89,6 +89,7 @@ pub(crate) fn adopt(
                     modified_ms: now_ms,
                     modified: None,
                     extra_rules: Arc::from([]),
+                    by_hand: Arc::default(),
                 })),
             );
             adopted.experiments += 1;

@@ -515,6 +515,7 @@ mod tests {
             modified_ms: 0,
             modified: None,
             extra_rules: Arc::default(),
+            by_hand: Arc::default(),
         }))
     }
 

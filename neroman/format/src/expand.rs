@@ -5,7 +5,7 @@
 //! one experiment each name contains all its parameters, sorted by name.
 
 use crate::define::Draft;
-use crate::definition::Param;
+use crate::definition::{Definition, Param};
 use crate::fill;
 use crate::reader::Reader;
 use crate::style::Style;
@@ -152,7 +152,6 @@ fn make(
         return true;
     }
     reader.names.insert(key, mark);
-    let mut definition = draft.common.clone();
     let variable: usize = argv.iter().map(String::len).sum::<usize>() * 2
         + params
             .iter()
@@ -171,6 +170,23 @@ fn make(
         );
         return false;
     }
+    reader.definitions.push(filled(draft, name, argv, params));
+    true
+}
+
+/// The definition of one experiment; `None` when a mistake was reported.
+pub(crate) fn definition(
+    reader: &mut Reader<'_>,
+    draft: &Draft,
+    name: String,
+    params: Vec<Param>,
+) -> Option<Definition> {
+    let argv = fill::argv(reader, draft, &params)?;
+    Some(filled(draft, name, argv, params))
+}
+
+fn filled(draft: &Draft, name: String, argv: Vec<String>, params: Vec<Param>) -> Definition {
+    let mut definition = draft.common.clone();
     definition.command_text = joined(&argv);
     definition.name = name;
     definition.argv = argv;
@@ -185,8 +201,7 @@ fn make(
         }
     }
     definition.params = params;
-    reader.definitions.push(definition);
-    true
+    definition
 }
 
 /// The arguments as one line, quoted where a shell would need it.

@@ -167,6 +167,11 @@ pub(crate) fn field(key: &str) -> Option<Field> {
         })
 }
 
+/// Every word of a block with an effect.
+pub(crate) fn words() -> impl Iterator<Item = &'static str> {
+    FIELDS.iter().map(|(word, _)| *word)
+}
+
 /// The present name of a field.
 pub(crate) fn word(field: Field) -> &'static str {
     match field {

@@ -16,6 +16,7 @@ use nero_yaml::{Entry, Fields, Kind, Mark, Node};
 use crate::beneath::{self, Defaults, made};
 use crate::block::{self, Scope};
 use crate::definition::{ParentFile, RowsOptions, Source, SourceKind};
+use crate::edit::{self, Edits};
 use crate::fields::Field;
 use crate::problem::{FormatErrors, Problem};
 use crate::reader::Reader;
@@ -44,6 +45,7 @@ pub fn read_rows(
     options: &RowsOptions,
     defaults: &Defaults,
     text: Option<String>,
+    edits: Edits,
 ) -> Result<Loaded, FormatErrors> {
     let now_ms = jiff::Timestamp::now().as_millisecond();
     let context = ParseContext::new(now_ms, jiff::tz::TimeZone::system()).standing();
@@ -96,6 +98,7 @@ pub fn read_rows(
     let mut reader = Reader::new(&text, &source.folder, &context, fields);
     reader.beneath = beneath;
     reader.is_table = true;
+    reader.edits = edits;
     let scope = scope(&mut reader, entries, options, command);
     if reader.count() == 0 && !crate::walk::runs_something(&scope) {
         let why = format!("nothing says what the rows of {} run", text.file);
@@ -123,12 +126,14 @@ pub fn read_rows(
             format!("the command does not use {names}; the job sees them in its environment only");
         reader.note(None, note);
     }
+    let edited = std::mem::take(&mut reader.edited);
     let notes = reader.into_notes();
     Ok(Loaded {
         source,
         definitions,
         notes,
         numbers: None,
+        edited,
     })
 }
 
@@ -307,6 +312,7 @@ fn rows(reader: &mut Reader<'_>, outer: &Scope, name: &str) {
             name.clone_into(&mut definition.block);
             definition.varied.extend(varied.iter().cloned());
         }
+        edit::apply(reader, &scope, &own, mark, before.1);
     }
 }
 

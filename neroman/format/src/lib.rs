@@ -24,6 +24,7 @@ mod conditions;
 mod define;
 mod definition;
 mod doubts;
+mod edit;
 mod expand;
 mod expression;
 mod fields;
@@ -61,6 +62,7 @@ pub use definition::{
     Placed, RenderDef, Resources, Retry, RetryOn, RowsOptions, RuleAction, RuleDef, Scheduling,
     ShownValue, Source, SourceKind, Strays, Stream, TableOptions, Value,
 };
+pub use edit::{Edit, EditMistake, Edited, Edits, Effective, Override};
 pub use jsonl::{ROWS_FOLDER, is_rows, read_rows};
 pub use nero_table::CellValue;
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
@@ -71,6 +73,7 @@ pub use scheduling::values::{NODE_WORDS as NODE_SCHEDULING, node_word as node_sc
 pub use schema::schema;
 pub use table::{
     NUMBER_MAX, NUMBERS_HEADER, NumberColumn, ReadSheet, companion, is_table, read_table,
+    read_table_edited,
 };
 pub use words::split_command;
 
@@ -93,6 +96,8 @@ pub struct Loaded {
     pub notes: Vec<Note>,
     /// Where numbers belong, for rows of a table that have none.
     pub numbers: Option<NumberColumn>,
+    /// What people changed of the experiments, with what came of it.
+    pub edited: Vec<Edited>,
 }
 
 /// Reads an experiment folder (`neronet.yaml`, else `config.yaml`), a YAML file, or a
@@ -103,12 +108,21 @@ pub struct Loaded {
 /// # Errors
 /// All mistakes of the source, each with its place and a hint.
 pub fn read_source(path: &Path, defaults: &Defaults) -> Result<Loaded, FormatErrors> {
+    read_source_edited(path, defaults, Edits::new())
+}
+
+/// Like [`read_source`], with what people changed of its experiments.
+///
+/// # Errors
+/// All mistakes of the source, each with its place and a hint.
+pub fn read_source_edited(
+    path: &Path,
+    defaults: &Defaults,
+    edits: Edits,
+) -> Result<Loaded, FormatErrors> {
     let now_ms = jiff::Timestamp::now().as_millisecond();
-    read_source_in(
-        path,
-        &ParseContext::new(now_ms, jiff::tz::TimeZone::system()),
-        defaults,
-    )
+    let context = ParseContext::new(now_ms, jiff::tz::TimeZone::system());
+    read_in(path, &context, defaults, edits)
 }
 
 /// Like [`read_source`], with the time zone of the user who typed the rules.
@@ -120,15 +134,33 @@ pub fn read_source_in(
     context: &ParseContext,
     defaults: &Defaults,
 ) -> Result<Loaded, FormatErrors> {
+    read_in(path, context, defaults, Edits::new())
+}
+
+fn read_in(
+    path: &Path,
+    context: &ParseContext,
+    defaults: &Defaults,
+    edits: Edits,
+) -> Result<Loaded, FormatErrors> {
     let (mut source, mut text) = source::open(path)?;
     let context = context.clone().standing();
-    let (definitions, notes) = read_text(&mut text, &mut source, &context, defaults)?;
+    let found = read_text(&mut text, &mut source, &context, defaults, edits)?;
     Ok(Loaded {
         source,
-        definitions,
-        notes,
+        definitions: found.definitions,
+        notes: found.notes,
         numbers: None,
+        edited: found.edited,
     })
+}
+
+/// What the text of a source describes.
+#[derive(Default)]
+struct Described {
+    definitions: Vec<Definition>,
+    notes: Vec<Note>,
+    edited: Vec<Edited>,
 }
 
 fn read_text(
@@ -136,12 +168,16 @@ fn read_text(
     source: &mut Source,
     context: &ParseContext,
     defaults: &Defaults,
-) -> Result<(Vec<Definition>, Vec<Note>), FormatErrors> {
+    edits: Edits,
+) -> Result<Described, FormatErrors> {
     let mut fields = Fields::default();
     if batch::is_script(&source.file) {
         let (root, notes) = batch::read(text, &source.file)?;
         let beneath = beneath::find(text, source, &[], defaults, &mut fields)?;
-        return read_tree(text, source, context, fields, &root, (notes, beneath));
+        let mut reader = Reader::new(text, &source.folder, context, fields);
+        reader.beneath = beneath;
+        reader.edits = edits;
+        return read_tree(reader, source, &root, notes);
     }
     let root = parse::parse(text, &mut fields)?;
     let Some(root) = root.filter(|root| !root.is_null()) else {
@@ -170,32 +206,34 @@ fn read_text(
         .into());
     }
     let beneath = beneath::find(text, source, entries, defaults, &mut fields)?;
-    read_tree(text, source, context, fields, &root, (Vec::new(), beneath))
+    let mut reader = Reader::new(text, &source.folder, context, fields);
+    reader.beneath = beneath;
+    reader.edits = edits;
+    read_tree(reader, source, &root, Vec::new())
 }
 
 /// Reads the blocks below a root that is a map.
 fn read_tree(
-    text: &source::Text,
+    mut reader: Reader<'_>,
     source: &Source,
-    context: &ParseContext,
-    fields: Fields,
     root: &Node,
-    (notes, beneath): (Vec<(Mark, String)>, beneath::Beneath),
-) -> Result<(Vec<Definition>, Vec<Note>), FormatErrors> {
+    notes: Vec<(Mark, String)>,
+) -> Result<Described, FormatErrors> {
     let entries = match &root.kind {
         Kind::Map(entries) => entries.as_slice(),
         Kind::Scalar { .. } | Kind::List(_) => &[],
     };
-    let mut reader = Reader::new(text, &source.folder, context, fields);
-    reader.beneath = beneath;
     for (mark, note) in notes {
         reader.note(Some(mark), note);
     }
     reader.root(entries, root.mark, &source_name(source));
     doubts::report(&mut reader);
-    text.checked(std::mem::take(&mut reader.fields))?;
-    let definitions = std::mem::take(&mut reader.definitions);
-    Ok((definitions, reader.into_notes()))
+    reader.text.checked(std::mem::take(&mut reader.fields))?;
+    Ok(Described {
+        definitions: std::mem::take(&mut reader.definitions),
+        edited: std::mem::take(&mut reader.edited),
+        notes: reader.into_notes(),
+    })
 }
 
 /// Whether a `config.yaml` knows nothing of us. In a `neronet.yaml` the same is a

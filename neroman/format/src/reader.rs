@@ -3,6 +3,7 @@
 //! up on the disk or compiled before.
 
 use crate::definition::{Definition, NotBuilt, Note};
+use crate::edit::{Edited, Edits};
 use crate::parse::is_tuple;
 use crate::source::Text;
 use nero_expr::ParseContext;
@@ -41,6 +42,12 @@ pub(crate) struct Reader<'a> {
     pub(crate) unused: std::collections::BTreeSet<String>,
     /// Fields beneath the file, outermost first; taken by [`Reader::base`].
     pub(crate) beneath: Vec<Vec<nero_yaml::Entry>>,
+    /// What people changed of the experiments, by the index of their definition.
+    pub(crate) edits: Edits,
+    /// The same with what came of it.
+    pub(crate) edited: Vec<Edited>,
+    /// Whether notes are left out.
+    pub(crate) is_quiet: bool,
     notes: Vec<Note>,
     notes_seen: HashSet<String>,
     notes_dropped: usize,
@@ -92,6 +99,9 @@ impl<'a> Reader<'a> {
             grouped: HashSet::new(),
             unused: std::collections::BTreeSet::new(),
             beneath: Vec::new(),
+            edits: Edits::new(),
+            edited: Vec::new(),
+            is_quiet: false,
             notes: Vec::new(),
             notes_seen: HashSet::new(),
             notes_dropped: 0,
@@ -101,6 +111,9 @@ impl<'a> Reader<'a> {
 
     /// Adds a remark, once.
     pub(crate) fn note(&mut self, mark: Option<Mark>, text: impl Into<String>) {
+        if self.is_quiet {
+            return;
+        }
         let text = text.into();
         let place = mark.map(|m| self.text.place(m));
         let key = match &place {

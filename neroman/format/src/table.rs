@@ -20,6 +20,7 @@ use nero_table::{Header, Sheet, UnreadableTable};
 use nero_yaml::Fields;
 
 use crate::definition::{Source, SourceKind, TableOptions};
+use crate::edit::Edits;
 use crate::problem::{FormatErrors, Problem};
 use crate::reader::Reader;
 use crate::source::{self, Text, cell_mark};
@@ -61,6 +62,20 @@ pub fn read_table(
     options: &TableOptions,
     defaults: &Defaults,
     read: ReadSheet<'_>,
+) -> Result<Loaded, FormatErrors> {
+    read_table_edited(path, options, defaults, read, Edits::new())
+}
+
+/// Like [`read_table`], with what people changed of its experiments.
+///
+/// # Errors
+/// All mistakes of the table and of the YAML file beside it, each with its place.
+pub fn read_table_edited(
+    path: &Path,
+    options: &TableOptions,
+    defaults: &Defaults,
+    read: ReadSheet<'_>,
+    edits: Edits,
 ) -> Result<Loaded, FormatErrors> {
     let now_ms = jiff::Timestamp::now().as_millisecond();
     let context = ParseContext::new(now_ms, jiff::tz::TimeZone::system()).standing();
@@ -130,6 +145,7 @@ pub fn read_table(
     let mut reader = Reader::new(&text, &source.folder, &context, fields);
     reader.beneath = beneath;
     reader.is_table = true;
+    reader.edits = edits;
     let beside = with
         .as_deref()
         .and_then(Path::file_name)
@@ -155,6 +171,7 @@ pub fn read_table(
     doubts::report(&mut reader);
     text.checked(std::mem::take(&mut reader.fields))?;
     let definitions = std::mem::take(&mut reader.definitions);
+    let edited = std::mem::take(&mut reader.edited);
     let notes = reader.into_notes();
     source.bound = bound;
     Ok(Loaded {
@@ -162,6 +179,7 @@ pub fn read_table(
         definitions,
         notes,
         numbers: read.to_number,
+        edited,
     })
 }
 

@@ -5,7 +5,7 @@ use crate::beneath::PARENT;
 use crate::block::{self, Scope};
 use crate::fields::Field;
 use crate::reader::Reader;
-use crate::{define, expand};
+use crate::{define, edit, expand};
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Mark};
 
@@ -88,7 +88,9 @@ impl Reader<'_> {
         let draft = define::draft(self, scope, name, mark);
         // A block with a mistake is expanded no further: what follows from it is noise.
         if self.count() == before {
+            let first = self.definitions.len();
             expand::expand(self, &draft, name, mark);
+            edit::apply(self, scope, name, mark, first);
         }
     }
 }

@@ -1,16 +1,18 @@
 //! The changes from reading sources: experiments keep their numbers; those that are
 //! no longer in their source are kept and marked.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nero_format::{Definition, Loaded, Place, Value};
+use nero_format::{Definition, EditMistake, Edited, Loaded, Place};
 use nero_model::ExperimentId;
 
 use super::change::{Change, Described};
-use super::experiment::{Experiment, Origin, Stamp};
+use super::differences::differences;
+use super::edits::{self, EditedOnes};
+use super::experiment::{ByHand, Experiment, Origin, Stamp};
 use super::identity;
 use super::input::Input;
 use super::now::Moment;
@@ -71,6 +73,11 @@ pub struct Merged {
     pub notes: Vec<String>,
     /// With any of these nothing may be changed.
     pub clashes: Vec<Clash>,
+    /// Overrides that were typed and cannot stand; nothing may be changed then.
+    pub refused: Vec<(String, EditMistake)>,
+    /// Whether a person changed experiments after their sources were read: these have to
+    /// be read again.
+    pub is_outdated: bool,
 }
 
 /// A source that was read, with the part of the state that it matches.
@@ -95,6 +102,7 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Mome
     let numbers = numbers.filter_map(|definition| definition.number);
     let mut next_id = numbers.max().unwrap_or(0).max(state.highest) + 1;
     let mut given: HashMap<u64, &Definition> = HashMap::new();
+    let copies = edits::copies(state);
     for one in &known {
         let origin = Arc::new(Origin {
             id: one.id,
@@ -115,9 +123,19 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Mome
                 now.ms,
             );
         }
-        for (definition, old) in one.read.loaded.definitions.iter().zip(&one.pairs) {
+        let edited = EditedOnes::of(one.read);
+        let definitions = one.read.loaded.definitions.iter();
+        for (at, (definition, old)) in definitions.zip(&one.pairs).enumerate() {
             if let Some(old) = old {
-                merged.again(old, definition, origin.id, now);
+                merged.again(old, definition, &edited, origin.id, now);
+                for copy in copies.get(&old.id).into_iter().flatten() {
+                    merged.again(copy, definition, &edited, origin.id, now);
+                }
+                for copy in edited.new_copies(at) {
+                    if merged.copied(ExperimentId(next_id), old, copy, origin.id, now) {
+                        next_id += 1;
+                    }
+                }
             } else if let Some(number) = definition.number {
                 match holder(state, &mut given, number, definition) {
                     Some(holder) => merged.clashes.push(Clash {
@@ -125,10 +143,14 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Mome
                         place: definition.place.clone(),
                         holder,
                     }),
-                    None => merged.added(ExperimentId(number), definition, origin.id, now),
+                    None => {
+                        let by_hand = ByHand::default();
+                        merged.added(ExperimentId(number), definition, by_hand, origin.id, now);
+                    }
                 }
             } else {
-                merged.added(ExperimentId(next_id), definition, origin.id, now);
+                let by_hand = ByHand::default();
+                merged.added(ExperimentId(next_id), definition, by_hand, origin.id, now);
                 next_id += 1;
             }
         }
@@ -143,7 +165,11 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Mome
     for one in &known {
         let folder = &one.read.loaded.source.folder;
         for old in one.old.iter().filter(|old| !paired.contains(&old.id)) {
-            merged.left(old, one.before.map(|before| &*before.source.folder), folder);
+            let before = one.before.map(|before| &*before.source.folder);
+            merged.left(old, before, folder);
+            for copy in copies.get(&old.id).into_iter().flatten() {
+                merged.left(copy, before, folder);
+            }
         }
     }
     merged
@@ -171,8 +197,7 @@ fn recognised<'a>(state: &'a State, sources: &'a [Read], missing: &HashSet<u64>)
     let mut claimed: HashSet<u64> = HashSet::new();
     let mut known = Vec::new();
     for read in sources {
-        let before =
-            known_origin(state, read).or_else(|| moved_from(state, read, missing, &claimed));
+        let before = origin_of(state, read, missing, &claimed);
         if before.is_some_and(|before| !claimed.insert(before.id)) {
             continue; // Named twice in one command.
         }
@@ -181,7 +206,10 @@ fn recognised<'a>(state: &'a State, sources: &'a [Read], missing: &HashSet<u64>)
             next_origin += 1;
         }
         let old: Vec<&Experiment> = match before {
-            Some(_) => state.of_origin(id).map(|old| &**old).collect(),
+            Some(_) => {
+                let all = state.of_origin(id).map(|old| &**old);
+                all.filter(|old| old.by_hand.copy_of.is_none()).collect()
+            }
             None => Vec::new(),
         };
         known.push(Known {
@@ -193,6 +221,16 @@ fn recognised<'a>(state: &'a State, sources: &'a [Read], missing: &HashSet<u64>)
         });
     }
     known
+}
+
+/// The source as which a source was read before, if it was.
+pub(crate) fn origin_of<'a>(
+    state: &'a State,
+    read: &Read,
+    missing: &HashSet<u64>,
+    claimed: &HashSet<u64>,
+) -> Option<&'a Arc<Origin>> {
+    known_origin(state, read).or_else(|| moved_from(state, read, missing, claimed))
 }
 
 fn known_origin<'a>(state: &'a State, read: &Read) -> Option<&'a Arc<Origin>> {
@@ -272,7 +310,7 @@ fn across<'a>(state: &'a State, known: &mut [Known<'a>], missing: &HashSet<u64>)
                 .iter()
                 .filter(|id| !paired.contains(id))
                 .filter_map(|id| state.experiment(*id))
-                .filter(|old| old.source != one.id)
+                .filter(|old| old.source != one.id && old.by_hand.copy_of.is_none())
                 .filter(|old| match number {
                     None => old.definition.collection() == definition.collection(),
                     // A number alone is no evidence: other tables count from 1 as well.
@@ -308,7 +346,14 @@ fn moved_path(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
 }
 
 impl Merged {
-    fn added(&mut self, id: ExperimentId, definition: &Definition, source: u64, now: &Moment) {
+    fn added(
+        &mut self,
+        id: ExperimentId,
+        definition: &Definition,
+        by_hand: ByHand,
+        source: u64,
+        now: &Moment,
+    ) {
         self.changes.push(Change::Experiment(Arc::new(Described {
             id,
             fingerprint: definition.fingerprint().into(),
@@ -320,17 +365,101 @@ impl Merged {
             modified_ms: now.ms,
             modified: Some(now.tick.clone()),
             extra_rules: Arc::default(),
+            by_hand: Arc::new(by_hand),
         })));
         let mut notes = definition.notes.clone();
         notes.extend(odd_name(&definition.name));
         self.see(id, definition, What::Added, Vec::new(), notes);
     }
 
-    fn again(&mut self, old: &Experiment, definition: &Definition, source: u64, now: &Moment) {
+    /// Makes a copy of an experiment; returns whether it did.
+    fn copied(
+        &mut self,
+        id: ExperimentId,
+        old: &Experiment,
+        copy: &Edited,
+        source: u64,
+        now: &Moment,
+    ) -> bool {
+        match &copy.outcome {
+            Err(mistake) => {
+                self.refused.push((old.id.to_string(), mistake.clone()));
+                false
+            }
+            Ok(effective) => {
+                let by_hand = ByHand {
+                    overrides: effective.overrides.clone(),
+                    copy_of: Some(old.id),
+                    ..ByHand::default()
+                };
+                self.added(id, &effective.definition, by_hand, source, now);
+                true
+            }
+        }
+    }
+
+    /// The definition of an experiment with what a person changed of it, what stands of
+    /// that, and a line for each override that does not.
+    fn effective<'d>(
+        &mut self,
+        old: &Experiment,
+        definition: &'d Definition,
+        edited: &EditedOnes<'d>,
+        source: u64,
+    ) -> (&'d Definition, ByHand, Vec<String>) {
+        let by_hand = (*old.by_hand).clone();
+        let is_edited = !by_hand.overrides.is_empty() || by_hand.copy_of.is_some();
+        match edited.of_experiment(old.id) {
+            None if !is_edited => (definition, by_hand, Vec::new()),
+            Some(one) if one.edit.before == by_hand.overrides => match &one.outcome {
+                Ok(effective) => {
+                    let overrides = effective.overrides.clone();
+                    let dropped = effective.dropped.clone();
+                    let by_hand = ByHand {
+                        overrides,
+                        ..by_hand
+                    };
+                    (&effective.definition, by_hand, dropped)
+                }
+                Err(mistake) => {
+                    self.refused.push((old.id.to_string(), mistake.clone()));
+                    (definition, by_hand, Vec::new())
+                }
+            },
+            // It came from another source, whose values they were in place of.
+            None if old.source != source && by_hand.copy_of.is_none() => {
+                let dropped = "its overrides, which were for another source".to_owned();
+                let overrides = Vec::new();
+                (
+                    definition,
+                    ByHand {
+                        overrides,
+                        ..by_hand
+                    },
+                    vec![dropped],
+                )
+            }
+            Some(_) | None => {
+                self.is_outdated = true;
+                (definition, by_hand, Vec::new())
+            }
+        }
+    }
+
+    fn again<'d>(
+        &mut self,
+        old: &Experiment,
+        definition: &'d Definition,
+        edited: &EditedOnes<'d>,
+        source: u64,
+        now: &Moment,
+    ) {
+        let (definition, by_hand, dropped) = self.effective(old, definition, edited, source);
+        let is_by_hand = by_hand != *old.by_hand;
         let equal = *old.definition == *definition;
         let says_same = equal || old.definition.fingerprint() == definition.fingerprint();
         let same = says_same && !old.gone;
-        if !same || !equal || old.source != source {
+        if !same || !equal || is_by_hand || old.source != source {
             self.changes.push(Change::Experiment(Arc::new(Described {
                 // Runs were made from this definition, however an earlier version
                 // read it.
@@ -339,6 +468,7 @@ impl Merged {
                     false => definition.fingerprint().into(),
                 },
                 definition: Arc::new(definition.clone()),
+                by_hand: Arc::new(by_hand),
                 source,
                 gone: false,
                 modified_ms: if same { old.modified_ms } else { now.ms },
@@ -349,7 +479,7 @@ impl Merged {
                 ..Described::of(old)
             })));
         }
-        let (what, mut changes) = if same {
+        let (what, mut changes) = if same && dropped.is_empty() {
             (What::Same, Vec::new())
         } else {
             (What::Changed, differences(&old.definition, definition))
@@ -357,6 +487,7 @@ impl Merged {
         if old.gone {
             changes.insert(0, "is in its source again".to_owned());
         }
+        changes.extend(dropped);
         if !changes.is_empty() {
             self.changes.push(Change::Event {
                 experiment: old.id,
@@ -549,77 +680,4 @@ fn odd_name(name: &str) -> Option<String> {
     joined.then(|| {
         format!("the name `{name}` has letters in two characters, which no key types: select it by its number")
     })
-}
-
-/// The differences of two definitions, one phrase each.
-fn differences(old: &Definition, new: &Definition) -> Vec<String> {
-    let mut phrases = params(old, new);
-    // The name of a row that a block made follows its parameters.
-    if old.name != new.name && (phrases.is_empty() || old.block != new.block) {
-        phrases.insert(0, format!("name {} → {}", old.name, new.name));
-    }
-    let mut say = |differs: bool, what: &str| {
-        if differs {
-            phrases.push(what.to_owned());
-        }
-    };
-    // The command follows the parameters; another change of it is listed.
-    let filled_alike = old.params == new.params || old.argv.len() != new.argv.len();
-    say(filled_alike && old.argv != new.argv, "command changed");
-    say(old.collections != new.collections, "collections changed");
-    say(old.env != new.env, "env changed");
-    say(old.resources != new.resources, "resources changed");
-    say(
-        old.files != new.files
-            || old.linked_files != new.linked_files
-            || old.required_files != new.required_files,
-        "files changed",
-    );
-    say(old.outputs != new.outputs, "outputs changed");
-    let rules = |definition: &Definition| -> Vec<_> {
-        definition
-            .rules
-            .iter()
-            .map(|rule| (rule.action, rule.text.clone()))
-            .collect()
-    };
-    say(rules(old) != rules(new), "rules changed");
-    say(
-        old.metric_patterns != new.metric_patterns || old.metric_reading != new.metric_reading,
-        "metrics changed",
-    );
-    say(old.progress != new.progress, "progress changed");
-    say(old.monitor != new.monitor, "monitor changed");
-    say(old.buffering != new.buffering, "buffering changed");
-    say(old.results_dir != new.results_dir, "results_dir changed");
-    say(
-        old.results_max_bytes != new.results_max_bytes,
-        "results_max changed",
-    );
-    if phrases.is_empty() && old.fingerprint() != new.fingerprint() {
-        phrases.push("definition changed".to_owned());
-    }
-    phrases
-}
-
-fn params(old: &Definition, new: &Definition) -> Vec<String> {
-    let before: BTreeMap<&str, (&str, &Value)> = old
-        .params
-        .iter()
-        .map(|param| (param.name.as_str(), (param.text.as_str(), &param.value)))
-        .collect();
-    let mut phrases = Vec::new();
-    for param in &new.params {
-        match before.get(param.name.as_str()) {
-            Some((text, value)) if *text == param.text && **value == param.value => {}
-            Some((text, _)) => phrases.push(format!("{} {text} → {}", param.name, param.text)),
-            None => phrases.push(format!("{} {} (new)", param.name, param.text)),
-        }
-    }
-    for param in &old.params {
-        if !new.params.iter().any(|other| other.name == param.name) {
-            phrases.push(format!("{} removed", param.name));
-        }
-    }
-    phrases
 }

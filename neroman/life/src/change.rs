@@ -9,7 +9,7 @@ use nero_model::{DeploymentId, ExperimentId, RunId};
 
 use super::cells::CellRecord;
 use super::dispatch::Dispatch;
-use super::experiment::{Experiment, Origin};
+use super::experiment::{ByHand, Experiment, Origin};
 use super::journal::Journal;
 use super::made::Made;
 use super::mail::PostChange;
@@ -130,6 +130,7 @@ pub struct Described {
     /// The same moment on our boot clock; none if an earlier build stored it.
     pub modified: Option<Tick>,
     pub extra_rules: Arc<[u64]>,
+    pub by_hand: Arc<ByHand>,
 }
 
 impl Described {
@@ -146,6 +147,7 @@ impl Described {
             modified_ms: experiment.modified_ms,
             modified: experiment.modified.clone(),
             extra_rules: Arc::clone(&experiment.extra_rules),
+            by_hand: Arc::clone(&experiment.by_hand),
         }
     }
 }

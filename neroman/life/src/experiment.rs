@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use nero_format::Definition;
+use nero_format::{Definition, Override};
 use nero_model::{ExperimentId, StateWord};
+use serde::{Deserialize, Serialize};
 
 use super::now::Tick;
 use super::run::Run;
@@ -30,13 +31,45 @@ pub struct Experiment {
     pub modified: Option<Tick>,
     /// Rules added by hand; later runs take them, too.
     pub extra_rules: Arc<[u64]>,
+    pub by_hand: Arc<ByHand>,
+    /// All tags, separated by blanks.
+    pub tags_text: Arc<str>,
     /// Oldest first; the index is the number less one.
     pub runs: Vec<Run>,
     /// Grows with every change of anything here; for `Watch`.
     pub revision: u64,
 }
 
+/// What a person typed about one experiment; its source does not contain it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ByHand {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// In the order of the alphabet, each once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Values in place of the source's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<Override>,
+    /// The experiment that this one is a copy of: it follows its source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy_of: Option<ExperimentId>,
+}
+
+impl ByHand {
+    /// Whether nothing was typed.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 impl Experiment {
+    /// Its tags, in the order of the alphabet.
+    pub fn tags(&self) -> impl Iterator<Item = &str> {
+        self.tags_text.split_whitespace()
+    }
+
     /// The newest run.
     pub fn newest(&self) -> Option<&Run> {
         self.runs.last()
@@ -115,4 +148,9 @@ pub fn params_text(definition: &Definition) -> Arc<str> {
         .unwrap_or_default()
         .join(" ")
         .into()
+}
+
+/// All tags of an experiment in one text.
+pub(crate) fn tags_text(by_hand: &ByHand) -> Arc<str> {
+    by_hand.tags.join(" ").into()
 }

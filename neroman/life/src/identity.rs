@@ -1,9 +1,10 @@
 //! Pairs the definitions of a source that is read again with its experiments,
 //! so that numbers stay with their experiments. Called by `merge` alone.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use nero_format::{Definition, Param};
+use nero_format::{Definition, Param, Value};
 
 use super::experiment::Experiment;
 
@@ -19,7 +20,9 @@ use super::experiment::Experiment;
 pub fn pair<'a>(old: &[&'a Experiment], new: &[Definition]) -> Vec<Option<&'a Experiment>> {
     let mut old = old.to_vec();
     old.sort_by_key(|one| (one.gone, one.id));
+    let described = old.iter().map(|one| of_source(one)).collect();
     let mut pairing = Pairing {
+        described,
         old_blocks: old_blocks(&old, new),
         taken: vec![false; old.len()],
         found: vec![None; new.len()],
@@ -60,8 +63,31 @@ fn old_blocks(old: &[&Experiment], new: &[Definition]) -> Vec<String> {
     old.iter().map(|one| block(&one.definition)).collect()
 }
 
+/// An experiment as its source described it, without the values that a person set.
+fn of_source(experiment: &Experiment) -> Cow<'_, Definition> {
+    let overrides = &experiment.by_hand.overrides;
+    if overrides.iter().all(|one| one.is_field) {
+        return Cow::Borrowed(&experiment.definition);
+    }
+    let mut definition = (*experiment.definition).clone();
+    for param in &mut definition.params {
+        let mut own = overrides.iter().filter(|one| !one.is_field);
+        let own = own.find(|one| one.key == param.name);
+        if let Some(text) = own.and_then(|one| one.over.as_ref()) {
+            param.text.clone_from(text);
+            param.value = match text.parse() {
+                Ok(number) => Value::Float(number),
+                Err(_) => Value::Text(text.clone()),
+            };
+        }
+    }
+    Cow::Owned(definition)
+}
+
 struct Pairing<'a, 'n> {
     old: Vec<&'a Experiment>,
+    /// Parallel to `old`.
+    described: Vec<Cow<'a, Definition>>,
     /// Parallel to `old`.
     old_blocks: Vec<String>,
     taken: Vec<bool>,
@@ -107,7 +133,7 @@ impl Pairing<'_, '_> {
     ) {
         let mut places: HashMap<K, VecDeque<usize>> = HashMap::new();
         for &at in old.iter().filter(|&&at| !self.taken[at]) {
-            let those = places.entry(key(&self.old[at].definition)).or_default();
+            let those = places.entry(key(&self.described[at])).or_default();
             those.push_back(at);
         }
         for &at in new {
@@ -142,7 +168,7 @@ impl Pairing<'_, '_> {
             let Some(new) = new_of.get(block) else {
                 continue;
             };
-            let (before, now) = (&self.old[old[0]].definition, &self.new[new[0]]);
+            let (before, now) = (&*self.described[old[0]], &self.new[new[0]]);
             let mut names: Vec<String> = now.varied.iter().chain(varied).cloned().collect();
             names.retain(|name| value(before, name).is_some() && value(now, name).is_some());
             let varies = !now.varied.is_empty() || !varied.is_empty();

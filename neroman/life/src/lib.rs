@@ -9,6 +9,7 @@
 
 pub mod abort;
 pub mod add;
+pub mod backtest;
 pub mod balance;
 pub mod batch;
 mod cancel;
@@ -19,7 +20,9 @@ pub mod clean;
 pub mod cluster;
 pub mod cohort;
 pub mod deferred;
+mod differences;
 mod dispatch;
+pub mod edits;
 pub mod experiment;
 pub mod fold;
 pub mod gone;

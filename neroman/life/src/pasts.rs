@@ -101,13 +101,13 @@ impl Pasts {
 
 /// Whether another start came after the one of the point. The clock of windows is that of
 /// the newest start.
-fn is_of_earlier_start(run: &Run, point: &PastPoint) -> bool {
+pub(crate) fn is_of_earlier_start(run: &Run, point: &PastPoint) -> bool {
     let newest = run.journal.newest().map_or(0, |(number, _)| number);
     point.generation >> GENERATION_BITS < newest.saturating_sub(1).min(u32::MAX >> GENERATION_BITS)
 }
 
 /// Time from a run's newest start to a moment of its node's clock: the clock of windows.
-fn since_start_ms(run: &Run, time_ms: i64) -> u64 {
+pub(crate) fn since_start_ms(run: &Run, time_ms: i64) -> u64 {
     let newest = run.journal.newest();
     let started_ms = newest.and_then(|(_, one)| one.started_ms);
     let started_ms = started_ms.unwrap_or(time_ms);

@@ -308,6 +308,12 @@ impl Run {
         self.journal.started_ms()
     }
 
+    /// When its newest start began, on the wall clock; 0 before it was started.
+    pub fn newest_started_ms(&self) -> i64 {
+        let newest = self.journal.newest();
+        newest.and_then(|(_, one)| one.started_ms).unwrap_or(0)
+    }
+
     /// Seconds in `running`; `None` before it was started.
     pub fn runtime_s(&self, now: &Now) -> Option<f64> {
         let newest = self.journal.newest()?.1;

@@ -114,6 +114,8 @@ impl<'a> Sight<'a> {
             | Fact::State
             | Fact::Command
             | Fact::Params
+            | Fact::Note
+            | Fact::Tag
             | Fact::Tmod => Value::Unknown,
         }
     }
@@ -163,6 +165,11 @@ impl Scope for Sight<'_> {
             Fact::State => Value::Text(self.state()),
             Fact::Command => Value::Text(&definition.command_text),
             Fact::Params => Value::Text(&self.experiment.params_text),
+            Fact::Note => {
+                let note = Some(self.experiment.by_hand.note.as_str());
+                Value::text_or_unknown(note.filter(|note| !note.is_empty()))
+            }
+            Fact::Tag => Value::Text(&self.experiment.tags_text),
             Fact::Tmod => Value::Time(self.now.wall_of(
                 self.experiment.modified.as_ref(),
                 self.experiment.modified_ms,

@@ -21,6 +21,8 @@ pub struct Wanted {
     pub abandon: bool,
     /// The new run begins with the checkpoints of the run before.
     pub resume: bool,
+    /// The new run is made of what the newest one was made of.
+    pub same_code: bool,
 }
 
 /// The decision for one experiment.
@@ -155,6 +157,9 @@ fn refusal(state: &State, experiment: &Experiment, wanted: Wanted) -> Option<Ski
     }
     if experiment.definition.argv.is_empty() {
         return Some(Skip::NoCommand);
+    }
+    if wanted.same_code && experiment.newest().is_none() {
+        return Some(Skip::NeverStarted);
     }
     if wanted.resume {
         if experiment.definition.checkpoint.is_empty() {

@@ -10,7 +10,7 @@ use nero_model::{ExperimentId, RunId, RunToken};
 
 use super::batch::BatchCount;
 use super::change::{Change, Described, NewRun, Rule};
-use super::experiment::{Experiment, Origin, params_text};
+use super::experiment::{Experiment, Origin, params_text, tags_text};
 use super::mail::Post;
 use super::run::Run;
 use super::shelf::{Drawers, Shelf};
@@ -197,6 +197,8 @@ impl State {
             old.modified_ms = new.modified_ms;
             old.modified = new.modified.clone();
             old.extra_rules = Arc::clone(&new.extra_rules);
+            old.by_hand = Arc::clone(&new.by_hand);
+            old.tags_text = tags_text(&new.by_hand);
             old.revision = revision;
             if renamed {
                 let named = self.names.entry(Arc::from(before.name.as_str()));
@@ -219,6 +221,8 @@ impl State {
                 modified_ms: new.modified_ms,
                 modified: new.modified.clone(),
                 extra_rules: Arc::clone(&new.extra_rules),
+                by_hand: Arc::clone(&new.by_hand),
+                tags_text: tags_text(&new.by_hand),
                 runs: Vec::new(),
                 revision,
             },

@@ -379,7 +379,7 @@ fn lost_runs_are_gone_beside_only_when_told_so() {
         Wanted {
             restart: true,
             abandon: true,
-            resume: false,
+            ..Wanted::default()
         },
     );
     assert!(skipped(&plans).is_empty());

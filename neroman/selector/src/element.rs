@@ -33,6 +33,8 @@ pub(crate) enum Meaning {
     Digits(Pick),
     /// `all`, `last` or a state word.
     Word(Word),
+    /// `tag:x`, whatever name an experiment has.
+    Tag(Box<Expr>),
     /// A name, something in a collection, a glob or an expression, whichever
     /// fits the experiments first.
     Open(Box<Result<Expr, ExprError>>),
@@ -77,8 +79,7 @@ impl Selector {
     /// Reads a selector.
     ///
     /// Dates are read in the zone of `context`. Errors: nothing between commas,
-    /// impossible numbers, `!x` beside other elements, `tag:x` (not built yet),
-    /// too long. [`Selector::pick`] returns mistakes in expressions, since a
+    /// impossible numbers, `!x` beside other elements, too long. [`Selector::pick`] returns mistakes in expressions, since a
     /// text is an expression only when no experiment has it as its name.
     pub fn parse(text: &str, context: &ParseContext) -> Result<Selector, SelectorError> {
         if text.len() > SELECTOR_BYTES_MAX {
@@ -120,7 +121,7 @@ impl Selector {
                     || expr.as_ref().as_ref().is_ok_and(|e| e.uses_state(state))
             }
             Meaning::Word(word) => *word == Word::State(state),
-            Meaning::Name(_) | Meaning::Digits(_) => false,
+            Meaning::Name(_) | Meaning::Digits(_) | Meaning::Tag(_) => false,
         })
     }
 
@@ -133,6 +134,7 @@ impl Selector {
         let elements = self.elements.iter();
         elements.filter_map(|element| match &element.meaning {
             Meaning::Open(expr) => expr.as_ref().as_ref().ok(),
+            Meaning::Tag(expr) => Some(&**expr),
             Meaning::Name(_) | Meaning::Digits(_) | Meaning::Word(_) => None,
         })
     }
@@ -143,6 +145,7 @@ impl Selector {
         self.elements.iter().any(|element| match &element.meaning {
             Meaning::Open(expr) => expr.as_ref().as_ref().is_ok_and(|e| e.may_use(fact)),
             Meaning::Word(Word::State(_)) => fact == Fact::State,
+            Meaning::Tag(_) => fact == Fact::Tag,
             Meaning::Name(_) | Meaning::Digits(_) | Meaning::Word(Word::All | Word::Last) => false,
         })
     }
@@ -160,13 +163,10 @@ fn meaning(part: &str, span: Span, context: &ParseContext) -> Result<Meaning, Se
         return Ok(Meaning::Word(word));
     }
     let tag = part.strip_prefix("tag:");
-    if tag.is_some_and(|tag| !tag.is_empty() && tag.chars().all(is_name_char)) {
-        let message = format!("`{part}` is not built yet");
-        return Err(SelectorError::new(
-            SelectorErrorKind::NotBuilt,
-            span,
-            message,
-        ));
+    if tag.is_some_and(|tag| !tag.is_empty() && tag.chars().all(is_name_char))
+        && let Ok(expr) = Expr::parse_selecting(part, context)
+    {
+        return Ok(Meaning::Tag(Box::new(expr)));
     }
     Ok(Meaning::Open(Box::new(Expr::parse_selecting(
         part, context,

@@ -1,11 +1,13 @@
 //! Picking: each element looked up among the experiments, and the union of all.
 
-use nero_expr::{Expr, ExprError, Glob, Pick, Span, State, Truth, is_name_char};
+use nero_expr::{
+    Expr, ExprError, Fact, Glob, Pick, Scope as _, Span, State, Truth, Value, is_name_char,
+};
 
 use crate::catalogue::Catalogue;
 use crate::element::{Element, Meaning, Selector, Word, quoted_name};
 use crate::error::{SelectorError, SelectorErrorKind};
-use crate::scope::Located;
+use crate::scope::{Located, blocks_of, has_block, has_name};
 
 /// The experiments and runs that a selector picked.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -102,8 +104,9 @@ impl Selector {
             let Ok(candidates) = expr.candidates(|visit| catalogue.visit_names(visit)) else {
                 continue;
             };
+            let blocks = blocks_of(expr, catalogue);
             let is_open = |row: &usize| {
-                let truth = expr.eval_among(&candidates, &Located::new(catalogue, *row));
+                let truth = expr.eval_among(&candidates, &Located::new(catalogue, *row, &blocks));
                 truth == Truth::Unknown
             };
             found.push((expr, (0..catalogue.len()).filter(is_open).collect()));
@@ -132,6 +135,7 @@ impl<C: Catalogue> Picking<'_, C> {
                 self.picked.explicit = true;
                 let span = element.span;
                 self.named(name, None)
+                    .or_else(|| self.made_by(name, None))
                     .ok_or_else(|| self.unknown_name(name, span))
             }
             Meaning::Digits(pick) => self.digits(pick, None, element.span),
@@ -139,6 +143,7 @@ impl<C: Catalogue> Picking<'_, C> {
                 self.word(*word, None, &element.text);
                 Ok(())
             }
+            Meaning::Tag(expr) => self.expression(expr, element),
             Meaning::Open(expr) => self.open(element, expr.as_ref().as_ref()),
         }
     }
@@ -363,6 +368,19 @@ impl<C: Catalogue> Picking<'_, C> {
                 self.word(word, inside, text);
                 return Ok(true);
             }
+            if let Some(tag) = rest.strip_prefix("tag:").filter(|tag| is_glob(tag)) {
+                let tag = Glob::new(tag);
+                let found = self.mark_present(inside, |catalogue, row| {
+                    let tags = catalogue.scope(row);
+                    let fits = |tags: &str| tags.split_whitespace().any(|one| tag.fits(one));
+                    matches!(tags.fact(Fact::Tag), Value::Text(tags) if fits(tags))
+                });
+                self.picked.explicit = true;
+                if found == 0 {
+                    self.note(format!("`{text}` picks nothing"));
+                }
+                return Ok(true);
+            }
             if self.named(rest, inside).is_some() || self.made_by(rest, inside).is_some() {
                 self.picked.explicit = true;
                 return Ok(true);
@@ -390,9 +408,10 @@ impl<C: Catalogue> Picking<'_, C> {
         }
         let candidates = expr
             .candidates(|visit| self.catalogue.visit_names(visit))
-            .map_err(|error| SelectorError::in_expression(error, offset))?;
+            .map_err(|error| self.perhaps_an_operand(error, element))?;
         let mut found = 0;
         let catalogue = self.catalogue;
+        let blocks = blocks_of(expr, catalogue);
         let names_gone = expr.uses_state(State::Gone);
         let named = |row| {
             expr.picks().iter().any(|pick| match &pick.pick {
@@ -407,7 +426,7 @@ impl<C: Catalogue> Picking<'_, C> {
             let is_gone = catalogue.is_gone(row);
             let is_named = is_gone && named(row);
             let is_left_out = is_gone && !is_named && !names_gone;
-            let truth = expr.eval_among(&candidates, &Located::new(self.catalogue, row));
+            let truth = expr.eval_among(&candidates, &Located::new(catalogue, row, &blocks));
             if let Some(conflict) = candidates.take_conflict(expr) {
                 let mut error = SelectorError::in_expression(conflict.error, offset);
                 let id = self.catalogue.id(row);
@@ -433,6 +452,19 @@ impl<C: Catalogue> Picking<'_, C> {
         Ok(())
     }
 
+    /// The error of an expression, with the backticks that a name of an experiment or a
+    /// block needs in it.
+    fn perhaps_an_operand(&self, error: ExprError, element: &Element) -> SelectorError {
+        let word = error.span.of(&element.text);
+        let is_name = has_name(self.catalogue, word) || has_block(self.catalogue, word);
+        let hint = format!("inside a condition a name stands in backticks: `` `{word}` ``");
+        let error = SelectorError::in_expression(error, element.span.start);
+        match is_name && error.kind == SelectorErrorKind::Name {
+            true => error.hint(hint),
+            false => error,
+        }
+    }
+
     /// An id, a range or a name inside an expression has to mean something.
     fn check_operand(&mut self, pick: &Pick, span: Span) -> Result<(), SelectorError> {
         match pick {
@@ -441,8 +473,7 @@ impl<C: Catalogue> Picking<'_, C> {
             }
             Pick::All | Pick::Last => Ok(()),
             Pick::Name(name) => {
-                let mut rows = 0..self.catalogue.len();
-                if rows.any(|row| self.catalogue.name(row) == &**name) {
+                if has_name(self.catalogue, name) || has_block(self.catalogue, name) {
                     Ok(())
                 } else {
                     Err(self.unknown_name(name, span))

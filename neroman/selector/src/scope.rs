@@ -1,6 +1,6 @@
 //! One experiment as the expressions of a selector see it.
 
-use nero_expr::{Fact, NameKind, Past, Pick, Scope, Value};
+use nero_expr::{Expr, Fact, NameKind, Past, Pick, Scope, Value};
 
 use crate::catalogue::Catalogue;
 
@@ -9,16 +9,38 @@ pub(crate) struct Located<'c, C: Catalogue> {
     catalogue: &'c C,
     row: usize,
     scope: C::Row<'c>,
+    /// Names in backticks that no experiment has, and that are blocks.
+    blocks: &'c [&'c str],
 }
 
 impl<'c, C: Catalogue> Located<'c, C> {
-    pub fn new(catalogue: &'c C, row: usize) -> Located<'c, C> {
+    pub fn new(catalogue: &'c C, row: usize, blocks: &'c [&'c str]) -> Located<'c, C> {
         Located {
             catalogue,
             row,
             scope: catalogue.scope(row),
+            blocks,
         }
     }
+}
+
+/// The names in backticks of an expression that are no experiment's name but a block's.
+pub(crate) fn blocks_of<'e>(expr: &'e Expr, catalogue: &impl Catalogue) -> Vec<&'e str> {
+    let names = expr.picks().iter().filter_map(|pick| match &pick.pick {
+        Pick::Name(name) => Some(&**name),
+        Pick::Id(_) | Pick::Range { .. } | Pick::Run { .. } | Pick::All | Pick::Last => None,
+    });
+    names
+        .filter(|name| !has_name(catalogue, name) && has_block(catalogue, name))
+        .collect()
+}
+
+pub(crate) fn has_name(catalogue: &impl Catalogue, name: &str) -> bool {
+    (0..catalogue.len()).any(|row| catalogue.name(row) == name)
+}
+
+pub(crate) fn has_block(catalogue: &impl Catalogue, name: &str) -> bool {
+    !name.is_empty() && (0..catalogue.len()).any(|row| catalogue.block(row) == name)
 }
 
 impl<C: Catalogue> Scope for Located<'_, C> {
@@ -67,6 +89,9 @@ impl<C: Catalogue> Scope for Located<'_, C> {
             Pick::Run { .. } => None,
             Pick::All => Some(true),
             Pick::Last => Some(self.catalogue.is_last(self.row)),
+            Pick::Name(name) if self.blocks.contains(&&**name) => {
+                Some(self.catalogue.block(self.row) == &**name)
+            }
             Pick::Name(name) => Some(self.catalogue.name(self.row) == &**name),
         }
     }

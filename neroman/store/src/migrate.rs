@@ -31,6 +31,9 @@ pub(crate) const STATE: Schema = Schema {
         // A build that does not know notices would forget what of a run was noticed, and what
         // waits to be sent.
         |conn| conn.execute_batch(include_str!("schema/state-5.sql")),
+        // Rows of experiments hold what a person typed about them: notes, tags, overrides. A
+        // build of version 5 would drop it with the next change of a row.
+        |_| Ok(()),
     ],
 };
 

@@ -40,6 +40,8 @@ pub struct Answers {
     pub start: StartReply,
     pub abort: AbortReply,
     pub hides: RemoveReply,
+    pub annotated: AnnotateReply,
+    pub edited: EditReply,
     pub wait: Vec<WaitEvent>,
     pub watch: Vec<WatchEvent>,
     pub logs: Vec<LogChunk>,
@@ -50,6 +52,7 @@ pub struct Answers {
     pub paths: PathsReply,
     pub code: Vec<CodePart>,
     pub rules: RuleListReply,
+    pub backtest: RuleBacktestReply,
     pub changed: RuleChangeReply,
     pub mail: MailListReply,
     pub nodes: NodesReply,
@@ -339,6 +342,7 @@ impl Man for Service {
                 hello::LIST_PARTS.to_owned(),
                 hello::PLOTS.to_owned(),
                 hello::ALL_RUNS.to_owned(),
+                hello::EDITS.to_owned(),
             ],
             ..hello::own(Role::Neroman, "", None)
         };
@@ -452,6 +456,39 @@ impl Man for Service {
         );
         self.take("rm", what, &request.request)?;
         Ok(Response::new(self.answers.hides.clone()))
+    }
+
+    async fn annotate(
+        &self,
+        request: Request<AnnotateRequest>,
+    ) -> Result<Response<AnnotateReply>, Status> {
+        let request = request.into_inner();
+        self.known(&request.selection.clone().unwrap_or_default().text)?;
+        let what = format!(
+            "{} note {:?} +{:?} -{:?} dry {}",
+            picked(request.selection),
+            request.note,
+            request.add_tags,
+            request.remove_tags,
+            request.dry_run
+        );
+        self.take("annotate", what, &request.request)?;
+        Ok(Response::new(self.answers.annotated.clone()))
+    }
+
+    async fn edit(&self, request: Request<EditRequest>) -> Result<Response<EditReply>, Status> {
+        let request = request.into_inner();
+        self.known(&request.selection.clone().unwrap_or_default().text)?;
+        let what = format!(
+            "{} set {:?} unset {:?} as {:?} dry {}",
+            picked(request.selection),
+            request.set,
+            request.unset,
+            request.copy_as,
+            request.dry_run
+        );
+        self.take("edit", what, &request.request)?;
+        Ok(Response::new(self.answers.edited.clone()))
     }
 
     async fn abort(&self, request: Request<AbortRequest>) -> Result<Response<AbortReply>, Status> {
@@ -573,6 +610,22 @@ impl Man for Service {
         );
         self.take("rule add", what, &request.request)?;
         Ok(Response::new(self.answers.changed.clone()))
+    }
+
+    async fn rule_backtest(
+        &self,
+        request: Request<RuleBacktestRequest>,
+    ) -> Result<Response<RuleBacktestReply>, Status> {
+        let request = request.into_inner();
+        let what = format!(
+            "{} {} | {} best {}",
+            picked(request.selection),
+            request.action,
+            request.text,
+            request.best
+        );
+        self.take("rule backtest", what, &[])?;
+        Ok(Response::new(self.answers.backtest.clone()))
     }
 
     async fn rule_remove(

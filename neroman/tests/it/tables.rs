@@ -351,6 +351,63 @@ fn tables_of_rules_nodes_results_and_the_daemon() {
 }
 
 #[test]
+fn a_backtest_shows_what_would_have_ended_and_what_that_saves_and_costs() {
+    let run = |experiment: u64, fired_ms: Option<u64>, best: f64| rule_backtest_reply::Run {
+        experiment,
+        number: 1,
+        name: format!("lr-{experiment}"),
+        state: "finished".to_owned(),
+        ran_ms: 7_200_000,
+        fired_ms,
+        step: fired_ms.map(|_| 10.0),
+        values: "loss@10 = 0.9, median(peers.loss@10) = 0.2 (of 3 peers at 2026-11-20T12:00:00Z)"
+            .to_owned(),
+        best: Some(best),
+        good: best < 0.2,
+        lost: best < 0.2 && fired_ms.is_some(),
+        problem: if experiment == 4 {
+            "no parameter is called `x`".to_owned()
+        } else {
+            String::new()
+        },
+    };
+    let mut reply = RuleBacktestReply {
+        runs: vec![
+            run(1, Some(600_000), 0.9),
+            run(2, Some(1_200_000), 0.1),
+            run(3, None, 0.15),
+            run(4, None, 0.3),
+        ],
+        text: "loss@10 > median(peers.loss@10)".to_owned(),
+        ends: true,
+        best: "loss".to_owned(),
+        more_is_better: false,
+        notes: vec!["1 of its runs has not ended and is left out".to_owned()],
+    };
+    let told = |reply: &RuleBacktestReply, words: &[&str]| {
+        let fake = Fake::new(Answers {
+            backtest: reply.clone(),
+            ..Answers::default()
+        });
+        let rule = "abort: loss@10 > median(peers.loss@10)";
+        fake.ok(&[&["rule", "backtest", "all", rule], words].concat())
+    };
+    insta::assert_snapshot!("backtest", told(&reply, &[]));
+    insta::assert_snapshot!(
+        "backtest_json",
+        told(&reply, &["--best", "min:loss", "--json"])
+    );
+    reply.ends = false;
+    reply.best.clear();
+    let warned = told(&reply, &[]);
+    assert!(
+        warned
+            .ends_with("2 of 4 runs: it would have fired\n4.1: off: no parameter is called `x`\n"),
+        "{warned}"
+    );
+}
+
+#[test]
 fn mail_is_listed_with_the_words_of_the_server_and_what_waits() {
     let fake = Fake::new(Answers {
         mail: samples::mail(),
@@ -384,12 +441,12 @@ fn mail_is_listed_with_the_words_of_the_server_and_what_waits() {
 }
 
 #[test]
-fn a_line_without_a_verb_shows_the_verbs() {
+fn a_line_without_a_verb_is_status() {
     let fake = with_list(samples::four());
-    let ran = fake.run(&[]);
-    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{ran:?}");
-    assert!(ran.err.contains("usage: neroman VERB"), "{}", ran.err);
-    assert!(ran.err.contains("error: a verb is missing"), "{}", ran.err);
+    assert_eq!(fake.ok(&[]), fake.ok(&["status"]));
+    assert_eq!(fake.ok(&["--json"]), fake.ok(&["status", "--json"]));
+    let refused = fake.run(&["--yes"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use nero_wire::v1::{ExperimentView, RunView};
 use serde_json::json;
 
 use crate::Value;
-use crate::json::{metrics, parameters, run_id, some};
+use crate::json::{metrics, overrides, parameters, run_id, some};
 
 /// Which forms have a fact without being asked. Each has those after it, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +80,10 @@ facts! { view:
     Warnings "warnings" "warnings" Column Value::Lines(&view.warnings);
     Hints "hints" "hints" Json Value::Lines(&view.hints);
     Gone "gone" "gone" Json Value::Json(view.gone.into());
-    Tags "tags" "tags" Json Value::Lines(&[]);
-    Note "note" "note" Json Value::Unknown;
+    Tags "tags" "tags" Column Value::Names(&view.tags);
+    Note "note" "note" Column Value::text_of(&view.note);
+    Overrides "overrides" "overrides" Json Value::Json(overrides(&view.overrides));
+    CopyOf "copy_of" "copy_of" Column copy_of(view);
     Collections "collections" "collections" Json Value::Lines(&view.collections);
     Phase "phase" "phase" Column Value::text_of(&view.phase);
     Cancel "wish" "wish" Column Value::text_of(&view.cancel);
@@ -186,6 +188,13 @@ pub fn of_run(view: ExperimentView, run: RunView) -> ExperimentView {
         exit_code: run.exit_code,
         signal: run.signal,
         ..view
+    }
+}
+
+fn copy_of(view: &ExperimentView) -> Value<'_> {
+    match view.copy_of {
+        0 => Value::Unknown,
+        id => Value::Whole(id.cast_signed()),
     }
 }
 

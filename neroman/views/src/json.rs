@@ -5,8 +5,8 @@ use std::io;
 
 use nero_model::safe::Safe;
 use nero_wire::v1::{
-    BatchView, EnvVar, ExperimentView, Follows, Gpu, MetricSummary, NodeView, Param, RuleState,
-    RunView, SchedulerUse, Workbook, scheduler_use::Program,
+    BatchView, EnvVar, ExperimentView, Follows, Gpu, MetricSummary, NodeView, Override, Param,
+    RuleState, RunView, SchedulerUse, Workbook, scheduler_use::Program,
 };
 use serde::Serialize as _;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
@@ -79,6 +79,18 @@ pub fn batches(batches: &[BatchView]) -> Value {
 /// The tables in `status --json`.
 pub fn workbooks(books: &[Workbook]) -> Value {
     books.iter().map(workbook).collect()
+}
+
+/// Values in place of a source's.
+pub fn overrides(overrides: &[Override]) -> Value {
+    let one = |one: &Override| {
+        json!({
+            "key": one.key,
+            "value": one.text,
+            "source": some(&one.source),
+        })
+    };
+    overrides.iter().map(one).collect()
 }
 
 /// A run as in `show --json`.

@@ -8,7 +8,7 @@ use crate::past::Fold;
 use crate::scope::Scope;
 use crate::slips;
 use crate::state::State;
-use crate::value::Value;
+use crate::value::{Value, is_text_of_number};
 use crate::{Expr, NameRef};
 use nero_model::names::{is_slip, suggest};
 
@@ -129,7 +129,10 @@ impl Expr {
         bindings: &Bindings,
         scope: &impl Scope,
     ) -> Option<ExprError> {
-        if let Node::Text(_) = other {
+        if let Node::Text(text) = other {
+            if is_text_of_number(text) {
+                return None;
+            }
             let name = self.open_name(one, bindings)?;
             return Some(no_text_metric(name, scope));
         }
@@ -138,7 +141,11 @@ impl Expr {
             return None;
         };
         let name = self.open_name(other, bindings)?;
-        if !matches!(scope.param(param), Value::Text(_)) || name.asked != Asked::Any {
+        let is_word = match scope.param(param) {
+            Value::Text(text) => !is_text_of_number(text),
+            Value::Unknown | Value::Number(..) | Value::Bool(..) | Value::Time(_) => false,
+        };
+        if !is_word || name.asked != Asked::Any {
             return None;
         }
         let word = &name.text;

@@ -63,6 +63,10 @@ pub enum Fact {
     Gpu,
     /// Bytes of memory that the run's processes hold on its GPUs.
     Gpumem,
+    /// A person's remark on the experiment.
+    Note,
+    /// The tags of the experiment.
+    Tag,
 }
 
 /// The kind of a fact's value.
@@ -98,11 +102,11 @@ pub enum FactSource {
 }
 
 /// Facts that are part of the language and not of this version.
-pub const NOT_BUILT: [&str; 3] = ["note", "tag", "user"];
+pub const NOT_BUILT: [&str; 1] = ["user"];
 
 impl Fact {
     /// All facts of this version.
-    pub const ALL: [Fact; 27] = [
+    pub const ALL: [Fact; 29] = [
         Fact::Id,
         Fact::Name,
         Fact::Collection,
@@ -130,6 +134,8 @@ impl Fact {
         Fact::Disk,
         Fact::Gpu,
         Fact::Gpumem,
+        Fact::Note,
+        Fact::Tag,
     ];
 
     /// The word that users type.
@@ -162,6 +168,8 @@ impl Fact {
             Fact::Disk => "disk",
             Fact::Gpu => "gpu",
             Fact::Gpumem => "gpumem",
+            Fact::Note => "note",
+            Fact::Tag => "tag",
         }
     }
 
@@ -191,7 +199,9 @@ impl Fact {
             | Fact::State
             | Fact::Reason
             | Fact::Command
-            | Fact::Params => FactKind::Text,
+            | Fact::Params
+            | Fact::Note => FactKind::Text,
+            Fact::Tag => FactKind::Words,
             Fact::Tmod | Fact::Tsub | Fact::Tstart | Fact::Tend => FactKind::Time,
         }
     }
@@ -214,7 +224,9 @@ impl Fact {
             | Fact::Tmod
             | Fact::Tsub
             | Fact::Tstart
-            | Fact::Tend => FactSource::Event,
+            | Fact::Tend
+            | Fact::Note
+            | Fact::Tag => FactSource::Event,
             Fact::Runtime | Fact::Waittime | Fact::Timeleft | Fact::Eta | Fact::Silent => {
                 FactSource::Clock
             }
@@ -249,9 +261,14 @@ impl Fact {
             | Fact::Disk
             | Fact::Gpu
             | Fact::Gpumem => true,
-            Fact::Path | Fact::Waittime | Fact::Reason | Fact::Tmod | Fact::Tsub | Fact::Tend => {
-                false
-            }
+            Fact::Path
+            | Fact::Waittime
+            | Fact::Reason
+            | Fact::Tmod
+            | Fact::Tsub
+            | Fact::Tend
+            | Fact::Note
+            | Fact::Tag => false,
         }
     }
 }

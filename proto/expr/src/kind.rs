@@ -7,6 +7,7 @@ use crate::fact::{Fact, FactKind, signal_number};
 use crate::number::{Scanned, scan_number};
 use crate::pattern::Glob;
 use crate::state::State;
+use crate::value::is_text_of_number;
 use nero_model::names::suggest;
 
 /// The kind of a node's value.
@@ -318,6 +319,9 @@ fn check_text_beside(
     let is_number =
         matches!(scan_number(written), Some(Scanned::Number { len, .. }) if len == written.len());
     let beside_number = kind_of(one, names) == ValueKind::Number;
+    if op.is_equality() && is_text_of_number(written) {
+        return Ok(());
+    }
     // A parameter may be text, which has an order; a text of digits is a slip.
     if !beside_number && (op.is_equality() || !is_number || matches!(one, Node::Text(_))) {
         return Ok(());

@@ -166,6 +166,8 @@ impl Totals {
 struct Window {
     window_ms: u64,
     buckets: VecDeque<(u64, Totals)>,
+    /// All buckets but the newest, joined when that one began: rules look at each point.
+    sealed: Option<Totals>,
 }
 
 impl Window {
@@ -177,16 +179,36 @@ impl Window {
         let bucket = self.bucket(point.at_ms);
         let totals = Totals::of(point);
         match self.buckets.back_mut() {
-            Some((newest, known)) if *newest >= bucket => known.join(&totals),
-            Some(_) | None => self.buckets.push_back((bucket, totals)),
+            Some((newest, known)) if *newest >= bucket => {
+                known.join(&totals);
+                return;
+            }
+            Some(_) | None => {}
         }
         while (self.buckets.front()).is_some_and(|(oldest, _)| oldest + BUCKETS <= bucket) {
             self.buckets.pop_front();
         }
+        let older = self.buckets.iter().map(|(_, totals)| *totals);
+        self.sealed = older.reduce(|mut all, totals| {
+            all.join(&totals);
+            all
+        });
+        self.buckets.push_back((bucket, totals));
     }
 
     fn totals(&self, now_ms: u64) -> Option<Totals> {
         let now = self.bucket(now_ms);
+        let (oldest, _) = self.buckets.front()?;
+        if oldest + BUCKETS > now {
+            let (_, newest) = self.buckets.back()?;
+            return Some(match self.sealed {
+                Some(mut all) => {
+                    all.join(newest);
+                    all
+                }
+                None => *newest,
+            });
+        }
         let mut inside = (self.buckets.iter())
             .skip_while(|(bucket, _)| bucket + BUCKETS <= now)
             .map(|(_, totals)| totals);
@@ -245,6 +267,7 @@ impl SeriesPast {
                     self.windows.push(Window {
                         window_ms,
                         buckets: VecDeque::new(),
+                        sealed: None,
                     });
                 }
                 !known

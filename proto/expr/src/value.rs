@@ -142,6 +142,12 @@ impl NumberText {
     }
 }
 
+/// Whether a number has this text, so that the two are equal.
+pub(crate) fn is_text_of_number(text: &str) -> bool {
+    let number = text.parse::<f64>();
+    number.is_ok_and(|number| NumberText::new(number).as_str() == text)
+}
+
 impl fmt::Write for NumberText {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         let end = self.len + part.len();

@@ -25,6 +25,10 @@ pub const PLOTS: &str = "plots";
 /// Capability of a daemon that knows `ListRequest.all_runs`.
 pub const ALL_RUNS: &str = "all-runs";
 
+/// Capability of a daemon that has `Edit`, and knows `StartRequest.set` and `same_code` and
+/// `WaitRequest.any`.
+pub const EDITS: &str = "edits";
+
 /// Capability with which a neromum reports the share of its node that it gives
 /// to runs. A neroman that is configured otherwise replaces that neromum.
 const GIVES: &str = "gives=";

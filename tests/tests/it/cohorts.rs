@@ -43,6 +43,36 @@ fn median_stopping_ends_what_is_worse_than_half_of_its_peers() {
     // Number, count and time of what it was decided by.
     let values = "loss@10 = 0.9, median(peers.loss@10) = 0.2 (of 3 peers at 20";
     assert!(rules.contains(values), "{rules}");
+
+    let rule = "abort: loss@10 > median(peers.loss@10)";
+    let replayed = home.json(&["rule", "backtest", "lr", rule]);
+    let of = |run: &str| {
+        let runs = replayed["runs"].as_array().unwrap();
+        let found = runs.iter().find(|one| one["run"] == run);
+        found
+            .unwrap_or_else(|| panic!("no {run}: {replayed:#}"))
+            .clone()
+    };
+    assert_eq!(replayed["direction"], "min");
+    assert!(of("4.1")["fired_s"].is_number(), "{replayed:#}");
+    assert_eq!(
+        (&of("4.1")["good"], &of("1.1")["good"]),
+        (&false.into(), &true.into())
+    );
+    assert!(of("1.1")["fired_s"].is_null(), "{replayed:#}");
+    let told = home.ok(&[
+        "rule",
+        "backtest",
+        "1-4",
+        "abort: loss > 0.85 && runtime < 1h",
+    ]);
+    assert!(told.contains("1 of 4 runs would have ended"), "{told}");
+    assert!(told.contains("0 of 2 good runs lost"), "{told}");
+    let told = home.run(&["rule", "backtest", "1-4", "abort: mem > 2G"]);
+    assert!(
+        told.err.contains("`mem` of past runs is not known"),
+        "{told:#?}"
+    );
 }
 
 #[test]

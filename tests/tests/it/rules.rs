@@ -159,6 +159,13 @@ fn a_rule_that_could_never_fire_is_refused_when_it_is_added() {
     for (rule, hint) in [
         ("abort:loss=>0.4", "write `>=`"),
         ("abort: loss =<0.4", "write `<=`"),
+        ("abort: diverged", "`diverged > …`"),
+        (
+            "abort: optimizer == \"adam\"",
+            "no parameter is called `optimizer`",
+        ),
+        ("abort: loss > \"5\"", "without quotes: `5`"),
+        ("abort: loss > 0,25", "`0.25`"),
         ("warn: waittime >= 0", "a rule can use metrics"),
         ("warn: tmod < 10h", "a rule can use metrics"),
         ("notify: crashed", "write `exit != 0 || signal > 0`"),

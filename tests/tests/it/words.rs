@@ -7,13 +7,12 @@ use std::path::PathBuf;
 use nero_tests::{Home, until};
 
 /// Verbs of later versions.
-const VERBS_LATER: &[&str] = &[
-    "set", "note", "tag", "copy", "backup", "top", "web", "setup", "import",
-];
+const VERBS_LATER: &[&str] = &["backup", "top", "web", "setup", "import"];
 const VERBS: &[&str] = &[
     "add", "run", "template", "adopt", "status", "show", "start", "restart", "abort", "pause",
-    "resume", "rm", "wait", "logs", "metrics", "plot", "results", "diff", "export", "open", "path",
-    "fetch", "node", "shell", "exec", "clean", "du", "config", "rule", "mail", "daemon",
+    "resume", "set", "copy", "note", "tag", "rm", "wait", "logs", "metrics", "plot", "results",
+    "diff", "export", "open", "path", "fetch", "node", "shell", "exec", "clean", "du", "config",
+    "rule", "mail", "daemon",
 ];
 
 /// Fields of later versions, each with a value that its form allows.
@@ -46,6 +45,8 @@ parameters: {x: 7}
 /// begins one of them.
 const PICKED: &[(&str, &[u64])] = &[
     ("id>6", &[7]),
+    ("note=*x*", &[]),
+    ("tag!=x && id>5", &[6, 7]),
     // Of runs that were given no GPU.
     ("gpu>=0", &[]),
     ("gpumem>=0", &[]),
@@ -234,7 +235,7 @@ const PRINTED: &[(&str, &str)] = &[
     ("results", "here"),
 ];
 
-const NAMES_LATER: &[&str] = &["note", "tag", "user"];
+const NAMES_LATER: &[&str] = &["user"];
 
 /// Words of `config.yaml` with an effect, each with a value.
 const CONFIG: &[(&str, &str)] = &[

@@ -137,6 +137,21 @@ impl Client {
         said.any(|word| word == hello::ALL_RUNS)
     }
 
+    /// Refuses what an earlier daemon would leave out without a word.
+    ///
+    /// # Errors
+    /// When the daemon is of such a build.
+    pub fn edits(&self, option: &str) -> Result<(), Fault> {
+        let mut said = self.hello.capabilities.iter();
+        match said.any(|word| word == hello::EDITS) {
+            true => Ok(()),
+            false => Err(Fault::usage(format!(
+                "the daemon is of an earlier build, which does not know `{option}`"
+            ))
+            .hint("`neroman daemon stop`; the next command starts the present one, runs go on")),
+        }
+    }
+
     /// Makes a watch over the next calls, which wait for answers of these
     /// nodes.
     pub fn silence(&self, out: Out, whose: Whose) -> Silence {

@@ -20,6 +20,12 @@ pub fn section<'a>(page: &'a str, heading: &str) -> &'a str {
     rest[..rest.find("\n## ").unwrap_or(rest.len())].trim_matches('\n')
 }
 
+/// A page below its title, all sections.
+pub fn whole(page: &str) -> &str {
+    let title = page.find('\n').unwrap_or(page.len());
+    page[title..].trim_matches('\n')
+}
+
 /// Markdown as plain text of at most this width.
 pub fn plain(text: &str, width: u16) -> String {
     let width = clamped(width);
@@ -83,6 +89,11 @@ fn blocks(text: &str) -> Vec<Block> {
         }
         match (line.trim(), blocks.last_mut()) {
             ("", _) => {
+                fresh = true;
+                continue;
+            }
+            (heading, _) if heading.starts_with("## ") => {
+                blocks.push(Block::Text(inline(&heading[3..].to_uppercase())));
                 fresh = true;
                 continue;
             }
@@ -196,6 +207,7 @@ mod tests {
                     `odd`                           other \\|\n                                  more\n\n\
                     * an item goes on\n* next\n\n    key:  1\n";
         assert_eq!(shown, want);
+        assert!(plain(whole(page), 44).ends_with("\nPART\n\nEnd.\n"));
         assert_eq!(section(page, "Part"), "End.");
         assert_eq!(section(page, "None"), "");
     }

@@ -31,6 +31,8 @@ const AFTER: [&str; 2] = [
 const SELECTORS: &str = include_str!("../../../../docs/selectors.md");
 const NODES: &str = include_str!("../../../../docs/nodes.md");
 const MAIL: &str = include_str!("../../../../docs/mail.md");
+const FORMAT: &str = include_str!("../../../../docs/format.md");
+const GPUS: &str = include_str!("../../../../docs/gpus.md");
 
 /// Something that help explains beside verbs.
 struct Topic {
@@ -55,7 +57,7 @@ const fn topic(
     }
 }
 
-const TOPICS: [Topic; 6] = [
+const TOPICS: [Topic; 9] = [
     topic("selectors", "How experiments are picked", SELECTORS, ""),
     topic(
         "expressions",
@@ -75,9 +77,29 @@ const TOPICS: [Topic; 6] = [
         SELECTORS,
         "States",
     ),
+    topic("format", "What stands in neronet.yaml", FORMAT, ALL),
+    topic(
+        "metrics",
+        "What is read from the output of jobs",
+        FORMAT,
+        "Metrics",
+    ),
+    topic("gpus", "Who gets which card", GPUS, ""),
     topic("config", "What stands in config.yaml", NODES, "config.yaml"),
     topic("mail", "Who is told what, and how", MAIL, ""),
 ];
+
+/// In the place of a heading: the page with all its sections.
+const ALL: &str = "*";
+
+impl Topic {
+    fn text(&self) -> &'static str {
+        match self.heading {
+            ALL => page::whole(self.page),
+            heading => page::section(self.page, heading),
+        }
+    }
+}
 
 /// `help [VERB|TOPIC]`.
 pub fn run(out: &Out, wanted: Option<&str>) -> Result<u8, Stop> {
@@ -87,9 +109,8 @@ pub fn run(out: &Out, wanted: Option<&str>) -> Result<u8, Stop> {
     };
     let wanted = wanted.trim_start_matches('-');
     let topic = TOPICS.iter().find(|topic| topic.name == wanted);
-    let page =
-        topic.map(|topic| page::plain(page::section(topic.page, topic.heading), out.screen.width));
-    // `config` is a verb and a topic.
+    let page = topic.map(|topic| page::plain(topic.text(), out.screen.width));
+    // `config` and `metrics` are verbs and topics.
     let verb = match (of(wanted), &page) {
         (Ok(verb), _) => Some(verb),
         (Err(_), Some(_)) => None,
@@ -131,8 +152,8 @@ pub fn words() -> impl Iterator<Item = (String, String)> {
     let topics = TOPICS.iter();
     let topics = topics.map(|topic| (topic.name.to_owned(), topic.about.to_owned()));
     let verbs = line::listed();
-    // `config` is a verb and a topic.
-    let topics = topics.filter(move |(name, _)| name != "config");
+    // `config` and `metrics` are verbs and topics.
+    let topics = topics.filter(move |(name, _)| line::command().find_subcommand(name).is_none());
     verbs.into_iter().chain(topics)
 }
 
@@ -174,7 +195,7 @@ mod tests {
     fn shown(name: &str) -> String {
         let topic = TOPICS.iter().find(|topic| topic.name == name);
         let topic = topic.unwrap_or_else(|| panic!("no topic {name}"));
-        page::plain(page::section(topic.page, topic.heading), 80)
+        page::plain(topic.text(), 80)
     }
 
     /// The words between backticks, and those that stand in a list there.
@@ -220,11 +241,7 @@ mod tests {
         let all = overview(100);
         for topic in &TOPICS {
             assert!(all.contains(&format!("\n  {:<12} ", topic.name)), "{all}");
-            assert!(
-                !page::section(topic.page, topic.heading).is_empty(),
-                "{}",
-                topic.name
-            );
+            assert!(!topic.text().is_empty(), "{}", topic.name);
         }
         for (typed, hint) in [("selector", "help selectors"), ("zzzz", "verbs and topics")] {
             assert!(of(typed).unwrap_err().hint.contains(hint), "{typed}");

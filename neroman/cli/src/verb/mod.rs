@@ -3,12 +3,15 @@
 mod abort;
 mod add;
 mod adopt;
+mod annotate;
+mod backtest;
 mod clean;
 mod completions;
 mod config;
 pub mod daemon;
 mod diff;
 mod du;
+mod edit;
 mod exec;
 mod export;
 mod fetch;
@@ -68,6 +71,10 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Pause(args) => pause::run(session, args, pause::Which::Pause).await,
         Verb::Resume(args) => pause::run(session, args, pause::Which::Resume).await,
         Verb::Adopt(args) => adopt::run(session, args).await,
+        Verb::Set(args) => edit::set(session, args).await,
+        Verb::Copy(args) => edit::copy(session, args).await,
+        Verb::Note(args) => annotate::note(session, args).await,
+        Verb::Tag(args) => annotate::tag(session, args).await,
         Verb::Rm(args) => rm::run(session, args).await,
         Verb::Wait(args) => wait::run(session, args).await,
         Verb::Logs(args) => logs::run(session, args).await,

@@ -3,6 +3,7 @@
 
 use nero_wire::v1::{AbortRequest, StartRequest};
 
+use super::edit::assignments;
 use super::start;
 use crate::args::Restart;
 use crate::connect::READ_DEADLINE;
@@ -12,6 +13,9 @@ use crate::session::{Session, request, selection};
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Restart) -> Result<u8, Stop> {
     session.goes_by_ssh();
+    if !args.set.is_empty() || args.same_code {
+        session.client().await?.edits("--set and --same-code")?;
+    }
     if !args.yes && !args.launch.dry_run && !may_stop_live_ones(session, args).await? {
         session.out.note("nothing was done");
         return Ok(code::FAILED);
@@ -21,6 +25,8 @@ pub async fn run(session: &mut Session, args: &Restart) -> Result<u8, Stop> {
         restart: true,
         abandon: args.abandon,
         resume: args.resume,
+        set: assignments(&args.set)?,
+        same_code: args.same_code,
         ..start::asked(&args.launch)
     };
     start::launch(session, asked, &args.launch, "restart", args.yes).await

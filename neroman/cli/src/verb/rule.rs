@@ -25,6 +25,7 @@ pub async fn run(session: &mut Session, args: &Rule) -> Result<u8, Stop> {
     match args {
         Rule::List { picked, json } => list(session, picked, json.json).await,
         Rule::Add { picked, rule, json } => add(session, picked, rule, json.json).await,
+        Rule::Backtest(args) => super::backtest::run(session, args).await,
         Rule::Rm { picked, rule, json } => remove(session, picked, *rule, json.json).await,
     }
 }
@@ -87,7 +88,7 @@ async fn remove(session: &mut Session, picked: &str, rule: u64, as_json: bool) -
 }
 
 /// `abort: loss > 5` in its two parts.
-fn split(rule: &str) -> Result<(&str, &str), Fault> {
+pub fn split(rule: &str) -> Result<(&str, &str), Fault> {
     let how = "as in: neroman rule add 124-186 'abort: loss > 5'";
     let Some((action, text)) = rule.split_once(':') else {
         return Err(Fault::usage(format!("`{rule}` has no action")).hint(how));

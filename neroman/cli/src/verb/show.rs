@@ -110,9 +110,19 @@ impl Page<'_> {
             .map(|param| format!("{}={}", param.name, param.text))
             .collect();
         self.field("parameters", &params.join("  "));
+        for one in &view.overrides {
+            let source = match one.source.as_str() {
+                "" => "not in its source".to_owned(),
+                source => format!("{source} in its source"),
+            };
+            self.field("set", &format!("{}={}  ({source})", one.key, one.text));
+        }
+        self.fact("copy of", view, Fact::CopyOf);
         if view.collections.len() > 1 {
             self.field("collections", &view.collections.join(", "));
         }
+        self.fact("tags", view, Fact::Tags);
+        self.fact("note", view, Fact::Note);
         self.fact("folder", view, Fact::Path);
         self.fact("node", view, Fact::Node);
         if view.hosts.len() > 1 {

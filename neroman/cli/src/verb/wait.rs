@@ -16,21 +16,29 @@ use crate::session::{Session, selection};
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
+    if args.any {
+        session.client().await?.edits("--any")?;
+    }
     let picked = selection(&args.picked);
     let Some(timeout) = args.timeout else {
-        return until_ended(session, picked, args.json.json, &[]).await;
+        let mut heard = WaitEvents::default();
+        follow(session, picked, args.any, &mut heard).await?;
+        return say(session, &heard, false, args.json.json);
     };
     // The selector may pick other experiments later, as `running` does.
     let begun = list(session, picked.clone()).await?;
     let mut heard = WaitEvents::default();
     if timeout.is_zero() {
         // A look, whose result does not depend on the speed of an answer.
-        let is_live = begun.iter().any(is_live);
+        let has_ended = |view: &ExperimentView| view.run != 0 && !is_live(view);
+        let is_done = args.any && begun.iter().any(has_ended);
+        let is_late = !is_done && begun.iter().any(is_live);
         let views = begun.into_iter();
+        let views = views.filter(|view| !is_done || has_ended(view));
         heard.ended = views.map(|view| ((view.id, view.run), view)).collect();
-        return say(session, &heard, is_live, args.json.json);
+        return say(session, &heard, is_late, args.json.json);
     }
-    let is_late = tokio::time::timeout(timeout, follow(session, picked, &mut heard))
+    let is_late = tokio::time::timeout(timeout, follow(session, picked, args.any, &mut heard))
         .await
         .map_or(Ok(true), |ended| ended.map(|()| false))?;
     if is_late {
@@ -96,7 +104,7 @@ pub async fn until_ended(
         notes: said.to_vec(),
         ..WaitEvents::default()
     };
-    follow(session, picked, &mut heard).await?;
+    follow(session, picked, false, &mut heard).await?;
     say(session, &heard, false, as_json)
 }
 
@@ -150,11 +158,13 @@ struct WaitEvents {
 async fn follow(
     session: &mut Session,
     picked: Selection,
+    any: bool,
     heard: &mut WaitEvents,
 ) -> Result<(), Stop> {
     let asked = WaitRequest {
         selection: Some(picked),
         settle: false,
+        any,
     };
     let out = Out {
         screen: session.out.screen,

@@ -62,6 +62,7 @@ pub(super) fn described(row: &nero_store::Experiment) -> Result<Described, LoadE
         modified_ms: row.modified_ms,
         modified: kept.modified,
         extra_rules: kept.extra_rules.into(),
+        by_hand: Arc::new(kept.by_hand),
     })
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::batch::RunFolded;
 use nero_life::cells::CellRecord;
 use nero_life::change::{Described, NewRun};
-use nero_life::experiment::{Origin, Stamp};
+use nero_life::experiment::{ByHand, Origin, Stamp};
 use nero_life::fold::Position;
 use nero_life::kept::Kept;
 use nero_life::now::Tick;
@@ -21,6 +21,8 @@ pub(super) struct KeptExperiment {
     pub(super) extra_rules: Vec<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) modified: Option<Tick>,
+    #[serde(skip_serializing_if = "ByHand::is_empty")]
+    pub(super) by_hand: ByHand,
 }
 
 /// The stored data of a source besides its columns.
@@ -73,6 +75,7 @@ pub(super) fn experiment_row(described: &Described) -> nero_store::Experiment {
         kept: json(&KeptExperiment {
             extra_rules: described.extra_rules.to_vec(),
             modified: described.modified.clone(),
+            by_hand: (*described.by_hand).clone(),
         }),
     }
 }

@@ -38,7 +38,7 @@ impl Man {
         let again = wanted.clone();
         let config = self.home.config.clone();
         let (reads, missing, folders) = blocking(move || {
-            let reads = sources::read_paths(&wanted, &config)?;
+            let reads = sources::read_paths(&state, &wanted, &config)?;
             let definitions = reads.iter().flat_map(|read| &read.loaded.definitions);
             let folders = code::survey(definitions);
             Ok::<_, Failure>((reads, sources::missing(&state), folders))

@@ -9,13 +9,14 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use nero_format::{Defaults, ROWS_FOLDER, RowsOptions};
+use nero_format::{Edits, ROWS_FOLDER, RowsOptions};
 use nero_model::ExperimentId;
 use nero_wire::v1;
 use serde_json::{Map, Value};
 
 use super::add::{canonical, options_of, reply};
-use super::{Man, blocking, code, sources};
+use super::sources::{self, SourceToRead};
+use super::{Man, blocking, code};
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
 use nero_life::add::{self, Merged, Read, What};
@@ -46,8 +47,7 @@ impl Man {
         let (rows, dry_run) = (request.rows.clone(), request.dry_run);
         let (kept, missing, folders) = blocking(move || {
             let folder = folder.into_iter().next().unwrap_or_default();
-            let defaults = sources::defaults(&config)?;
-            let kept = keep(&state, &folder, &options, &rows, &defaults, dry_run)?;
+            let kept = keep(&state, &folder, &options, &rows, &config, dry_run)?;
             let folders = code::survey(kept.read.loaded.definitions.iter());
             Ok::<_, Failure>((kept, sources::missing(&state), folders))
         })
@@ -109,7 +109,7 @@ fn keep(
     folder: &Path,
     options: &RowsOptions,
     rows: &[String],
-    defaults: &Defaults,
+    config: &Path,
     dry_run: bool,
 ) -> Result<Kept, Failure> {
     let file = file_of(state, folder, options)?;
@@ -122,18 +122,32 @@ fn keep(
         Err(error) => return Err(cannot("read", &error)),
     };
     let (text, lines) = joined(&before, rows);
-    let loaded = nero_format::read_rows(&file, options, defaults, Some(text.clone()));
+    let defaults = sources::defaults(config)?;
+    let edits = Edits::new();
+    let loaded = nero_format::read_rows(&file, options, &defaults, Some(text.clone()), edits);
     let loaded = loaded.map_err(|errors| {
         Failure::usage("the rows have a mistake; none is added").report(errors.to_string())
     })?;
-    if !dry_run && text != before {
+    if dry_run {
+        let read = Read {
+            stamp: Stamp::default(),
+            companion: Stamp::default(),
+            loaded,
+        };
+        return Ok(Kept { read, lines });
+    }
+    if text != before {
         write(&file, &text).map_err(|error| cannot("write", &error))?;
     }
-    let read = Read {
-        stamp: sources::stamp(&file).unwrap_or_default(),
-        companion: Stamp::default(),
-        loaded,
+    // From the file, with what people changed of its experiments.
+    let source = SourceToRead {
+        path: file,
+        with: None,
+        offset: 0,
+        rows: options.clone(),
     };
+    let read = sources::read_paths(state, &[source], config)?.pop();
+    let read = read.ok_or_else(|| Failure::bug("a file of rows was not read"))?;
     Ok(Kept { read, lines })
 }
 

@@ -199,6 +199,7 @@ impl Call {
             modified_ms: now_ms,
             modified: Some(self.at.tick.clone()),
             extra_rules: Arc::from([]),
+            by_hand: Arc::default(),
         };
         let made = Made {
             created: Some(self.at.tick.clone()),

@@ -5,12 +5,15 @@ mod add;
 mod add_rows;
 mod admin;
 mod adopted;
+mod annotate;
+mod backtest;
 mod clean;
 mod clean_node;
 mod code;
 mod cost;
 mod curve;
 mod du;
+mod edit;
 mod examine;
 mod fetch;
 mod frozen;
@@ -246,6 +249,22 @@ impl v1::man_server::Man for Man {
         carried_out(async move { man.remove(request.into_inner()).await }).await
     }
 
+    async fn annotate(
+        &self,
+        request: Request<v1::AnnotateRequest>,
+    ) -> Result<Response<v1::AnnotateReply>, Status> {
+        let man = self.clone();
+        carried_out(async move { man.annotate(request.into_inner()).await }).await
+    }
+
+    async fn edit(
+        &self,
+        request: Request<v1::EditRequest>,
+    ) -> Result<Response<v1::EditReply>, Status> {
+        let man = self.clone();
+        carried_out(async move { man.edit(request.into_inner()).await }).await
+    }
+
     type WaitStream = Streamed<v1::WaitEvent>;
 
     async fn wait(
@@ -320,6 +339,13 @@ impl v1::man_server::Man for Man {
         request: Request<v1::RuleListRequest>,
     ) -> Result<Response<v1::RuleListReply>, Status> {
         answer(self.rule_list(request.into_inner()).await)
+    }
+
+    async fn rule_backtest(
+        &self,
+        request: Request<v1::RuleBacktestRequest>,
+    ) -> Result<Response<v1::RuleBacktestReply>, Status> {
+        answer(self.rule_backtest(request.into_inner()).await)
     }
 
     async fn rule_add(
@@ -502,6 +528,7 @@ impl Man {
                 hello::LIST_PARTS.to_owned(),
                 hello::PLOTS.to_owned(),
                 hello::ALL_RUNS.to_owned(),
+                hello::EDITS.to_owned(),
             ],
             ..hello::own(v1::Role::Neroman, "", Some(self.deployment))
         }

@@ -195,7 +195,7 @@ impl Man {
         let (state, config) = (self.ledger.state(), self.home.config.clone());
         let (reads, missing) = blocking(move || {
             Ok::<_, Failure>((
-                sources::read_paths(&sources, &config)?,
+                sources::read_paths(&state, &sources, &config)?,
                 sources::missing(&state),
             ))
         })

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nero_format::{Defaults, FormatErrors, RowsOptions, Source, SourceKind, TableOptions};
+use nero_format::{Defaults, Edits, FormatErrors, RowsOptions, Source, SourceKind, TableOptions};
 use nero_model::ExperimentId;
 use nero_wire::v1;
 
@@ -17,6 +17,7 @@ use super::{Man, blocking, tables};
 use crate::failure::Failure;
 use crate::ledger::Decided;
 use nero_life::add::{self, Merged, Read};
+use nero_life::edits::{self, Pending};
 use nero_life::experiment::{Origin, Stamp};
 use nero_life::state::State;
 use nero_life::taken_over;
@@ -83,18 +84,18 @@ impl SourceToRead {
         paths.map(|path| Self::again(state, path.clone())).collect()
     }
 
-    fn load(&self, defaults: &Defaults) -> Result<nero_format::Loaded, FormatErrors> {
+    fn load(&self, defaults: &Defaults, edits: Edits) -> Result<nero_format::Loaded, FormatErrors> {
         if nero_format::is_rows(&self.path) {
-            return nero_format::read_rows(&self.path, &self.rows, defaults, None);
+            return nero_format::read_rows(&self.path, &self.rows, defaults, None, edits);
         }
         if !nero_format::is_table(&self.path) {
-            return nero_format::read_source(&self.path, defaults);
+            return nero_format::read_source_edited(&self.path, defaults, edits);
         }
         let options = TableOptions {
             with: self.with.clone(),
             offset: self.offset,
         };
-        nero_format::read_table(&self.path, &options, defaults, &tables::read_sheet)
+        nero_format::read_table_edited(&self.path, &options, defaults, &tables::read_sheet, edits)
     }
 }
 
@@ -106,13 +107,32 @@ struct WatchedFiles {
     companion: Stamp,
 }
 
-/// Reads one source; its files did not change meanwhile.
-fn read(wanted: &SourceToRead, defaults: &Defaults) -> Result<Read, FormatErrors> {
+/// Reads one source with what people changed of its experiments; its files did not change
+/// meanwhile.
+fn read(
+    wanted: &SourceToRead,
+    defaults: &Defaults,
+    changes: &ByHandChanges<'_>,
+) -> Result<Read, FormatErrors> {
+    let first = read_with(wanted, defaults, Edits::new())?;
+    let edits = changes.of(&first);
+    match edits.is_empty() {
+        true => Ok(first),
+        // An edit is found by what the source describes, and applied where it does so.
+        false => read_with(wanted, defaults, edits),
+    }
+}
+
+fn read_with(
+    wanted: &SourceToRead,
+    defaults: &Defaults,
+    edits: Edits,
+) -> Result<Read, FormatErrors> {
     let path = &wanted.path;
     let began = Instant::now();
     loop {
         let before = watched(path, wanted.with.as_deref());
-        let loaded = wanted.load(defaults);
+        let loaded = wanted.load(defaults, edits.clone());
         let after = watched(path, wanted.with.as_deref());
         let quiet = before.is_some() && before == after;
         match loaded {
@@ -177,12 +197,41 @@ fn changed(origin: &Origin, defaults: &Defaults) -> bool {
         })
 }
 
+/// What people changed of experiments, stored and typed.
+struct ByHandChanges<'a> {
+    state: &'a State,
+    pending: &'a Pending,
+    /// Sources that are missing; `None`: nobody changed anything.
+    missing: Option<HashSet<u64>>,
+}
+
+impl<'a> ByHandChanges<'a> {
+    fn new(state: &'a State, pending: &'a Pending) -> Self {
+        Self {
+            state,
+            pending,
+            missing: edits::any(state, pending).then(|| missing(state)),
+        }
+    }
+
+    fn of(&self, read: &Read) -> Edits {
+        let missing = self.missing.as_ref();
+        missing.map_or_else(Edits::new, |missing| {
+            edits::edits(self.state, read, missing, self.pending)
+        })
+    }
+}
+
 /// Reads several sources, or reports every mistake of all of them.
 ///
 /// # Errors
 /// All mistakes at once; nothing may be changed then.
-pub(super) fn read_paths(sources: &[SourceToRead], config: &Path) -> Result<Vec<Read>, Failure> {
-    read_each(sources, &defaults(config)?)
+pub(super) fn read_paths(
+    state: &State,
+    sources: &[SourceToRead],
+    config: &Path,
+) -> Result<Vec<Read>, Failure> {
+    read_pending(state, sources, config, &Pending::default())
 }
 
 /// The `defaults` of the configuration.
@@ -192,12 +241,31 @@ pub(super) fn defaults(config: &Path) -> Result<Defaults, Failure> {
     })
 }
 
-fn read_each(sources: &[SourceToRead], defaults: &Defaults) -> Result<Vec<Read>, Failure> {
+/// Reads several sources with what a person typed of their experiments.
+///
+/// # Errors
+/// All mistakes at once; nothing may be changed then.
+pub(super) fn read_pending(
+    state: &State,
+    sources: &[SourceToRead],
+    config: &Path,
+    pending: &Pending,
+) -> Result<Vec<Read>, Failure> {
+    read_each(state, sources, &defaults(config)?, pending)
+}
+
+fn read_each(
+    state: &State,
+    sources: &[SourceToRead],
+    defaults: &Defaults,
+    pending: &Pending,
+) -> Result<Vec<Read>, Failure> {
+    let changes = ByHandChanges::new(state, pending);
     let mut found = Vec::new();
     let mut report = String::new();
     let mut wrong = 0;
     for wanted in sources {
-        match read(wanted, defaults) {
+        match read(wanted, defaults, &changes) {
             Ok(one) => found.push(one),
             Err(errors) => {
                 wrong += errors.problems.len();
@@ -220,17 +288,27 @@ fn read_each(sources: &[SourceToRead], defaults: &Defaults) -> Result<Vec<Read>,
 }
 
 /// Reads those of these sources again that may have changed.
-pub(super) fn read_changed(origins: &[Arc<Origin>], config: &Path) -> Result<Vec<Read>, Failure> {
+pub(super) fn read_changed(
+    state: &State,
+    origins: &[Arc<Origin>],
+    config: &Path,
+    pending: &Pending,
+) -> Result<Vec<Read>, Failure> {
     let defaults = defaults(config)?;
+    let is_asked: HashSet<u64> = pending
+        .of
+        .iter()
+        .filter_map(|id| Some(state.experiment(*id)?.source))
+        .collect();
     let mut sources: Vec<SourceToRead> = origins
         .iter()
-        .filter(|origin| changed(origin, &defaults))
+        .filter(|origin| is_asked.contains(&origin.id) || changed(origin, &defaults))
         .map(|origin| SourceToRead::of(&origin.source))
         .collect();
     sources.sort();
     sources.dedup();
     let is_moved = sources.iter().any(|one| !one.path.exists());
-    read_each(&sources, &defaults).map_err(|failure| {
+    read_each(state, &sources, &defaults, pending).map_err(|failure| {
         failure.hint(if is_moved {
             "if it was moved, `neroman add` its new place; the numbers stay"
         } else {
@@ -248,6 +326,21 @@ pub(super) fn accepted(state: &State, merged: Merged) -> Result<Merged, Failure>
     const SHOWN_MAX: usize = 100;
     /// An offset is a round number.
     const ROUND: u64 = 1000;
+    if let Some((id, mistake)) = merged.refused.first() {
+        let more = match merged.refused.len() - 1 {
+            0 => String::new(),
+            more => format!(", and so for {more} more"),
+        };
+        let what = format!("{id}: {}{more}", mistake.message);
+        let failure = Failure::usage(what);
+        return Err(match mistake.hint.as_str() {
+            "" => failure,
+            hint => failure.hint(hint.to_owned()),
+        });
+    }
+    if merged.is_outdated {
+        return Err(Failure::moved());
+    }
     let clashes = &merged.clashes;
     let Some(first) = clashes.first() else {
         return Ok(merged);
@@ -313,7 +406,8 @@ impl Man {
                 .into_iter()
                 .filter(|origin| origin.source.file.exists())
                 .collect();
-            Ok::<_, Failure>((read_changed(&there, &config)?, missing(&state)))
+            let reads = read_changed(&state, &there, &config, &Pending::default())?;
+            Ok::<_, Failure>((reads, missing(&state)))
         })
         .await??;
         if reads.is_empty() {

@@ -1,6 +1,8 @@
 //! `Start` and restart: makes runs of the picked experiments. They are durable
 //! when the call is answered; the call waits for no node.
 
+mod same_code;
+
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -18,7 +20,7 @@ use super::code;
 use super::select::Selection;
 use super::sources::{self, SourceToRead};
 use super::unschedulable::Asking;
-use super::{Man, blocking, cost, counted};
+use super::{Man, blocking, cost, counted, edit};
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
 use crate::outside::{FolderToFreeze, Freezer, Frozen};
@@ -47,6 +49,8 @@ struct Prepared {
     picked: Vec<ExperimentId>,
     frozen: HashMap<FolderToFreeze, Frozen>,
     folders: Vec<v1::FolderTaken>,
+    /// The specs of the newest runs, where new ones are made of them.
+    specs: HashMap<RunId, v1::RunSpec>,
     notes: Vec<String>,
 }
 
@@ -59,6 +63,8 @@ struct RequestedStart {
     big: bool,
     /// The first run goes alone, the others when it has finished.
     pilot: bool,
+    /// Overrides that the experiments get before.
+    set: Vec<(String, String)>,
     places: Places,
     /// The file of the configuration.
     config: PathBuf,
@@ -103,10 +109,12 @@ impl Man {
                 restart: request.restart,
                 abandon: request.abandon,
                 resume: request.resume,
+                same_code: request.same_code,
             },
             as_added: request.as_added,
             big: request.big,
             pilot: request.pilot,
+            set: edit::assignments(&request.set),
             places,
             config: self.home.config.clone(),
             at: self.clock.moment(),
@@ -176,12 +184,26 @@ impl Man {
         freeze: bool,
     ) -> Result<Prepared, Failure> {
         let state = self.ledger.state();
-        let (asked, freezer) = (Arc::clone(asked), self.freezer.clone());
-        blocking(move || prepare(&state, &asked, &freezer, freeze)).await?
+        let (same, freezer) = (Arc::clone(asked), self.freezer.clone());
+        let mut prepared = blocking(move || prepare(&state, &same, &freezer, freeze)).await??;
+        if asked.wanted.same_code && freeze {
+            prepared.specs = self.newest_specs(&prepared.picked).await?;
+        }
+        Ok(prepared)
     }
 
     /// The nodes for runs of this command.
     fn places(&self, request: &v1::StartRequest) -> Result<Places, Failure> {
+        if request.as_added && !request.set.is_empty() {
+            return Err(
+                Failure::usage("--set reads the sources, which --as-added does not")
+                    .hint("leave out one of them"),
+            );
+        }
+        if request.same_code && (!request.restart || !request.set.is_empty()) {
+            return Err(Failure::usage("--same-code takes what the newest run had")
+                .hint("leave it out to set values, or to start"));
+        }
         if request.at_most != 0 {
             return Err(Failure::usage("not built yet: --at-most"));
         }
@@ -231,8 +253,11 @@ impl Places {
             ("", None) => (self.config.default_target(), String::new()),
             (word, _) => (word, String::new()),
         };
-        let nodes = resolved(&self.config, word, &whose)?;
-        let takes = takes(definition);
+        self.placed(word, &whose, takes(definition))
+    }
+
+    fn placed(&self, word: &str, whose: &str, takes: Takes) -> Result<Placed, Failure> {
+        let nodes = resolved(&self.config, word, whose)?;
         // A scheduler accepts what it can never start: such a node is chosen by what
         // its cluster has.
         let is_guarded = |name: &String| {
@@ -309,7 +334,8 @@ fn prepare(
     let mut frozen = HashMap::new();
     let mut folders = Vec::new();
     if freeze {
-        for experiment in going {
+        let own = going.filter(|_| !asked.wanted.same_code);
+        for experiment in own {
             let wanted = FolderToFreeze::of(&experiment.definition);
             if let Entry::Vacant(place) = frozen.entry(wanted) {
                 let one = freezer.freeze(place.key(), asked.big)?;
@@ -318,7 +344,7 @@ fn prepare(
                 place.insert(one);
             }
         }
-    } else {
+    } else if !asked.wanted.same_code {
         folders = code::survey(going.map(|one| &*one.definition));
     }
     Ok(Prepared {
@@ -328,15 +354,17 @@ fn prepare(
         picked,
         frozen,
         folders,
+        specs: HashMap::new(),
         notes,
     })
 }
 
 /// The sources that the command names, and those that may have changed.
 fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Failure> {
-    let mut reads =
-        sources::read_paths(&SourceToRead::all_again(state, &asked.paths), &asked.config)?;
-    if let (Some(selection), false) = (&asked.selection, asked.as_added) {
+    let paths = SourceToRead::all_again(state, &asked.paths);
+    let mut reads = sources::read_paths(state, &paths, &asked.config)?;
+    let is_read = !asked.as_added && !asked.wanted.same_code;
+    if let (Some(selection), true) = (&asked.selection, is_read) {
         let origins = if selection.asks_sources() {
             let missing = sources::missing(state);
             let there = |origin: &&Arc<Origin>| !missing.contains(&origin.id);
@@ -344,7 +372,16 @@ fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Fail
         } else {
             sources::origins_of(state, &selection.experiments(state)?.0)
         };
-        reads.extend(sources::read_changed(&origins, &asked.config)?);
+        let pending = edit::pending(&asked.set, selection, state)?;
+        reads.extend(sources::read_changed(
+            state,
+            &origins,
+            &asked.config,
+            &pending,
+        )?);
+        if let Some(id) = pending.missed(&reads) {
+            return Err(edit::without_source(id));
+        }
     }
     Ok(reads)
 }
@@ -517,10 +554,6 @@ fn decide(
         let Some(experiment) = work.experiment(id.experiment).cloned() else {
             continue;
         };
-        let frozen = prepared
-            .frozen
-            .get(&FolderToFreeze::of(&experiment.definition))
-            .ok_or_else(Failure::moved)?;
         if after.is_some() {
             for change in abort::for_restart(&experiment, "restart", now_ms) {
                 take(&mut work, change);
@@ -534,17 +567,26 @@ fn decide(
         for rule in rules.iter().filter_map(|id| work.rules.get(id)) {
             off.look(rule.id, &rule.text, &rule.origin, &experiment);
         }
-        let (mut made, node) = placed_run(asked, &experiment, *id, frozen, now_ms)?;
-        made.batch = batch;
-        let encoded = spec::build(
-            &experiment.definition,
-            &made,
-            &frozen.tree,
-            deployment,
-            shell,
-            asked.places.results_max_bytes(&experiment),
-        )
-        .encode_to_vec();
+        let (made, node, encoded) = if asked.wanted.same_code {
+            same_code::run(asked, prepared, &experiment, *id, batch, now_ms)?
+        } else {
+            let frozen = prepared
+                .frozen
+                .get(&FolderToFreeze::of(&experiment.definition))
+                .ok_or_else(Failure::moved)?;
+            let (mut made, node) = placed_run(asked, &experiment, *id, frozen, now_ms)?;
+            made.batch = batch;
+            let encoded = spec::build(
+                &experiment.definition,
+                &made,
+                &frozen.tree,
+                deployment,
+                shell,
+                asked.places.results_max_bytes(&experiment),
+            )
+            .encode_to_vec();
+            (made, node, encoded)
+        };
         let after = after.filter(|number| still_live(&work, *id, *number));
         let dispatch = match asked.pilot && batch != Some(*id) {
             true => Dispatch::behind_pilot(after),
@@ -586,12 +628,7 @@ fn placed_run(
     now_ms: i64,
 ) -> Result<(Made, Option<String>), Failure> {
     let mut placed = asked.places.of(experiment)?;
-    if asked.wanted.resume
-        && let Some(earlier) = start::earlier(experiment)
-    {
-        placed.resume = Some(earlier.made.id.number);
-        earlier.node_word().clone_into(&mut placed.takes.prefer);
-    }
+    placed.resume(asked, experiment);
     let node = placed.node.clone();
     let results_max_bytes = asked.places.results_max_bytes(experiment);
     let made = Made {

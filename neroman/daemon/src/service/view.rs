@@ -110,6 +110,10 @@ pub(super) fn experiment(
             .collect(),
         collections: definition.collections.clone(),
         settled: true,
+        tags: experiment.tags().map(str::to_owned).collect(),
+        note: experiment.by_hand.note.clone(),
+        overrides: overrides(experiment),
+        copy_of: experiment.by_hand.copy_of.map_or(0, |of| of.0),
         ..v1::ExperimentView::default()
     };
     if let Some(run) = run {
@@ -124,6 +128,17 @@ pub(super) fn experiment(
         view.warnings.push("no longer in its source".to_owned());
     }
     view
+}
+
+/// The values in place of the source's.
+pub(super) fn overrides(experiment: &Experiment) -> Vec<v1::Override> {
+    let all = experiment.by_hand.overrides.iter();
+    all.map(|one| v1::Override {
+        key: one.key.clone(),
+        text: one.text.clone(),
+        source: one.over.clone().unwrap_or_default(),
+    })
+    .collect()
 }
 
 fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {

@@ -1,4 +1,4 @@
-//! `Wait`: reports each end at once, and returns when all have ended. It reports
+//! `Wait`: reports each end at once, and returns when all have ended, or one with `any`. It reports
 //! when nodes with awaited runs go out of reach and are back, and runs that no
 //! node takes. It returns, too, when only runs are left that no node can ever
 //! take, or that are held until a person acts, here or at their node's scheduler.
@@ -66,12 +66,16 @@ impl Man {
             .into_iter()
             .map(|chosen| fixed(chosen, &state))
             .collect();
+        if request.any && awaited.iter().any(|one| one.chosen.run.is_some()) {
+            // An experiment that never ran has no end that could be the first.
+            awaited.retain(|one| one.chosen.run.is_some());
+        }
         loop {
             let state = Arc::clone(&states.borrow_and_update());
             nodes.borrow_and_update();
             let now = Instant::now();
             let ended = take_ended(&mut awaited, &state, request.settle, now);
-            let done = awaited.is_empty();
+            let done = awaited.is_empty() || request.any && !ended.is_empty();
             let (notices, unseen_again) = unseen.news(
                 &carried(&awaited, &state),
                 &self.nodes.known(),

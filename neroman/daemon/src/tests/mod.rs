@@ -345,6 +345,7 @@ impl Rig {
         let request = v1::WaitRequest {
             selection: select(text),
             settle,
+            any: false,
         };
         let man = self.man.clone();
         let waiting = tokio::spawn(async move { man.wait(request, tx).await });

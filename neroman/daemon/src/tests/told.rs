@@ -44,6 +44,7 @@ pub(super) fn wait(rig: &Rig, what: &str) -> Heard<v1::WaitEvent> {
     let request = v1::WaitRequest {
         selection: select(what),
         settle: false,
+        any: false,
     };
     let man = rig.man.clone();
     let call = tokio::spawn(async move { man.wait(request, tx).await });

@@ -14,7 +14,7 @@ use crate::fields::Field;
 use crate::reader::Reader;
 use crate::source::cell_mark;
 use crate::walk::runs_something;
-use crate::{define, expand, parse};
+use crate::{define, edit, expand, parse};
 
 /// The highest number of a row; numbers stay readable, and nothing is sized by them.
 pub const NUMBER_MAX: u64 = 9_999_999;
@@ -530,6 +530,7 @@ fn define(
                     .collect();
             }
         }
+        edit::apply(reader, &scope, &name, mark, before.1);
     }
 }
 

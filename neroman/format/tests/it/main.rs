@@ -3,6 +3,7 @@
 mod batch;
 mod beneath;
 mod combining;
+mod edits;
 mod errors;
 mod handing;
 mod limits;

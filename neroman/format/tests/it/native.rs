@@ -556,7 +556,7 @@ fn a_fingerprint_says_what_runs_and_not_where_it_stands() {
 
 #[test]
 fn expressions_not_built_are_kept_too() {
-    let loaded = load("+a: {command: prog, rules: [{warn: 'loss > 3 && tag:x'}]}\n");
+    let loaded = load("+a: {command: prog, rules: [{warn: 'loss > 3 && user == ada'}]}\n");
     let definition = &loaded.definitions[0];
     assert!(definition.rules.is_empty());
     assert!(

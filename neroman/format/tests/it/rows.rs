@@ -1,13 +1,14 @@
 //! Rows of parameters as JSON lines.
 
-use nero_format::{Loaded, RowsOptions, is_rows, read_rows};
+use nero_format::{Edits, Loaded, RowsOptions, is_rows, read_rows};
 
 use crate::{Folder, commands, names, texts, value};
 
 fn read(folder: &Folder, options: &RowsOptions) -> Result<Loaded, String> {
     let path = folder.path().join("train.jsonl");
     assert!(is_rows(&path));
-    read_rows(&path, options, &folder.defaults(), None).map_err(|errors| errors.to_string())
+    read_rows(&path, options, &folder.defaults(), None, Edits::new())
+        .map_err(|errors| errors.to_string())
 }
 
 fn command(text: &str) -> RowsOptions {

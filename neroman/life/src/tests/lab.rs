@@ -92,6 +92,7 @@ pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
             definitions,
             notes: Vec::new(),
             numbers: None,
+            edited: Vec::new(),
         },
         stamp: Stamp::default(),
         companion: Stamp::default(),
@@ -358,4 +359,5 @@ pub(crate) const RESTART: Wanted = Wanted {
     restart: true,
     abandon: false,
     resume: false,
+    same_code: false,
 };

@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nero_model::RunToken;
+use nero_format::Edits;
+use nero_model::{ExperimentId, RunToken};
 
 use super::{Lab, definition, moment, source};
 use crate::add::{self, Merged, Read, What};
 use crate::change::Change;
+use crate::edits::{self, Pending};
 use crate::experiment::Stamp;
 use crate::pick::Rows;
 use crate::run::Results;
@@ -40,27 +42,62 @@ impl Desk {
     /// Reads a folder and applies the changes; a source that is not on the disk
     /// any more is missing.
     fn read(&mut self, folder: &str) -> Merged {
-        let loaded =
-            nero_format::read_source(&self.folder(folder), &nero_format::Defaults::default())
-                .unwrap();
+        self.read_pending(folder, &Pending::default())
+    }
+
+    /// The same with what a person typed of its experiments.
+    fn read_pending(&mut self, folder: &str, pending: &Pending) -> Merged {
+        let first = self.loaded(folder, Edits::new());
+        let missing = self.missing();
+        let edits = edits::edits(&self.lab.state, &first, &missing, pending);
+        let read = self.loaded(folder, edits);
+        let merged = add::merge(&self.lab.state, &[read], &missing, &moment(1));
+        assert!(!merged.is_outdated);
+        self.lab.take(merged.changes.clone());
+        merged
+    }
+
+    fn loaded(&self, folder: &str, edits: Edits) -> Read {
+        let loaded = nero_format::read_source_edited(
+            &self.folder(folder),
+            &nero_format::Defaults::default(),
+            edits,
+        )
+        .unwrap();
         let inode =
             std::os::unix::fs::MetadataExt::ino(&fs::metadata(&loaded.source.file).unwrap());
         let stamp = Stamp {
             inode,
             ..Stamp::default()
         };
-        let reads = [Read {
+        Read {
             loaded,
             stamp,
             companion: Stamp::default(),
-        }];
-        let missing: HashSet<u64> = (self.lab.state.origins.values())
+        }
+    }
+
+    fn missing(&self) -> HashSet<u64> {
+        let origins = self.lab.state.origins.values();
+        origins
             .filter(|origin| !origin.source.file.exists())
             .map(|origin| origin.id)
-            .collect();
-        let merged = add::merge(&self.lab.state, &reads, &missing, &moment(1));
-        self.lab.take(merged.changes.clone());
-        merged
+            .collect()
+    }
+
+    /// `set 1 k=v`.
+    fn set(&mut self, folder: &str, id: u64, key: &str, text: &str) -> Merged {
+        let pending = Pending {
+            of: HashSet::from([ExperimentId(id)]),
+            set: vec![(key.to_owned(), text.to_owned())],
+            ..Pending::default()
+        };
+        self.read_pending(folder, &pending)
+    }
+
+    fn command(&self, id: u64) -> &str {
+        let one = self.lab.state.experiment(ExperimentId(id)).unwrap();
+        &one.definition.command_text
     }
 
     fn add(&mut self, folder: &str, yaml: &str) -> Merged {
@@ -90,6 +127,80 @@ impl Desk {
 
 fn count(merged: &Merged, what: What) -> usize {
     merged.seen.iter().filter(|seen| seen.what == what).count()
+}
+
+#[test]
+fn a_value_that_was_set_stays_when_its_source_is_read_again_and_its_name_changes() {
+    let mut desk = Desk::new();
+    desk.add("exp", PRODUCT);
+    let set = desk.set("exp", 1, "lr", "0.5");
+    assert_eq!(set.lines(), ["1: lr 0.1 → 0.5"]);
+    assert_eq!(desk.command(1), "prog 0.5 1 1");
+    assert!(desk.read("exp").lines().is_empty());
+    // The names of all change; the set value is not what tells its row from the others.
+    let other = PRODUCT.replace("seed: 1", "seed: 7");
+    assert_eq!(desk.add("exp", &other).lines(), ["1-4: seed 1 → 7"]);
+    assert_eq!(desk.command(1), "prog 0.5 1 7");
+    let unset = Pending {
+        of: HashSet::from([ExperimentId(1)]),
+        unset: vec!["lr".to_owned()],
+        ..Pending::default()
+    };
+    let unset = desk.read_pending("exp", &unset);
+    assert_eq!(unset.lines(), ["1: lr 0.5 → 0.1"]);
+    let one = desk.lab.state.experiment(ExperimentId(1)).unwrap();
+    assert!(one.by_hand.is_empty());
+}
+
+#[test]
+fn a_value_that_was_set_gives_way_to_a_new_value_of_its_source() {
+    let mut desk = Desk::new();
+    desk.add("exp", PRODUCT);
+    desk.set("exp", 1, "seed", "9");
+    let other = PRODUCT.replace("seed: 1", "seed: 7");
+    let lines = desk.add("exp", &other).lines();
+    assert_eq!(
+        lines[0],
+        "1: seed 9 → 7, override seed=9 dropped: its source changed 1 to 7"
+    );
+    assert_eq!(desk.command(1), "prog 0.1 1 7");
+}
+
+#[test]
+fn a_copy_has_a_number_of_its_own_and_follows_the_source_of_its_original() {
+    let mut desk = Desk::new();
+    desk.add("exp", PRODUCT);
+    let copy = Pending {
+        of: HashSet::from([ExperimentId(2)]),
+        set: vec![("n".to_owned(), "9".to_owned())],
+        copy: Some("slow".to_owned()),
+        ..Pending::default()
+    };
+    let merged = desk.read_pending("exp", &copy);
+    assert_eq!(count(&merged, What::Added), 1);
+    assert_eq!(desk.command(5), "prog 0.1 9 1");
+    assert_eq!(desk.picked("slow"), [5]);
+    let again = desk.read("exp");
+    assert_eq!(count(&again, What::Same), 5);
+    let other = PRODUCT.replace("seed: 1", "seed: 7");
+    assert_eq!(desk.add("exp", &other).lines(), ["1-5: seed 1 → 7"]);
+    assert_eq!(desk.command(5), "prog 0.1 9 7");
+    assert_eq!(desk.picked("slow"), [5]);
+    // Without its original it has no source.
+    let fewer = PRODUCT.replace("n: [1, 2]", "n: [1]");
+    let gone = desk.add("exp", &fewer);
+    assert_eq!(count(&gone, What::Gone), 3);
+    assert_eq!(desk.picked("gone"), [2, 4, 5]);
+}
+
+#[test]
+fn a_source_is_read_again_when_a_value_was_set_meanwhile() {
+    let mut desk = Desk::new();
+    desk.add("exp", PRODUCT);
+    let read = desk.loaded("exp", Edits::new());
+    desk.set("exp", 1, "lr", "0.5");
+    let merged = add::merge(&desk.lab.state, &[read], &HashSet::new(), &moment(2));
+    assert!(merged.is_outdated);
 }
 
 const PRODUCT: &str =

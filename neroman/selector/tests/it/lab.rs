@@ -19,6 +19,8 @@ pub struct Experiment {
     pub attempts: u32,
     pub age_s: i64,
     pub runtime_s: f64,
+    /// Separated by blanks.
+    pub tags: &'static str,
     pub params: Vec<(&'static str, f64)>,
     pub metrics: Vec<(&'static str, f64)>,
 }
@@ -31,6 +33,7 @@ impl Scope for &Experiment {
     fn fact(&self, fact: Fact) -> Value<'_> {
         match fact {
             Fact::Runtime => Value::number(self.runtime_s),
+            Fact::Tag => Value::Text(self.tags),
             Fact::Tmod => Value::Time(NOW_MS - self.age_s * 1000),
             _ => Value::Unknown,
         }

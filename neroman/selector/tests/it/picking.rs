@@ -330,6 +330,13 @@ fn the_name_of_a_block_picks_all_that_it_made() {
     assert_eq!(lab.ids("fib"), [1, 2]);
     assert_eq!(lab.ids("lang/fib"), [1, 2]);
     assert!(lab.pick("fib").unwrap().explicit);
+    assert_eq!(lab.ids("`fib`"), [1, 2]);
+    assert_eq!(lab.ids("`fib` && crashed"), [2]);
+    assert_eq!(lab.ids("!`fib` && all"), [4]);
+    assert_eq!(lab.ids("`fib` && gone, n < 2"), [1, 3]);
+    let refused = lab.refusal("crashed && fib");
+    let hint = "hint: inside a condition a name stands in backticks: `` `fib` ``";
+    assert!(refused.ends_with(hint), "{refused}");
 }
 
 #[test]
@@ -340,4 +347,24 @@ fn a_name_that_several_experiments_of_one_collection_have_says_so() {
         picked.notes,
         ["`fib_n-1` is the name of 2 experiments: 1, 4"]
     );
+}
+
+#[test]
+fn a_tag_picks_whatever_names_there_are() {
+    let mut named = crate::lab::experiment(1, "lab", "tag:paper");
+    named.tags = "draft";
+    let mut other = crate::lab::experiment(2, "lab", "b");
+    other.tags = "paper draft";
+    let plain = crate::lab::experiment(3, "lab", "c");
+    let lab = crate::lab::Lab::new(vec![named, other, plain]);
+    assert_eq!(lab.ids("tag:paper"), [2]);
+    assert_eq!(lab.ids("tag:d*"), [1, 2]);
+    assert_eq!(lab.ids("!tag:draft"), [3]);
+    assert_eq!(lab.ids("tag:draft && !tag:paper"), [1]);
+    assert_eq!(lab.ids("lab/tag:paper"), [2]);
+    assert_eq!(lab.ids("tag in (paper, other)"), [2]);
+    assert_eq!(lab.ids("tag != paper"), [1, 3]);
+    assert_eq!(lab.ids("`tag:paper`"), [1]);
+    let none = lab.pick("tag:none").expect("a tag that nobody has");
+    assert_eq!(none.notes, ["`tag:none` picks nothing"]);
 }

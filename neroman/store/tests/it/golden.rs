@@ -52,6 +52,11 @@ fn version_5_is_read_with_notices_and_deliveries() {
     }
 }
 
+#[test]
+fn version_6_is_read() {
+    is_read("state-v6.db", "state-v6.series.db");
+}
+
 fn is_read(state: &str, series: &str) -> Store {
     let folder = tempfile::tempdir().unwrap();
     let old = home(&folder.path().join("old"));

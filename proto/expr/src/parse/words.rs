@@ -10,10 +10,11 @@ use crate::ast::{Asked, CompareOp, MathFn, NameRef, Node, Pick, PickRef};
 use crate::direction::more_is_better;
 use crate::error::{ErrorKind, ExprError, Span};
 use crate::fact::{Fact, NOT_BUILT};
-use crate::lex::{Tok, Token};
+use crate::lex::{Tok, Token, is_name_char};
 use crate::node::{NodeFact, unknown_fact};
 use crate::number::instant;
 use crate::past::Fold;
+use crate::pattern::Glob;
 use crate::slips;
 use crate::state::State;
 use nero_model::names::suggest;
@@ -45,10 +46,7 @@ impl Parser<'_> {
             }
             Tok::Quoted(name) => self.name(Asked::Quoted, &name, span)?,
             Tok::Word => return self.word(place, span),
-            Tok::Tag => {
-                self.note_not_built(span, &format!("`{}`", span.of(self.text)));
-                Node::Bool(true)
-            }
+            Tok::Tag => self.tag(span)?,
             Tok::Glob(_)
             | Tok::Match(_)
             | Tok::Compare(_)
@@ -76,6 +74,24 @@ impl Parser<'_> {
             node,
             span,
             height: 1,
+        })
+    }
+
+    /// `tag:x` is `tag == x`, and `tag:x*` is `tag=x*`.
+    fn tag(&self, span: Span) -> Result<Node, ExprError> {
+        if self.context.standing {
+            return Err(not_beside_job(Fact::Tag.word(), span));
+        }
+        let tag = span.of(self.text).strip_prefix("tag:").unwrap_or_default();
+        let is_wild = |c| matches!(c, '*' | '?');
+        if tag.is_empty() || !tag.chars().all(|c| is_name_char(c) || is_wild(c)) {
+            let error = self.syntax(span, "a tag is expected behind `tag:`");
+            return Err(error.hint("such as `tag:baseline`, or `!tag:baseline`"));
+        }
+        let fact = Node::Fact(Fact::Tag);
+        Ok(match tag.contains(is_wild) {
+            true => Node::Glob(Box::new(fact), Glob::new(tag)),
+            false => Node::Compare(CompareOp::Equal, Box::new([fact, Node::Text(tag.into())])),
         })
     }
 

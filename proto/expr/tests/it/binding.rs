@@ -201,3 +201,24 @@ fn records_of_another_version_are_left_out() {
     });
     assert!(Bindings::from_records(&rule, &records).is_open(0));
 }
+
+#[test]
+fn what_may_hold_is_not_in_doubt() {
+    let run = Run::new()
+        .param("target", Value::Text("0.9"))
+        .param("optimizer", Value::Text("adam"))
+        .param("flag", Value::Bool(true, None));
+    for text in [
+        "acc == target",
+        "acc == '0.9' || exit == '1'",
+        "flag && !flag || loss > 5",
+        "optimizer == 'sgd' || optimizer = ad*",
+        "loss > best_loss",
+        "metric.exit_code != 0",
+        "beta > 3 && rate > 2 && count < 5",
+        "loss == nan || running",
+    ] {
+        let (rule, _) = run.standing(text).unwrap();
+        assert_eq!(rule.doubt(&run), None, "{text}");
+    }
+}

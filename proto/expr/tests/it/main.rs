@@ -4,6 +4,7 @@ mod binding;
 mod canonical;
 mod cohort;
 mod meaning;
+mod naive;
 mod past;
 mod properties;
 mod refusals;

@@ -101,6 +101,11 @@ proptest! {
     }
 
     #[test]
+    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+        check_round_trip(&String::from_utf8_lossy(&bytes))?;
+    }
+
+    #[test]
     fn no_row_of_tokens_makes_it_panic(
         parts in proptest::collection::vec(
             prop::sample::select(vec![

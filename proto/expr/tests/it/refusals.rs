@@ -112,12 +112,15 @@ fn a_condition_that_can_never_hold_is_refused() {
 
 #[test]
 fn planned_words_are_refused_with_their_place() {
-    let error = Expr::parse("tag:x && crashed", &context()).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::NotBuilt);
-    assert_eq!(error.message, "`tag:x` is not built yet");
+    assert!(Expr::parse("tag:x && crashed", &context()).is_ok());
+    for text in ["tag:", "tag: x", "tag:'x'", "tag:x=3"] {
+        let error = Expr::parse(text, &context()).unwrap_err();
+        assert_eq!(error.message, "a tag is expected behind `tag:`", "{text}");
+    }
     for fact in NOT_BUILT {
         let text = format!("{fact} > 1");
         let error = Expr::parse(&text, &context()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotBuilt);
         assert_eq!(error.message, format!("`{fact}` is not built yet"));
         assert!(Expr::parse(&format!("param.{fact} > 1"), &context()).is_ok());
     }

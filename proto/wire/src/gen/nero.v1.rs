@@ -4025,6 +4025,33 @@ pub struct ExperimentView {
     /// until its end, while it runs
     #[prost(double, optional, tag = "62")]
     pub eta_s: ::core::option::Option<f64>,
+    #[prost(string, repeated, tag = "70")]
+    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, tag = "71")]
+    pub note: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "72")]
+    pub overrides: ::prost::alloc::vec::Vec<Override>,
+    /// 0: it is no copy
+    #[prost(uint64, tag = "73")]
+    pub copy_of: u64,
+}
+/// A value that a person typed in place of the source's.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Override {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    /// the source's value; empty: none
+    #[prost(string, tag = "3")]
+    pub source: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Assignment {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
 }
 /// The earlier run after which neroman made a run by itself.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4343,6 +4370,12 @@ pub struct StartRequest {
     /// the first run alone; the others when it has finished
     #[prost(bool, tag = "14")]
     pub pilot: bool,
+    /// overrides that the experiments get before
+    #[prost(message, repeated, tag = "40")]
+    pub set: ::prost::alloc::vec::Vec<Assignment>,
+    /// what the newest run was made of
+    #[prost(bool, tag = "41")]
+    pub same_code: bool,
     /// a person can be asked whether what costs much is to start
     #[prost(bool, tag = "15")]
     pub may_ask: bool,
@@ -4436,6 +4469,85 @@ pub mod remove_reply {
         /// the same in a word or two, for counts
         #[prost(string, tag = "4")]
         pub skipped_as: ::prost::alloc::string::String,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AnnotateRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, optional, tag = "2")]
+    pub selection: ::core::option::Option<Selection>,
+    /// in place of the one before; empty: none
+    #[prost(string, optional, tag = "3")]
+    pub note: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "4")]
+    pub add_tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "5")]
+    pub remove_tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(bool, tag = "6")]
+    pub dry_run: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AnnotateReply {
+    #[prost(message, repeated, tag = "1")]
+    pub experiments: ::prost::alloc::vec::Vec<annotate_reply::One>,
+    #[prost(string, repeated, tag = "2")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Nested message and enum types in `AnnotateReply`.
+pub mod annotate_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct One {
+        #[prost(uint64, tag = "1")]
+        pub experiment: u64,
+        #[prost(string, tag = "2")]
+        pub name: ::prost::alloc::string::String,
+        #[prost(string, tag = "3")]
+        pub note: ::prost::alloc::string::String,
+        /// all
+        #[prost(string, repeated, tag = "4")]
+        pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+        #[prost(bool, tag = "5")]
+        pub changed: bool,
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EditRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub request: ::prost::alloc::vec::Vec<u8>,
+    #[prost(message, optional, tag = "2")]
+    pub selection: ::core::option::Option<Selection>,
+    #[prost(message, repeated, tag = "3")]
+    pub set: ::prost::alloc::vec::Vec<Assignment>,
+    /// keys that are the source's again
+    #[prost(string, repeated, tag = "4")]
+    pub unset: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// the name of a copy that gets the values; empty: none is made
+    #[prost(string, tag = "5")]
+    pub copy_as: ::prost::alloc::string::String,
+    #[prost(bool, tag = "6")]
+    pub dry_run: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EditReply {
+    #[prost(message, repeated, tag = "1")]
+    pub experiments: ::prost::alloc::vec::Vec<edit_reply::One>,
+    #[prost(string, repeated, tag = "2")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Nested message and enum types in `EditReply`.
+pub mod edit_reply {
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct One {
+        #[prost(uint64, tag = "1")]
+        pub experiment: u64,
+        #[prost(string, tag = "2")]
+        pub name: ::prost::alloc::string::String,
+        /// "lr 0.01 → 0.1"
+        #[prost(string, repeated, tag = "3")]
+        pub changes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+        #[prost(message, repeated, tag = "4")]
+        pub overrides: ::prost::alloc::vec::Vec<super::Override>,
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4673,6 +4785,9 @@ pub struct WaitRequest {
     pub selection: ::core::option::Option<Selection>,
     #[prost(bool, tag = "2")]
     pub settle: bool,
+    /// until the first end
+    #[prost(bool, tag = "3")]
+    pub any: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WaitEvent {
@@ -4945,6 +5060,70 @@ pub struct RuleAddRequest {
     pub text: ::prost::alloc::string::String,
     #[prost(string, tag = "5")]
     pub author: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RuleBacktestRequest {
+    #[prost(message, optional, tag = "1")]
+    pub selection: ::core::option::Option<Selection>,
+    #[prost(string, tag = "2")]
+    pub action: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub text: ::prost::alloc::string::String,
+    /// metric by which runs are good, max:NAME or min:NAME; empty: one of the rule's
+    #[prost(string, tag = "4")]
+    pub best: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RuleBacktestReply {
+    #[prost(message, repeated, tag = "1")]
+    pub runs: ::prost::alloc::vec::Vec<rule_backtest_reply::Run>,
+    /// canonical
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    /// whether the action ends a run
+    #[prost(bool, tag = "3")]
+    pub ends: bool,
+    #[prost(string, tag = "4")]
+    pub best: ::prost::alloc::string::String,
+    #[prost(bool, tag = "5")]
+    pub more_is_better: bool,
+    #[prost(string, repeated, tag = "6")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Nested message and enum types in `RuleBacktestReply`.
+pub mod rule_backtest_reply {
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Run {
+        #[prost(uint64, tag = "1")]
+        pub experiment: u64,
+        #[prost(uint32, tag = "2")]
+        pub number: u32,
+        #[prost(string, tag = "3")]
+        pub name: ::prost::alloc::string::String,
+        #[prost(string, tag = "4")]
+        pub state: ::prost::alloc::string::String,
+        #[prost(uint64, tag = "5")]
+        pub ran_ms: u64,
+        /// run time at which it would have fired first
+        #[prost(uint64, optional, tag = "6")]
+        pub fired_ms: ::core::option::Option<u64>,
+        /// of the last line until then
+        #[prost(double, optional, tag = "7")]
+        pub step: ::core::option::Option<f64>,
+        #[prost(string, tag = "8")]
+        pub values: ::prost::alloc::string::String,
+        #[prost(double, optional, tag = "9")]
+        pub best: ::core::option::Option<f64>,
+        /// its best value is in the best third of the runs
+        #[prost(bool, tag = "10")]
+        pub good: bool,
+        /// good, and the best value came after the rule would have fired
+        #[prost(bool, tag = "11")]
+        pub lost: bool,
+        /// why the rule is off in it
+        #[prost(string, tag = "12")]
+        pub problem: ::prost::alloc::string::String,
+    }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RuleRemoveRequest {
@@ -5849,6 +6028,44 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Remove"));
             self.inner.unary(req, path, codec).await
         }
+        /// What a person says of experiments: a note, tags.
+        pub async fn annotate(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AnnotateRequest>,
+        ) -> std::result::Result<tonic::Response<super::AnnotateReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/Annotate");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Annotate"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Values in place of the sources', also in a copy.
+        pub async fn edit(
+            &mut self,
+            request: impl tonic::IntoRequest<super::EditRequest>,
+        ) -> std::result::Result<tonic::Response<super::EditReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/Edit");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Edit"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Ends when all picked runs have ended; sends changes meanwhile.
         pub async fn wait(
             &mut self,
@@ -6007,6 +6224,28 @@ pub mod man_client {
             let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/RuleList");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "RuleList"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// What a rule would have done to past runs.
+        pub async fn rule_backtest(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RuleBacktestRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RuleBacktestReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/RuleBacktest");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "RuleBacktest"));
             self.inner.unary(req, path, codec).await
         }
         pub async fn rule_add(
@@ -6436,6 +6675,16 @@ pub mod man_server {
             &self,
             request: tonic::Request<super::RemoveRequest>,
         ) -> std::result::Result<tonic::Response<super::RemoveReply>, tonic::Status>;
+        /// What a person says of experiments: a note, tags.
+        async fn annotate(
+            &self,
+            request: tonic::Request<super::AnnotateRequest>,
+        ) -> std::result::Result<tonic::Response<super::AnnotateReply>, tonic::Status>;
+        /// Values in place of the sources', also in a copy.
+        async fn edit(
+            &self,
+            request: tonic::Request<super::EditRequest>,
+        ) -> std::result::Result<tonic::Response<super::EditReply>, tonic::Status>;
         /// Server streaming response type for the Wait method.
         type WaitStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::WaitEvent, tonic::Status>,
@@ -6496,6 +6745,14 @@ pub mod man_server {
             &self,
             request: tonic::Request<super::RuleListRequest>,
         ) -> std::result::Result<tonic::Response<super::RuleListReply>, tonic::Status>;
+        /// What a rule would have done to past runs.
+        async fn rule_backtest(
+            &self,
+            request: tonic::Request<super::RuleBacktestRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RuleBacktestReply>,
+            tonic::Status,
+        >;
         async fn rule_add(
             &self,
             request: tonic::Request<super::RuleAddRequest>,
@@ -7125,6 +7382,92 @@ pub mod man_server {
                     };
                     Box::pin(fut)
                 }
+                "/nero.v1.Man/Annotate" => {
+                    #[allow(non_camel_case_types)]
+                    struct AnnotateSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::AnnotateRequest>
+                    for AnnotateSvc<T> {
+                        type Response = super::AnnotateReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AnnotateRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::annotate(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AnnotateSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/Edit" => {
+                    #[allow(non_camel_case_types)]
+                    struct EditSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::EditRequest>
+                    for EditSvc<T> {
+                        type Response = super::EditReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::EditRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::edit(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = EditSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/nero.v1.Man/Wait" => {
                     #[allow(non_camel_case_types)]
                     struct WaitSvc<T: Man>(pub Arc<T>);
@@ -7466,6 +7809,49 @@ pub mod man_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RuleListSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/RuleBacktest" => {
+                    #[allow(non_camel_case_types)]
+                    struct RuleBacktestSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::RuleBacktestRequest>
+                    for RuleBacktestSvc<T> {
+                        type Response = super::RuleBacktestReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RuleBacktestRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::rule_backtest(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RuleBacktestSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -1,0 +1,80 @@
+//! What a person says and sets of experiments, beside their sources.
+
+use clap::Args;
+
+use super::Json;
+use super::complete::picked;
+
+/// `set`.
+#[derive(Debug, Args)]
+pub struct Set {
+    /// Experiments, as `neroman help selectors` explains
+    #[arg(value_name = "SEL", add = picked())]
+    pub picked: String,
+    /// A parameter (lr=0.1) or a field (node=local, resources.memory=8G, env.SEED=3); it
+    /// stays until the source itself changes that value
+    #[arg(value_name = "KEY=VALUE", required_unless_present = "unset")]
+    pub values: Vec<String>,
+    /// Take the source's value again
+    #[arg(long, value_name = "KEY")]
+    pub unset: Vec<String>,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `copy`.
+#[derive(Debug, Args)]
+pub struct Copy {
+    /// The experiment; its copy follows the same source
+    #[arg(value_name = "ID", add = picked())]
+    pub picked: String,
+    /// The name of the copy
+    pub name: String,
+    /// A value of the copy, as for `set`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `note`.
+#[derive(Debug, Args)]
+pub struct Note {
+    /// Experiments, as `neroman help selectors` explains
+    #[arg(value_name = "SEL", add = picked())]
+    pub picked: String,
+    /// The remark, in place of the one before; '' removes it
+    #[arg(value_name = "TEXT", required = true)]
+    pub text: Vec<String>,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// `tag`.
+#[derive(Debug, Args)]
+pub struct Tag {
+    /// Experiments, as `neroman help selectors` explains
+    #[arg(value_name = "SEL", add = picked())]
+    pub picked: String,
+    /// `+NAME` adds a tag, `-NAME` takes it away; letters, digits and `_ - . /`
+    #[arg(
+        value_name = "+NAME|-NAME",
+        required = true,
+        allow_hyphen_values = true
+    )]
+    pub tags: Vec<String>,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub json: Json,
+}

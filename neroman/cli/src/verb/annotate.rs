@@ -1,0 +1,136 @@
+//! `note SEL TEXT` and `tag SEL +a -b`: what a person says of experiments.
+
+use nero_model::safe::Safe;
+use nero_views::{json, text};
+use nero_wire::v1::annotate_reply::One;
+use nero_wire::v1::{AnnotateReply, AnnotateRequest};
+use serde_json::{Value, json};
+
+use crate::args::{Note, Tag};
+use crate::connect::Change;
+use crate::fault::{Fault, Stop, code};
+use crate::session::{Session, request, selection};
+
+/// Runs `note`.
+pub async fn note(session: &mut Session, args: &Note) -> Result<u8, Stop> {
+    let asked = AnnotateRequest {
+        request: request(),
+        selection: Some(selection(std::slice::from_ref(&args.picked))),
+        note: Some(args.text.join(" ")),
+        dry_run: args.dry_run,
+        ..AnnotateRequest::default()
+    };
+    let reply = call(session, asked).await?;
+    let done = match args.text.iter().all(|word| word.trim().is_empty()) {
+        true => "note removed from",
+        false => "noted at",
+    };
+    say(session, &reply, done, args.dry_run, args.json.json)
+}
+
+/// Runs `tag`.
+pub async fn tag(session: &mut Session, args: &Tag) -> Result<u8, Stop> {
+    let (add_tags, remove_tags) = signed(&args.tags)?;
+    let asked = AnnotateRequest {
+        request: request(),
+        selection: Some(selection(std::slice::from_ref(&args.picked))),
+        add_tags,
+        remove_tags,
+        dry_run: args.dry_run,
+        ..AnnotateRequest::default()
+    };
+    let reply = call(session, asked).await?;
+    say(
+        session,
+        &reply,
+        "tags changed of",
+        args.dry_run,
+        args.json.json,
+    )
+}
+
+/// The tags to add and those to take away.
+fn signed(tags: &[String]) -> Result<(Vec<String>, Vec<String>), Fault> {
+    let (mut add, mut remove) = (Vec::new(), Vec::new());
+    for tag in tags {
+        if let Some(tag) = tag.strip_prefix('+') {
+            add.push(tag.to_owned());
+        } else if let Some(tag) = tag.strip_prefix('-') {
+            remove.push(tag.to_owned());
+        } else {
+            let fault = Fault::usage(format!("`{tag}` has no sign"));
+            return Err(fault.hint(format!("`+{tag}` adds the tag, `-{tag}` takes it away")));
+        }
+    }
+    Ok((add, remove))
+}
+
+async fn call(session: &mut Session, asked: AnnotateRequest) -> Result<AnnotateReply, Fault> {
+    let client = session.client().await?;
+    client
+        .change(Change::Other, asked, async |man, request| {
+            man.annotate(request).await
+        })
+        .await
+}
+
+fn say(
+    session: &Session,
+    reply: &AnnotateReply,
+    done: &str,
+    dry_run: bool,
+    as_json: bool,
+) -> Result<u8, Stop> {
+    let changed = reply.experiments.iter().filter(|one| one.changed);
+    let ids: Vec<u64> = changed.map(|one| one.experiment).collect();
+    if as_json {
+        session.out.json(&json_of(reply, dry_run))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session.out.text(&line(reply, &ids, done, dry_run))?;
+    }
+    let picked = !reply.experiments.is_empty();
+    Ok(if picked { code::OK } else { code::FAILED })
+}
+
+/// The one line for eyes; of one experiment with what it has now.
+fn line(reply: &AnnotateReply, ids: &[u64], done: &str, dry_run: bool) -> String {
+    let would = if dry_run { "would be " } else { "" };
+    let mut line = format!("{would}{done} {}", ids.len());
+    if !ids.is_empty() {
+        line.push_str(&format!(": {}", text::ids(ids)));
+    }
+    match reply.experiments.len() - ids.len() {
+        0 => {}
+        same => line.push_str(&format!(" · unchanged {same}")),
+    }
+    if let [one] = reply.experiments.as_slice() {
+        if !one.tags.is_empty() {
+            line.push_str(&format!(" · tags: {}", one.tags.join(" ")));
+        }
+        if !one.note.is_empty() {
+            line.push_str(&format!(" · note: {}", one.note));
+        }
+    }
+    if reply.experiments.is_empty() && reply.notes.is_empty() {
+        line.push_str(" · the selector picks nothing");
+    }
+    format!("{}\n", Safe::line(&line))
+}
+
+fn json_of(reply: &AnnotateReply, dry_run: bool) -> Value {
+    let one = |one: &One| {
+        json!({
+            "id": one.experiment,
+            "name": one.name,
+            "note": json::some(&one.note),
+            "tags": one.tags,
+            "changed": one.changed,
+        })
+    };
+    json::document(json!({
+        "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
+        "notes": reply.notes,
+        "dry_run": dry_run,
+    }))
+}

@@ -1,0 +1,172 @@
+//! `rule backtest`: what a rule would have done to past runs.
+
+use nero_model::safe::Safe;
+use nero_views::{json, text};
+use nero_wire::v1::rule_backtest_reply::Run;
+use nero_wire::v1::{RuleBacktestReply, RuleBacktestRequest};
+use serde_json::json;
+
+use super::rule::split;
+use crate::args::BacktestArgs;
+use crate::connect::READ_DEADLINE;
+use crate::fault::{Stop, code};
+use crate::say::Screen;
+use crate::say::table::{self, Cell};
+use crate::session::{Session, selection};
+
+/// Runs the verb.
+pub async fn run(session: &mut Session, args: &BacktestArgs) -> Result<u8, Stop> {
+    let (action, text) = split(&args.rule)?;
+    let asked = RuleBacktestRequest {
+        selection: Some(selection(std::slice::from_ref(&args.picked))),
+        action: action.to_owned(),
+        text: text.to_owned(),
+        best: args.best.clone().unwrap_or_default(),
+    };
+    let client = session.client().await?;
+    let reply = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.rule_backtest(request).await
+        })
+        .await?;
+    if args.json.json {
+        session.out.json(&json::document(as_json(&reply)))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session.out.text(&as_text(&session.out.screen, &reply))?;
+    }
+    Ok(code::OK)
+}
+
+fn saved_ms(run: &Run) -> u64 {
+    run.fired_ms
+        .map_or(0, |fired_ms| run.ran_ms.saturating_sub(fired_ms))
+}
+
+fn id(run: &Run) -> String {
+    format!("{}.{}", run.experiment, run.number)
+}
+
+fn as_json(reply: &RuleBacktestReply) -> serde_json::Value {
+    let seconds = |ms: u64| ms as f64 / 1000.0;
+    let runs = reply.runs.iter().map(|run| {
+        json!({
+            "id": run.experiment,
+            "run": id(run),
+            "name": run.name,
+            "state": run.state,
+            "runtime_s": seconds(run.ran_ms),
+            "fired_s": run.fired_ms.map(seconds),
+            "step": run.step.filter(|_| run.fired_ms.is_some()),
+            "values": json::some(&run.values),
+            "best": run.best.filter(|best| best.is_finite()),
+            "good": run.good,
+            "lost": run.lost,
+            "problem": json::some(&run.problem),
+        })
+    });
+    let direction = if reply.more_is_better { "max" } else { "min" };
+    json!({
+        "rule": reply.text,
+        "ends": reply.ends,
+        "best": json::some(&reply.best),
+        "direction": (!reply.best.is_empty()).then_some(direction),
+        "runs": runs.collect::<Vec<_>>(),
+        "notes": reply.notes,
+    })
+}
+
+/// The runs that it would have concerned, and what that comes to.
+fn as_text(screen: &Screen, reply: &RuleBacktestReply) -> String {
+    let fired: Vec<&Run> = reply
+        .runs
+        .iter()
+        .filter(|run| run.fired_ms.is_some())
+        .collect();
+    let mut shown = String::new();
+    if !fired.is_empty() {
+        let when = if reply.ends { "ends at" } else { "fires at" };
+        let mut header = vec!["run", "name", "state", "ran", when, "step"];
+        header.extend(reply.ends.then_some("saved"));
+        let best = match reply.more_is_better {
+            true => format!("max({})", reply.best),
+            false => format!("min({})", reply.best),
+        };
+        if !reply.best.is_empty() {
+            header.extend([best.as_str(), "lost"]);
+        }
+        header.push("values");
+        let header: Vec<String> = header.into_iter().map(str::to_owned).collect();
+        let rows: Vec<Vec<Cell>> = fired.iter().map(|run| row(run, reply)).collect();
+        shown.push_str(&table::print(screen, &header, &rows).0);
+    }
+    shown.push_str(&summary(reply, &fired));
+    for run in reply.runs.iter().filter(|run| !run.problem.is_empty()) {
+        shown.push_str(&format!("{}: off: {}\n", id(run), Safe::line(&run.problem)));
+    }
+    shown
+}
+
+fn row(run: &Run, reply: &RuleBacktestReply) -> Vec<Cell> {
+    let duration = |ms: u64| Cell::right(&text::duration(ms as f64 / 1000.0));
+    let number = |number: Option<f64>| Cell::right(&number.map(text::number).unwrap_or_default());
+    let mut row = vec![
+        Cell::text(&id(run)),
+        Cell::text(&run.name),
+        Cell::text(&run.state),
+        duration(run.ran_ms),
+        duration(run.fired_ms.unwrap_or(0)),
+        number(run.step),
+    ];
+    row.extend(reply.ends.then(|| duration(saved_ms(run))));
+    if !reply.best.is_empty() {
+        row.push(number(run.best));
+        row.push(Cell::text(if reply.ends && run.lost { "good" } else { "" }));
+    }
+    row.push(Cell::text(&run.values));
+    row
+}
+
+fn summary(reply: &RuleBacktestReply, fired: &[&Run]) -> String {
+    let runs = text::plural(reply.runs.len(), "run");
+    let count = fired.len();
+    if !reply.ends {
+        return format!("{count} of {runs}: it would have fired\n");
+    }
+    let total: u64 = reply.runs.iter().map(|run| run.ran_ms).sum();
+    let saved: u64 = fired.iter().map(|run| saved_ms(run)).sum();
+    let duration = |ms: u64| text::duration(ms as f64 / 1000.0);
+    let mut told = format!(
+        "{count} of {runs} would have ended: {} of {} saved\n",
+        duration(saved),
+        duration(total)
+    );
+    if reply.best.is_empty() {
+        told.push_str(
+            "no metric of the rule tells which runs are good: `--best METRIC` names one\n",
+        );
+        return told;
+    }
+    let good = reply.runs.iter().filter(|run| run.good).count();
+    let lost: Vec<String> = fired
+        .iter()
+        .filter(|run| run.lost)
+        .map(|run| id(run))
+        .collect();
+    let third = if reply.more_is_better {
+        "highest"
+    } else {
+        "lowest"
+    };
+    told.push_str(&format!(
+        "{} of {} lost (good: its best `{}` is in the {third} third; lost: it came after the end){}\n",
+        lost.len(),
+        text::plural(good, "good run"),
+        Safe::line(&reply.best),
+        match lost.is_empty() {
+            true => String::new(),
+            false => format!(": {}", lost.join(", ")),
+        }
+    ));
+    told
+}

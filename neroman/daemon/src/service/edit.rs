@@ -1,0 +1,224 @@
+//! `Edit`: overrides of parameters and fields, and copies of experiments. Their sources are
+//! read for it, since an override is checked where its experiment is described.
+
+use std::collections::HashSet;
+
+use nero_wire::v1;
+use nero_wire::v1::edit_reply::One;
+
+use super::select::Selection;
+use super::sources::{self, SourceToRead};
+use super::{Man, blocking};
+use crate::failure::Failure;
+use crate::ledger::{self, Decided};
+use nero_life::add::{self, Merged, Read};
+use nero_life::edits::Pending;
+use nero_life::state::State;
+use nero_model::ExperimentId;
+use nero_model::safe::quoted;
+
+/// Overrides of one command.
+const SET_MAX: usize = 1000;
+/// As in a file.
+const NAME_BYTES_MAX: usize = 4096;
+
+/// The sources of experiments, read with their edits.
+struct Prepared {
+    ids: Vec<ExperimentId>,
+    reads: Vec<Read>,
+    missing: HashSet<u64>,
+    notes: Vec<String>,
+}
+
+impl Man {
+    /// Sets overrides of the picked experiments, or makes a copy of one with them.
+    pub(crate) async fn edit(&self, request: v1::EditRequest) -> Result<v1::EditReply, Failure> {
+        if let Some(answer) = self.ledger.answered(&request.request).await? {
+            return Ok(answer);
+        }
+        check(&request)?;
+        let selection = self.selection(request.selection.clone(), "").await?;
+        let state = self.ledger.state();
+        let mut pending = Pending {
+            of: HashSet::new(),
+            set: assignments(&request.set),
+            unset: request.unset.clone(),
+            copy: Some(request.copy_as.clone()).filter(|name| !name.is_empty()),
+        };
+        let copy = pending.copy.clone();
+        let config = self.home.config.clone();
+        let prepared = blocking(move || {
+            let (ids, picked) = selection.experiments(&state)?;
+            pending.of = ids.iter().copied().collect();
+            let sources = to_read(&state, &ids, pending.copy.is_some())?;
+            let reads = sources::read_pending(&state, &sources, &config, &pending)?;
+            if let Some(id) = pending.missed(&reads) {
+                return Err(without_source(id));
+            }
+            Ok::<_, Failure>(Prepared {
+                ids,
+                reads,
+                missing: sources::missing(&state),
+                notes: picked.notes,
+            })
+        })
+        .await??;
+        let now = self.clock.moment();
+        let decide = move |state: &State| {
+            if let Some(name) = &copy {
+                is_free(state, &prepared.ids, name)?;
+            }
+            let merged = add::merge(state, &prepared.reads, &prepared.missing, &now);
+            let merged = sources::accepted(state, merged)?;
+            let mut work = state.clone();
+            for change in &merged.changes {
+                work.apply(change);
+            }
+            let answer = reply(&work, &prepared, &merged, copy.is_some());
+            Ok(Decided {
+                changes: match copy {
+                    Some(_) => {
+                        let new = answer.experiments.iter();
+                        let new: Vec<_> = new.map(|one| ExperimentId(one.experiment)).collect();
+                        let mut changes = merged.changes;
+                        changes.push(ledger::last(new));
+                        changes
+                    }
+                    None => merged.changes,
+                },
+                answer,
+            })
+        };
+        if request.dry_run {
+            return Ok(decide(&self.ledger.state())?.answer);
+        }
+        self.ledger
+            .ask(&request.request, move |state, _| decide(state))
+            .await
+    }
+}
+
+/// Keys and values as they were typed.
+pub(super) fn assignments(set: &[v1::Assignment]) -> Vec<(String, String)> {
+    let set = set.iter();
+    set.map(|one| (one.key.clone(), one.text.clone())).collect()
+}
+
+/// The values that the picked experiments get before they are started.
+pub(super) fn pending(
+    set: &[(String, String)],
+    selection: &Selection,
+    state: &State,
+) -> Result<Pending, Failure> {
+    if set.is_empty() {
+        return Ok(Pending::default());
+    }
+    Ok(Pending {
+        of: selection.experiments(state)?.0.into_iter().collect(),
+        set: set.to_vec(),
+        ..Pending::default()
+    })
+}
+
+fn check(request: &v1::EditRequest) -> Result<(), Failure> {
+    let name = &request.copy_as;
+    if name.len() > NAME_BYTES_MAX || name.contains('\0') {
+        return Err(Failure::usage(
+            "the name of the copy is too long or holds a NUL",
+        ));
+    }
+    if request.set.len() > SET_MAX {
+        return Err(Failure::usage(format!("more than {SET_MAX} values")));
+    }
+    Ok(())
+}
+
+/// The sources of the picked experiments.
+fn to_read(
+    state: &State,
+    ids: &[ExperimentId],
+    is_copy: bool,
+) -> Result<Vec<SourceToRead>, Failure> {
+    if is_copy && ids.len() != 1 {
+        let what = format!("{} experiments are picked, and one is copied", ids.len());
+        return Err(Failure::usage(what).hint("name one: `neroman copy 144 NAME`"));
+    }
+    let origins = sources::origins_of(state, ids);
+    let known: HashSet<u64> = origins.iter().map(|origin| origin.id).collect();
+    let lost = ids.iter().find(|id| {
+        let source = state.experiment(**id).map(|one| one.source);
+        source.is_none_or(|source| !known.contains(&source))
+    });
+    if let Some(id) = lost {
+        return Err(without_source(*id));
+    }
+    let paths: Vec<_> = origins.iter().map(|one| one.source.path.clone()).collect();
+    Ok(SourceToRead::all_again(state, &paths))
+}
+
+/// The error for an experiment that no source describes.
+pub(super) fn without_source(id: ExperimentId) -> Failure {
+    Failure::usage(format!("{id} is not in its source any more"))
+        .hint("values are set over those of a source: first `neroman add` it again")
+}
+
+/// Refuses a name that another experiment of the collection has.
+fn is_free(state: &State, ids: &[ExperimentId], name: &str) -> Result<(), Failure> {
+    let collection = ids
+        .first()
+        .and_then(|id| state.experiment(*id))
+        .map_or("", |one| one.definition.collection());
+    let mut others = state
+        .named(name)
+        .iter()
+        .filter_map(|id| state.experiment(*id));
+    match others.find(|one| one.definition.collection() == collection) {
+        None => Ok(()),
+        Some(other) => {
+            let id = other.id;
+            let what = format!("{} is the name of {id} already", quoted(name));
+            Err(Failure::usage(what).hint("take another name for the copy"))
+        }
+    }
+}
+
+fn reply(state: &State, prepared: &Prepared, merged: &Merged, is_copy: bool) -> v1::EditReply {
+    let is_asked = |id: ExperimentId| match is_copy {
+        true => {
+            let one = state.experiment(id);
+            let of = one.and_then(|one| one.by_hand.copy_of);
+            of.is_some()
+                && merged
+                    .seen
+                    .iter()
+                    .any(|seen| seen.id == id && seen.what == add::What::Added)
+        }
+        false => prepared.ids.contains(&id),
+    };
+    let mut notes = prepared.notes.clone();
+    let others = Merged {
+        seen: merged
+            .seen
+            .iter()
+            .filter(|seen| !is_asked(seen.id))
+            .cloned()
+            .collect(),
+        notes: merged.notes.clone(),
+        ..Merged::default()
+    };
+    notes.extend(others.lines());
+    let experiments = merged.seen.iter().filter(|seen| is_asked(seen.id));
+    let one = |seen: &add::Seen| One {
+        experiment: seen.id.0,
+        name: seen.name.clone(),
+        changes: seen.changes.clone(),
+        overrides: state
+            .experiment(seen.id)
+            .map(|one| super::view::overrides(one))
+            .unwrap_or_default(),
+    };
+    v1::EditReply {
+        experiments: experiments.map(one).collect(),
+        notes,
+    }
+}

@@ -1,0 +1,105 @@
+//! `restart --same-code`: a run of the parameters and the code of the newest one.
+
+use std::collections::HashMap;
+
+use nero_model::{ExperimentId, RunId, RunToken};
+use nero_wire::v1;
+use prost::Message as _;
+
+use super::{Man, Placed, Places, Prepared, RequestedStart};
+use crate::failure::Failure;
+use crate::spec;
+use nero_life::experiment::Experiment;
+use nero_life::run::{Made, Takes};
+use nero_life::start;
+
+impl Man {
+    /// What the newest runs of these experiments were made of.
+    ///
+    /// # Errors
+    /// When that is not kept any more.
+    pub(super) async fn newest_specs(
+        &self,
+        picked: &[ExperimentId],
+    ) -> Result<HashMap<RunId, v1::RunSpec>, Failure> {
+        let state = self.ledger.state();
+        let newest = picked
+            .iter()
+            .filter_map(|id| state.experiment(*id)?.newest());
+        let store = self.home.store();
+        let mut runs = Vec::new();
+        for run in newest {
+            let tree = nero_blobs::parse(&run.made.tree);
+            if tree.is_some_and(|tree| !nero_blobs::path(&store, &tree).exists()) {
+                let what = format!("the code of {} is not kept any more", run.made.id);
+                return Err(Failure::failed(what)
+                    .hint("leave out --same-code: the run is made of the present code"));
+            }
+            runs.push(run.made.id);
+        }
+        let mut specs = HashMap::new();
+        for (id, spec) in self.ledger.specs(runs).await? {
+            specs.insert(id, spec?);
+        }
+        Ok(specs)
+    }
+}
+
+impl Placed {
+    /// With `--resume` the run begins with the checkpoints of the one before.
+    pub(super) fn resume(&mut self, asked: &RequestedStart, experiment: &Experiment) {
+        if asked.wanted.resume
+            && let Some(earlier) = start::earlier(experiment)
+        {
+            self.resume = Some(earlier.made.id.number);
+            earlier.node_word().clone_into(&mut self.takes.prefer);
+        }
+    }
+}
+
+impl Places {
+    /// The place of a run like an earlier one.
+    fn like(&self, before: &Made) -> Result<Placed, Failure> {
+        let word = match self.word.as_str() {
+            "" => before.node.as_str(),
+            word => word,
+        };
+        let takes = Takes {
+            prefer: String::new(),
+            grown: false,
+            ..before.takes.clone()
+        };
+        self.placed(word, "", takes)
+    }
+}
+
+/// A run that is made of what the newest one was made of: its constant part, its node if
+/// that is decided, its spec.
+pub(super) fn run(
+    asked: &RequestedStart,
+    prepared: &Prepared,
+    experiment: &Experiment,
+    id: RunId,
+    batch: Option<RunId>,
+    now_ms: i64,
+) -> Result<(Made, Option<String>, Vec<u8>), Failure> {
+    let before = &experiment.newest().ok_or_else(Failure::moved)?.made;
+    let spec = prepared.specs.get(&before.id).ok_or_else(Failure::moved)?;
+    let mut placed = asked.places.like(before)?;
+    placed.resume(asked, experiment);
+    let made = Made {
+        token: RunToken::random(),
+        id,
+        node: placed.word,
+        placing: true,
+        created_ms: now_ms,
+        created: Some(asked.at.tick.clone()),
+        takes: placed.takes,
+        resume: placed.resume,
+        batch,
+        follows: None,
+        ..(**before).clone()
+    };
+    let encoded = spec::again(&spec.encode_to_vec(), &made)?;
+    Ok((made, placed.node, encoded))
+}

@@ -1,0 +1,470 @@
+//! Values that a person typed in place of the source's, and copies of experiments.
+//!
+//! An edit is applied where its experiment is made: below the experiment's block, with
+//! the values of its parameters. So an override of any field is read, checked and
+//! inherited as if it stood in the file. An override gives way when the source's own
+//! value is another one than it was when the override was typed.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use nero_model::names::suggest;
+use nero_model::safe::quoted;
+use nero_yaml::{Entry, Fields, Kind, Mark, Node};
+use serde::{Deserialize, Serialize};
+
+use crate::block::{self, Scope};
+use crate::definition::{Definition, Param};
+use crate::fields::{self, Field, RESOURCES};
+use crate::reader::Reader;
+use crate::scalar::typed;
+use crate::{define, expand, parse};
+
+/// A value that a person typed in place of the source's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Override {
+    /// A parameter, or a field as `resources.memory`.
+    pub key: String,
+    /// The value as it was typed.
+    pub text: String,
+    /// The value of the source when it was typed; empty where it had none. `None` until
+    /// the source was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
+    /// Whether the key is a field, not a parameter.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_field: bool,
+}
+
+impl Override {
+    /// An override that was just typed.
+    pub fn typed(key: &str, text: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            text: text.to_owned(),
+            over: None,
+            is_field: false,
+        }
+    }
+
+    /// Whether a typed key means this override: `param.x`, and `memory` for
+    /// `resources.memory`.
+    pub fn is_of(&self, key: &str) -> bool {
+        let bare = key.strip_prefix("param.").unwrap_or(key);
+        match self.is_field {
+            true => self.key == key || self.key.strip_prefix("resources.") == Some(key),
+            false => self.key == bare,
+        }
+    }
+}
+
+/// What a person changed of one experiment of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    /// The experiment's number; none for a copy that is being made.
+    pub experiment: Option<u64>,
+    /// The name of a copy.
+    pub name: Option<String>,
+    /// The overrides, in the order in which they are shown.
+    pub overrides: Vec<Override>,
+    /// Those that are stored.
+    pub before: Vec<Override>,
+}
+
+/// Edits, by the index of the definition that they are of.
+pub type Edits = BTreeMap<usize, Vec<Edit>>;
+
+/// An edit with its definition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Edited {
+    /// The index of the definition that it is of.
+    pub of: usize,
+    /// The edit.
+    pub edit: Edit,
+    /// What came of it.
+    pub outcome: Result<Effective, EditMistake>,
+}
+
+/// A definition with the overrides that stand in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effective {
+    /// The definition.
+    pub definition: Definition,
+    /// The overrides that stand.
+    pub overrides: Vec<Override>,
+    /// A line for each override that gave way.
+    pub dropped: Vec<String>,
+}
+
+/// Why a typed override cannot stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EditMistake {
+    /// What is wrong.
+    pub message: String,
+    /// What to type; may be empty.
+    pub hint: String,
+}
+
+impl EditMistake {
+    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+}
+
+/// Makes the definitions of the edits of what a block made, from index `first` on.
+pub(crate) fn apply(reader: &mut Reader<'_>, scope: &Scope, block: &str, mark: Mark, first: usize) {
+    for of in first..reader.definitions.len() {
+        let Some(edits) = reader.edits.remove(&of) else {
+            continue;
+        };
+        for edit in edits {
+            let outcome = effective(reader, scope, block, mark, of, &edit);
+            reader.edited.push(Edited { of, edit, outcome });
+        }
+    }
+}
+
+fn effective(
+    reader: &mut Reader<'_>,
+    scope: &Scope,
+    block: &str,
+    mark: Mark,
+    of: usize,
+    edit: &Edit,
+) -> Result<Effective, EditMistake> {
+    let base = reader.definitions[of].clone();
+    let mut dropped = Vec::new();
+    let mut standing: Vec<Override> = Vec::new();
+    for one in &edit.overrides {
+        let one = match one.over {
+            None => known(one, scope, &base)?,
+            Some(_) => one.clone(),
+        };
+        match source_value(&one, scope, &base) {
+            None => dropped.push(format!(
+                "override {}={} dropped: its source has no such parameter any more",
+                one.key, one.text
+            )),
+            Some(now) if one.over.as_ref().is_some_and(|over| *over != now) => {
+                let over = one.over.unwrap_or_default();
+                dropped.push(format!(
+                    "override {}={} dropped: its source changed {} to {}",
+                    one.key,
+                    one.text,
+                    shown_value(&over),
+                    shown_value(&now),
+                ));
+            }
+            Some(now) => standing.push(Override {
+                over: Some(now),
+                ..one
+            }),
+        }
+    }
+    let named = |definition: Definition| match &edit.name {
+        None => definition,
+        Some(name) => Definition {
+            name: name.clone(),
+            number: None,
+            ..definition
+        },
+    };
+    if standing.is_empty() {
+        return Ok(Effective {
+            definition: named(base),
+            overrides: standing,
+            dropped,
+        });
+    }
+    match built(reader, scope, block, mark, &base, &standing) {
+        Ok(definition) => Ok(Effective {
+            definition: named(definition),
+            overrides: standing,
+            dropped,
+        }),
+        Err(mistake) if edit.overrides.iter().any(|one| one.over.is_none()) => Err(mistake),
+        // The file changed around it.
+        Err(mistake) => {
+            let keys: Vec<String> = standing.iter().map(|one| one.key.clone()).collect();
+            dropped.push(format!(
+                "overrides of {} dropped: {}",
+                keys.join(", "),
+                mistake.message
+            ));
+            Ok(Effective {
+                definition: named(base),
+                overrides: Vec::new(),
+                dropped,
+            })
+        }
+    }
+}
+
+/// A value as a person reads it.
+fn shown_value(text: &str) -> &str {
+    if text.is_empty() { "nothing" } else { text }
+}
+
+/// The parameter or field that a typed key means.
+fn known(one: &Override, scope: &Scope, base: &Definition) -> Result<Override, EditMistake> {
+    let has = |name: &str| base.params.iter().any(|param| param.name == name);
+    let param = one.key.strip_prefix("param.").unwrap_or(&one.key);
+    if has(param) {
+        return Ok(Override {
+            key: param.to_owned(),
+            ..one.clone()
+        });
+    }
+    let key = match RESOURCES.contains(&&*one.key) {
+        true => format!("resources.{}", one.key),
+        false => one.key.clone(),
+    };
+    let (head, below) = match key.split_once('.') {
+        Some((head, below)) => (head, Some(below)),
+        None => (&*key, None),
+    };
+    let field = fields::field(head);
+    let (Some(field), false) = (field, below == Some("")) else {
+        let mut words: Vec<&str> = base.params.iter().map(|param| &*param.name).collect();
+        for word in fields::words().chain(RESOURCES.iter().copied()) {
+            words.push(word);
+        }
+        let hint = match suggest(&one.key, words) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => match base.params.as_slice() {
+                [] => "it has no parameters; a field is `node` or `resources.memory`".to_owned(),
+                params => {
+                    let names = params.iter().take(12).map(|param| param.name.as_str());
+                    format!(
+                        "its parameters are {}",
+                        names.collect::<Vec<_>>().join(", ")
+                    )
+                }
+            },
+        };
+        let message = format!("{} is no parameter or field", quoted(&one.key));
+        return Err(EditMistake::new(message, hint));
+    };
+    let refused = match field {
+        Field::Parameters => Some("name the parameter itself: `lr=0.1`"),
+        Field::Zip | Field::Exclude | Field::Repeat => {
+            Some("it makes several experiments; change it in the source")
+        }
+        Field::Parent => Some("it stands at the top of a file; change it there"),
+        Field::Collection => Some("names are unique in it; change it in the source"),
+        Field::Later(_) => Some("it is not built yet"),
+        _ => None,
+    };
+    if let Some(hint) = refused {
+        let message = format!("{} cannot be set for one experiment", quoted(head));
+        return Err(EditMistake::new(message, hint));
+    }
+    let holds_map = |field: Field| match scope.get(field) {
+        Some(given) => matches!(given.value.kind, Kind::Map(_)),
+        None => true,
+    };
+    if below.is_some() && !matches!(field, Field::Env | Field::Data) && !holds_map(field) {
+        let message = format!("{} holds no map in the source", quoted(head));
+        return Err(EditMistake::new(
+            message,
+            format!("give all of it: `{head}=…`"),
+        ));
+    }
+    Ok(Override {
+        key,
+        is_field: true,
+        ..one.clone()
+    })
+}
+
+/// The value of the source; `None` for a parameter that it has not any more.
+fn source_value(one: &Override, scope: &Scope, base: &Definition) -> Option<String> {
+    if !one.is_field {
+        let param = base.params.iter().find(|param| param.name == one.key)?;
+        return Some(param.text.clone());
+    }
+    let (head, below) = match one.key.split_once('.') {
+        Some((head, below)) => (head, Some(below)),
+        None => (&*one.key, None),
+    };
+    let node = match (fields::field(head)?, below) {
+        (Field::Env, below) => named(&scope.env, below),
+        (Field::Data, below) => named(&scope.data, below),
+        (field, None) => scope.get(field).map(|given| text_of(&given.value)),
+        (field, Some(below)) => scope.get(field).and_then(|given| match &given.value.kind {
+            Kind::Map(entries) => {
+                let entry = entries.iter().find(|entry| entry.key == below);
+                entry.map(|entry| text_of(&entry.value))
+            }
+            Kind::Scalar { .. } | Kind::List(_) => None,
+        }),
+    };
+    Some(node.unwrap_or_default())
+}
+
+fn named(all: &[block::Named], below: Option<&str>) -> Option<String> {
+    let text = |named: &block::Named| text_of(&named.value);
+    match below {
+        Some(name) => all.iter().find(|named| named.name == name).map(text),
+        None => {
+            let each = all
+                .iter()
+                .map(|named| format!("{}: {}", named.name, text(named)));
+            Some(each.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// A value of the file on one line.
+fn text_of(node: &Node) -> String {
+    match &node.kind {
+        Kind::Scalar { text, .. } => text.clone(),
+        Kind::List(items) => {
+            let items = items.iter().map(|item| text_of(item));
+            format!("[{}]", items.collect::<Vec<_>>().join(", "))
+        }
+        Kind::Map(entries) => {
+            let entries = entries
+                .iter()
+                .map(|entry| format!("{}: {}", entry.key, text_of(&entry.value)));
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// The definition with the overrides.
+fn built(
+    reader: &mut Reader<'_>,
+    outer: &Scope,
+    block: &str,
+    mark: Mark,
+    base: &Definition,
+    overrides: &[Override],
+) -> Result<Definition, EditMistake> {
+    let entries = entries(outer, mark, overrides)?;
+    // Mistakes and notes of an edit are no mistakes of the file.
+    let fields = std::mem::take(&mut reader.fields);
+    let was_quiet = std::mem::replace(&mut reader.is_quiet, true);
+    let (scope, _) = block::enter(reader, outer, &entries);
+    let draft = define::draft(reader, &scope, block, mark);
+    let params: Vec<Param> = draft
+        .axes
+        .iter()
+        .map(|axis| {
+            let own = overrides
+                .iter()
+                .find(|one| !one.is_field && one.key == axis.name);
+            let given = base.params.iter().find(|param| param.name == axis.name);
+            match (own, given) {
+                (Some(own), _) => Param {
+                    name: axis.name.clone(),
+                    value: typed(&own.text, true),
+                    text: own.text.clone(),
+                },
+                (None, Some(given)) => given.clone(),
+                (None, None) => axis.param(0),
+            }
+        })
+        .collect();
+    let made = expand::definition(reader, &draft, base.name.clone(), params);
+    reader.is_quiet = was_quiet;
+    let found = std::mem::replace(&mut reader.fields, fields);
+    mistakes(found)?;
+    let made = made.ok_or_else(|| EditMistake::new("the command cannot be filled in", ""))?;
+    if let [word, ..] = made.not_built.as_slice()
+        && !base.not_built.iter().any(|one| one.word == word.word)
+    {
+        let message = format!("{} is not built yet", quoted(&word.word));
+        return Err(EditMistake::new(message, ""));
+    }
+    Ok(Definition {
+        number: base.number,
+        block: base.block.clone(),
+        varied: base.varied.clone(),
+        place: base.place.clone(),
+        ..made
+    })
+}
+
+fn mistakes(fields: Fields) -> Result<(), EditMistake> {
+    fields.finish().map_err(|mistakes| {
+        let first = mistakes.list.into_iter().next();
+        first.map_or_else(
+            || EditMistake::new("a value does not fit", ""),
+            |first| EditMistake::new(first.message, first.hint),
+        )
+    })
+}
+
+/// The overridden fields as an inner block.
+fn entries(scope: &Scope, mark: Mark, overrides: &[Override]) -> Result<Vec<Entry>, EditMistake> {
+    let mut whole: Vec<Entry> = Vec::new();
+    for one in overrides.iter().filter(|one| one.is_field) {
+        let (head, below) = match one.key.split_once('.') {
+            Some((head, below)) => (head, Some(below)),
+            None => (&*one.key, None),
+        };
+        let node = value(&one.text, mark).map_err(|(message, hint)| {
+            EditMistake::new(format!("{}={}: {message}", one.key, one.text), hint)
+        })?;
+        let Some(below) = below else {
+            whole.retain(|entry| entry.key != head);
+            whole.push(entry(head, mark, node));
+            continue;
+        };
+        let mut parts = match whole.iter().find(|entry| entry.key == head) {
+            Some(entry) => map_of(&entry.value),
+            None => match fields::field(head) {
+                // These merge with the source's key by key.
+                Some(Field::Env | Field::Data) | None => Vec::new(),
+                Some(field) => scope
+                    .get(field)
+                    .map_or_else(Vec::new, |given| map_of(&given.value)),
+            },
+        };
+        parts.retain(|part| part.key != below);
+        parts.push(entry(below, mark, node));
+        whole.retain(|entry| entry.key != head);
+        whole.push(entry(
+            head,
+            mark,
+            Rc::new(Node::made(Kind::Map(parts), mark)),
+        ));
+    }
+    Ok(whole)
+}
+
+fn map_of(node: &Node) -> Vec<Entry> {
+    match &node.kind {
+        Kind::Map(entries) => entries.clone(),
+        Kind::Scalar { .. } | Kind::List(_) => Vec::new(),
+    }
+}
+
+fn entry(key: &str, mark: Mark, value: Rc<Node>) -> Entry {
+    Entry {
+        key: key.to_owned(),
+        key_mark: mark,
+        key_bytes: (0, 0),
+        value,
+    }
+}
+
+/// The typed text as YAML, where it is a list, a map, quoted or null; else as text.
+fn value(text: &str, mark: Mark) -> Result<Rc<Node>, (String, String)> {
+    let is_yaml = text.starts_with(['[', '{', '\'', '"']) || matches!(text, "null" | "~");
+    let plain = || {
+        let kind = Kind::Scalar {
+            text: text.to_owned(),
+            plain: true,
+        };
+        Rc::new(Node::made(kind, mark))
+    };
+    match is_yaml {
+        false => Ok(plain()),
+        true => Ok(parse::cell(text)?.unwrap_or_else(plain)),
+    }
+}

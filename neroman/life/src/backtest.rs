@@ -1,0 +1,747 @@
+//! What a rule would have done to past runs: replays the points that they printed, line by
+//! line, as a watcher would have seen them.
+//!
+//! A rule over peers is replayed over all runs together, by the times of their points; a run
+//! that the rule ends prints nothing after that, to its peers neither.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use super::cohort::Key;
+use super::pasts;
+use super::run::Run;
+use super::scope::Sight;
+use nero_expr::{
+    Bindings, Bound, Cohort, CohortNumber, Expr, ExprError, Fact, NameKind, Past, PastPoint, Scope,
+    SeriesPast, Value,
+};
+
+/// Facts that the replay knows. Measurements of the past are not kept.
+const KNOWN: [Fact; 11] = [
+    Fact::Id,
+    Fact::Name,
+    Fact::Collection,
+    Fact::Node,
+    Fact::State,
+    Fact::Attempt,
+    Fact::Runtime,
+    Fact::Timeleft,
+    Fact::Command,
+    Fact::Params,
+    Fact::Tstart,
+];
+
+/// A past run.
+#[derive(Debug)]
+pub struct PastRun<'a> {
+    pub sight: Sight<'a>,
+    /// When its newest start began, on the wall clock.
+    pub started_ms: i64,
+    pub ran_ms: u64,
+    /// Its time limit; 0: it had none.
+    pub limit_ms: u64,
+    /// Time between two looks without output.
+    pub sample_ms: u64,
+    pub series: Vec<PastSeries<'a>>,
+}
+
+/// One metric of it.
+#[derive(Clone, Copy, Debug)]
+pub struct PastSeries<'a> {
+    pub name: &'a str,
+    pub points: &'a Points,
+}
+
+/// The points of one metric, by time.
+#[derive(Debug, Default)]
+pub struct Points {
+    /// Those of earlier starts of the job.
+    pub earlier: Vec<PastPoint>,
+    /// Those of the newest start; their times count from there.
+    pub since_start: Vec<PastPoint>,
+}
+
+/// The points of a metric of this run, in the order in which they came, with their times on
+/// its node's clock.
+pub fn points(run: &Run, points: impl Iterator<Item = (PastPoint, i64)>) -> Points {
+    let mut sorted = Points::default();
+    let mut last_ms = 0;
+    for (mut point, time_ms) in points {
+        if pasts::is_of_earlier_start(run, &point) {
+            sorted.earlier.push(point);
+            continue;
+        }
+        // A clock that was set back makes no point earlier than the one before it.
+        last_ms = pasts::since_start_ms(run, time_ms).max(last_ms);
+        point.at_ms = last_ms;
+        sorted.since_start.push(point);
+    }
+    sorted
+}
+
+/// The first time that the rule would have held.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fired {
+    /// Since the start.
+    pub ran_ms: u64,
+    /// The step of the last line until then.
+    pub step: Option<f64>,
+    /// What it was about: `loss = 7 …`.
+    pub values: String,
+}
+
+/// The first named fact that the replay does not know.
+pub fn unknown_fact(rule: &Expr) -> Option<Fact> {
+    rule.facts().iter().find(|fact| !KNOWN.contains(fact))
+}
+
+/// Whether points of this metric may matter to the rule.
+pub fn needs(rule: &Expr, metric: &str) -> bool {
+    let cohorts = rule.cohorts();
+    let of_peers = cohorts.iter().flat_map(|one| one.of_each().unbound_names());
+    let mut names = rule.unbound_names().iter().chain(of_peers);
+    names.any(|name| pasts::means(name, metric))
+}
+
+/// When the rule would have held first in each of these runs; an error where it cannot
+/// apply.
+pub fn replay(rule: &Expr, runs: &[PastRun<'_>]) -> Vec<Result<Option<Fired>, ExprError>> {
+    let players = runs.iter().map(|run| Player::new(rule, run));
+    if rule.cohorts().is_empty() {
+        let alone = |player: Result<Player<'_>, ExprError>| player.map(Player::alone);
+        return players.map(alone).collect();
+    }
+    together(rule, runs, players.collect())
+}
+
+/// Replays all runs by the times of their events.
+fn together<'a>(
+    rule: &'a Expr,
+    runs: &[PastRun<'_>],
+    mut players: Vec<Result<Player<'a>, ExprError>>,
+) -> Vec<Result<Option<Fired>, ExprError>> {
+    let aggregates = rule.cohorts();
+    let mut groups: BTreeMap<Key<'_>, Vec<Vec<f64>>> = BTreeMap::new();
+    let mut outcomes: Vec<Option<Fired>> = vec![None; runs.len()];
+    let mut queue = BinaryHeap::new();
+    let next = |at: usize, player: &Player<'_>| {
+        let wall_ms = |ran_ms: u64| runs[at].started_ms.saturating_add_unsigned(ran_ms);
+        player
+            .next_ms()
+            .map(|ran_ms| Reverse((wall_ms(ran_ms), at)))
+    };
+    for (at, player) in players.iter().enumerate() {
+        queue.extend(player.as_ref().ok().and_then(|player| next(at, player)));
+    }
+    while let Some(Reverse((wall_ms, at))) = queue.pop() {
+        let Ok(player) = &mut players[at] else {
+            continue;
+        };
+        let group = groups
+            .entry(Key::of(runs[at].sight.experiment))
+            .or_insert_with(|| vec![Vec::new(); aggregates.len()]);
+        let (until_ms, is_line) = player.next_event();
+        player.scope.cohort.clear();
+        for ((aggregate, sorted), own) in aggregates.iter().zip(&*group).zip(&player.as_peer) {
+            let (value, peers) = aggregate.fold(sorted, *own);
+            let number = CohortNumber {
+                value,
+                peers,
+                at_ms: wall_ms,
+            };
+            player.scope.cohort.push((aggregate.text(), number));
+        }
+        let mut fired = player.pass_until(until_ms);
+        if fired.is_none() && is_line {
+            player.take_line(until_ms);
+            for (number, sorted) in group.iter_mut().enumerate() {
+                player.tell_peers(number, aggregates[number], sorted);
+            }
+            fired = player.look();
+        }
+        match fired {
+            Some(fired) => outcomes[at] = Some(fired),
+            None => queue.extend(next(at, player)),
+        }
+    }
+    let outcome = |(player, outcome): (Result<Player<'_>, _>, _)| player.map(|_| outcome);
+    players.into_iter().zip(outcomes).map(outcome).collect()
+}
+
+/// The run at one moment.
+#[derive(Debug)]
+struct Moment<'a> {
+    run: &'a PastRun<'a>,
+    at_ms: u64,
+    latest: Vec<Option<f64>>,
+    pasts: Vec<SeriesPast>,
+    cohort: Vec<(&'a str, CohortNumber)>,
+}
+
+/// One run as the replay goes on.
+#[derive(Debug)]
+struct Player<'a> {
+    rule: &'a Expr,
+    bindings: Bindings,
+    scope: Moment<'a>,
+    /// By series: the next point.
+    next: Vec<usize>,
+    step: Option<f64>,
+    has_begun: bool,
+    uses_clock: bool,
+    /// By aggregate: its own number, as its peers see it.
+    as_peer: Vec<Option<f64>>,
+    /// By aggregate: the bindings of the expression of each peer.
+    of_peers: Vec<Option<Bindings>>,
+}
+
+impl<'a> Player<'a> {
+    fn new(rule: &'a Expr, run: &'a PastRun<'a>) -> Result<Self, ExprError> {
+        let aggregates = rule.cohorts();
+        let asked: Vec<Past> = rule.pasts().map(|(_, past)| past).collect();
+        let of_peers = aggregates.iter().flat_map(|one| one.of_each().pasts());
+        let asked: Vec<Past> = of_peers.map(|(_, past)| past).chain(asked).collect();
+        let pasts = run.series.iter().map(|series| {
+            let mut past = SeriesPast::default();
+            for asked in &asked {
+                past.want(*asked);
+            }
+            for point in &series.points.earlier {
+                past.add_of_earlier_start(point);
+            }
+            past
+        });
+        let earlier = |series: &PastSeries<'_>| {
+            let last = series.points.earlier.last();
+            last.map(|point| point.value)
+        };
+        let scope = Moment {
+            at_ms: 0,
+            latest: run.series.iter().map(earlier).collect(),
+            pasts: pasts.collect(),
+            cohort: Vec::new(),
+            run,
+        };
+        let bindings = rule.bind(&scope)?;
+        let mut player = Self {
+            uses_clock: rule.uses_clock() || rule.holds() || rule.facts().contains(Fact::Runtime),
+            bindings,
+            next: vec![0; run.series.len()],
+            step: None,
+            has_begun: false,
+            as_peer: vec![None; aggregates.len()],
+            of_peers: vec![None; aggregates.len()],
+            scope,
+            rule,
+        };
+        player.find_clock();
+        Ok(player)
+    }
+
+    /// Whether a loosely written name means what time changes.
+    fn find_clock(&mut self) {
+        let bound = (0..self.rule.unbound_names().len()).filter_map(|slot| self.bindings.get(slot));
+        let moves = |bound: &Bound| matches!(bound, Bound::Fact(Fact::Runtime | Fact::Timeleft));
+        self.uses_clock |= bound.into_iter().any(moves);
+    }
+
+    fn alone(mut self) -> Option<Fired> {
+        while self.next_ms().is_some() {
+            let (until_ms, is_line) = self.next_event();
+            let fired = self.pass_until(until_ms).or_else(|| {
+                if !is_line {
+                    return None;
+                }
+                self.take_line(until_ms);
+                self.look()
+            });
+            if fired.is_some() {
+                return fired;
+            }
+        }
+        None
+    }
+
+    /// Time and step of the next line.
+    fn next_line(&self) -> Option<(u64, f64)> {
+        let series = self.scope.run.series.iter().zip(&self.next);
+        let heads = series.filter_map(|(series, next)| series.points.since_start.get(*next));
+        heads
+            .map(|point| (point.at_ms, point.step))
+            .min_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)))
+    }
+
+    /// Time of the next event; `None` after the last.
+    fn next_ms(&self) -> Option<u64> {
+        if !self.has_begun {
+            return Some(0);
+        }
+        let line = self.next_line().map(|(at_ms, _)| at_ms);
+        let ran_ms = self.scope.run.ran_ms;
+        let goes_on = self.uses_clock && self.scope.at_ms < ran_ms;
+        let sample_ms = self.scope.run.sample_ms.max(1);
+        let look = goes_on.then(|| ((self.scope.at_ms / sample_ms + 1) * sample_ms).min(ran_ms));
+        match (line, look) {
+            (Some(line), Some(look)) => Some(line.min(look)),
+            (line, look) => line.or(look),
+        }
+    }
+
+    /// The next event, and whether it is a line.
+    fn next_event(&self) -> (u64, bool) {
+        let until_ms = self.next_ms().unwrap_or(self.scope.at_ms);
+        let line = self.next_line().is_some_and(|(at_ms, _)| at_ms == until_ms);
+        (until_ms, line)
+    }
+
+    /// Lets time pass, and finds the first moment at which that alone makes the rule hold.
+    fn pass_until(&mut self, until_ms: u64) -> Option<Fired> {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        while self.uses_clock && self.scope.at_ms < until_ms && self.holds_at(until_ms) {
+            let (mut not_yet, mut holds) = (self.scope.at_ms, until_ms);
+            while holds - not_yet > 1 {
+                let middle = not_yet + (holds - not_yet) / 2;
+                match self.holds_at(middle) {
+                    true => holds = middle,
+                    false => not_yet = middle,
+                }
+            }
+            self.scope.at_ms = holds;
+            let fired = self.look();
+            if fired.is_some() {
+                return fired;
+            }
+        }
+        self.scope.at_ms = self.scope.at_ms.max(until_ms);
+        // A `for` whose condition time ended holds no more.
+        match is_first || self.rule.holds() {
+            true => self.look(),
+            false => None,
+        }
+    }
+
+    fn holds_at(&mut self, at_ms: u64) -> bool {
+        let now_ms = std::mem::replace(&mut self.scope.at_ms, at_ms);
+        let holds = self.rule.eval(&self.bindings, &self.scope).is_true()
+            || self.rule.begins_to_hold(&self.bindings, &self.scope);
+        self.scope.at_ms = now_ms;
+        holds
+    }
+
+    /// Takes the points of the next line.
+    fn take_line(&mut self, at_ms: u64) {
+        let Some((_, step)) = self.next_line() else {
+            return;
+        };
+        self.scope.at_ms = at_ms;
+        self.step = Some(step);
+        for (at, series) in self.scope.run.series.iter().enumerate() {
+            let next = &mut self.next[at];
+            let Some(point) = series.points.since_start.get(*next) else {
+                continue;
+            };
+            if point.at_ms != at_ms || point.step.total_cmp(&step).is_ne() {
+                continue;
+            }
+            *next += 1;
+            self.scope.pasts[at].add(point);
+            if self.scope.latest[at].replace(point.value).is_none() {
+                self.bindings.see(self.rule, NameKind::Metric, series.name);
+                self.of_peers.fill(None);
+            }
+        }
+    }
+
+    /// Puts its number as a peer in place of the last one.
+    fn tell_peers(&mut self, number: usize, aggregate: &Cohort, sorted: &mut Vec<f64>) {
+        let known = &mut self.of_peers[number];
+        if known.is_none() {
+            *known = aggregate.of_each().bind(&self.scope).ok();
+        }
+        let bindings = known.as_ref();
+        let value = bindings.and_then(|known| aggregate.bound_number_of(known, &self.scope));
+        let before = std::mem::replace(&mut self.as_peer[number], value);
+        if before == value {
+            return;
+        }
+        let place = |sorted: &[f64], value: f64| sorted.partition_point(|one| *one < value);
+        if let Some(before) = before {
+            sorted.remove(place(sorted, before));
+        }
+        if let Some(value) = value {
+            sorted.insert(place(sorted, value), value);
+        }
+    }
+
+    /// Evaluates the rule now.
+    fn look(&mut self) -> Option<Fired> {
+        if self.rule.holds() {
+            self.rule.note_held(&mut self.bindings, &self.scope);
+        }
+        if !self.rule.eval(&self.bindings, &self.scope).is_true() {
+            return None;
+        }
+        let why = self.rule.explain(&self.bindings, &self.scope);
+        let values = why.values.iter();
+        let values: Vec<String> = values
+            .map(|value| format!("{} = {}", value.written, value.shown))
+            .collect();
+        Some(Fired {
+            ran_ms: self.scope.at_ms,
+            step: self.step,
+            values: values.join(", "),
+        })
+    }
+}
+
+impl Moment<'_> {
+    fn series(&self, name: &str) -> Option<usize> {
+        self.run
+            .series
+            .iter()
+            .position(|series| series.name == name)
+    }
+}
+
+impl Scope for Moment<'_> {
+    fn now_ms(&self) -> i64 {
+        self.run.started_ms.saturating_add_unsigned(self.at_ms)
+    }
+
+    fn fact(&self, fact: Fact) -> Value<'_> {
+        match fact {
+            Fact::State => Value::Text("running"),
+            Fact::Runtime => Value::number(self.at_ms as f64 / 1000.0),
+            Fact::Tstart => Value::Time(self.run.started_ms),
+            Fact::Timeleft => Value::number_or_unknown(
+                (self.run.limit_ms > 0)
+                    .then(|| (self.run.limit_ms.saturating_sub(self.at_ms)) as f64 / 1000.0),
+            ),
+            known if KNOWN.contains(&known) => self.run.sight.fact(known),
+            _ => Value::Unknown,
+        }
+    }
+
+    fn param(&self, name: &str) -> Value<'_> {
+        self.run.sight.param(name)
+    }
+
+    fn metric(&self, name: &str) -> Option<f64> {
+        self.latest[self.series(name)?]
+    }
+
+    fn past(&self, name: &str, past: Past) -> Option<f64> {
+        self.pasts[self.series(name)?].value(past, self.at_ms)
+    }
+
+    fn cohort(&self, text: &str) -> Option<CohortNumber> {
+        let known = self.cohort.iter().find(|(known, _)| *known == text)?;
+        Some(known.1)
+    }
+
+    fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {
+        for param in &self.run.sight.experiment.definition.params {
+            visit(NameKind::Param, &param.name);
+        }
+        let known = self.run.series.iter().zip(&self.latest);
+        for (series, _) in known.filter(|(_, latest)| latest.is_some()) {
+            visit(NameKind::Metric, series.name);
+        }
+    }
+}
+
+/// The best value of a run, and when it came.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Best {
+    pub value: f64,
+    pub at_ms: u64,
+}
+
+/// The best of these points.
+pub fn best(points: &[PastPoint], more_is_better: bool) -> Option<Best> {
+    let mut best: Option<Best> = None;
+    for point in points.iter().filter(|point| !point.value.is_nan()) {
+        let is_better = best.is_none_or(|best| match more_is_better {
+            true => point.value > best.value,
+            false => point.value < best.value,
+        });
+        if is_better {
+            let (value, at_ms) = (point.value, point.at_ms);
+            best = Some(Best { value, at_ms });
+        }
+    }
+    best
+}
+
+/// Which of these runs are good: their best value is in the best third.
+pub fn good(bests: &[Option<Best>], more_is_better: bool) -> Vec<bool> {
+    let mut known: Vec<f64> = bests.iter().flatten().map(|best| best.value).collect();
+    known.sort_unstable_by(f64::total_cmp);
+    if more_is_better {
+        known.reverse();
+    }
+    let third = known
+        .get((known.len().div_ceil(3)).wrapping_sub(1))
+        .copied();
+    let is_good = |best: &Option<Best>| {
+        best.zip(third)
+            .is_some_and(|(best, third)| match more_is_better {
+                true => best.value >= third,
+                false => best.value <= third,
+            })
+    };
+    bests.iter().map(is_good).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nero_expr::ParseContext;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::experiment::Experiment;
+    use crate::now::Now;
+    use crate::tests::{Lab, definition};
+
+    fn rule(text: &str) -> Expr {
+        Expr::parse(text, &ParseContext::utc(0).standing()).unwrap()
+    }
+
+    fn experiments(count: usize) -> Vec<Arc<Experiment>> {
+        let mut lab = Lab::default();
+        let named = (0..count).map(|at| nero_format::Definition {
+            block: "a".to_owned(),
+            ..definition(&format!("a{at}"), "1")
+        });
+        lab.add("/lab", named.collect());
+        lab.state.experiments.iter().map(Arc::clone).collect()
+    }
+
+    /// Lines as they were printed: time, step, values of `loss` and `acc`.
+    type Line = (u64, f64, Option<f64>, Option<f64>);
+
+    fn series(lines: &[Line]) -> [Points; 2] {
+        [2, 3].map(|column| {
+            let value = |line: &Line| if column == 2 { line.2 } else { line.3 };
+            let points = lines.iter().filter_map(|line| {
+                Some(PastPoint {
+                    value: value(line)?,
+                    step: line.1,
+                    generation: 0,
+                    at_ms: line.0,
+                })
+            });
+            Points {
+                earlier: Vec::new(),
+                since_start: points.collect(),
+            }
+        })
+    }
+
+    fn past_run<'a>(
+        experiment: &'a Experiment,
+        now: &'a Now,
+        points: &'a [Points; 2],
+        started_ms: i64,
+        ran_ms: u64,
+    ) -> PastRun<'a> {
+        let named = ["loss", "acc"].into_iter().zip(points);
+        let printed = named.filter(|(_, points)| !points.since_start.is_empty());
+        PastRun {
+            sight: Sight::defined(experiment, now),
+            started_ms,
+            ran_ms,
+            limit_ms: 0,
+            sample_ms: 1000,
+            series: printed
+                .map(|(name, points)| PastSeries { name, points })
+                .collect(),
+        }
+    }
+
+    fn fires(text: &str, lines: &[Line], ran_ms: u64) -> Option<u64> {
+        let (experiments, now, points) = (experiments(1), Now::default(), series(lines));
+        let run = past_run(&experiments[0], &now, &points, 5, ran_ms);
+        let fired = replay(&rule(text), &[run]);
+        fired[0]
+            .as_ref()
+            .unwrap()
+            .as_ref()
+            .map(|fired| fired.ran_ms)
+    }
+
+    const LINES: [Line; 4] = [
+        (100, 1.0, Some(0.9), None),
+        (2_200, 2.0, Some(0.5), Some(0.1)),
+        (2_200, 3.0, Some(0.8), Some(0.2)),
+        (9_000, 4.0, Some(0.7), Some(0.3)),
+    ];
+
+    #[test]
+    fn a_rule_fires_at_the_line_or_at_the_moment() {
+        for (text, when) in [
+            ("loss < 0.6", Some(2_200)),
+            ("loss < 0.4", None),
+            ("loss@2 < 0.6 && acc >= 0.2", Some(2_200)),
+            ("acc > 0.25 && loss > 0.6", Some(9_000)),
+            ("count(loss) >= 4", Some(9_000)),
+            ("runtime > 3", Some(3_001)),
+            ("loss > 0.6 for 4s", Some(6_200)),
+            ("loss < 0.6 for 1s", None),
+            ("age(loss) >= 2", Some(2_100)),
+            ("loss > 0.6 after 9.5s", Some(9_500)),
+            ("min(loss, 1s) > 0.65", Some(100)),
+            ("param.lr == 1 && acc > 0", Some(2_200)),
+            ("id == 1", Some(0)),
+        ] {
+            assert_eq!(fires(text, &LINES, 10_000), when, "{text}");
+        }
+    }
+
+    /// By looking at all lines anew at every millisecond.
+    fn naive(expr: &Expr, run: &PastRun<'_>) -> Option<u64> {
+        let mut lines: Vec<(u64, f64)> = Vec::new();
+        for series in &run.series {
+            lines.extend(
+                series
+                    .points
+                    .since_start
+                    .iter()
+                    .map(|point| (point.at_ms, point.step)),
+            );
+        }
+        lines.sort_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
+        lines.dedup();
+        let at = |now_ms: u64, read: usize| {
+            let mut moment = Moment {
+                run,
+                at_ms: now_ms,
+                latest: vec![None; run.series.len()],
+                pasts: vec![SeriesPast::default(); run.series.len()],
+                cohort: Vec::new(),
+            };
+            for (at, series) in run.series.iter().enumerate() {
+                for (_, past) in expr.pasts() {
+                    moment.pasts[at].want(past);
+                }
+                for point in &series.points.since_start {
+                    if lines[..read].contains(&(point.at_ms, point.step)) {
+                        moment.pasts[at].add(point);
+                        moment.latest[at] = Some(point.value);
+                    }
+                }
+            }
+            let bindings = expr.bind(&moment).unwrap();
+            expr.eval(&bindings, &moment).is_true()
+        };
+        let mut read = 0;
+        for now_ms in 0..=run.ran_ms {
+            while lines.get(read).is_some_and(|line| line.0 <= now_ms) {
+                read += 1;
+                if at(now_ms, read) {
+                    return Some(now_ms);
+                }
+            }
+            if at(now_ms, read) {
+                return Some(now_ms);
+            }
+        }
+        None
+    }
+
+    fn lines() -> impl Strategy<Value = Vec<Line>> {
+        let line = (
+            1u64..40,
+            0u8..8,
+            proptest::option::of(0u8..10),
+            proptest::option::of(0u8..10),
+        );
+        proptest::collection::vec(line, 0..20).prop_map(|lines| {
+            let mut at_ms = 0;
+            let lines = lines.into_iter().map(|(gap, step, loss, acc)| {
+                at_ms += gap;
+                let value = |number: Option<u8>| number.map(f64::from);
+                (at_ms, f64::from(step), value(loss), value(acc))
+            });
+            lines.collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_replay_is_a_look_at_everything_at_every_moment(lines in lines(), limit in 0u8..10, wait in 1u64..500) {
+            let (experiments, now, points) = (experiments(1), Now::default(), series(&lines));
+            let ran_ms = lines.last().map_or(0, |line| line.0) + 300;
+            let run = past_run(&experiments[0], &now, &points, 5, ran_ms);
+            for text in [
+                format!("loss > {limit}"),
+                format!("loss@3 > {limit} && acc < 9"),
+                format!("mean(loss) + acc > {limit}"),
+                format!("min(loss) < {limit} && count(acc) > 2 || max(acc) > 8"),
+                format!("runtime > {wait}ms && loss >= {limit}"),
+                format!("age(loss) > {wait}ms"),
+                format!("acc > {limit} after {wait}ms"),
+            ] {
+                let expr = rule(&text);
+                let fired = replay(&expr, std::slice::from_ref(&run)).remove(0).unwrap();
+                prop_assert_eq!(fired.map(|fired| fired.ran_ms), naive(&expr, &run), "{}", text);
+            }
+        }
+
+        #[test]
+        fn a_cohort_is_replayed_as_if_all_of_it_were_looked_at_after_each_line(
+            all in proptest::collection::vec(lines(), 1..5),
+        ) {
+            let (experiments, now) = (experiments(all.len()), Now::default());
+            let points: Vec<_> = all.iter().map(|lines| series(lines)).collect();
+            let runs: Vec<PastRun<'_>> = (experiments.iter().zip(&points).enumerate())
+                .map(|(at, (one, points))| past_run(one, &now, points, at as i64, 0))
+                .collect();
+            let expr = rule("loss > median(peers.loss) && count(peers.acc) > 0");
+            let fired = replay(&expr, &runs);
+            // All lines by time, with the values that each run had by then.
+            let mut events: Vec<(i64, usize, Line)> = Vec::new();
+            for (at, lines) in all.iter().enumerate() {
+                events.extend(lines.iter().map(|line| (at as i64 + line.0 as i64, at, *line)));
+            }
+            events.sort_by_key(|(time, at, _)| (*time, *at));
+            let mut latest = vec![(None, None); all.len()];
+            let mut ended: Vec<Option<u64>> = vec![None; all.len()];
+            for (_, at, line) in events {
+                if ended[at].is_some() || line.2.is_none() && line.3.is_none() {
+                    continue;
+                }
+                latest[at] = (line.2.or(latest[at].0), line.3.or(latest[at].1));
+                let others = || latest.iter().enumerate().filter(|(other, _)| *other != at);
+                let mut losses: Vec<f64> = others().filter_map(|(_, known)| known.0).collect();
+                losses.sort_by(f64::total_cmp);
+                let has_acc = others().any(|(_, known)| known.1.is_some());
+                let middle = losses.len() / 2;
+                let median = match losses.len() {
+                    0 => continue,
+                    odd if odd % 2 == 1 => losses[middle],
+                    _ => losses[middle - 1].midpoint(losses[middle]),
+                };
+                if has_acc && latest[at].0.is_some_and(|loss| loss > median) {
+                    ended[at] = Some(line.0);
+                }
+            }
+            let fired: Vec<Option<u64>> =
+                fired.into_iter().map(|one| one.unwrap().map(|fired| fired.ran_ms)).collect();
+            prop_assert_eq!(fired, ended);
+        }
+    }
+
+    #[test]
+    fn the_best_third_is_good() {
+        let best = |value: f64| Some(Best { value, at_ms: 0 });
+        let bests = [best(0.5), best(0.1), None, best(0.3), best(0.2)];
+        assert_eq!(good(&bests, false), [false, true, false, false, true]);
+        assert_eq!(good(&bests, true), [true, false, false, true, false]);
+        assert_eq!(good(&[None], true), [false]);
+    }
+}

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BETWEEN: Duration = Duration::from_millis(50);
 
 /// The size and times of a file.
-pub(super) fn stamp(path: &Path) -> io::Result<Stamp> {
+fn stamp(path: &Path) -> io::Result<Stamp> {
     let found = fs::metadata(path)?;
     Ok(Stamp {
         modified_ns: found

@@ -17,7 +17,7 @@ pub use complete::fitting;
 #[cfg(test)]
 pub use complete::keys as config_keys;
 pub use config::Config;
-pub use export::{Diff, Export, Open};
+pub use export::{Backup, Diff, Export, Open};
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
 pub use mail::MailVerb;
 pub use node::{NodeAdd, NodeVerb, Warden, YesNo};
@@ -192,6 +192,11 @@ pub enum Verb {
     /// Disk usage here and on nodes
     #[command(after_help = "Examples:\n  neroman du\n  neroman du alpha --runs")]
     Du(Du),
+    /// Copy the whole home into a file while it works; --restore into an empty one
+    #[command(
+        after_help = "Examples:\n  neroman backup /mnt/stick/neronet.backup\n  neroman backup --restore /mnt/stick/neronet.backup"
+    )]
+    Backup(Backup),
     /// Rules that end a run or warn while it lives
     #[command(subcommand)]
     #[command(

@@ -119,7 +119,7 @@ fn shape(field: Field) -> Value {
             any(&[one.clone(), list(&one)])
         }
         Field::Rules => {
-            let words: Vec<&str> = [ACTIONS, ACTIONS_LATER].concat();
+            let words: Vec<&str> = [ACTIONS, ACTIONS_LATER, &["on", "repeat"]].concat();
             list(&map(&words, &single()))
         }
         Field::Metrics => {

@@ -11,7 +11,7 @@ use crate::scheduling::on_nodes;
 use crate::scheduling::values::{WHOLE_GPU, count, gpus, name};
 use nero_expr::{ErrorKind, Expr, ExprError};
 use nero_metrics::recipe::{self, RECIPES};
-use nero_model::limits::METRIC_FILES_MAX;
+use nero_model::paths::run::METRIC_FILES_MAX;
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node, Zero};
 

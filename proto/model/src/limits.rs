@@ -1,10 +1,6 @@
-//! Limits that several programs agree on, and those that a process sets itself before it looks
-//! at what comes from elsewhere.
+//! Limits that a process sets itself before it looks at what comes from elsewhere.
 
 use rustix::process::{Resource, Rlimit, setrlimit};
-
-/// Most files of metrics of one run.
-pub const METRIC_FILES_MAX: usize = 8;
 
 /// Limits address space and time on a processor of this process, and lets it leave no core file.
 /// Returns whether all limits hold.

@@ -13,6 +13,7 @@ mod people;
 mod placing;
 mod properties;
 mod rows;
+mod rules;
 mod schema;
 mod slips;
 mod tables;

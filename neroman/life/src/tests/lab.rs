@@ -65,6 +65,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         buffering: Buffering::default(),
         results_dir: None,
         results_max_bytes: None,
+        keep_ms: None,
         custom_msg: None,
         sbatch_args: None,
         scheduling: nero_format::Scheduling::default(),

@@ -237,10 +237,8 @@ fn file_of(fields: &mut Fields, given: &Entry, folder: &Path) -> Option<PathBuf>
         }
         return file;
     }
-    let above = folder.ancestors().skip(1).filter_map(source::described);
-    let found = above
-        .into_iter()
-        .find(|file| collection_of(file).as_deref() == Some(named));
+    let mut above = folder.ancestors().skip(1).filter_map(source::described);
+    let found = above.find(|file| collection_of(file).as_deref() == Some(named));
     if found.is_none() {
         let message = format!("no folder above has the collection {}", quoted(named));
         fields.wrong(

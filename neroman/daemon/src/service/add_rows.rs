@@ -210,7 +210,7 @@ fn file_of(state: &State, folder: &Path, options: &RowsOptions) -> Result<PathBu
     let name = name.trim_start_matches('.');
     let name = if name.is_empty() { "rows" } else { name };
     let kept = folder.join(ROWS_FOLDER);
-    let each = (1..NAMES_MAX).map(|number| match number {
+    let mut each = (1..NAMES_MAX).map(|number| match number {
         1 => kept.join(format!("{name}.jsonl")),
         number => kept.join(format!("{name}-{number}.jsonl")),
     });
@@ -221,7 +221,7 @@ fn file_of(state: &State, folder: &Path, options: &RowsOptions) -> Result<PathBu
             .any(|origin| origin.source.file == *file);
         !known && !file.exists()
     };
-    each.into_iter().find(is_free).ok_or_else(|| {
+    each.find(is_free).ok_or_else(|| {
         let what = format!("{} has too many files of rows of {name}", folder.display());
         Failure::failed(what)
     })

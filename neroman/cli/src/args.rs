@@ -8,6 +8,7 @@ mod mail;
 mod node;
 mod noodles;
 mod own;
+mod typed;
 
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ pub use mail::MailVerb;
 pub use node::{NodeAdd, NodeVerb, Warden, YesNo};
 pub use noodles::Noodles;
 pub use own::{Copy, Note, Set, Tag};
+pub use typed::{Add, Run};
 
 use complete::{
     config_key, config_value, node_name, node_or_run, picked, picked_or_path, picked_or_removed,
@@ -51,13 +53,18 @@ pub struct Line {
 pub enum Verb {
     /// Register the experiments of folders and files; again to update them
     #[command(
-        after_help = "Examples:\n  neroman add .\n  neroman add sweep/ old/config.yaml --dry-run\n  neroman add plan.xlsx --offset 1000"
+        after_help = "Examples:\n  neroman add .\n  neroman add sweep/ old/config.yaml --dry-run\n  neroman add plan.xlsx --offset 1000\n  echo '{\"lr\": 0.1}' | neroman add - --command 'python3 train.py {lr}'"
     )]
     #[command(alias = "addexp")]
     Add(Add),
+    /// Run a command here, once for each combination of parameters, and follow it
+    #[command(
+        after_help = "Examples:\n  neroman run -- python3 train.py --fast\n  neroman run -p lr=0.1,0.01 -p n=1:5 --detach -- python3 train.py {lr} {n}"
+    )]
+    Run(Run),
     /// Write a neronet.yaml with comments for a command
     #[command(
-        after_help = "Examples:\n  neroman template fit python3 main.py {lr} {layers}\n  neroman template fit --dry-run -- ./solve --tolerance {tol}"
+        after_help = "Examples:\n  neroman template fit python3 main.py {lr} {layers}\n  neroman template fit --dry-run -- ./solve --tolerance {tol}\n  neroman template --schema"
     )]
     Template(Template),
     /// Overview of experiments, or of nodes (also: ls)
@@ -250,32 +257,17 @@ pub struct Json {
 #[derive(Debug, Args)]
 pub struct Template {
     /// The name of the experiment
-    pub name: String,
+    #[arg(required_unless_present = "schema")]
+    pub name: Option<String>,
     /// The command; `{x}` is a place for the parameter x. Options go behind `--`
-    #[arg(value_name = "CMD", required = true)]
+    #[arg(value_name = "CMD", required_unless_present = "schema")]
     pub command: Vec<String>,
+    /// Print the JSON schema of neronet.yaml, for editors
+    #[arg(long, conflicts_with_all = ["name", "command", "dry_run"])]
+    pub schema: bool,
     /// Print the file instead of writing it
     #[arg(long)]
     pub dry_run: bool,
-}
-
-/// `add`.
-#[derive(Debug, Args)]
-pub struct Add {
-    /// Folders (neronet.yaml, else config.yaml), YAML files, tables (.xlsx, .ods, .csv)
-    #[arg(required = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
-    pub paths: Vec<String>,
-    /// YAML file with the fields for all rows of a table (else the one of its name)
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    pub with: Option<String>,
-    /// Add N to the numbers of a table's rows
-    #[arg(long, value_name = "N")]
-    pub offset: Option<u64>,
-    /// Show what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    #[command(flatten)]
-    pub json: Json,
 }
 
 /// `status`.

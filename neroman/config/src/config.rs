@@ -40,6 +40,8 @@ pub struct Config {
     pub mail: Option<Mail>,
     /// What is told to whom, and when.
     pub notify: Notify,
+    /// Fields of every experiment that its file does not give, as they are written.
+    pub defaults: Vec<(String, Word)>,
 }
 
 /// A number of bytes and where it stands.
@@ -183,6 +185,7 @@ impl Default for Config {
             user: None,
             mail: None,
             notify: Notify::default(),
+            defaults: Vec::new(),
         }
     }
 }

@@ -91,6 +91,16 @@ impl Config {
                 from: line.map_or(From::Default, |line| From::File { line }),
             });
         }
+        for (key, word) in &self.defaults {
+            origins.push(Origin {
+                key: format!("defaults.{key}"),
+                value: Some(word.text.clone()),
+                otherwise: "",
+                from: From::File {
+                    line: word.place.line,
+                },
+            });
+        }
         origins.extend(crate::mail::origins(self));
         for (name, node) in &self.nodes {
             origins.extend(node_origins(name, node, home));

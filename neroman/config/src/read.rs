@@ -31,9 +31,8 @@ const WORDS: &[&str] = &[
     "user",
     "mail",
     "notify",
+    "defaults",
 ];
-/// Words of the file that are refused.
-const WORDS_LATER: &[&str] = &["defaults"];
 /// Words of a node, as in [`Node::fields`].
 const NODE_WORDS: &[&str] = &[
     "address",
@@ -211,13 +210,34 @@ impl ConfigReader<'_> {
                 }
                 "mail" if !entry.value.is_null() => mail = Some(entry),
                 "notify" => config.notify = notify::read(&mut self.fields, &entry.value),
-                "user" | "mail" => {}
-                _ => self.odd_word(entry, "", WORDS, WORDS_LATER),
+                "defaults" if !entry.value.is_null() => {
+                    config.defaults = self.defaults(&entry.value);
+                }
+                "user" | "mail" | "defaults" => {}
+                _ => self.odd_word(entry, "", WORDS, &[]),
             }
         }
         self.mail(mail, &mut config);
         self.check_names(&config);
         config
+    }
+
+    /// Fields for every experiment. The format reads them itself where it reads experiments.
+    fn defaults(&mut self, given: &nero_yaml::Node) -> Vec<(String, Word)> {
+        nero_format::check_defaults(&mut self.fields, self.text, given);
+        let entries = match &given.kind {
+            Kind::Map(entries) => entries.as_slice(),
+            Kind::List(_) | Kind::Scalar { .. } => &[],
+        };
+        let each = entries.iter().map(|entry| {
+            let written = entry.value.written(self.text);
+            let word = Word {
+                text: written.split_whitespace().collect::<Vec<_>>().join(" "),
+                place: entry.key_mark,
+            };
+            (entry.key.clone(), word)
+        });
+        each.collect()
     }
 
     /// `mail`, which takes its sender and its recipient from `user`.

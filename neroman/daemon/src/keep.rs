@@ -532,7 +532,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let yaml = format!("collection: c{id}\ncommand: echo {id}\n");
         std::fs::write(folder.path().join("neronet.yaml"), yaml).unwrap();
-        let loaded = nero_format::read_source(folder.path()).unwrap();
+        let loaded =
+            nero_format::read_source(folder.path(), &nero_format::Defaults::default()).unwrap();
         let definition = loaded.definitions.into_iter().next().unwrap();
         Change::Experiment(Arc::new(Described {
             id: ExperimentId(id),

@@ -120,6 +120,17 @@ impl FolderToFreeze {
     pub(crate) fn of(definition: &Definition) -> Self {
         let results = definition.results_dir.as_deref().unwrap_or("results");
         let mut left_out = vec![PathBuf::from(results)];
+        // Rows are added all the time.
+        let file = PathBuf::from(&definition.place.file);
+        if definition.files.is_none()
+            && nero_format::is_rows(&file)
+            && let Some(name) = file.file_name().and_then(|name| name.to_str())
+        {
+            left_out.extend([
+                PathBuf::from(name),
+                PathBuf::from(format!(".{name}.neronet")),
+            ]);
+        }
         // A table is edited all the time; a job that reads it has it in its `files`.
         if definition.files.is_none() && definition.place.sheet.is_some() {
             let table = PathBuf::from(&definition.place.file);

@@ -126,6 +126,7 @@ struct Running {
     mail: JoinHandle<()>,
     processing: JoinHandle<()>,
     cohorts: JoinHandle<()>,
+    keeping: JoinHandle<()>,
     /// Set to true when the daemon is leaving.
     leave: watch::Sender<bool>,
 }
@@ -142,6 +143,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         mut mail,
         mut processing,
         mut cohorts,
+        mut keeping,
         leave,
     } = start(home)?;
     let (incoming, mut door) = Door::open(home, lock)?;
@@ -176,6 +178,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
             _ = &mut mail => break Some("mail"),
             _ = &mut processing => break Some("processors of outputs"),
             _ = &mut cohorts => break Some("cohorts"),
+            _ = &mut keeping => break Some("folders that are not kept"),
             _ = &mut server => break Some("server"),
             changed = ledger_gone.changed() => if changed.is_err() {
                 break Some("ledger");
@@ -196,6 +199,8 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         processing.abort();
         // The next daemon folds them anew.
         cohorts.abort();
+        // A node removes what it was asked for, or is asked again.
+        keeping.abort();
         if failed != Some("server") {
             let _ = tokio::time::timeout(STOP_PATIENCE, &mut server).await;
         }
@@ -288,6 +293,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         turn: Arc::default(),
     };
     let man = Man {
+        rows: Arc::default(),
         ledger: ledger.clone(),
         nodes,
         agents,
@@ -319,13 +325,14 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
     let cohorts = crate::cohorts::run(ledger.clone(), home.clone(), clock);
     let upkeep = upkeep::run(home.clone(), clock, ledger.clone(), check_owed);
     #[expect(clippy::disallowed_methods, reason = "`Running` is awaited")]
-    let (nodes, upkeep, cells, mail, processing, cohorts) = (
+    let (nodes, upkeep, cells, mail, processing, cohorts, keeping) = (
         tokio::spawn(driving.run()),
         tokio::spawn(upkeep),
         tokio::spawn(cells),
         tokio::spawn(mail),
         tokio::spawn(processing::run(modules)),
         tokio::spawn(cohorts),
+        tokio::spawn(man.clone().remove_not_kept()),
     );
     Ok(Running {
         man,
@@ -337,6 +344,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         mail,
         processing,
         cohorts,
+        keeping,
         leave,
     })
 }

@@ -1,7 +1,8 @@
 //! Builds the spec of a run from a definition.
 
 use nero_format::{
-    Buffering, Definition, Fetch, MetricReading, OnNodes, Scheduling, Strays, Stream, Value,
+    Buffering, Definition, Fetch, MetricReading, OnNodes, Resources, Scheduling, Strays, Stream,
+    Value,
 };
 use nero_wire::v1;
 use prost::Message as _;
@@ -33,7 +34,7 @@ pub(crate) fn build(
         collection: definition.collection().to_owned(),
         argv: definition.argv.clone(),
         env: environment(definition, shell),
-        resources: Some(resources(definition)),
+        resources: Some(resources(&definition.resources)),
         tree: tree.to_vec(),
         outputs: outputs(definition),
         metric_patterns: definition.metric_patterns.clone(),
@@ -78,12 +79,26 @@ pub(crate) fn again(spec: &[u8], made: &Made) -> Result<Vec<u8>, Failure> {
     Ok(spec.encode_to_vec())
 }
 
-fn resources(definition: &Definition) -> v1::Resources {
+/// Resources that hold on every node.
+pub(crate) fn resources(resources: &Resources) -> v1::Resources {
     v1::Resources {
-        cpus: definition.resources.cpus,
-        memory_bytes: definition.resources.memory_bytes.unwrap_or(0),
-        time_ms: definition.resources.time_ms.unwrap_or(0),
+        cpus: resources.cpus,
+        memory_bytes: resources.memory_bytes.unwrap_or(0),
+        time_ms: resources.time_ms.unwrap_or(0),
     }
+}
+
+/// The resources of a run on a node that has its own values of some.
+pub(crate) fn resources_on(made: &Made, node: &str) -> Option<v1::Resources> {
+    if made.takes.on_nodes.is_empty() {
+        return None;
+    }
+    let takes = made.takes.on(node);
+    Some(v1::Resources {
+        cpus: takes.cores(),
+        memory_bytes: takes.memory_bytes,
+        time_ms: made.time_ms_on(Some(node)),
+    })
 }
 
 fn rendered(definition: &Definition) -> Vec<v1::RenderedFile> {
@@ -107,7 +122,7 @@ fn monitor(definition: &Definition) -> v1::Monitor {
 /// share a submission.
 pub(crate) fn submitted(definition: &Definition, defaults: &Scheduling, node: &str) -> v1::RunSpec {
     v1::RunSpec {
-        resources: Some(resources(definition)),
+        resources: Some(resources(&definition.resources.on(node))),
         monitor: Some(monitor(definition)),
         scheduler: scheduler(&definition.scheduling, defaults, node),
         ..v1::RunSpec::default()

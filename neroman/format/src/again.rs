@@ -124,14 +124,14 @@ fn check_factors(reader: &mut Reader<'_>, given: &Given, retry: &Retry, resource
             "memory",
             retry.memory,
             RetryOn::OutOfMemory,
-            resources.memory_bytes.is_some(),
+            resources.memory_bytes.is_some() || !resources.on_nodes.memory_bytes.is_empty(),
             "4G",
         ),
         (
             "time",
             retry.time,
             RetryOn::Timeout,
-            resources.time_ms.is_some(),
+            resources.time_ms.is_some() || !resources.on_nodes.time_ms.is_empty(),
             "2h",
         ),
     ];

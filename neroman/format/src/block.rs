@@ -78,6 +78,7 @@ pub(crate) fn enter<'a>(
             Field::Parameters => merge(reader, entry, &mut scope.params, NullMeans::Remove),
             Field::Env => merge(reader, entry, &mut scope.env, NullMeans::Keep),
             Field::Data => merge(reader, entry, &mut scope.data, NullMeans::Remove),
+            Field::Parent => {}
             field => replace(reader, entry, field, &mut scope),
         }
     }

@@ -214,7 +214,7 @@ fn exclude(reader: &mut Reader<'_>, block: &Block, axes: &[Axis], combine: &mut 
         match condition(text, &context, &params) {
             Ok(one) => combine.excludes.push(one),
             Err(error) => {
-                let mark = node.mark_inside(&reader.text.text, error.span.start);
+                let mark = reader.text.mark_inside(node, error.span.start);
                 reader.wrong(mark, error.message, error.hint.unwrap_or_default());
             }
         }

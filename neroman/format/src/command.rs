@@ -227,7 +227,7 @@ fn note_shell_word(
     let Some(told) = for_a_shell(&word.text, is_first) else {
         return false;
     };
-    let mark = node.mark_inside(&reader.text.text, word.offset);
+    let mark = reader.text.mark_inside(node, word.offset);
     reader.note(Some(mark), format!("{} {told}", quoted(&word.text)));
     true
 }
@@ -277,7 +277,7 @@ fn split(reader: &mut Reader<'_>, line: &str, node: &Node) -> Vec<words::SplitWo
     match words::split(line) {
         Ok(words) => words,
         Err(open) => {
-            let mark = node.mark_inside(&reader.text.text, open.offset);
+            let mark = reader.text.mark_inside(node, open.offset);
             reader.wrong(
                 mark,
                 format!("the `{}` is not closed", open.quote),
@@ -391,7 +391,7 @@ pub(crate) fn report(reader: &mut Reader<'_>, node: &Node, at: At, error: Templa
         At::Exactly(start) => start + error.offset,
         At::About(start) => start,
     };
-    let mark = node.mark_inside(&reader.text.text, offset);
+    let mark = reader.text.mark_inside(node, offset);
     reader.wrong(mark, error.message, error.hint);
 }
 

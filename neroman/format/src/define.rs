@@ -66,7 +66,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         .map(|given| outputs::files(reader, &given.value));
     let mut scheduling = scheduling::read(reader, scope);
     let resources = match scope.get(Field::Resources) {
-        Some(given) => settings::resources(reader, &given.value, &mut not_built, &mut scheduling),
+        Some(given) => settings::resources(reader, &given.value, &mut scheduling),
         None => Resources::default(),
     };
     let checkpoint = placing::checkpoint(reader, scope);
@@ -124,6 +124,9 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         results_max_bytes: scope
             .get(Field::ResultsMax)
             .and_then(|given| reader.size_bytes(&given.key, &given.value, Zero::Refused)),
+        keep_ms: scope
+            .get(Field::Keep)
+            .and_then(|given| reader.duration_ms(&given.key, &given.value, Zero::Allowed)),
         custom_msg: text(reader, scope, Field::CustomMsg),
         sbatch_args: (scope.get(Field::SbatchArgs))
             .and_then(|given| given.value.scalar().map(str::to_owned)),

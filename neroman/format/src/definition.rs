@@ -6,9 +6,14 @@
 
 mod again;
 mod origin;
+mod resources;
 
 pub use again::{Again, Retry, RetryOn};
-pub use origin::{BoundColumn, BoundTable, Place, ShownValue, Source, SourceKind, TableOptions};
+pub use origin::{
+    BoundColumn, BoundTable, ParentFile, Place, RowsOptions, ShownValue, Source, SourceKind,
+    TableOptions,
+};
+pub use resources::{NodeResources, OnNode, OnNodes, Resources, Scheduling};
 
 use crate::processing::Processing;
 use nero_expr::{Expr, RulePlace};
@@ -106,6 +111,10 @@ pub struct Definition {
     /// of each log; `None`: the limit of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results_max_bytes: Option<u64>,
+    /// The folder of a run goes from its node so long after its end, if all of it is home;
+    /// `None`: never by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_ms: Option<u64>,
     /// A user's remark on the experiment.
     pub custom_msg: Option<String>,
     /// The original's `sbatch_args` as it was written; its options are in
@@ -129,9 +138,13 @@ pub struct Definition {
 impl Definition {
     /// The time limit that a scheduler is asked for, in seconds; 0: none.
     pub fn scheduler_limit_s(&self) -> u64 {
-        let grace_ms = self.monitor.grace_ms;
-        let limit = |time_ms| nero_warden::limit::limit_s(time_ms, grace_ms);
+        let limit = |time_ms| Self::limit_s(time_ms, self.monitor.grace_ms);
         self.resources.time_ms.map_or(0, limit)
+    }
+
+    /// The limit that a scheduler is asked for, in seconds, for this time and grace.
+    pub fn limit_s(time_ms: u64, grace_ms: u64) -> u64 {
+        nero_warden::limit::limit_s(time_ms, grace_ms)
     }
 
     /// The time limit, in seconds, of a scheduler's job that has `runs` runs, each with the
@@ -172,6 +185,8 @@ impl Definition {
         // No run depends on what is made of its outputs.
         bare.processing = Processing::default();
         bare.priority = 0;
+        // Or of how long their folders stay.
+        bare.keep_ms = None;
         // A folder that was moved holds the same experiments.
         bare.folder = PathBuf::new();
         let nowhere = Place {
@@ -290,155 +305,6 @@ impl Value {
             Value::Float(x) => Some(*x),
             Value::Null | Value::Bool(_) | Value::Text(_) => None,
         }
-    }
-}
-
-/// What a run needs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Resources {
-    /// Processors of the whole run; fractions are allowed.
-    pub cpus: f64,
-    /// Memory of the whole run.
-    pub memory_bytes: Option<u64>,
-    /// The longest the run may take.
-    pub time_ms: Option<u64>,
-    /// Free space that the node has to have when the run goes there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub disk_bytes: Option<u64>,
-}
-
-impl Default for Resources {
-    fn default() -> Self {
-        Self {
-            cpus: 1.0,
-            memory_bytes: None,
-            time_ms: None,
-            disk_bytes: None,
-        }
-    }
-}
-
-/// What a run asks of a node's scheduler, beside its resources. Names have the
-/// alphabet of `nero_warden::Word`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Scheduling {
-    /// GPUs of the whole run.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub gpus: OnNodes<u32>,
-    /// The part of each that the run gets, in millionths; 0: it sees to GPUs itself.
-    /// Empty: whole ones.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub gpu_share: OnNodes<u32>,
-    /// Memory that each must have, in bytes.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub gpumem: OnNodes<u64>,
-    /// Their type.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub gpu_type: OnNodes<String>,
-    /// Hosts, 1 or more.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub nodes: OnNodes<u32>,
-    /// Processes that the launcher starts, as many on each host, 1 or more.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub processes: OnNodes<u32>,
-    /// Program that starts the command on the hosts: `srun`, `mpirun`, `none`.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub launcher: OnNodes<String>,
-    /// No other job on the hosts.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub exclusive: OnNodes<bool>,
-    /// Partition (SLURM).
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub partition: OnNodes<String>,
-    /// Account (SLURM), project (Grid Engine).
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub account: OnNodes<String>,
-    /// Quality of service (SLURM).
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub qos: OnNodes<String>,
-    /// Features of the host (SLURM).
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub constraint: OnNodes<String>,
-    /// Queue (Grid Engine).
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub queue: OnNodes<String>,
-    /// Parallel environment (Grid Engine).
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub parallel_env: OnNodes<String>,
-    /// Lines of the shell before the run.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub setup: OnNodes<Vec<String>>,
-    /// The Python of the run: `conda:NAME`, `venv:PATH`, `uv`, `system`.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub python: OnNodes<String>,
-    /// The person's own options of `sbatch`, each one word.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub sbatch_args: OnNodes<Vec<String>>,
-    /// The same of `qsub`.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub qsub_args: OnNodes<Vec<String>>,
-    /// Runs that share one task of the scheduler, 1 or more.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub pack: OnNodes<u32>,
-    /// Most tasks of one submission that run at the same time, 1 or more.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub at_once: OnNodes<u32>,
-    /// Whether a run is submitted again, without a question, when its job vanished from
-    /// the scheduler and began nothing.
-    #[serde(skip_serializing_if = "OnNodes::is_empty")]
-    pub reruns_lost: OnNodes<bool>,
-}
-
-impl Scheduling {
-    /// Whether nothing is asked.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// A value for all nodes, or one for each.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OnNodes<T>(pub Vec<OnNode<T>>);
-
-/// A value for one node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OnNode<T> {
-    /// The node; `None`: every node that has no value of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-    /// The value.
-    pub value: T,
-}
-
-impl<T> Default for OnNodes<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<T> OnNodes<T> {
-    /// Whether no node has a value.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The same nodes with a value made of each.
-    pub fn each<U>(&self, of: impl Fn(&T) -> U) -> OnNodes<U> {
-        let each = self.0.iter().map(|one| OnNode {
-            node: one.node.clone(),
-            value: of(&one.value),
-        });
-        OnNodes(each.collect())
-    }
-
-    /// The value for a node.
-    pub fn on(&self, node: &str) -> Option<&T> {
-        let of = |wanted: Option<&str>| {
-            let found = self.0.iter().find(|one| one.node.as_deref() == wanted);
-            found.map(|one| &one.value)
-        };
-        of(Some(node)).or_else(|| of(None))
     }
 }
 

@@ -17,7 +17,9 @@ pub(crate) fn report(reader: &mut Reader<'_>) {
         let hint = why.hint.clone().unwrap_or_default();
         let is_mistake = found.doubt.is_certain && found.count == found.of;
         // A condition of the original is taken as it is.
-        if is_mistake && rule.name.is_none() && place.sheet.is_none() {
+        // A rule of a file beneath this one holds in others, too.
+        let is_here = place.sheet.is_none() && place.file == reader.text.file;
+        if is_mistake && rule.name.is_none() && is_here {
             let mark = Mark {
                 line: place.line,
                 column: place.column,

@@ -253,6 +253,7 @@ fn known(one: &Override, scope: &Scope, base: &Definition) -> Result<Override, E
         Field::Zip | Field::Exclude | Field::Repeat => {
             Some("it makes several experiments; change it in the source")
         }
+        Field::Parent => Some("it stands at the top of a file; change it there"),
         Field::Collection => Some("names are unique in it; change it in the source"),
         Field::Later(_) => Some("it is not built yet"),
         _ => None,

@@ -53,7 +53,7 @@ pub(crate) fn checked(
             })
         }
         Err(error) => {
-            let mark = when.value.mark_inside(&reader.text.text, error.span.start);
+            let mark = reader.text.mark_inside(&when.value, error.span.start);
             if error.kind == ErrorKind::NotBuilt {
                 let word = format!("rules.{}: {}", when.key, not_built_word(&error, text));
                 reader.not_built(not_built, &word, mark);

@@ -65,12 +65,15 @@ pub(crate) enum Field {
     Render,
     ParametersStyle,
     Priority,
+    /// Read before the fields, at the top of a file.
+    Parent,
+    Keep,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
 
 /// Every word of a block with an effect, or with a type that is checked.
-const FIELDS: &[(&str, Field)] = &[
+pub(crate) const FIELDS: &[(&str, Field)] = &[
     ("command", Field::Command),
     ("run_command_prefix", Field::RunCommandPrefix),
     ("main_code_file", Field::MainCodeFile),
@@ -127,10 +130,12 @@ const FIELDS: &[(&str, Field)] = &[
     ("render", Field::Render),
     ("parameters_style", Field::ParametersStyle),
     ("priority", Field::Priority),
+    ("parent", Field::Parent),
+    ("keep", Field::Keep),
 ];
 
 /// Words of a block that are kept, and refused at the start.
-const LATER: &[&str] = &["parent"];
+const LATER: &[&str] = &[];
 
 /// Words of `resources` that have an effect.
 pub(crate) const RESOURCES: &[&str] = &[

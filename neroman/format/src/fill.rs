@@ -86,7 +86,7 @@ fn check_program(reader: &mut Reader<'_>, command: &Command, argv: &[String]) {
     if !program.contains('/') || elsewhere {
         return;
     }
-    let mark = word.node.mark_inside(&reader.text.text, word.at.start());
+    let mark = reader.text.mark_inside(&word.node, word.at.start());
     match reader.look(program) {
         PathKind::File { executable: true } => {}
         PathKind::File { executable: false } => reader.note(

@@ -16,6 +16,7 @@
 
 mod again;
 mod batch;
+mod beneath;
 mod block;
 mod combine;
 mod command;
@@ -28,6 +29,7 @@ mod expand;
 mod expression;
 mod fields;
 mod fill;
+mod jsonl;
 mod names;
 mod outputs;
 mod params;
@@ -42,6 +44,7 @@ mod render;
 mod rules;
 mod scalar;
 mod scheduling;
+mod schema;
 mod script;
 mod series;
 mod settings;
@@ -52,19 +55,22 @@ mod table;
 mod walk;
 mod words;
 
+pub use beneath::{Defaults, check_defaults};
 pub use definition::{
     Again, BoundColumn, BoundTable, Buffering, DataDef, DataPath, Definition, Fetch, MetricReading,
-    Monitor, NotBuilt, Note, OnNode, OnNodes, Output, Param, Place, Placed, RenderDef, Resources,
-    Retry, RetryOn, RuleAction, RuleDef, Scheduling, ShownValue, Source, SourceKind, Strays,
-    Stream, TableOptions, Value,
+    Monitor, NodeResources, NotBuilt, Note, OnNode, OnNodes, Output, Param, ParentFile, Place,
+    Placed, RenderDef, Resources, Retry, RetryOn, RowsOptions, RuleAction, RuleDef, Scheduling,
+    ShownValue, Source, SourceKind, Strays, Stream, TableOptions, Value,
 };
 pub use edit::{Edit, EditMistake, Edited, Edits, Effective, Override};
+pub use jsonl::{ROWS_FOLDER, is_rows, read_rows};
 pub use nero_table::CellValue;
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use outputs::glob_mistake;
 pub use problem::{FormatErrors, Problem};
 pub use processing::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
 pub use scheduling::values::{NODE_WORDS as NODE_SCHEDULING, node_word as node_scheduling};
+pub use schema::schema;
 pub use table::{
     NUMBER_MAX, NUMBERS_HEADER, NumberColumn, ReadSheet, companion, is_table, read_table,
     read_table_edited,
@@ -101,31 +107,45 @@ pub struct Loaded {
 ///
 /// # Errors
 /// All mistakes of the source, each with its place and a hint.
-pub fn read_source(path: &Path) -> Result<Loaded, FormatErrors> {
-    read_source_edited(path, Edits::new())
+pub fn read_source(path: &Path, defaults: &Defaults) -> Result<Loaded, FormatErrors> {
+    read_source_edited(path, defaults, Edits::new())
 }
 
 /// Like [`read_source`], with what people changed of its experiments.
 ///
 /// # Errors
 /// All mistakes of the source, each with its place and a hint.
-pub fn read_source_edited(path: &Path, edits: Edits) -> Result<Loaded, FormatErrors> {
+pub fn read_source_edited(
+    path: &Path,
+    defaults: &Defaults,
+    edits: Edits,
+) -> Result<Loaded, FormatErrors> {
     let now_ms = jiff::Timestamp::now().as_millisecond();
     let context = ParseContext::new(now_ms, jiff::tz::TimeZone::system());
-    read_in(path, &context, edits)
+    read_in(path, &context, defaults, edits)
 }
 
 /// Like [`read_source`], with the time zone of the user who typed the rules.
 ///
 /// # Errors
 /// All mistakes of the source, each with its place and a hint.
-pub fn read_source_in(path: &Path, context: &ParseContext) -> Result<Loaded, FormatErrors> {
-    read_in(path, context, Edits::new())
+pub fn read_source_in(
+    path: &Path,
+    context: &ParseContext,
+    defaults: &Defaults,
+) -> Result<Loaded, FormatErrors> {
+    read_in(path, context, defaults, Edits::new())
 }
 
-fn read_in(path: &Path, context: &ParseContext, edits: Edits) -> Result<Loaded, FormatErrors> {
-    let (source, text) = source::open(path)?;
-    let found = read_text(&text, &source, &context.clone().standing(), edits)?;
+fn read_in(
+    path: &Path,
+    context: &ParseContext,
+    defaults: &Defaults,
+    edits: Edits,
+) -> Result<Loaded, FormatErrors> {
+    let (mut source, mut text) = source::open(path)?;
+    let context = context.clone().standing();
+    let found = read_text(&mut text, &mut source, &context, defaults, edits)?;
     Ok(Loaded {
         source,
         definitions: found.definitions,
@@ -144,15 +164,18 @@ struct Described {
 }
 
 fn read_text(
-    text: &source::Text,
-    source: &Source,
+    text: &mut source::Text,
+    source: &mut Source,
     context: &ParseContext,
+    defaults: &Defaults,
     edits: Edits,
 ) -> Result<Described, FormatErrors> {
     let mut fields = Fields::default();
     if batch::is_script(&source.file) {
         let (root, notes) = batch::read(text, &source.file)?;
+        let beneath = beneath::find(text, source, &[], defaults, &mut fields)?;
         let mut reader = Reader::new(text, &source.folder, context, fields);
+        reader.beneath = beneath;
         reader.edits = edits;
         return read_tree(reader, source, &root, notes);
     }
@@ -182,7 +205,9 @@ fn read_text(
         )
         .into());
     }
+    let beneath = beneath::find(text, source, entries, defaults, &mut fields)?;
     let mut reader = Reader::new(text, &source.folder, context, fields);
+    reader.beneath = beneath;
     reader.edits = edits;
     read_tree(reader, source, &root, Vec::new())
 }

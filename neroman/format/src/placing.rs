@@ -162,7 +162,7 @@ pub(crate) fn env_value(
         };
         let name = &behind[..end];
         if !is_data(scope, name) {
-            let mark = node.mark_inside(&reader.text.text, offset);
+            let mark = reader.text.mark_inside(node, offset);
             let message = format!("{} names no data", quoted(&format!("data.{name}")));
             reader.wrong(mark, message, data_hint(scope, name));
             return None;

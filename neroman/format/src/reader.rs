@@ -40,6 +40,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) grouped: HashSet<String>,
     /// Parameters of a table that a command with places has no place for.
     pub(crate) unused: std::collections::BTreeSet<String>,
+    /// Fields beneath the file, outermost first; taken by [`Reader::base`].
+    pub(crate) beneath: Vec<Vec<nero_yaml::Entry>>,
     /// What people changed of the experiments, by the index of their definition.
     pub(crate) edits: Edits,
     /// The same with what came of it.
@@ -96,6 +98,7 @@ impl<'a> Reader<'a> {
             is_table: false,
             grouped: HashSet::new(),
             unused: std::collections::BTreeSet::new(),
+            beneath: Vec::new(),
             edits: Edits::new(),
             edited: Vec::new(),
             is_quiet: false,

@@ -230,7 +230,7 @@ fn expression<'n>(reader: &mut Reader<'_>, entry: &'n Entry) -> Option<&'n str> 
         }
         Some(text) => Some(text),
         None => {
-            let written = printable(node.written(&reader.text.text));
+            let written = printable(reader.text.written(node));
             reader.wrong(
                 node.mark,
                 format!(

@@ -6,7 +6,7 @@ pub(crate) mod values;
 
 use self::values::{QSUB, SBATCH, SubmitOptions, constraint, count, name, options, setup};
 use crate::block::{Given, Scope};
-use crate::definition::{OnNode, OnNodes, Scheduling};
+use crate::definition::{NodeResources, OnNode, OnNodes, Scheduling};
 use crate::fields::Field;
 use crate::reader::Reader;
 use nero_model::safe::quoted;
@@ -179,13 +179,27 @@ fn own_options(
     Some(read.words)
 }
 
+fn of<'a, T>(field: &'static str, values: &'a OnNodes<T>) -> Vec<(&'static str, &'a str)> {
+    let names = values.0.iter().filter_map(|one| one.node.as_deref());
+    names.map(|name| (field, name)).collect()
+}
+
+impl NodeResources {
+    /// The nodes that have values, with the fields.
+    pub fn named_nodes(&self) -> Vec<(&'static str, &str)> {
+        [
+            of("cpus", &self.cpus),
+            of("memory", &self.memory_bytes),
+            of("time", &self.time_ms),
+            of("disk", &self.disk_bytes),
+        ]
+        .concat()
+    }
+}
+
 impl Scheduling {
     /// The nodes that have values of their own, with the fields.
     pub fn named_nodes(&self) -> Vec<(&'static str, &str)> {
-        fn of<'a, T>(field: &'static str, values: &'a OnNodes<T>) -> Vec<(&'static str, &'a str)> {
-            let names = values.0.iter().filter_map(|one| one.node.as_deref());
-            names.map(|name| (field, name)).collect()
-        }
         [
             of("gpus", &self.gpus),
             of("gpumem", &self.gpumem),

@@ -15,21 +15,10 @@ use nero_model::paths::run::METRIC_FILES_MAX;
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node, Zero};
 
-/// Words of `resources` of which each node may have its own value.
-const FOR_SCHEDULERS: &[&str] = &[
-    "gpus",
-    "gpumem",
-    "gpu_type",
-    "nodes",
-    "processes",
-    "exclusive",
-];
-
 /// `resources: {cpus: 2, memory: 4G, time: 2h}`.
 pub(crate) fn resources(
     reader: &mut Reader<'_>,
     node: &Node,
-    not_built: &mut Vec<NotBuilt>,
     scheduling: &mut Scheduling,
 ) -> Resources {
     let mut resources = Resources::default();
@@ -37,26 +26,32 @@ pub(crate) fn resources(
     let mut of_gpus = Vec::new();
     for entry in reader.map("resources", node, "resources: {cpus: 2, memory: 4G}") {
         let (key, value) = (&entry.key, &entry.value);
-        let known = RESOURCES.contains(&key.as_str());
-        let for_schedulers = FOR_SCHEDULERS.contains(&key.as_str());
-        let per_node = known && !for_schedulers && matches!(value.kind, Kind::Map(_));
-        if value.is_null() {
-            if known {
-                continue;
-            }
-        } else if per_node {
-            reader.not_built(
-                not_built,
-                &format!("resources.{key} per node"),
-                entry.key_mark,
-            );
+        if value.is_null() && RESOURCES.contains(&key.as_str()) {
             continue;
         }
         match key.as_str() {
-            "cpus" => resources.cpus = reader.cpus("cpus", value).unwrap_or(resources.cpus),
-            "memory" => resources.memory_bytes = reader.size_bytes("memory", value, Zero::Refused),
-            "time" => resources.time_ms = reader.duration_ms("time", value, Zero::Refused),
-            "disk" => resources.disk_bytes = reader.size_bytes("disk", value, Zero::Refused),
+            "cpus" => {
+                let mut cpus = on_nodes(reader, key, value, |r, k, v| r.cpus(k, v));
+                resources.cpus = cpus.take_default().unwrap_or(resources.cpus);
+                resources.on_nodes.cpus = cpus;
+            }
+            "memory" => {
+                let mut bytes = on_nodes(reader, key, value, size);
+                resources.memory_bytes = bytes.take_default();
+                resources.on_nodes.memory_bytes = bytes;
+            }
+            "time" => {
+                let mut time = on_nodes(reader, key, value, |r, k, v| {
+                    r.duration_ms(k, v, Zero::Refused)
+                });
+                resources.time_ms = time.take_default();
+                resources.on_nodes.time_ms = time;
+            }
+            "disk" => {
+                let mut bytes = on_nodes(reader, key, value, size);
+                resources.disk_bytes = bytes.take_default();
+                resources.on_nodes.disk_bytes = bytes;
+            }
             "gpus" => {
                 let asked = on_nodes(reader, key, value, |r, k, v| gpus(r, k, v));
                 scheduling.gpus = asked.each(|asked| asked.count);
@@ -68,9 +63,7 @@ pub(crate) fn resources(
             }
             "gpumem" => {
                 of_gpus.push(entry);
-                scheduling.gpumem = on_nodes(reader, key, value, |reader, key, value| {
-                    reader.size_bytes(key, value, Zero::Refused)
-                });
+                scheduling.gpumem = on_nodes(reader, key, value, size);
             }
             "gpu_type" => {
                 of_gpus.push(entry);
@@ -98,6 +91,10 @@ pub(crate) fn resources(
         }
     }
     resources
+}
+
+fn size(reader: &mut Reader<'_>, key: &str, value: &Node) -> Option<u64> {
+    reader.size_bytes(key, value, Zero::Refused)
 }
 
 /// `monitor: {interval: 10s, grace: 30s, strays: kill}`.
@@ -172,7 +169,7 @@ pub(crate) fn refused(
     not_built: &mut Vec<NotBuilt>,
 ) {
     let node = &given.value;
-    let mark = node.mark_inside(&reader.text.text, error.span.start);
+    let mark = reader.text.mark_inside(node, error.span.start);
     if error.kind == ErrorKind::NotBuilt {
         let text = node.scalar().unwrap_or_default();
         let word = format!("{}: {}", given.key, error.span.of(text));

@@ -6,13 +6,16 @@
 use crate::batch;
 use crate::definition::{Place, Source, SourceKind};
 use crate::problem::{FormatErrors, Problem, printable, window};
-use nero_yaml::{Fields, Mark};
+use nero_yaml::{Fields, Mark, Node};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// No honest description is larger; a bigger file is some other thing by mistake.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Names of the file that describes a folder, in the order in which they are looked for.
+const DESCRIPTIONS: [&str; 2] = ["neronet.yaml", "config.yaml"];
 
 /// The text of a file and where its lines begin.
 #[derive(Debug)]
@@ -24,10 +27,18 @@ pub(crate) struct Text {
     line_starts: Vec<usize>,
     /// The table that is read with this text, and its sheet.
     table: Option<(String, String)>,
+    /// Texts whose fields hold below those of this one.
+    beneath: Vec<Text>,
 }
 
 /// Set in the line of a mark that is a cell of the table, not a place in the text.
 const CELL: u32 = 1 << 31;
+
+/// The lowest bit in the line of a mark that numbers the text beneath, from one; no file of
+/// [`FILE_BYTES_MAX`] has as many lines.
+const BENEATH_SHIFT: u32 = 26;
+/// Most texts beneath one.
+pub(crate) const BENEATH_MAX: usize = 31;
 
 /// The mark of a cell.
 pub(crate) fn cell_mark(row: u32, column: u32) -> Mark {
@@ -45,7 +56,34 @@ impl Text {
             text,
             line_starts,
             table: None,
+            beneath: Vec::new(),
         }
+    }
+
+    /// Lays a text beneath this one. Returns the lines to move its marks by (`Node::below`).
+    pub(crate) fn lay_beneath(&mut self, text: Text) -> u32 {
+        self.beneath.push(text);
+        let number = self.beneath.len().min(BENEATH_MAX);
+        u32::try_from(number).unwrap_or(0) << BENEATH_SHIFT
+    }
+
+    /// The text that a mark is in, and the mark there.
+    fn of(&self, mark: Mark) -> (&Self, Mark) {
+        let number = (mark.line & !CELL) >> BENEATH_SHIFT;
+        let is_cell = self.table.is_some() && mark.line & CELL != 0;
+        let beneath = (number as usize).checked_sub(1);
+        match beneath.and_then(|index| self.beneath.get(index)) {
+            Some(text) if !is_cell => {
+                let line = mark.line - (number << BENEATH_SHIFT);
+                (text, Mark { line, ..mark })
+            }
+            Some(_) | None => (self, mark),
+        }
+    }
+
+    /// The mark of a byte inside the scalar's text.
+    pub(crate) fn mark_inside(&self, node: &Node, offset: usize) -> Mark {
+        node.mark_inside(&self.of(node.mark).0.text, offset)
     }
 
     /// The same text, read with a table.
@@ -54,6 +92,11 @@ impl Text {
             table: Some((file, sheet)),
             ..self
         }
+    }
+
+    /// A value as it is written.
+    pub(crate) fn written(&self, node: &Node) -> &str {
+        node.written(&self.of(node.mark).0.text)
     }
 
     /// The place of a mark, for storing.
@@ -66,8 +109,9 @@ impl Text {
                 sheet: Some(sheet.as_str().into()),
             };
         }
+        let (text, mark) = self.of(mark);
         Place {
-            file: self.file.clone(),
+            file: text.file.clone(),
             line: mark.line,
             column: mark.column,
             sheet: None,
@@ -80,7 +124,10 @@ impl Text {
             (Some((_, sheet)), true) => {
                 nero_table::cell_name(sheet, mark.line & !CELL, mark.column).to_string()
             }
-            _ => format!("line {}", mark.line),
+            _ => match self.of(mark) {
+                (text, Mark { line, .. }) if text.file == self.file => format!("line {line}"),
+                (text, Mark { line, .. }) => format!("line {line} of {}", text.file),
+            },
         }
     }
 
@@ -96,7 +143,8 @@ impl Text {
         let snippet = match place.sheet {
             Some(_) => None,
             None => {
-                let (line, pad) = window(self.line(mark.line), mark.column as usize);
+                let (text, mark) = self.of(mark);
+                let (line, pad) = window(text.line(mark.line), mark.column as usize);
                 Some((line.into(), pad))
             }
         };
@@ -177,14 +225,17 @@ pub(crate) fn open(path: &Path) -> Result<(Source, Text), Problem> {
         digest,
         table: None,
         bound: None,
+        rows: None,
+        defaults: String::new(),
+        parents: Vec::new(),
     };
     Ok((source, Text::new(shown, text)))
 }
 
-/// Reads the YAML file that is read with a table.
-pub(crate) fn text(file: &Path) -> Result<(Text, Vec<u8>), Problem> {
+/// Reads a YAML file that is read with another one.
+pub(crate) fn text(file: &Path) -> Result<(Text, String), Problem> {
     let bytes = read(file)?;
-    let digest = blake3::hash(&bytes).as_bytes().to_vec();
+    let digest = blake3::hash(&bytes).to_hex().to_string();
     let shown = shown(file);
     let text = decode(&shown, bytes)?;
     Ok((Text::new(shown, text), digest))
@@ -220,7 +271,7 @@ fn locate(path: &Path) -> Result<(PathBuf, SourceKind), Problem> {
             "name an experiment folder or a .yaml file",
         ));
     }
-    for name in ["neronet.yaml", "config.yaml"] {
+    for name in DESCRIPTIONS {
         let file = path.join(name);
         match fs::metadata(&file) {
             Ok(_) => return Ok((file, SourceKind::Folder)),
@@ -241,6 +292,12 @@ fn locate(path: &Path) -> Result<(PathBuf, SourceKind), Problem> {
         format!("{} has neither neronet.yaml nor config.yaml", shown(path)),
         hint,
     ))
+}
+
+/// The description in a folder, if there is one.
+pub(crate) fn described(folder: &Path) -> Option<PathBuf> {
+    let files = DESCRIPTIONS.map(|name| folder.join(name));
+    files.into_iter().find(|file| file.is_file())
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Problem> {

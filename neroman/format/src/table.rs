@@ -24,7 +24,7 @@ use crate::edit::Edits;
 use crate::problem::{FormatErrors, Problem};
 use crate::reader::Reader;
 use crate::source::{self, Text, cell_mark};
-use crate::{Loaded, doubts, parse};
+use crate::{Defaults, Loaded, beneath, doubts, parse};
 use layout::Layout;
 pub use number::{NUMBERS_HEADER, NumberColumn};
 pub use rows::NUMBER_MAX;
@@ -60,9 +60,10 @@ pub fn companion(table: &Path, with: Option<&Path>) -> Option<PathBuf> {
 pub fn read_table(
     path: &Path,
     options: &TableOptions,
+    defaults: &Defaults,
     read: ReadSheet<'_>,
 ) -> Result<Loaded, FormatErrors> {
-    read_table_edited(path, options, read, Edits::new())
+    read_table_edited(path, options, defaults, read, Edits::new())
 }
 
 /// Like [`read_table`], with what people changed of its experiments.
@@ -72,6 +73,7 @@ pub fn read_table(
 pub fn read_table_edited(
     path: &Path,
     options: &TableOptions,
+    defaults: &Defaults,
     read: ReadSheet<'_>,
     edits: Edits,
 ) -> Result<Loaded, FormatErrors> {
@@ -91,7 +93,7 @@ pub fn read_table_edited(
     let with = companion(&file, options.with.as_deref());
     let (text, digest) = match &with {
         Some(with) => source::text(with)?,
-        None => (Text::new(shown.clone(), String::new()), Vec::new()),
+        None => (Text::new(shown.clone(), String::new()), String::new()),
     };
     let mut fields = Fields::default();
     let root = parse::parse(&text, &mut fields)?;
@@ -112,7 +114,7 @@ pub fn read_table_edited(
             return Err(errors);
         }
     };
-    let text = text.with_table(shown, sheet.name.clone().unwrap_or_default());
+    let mut text = text.with_table(shown, sheet.name.clone().unwrap_or_default());
     let header = match Header::read(&sheet, layout.header_rows) {
         Ok(header) => header,
         Err(mistakes) => {
@@ -124,7 +126,9 @@ pub fn read_table_edited(
         }
     };
     let mut digests = blake3::Hasher::new();
-    digests.update(sheet.digest.as_bytes()).update(&digest);
+    digests
+        .update(sheet.digest.as_bytes())
+        .update(digest.as_bytes());
     let mut source = Source {
         path: file.clone(),
         kind: SourceKind::File,
@@ -133,8 +137,13 @@ pub fn read_table_edited(
         digest: digests.finalize().to_hex().to_string(),
         table: Some(options.clone()),
         bound: None,
+        rows: None,
+        defaults: String::new(),
+        parents: Vec::new(),
     };
+    let beneath = beneath::find(&mut text, &mut source, &entries, defaults, &mut fields)?;
     let mut reader = Reader::new(&text, &source.folder, &context, fields);
+    reader.beneath = beneath;
     reader.is_table = true;
     reader.edits = edits;
     let beside = with

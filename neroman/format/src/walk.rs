@@ -1,6 +1,7 @@
 //! The walk through the blocks of a source: each is read, then expanded into its
 //! experiments.
 
+use crate::beneath::PARENT;
 use crate::block::{self, Scope};
 use crate::fields::Field;
 use crate::reader::Reader;
@@ -8,24 +9,30 @@ use crate::{define, edit, expand};
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Mark};
 
+/// Whether a block runs something.
+pub(crate) fn runs_something(scope: &Scope) -> bool {
+    let fields = [
+        Field::Command,
+        Field::RunCommandPrefix,
+        Field::MainCodeFile,
+        Field::Script,
+    ];
+    fields.into_iter().any(|field| scope.get(field).is_some())
+}
+
 impl Reader<'_> {
     /// Reads all blocks below the root; the root itself has the name of the source.
     pub(crate) fn root(&mut self, entries: &[Entry], mark: Mark, source_name: &str) {
         let before = self.count();
-        let (scope, children) = block::enter(self, &Scope::default(), entries);
+        let base = self.base();
+        let (scope, children) = block::enter(self, &base, entries);
         if !children.is_empty() {
             for child in children {
                 self.child(&scope, child.name, child.entry);
             }
             return;
         }
-        let runs_something = [
-            Field::Command,
-            Field::RunCommandPrefix,
-            Field::MainCodeFile,
-            Field::Script,
-        ];
-        if runs_something.into_iter().any(|f| scope.get(f).is_some()) {
+        if runs_something(&scope) {
             self.define(&scope, source_name, mark);
         } else if self.count() == before {
             self.wrong(
@@ -64,6 +71,10 @@ impl Reader<'_> {
                 "an experiment has no name",
                 "write it behind the `+`",
             );
+        }
+        if let Some(parent) = entries.iter().find(|entry| entry.key == PARENT) {
+            let hint = "it stands at the top of a file; blocks in one another inherit";
+            self.wrong(parent.key_mark, "a block has no `parent`", hint);
         }
         let (scope, children) = block::enter(self, outer, entries);
         self.define(&scope, name, entry.key_mark);

@@ -11,7 +11,6 @@ use super::deferred;
 use super::late::{Late, Stepped};
 use super::leaving::Recall;
 use super::leaving::Refusal;
-use super::made::Takes;
 use super::now::{Moment, Tick};
 use super::reason::Why;
 use super::refusal::{self, Leaves, become_so};
@@ -69,7 +68,8 @@ pub struct Job {
 impl Job {
     /// A live run as it stands on its node.
     pub fn of(run: &Run, usual_ms: Option<u64>, now: &Tick) -> Self {
-        let Takes { memory_bytes, .. } = run.made.takes;
+        let takes = run.made.takes.on(run.node().unwrap_or_default());
+        let memory_bytes = takes.memory_bytes;
         let at = match &run.dispatch.stage {
             Stage::Begun { .. } => At::Begun,
             Stage::Recalled { recall, .. } if run.dispatch.leaves() => At::Leaves {
@@ -87,7 +87,7 @@ impl Job {
         };
         Self {
             id: run.made.id,
-            cores: run.made.takes.cores(),
+            cores: takes.cores(),
             memory_bytes,
             at,
             usual_ms,

@@ -48,7 +48,7 @@ pub fn choose_but(run: &Run, candidates: &mut [Candidate], but: &dyn Fn(&str) ->
         .collect();
     let choice = place::choose(&run.made.takes, &mut others, &judge::judge);
     if let Choice::On(name) = &choice {
-        count(candidates, name, run.made.takes.cores());
+        count(candidates, name, run.made.takes.on(name).cores());
     }
     choice
 }

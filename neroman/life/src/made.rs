@@ -1,6 +1,8 @@
 //! The facts of a run that never change, and its demands on its node.
 
-use nero_format::{Again, DataDef, Processing, Scheduling};
+use std::borrow::Cow;
+
+use nero_format::{Again, DataDef, Definition, NodeResources, Processing, Scheduling};
 use nero_model::{RunId, RunToken};
 use serde::{Deserialize, Serialize};
 
@@ -100,6 +102,12 @@ fn is_first(rank: &u32) -> bool {
 }
 
 impl Made {
+    /// The time limit on a node, or where none is chosen yet; 0: none.
+    pub fn time_ms_on(&self, node: Option<&str>) -> u64 {
+        let own = node.and_then(|node| self.takes.on_nodes.time_ms.on(node));
+        own.copied().unwrap_or(self.time_ms)
+    }
+
     /// The batch whose runs and first ends it counts among. A run that neroman made by
     /// itself is its experiment once more, and no sign of what the others will do.
     pub(crate) fn counts_in(&self) -> Option<RunId> {
@@ -136,6 +144,13 @@ pub struct Takes {
     /// What it asks of a scheduler.
     #[serde(skip_serializing_if = "Scheduling::is_empty")]
     pub scheduling: Scheduling,
+    /// What single nodes give in place of `cpus`, `memory_bytes`, `disk_bytes` and the time
+    /// limit.
+    #[serde(skip_serializing_if = "NodeResources::is_empty")]
+    pub on_nodes: NodeResources,
+    /// The grace that belongs to the time limits of `on_nodes`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub grace_ms: u64,
     /// Whether a retry asks for more than the person did: it ends where no node can
     /// ever take it, instead of waiting for one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -151,6 +166,27 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Takes {
+    /// What it takes on a node.
+    pub fn on(&self, node: &str) -> Cow<'_, Self> {
+        if self.on_nodes.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let own = &self.on_nodes;
+        let limit_s = |time_ms: &u64| Definition::limit_s(*time_ms, self.grace_ms);
+        Cow::Owned(Self {
+            cpus: own.cpus.on(node).copied().unwrap_or(self.cpus),
+            memory_bytes: own
+                .memory_bytes
+                .on(node)
+                .copied()
+                .unwrap_or(self.memory_bytes),
+            limit_s: own.time_ms.on(node).map_or(self.limit_s, limit_s),
+            disk_bytes: own.disk_bytes.on(node).copied().unwrap_or(self.disk_bytes),
+            on_nodes: NodeResources::default(),
+            ..self.clone()
+        })
+    }
+
     /// Processors that it keeps busy.
     pub fn cores(&self) -> f64 {
         if self.cpus > 0.0 { self.cpus } else { 1.0 }
@@ -170,6 +206,6 @@ impl Takes {
     /// Whether it waits here until a node fits. Runs wait for processors and
     /// memory on the node itself, which refuses what it can never provide.
     pub fn asks(&self) -> bool {
-        self.disk_bytes > 0 || !self.requires.is_empty()
+        self.disk_bytes > 0 || !self.on_nodes.disk_bytes.is_empty() || !self.requires.is_empty()
     }
 }

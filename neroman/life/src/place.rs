@@ -70,18 +70,21 @@ pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choic
                 refused = true;
                 reasons.push((node.name.clone(), Obstacle::Refused(why.clone())));
             }
-            Standing::Known(figures) => match fits(takes, &node.name, figures, judge) {
-                Err(why) => {
-                    let ever = has_data(takes, &node.name).and(ever_fits(takes, figures));
-                    for_good &= ever.is_err();
-                    reasons.push((node.name.clone(), Obstacle::Misfit(why)));
-                }
-                Ok(()) => {
-                    if best.is_none_or(|(held, _)| less(figures, &node.name, &nodes[held])) {
-                        best = Some((index, figures.cpus));
+            Standing::Known(figures) => {
+                match fits(&takes.on(&node.name), &node.name, figures, judge) {
+                    Err(why) => {
+                        let there = takes.on(&node.name);
+                        let ever = has_data(takes, &node.name).and(ever_fits(&there, figures));
+                        for_good &= ever.is_err();
+                        reasons.push((node.name.clone(), Obstacle::Misfit(why)));
+                    }
+                    Ok(()) => {
+                        if best.is_none_or(|(held, _)| less(figures, &node.name, &nodes[held])) {
+                            best = Some((index, figures.cpus));
+                        }
                     }
                 }
-            },
+            }
         }
     }
     let Some((index, _)) = best else {
@@ -97,10 +100,11 @@ pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choic
             false => Choice::Nowhere(reasons),
         };
     };
-    if let Standing::Known(figures) = &mut nodes[index].standing {
-        figures.cores += takes.cores();
+    let Candidate { name, standing } = &mut nodes[index];
+    if let Standing::Known(figures) = standing {
+        figures.cores += takes.on(name).cores();
     }
-    Choice::On(nodes[index].name.clone())
+    Choice::On(name.clone())
 }
 
 /// The preferred node, if it fits or may do so soon.
@@ -110,8 +114,9 @@ fn preferred(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Option
         Standing::Asked | Standing::Late => Some(Choice::Wait),
         Standing::Away(_) | Standing::Refused(_) => None,
         Standing::Known(figures) => {
-            fits(takes, &node.name, figures, judge).ok()?;
-            figures.cores += takes.cores();
+            let there = takes.on(&node.name);
+            fits(&there, &node.name, figures, judge).ok()?;
+            figures.cores += there.cores();
             Some(Choice::On(node.name.clone()))
         }
     }
@@ -163,7 +168,7 @@ pub fn has_data(takes: &Takes, node: &str) -> Result<(), Misfit> {
     }
 }
 
-/// Whether a node can ever take the run.
+/// Whether a node can ever take the run, by what it takes there ([`Takes::on`]).
 pub fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), Misfit> {
     match &figures.cluster {
         Some(cluster) => {
@@ -343,6 +348,32 @@ mod tests {
         ));
         let mut nodes = [known("b", 1.0, 0.0)];
         assert!(matches!(choose(&run, &mut nodes, &any), Choice::Nowhere(_)));
+    }
+
+    #[test]
+    fn a_node_counts_what_the_run_takes_there() {
+        fn on<T>(node: &str, value: T) -> nero_format::OnNode<T> {
+            let node = Some(node.to_owned());
+            nero_format::OnNode { node, value }
+        }
+        let mut run = takes(4.0, 1 << 40);
+        run.limit_s = 100;
+        run.on_nodes.cpus.0.push(on("a", 1.0));
+        run.on_nodes.memory_bytes.0.push(on("a", 1 << 30));
+        run.on_nodes.time_ms.0.push(on("a", 3_600_000));
+        assert!(run.on("a").limit_s > 3600 && run.on("b").limit_s == 100);
+        let mut nodes = [known("a", 2.0, 0.0), known("b", 64.0, 0.0)];
+        for cores in [1.0, 2.0] {
+            let choice = choose(&run, &mut nodes, &any);
+            assert_eq!(choice, Choice::On("a".to_owned()));
+            let Standing::Known(figures) = &nodes[0].standing else {
+                panic!("{nodes:?}");
+            };
+            assert_eq!(figures.cores, cores);
+        }
+        let mut other = [known("b", 64.0, 0.0)];
+        let choice = choose(&run, &mut other, &any);
+        assert!(said(&choice).contains("memory"), "{choice:?}");
     }
 
     #[test]

@@ -263,7 +263,7 @@ fn follow(experiment: &Experiment, run: &Run, cause: Cause, token: RunToken, now
     made.batch = made.batch.filter(|batch| batch.experiment == own);
     made.created_ms = now.ms;
     made.created = Some(now.tick.clone());
-    let more = grow(&mut made, &follows.cause);
+    let more = grow(&mut made, &follows.cause, run.node().unwrap_or_default());
     let earlier = Some(experiment)
         .filter(|_| made.checkpoint)
         .and_then(start::earlier);
@@ -301,8 +301,9 @@ fn follow(experiment: &Experiment, run: &Run, cause: Cause, token: RunToken, now
     Next::Run { new, event }
 }
 
-/// Gives a retry the factors of its `retry`; returns the words about them.
-fn grow(made: &mut Made, cause: &Cause) -> String {
+/// Gives a retry the factors of its `retry`; returns the words about them. `node`: that of
+/// the run before.
+fn grow(made: &mut Made, cause: &Cause, node: &str) -> String {
     let (Cause::Retry { on, .. }, Some(retry)) = (cause, made.again.retry.clone()) else {
         return String::new();
     };
@@ -311,8 +312,10 @@ fn grow(made: &mut Made, cause: &Cause) -> String {
         RetryOn::OutOfMemory if retry.memory > 1.0 => {
             let takes = &mut made.takes;
             takes.memory_bytes = times(takes.memory_bytes, retry.memory);
+            let own = &mut takes.on_nodes.memory_bytes;
+            *own = own.each(|bytes| times(*bytes, retry.memory));
             takes.grown = true;
-            format!(", with {} memory", short_bytes(takes.memory_bytes))
+            format!(", with {} memory", short_bytes(takes.on(node).memory_bytes))
         }
         RetryOn::Timeout if retry.time > 1.0 => {
             let longer_ms = times(made.time_ms, retry.time);
@@ -321,8 +324,10 @@ fn grow(made: &mut Made, cause: &Cause) -> String {
             made.time_ms = longer_ms;
             let takes = &mut made.takes;
             takes.limit_s = takes.limit_s.saturating_add(more_s);
+            let own = &mut takes.on_nodes.time_ms;
+            *own = own.each(|ms| times(*ms, retry.time));
             takes.grown = true;
-            let time = nero_model::units::print_duration_ms(longer_ms);
+            let time = nero_model::units::print_duration_ms(made.time_ms_on(Some(node)));
             format!(", with a time limit of {time}")
         }
         RetryOn::OutOfMemory

@@ -161,7 +161,7 @@ impl Run {
         if !self.phase().is_live() {
             return None;
         }
-        let limit_s = Some(self.made.time_ms).filter(|ms| *ms > 0);
+        let limit_s = Some(self.made.time_ms_on(self.node())).filter(|ms| *ms > 0);
         let spent_s = self.runtime_s(now).unwrap_or(0.0);
         let ours = limit_s.map(|ms| ms as f64 / 1000.0 - spent_s);
         let newest = self.journal.newest().map(|(_, one)| one);

@@ -46,7 +46,10 @@ impl Share {
             unplaced: run.unplaced(),
             deferred: run.deferred().is_some(),
             open: run.open(),
-            cores: run.made.takes.cores(),
+            cores: (run.node()).map_or_else(
+                || run.made.takes.cores(),
+                |node| run.made.takes.on(node).cores(),
+            ),
             node: run.node().map(str::to_owned),
             ended: run.has_ended(),
             batch: run.made.counts_in(),

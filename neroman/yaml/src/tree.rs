@@ -91,6 +91,35 @@ impl Node {
         }
     }
 
+    /// The same value as if so many lines stood above its text. Bytes stay those of the text.
+    pub fn below(self: &Rc<Self>, lines: u32) -> Rc<Self> {
+        let moved = |mark: Mark| Mark {
+            line: mark.line.saturating_add(lines),
+            ..mark
+        };
+        let kind = match &self.kind {
+            Kind::Scalar { text, plain } => Kind::Scalar {
+                text: text.clone(),
+                plain: *plain,
+            },
+            Kind::List(items) => Kind::List(items.iter().map(|item| item.below(lines)).collect()),
+            Kind::Map(entries) => {
+                let each = entries.iter().map(|entry| Entry {
+                    key_mark: moved(entry.key_mark),
+                    value: entry.value.below(lines),
+                    ..entry.clone()
+                });
+                Kind::Map(each.collect())
+            }
+        };
+        Rc::new(Self {
+            kind,
+            mark: moved(self.mark),
+            tag: self.tag.clone(),
+            ..*self.as_ref()
+        })
+    }
+
     /// Whether this is `null`, `~` or nothing at all.
     pub fn is_null(&self) -> bool {
         match &self.kind {

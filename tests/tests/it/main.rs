@@ -63,5 +63,6 @@ mod submitted_kills;
 mod tables;
 mod take_over;
 mod told;
+mod typed;
 mod wardens;
 mod words;

@@ -1,6 +1,8 @@
 //! `add PATH…`: registers experiments, prints what changed for each, and ends
 //! with the next command to type.
 
+use std::io::{self, Read as _};
+
 use nero_views::{json, text};
 use nero_wire::v1::add_reply::One;
 use nero_wire::v1::add_reply::one::What;
@@ -9,20 +11,35 @@ use serde_json::{Value, json};
 
 use crate::args::Add;
 use crate::connect::{Change, for_jobs};
-use crate::fault::{Stop, code};
+use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell};
 use crate::session::{Session, absolute, request};
 
 /// More lines than this are counted instead.
 const LINES_MAX: usize = 20;
+/// Most bytes of rows on standard input, less than one message may have.
+const ROWS_BYTES_MAX: u64 = 2 << 20;
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
-    let paths = args.paths.iter().map(|path| absolute(path));
+    let (rows, folder) = match args.paths.as_slice() {
+        [one] if one == "-" => (rows()?, absolute(".")?),
+        paths if paths.iter().any(|one| one == "-") => {
+            let fault = Fault::usage("`-`, rows on standard input, stands beside other paths");
+            return Err(fault.hint("add them one after the other").into());
+        }
+        _ => (Vec::new(), String::new()),
+    };
+    let paths = args.paths.iter().filter(|path| *path != "-");
+    let paths = paths.map(|path| absolute(path));
     let request = AddRequest {
         request: request(),
         paths: paths.collect::<Result<_, _>>()?,
+        command: args.command.clone().unwrap_or_default(),
+        block: args.to.clone().unwrap_or_default(),
+        rows,
+        rows_folder: folder,
         shell: for_jobs(),
         dry_run: args.dry_run,
         with: match &args.with {
@@ -47,6 +64,26 @@ pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
             .text(&as_text(&session.out.screen, &reply, args.dry_run))?;
     }
     Ok(code::OK)
+}
+
+/// The rows on standard input.
+fn rows() -> Result<Vec<String>, Fault> {
+    let text = io::read_to_string(io::stdin().lock().take(ROWS_BYTES_MAX + 1))
+        .map_err(|error| Fault::usage("cannot read rows from standard input").because(&error))?;
+    let rows: Vec<String> = text.lines().map(|line| line.trim().to_owned()).collect();
+    let rows: Vec<String> = rows.into_iter().filter(|row| !row.is_empty()).collect();
+    if text.len() as u64 > ROWS_BYTES_MAX {
+        let size = nero_model::units::print_bytes(ROWS_BYTES_MAX);
+        let what = format!("the rows on standard input are larger than {size}");
+        return Err(Fault::usage(what).hint("put them into a .jsonl file and add that"));
+    }
+    match rows.is_empty() {
+        true => {
+            Err(Fault::usage("standard input has no row")
+                .hint("a row is a line such as {\"lr\": 0.1}"))
+        }
+        false => Ok(rows),
+    }
 }
 
 fn word(what: What) -> &'static str {
@@ -173,11 +210,15 @@ fn as_json(reply: &AddReply, dry_run: bool) -> Value {
             "notes": one.notes,
         })
     };
-    json::document(json!({
+    let mut document = json::document(json!({
         "experiments": reply.experiments.iter().map(one).collect::<Vec<_>>(),
         "notes": reply.notes,
         "range": json::some(&reply.range),
         "folders": taken_json(&reply.folders),
         "dry_run": dry_run,
-    }))
+    }));
+    if !reply.rows.is_empty() {
+        document["rows"] = json!(reply.rows);
+    }
+    document
 }

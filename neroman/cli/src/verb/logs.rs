@@ -44,6 +44,17 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
     }
 }
 
+/// Prints the log of one run as it grows, until the run has ended.
+pub async fn follow(session: &mut Session, asked: LogsRequest) -> Result<(), Stop> {
+    let mut last = None;
+    let ended = one(session, asked, "", &mut last).await;
+    // What follows begins a line of its own.
+    if last.is_some_and(|byte| byte != b'\n') {
+        session.out.line("")?;
+    }
+    ended
+}
+
 /// Whether it is `144` or `144.2`, which is one run and need not be looked up.
 fn is_number(what: &str) -> bool {
     what.bytes()

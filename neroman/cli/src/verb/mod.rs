@@ -32,6 +32,7 @@ mod restart;
 mod results;
 mod rm;
 mod rule;
+mod run;
 mod show;
 mod start;
 mod status;
@@ -62,6 +63,7 @@ pub async fn run(session: &mut Session, typed: &Typed) -> Result<u8, Stop> {
 async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
     match verb {
         Verb::Add(args) => add::run(session, args).await,
+        Verb::Run(args) => run::run(session, args).await,
         Verb::Template(args) => template::run(&session.out, args),
         Verb::Status(args) => status::run(session, args).await,
         Verb::Show(args) => show::run(session, args).await,

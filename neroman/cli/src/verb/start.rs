@@ -106,7 +106,7 @@ pub async fn launch(
     }
 }
 
-async fn send(session: &mut Session, asked: StartRequest) -> Result<StartReply, Fault> {
+pub async fn send(session: &mut Session, asked: StartRequest) -> Result<StartReply, Fault> {
     let client = session.client().await?;
     let started = client.change(Change::Last, asked, async |man, request| {
         man.start(request).await
@@ -114,7 +114,7 @@ async fn send(session: &mut Session, asked: StartRequest) -> Result<StartReply, 
     started.await
 }
 
-fn started(reply: &StartReply) -> impl Iterator<Item = &One> {
+pub fn started(reply: &StartReply) -> impl Iterator<Item = &One> {
     reply
         .experiments
         .iter()
@@ -225,7 +225,7 @@ pub fn skips<'a>(skipped: impl Iterator<Item = (u64, &'a str, &'a str)>) -> (Str
     (lines, nero_model::safe::Safe::line(&counts).to_string())
 }
 
-fn as_json(reply: &StartReply, dry_run: bool) -> Value {
+pub fn as_json(reply: &StartReply, dry_run: bool) -> Value {
     let one = |one: &One| {
         json!({
             "id": one.experiment,
@@ -270,7 +270,7 @@ fn is_path(word: &str) -> bool {
         || (path.is_file()
             && ending.is_some_and(|ending| {
                 let described = [
-                    "yaml", "yml", "xlsx", "xlsm", "xlsb", "xls", "ods", "csv", "tsv",
+                    "yaml", "yml", "xlsx", "xlsm", "xlsb", "xls", "ods", "csv", "tsv", "jsonl",
                 ];
                 let scripts = ["sh", "slurm", "sbatch", "sge", "job"];
                 described.contains(&ending) || scripts.contains(&ending)

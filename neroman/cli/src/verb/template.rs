@@ -13,11 +13,18 @@ const FILE: &str = "neronet.yaml";
 
 /// Runs the verb.
 pub fn run(out: &Out, args: &Template) -> Result<u8, Stop> {
-    if args.name.is_empty() || args.name.contains(|c: char| c.is_control() || c == '+') {
+    if args.schema {
+        let schema = serde_json::to_string_pretty(&nero_format::schema());
+        let schema = schema.expect("a schema has string keys only");
+        out.raw(format!("{schema}\n").as_bytes())?;
+        return Ok(code::OK);
+    }
+    let name = args.name.as_deref().unwrap_or_default();
+    if name.is_empty() || name.contains(|c: char| c.is_control() || c == '+') {
         let what = "this is no name for an experiment";
         return Err(Fault::new(code::USAGE, what).hint("for example fit").into());
     }
-    let text = text(&args.name, &args.command);
+    let text = text(name, &args.command);
     if args.dry_run {
         out.raw(text.as_bytes())?;
         return Ok(code::OK);
@@ -85,7 +92,7 @@ const TAIL: &str = "  \
 
 /// A word in which each brace is doubled that belongs to no place: `{name}` or `{name:format}`.
 /// What stands in `{{…}}` is doubled already. Adds the names of its places, each once.
-fn with_places(word: &str, names: &mut Vec<String>) -> String {
+pub fn with_places(word: &str, names: &mut Vec<String>) -> String {
     let mut written = String::new();
     let mut rest = word;
     while let Some(at) = rest.find(['{', '}']) {
@@ -134,7 +141,7 @@ fn place(text: &str) -> Option<(&str, usize)> {
 }
 
 /// A word as a shell line has it.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./=:,+@%{}[]".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),

@@ -106,7 +106,7 @@ fn mistakes_have_their_place() {
     for (text, expected) in [
         (
             "defaults: {cpus: 1}\n",
-            "not built yet: `defaults` (config.yaml:1:1)",
+            "`cpus` is no field of an experiment (config.yaml:1:12)",
         ),
         (
             "nodes: {local: {gpus: two}}\n",

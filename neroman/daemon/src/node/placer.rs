@@ -146,7 +146,9 @@ impl Placer {
             };
             let choice = choose(run, candidates, &now);
             match &choice {
-                Choice::On(name) => taken(&mut words, name, run.made.takes.cores(), word),
+                Choice::On(name) => {
+                    taken(&mut words, name, run.made.takes.on(name).cores(), word);
+                }
                 Choice::Wait => pause = self.patience_left().min(pause),
                 Choice::Later { left_ms } => {
                     pause = pause.min(Duration::from_millis(left_ms.unsigned_abs()));

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use nero_format::RowsOptions;
 use nero_wire::v1;
 use nero_wire::v1::add_reply::One;
 use nero_wire::v1::add_reply::one::What as WireWhat;
@@ -22,6 +23,9 @@ impl Man {
         if let Some(answer) = self.ledger.answered(&request.request).await? {
             return Ok(answer);
         }
+        if !request.rows.is_empty() {
+            return self.add_rows(request).await;
+        }
         let mut paths = canonical(&request.paths)?;
         paths.retain(|path| !numbers::is_backup(path) && !cells::is_live(path));
         if paths.is_empty() {
@@ -32,8 +36,9 @@ impl Man {
         let wanted = wanted(&self.ledger.state(), paths, &request)?;
         let state = self.ledger.state();
         let again = wanted.clone();
+        let config = self.home.config.clone();
         let (reads, missing, folders) = blocking(move || {
-            let reads = sources::read_paths(&state, &wanted)?;
+            let reads = sources::read_paths(&state, &wanted, &config)?;
             let definitions = reads.iter().flat_map(|read| &read.loaded.definitions);
             let folders = code::survey(definitions);
             Ok::<_, Failure>((reads, sources::missing(&state), folders))
@@ -74,6 +79,11 @@ fn wanted(
         return Err(Failure::usage("--with and --offset go with a table")
             .hint("name a workbook or a .csv file"));
     }
+    let typed = !request.command.is_empty() || !request.block.is_empty();
+    if typed && !paths.iter().any(|path| nero_format::is_rows(path)) {
+        return Err(Failure::usage("--command and --to go with rows")
+            .hint("name a .jsonl file, or `-` for rows on standard input"));
+    }
     let with = match request.with.as_str() {
         "" => None,
         with => canonical(&[with.to_owned()])?.pop(),
@@ -85,9 +95,21 @@ fn wanted(
             one.with = with.clone().or(one.with);
             one.offset = request.offset.unwrap_or(one.offset);
         }
+        if typed && nero_format::is_rows(&one.path) {
+            one.rows = options_of(request);
+        }
         sources.push(one);
     }
     Ok(sources)
+}
+
+/// How rows are read, as it was typed.
+pub(super) fn options_of(request: &v1::AddRequest) -> RowsOptions {
+    let given = |text: &String| (!text.is_empty()).then(|| text.clone());
+    RowsOptions {
+        command: given(&request.command),
+        block: given(&request.block),
+    }
 }
 
 /// The paths as they are stored.
@@ -126,7 +148,7 @@ fn first_of(folder: &Path) -> PathBuf {
     }
 }
 
-fn reply(reads: &[Read], merged: &Merged, folders: &[v1::FolderTaken]) -> v1::AddReply {
+pub(super) fn reply(reads: &[Read], merged: &Merged, folders: &[v1::FolderTaken]) -> v1::AddReply {
     let notes = reads
         .iter()
         .flat_map(|read| &read.loaded.notes)
@@ -141,6 +163,7 @@ fn reply(reads: &[Read], merged: &Merged, folders: &[v1::FolderTaken]) -> v1::Ad
         notes,
         range: merged.range(),
         folders: folders.to_vec(),
+        rows: Vec::new(),
     }
 }
 

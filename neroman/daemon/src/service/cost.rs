@@ -116,7 +116,7 @@ impl GpuTime {
             return;
         }
         self.runs += 1;
-        match one.definition.resources.time_ms {
+        match one.definition.resources.on(node).time_ms {
             Some(time_ms) => self.gpu_ms += u128::from(gpus) * u128::from(time_ms),
             None => self.open += 1,
         }

@@ -46,11 +46,12 @@ impl Man {
             copy: Some(request.copy_as.clone()).filter(|name| !name.is_empty()),
         };
         let copy = pending.copy.clone();
+        let config = self.home.config.clone();
         let prepared = blocking(move || {
             let (ids, picked) = selection.experiments(&state)?;
             pending.of = ids.iter().copied().collect();
             let sources = to_read(&state, &ids, pending.copy.is_some())?;
-            let reads = sources::read_pending(&state, &sources, &pending)?;
+            let reads = sources::read_pending(&state, &sources, &config, &pending)?;
             if let Some(id) = pending.missed(&reads) {
                 return Err(without_source(id));
             }

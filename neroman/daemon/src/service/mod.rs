@@ -2,6 +2,7 @@
 
 mod abort;
 mod add;
+mod add_rows;
 mod admin;
 mod adopted;
 mod annotate;
@@ -18,6 +19,7 @@ mod examine;
 mod fetch;
 mod frozen;
 mod hidden_gpus;
+mod keep;
 mod list;
 mod logs;
 mod mail;
@@ -81,6 +83,8 @@ pub(crate) struct Man {
     pub clock: Clock,
     pub freezer: Freezer,
     pub modules: Modules,
+    /// Held while rows are added to a file.
+    pub rows: Arc<tokio::sync::Mutex<()>>,
     pub started_ms: i64,
     /// Rung by `DaemonStop`.
     pub stop: Arc<Notify>,

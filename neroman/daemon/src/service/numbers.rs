@@ -192,10 +192,10 @@ impl Man {
         if sources.is_empty() {
             return Ok(Vec::new());
         }
-        let state = self.ledger.state();
+        let (state, config) = (self.ledger.state(), self.home.config.clone());
         let (reads, missing) = blocking(move || {
             Ok::<_, Failure>((
-                sources::read_paths(&state, &sources)?,
+                sources::read_paths(&state, &sources, &config)?,
                 sources::missing(&state),
             ))
         })

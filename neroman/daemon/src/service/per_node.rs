@@ -19,7 +19,9 @@ pub(super) fn notes(config: &Config, asking: &[Asking]) -> Vec<String> {
                 of.push(one.id.experiment);
             }
         };
-        for (field, node) in one.definition.scheduling.named_nodes() {
+        let own = one.definition.resources.on_nodes.named_nodes();
+        let scheduling = one.definition.scheduling.named_nodes();
+        for (field, node) in own.into_iter().chain(scheduling) {
             if config.groups.contains_key(node) {
                 note(format!(
                     "`{field}.{node}` does nothing: {node} is a group; name its nodes"

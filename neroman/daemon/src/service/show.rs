@@ -45,11 +45,7 @@ impl Man {
                 .map(|run| run_view(run, &sight))
                 .collect(),
             argv: spec::shown(&definition.argv),
-            resources: Some(v1::Resources {
-                cpus: definition.resources.cpus,
-                memory_bytes: definition.resources.memory_bytes.unwrap_or(0),
-                time_ms: definition.resources.time_ms.unwrap_or(0),
-            }),
+            resources: Some(spec::resources(&definition.resources)),
             rules: super::rules::states(&state, experiment, run),
             metric_patterns: definition.metric_patterns.clone(),
             metric_reading: spec::metric_reading(&definition.metric_reading),
@@ -83,7 +79,10 @@ impl Man {
                     view.params = spec.params;
                 }
                 reply.env = spec::masked(&spec.env);
-                reply.resources = spec.resources;
+                let there = run
+                    .node()
+                    .and_then(|node| spec::resources_on(&run.made, node));
+                reply.resources = there.or(spec.resources);
                 reply.metric_patterns = spec.metric_patterns;
                 reply.metric_reading = spec.metric_reading;
                 reply.outputs = spec.outputs;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nero_format::{Edits, FormatErrors, SourceKind, TableOptions};
+use nero_format::{Defaults, Edits, FormatErrors, RowsOptions, Source, SourceKind, TableOptions};
 use nero_model::ExperimentId;
 use nero_wire::v1;
 
@@ -48,15 +48,34 @@ pub(super) struct SourceToRead {
     pub(super) with: Option<PathBuf>,
     /// Added to the numbers of its rows.
     pub(super) offset: u64,
+    /// How a file of rows is read.
+    pub(super) rows: RowsOptions,
 }
 
 impl SourceToRead {
     /// A path as it was read before, if it was.
     pub(super) fn again(state: &State, path: PathBuf) -> Self {
         let known = state.origin_at(&path);
-        let table = known.and_then(|origin| origin.source.table.clone());
-        let TableOptions { with, offset } = table.unwrap_or_default();
-        Self { path, with, offset }
+        let TableOptions { with, offset } = known
+            .and_then(|origin| origin.source.table.clone())
+            .unwrap_or_default();
+        let rows = known.and_then(|origin| origin.source.rows.clone());
+        Self {
+            path,
+            with,
+            offset,
+            rows: rows.unwrap_or_default(),
+        }
+    }
+
+    fn of(source: &Source) -> Self {
+        let TableOptions { with, offset } = source.table.clone().unwrap_or_default();
+        Self {
+            path: source.path.clone(),
+            with,
+            offset,
+            rows: source.rows.clone().unwrap_or_default(),
+        }
     }
 
     /// The same paths as they were read before.
@@ -65,15 +84,18 @@ impl SourceToRead {
         paths.map(|path| Self::again(state, path.clone())).collect()
     }
 
-    fn load(&self, edits: Edits) -> Result<nero_format::Loaded, FormatErrors> {
+    fn load(&self, defaults: &Defaults, edits: Edits) -> Result<nero_format::Loaded, FormatErrors> {
+        if nero_format::is_rows(&self.path) {
+            return nero_format::read_rows(&self.path, &self.rows, defaults, None, edits);
+        }
         if !nero_format::is_table(&self.path) {
-            return nero_format::read_source_edited(&self.path, edits);
+            return nero_format::read_source_edited(&self.path, defaults, edits);
         }
         let options = TableOptions {
             with: self.with.clone(),
             offset: self.offset,
         };
-        nero_format::read_table_edited(&self.path, &options, &tables::read_sheet, edits)
+        nero_format::read_table_edited(&self.path, &options, defaults, &tables::read_sheet, edits)
     }
 }
 
@@ -87,22 +109,30 @@ struct WatchedFiles {
 
 /// Reads one source with what people changed of its experiments; its files did not change
 /// meanwhile.
-fn read(wanted: &SourceToRead, changes: &ByHandChanges<'_>) -> Result<Read, FormatErrors> {
-    let first = read_with(wanted, Edits::new())?;
+fn read(
+    wanted: &SourceToRead,
+    defaults: &Defaults,
+    changes: &ByHandChanges<'_>,
+) -> Result<Read, FormatErrors> {
+    let first = read_with(wanted, defaults, Edits::new())?;
     let edits = changes.of(&first);
     match edits.is_empty() {
         true => Ok(first),
         // An edit is found by what the source describes, and applied where it does so.
-        false => read_with(wanted, edits),
+        false => read_with(wanted, defaults, edits),
     }
 }
 
-fn read_with(wanted: &SourceToRead, edits: Edits) -> Result<Read, FormatErrors> {
+fn read_with(
+    wanted: &SourceToRead,
+    defaults: &Defaults,
+    edits: Edits,
+) -> Result<Read, FormatErrors> {
     let path = &wanted.path;
     let began = Instant::now();
     loop {
         let before = watched(path, wanted.with.as_deref());
-        let loaded = wanted.load(edits.clone());
+        let loaded = wanted.load(defaults, edits.clone());
         let after = watched(path, wanted.with.as_deref());
         let quiet = before.is_some() && before == after;
         match loaded {
@@ -136,7 +166,8 @@ fn watched(path: &Path, with: Option<&Path>) -> Option<WatchedFiles> {
     } else {
         path.to_path_buf()
     };
-    let beside = nero_format::is_table(&file).then(|| nero_format::companion(&file, with));
+    let has_one = nero_format::is_table(&file) || nero_format::is_rows(&file);
+    let beside = has_one.then(|| nero_format::companion(&file, with));
     Some(WatchedFiles {
         stamp: stamp(&file).ok()?,
         companion: match beside.flatten() {
@@ -148,7 +179,10 @@ fn watched(path: &Path, with: Option<&Path>) -> Option<WatchedFiles> {
 }
 
 /// Whether a source may have changed since it was read.
-fn changed(origin: &Origin) -> bool {
+fn changed(origin: &Origin, defaults: &Defaults) -> bool {
+    if origin.source.is_changed_beneath(defaults) {
+        return true;
+    }
     let path = match origin.source.kind {
         SourceKind::Folder => &origin.source.path,
         SourceKind::File => &origin.source.file,
@@ -192,8 +226,19 @@ impl<'a> ByHandChanges<'a> {
 ///
 /// # Errors
 /// All mistakes at once; nothing may be changed then.
-pub(super) fn read_paths(state: &State, sources: &[SourceToRead]) -> Result<Vec<Read>, Failure> {
-    read_pending(state, sources, &Pending::default())
+pub(super) fn read_paths(
+    state: &State,
+    sources: &[SourceToRead],
+    config: &Path,
+) -> Result<Vec<Read>, Failure> {
+    read_pending(state, sources, config, &Pending::default())
+}
+
+/// The `defaults` of the configuration.
+pub(super) fn defaults(config: &Path) -> Result<Defaults, Failure> {
+    Defaults::read(config).map_err(|errors| {
+        Failure::usage("the configuration cannot be read").report(errors.to_string())
+    })
 }
 
 /// Reads several sources with what a person typed of their experiments.
@@ -203,6 +248,16 @@ pub(super) fn read_paths(state: &State, sources: &[SourceToRead]) -> Result<Vec<
 pub(super) fn read_pending(
     state: &State,
     sources: &[SourceToRead],
+    config: &Path,
+    pending: &Pending,
+) -> Result<Vec<Read>, Failure> {
+    read_each(state, sources, &defaults(config)?, pending)
+}
+
+fn read_each(
+    state: &State,
+    sources: &[SourceToRead],
+    defaults: &Defaults,
     pending: &Pending,
 ) -> Result<Vec<Read>, Failure> {
     let changes = ByHandChanges::new(state, pending);
@@ -210,7 +265,7 @@ pub(super) fn read_pending(
     let mut report = String::new();
     let mut wrong = 0;
     for wanted in sources {
-        match read(wanted, &changes) {
+        match read(wanted, defaults, &changes) {
             Ok(one) => found.push(one),
             Err(errors) => {
                 wrong += errors.problems.len();
@@ -236,8 +291,10 @@ pub(super) fn read_pending(
 pub(super) fn read_changed(
     state: &State,
     origins: &[Arc<Origin>],
+    config: &Path,
     pending: &Pending,
 ) -> Result<Vec<Read>, Failure> {
+    let defaults = defaults(config)?;
     let is_asked: HashSet<u64> = pending
         .of
         .iter()
@@ -245,20 +302,13 @@ pub(super) fn read_changed(
         .collect();
     let mut sources: Vec<SourceToRead> = origins
         .iter()
-        .filter(|origin| is_asked.contains(&origin.id) || changed(origin))
-        .map(|origin| {
-            let TableOptions { with, offset } = origin.source.table.clone().unwrap_or_default();
-            SourceToRead {
-                path: origin.source.path.clone(),
-                with,
-                offset,
-            }
-        })
+        .filter(|origin| is_asked.contains(&origin.id) || changed(origin, &defaults))
+        .map(|origin| SourceToRead::of(&origin.source))
         .collect();
     sources.sort();
     sources.dedup();
     let is_moved = sources.iter().any(|one| !one.path.exists());
-    read_pending(state, &sources, pending).map_err(|failure| {
+    read_each(state, &sources, &defaults, pending).map_err(|failure| {
         failure.hint(if is_moved {
             "if it was moved, `neroman add` its new place; the numbers stay"
         } else {
@@ -349,13 +399,14 @@ impl Man {
     pub(super) async fn read_all_sources_again(&self) -> Result<Vec<String>, Failure> {
         let state = self.ledger.state();
         let origins: Vec<Arc<Origin>> = state.origins.values().cloned().collect();
+        let config = self.home.config.clone();
         let (reads, missing) = blocking(move || {
             // A source that is gone has no news.
             let there: Vec<_> = origins
                 .into_iter()
                 .filter(|origin| origin.source.file.exists())
                 .collect();
-            let reads = read_changed(&state, &there, &Pending::default())?;
+            let reads = read_changed(&state, &there, &config, &Pending::default())?;
             Ok::<_, Failure>((reads, missing(&state)))
         })
         .await??;

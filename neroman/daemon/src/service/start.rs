@@ -73,6 +73,8 @@ struct RequestedStart {
     /// Overrides that the experiments get before.
     set: Vec<(String, String)>,
     places: Places,
+    /// The file of the configuration.
+    config: PathBuf,
     /// The time of the request.
     at: Moment,
 }
@@ -124,6 +126,7 @@ impl Man {
             order: self.order(&request.order).await?,
             set: edit::assignments(&request.set),
             places,
+            config: self.home.config.clone(),
             at: self.clock.moment(),
         });
         let shell = Arc::new(request.shell);
@@ -270,7 +273,9 @@ impl Places {
         };
         let node = match nodes.as_slice() {
             [only]
-                if !takes.asks() && !is_guarded(only) && place::has_data(&takes, only).is_ok() =>
+                if !takes.on(only).asks()
+                    && !is_guarded(only)
+                    && place::has_data(&takes, only).is_ok() =>
             {
                 Some(only.clone())
             }
@@ -297,6 +302,11 @@ fn takes(definition: &Definition) -> Takes {
         prefer: String::new(),
         data: definition.data.clone(),
         scheduling: definition.scheduling.clone(),
+        on_nodes: definition.resources.on_nodes.clone(),
+        grace_ms: match definition.resources.on_nodes.time_ms.is_empty() {
+            true => 0,
+            false => definition.monitor.grace_ms,
+        },
         grown: false,
         together: 0,
     }
@@ -358,7 +368,8 @@ fn prepare(
 
 /// The sources that the command names, and those that may have changed.
 fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Failure> {
-    let mut reads = sources::read_paths(state, &SourceToRead::all_again(state, &asked.paths))?;
+    let paths = SourceToRead::all_again(state, &asked.paths);
+    let mut reads = sources::read_paths(state, &paths, &asked.config)?;
     let is_read = !asked.as_added && !asked.wanted.same_code;
     if let (Some(selection), true) = (&asked.selection, is_read) {
         let origins = if selection.asks_sources() {
@@ -369,7 +380,12 @@ fn read_sources(state: &State, asked: &RequestedStart) -> Result<Vec<Read>, Fail
             sources::origins_of(state, &selection.experiments(state)?.0)
         };
         let pending = edit::pending(&asked.set, selection, state)?;
-        reads.extend(sources::read_changed(state, &origins, &pending)?);
+        reads.extend(sources::read_changed(
+            state,
+            &origins,
+            &asked.config,
+            &pending,
+        )?);
         if let Some(id) = pending.missed(&reads) {
             return Err(edit::without_source(id));
         }

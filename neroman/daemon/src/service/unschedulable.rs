@@ -107,7 +107,8 @@ impl Asking {
     fn demands(&self) -> bool {
         let takes = &self.takes;
         let resources = takes.cpus > 1.0 || takes.memory_bytes > 0;
-        takes.asks() || resources || takes.limit_s > 0 || !takes.scheduling.is_empty()
+        let own = !takes.scheduling.is_empty() || !takes.on_nodes.is_empty();
+        takes.asks() || resources || takes.limit_s > 0 || own
     }
 }
 
@@ -234,7 +235,7 @@ impl Outlook {
         for name in nodes.iter().filter(|name| !avoid.contains(name)) {
             let ever = match (place::has_data(takes, name), known.get(name)) {
                 (Err(why), _) => Err(why),
-                (Ok(()), Some(figures)) => place::ever_fits(takes, figures),
+                (Ok(()), Some(figures)) => place::ever_fits(&takes.on(name), figures),
                 (Ok(()), None) => {
                     outlook.unknown.push(name.clone());
                     continue;

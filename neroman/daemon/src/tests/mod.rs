@@ -164,6 +164,7 @@ impl Rig {
             deployment,
         });
         let man = Man {
+            rows: Arc::default(),
             modules: crate::processing::Modules {
                 ledger: ledger.clone(),
                 home: home.clone(),

@@ -59,6 +59,37 @@ pub struct Source {
     /// The columns of a table that neronet writes; none: it writes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<BoundTable>,
+    /// How a file of rows is read; none: it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<RowsOptions>,
+    /// BLAKE3 of the configuration's `defaults` as they were written, in hexadecimal; empty
+    /// without any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub defaults: String,
+    /// The files that `parent` named, nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<ParentFile>,
+}
+
+/// A file whose fields hold below those of another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParentFile {
+    /// The file, absolute.
+    pub file: PathBuf,
+    /// BLAKE3 of its bytes, in hexadecimal.
+    pub digest: String,
+}
+
+/// What was typed for a file of rows: one of both, or neither.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RowsOptions {
+    /// The command of each row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The block of the folder's description that each row is of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<String>,
 }
 
 /// Columns of a table that show results and states of its rows.

@@ -70,7 +70,7 @@ fn expression(reader: &mut Reader<'_>, entry: &Entry) -> Option<ShownValue> {
     match Expr::parse_value(text, &context) {
         Ok(expr) => Some(ShownValue::Expression(expr.canonical())),
         Err(error) => {
-            let mark = entry.value.mark_inside(&reader.text.text, error.span.start);
+            let mark = reader.text.mark_inside(&entry.value, error.span.start);
             if error.kind == ErrorKind::NotBuilt {
                 let note = format!("{}: the column stays as it is", error.message);
                 reader.note(Some(mark), note);

@@ -13,6 +13,7 @@ use crate::block::{self, Scope};
 use crate::fields::Field;
 use crate::reader::Reader;
 use crate::source::cell_mark;
+use crate::walk::runs_something;
 use crate::{define, edit, expand, parse};
 
 /// The highest number of a row; numbers stay readable, and nothing is sized by them.
@@ -63,7 +64,8 @@ pub(super) struct NumbersRead {
 /// Reads all rows into definitions.
 pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
     let mut roles = table.layout.roles(reader, table.header);
-    let (outer, _) = block::enter(reader, &Scope::default(), table.entries);
+    let base = reader.base();
+    let (outer, _) = block::enter(reader, &base, table.entries);
     say(reader, table);
     reader.grouped = grouped(table.header, &roles);
     let last = table.header.rows.last().copied().unwrap_or(0);
@@ -78,7 +80,7 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
         if reader.full() {
             return NumbersRead::default();
         }
-        if !runs(&outer) && !has_command(row, &roles) {
+        if !runs_something(&outer) && !has_command(row, &roles) {
             left_out.without_command.push(row.number);
             continue;
         }
@@ -177,16 +179,6 @@ fn grouped(header: &Header, roles: &HashMap<u32, Role>) -> HashSet<String> {
     }
     let own = params.filter(|column| column.group.is_some() && counts[&*column.name] == 1);
     own.map(Column::full).collect()
-}
-
-fn runs(scope: &Scope) -> bool {
-    let fields = [
-        Field::Command,
-        Field::RunCommandPrefix,
-        Field::MainCodeFile,
-        Field::Script,
-    ];
-    fields.into_iter().any(|field| scope.get(field).is_some())
 }
 
 fn has_command(row: &SheetRow, roles: &HashMap<u32, Role>) -> bool {

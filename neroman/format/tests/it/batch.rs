@@ -1,13 +1,13 @@
 //! Batch scripts as people have them.
 
-use nero_format::{Definition, Loaded, read_source};
+use nero_format::{Defaults, Definition, Loaded, read_source};
 
 /// Adds a script of this name.
 fn read(name: &str, text: &str) -> Loaded {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(name);
     std::fs::write(&file, text).unwrap();
-    read_source(&file).unwrap_or_else(|errors| panic!("{errors}"))
+    read_source(&file, &Defaults::default()).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 fn notes(loaded: &Loaded) -> String {
@@ -230,7 +230,9 @@ fn what_a_script_says_wrongly_has_its_place() {
     let wrong = |name: &str, text: &str| {
         let file = folder.path().join(name);
         std::fs::write(&file, text).unwrap();
-        read_source(&file).unwrap_err().to_string()
+        read_source(&file, &Defaults::default())
+            .unwrap_err()
+            .to_string()
     };
     let said = wrong("a.slurm", "#!/bin/sh\n#SBATCH --mem=lots\ntrue\n");
     assert!(said.contains("a.slurm:2:9"), "{said}");

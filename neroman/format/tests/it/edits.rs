@@ -25,7 +25,7 @@ fn edited(yaml: &str, overrides: Vec<Override>, name: Option<&str>) -> Edited {
         overrides,
     };
     let edits = Edits::from([(0, vec![edit])]);
-    let loaded = nero_format::read_source_edited(&folder.path(), edits);
+    let loaded = nero_format::read_source_edited(&folder.path(), &folder.defaults(), edits);
     let loaded = loaded.unwrap_or_else(|errors| panic!("{errors}"));
     // What the source itself describes does not change.
     assert_eq!(loaded.definitions[0].name, "a_lr-0.10_n-3");

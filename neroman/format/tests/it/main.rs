@@ -1,6 +1,7 @@
 //! The format from outside: folders in, definitions or reports out.
 
 mod batch;
+mod beneath;
 mod combining;
 mod edits;
 mod errors;
@@ -11,10 +12,13 @@ mod original;
 mod people;
 mod placing;
 mod properties;
+mod rows;
 mod rules;
+mod schema;
+mod slips;
 mod tables;
 
-use nero_format::{Definition, Loaded, Value, read_source_in};
+use nero_format::{Defaults, Definition, Loaded, Value, read_source_in};
 use std::path::{Path, PathBuf};
 
 /// A folder that goes away with the test.
@@ -49,10 +53,15 @@ impl Folder {
         self.read_path(&self.path())
     }
 
+    /// The `defaults` of a `home.yaml` above the folder.
+    pub(crate) fn defaults(&self) -> Defaults {
+        Defaults::read(&self.dir.path().join("home.yaml")).expect("defaults")
+    }
+
     /// Reads a path; a report names the temporary folder `DIR`.
     pub(crate) fn read_path(&self, path: &Path) -> Result<Loaded, String> {
         let context = nero_expr::ParseContext::utc(1_795_000_000_000);
-        read_source_in(path, &context).map_err(|errors| {
+        read_source_in(path, &context, &self.defaults()).map_err(|errors| {
             let dir = self.dir.path().to_str().expect("UTF-8");
             errors.to_string().replace(dir, "DIR")
         })

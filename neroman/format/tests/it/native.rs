@@ -328,10 +328,7 @@ fn shell_syntax_in_a_command_is_noted() {
 fn words_not_built_are_kept_with_their_place() {
     let table = [
         ("progress: mean(loss, 10m)", "progress: mean(loss, 10m)"),
-        ("parent: other", "parent"),
         ("logoutput: log.txt", "logoutput"),
-        ("resources: {cpus: {triton: 4}}", "resources.cpus per node"),
-        ("resources: {disk: {triton: 4G}}", "resources.disk per node"),
         ("requires: load < 4 for 10m", "requires: for 10m"),
         ("metrics: [{command: ./reader.py}]", "metrics.command"),
         ("rules: [{signal: USR1}]", "rules.signal"),

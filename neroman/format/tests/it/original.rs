@@ -1,14 +1,14 @@
 //! Files in the manner of the original Neronet work unchanged.
 
 use crate::{commands, load, named, names, texts, value};
-use nero_format::{Loaded, Output, RuleAction, Stream, Value, read_source};
+use nero_format::{Defaults, Loaded, Output, RuleAction, Stream, Value, read_source};
 use std::path::Path;
 
 fn fixture(name: &str) -> Loaded {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/fixtures")
         .join(name);
-    read_source(&path).unwrap_or_else(|report| panic!("{report}"))
+    read_source(&path, &Defaults::default()).unwrap_or_else(|report| panic!("{report}"))
 }
 
 #[test]

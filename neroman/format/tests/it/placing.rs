@@ -98,6 +98,48 @@ fn checkpoints_and_disk_are_read() {
 }
 
 #[test]
+fn each_resource_is_given_for_all_nodes_or_for_each() {
+    let loaded = load(
+        "+a:\n  command: prog\n  resources:\n    cpus: {triton: 8, local: 0.5}\n    \
+         memory: {triton: 64G, default: 4G}\n    time: {triton: 2h}\n    disk: 1G\n",
+    );
+    let resources = &named(&loaded, "a").resources;
+    let on = |node| {
+        let there = resources.on(node);
+        (
+            there.cpus,
+            there.memory_bytes,
+            there.time_ms,
+            there.disk_bytes,
+        )
+    };
+    let disk = Some(1 << 30);
+    assert_eq!(on("triton"), (8.0, Some(64 << 30), Some(7_200_000), disk));
+    assert_eq!(on("local"), (0.5, Some(4 << 30), None, disk));
+    assert_eq!(on("box"), (1.0, Some(4 << 30), None, disk));
+    let named = resources.on_nodes.named_nodes();
+    let wanted = [
+        ("cpus", "triton"),
+        ("cpus", "local"),
+        ("memory", "triton"),
+        ("time", "triton"),
+    ];
+    assert_eq!(named, wanted);
+    for (value, said) in [
+        (
+            "cpus: {triton: many}",
+            "`cpus.triton` takes a number above zero",
+        ),
+        ("time: {triton: 0}", "`time.triton` is zero"),
+        ("memory: {triton: {a: 1}}", "`memory.triton`"),
+        ("disk: [1G, 2G]", "`disk`"),
+    ] {
+        let text = report(&format!("+a:\n  command: prog\n  resources: {{{value}}}\n"));
+        assert!(text.contains(said), "{value}: {text}");
+    }
+}
+
+#[test]
 fn data_is_inherited_key_by_key_and_found_by_node() {
     let loaded = load(
         "command: prog\n\

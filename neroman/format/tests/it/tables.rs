@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nero_format::{Loaded, TableOptions, Value, companion, is_table, read_table};
+use nero_format::{Defaults, Loaded, TableOptions, Value, companion, is_table, read_table};
 use nero_table::{Sheet, UnreadableTable};
 
 use crate::{Folder, commands, named, names, texts, value};
@@ -27,7 +27,7 @@ fn folder(table: &str, yaml: &str) -> Folder {
 
 fn read_in(folder: &Folder, name: &str, options: &TableOptions) -> Result<Loaded, String> {
     let path = folder.path().join(name);
-    read_table(&path, options, &cells).map_err(|errors| {
+    read_table(&path, options, &Defaults::default(), &cells).map_err(|errors| {
         let dir = folder.path();
         let dir = dir.parent().unwrap().to_str().unwrap();
         errors.to_string().replace(dir, "DIR")

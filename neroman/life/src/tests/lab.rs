@@ -65,6 +65,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         buffering: Buffering::default(),
         results_dir: None,
         results_max_bytes: None,
+        keep_ms: None,
         custom_msg: None,
         sbatch_args: None,
         scheduling: nero_format::Scheduling::default(),
@@ -86,6 +87,9 @@ pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
                 digest: String::new(),
                 table: None,
                 bound: None,
+                rows: None,
+                defaults: String::new(),
+                parents: Vec::new(),
             },
             definitions,
             notes: Vec::new(),
@@ -189,6 +193,7 @@ impl Lab {
                 takes: Takes {
                     memory_bytes: experiment.definition.resources.memory_bytes.unwrap_or(0),
                     limit_s: experiment.definition.scheduler_limit_s(),
+                    on_nodes: experiment.definition.resources.on_nodes.clone(),
                     ..Takes::default()
                 },
                 resume: None,

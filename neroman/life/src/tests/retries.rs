@@ -1,6 +1,6 @@
 //! Runs that neroman makes by itself after the end of one.
 
-use nero_format::{Again, Resources, Retry, RetryOn};
+use nero_format::{Again, NodeResources, OnNode, OnNodes, Resources, Retry, RetryOn};
 use nero_journal::v1::{StopCause, lost};
 
 use super::*;
@@ -131,6 +131,35 @@ fn out_of_memory_is_run_again_with_more_until_max() {
     let why = lab.last().why_not_again();
     assert_eq!(why, Some("not run again: 2 of 2 retries failed"));
     assert_eq!(lab.phase(third), Phase::Crashed);
+}
+
+#[test]
+fn a_retry_has_more_of_what_its_node_alone_gives() {
+    let there = OnNode {
+        node: Some("local".to_owned()),
+        value: 3 << 30,
+    };
+    let resources = Resources {
+        memory_bytes: Some(1 << 30),
+        on_nodes: NodeResources {
+            memory_bytes: OnNodes(vec![there]),
+            ..NodeResources::default()
+        },
+        ..Resources::default()
+    };
+    let definition = Definition {
+        again: retrying(&[RetryOn::OutOfMemory], 2),
+        resources,
+        ..definition("a", "1")
+    };
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition]);
+    lab.start(&[1], Wanted::default());
+    lab.say(run(1, 1), out_of_memory());
+    lab.follow(run(1, 1)).unwrap();
+    let takes = &lab.last().made.takes;
+    assert_eq!(takes.on("local").memory_bytes, 6 << 30);
+    assert_eq!(takes.on("box").memory_bytes, 2 << 30);
 }
 
 #[test]

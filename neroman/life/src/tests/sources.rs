@@ -58,7 +58,12 @@ impl Desk {
     }
 
     fn loaded(&self, folder: &str, edits: Edits) -> Read {
-        let loaded = nero_format::read_source_edited(&self.folder(folder), edits).unwrap();
+        let loaded = nero_format::read_source_edited(
+            &self.folder(folder),
+            &nero_format::Defaults::default(),
+            edits,
+        )
+        .unwrap();
         let inode =
             std::os::unix::fs::MetadataExt::ino(&fs::metadata(&loaded.source.file).unwrap());
         let stamp = Stamp {

@@ -3803,6 +3803,18 @@ pub struct AddRequest {
     /// added to the numbers of a table's rows
     #[prost(uint64, optional, tag = "6")]
     pub offset: ::core::option::Option<u64>,
+    /// of each row of a .jsonl file, or of `rows`
+    #[prost(string, tag = "7")]
+    pub command: ::prost::alloc::string::String,
+    /// the +block of the folder's description that rows are of
+    #[prost(string, tag = "8")]
+    pub block: ::prost::alloc::string::String,
+    /// JSON objects; in place of `paths`
+    #[prost(string, repeated, tag = "9")]
+    pub rows: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// where `rows` are kept; absolute
+    #[prost(string, tag = "10")]
+    pub rows_folder: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AddReply {
@@ -3815,6 +3827,9 @@ pub struct AddReply {
     pub range: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "10")]
     pub folders: ::prost::alloc::vec::Vec<FolderTaken>,
+    /// the experiments of `rows`, in their order
+    #[prost(uint64, repeated, tag = "11")]
+    pub rows: ::prost::alloc::vec::Vec<u64>,
 }
 /// Nested message and enum types in `AddReply`.
 pub mod add_reply {

@@ -44,6 +44,8 @@ impl HandOver {
                 &self.settings.asks.borrow(),
                 &self.settings.name,
             );
+            let resources = spec::resources_on(&run.made, &self.settings.name);
+            spec.resources = resources.or(spec.resources);
             spec.movable = run.of_several();
             spec.generation = run.generation();
             if self.settings.remote {

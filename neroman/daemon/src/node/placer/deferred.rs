@@ -58,10 +58,9 @@ impl Placer {
             let Some(candidates) = words.get_mut(word) else {
                 continue;
             };
-            let cores = run.made.takes.cores();
             let starts_at_once: Vec<String> = candidates
                 .iter()
-                .filter(|one| self.starts_now(one, cores))
+                .filter(|one| self.starts_now(one, run.made.takes.on(&one.name).cores()))
                 .map(|one| one.name.clone())
                 .collect();
             let no = |name: &str| {

@@ -1,0 +1,266 @@
+//! `run -p lr=0.1,0.01 -- CMD {lr}`: an experiment for each combination in the present folder,
+//! started and followed. They are rows of parameters, kept in a file as those of `add -`; the
+//! same ones typed again are further runs of the same experiments.
+
+use nero_views::text;
+use nero_wire::v1::{AddRequest, LogsRequest, Selection, StartRequest};
+
+use super::{add, logs, start, template, wait};
+use crate::args::Run;
+use crate::connect::{Change, for_jobs};
+use crate::fault::{Fault, Stop, code};
+use crate::session::{Session, absolute, request, selection};
+
+/// Most experiments of one command.
+const ROWS_MAX: usize = 100_000;
+
+/// A parameter with the JSON texts of its values.
+type Values = (String, Vec<String>);
+
+/// Runs the verb.
+pub async fn run(session: &mut Session, args: &Run) -> Result<u8, Stop> {
+    session.goes_by_ssh();
+    let mut params: Vec<Values> = Vec::new();
+    for given in &args.params {
+        let (name, values) = values(given)?;
+        if params.iter().any(|(known, _)| *known == name) {
+            return Err(Fault::usage(format!("`-p {name}=…` is given twice")).into());
+        }
+        params.push((name, values));
+    }
+    let asked = AddRequest {
+        request: request(),
+        shell: for_jobs(),
+        dry_run: args.dry_run,
+        command: command(&args.command, !params.is_empty()),
+        rows: rows(&params)?,
+        rows_folder: absolute(".")?,
+        ..AddRequest::default()
+    };
+    let client = session.client().await?;
+    let added = client
+        .change(Change::Last, asked, async |man, request| {
+            man.add(request).await
+        })
+        .await?;
+    session.out.notes(&added.notes);
+    if args.dry_run {
+        let text = add::as_text(&session.out.screen, &added, true);
+        session.out.text(&text)?;
+        return Ok(code::OK);
+    }
+    let asked = StartRequest {
+        request: request(),
+        // An expression picks only those that are not live already.
+        selection: Some(selection(&[format!("({}) && !live", any_of(&added.rows))])),
+        node: args.node.clone().unwrap_or_default(),
+        shell: for_jobs(),
+        big: args.big,
+        restart: true,
+        ..StartRequest::default()
+    };
+    let reply = start::send(session, asked).await?;
+    if args.json.json && args.detach {
+        session.out.json(&start::as_json(&reply, false))?;
+    } else if !args.json.json {
+        session.out.notes(&reply.notes);
+        session.out.notes(&add::taken(&reply.folders));
+        session.out.text(&start::as_text(&reply, false, "start"))?;
+    }
+    let live = added.rows.len() - start::started(&reply).count().min(added.rows.len());
+    if live > 0 {
+        let those = text::plural(live, "experiment");
+        session
+            .out
+            .note(&format!("note: {those} of these runs already"));
+    }
+    if args.detach {
+        return Ok(code::OK);
+    }
+    if let ([one], false) = (added.rows.as_slice(), args.json.json) {
+        let asked = LogsRequest {
+            what: one.to_string(),
+            follow: true,
+            ..LogsRequest::default()
+        };
+        logs::follow(session, asked).await?;
+    }
+    let picked = Selection {
+        text: text::ids(&added.rows),
+        ..Selection::default()
+    };
+    wait::until_ended(session, picked, args.json.json, &reply.notes).await
+}
+
+/// An expression for these experiments.
+fn any_of(ids: &[u64]) -> String {
+    let ranges = text::ranges(ids).into_iter();
+    let each = ranges.map(|(first, last)| format!("(id>={first} && id<={last})"));
+    each.collect::<Vec<_>>().join(" || ")
+}
+
+/// The command as one line. Without parameters braces are braces.
+fn command(words: &[String], has_places: bool) -> String {
+    let words = words.iter().map(|word| match has_places {
+        true => template::with_places(word, &mut Vec::new()),
+        false => word.replace('{', "{{").replace('}', "}}"),
+    });
+    let words: Vec<String> = words.map(|word| template::quoted(&word)).collect();
+    words.join(" ")
+}
+
+/// `lr=0.1,0.01`, `n=1:5`.
+fn values(given: &str) -> Result<Values, Fault> {
+    let wrong = |why: &str| {
+        Fault::usage(format!("`-p {given}` {why}")).hint("for example -p lr=0.1,0.01 or -p n=1:5")
+    };
+    let Some((name, values)) = given.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+        return Err(wrong("names no parameter with its values"));
+    };
+    let parts: Vec<&str> = values.split(':').collect();
+    let is_range =
+        (2..=3).contains(&parts.len()) && parts.iter().all(|part| decimal(part).is_some());
+    let values = match is_range {
+        true => range(&parts).map_err(wrong)?,
+        false => values.split(',').map(json).collect(),
+    };
+    Ok((name.to_owned(), values))
+}
+
+/// A value as JSON; what looks like a number or a truth is one.
+fn json(text: &str) -> String {
+    let is_plain = matches!(
+        serde_json::from_str(text),
+        Ok(serde_json::Value::Number(_) | serde_json::Value::Bool(_))
+    );
+    match is_plain {
+        true => text.to_owned(),
+        false => serde_json::Value::from(text).to_string(),
+    }
+}
+
+/// A plain number: its digits without the point, and how many of them stand behind it.
+fn decimal(text: &str) -> Option<(i128, usize)> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let (whole, behind) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let fits = !whole.is_empty() && digits.len() <= 18 && all(whole) && all(behind);
+    let number = fits
+        .then(|| format!("{whole}{behind}"))?
+        .parse::<i128>()
+        .ok()?;
+    let sign = if text.starts_with('-') { -1 } else { 1 };
+    Some((sign * number, behind.len()))
+}
+
+/// The numbers from the first to before the last, computed without floats.
+fn range(parts: &[&str]) -> Result<Vec<String>, &'static str> {
+    let each: Vec<(i128, usize)> = parts.iter().filter_map(|part| decimal(part)).collect();
+    let places = each.iter().map(|(_, places)| *places).max().unwrap_or(0);
+    let scaled = |(number, own): (i128, usize)| {
+        let zeros = u32::try_from(places - own).unwrap_or(0);
+        number * 10_i128.pow(zeros)
+    };
+    let numbers: Vec<i128> = each.into_iter().map(scaled).collect();
+    let (first, last) = (numbers[0], numbers[1]);
+    let one = 10_i128.pow(u32::try_from(places).unwrap_or(0));
+    let step = numbers.get(2).copied().unwrap_or(one);
+    if step == 0 || (last - first).signum() != step.signum() {
+        return Err("is an empty range");
+    }
+    let count = (last - first + step - step.signum()) / step;
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    if count > ROWS_MAX {
+        return Err("has too many values");
+    }
+    let mut values = Vec::new();
+    let mut at = first;
+    for _ in 0..count {
+        let sign = if at < 0 { "-" } else { "" };
+        let digits = at.unsigned_abs();
+        let one = one.unsigned_abs();
+        let mut text = format!("{sign}{}", digits / one);
+        if places > 0 {
+            let behind = format!("{:0places$}", digits % one);
+            let behind = behind.trim_end_matches('0');
+            if !behind.is_empty() {
+                text.push('.');
+                text.push_str(behind);
+            }
+        }
+        values.push(text);
+        at += step;
+    }
+    Ok(values)
+}
+
+/// A row for each combination, the last parameter fastest.
+fn rows(params: &[Values]) -> Result<Vec<String>, Fault> {
+    let mut rows = vec![String::new()];
+    for (name, values) in params {
+        if rows.len() * values.len() > ROWS_MAX {
+            let what = format!("these are more than {ROWS_MAX} combinations");
+            return Err(Fault::usage(what).hint("take coarser ranges"));
+        }
+        let key = serde_json::Value::from(name.as_str()).to_string();
+        let longer = |row: &String, value: &String| match row.as_str() {
+            "" => format!("{key}: {value}"),
+            row => format!("{row}, {key}: {value}"),
+        };
+        rows = (rows.iter())
+            .flat_map(|row| values.iter().map(move |value| longer(row, value)))
+            .collect();
+    }
+    Ok(rows.into_iter().map(|row| format!("{{{row}}}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(given: &str) -> Vec<String> {
+        values(given).unwrap().1
+    }
+
+    #[test]
+    fn values_are_lists_or_half_open_ranges_without_float_noise() {
+        let table: [(&str, &[&str]); 8] = [
+            ("lr=0.10,1e-3", &["0.10", "1e-3"]),
+            ("n=1:5", &["1", "2", "3", "4"]),
+            ("x=0:1:0.25", &["0", "0.25", "0.5", "0.75"]),
+            ("x=0.1:0.4:0.1", &["0.1", "0.2", "0.3"]),
+            ("x=3:0:-1", &["3", "2", "1"]),
+            ("x=-0.5:1", &["-0.5", "0.5"]),
+            ("kind=adam,010,true", &["\"adam\"", "\"010\"", "true"]),
+            ("url=a:b", &["\"a:b\""]),
+        ];
+        for (given, wanted) in table {
+            assert_eq!(read(given), wanted, "{given}");
+        }
+        for given in ["lr", "=3", "n=5:1", "n=1:5:0", "n=0:1:0.0000001"] {
+            assert!(values(given).is_err(), "{given}");
+        }
+    }
+
+    #[test]
+    fn each_combination_is_a_row_and_the_last_parameter_is_fastest() {
+        let params = [values("lr=0.1,x").unwrap(), values("n=1:3").unwrap()];
+        let wanted = [
+            r#"{"lr": 0.1, "n": 1}"#,
+            r#"{"lr": 0.1, "n": 2}"#,
+            r#"{"lr": "x", "n": 1}"#,
+            r#"{"lr": "x", "n": 2}"#,
+        ];
+        assert_eq!(rows(&params).unwrap(), wanted);
+        assert_eq!(rows(&[]).unwrap(), ["{}"]);
+    }
+
+    #[test]
+    fn words_stay_words_and_braces_are_places_with_parameters_alone() {
+        let words = ["awk".to_owned(), "{print $1}".to_owned()];
+        assert_eq!(command(&words, false), "awk '{{print $1}}'");
+        let words = ["sh".to_owned(), "a b {lr} ${HOME}".to_owned()];
+        let line = command(&words, true);
+        assert!(line.contains("{lr}"), "{line}");
+    }
+}

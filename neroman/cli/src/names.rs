@@ -31,7 +31,19 @@ const fn original(word: &'static str, verb: &'static str, first: Option<&'static
 pub const NOT_BUILT: &[&str] = &["run", "top", "web", "setup", "import", "user"];
 
 /// Options of built verbs that answer "not built yet": verb, option.
-pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[("add", "command"), ("add", "big")];
+pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
+    ("add", "command"),
+    ("add", "big"),
+    ("noodles", "v"),
+    ("noodles", "verbose"),
+    ("noodles", "d"),
+    ("noodles", "debug"),
+    ("noodles", "s"),
+    ("noodles", "silent"),
+    ("noodles", "deadline"),
+    ("noodles", "detach"),
+    ("noodles", "resume"),
+];
 
 /// The meaning of a word where a verb is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

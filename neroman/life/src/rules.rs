@@ -92,12 +92,13 @@ impl Off {
         }
     }
 
-    /// The reason why the rule can never hold in any of these experiments, if there is one.
+    /// The reason why the only rule that was looked at can never hold in any of so many
+    /// experiments.
     pub fn never_holds(&self, experiments: usize) -> Option<&ExprError> {
-        let mut doubts = self.doubted.values();
-        let (doubt, _) =
-            doubts.find(|(doubt, ids)| doubt.is_certain && ids.len() == experiments)?;
-        Some(&doubt.error)
+        let certain = self.doubted.values().filter(|(doubt, _)| doubt.is_certain);
+        let count: usize = certain.clone().map(|(_, ids)| ids.len()).sum();
+        let (doubt, _) = certain.max_by_key(|(_, ids)| ids.len())?;
+        (count == experiments).then_some(&doubt.error)
     }
 
     /// A line for each rule and reason.
@@ -227,6 +228,12 @@ mod tests {
                  (a metric is compared: `fast > …`)"
             ]
         );
+        let mut off = Off::default();
+        for id in [1, 2] {
+            let experiment = lab.state.experiment(ExperimentId(id)).unwrap();
+            off.look(1, "lr && fast == 'slow'", "", experiment);
+        }
+        assert!(off.never_holds(2).is_some(), "for two reasons");
         let only = lab.state.experiment(ExperimentId(1)).unwrap();
         let mut off = Off::default();
         off.look(1, "fast && (loss > 1)", "", only);

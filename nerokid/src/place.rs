@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::{Segment, SegmentId, Writer};
 use nero_model::ids::{RunToken, hex};
-use nero_model::paths::run;
+use nero_model::paths::run::{self, METRIC_FILES_MAX};
 use nero_model::{ExperimentId, RunId};
 use nero_wire::v1::RunSpec;
-
-use crate::core::log::FILES_MAX;
 
 /// Interval of samples, unless the spec has its own.
 const INTERVAL_MS: u64 = 10_000;
@@ -152,7 +150,12 @@ impl WatchedStart {
         })
     }
 
-    /// Files of metrics that the job writes: their names in the spec, and their paths.
+    /// What the job logs through `NERO_METRICS`.
+    pub fn logged(&self) -> PathBuf {
+        self.folder.join(run::LOGGED)
+    }
+
+    /// Files of metrics that the spec names: their names there, and their paths.
     pub fn metric_files(&self) -> impl Iterator<Item = (&str, PathBuf)> {
         let reading = self.spec.metric_reading.as_ref();
         let names = reading.map_or(&[][..], |reading| &reading.files);
@@ -160,7 +163,7 @@ impl WatchedStart {
         let path = move |name: &String| work.join(name);
         names
             .iter()
-            .take(FILES_MAX)
+            .take(METRIC_FILES_MAX)
             .map(move |name| (name.as_str(), path(name)))
     }
 

@@ -98,7 +98,7 @@ impl Waker {
     pub fn follow(&mut self, place: &WatchedStart, life: &Life) {
         self.follow_files(place);
         if let Some(notify) = &mut self.notify {
-            for log in [run::STDOUT, run::STDERR] {
+            for log in [run::STDOUT, run::STDERR, run::LOGGED] {
                 // A log that does not exist yet is a change of the folder.
                 let _ = notify.watch(&place.folder.join(log), Watched::Log);
             }

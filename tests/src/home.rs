@@ -175,6 +175,22 @@ impl Home {
         command
     }
 
+    /// Another program, started as `neroman` is: in this home's environment and folder.
+    pub fn in_environment(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .envs(&self.env)
+            .current_dir(self.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// The path of `neroman`.
+    pub fn neroman(&self) -> &Path {
+        &self.neroman
+    }
+
     /// Runs `neroman` with these words and returns the result.
     pub fn run<S: AsRef<OsStr>>(&self, args: &[S]) -> Ran {
         let child = self.spawn(args);

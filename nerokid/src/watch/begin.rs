@@ -102,7 +102,9 @@ impl Watch {
             }
         };
         let mut logs: Vec<BegunLog> = tails.iter().map(of_output).collect();
-        let files = place.metric_files().zip(Log::all(FILES_MAX).skip(2));
+        let logged = (run::LOGGED, place.logged());
+        let files = place.metric_files().chain([logged]);
+        let files = files.zip(Log::all(FILES_MAX).skip(2));
         let files = files.map(|((name, path), log)| {
             let position = history.positions[log.index()];
             let (file, begun) = MetricFile::begin(log, name, &path, &reading, position);

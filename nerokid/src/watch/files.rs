@@ -99,13 +99,16 @@ impl MetricFile {
         }
     }
 
-    /// Why the file gave nothing, for people.
-    fn why_nothing(&self) -> String {
-        let path = match &self.source {
+    fn path(&self) -> &Path {
+        match &self.source {
             Source::Lines(tail) => tail.path(),
             Source::Whole(document) => document.path(),
-        };
-        match fs::metadata(path) {
+        }
+    }
+
+    /// Why the file gave nothing, for people.
+    fn why_nothing(&self) -> String {
+        match fs::metadata(self.path()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 "it was never there".to_owned()
             }
@@ -170,7 +173,9 @@ impl Watch {
     /// Tells which files gave nothing, at the end.
     pub(super) fn tell_silent_files(&mut self) {
         for file in &self.files {
-            if !self.intake.gave(file.log) && !file.told {
+            // A job that logs nothing has no such file.
+            let logs_none = file.path() == self.place.logged() && !file.path().exists();
+            if !self.intake.gave(file.log) && !file.told && !logs_none {
                 let text = format!("{} gave no metric: {}", file.name, file.why_nothing());
                 self.out.push(Record::notice(text));
             }

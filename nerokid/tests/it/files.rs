@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use nero_journal::v1::{Notice, RecordKind};
+use nero_model::paths::run::LOGGED;
 use nero_wire::v1::{MetricReading, RunSpec};
 
 use crate::rig::{Process, Rig, until};
@@ -82,6 +83,34 @@ fn rows_become_points_when_they_are_written() {
         "step=7@7",
         "acc=0.5@7",
         "f1=0.75@1",
+    ];
+    assert_eq!(shown(rig.points()), want);
+    assert_eq!(notices(&rig), [""; 0]);
+}
+
+#[test]
+fn what_the_job_logs_is_read_though_no_file_is_named() {
+    let mut rig = run(&[]);
+    let mut watcher = rig.watcher(None);
+    let logged = rig.folder.path().join("1").join(LOGGED);
+    let log = |line: &str| {
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.create(true).append(true).open(&logged).unwrap();
+        file.write_all(line.as_bytes()).unwrap();
+    };
+    log("{\"loss\": 0.5, \"step\": 3}\n{\"loss[1]\": 2}\n");
+    rig.points_are(3);
+    watcher.kill();
+    log("{\"loss\": 0.25, \"step\": 4}\n");
+    let mut next = rig.watcher(None);
+    rig.points_are(5);
+    end(&mut rig, &mut next);
+    let want = [
+        "loss=0.5@3",
+        "step=3@3",
+        "loss[1]=2@1",
+        "loss=0.25@4",
+        "step=4@4",
     ];
     assert_eq!(shown(rig.points()), want);
     assert_eq!(notices(&rig), [""; 0]);

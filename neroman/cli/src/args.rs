@@ -6,6 +6,7 @@ mod export;
 mod files;
 mod mail;
 mod node;
+mod noodles;
 mod own;
 
 use std::time::Duration;
@@ -16,10 +17,11 @@ pub use complete::fitting;
 #[cfg(test)]
 pub use complete::keys as config_keys;
 pub use config::Config;
-pub use export::{Diff, Export, Open};
+pub use export::{Backup, Diff, Export, Open};
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
 pub use mail::MailVerb;
 pub use node::{NodeAdd, NodeVerb, Warden, YesNo};
+pub use noodles::Noodles;
 pub use own::{Copy, Note, Set, Tag};
 
 use complete::{
@@ -185,6 +187,11 @@ pub enum Verb {
     /// Disk usage here and on nodes
     #[command(after_help = "Examples:\n  neroman du\n  neroman du alpha --runs")]
     Du(Du),
+    /// Copy the whole home into a file while it works; --restore into an empty one
+    #[command(
+        after_help = "Examples:\n  neroman backup /mnt/stick/neronet.backup\n  neroman backup --restore /mnt/stick/neronet.backup"
+    )]
+    Backup(Backup),
     /// Rules that end a run or warn while it lives
     #[command(subcommand)]
     #[command(
@@ -197,6 +204,11 @@ pub enum Verb {
         after_help = "Examples:\n  neroman config show --origin\n  neroman config set nodes.alpha.cpus 8"
     )]
     Config(Config),
+    /// Specs of Training Noodles: what one would do
+    #[command(
+        after_help = "Examples:\n  neroman noodles run spec.yml --check\n  neroman noodles stop 'spec.yml:Exp 1,Exp 2' --check"
+    )]
+    Noodles(Noodles),
     /// Mail about what happens: whether it works
     #[command(subcommand)]
     #[command(

@@ -28,7 +28,7 @@ const fn original(word: &'static str, verb: &'static str, first: Option<&'static
 }
 
 /// Verbs of the design that answer "not built yet".
-pub const NOT_BUILT: &[&str] = &["run", "backup", "top", "web", "setup", "import", "user"];
+pub const NOT_BUILT: &[&str] = &["run", "top", "web", "setup", "import", "user"];
 
 /// Options of built verbs that answer "not built yet": verb, option.
 pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
@@ -38,6 +38,15 @@ pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
     ("start", "order"),
     ("restart", "priority"),
     ("restart", "order"),
+    ("noodles", "v"),
+    ("noodles", "verbose"),
+    ("noodles", "d"),
+    ("noodles", "debug"),
+    ("noodles", "s"),
+    ("noodles", "silent"),
+    ("noodles", "deadline"),
+    ("noodles", "detach"),
+    ("noodles", "resume"),
 ];
 
 /// The meaning of a word where a verb is expected.

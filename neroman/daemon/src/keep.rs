@@ -89,6 +89,8 @@ impl Default for Stood {
 const TENURE: &str = "tenure";
 /// The key of the nodes that were noticed as out of reach.
 const NODES_AWAY: &str = "nodes away";
+/// The key of what is still to be learnt after this home was restored.
+const RESTORED: &str = "restored";
 
 impl Keep {
     /// Whether a check is owed: the databases were too large to be checked at
@@ -164,6 +166,29 @@ impl Keep {
         self.tenure
     }
 
+    /// Makes this home, which was restored from a backup, the owner of its nodes, and writes
+    /// these changes; `work` is the state that includes them.
+    ///
+    /// # Errors
+    /// When nothing was written.
+    pub(crate) fn restore(&mut self, work: &State, changes: Vec<Change>) -> Result<(), Unwritten> {
+        let mut batch = Batch {
+            durable: true,
+            ..Batch::default()
+        };
+        let tenure = self.tenure + 1;
+        batch.push(Change::Adopted {
+            deployment: self.deployment(),
+            tenure,
+        });
+        for change in changes {
+            batch.push(change);
+        }
+        self.write(work, &batch)?;
+        self.tenure = tenure;
+        Ok(())
+    }
+
     fn load(&mut self, loaded: nero_store::Loaded) -> Result<State, LoadError> {
         self.given.experiment = self.store.experiments_given()?;
         let mut state = State::default();
@@ -184,7 +209,9 @@ impl Keep {
             state.apply(&Change::Rule(Arc::new(Rule {
                 id: rule.id.0,
                 action: rule.action,
+                argument: rule.argument,
                 text: rule.text,
+                repeat_ms: rule.repeat_ms,
                 author: rule.author,
                 origin: rule.origin,
             })));
@@ -216,6 +243,10 @@ impl Keep {
             post.nodes_away = Some(read(&bytes, || "the nodes out of reach".to_owned())?);
         }
         state.apply(&Change::Post(Arc::new(post)));
+        if let Some(bytes) = self.store.meta(RESTORED)? {
+            let restored = read(&bytes, || "what is to be learnt from nodes".to_owned())?;
+            state.apply(&Change::Restored(Arc::new(restored)));
+        }
         Ok(state)
     }
 

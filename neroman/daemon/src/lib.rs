@@ -30,6 +30,7 @@ mod node;
 mod outside;
 mod pasts;
 mod processing;
+mod restored;
 mod results;
 mod run;
 mod service;

@@ -223,12 +223,14 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
 
 fn start(home: &Home) -> Result<Running, DaemonError> {
     let clock = Clock::system();
-    let (keep, state) =
+    let (mut keep, state) =
         Keep::open(home, clock.now_ms()).map_err(|source: LoadError| DaemonError::Stored {
             path: home.data.clone(),
             hint: source.hint(),
             source: Box::new(source),
         })?;
+    let state = crate::restored::begin(home, &mut keep, state)
+        .map_err(io_error("take", &home.restored()))?;
     let deployment = keep.deployment();
     let check_owed = keep.check_owed();
     let tenure = keep.tenure();

@@ -11,11 +11,9 @@ use crate::scheduling::on_nodes;
 use crate::scheduling::values::{WHOLE_GPU, count, gpus, name};
 use nero_expr::{ErrorKind, Expr, ExprError};
 use nero_metrics::recipe::{self, RECIPES};
+use nero_model::paths::run::METRIC_FILES_MAX;
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node, Zero};
-
-/// Limit of the files of metrics of one run.
-const METRIC_FILES_MAX: usize = 8;
 
 /// Words of `resources` of which each node may have its own value.
 const FOR_SCHEDULERS: &[&str] = &[

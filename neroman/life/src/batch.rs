@@ -183,12 +183,16 @@ pub(crate) fn hold(run: &Run, cause: HoldCause) -> Stepped {
 
 /// Lifts the hold of a run. A node that has accepted the run may hold it, and is told.
 pub(crate) fn lifted(run: &Run) -> Stepped {
-    if run.hold_cause().is_none() {
+    if run.hold_cause().is_none() && !run.awaits_nodes() {
         return Err(Late);
     }
+    let was_held = run.hold_cause().is_some();
     let may_be_told = run.dispatch.stage.is_accepted();
     let change = dispatch_changed(run, |dispatch| {
-        dispatch.hold = may_be_told.then_some(Hold::Lifted);
+        dispatch.restored = false;
+        if was_held {
+            dispatch.hold = may_be_told.then_some(Hold::Lifted);
+        }
     });
     Ok(change.into_iter().collect())
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use nero_format::Definition;
+use nero_format::{Definition, RuleDef};
 use nero_model::{DeploymentId, ExperimentId, RunId};
 
 use super::cells::CellRecord;
@@ -14,6 +14,7 @@ use super::journal::Journal;
 use super::made::Made;
 use super::mail::PostChange;
 use super::now::Tick;
+use super::restored::Restored;
 use super::run::Run;
 
 /// One change of the state.
@@ -54,6 +55,8 @@ pub enum Change {
     Last(Arc<[ExperimentId]>),
     /// Notices for people, and their deliveries.
     Post(Arc<PostChange>),
+    /// What is still to be learnt after this home was restored from a backup.
+    Restored(Arc<Restored>),
 }
 
 impl Change {
@@ -69,7 +72,8 @@ impl Change {
             | Self::Cells(_)
             | Self::Adopted { .. }
             | Self::Last(_)
-            | Self::Post(_) => None,
+            | Self::Post(_)
+            | Self::Restored(_) => None,
         }
     }
 
@@ -100,7 +104,8 @@ impl Run {
             | Change::Cells(_)
             | Change::Adopted { .. }
             | Change::Last(_)
-            | Change::Post(_) => {}
+            | Change::Post(_)
+            | Change::Restored(_) => {}
         }
     }
 }
@@ -166,11 +171,39 @@ pub struct NewRun {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Rule {
     pub id: u64,
-    /// `abort`, `warn`, `notify`.
+    /// `abort`, `warn`, `notify` ….
     pub action: String,
+    /// What the action runs or sends: a command, the name of a signal; empty for the others.
+    pub argument: String,
     /// Canonical expression.
     pub text: String,
+    /// Pause between two firings while it holds; 0: the default of its place.
+    pub repeat_ms: u64,
     pub author: String,
     /// `file:line:column`, or `rule add`.
     pub origin: String,
+}
+
+impl Rule {
+    /// The rule of a definition, without an id yet.
+    pub fn of(rule: &RuleDef, author: &str, origin: &str) -> Self {
+        Self {
+            id: 0,
+            action: rule.action.word().to_owned(),
+            argument: rule.argument.clone(),
+            text: rule.text.clone(),
+            repeat_ms: rule.repeat_ms,
+            author: author.to_owned(),
+            origin: origin.to_owned(),
+        }
+    }
+
+    /// Whether both are the same but for their ids.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let other = Self {
+            id: self.id,
+            ..other.clone()
+        };
+        *self == other
+    }
 }

@@ -57,11 +57,12 @@ pub fn of(run: &Run) -> Needs {
         Stage::Behind { .. } | Stage::Unplaced => none,
         Stage::Begun { closed: true, .. } | Stage::Over { closed: true, .. } => none,
         Stage::Chosen { .. } => Needs {
-            hand_over: (goes_on && run.hold_cause().is_none()) || dispatch.send_spec,
+            hand_over: (goes_on && run.hold_cause().is_none() && !run.awaits_nodes())
+                || dispatch.send_spec,
             ..told
         },
         Stage::Offered { .. } => Needs {
-            hand_over: goes_on || dispatch.send_spec,
+            hand_over: (goes_on && !run.awaits_nodes()) || dispatch.send_spec,
             ..told
         },
         Stage::Accepted { .. } => Needs {

@@ -115,6 +115,13 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
         dispatch.why = report.why.clone().into();
         return;
     }
+    let is_gone = matches!(report.standing, Standing::TakenAway | Standing::Refused);
+    if is_gone && run.awaits_nodes() {
+        // It may have gone to another node after the backup was made: that is no end. The node
+        // tells it again over its next connection.
+        dispatch.why = report.why.clone().into();
+        return;
+    }
     dispatch.unsupervised = report.unsupervised;
     dispatch.paused = report.paused;
     dispatch.far_host.clone_from(&report.host);
@@ -250,6 +257,10 @@ pub enum Stray {
 /// now.
 pub fn stray(run: &Run, node: &str, standing: Standing) -> Option<Stray> {
     let elsewhere = run.node() != Some(node);
+    if run.awaits_nodes() {
+        // A restored home is told here what it does not know.
+        return None;
+    }
     match standing {
         Standing::Settled | Standing::TakenAway | Standing::Refused
             if elsewhere || run.is_closed() =>

@@ -15,6 +15,7 @@ use super::outcome::{self, Outcome};
 pub use super::results::Results;
 use super::retry;
 use super::stage::{Stage, Verdict};
+use super::standing::Firing;
 
 /// A hand-over of a run: its node and its generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +121,11 @@ impl Run {
         self.dispatch.stage.node().or(asked)
     }
 
+    /// Rules that the daemon evaluates and that fired, by id.
+    pub fn fired(&self) -> &std::collections::BTreeMap<u64, Firing> {
+        &self.dispatch.fired
+    }
+
     /// The recipients whom its node told of its end.
     pub fn relayed(&self) -> &std::collections::BTreeSet<String> {
         self.dispatch.noticed.relayed()
@@ -145,7 +151,9 @@ impl Run {
 
     /// Whether it waits for the placer, and is not held.
     pub fn unplaced(&self) -> bool {
-        matches!(self.dispatch.stage, Stage::Unplaced) && self.hold_cause().is_none()
+        matches!(self.dispatch.stage, Stage::Unplaced)
+            && self.hold_cause().is_none()
+            && !self.awaits_nodes()
     }
 
     /// Whether it was placed, and the word that was asked for may stand for other

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nero_expr::NameKind;
+use nero_expr::{Expr, NameKind, ParseContext, RulePlace};
 use nero_model::{ExperimentId, RunId, RunToken};
 
 use super::batch::BatchCount;
 use super::change::{Change, Described, NewRun, Rule};
 use super::experiment::{Experiment, Origin, params_text, tags_text};
 use super::mail::Post;
+use super::restored::Restored;
 use super::run::Run;
 use super::shelf::{Drawers, Shelf};
 
@@ -78,6 +79,8 @@ pub struct State {
     origin_paths: Arc<BTreeMap<PathBuf, u64>>,
     /// By id.
     pub rules: Arc<BTreeMap<u64, Arc<Rule>>>,
+    /// The conditions of those that the daemon evaluates, by id.
+    pub daemon_rules: Arc<BTreeMap<u64, Arc<Expr>>>,
     /// Names of parameters and metrics that any experiment has.
     pub known_names: Arc<BTreeSet<(NameKind, String)>>,
     /// The experiments that `last` names; ascending.
@@ -98,6 +101,8 @@ pub struct State {
     pub unprocessed: Arc<BTreeSet<RunId>>,
     /// Notices for people, and their deliveries.
     pub post: Arc<Post>,
+    /// What is still to be learnt after this home was restored from a backup.
+    pub restored: Arc<Restored>,
     /// Grows with every change.
     pub revision: u64,
 }
@@ -150,6 +155,11 @@ impl State {
             }
             Change::Experiment(described) => self.describe(described),
             Change::Rule(rule) => {
+                // A text of another build may have words that this one does not know.
+                let expr = Expr::parse(&rule.text, &ParseContext::utc(0).standing()).ok();
+                if let Some(expr) = expr.filter(|expr| expr.rule_place() == RulePlace::Daemon) {
+                    Arc::make_mut(&mut self.daemon_rules).insert(rule.id, Arc::new(expr));
+                }
                 Arc::make_mut(&mut self.rules).insert(rule.id, Arc::clone(rule));
             }
             Change::Run(new) => self.add_run(new),
@@ -174,6 +184,7 @@ impl State {
             Change::Event { .. } | Change::Cells(_) | Change::Adopted { .. } => {}
             Change::Last(last) => self.last = Arc::clone(last),
             Change::Post(change) => Arc::make_mut(&mut self.post).apply(change),
+            Change::Restored(restored) => self.restored = Arc::clone(restored),
         }
     }
 

@@ -29,8 +29,10 @@ mod matrix;
 mod outlooks;
 mod processing;
 mod reach;
+mod restored;
 mod retries;
 mod sources;
+mod standing;
 mod verdicts;
 
 pub(crate) use lab::{Lab, RESTART, definition, ended, moment, run, running, skipped, source};

@@ -33,6 +33,14 @@ pub fn backup(home: &Home, now_ms: i64) -> Result<PathBuf, StoreError> {
     Ok(path)
 }
 
+/// Copies `series.db` to `path` while it is in use.
+///
+/// # Errors
+/// As [`backup`].
+pub fn copy_series(home: &Home, path: &Path) -> Result<(), StoreError> {
+    Db::open_to_read(&home.series_db(), migrate::SERIES)?.copy_to(path)
+}
+
 /// A time that sorts as a name: `20261121T024512Z`.
 fn stamp(now_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(now_ms).map_or_else(

@@ -39,7 +39,7 @@ mod table;
 mod tx;
 mod wal;
 
-pub use backup::{backup, folder as backup_folder};
+pub use backup::{backup, copy_series, folder as backup_folder};
 pub use error::StoreError;
 pub use place::{Verdict, verdict};
 pub use reader::SeriesReader;

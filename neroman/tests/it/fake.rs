@@ -668,6 +668,14 @@ impl Man for Service {
         Ok(Response::new(self.answers.status.clone()))
     }
 
+    async fn backup(
+        &self,
+        request: Request<BackupRequest>,
+    ) -> Result<Response<BackupReply>, Status> {
+        self.take("backup", request.into_inner().file, &[])?;
+        Ok(Response::new(BackupReply::default()))
+    }
+
     async fn daemon_stop(
         &self,
         _: Request<DaemonStopRequest>,

@@ -190,6 +190,8 @@ pub struct JobContext<'a> {
     pub work: &'a Path,
     /// The JSON file of its parameters.
     pub params: &'a Path,
+    /// Where it may log metrics.
+    pub logged: &'a Path,
     /// Checkpoints of an earlier run lie in its folder.
     pub resumed: bool,
 }
@@ -244,6 +246,11 @@ fn set_ours(vars: &mut Vec<Var>, spec: &RunSpec, place: &JobContext<'_>) {
     set(vars, "NERO_DIR", work);
     set(vars, "NERO_OUT", work);
     set(vars, "NERO_PARAMS", place.params.as_os_str().as_bytes());
+    set(vars, "NERO_METRICS", place.logged.as_os_str().as_bytes());
+    match spec.resources.as_ref().map_or(0, |asks| asks.time_ms) {
+        0 => vars.retain(|(name, _)| name != b"NERO_TIME"),
+        limit_ms => set(vars, "NERO_TIME", (limit_ms as f64 / 1e3).to_string()),
+    }
     for param in &spec.params {
         set(vars, &variable("NERO_PARAM_", &param.name), &*param.text);
     }
@@ -350,6 +357,7 @@ mod tests {
             node: "local",
             work: Path::new("/r/work"),
             params: Path::new("/r/params.json"),
+            logged: Path::new("/r/2/metrics.jsonl"),
             resumed: false,
         };
         build(base, spec, &place)
@@ -438,6 +446,7 @@ mod tests {
             }],
             resources: Some(Resources {
                 cpus: 2.5,
+                time_ms: 5_400_000,
                 ..Resources::default()
             }),
             attempt: 3,
@@ -468,6 +477,8 @@ mod tests {
             ("NERO_DIR", "/r/work"),
             ("NERO_OUT", "/r/work"),
             ("NERO_PARAMS", "/r/params.json"),
+            ("NERO_METRICS", "/r/2/metrics.jsonl"),
+            ("NERO_TIME", "5400"),
             ("NERO_PARAM_LEARNING_RATE", "0.10"),
             ("NERO_CPUS", "2.5"),
             ("NERO_GPUS", "0"),

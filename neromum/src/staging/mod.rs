@@ -141,6 +141,7 @@ pub fn prepare(
         node: &spec.node,
         work: &work,
         params: &params,
+        logged: &run_dir.join(incarnation.to_string()).join(names::LOGGED),
         resumed: may_resume(spec, incarnation) && resumed_mark(&work).exists(),
     };
     let (vars, argv) = filled(base, spec, &place, &data)?;

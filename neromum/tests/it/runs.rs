@@ -273,6 +273,7 @@ async fn a_job_begins_with_exactly_its_environment() {
         "NERO_CPUS=1".to_owned(),
         format!("NERO_DIR={}", work.display()),
         "NERO_ID=7".to_owned(),
+        format!("NERO_METRICS={}", run_dir.join("1/metrics.jsonl").display()),
         "NERO_NAME=n;$(id)".to_owned(),
         "NERO_NODE=n".to_owned(),
         format!("NERO_OUT={}", work.display()),

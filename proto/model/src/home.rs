@@ -163,6 +163,11 @@ impl Home {
         self.data.join("written")
     }
 
+    /// The note of the backup from which this home was restored, until the daemon has taken it.
+    pub fn restored(&self) -> PathBuf {
+        self.data.join("restored")
+    }
+
     /// Frozen code and inputs, by content.
     pub fn store(&self) -> PathBuf {
         self.data.join("store")

@@ -162,6 +162,10 @@ pub mod run {
     pub const STDOUT: &str = "stdout.log";
     /// The job's standard error.
     pub const STDERR: &str = "stderr.log";
+    /// What the job logged: a JSON object a line. Its path is `NERO_METRICS`.
+    pub const LOGGED: &str = "metrics.jsonl";
+    /// Limit of the files of metrics that a run's spec names.
+    pub const METRIC_FILES_MAX: usize = 8;
     /// Locked by the watcher as long as it lives.
     pub const WATCH_LOCK: &str = "watch.lock";
     /// Beginning of the name of what the helper of a host measured.

@@ -39,3 +39,16 @@ pub struct Open {
     #[command(flatten)]
     pub json: Json,
 }
+
+/// `backup`.
+#[derive(Debug, Args)]
+pub struct Backup {
+    /// The file; an older backup of that name is replaced
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub file: String,
+    /// Fill this home, which must be empty, from the file
+    #[arg(long)]
+    pub restore: bool,
+    #[command(flatten)]
+    pub json: Json,
+}

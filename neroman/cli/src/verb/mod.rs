@@ -5,6 +5,7 @@ mod add;
 mod adopt;
 mod annotate;
 mod backtest;
+mod backup;
 mod clean;
 mod completions;
 mod config;
@@ -22,6 +23,7 @@ mod mail;
 mod man;
 mod metrics;
 mod node;
+mod noodles;
 mod on_node;
 mod open;
 mod path;
@@ -90,7 +92,9 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Exec(args) => exec::run(session, args).await,
         Verb::Clean(args) => clean::run(session, args).await,
         Verb::Du(args) => du::run(session, args).await,
+        Verb::Backup(args) => backup::run(session, args).await,
         Verb::Rule(args) => rule::run(session, args).await,
+        Verb::Noodles(args) => noodles::run(&session.out, args),
         Verb::Config(args) => config::run(&session.out, args),
         Verb::Mail(args) => mail::run(session, args).await,
         Verb::Daemon(args) => daemon::run(session, args).await,

@@ -6,7 +6,7 @@ use nero_model::RunId;
 use nero_store::{Event, RunKey, StoreError, Tx};
 
 use super::rows::{cell_row, experiment_row, json, run_row, source_row};
-use super::{NODES_AWAY, TENURE};
+use super::{NODES_AWAY, RESTORED, TENURE};
 use nero_life::change::Change;
 use nero_life::mail::PostChange;
 
@@ -45,7 +45,9 @@ pub(super) fn write_change(
             tx.put_rule(&nero_store::Rule {
                 id: nero_store::RuleId(rule.id),
                 action: rule.action.clone(),
+                argument: rule.argument.clone(),
                 text: rule.text.clone(),
+                repeat_ms: rule.repeat_ms,
                 author: rule.author.clone(),
                 origin: rule.origin.clone(),
             })
@@ -76,6 +78,7 @@ pub(super) fn write_change(
         }
         Change::Last(last) => tx.set_last(last),
         Change::Post(change) => write_post(tx, change),
+        Change::Restored(restored) => tx.set_meta(RESTORED, &json(&**restored)),
         // Written once per run, as it is at the end of the batch.
         Change::Dispatch { .. } | Change::Journal { .. } => Ok(()),
     }

@@ -24,6 +24,7 @@ use super::{Settings, open_runs, wake};
 use crate::connect::{Link, Unconnected};
 use crate::failure::Failure;
 use crate::ledger::Ledger;
+use crate::restored;
 use crate::results;
 
 /// A session that lasted this long was a good one: the next try is at once.
@@ -298,7 +299,9 @@ impl Driver {
     /// to end.
     fn needed(&self) -> bool {
         let (state, name) = (self.ledger.state(), &self.settings.name);
-        state.on_node(name).open > 0 || abandoned::any(name, &state)
+        state.on_node(name).open > 0
+            || abandoned::any(name, &state)
+            || state.restored.nodes.contains(name)
     }
 
     async fn session(&mut self, link: Link) -> SessionEnd {
@@ -322,6 +325,15 @@ impl Driver {
             now.greeted = true;
             now.hear(clock.moment());
         });
+        let name = &self.settings.name;
+        let awaited = self.ledger.state().restored.nodes.contains(name);
+        if awaited {
+            let store = &self.settings.store;
+            let learnt = restored::learn(name, store, &self.ledger, client.clone()).await;
+            if let Err(failure) = learnt {
+                return SessionEnd::Lost(failure.into());
+            }
+        }
         // All open runs are looked at anew: this session knows nothing of an
         // earlier connection.
         self.inbox.look_at_all();

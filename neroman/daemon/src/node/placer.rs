@@ -16,6 +16,7 @@ use super::described::figures;
 use super::now::NodeNow;
 use super::registry::Nodes;
 use crate::ledger::Late;
+use crate::restored;
 use nero_life::choose::{choose, count};
 use nero_life::input::Input;
 use nero_life::place::{Candidate, Choice, Standing};
@@ -100,6 +101,13 @@ impl Placer {
     /// Places the runs that can be placed; returns how soon to look again, if
     /// any is left.
     async fn look(&mut self) -> Option<Duration> {
+        let state = self.nodes.ledger().state();
+        if state.restored.made_ms != 0 {
+            let config = self.nodes.usable_config();
+            if let Err(error) = restored::release(self.nodes.ledger(), &config).await {
+                tracing::warn!(%error, "runs of a restored home still wait");
+            }
+        }
         let state = self.nodes.ledger().state();
         let now = self.nodes.clock().tick();
         let due = self.leave(&state, now.ms).await;

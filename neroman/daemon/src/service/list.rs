@@ -31,6 +31,19 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// Experiments of one part: about half a megabyte.
 const PART_EXPERIMENTS: usize = 500;
 
+/// What a restored home still waits for.
+fn restored_note(state: &State, sight: &Sight<'_>) -> Option<String> {
+    let restored = &state.restored;
+    let nodes: Vec<&str> = restored.nodes.iter().map(String::as_str).collect();
+    let at = sight.moment(restored.made_ms);
+    (!nodes.is_empty()).then(|| {
+        format!(
+            "this home was restored from a backup of {at}: what waited then starts when {} told what it knows",
+            nodes.join(", ")
+        )
+    })
+}
+
 /// Each run of the experiments that were picked, oldest first; a run that was named alone.
 fn all_runs(state: &State, chosen: &[Chosen]) -> Vec<Chosen> {
     let runs = |one: &Chosen| -> Vec<Chosen> {
@@ -248,6 +261,7 @@ impl Man {
             if let Some(full) = full {
                 notes.push(no_room(&full, &sight));
             }
+            notes.extend(restored_note(&state, &sight));
             notes.extend(super::mail::notes(&state.post, &sight, clock.now_ms()));
             notes.extend(picked.notes);
             Ok(Listing {

@@ -6,6 +6,7 @@ mod admin;
 mod adopted;
 mod annotate;
 mod backtest;
+mod backup;
 mod clean;
 mod clean_node;
 mod code;
@@ -387,6 +388,14 @@ impl v1::man_server::Man for Man {
         request: Request<v1::DaemonStatusRequest>,
     ) -> Result<Response<v1::DaemonStatusReply>, Status> {
         Ok(Response::new(self.daemon_status(request.get_ref())))
+    }
+
+    async fn backup(
+        &self,
+        request: Request<v1::BackupRequest>,
+    ) -> Result<Response<v1::BackupReply>, Status> {
+        let man = self.clone();
+        carried_out(async move { man.backup(request.into_inner()).await }).await
     }
 
     async fn daemon_stop(

@@ -73,7 +73,8 @@ impl Man {
         let held = chosen.iter().filter_map(|chosen| {
             let experiment = state.experiment(chosen.id)?;
             let run = chosen.of(experiment)?;
-            let is_held = run.phase().is_live() && run.hold_cause().is_some();
+            let is_held =
+                run.phase().is_live() && (run.hold_cause().is_some() || run.awaits_nodes());
             is_held.then(|| (run.made.id, one(experiment, Some(run))))
         });
         let (held, ones): (Vec<RunId>, Vec<One>) = held.unzip();

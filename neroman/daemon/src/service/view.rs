@@ -17,6 +17,7 @@ use nero_life::now::{Now, Tick};
 use nero_life::outlook::Outlook;
 use nero_life::retry::{Cause, Follows};
 use nero_life::run::{Results, Run};
+use nero_life::standing;
 use nero_life::state::State;
 
 /// The context of a view.
@@ -45,6 +46,17 @@ impl<'a> Sight<'a> {
         Timestamp::from_millisecond(at_ms).map_or_else(
             |_| "earlier".to_owned(),
             |at| at.to_zoned(self.zone.clone()).strftime("%H:%M").to_string(),
+        )
+    }
+
+    /// A moment with its day.
+    pub(super) fn moment(&self, at_ms: i64) -> String {
+        Timestamp::from_millisecond(at_ms).map_or_else(
+            |_| "earlier".to_owned(),
+            |at| {
+                let at = at.to_zoned(self.zone.clone());
+                at.strftime("%Y-%m-%d %H:%M").to_string()
+            },
         )
     }
 
@@ -118,6 +130,8 @@ pub(super) fn experiment(
     };
     if let Some(run) = run {
         of_run(&mut view, run, sight);
+        let warnings = standing::warnings(sight.state, experiment, run);
+        view.warnings.extend(warnings);
         let others = experiment.live().filter(|live| live.made.id != run.made.id);
         for other in others {
             also_live(&mut view, other, sight);
@@ -176,7 +190,8 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     if phase.is_live() {
         view.cancel = cancel(run, sight);
         let held = Held::of(sight.state, run);
-        view.waiting_for = waiting_for(run, held);
+        view.waiting_for = nero_life::restored::awaited(sight.state, run)
+            .unwrap_or_else(|| waiting_for(run, held));
         let by_its_batch = held.filter(Held::needs_person).map(|held| held.to_string());
         let at_its_node = || run.needs_person().map(str::to_owned);
         view.held = by_its_batch.or_else(at_its_node).unwrap_or_default();

@@ -41,6 +41,7 @@ impl Programs {
             node: &spec.node,
             work: &work,
             params: run_dir,
+            logged: run_dir,
             resumed: false,
         };
         // A place that cannot be filled is reported at the start.

@@ -166,6 +166,9 @@ pub struct Rule {
     /// 0: the default of 10 min
     #[prost(uint64, tag = "6")]
     pub repeat_ms: u64,
+    /// what the action runs or sends; empty for the others
+    #[prost(string, tag = "7")]
+    pub argument: ::prost::alloc::string::String,
 }
 /// An aggregate over the peers of a run, folded by neroman.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5010,6 +5013,9 @@ pub struct RuleState {
     /// the newest firings; empty: the last one alone is known
     #[prost(int64, repeated, tag = "9")]
     pub fired_ms: ::prost::alloc::vec::Vec<i64>,
+    /// where it is evaluated: "job", "daemon"
+    #[prost(string, tag = "10")]
+    pub place: ::prost::alloc::string::String,
 }
 /// Nested message and enum types in `RuleState`.
 pub mod rule_state {
@@ -5665,6 +5671,20 @@ pub struct LocateReply {
     pub env: ::prost::alloc::vec::Vec<EnvVar>,
     #[prost(string, tag = "5")]
     pub note: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BackupRequest {
+    /// absolute; a file that is there is replaced
+    #[prost(string, tag = "1")]
+    pub file: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BackupReply {
+    #[prost(uint64, tag = "1")]
+    pub files: u64,
+    /// before packing
+    #[prost(uint64, tag = "2")]
+    pub bytes: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DaemonStatusRequest {
@@ -6553,6 +6573,25 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Locate"));
             self.inner.unary(req, path, codec).await
         }
+        /// Writes a copy of the home into a file, while it is used.
+        pub async fn backup(
+            &mut self,
+            request: impl tonic::IntoRequest<super::BackupRequest>,
+        ) -> std::result::Result<tonic::Response<super::BackupReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/Backup");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Backup"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn daemon_status(
             &mut self,
             request: impl tonic::IntoRequest<super::DaemonStatusRequest>,
@@ -6846,6 +6885,11 @@ pub mod man_server {
             &self,
             request: tonic::Request<super::LocateRequest>,
         ) -> std::result::Result<tonic::Response<super::LocateReply>, tonic::Status>;
+        /// Writes a copy of the home into a file, while it is used.
+        async fn backup(
+            &self,
+            request: tonic::Request<super::BackupRequest>,
+        ) -> std::result::Result<tonic::Response<super::BackupReply>, tonic::Status>;
         async fn daemon_status(
             &self,
             request: tonic::Request<super::DaemonStatusRequest>,
@@ -8540,6 +8584,49 @@ pub mod man_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = LocateSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/Backup" => {
+                    #[allow(non_camel_case_types)]
+                    struct BackupSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::BackupRequest>
+                    for BackupSvc<T> {
+                        type Response = super::BackupReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::BackupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::backup(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = BackupSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

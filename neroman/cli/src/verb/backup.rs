@@ -1,0 +1,288 @@
+//! `backup FILE`, `backup --restore FILE`: the whole home in one file. The daemon writes it; it is
+//! restored without one, into an empty home alone.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use nero_model::Home;
+use nero_views::{json, text};
+use nero_wire::v1::BackupRequest;
+use rustix::fs::{FlockOperation, flock};
+use serde_json::{Value, json};
+use zip::ZipArchive;
+
+use crate::args::Backup;
+use crate::connect::Change;
+use crate::fault::{Fault, Stop, code};
+use crate::session::{Session, absolute, home};
+
+/// What a backup tells of itself.
+const NOTE: &str = "backup.json";
+/// The highest format that this build restores.
+const FORMAT: u64 = 1;
+/// Bytes of a note at most.
+const NOTE_BYTES_MAX: u64 = 64 * 1024;
+/// The database, which gets its name last: a home without it is not restored yet.
+const STATE: &str = "data/state.db";
+/// A file in the data folder while a backup is restored.
+const RESTORING: &str = "restoring";
+
+/// Runs the verb.
+pub async fn run(session: &mut Session, args: &Backup) -> Result<u8, Stop> {
+    if args.restore {
+        return restore(session, args);
+    }
+    let file = absolute(&args.file)?;
+    check_ours(Path::new(&file))?;
+    let asked = BackupRequest { file };
+    let client = session.client().await?;
+    let reply = client
+        .change(Change::Other, asked, async |man, request| {
+            man.backup(request).await
+        })
+        .await?;
+    if args.json.json {
+        let document = json!({
+            "file": args.file,
+            "restored": false,
+            "files": reply.files,
+            "bytes": reply.bytes,
+            "made_at": null,
+            "host": null,
+        });
+        session.out.json(&json::document(document))?;
+    } else {
+        let files = usize::try_from(reply.files).unwrap_or(usize::MAX);
+        session.out.line(&format!(
+            "{} · {}",
+            text::plural(files, "file"),
+            text::bytes(reply.bytes)
+        ))?;
+        let note = "results beside experiments, and what nodes have, are no part of it";
+        session.out.note(note);
+    }
+    Ok(code::OK)
+}
+
+/// Refuses to replace a file that is no backup.
+fn check_ours(path: &Path) -> Result<(), Fault> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(cannot_write(path).because(&error)),
+        Ok(found) if found.is_file() && found.len() == 0 => return Ok(()),
+        Ok(_) => {}
+    }
+    match open(path) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(cannot_write(path)
+            .cause("it is there and no backup of neroman")
+            .hint("choose another name, or move it away")),
+    }
+}
+
+fn cannot_write(path: &Path) -> Fault {
+    Fault::new(code::FAILED, format!("cannot write {}", path.display()))
+}
+
+/// A backup and its note.
+fn open(path: &Path) -> Result<(ZipArchive<File>, Value), Fault> {
+    let cannot = || Fault::usage(format!("cannot read the backup {}", path.display()));
+    let file = File::open(path).map_err(|error| cannot().because(&error))?;
+    let mut archive = ZipArchive::new(file).map_err(|error| cannot().because(&error))?;
+    let note = {
+        let note = archive.by_name(NOTE);
+        let note = note.map_err(|_| cannot().cause("it is no backup of neroman"))?;
+        let mut text = String::new();
+        let read = note.take(NOTE_BYTES_MAX).read_to_string(&mut text);
+        read.map_err(|error| cannot().because(&error))?;
+        serde_json::from_str::<Value>(&text).map_err(|error| cannot().because(&error))?
+    };
+    if note["format"].as_u64().is_none_or(|format| format > FORMAT) {
+        return Err(cannot().cause("a later version of neroman made it"));
+    }
+    Ok((archive, note))
+}
+
+fn restore(session: &Session, args: &Backup) -> Result<u8, Stop> {
+    let home = home()?;
+    let (mut archive, note) = open(Path::new(&args.file))?;
+    let lock = empty(&home)?;
+    let failed = |error: &io::Error| {
+        Fault::new(code::FAILED, "the backup was not restored")
+            .because(error)
+            .hint("the home is no home yet: type the command again")
+    };
+    let restored = unpack(&mut archive, &home).map_err(|error| failed(&error))?;
+    drop(lock);
+    let host = note["host"].as_str().unwrap_or_default();
+    let made_ms = note["made_ms"].as_i64().unwrap_or(0);
+    if args.json.json {
+        let document = json!({
+            "file": args.file,
+            "restored": true,
+            "files": restored.files,
+            "bytes": restored.bytes,
+            "made_at": text::iso_time(made_ms),
+            "host": json::some(host),
+        });
+        session.out.json(&json::document(document))?;
+    } else {
+        let files = usize::try_from(restored.files).unwrap_or(usize::MAX);
+        session.out.text(&format!(
+            "restored what {host} had on {}: {}, {}\n",
+            text::local_time(made_ms),
+            text::plural(files, "file"),
+            text::bytes(restored.bytes)
+        ))?;
+        session.out.note(
+            "what waited then starts when its nodes told what they know; `neroman status` shows it",
+        );
+    }
+    Ok(code::OK)
+}
+
+/// Makes sure that the home is empty, and keeps daemons out of it while the answer lives.
+fn empty(home: &Home) -> Result<File, Fault> {
+    let refused = |what: &Path| {
+        Fault::usage("a backup is restored into an empty home only")
+            .cause(format!("{} is there", what.display()))
+            .hint("choose another one: NERONET_HOME=DIR neroman backup --restore FILE")
+    };
+    let cannot = |path: &Path, error: &io::Error| {
+        Fault::new(code::FAILED, format!("cannot use {}", path.display())).because(error)
+    };
+    let mut folders = fs::DirBuilder::new();
+    folders.recursive(true).mode(0o700);
+    let made = folders.create(&home.data);
+    made.map_err(|error| cannot(&home.data, &error))?;
+    let path = home.daemon_lock();
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).mode(0o600);
+    let lock = options.truncate(false).open(&path);
+    let lock = lock.map_err(|error| cannot(&path, &error))?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Err(refused(&path).cause("a daemon uses it"));
+    }
+    if home.state_db().exists() {
+        return Err(refused(&home.state_db()));
+    }
+    // What an earlier try left is written once more.
+    let begun = home.data.join(RESTORING);
+    if begun.exists() {
+        return Ok(lock);
+    }
+    if home.config.exists() {
+        return Err(refused(&home.config));
+    }
+    let entries = fs::read_dir(&home.data);
+    let entries = entries.map_err(|error| cannot(&home.data, &error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| cannot(&home.data, &error))?;
+        let is_lock = ["daemon.lock", "start.lock"]
+            .iter()
+            .any(|name| entry.file_name() == *name);
+        if !is_lock {
+            return Err(refused(&entry.path()));
+        }
+    }
+    fs::write(&begun, "").map_err(|error| cannot(&begun, &error))?;
+    Ok(lock)
+}
+
+#[derive(Default)]
+struct Unpacked {
+    files: u64,
+    bytes: u64,
+}
+
+/// Writes everything, and the database last.
+fn unpack(archive: &mut ZipArchive<File>, home: &Home) -> io::Result<Unpacked> {
+    let mut done = Unpacked::default();
+    let mut state = None;
+    for at in 0..archive.len() {
+        let mut entry = archive.by_index(at)?;
+        let name = entry.name()?.into_owned();
+        let Some(path) = place(home, &name) else {
+            let name = name.escape_debug().to_string();
+            return Err(io::Error::other(format!(
+                "it has a file of no place here: {name}"
+            )));
+        };
+        if let Some(folder) = path.parent() {
+            let mut folders = fs::DirBuilder::new();
+            folders.recursive(true).mode(0o700).create(folder)?;
+        }
+        let is_state = name == STATE;
+        let to = match is_state {
+            true => home.data.join(format!("{RESTORING}.db")),
+            false => path,
+        };
+        // Files of the store may not be written to.
+        if let Err(error) = fs::remove_file(&to)
+            && error.kind() != ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        let mode = entry.unix_mode().unwrap_or(0o600) & 0o777;
+        let mut file = options.mode(mode).open(&to)?;
+        done.bytes += io::copy(&mut entry, &mut file)?;
+        done.files += 1;
+        if is_state {
+            state = Some(to);
+        }
+    }
+    let state = state.ok_or_else(|| io::Error::other("it has no database"))?;
+    // In one go: thousands of files synced one by one take minutes.
+    rustix::fs::syncfs(File::open(&home.data)?)?;
+    // A daemon that began meanwhile made a database of its own, which stays.
+    fs::hard_link(&state, home.state_db())?;
+    fs::remove_file(&state)?;
+    fs::remove_file(home.data.join(RESTORING))?;
+    File::open(&home.data)?.sync_all()?;
+    Ok(done)
+}
+
+/// Where a file of a backup lies in a home.
+fn place(home: &Home, name: &str) -> Option<PathBuf> {
+    if name == NOTE {
+        return Some(home.restored());
+    }
+    if name == "config.yaml" {
+        return Some(home.config.clone());
+    }
+    let below = Path::new(name.strip_prefix("data/")?);
+    let mut parts = below.components();
+    let is_below = parts.all(|part| matches!(part, Component::Normal(_)));
+    (is_below && below.file_name().is_some()).then(|| home.data.join(below))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_a_backup_stays_in_the_home() {
+        let home = Home::below(Path::new("/h"));
+        let place = |name: &str| place(&home, name).map(|path| path.display().to_string());
+        assert_eq!(
+            place("data/store/ab/c").as_deref(),
+            Some("/h/data/store/ab/c")
+        );
+        assert_eq!(place("backup.json").as_deref(), Some("/h/data/restored"));
+        assert_eq!(place("config.yaml").as_deref(), Some("/h/config.yaml"));
+        for bad in [
+            "data/../x",
+            "/etc/passwd",
+            "data//etc/x",
+            "x",
+            "data/",
+            "data/a/../../x",
+        ] {
+            assert_eq!(place(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A home restored from a backup: nothing that waited starts before its nodes told what they know.
+
+use crate::report::{Stray, reported, stray};
+use crate::restored::{self, OnNode, Restored};
+
+use super::*;
+
+/// Two experiments with runs placed on `local`, in a home that was just restored.
+fn restored(nodes: &[&str], other_host: &str) -> Lab {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1"), definition("b", "1")]);
+    lab.start(&[1, 2], Wanted::default());
+    let changes = restored::begin(
+        &lab.state,
+        Restored {
+            made_ms: 1,
+            nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+            other_host: other_host.to_owned(),
+        },
+    );
+    lab.take(changes);
+    lab
+}
+
+fn there(lab: &Lab, id: RunId) -> OnNode {
+    OnNode {
+        token: lab.state.run(id).unwrap().made.token,
+        generation: 3,
+    }
+}
+
+/// Every word stands for both nodes.
+fn both(_: &str) -> Vec<String> {
+    ["local", "beta"].map(str::to_owned).to_vec()
+}
+
+fn goes_on(lab: &Lab, id: RunId) -> bool {
+    let run = lab.state.run(id).unwrap();
+    run.unplaced() || needs::of(run).hand_over
+}
+
+#[test]
+fn what_waited_starts_when_every_node_that_may_have_it_told() {
+    let mut lab = restored(&["local", "beta"], "");
+    assert!(!goes_on(&lab, run(1, 1)));
+    lab.take(restored::told(&lab.state, "local", &[], true));
+    assert!(restored::release(&lab.state, both).is_empty());
+    // What it cannot read may be the run.
+    lab.take(restored::told(&lab.state, "beta", &[], false));
+    assert!(restored::release(&lab.state, both).is_empty());
+    lab.take(restored::told(&lab.state, "beta", &[], true));
+    let changes = restored::release(&lab.state, both);
+    lab.take(changes);
+    assert!(goes_on(&lab, run(1, 1)) && goes_on(&lab, run(2, 1)));
+}
+
+#[test]
+fn a_run_that_lies_on_another_node_is_that_nodes_and_is_not_ended_there() {
+    let mut lab = restored(&["local", "beta"], "");
+    let id = run(1, 1);
+    let waiting = lab.state.run(id).unwrap();
+    assert_eq!(stray(waiting, "beta", Standing::Running), None);
+    let found = [there(&lab, id)];
+    lab.take(restored::told(&lab.state, "beta", &found, true));
+    lab.take(restored::told(&lab.state, "local", &[], true));
+    let changes = restored::release(&lab.state, both);
+    lab.take(changes);
+    let moved = lab.state.run(id).unwrap();
+    assert_eq!(moved.node(), Some("beta"));
+    assert_eq!(moved.generation(), 3);
+    assert!(!goes_on(&lab, id), "it is there");
+    assert_eq!(stray(moved, "local", Standing::Running), Some(Stray::Live));
+}
+
+#[test]
+fn a_node_that_gave_a_run_away_does_not_end_it() {
+    let mut lab = restored(&["local", "beta"], "");
+    let id = run(1, 1);
+    lab.dispatch(id, |dispatch| {
+        dispatch.stage = Stage::Accepted {
+            node: "local".to_owned(),
+            queued: true,
+        };
+    });
+    let report = Report {
+        standing: Standing::TakenAway,
+        ..Report::unknown()
+    };
+    let changes = reported(lab.state.run(id).unwrap(), "local", &report, 5).unwrap();
+    lab.take(changes);
+    assert!(lab.phase(id).is_live());
+}
+
+#[test]
+fn what_may_have_been_on_another_machine_waits_for_a_person() {
+    let mut lab = restored(&["beta"], "desk");
+    lab.take(restored::told(&lab.state, "beta", &[], true));
+    assert!(restored::release(&lab.state, both).is_empty());
+    let why = restored::awaited(&lab.state, lab.state.run(run(1, 1)).unwrap());
+    assert!(why.unwrap().contains("neroman resume 1"));
+    lab.happens(run(1, 1), &Input::HoldLifted);
+    assert!(goes_on(&lab, run(1, 1)) && !goes_on(&lab, run(2, 1)));
+}

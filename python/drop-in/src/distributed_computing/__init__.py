@@ -1,0 +1,4 @@
+"""The interface of the library DistributedComputing, served by Neronet.
+
+Programs for it run unchanged: see :mod:`distributed_computing.api`.
+"""

@@ -1,0 +1,55 @@
+"""The program ``start_node``."""
+
+import argparse
+import sys
+from typing import List, Optional
+
+import neronet
+
+from . import api
+
+
+def main(words: Optional[List[str]] = None) -> int:
+    """Has this machine ready for pools until it is interrupted."""
+    parser = argparse.ArgumentParser(
+        prog="start_node",
+        description="Makes this machine ready for pools. Machines are reached by ssh: "
+        "`neroman node add NAME ADDRESS` adds another one, once.")
+    parser.add_argument("-r", "--password", required=True, help="taken, and not needed")
+    parser.add_argument("-d", "--head", action="store_true", help="this is the head")
+    parser.add_argument("-s", "--server-only", action="store_true",
+                        help="the head itself takes no work")
+    parser.add_argument("-a", "--address", help="the head's address")
+    parser.add_argument("-p", "--port", type=int, help="taken, and not needed")
+    parser.add_argument("-m", "--max-gpus", type=int,
+                        help="use `neroman config set nodes.NAME.gpus` for it")
+    parser.add_argument("-n", "--name", help="taken, and not needed")
+    given = parser.parse_args(words)
+    if not given.head and not given.address:
+        parser.error("head or address must be provided")
+    if given.server_only and not given.head:
+        parser.error("server-only is only relevant for head nodes")
+    print("password and port are not needed: machines are reached by ssh", file=sys.stderr)
+    for name in ("max_gpus", "server_only"):
+        if getattr(given, name):
+            print("error: --{} is not built yet\nhint: neroman config set nodes.local.gpus N"
+                  .format(name.replace("_", "-")), file=sys.stderr)
+            return 2
+    try:
+        if given.head:
+            _, wait = api.start_head_node()
+        else:
+            _, wait = api.start_node(address=given.address)
+    except neronet.NeronetError as error:
+        print("error: {}".format(error), file=sys.stderr)
+        return error.exit_code
+    print("ready; further machines: neroman node add NAME ADDRESS")
+    try:
+        wait()
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""Calls of an executor: what they are, how they are pickled, how they fail."""
+
+import concurrent.futures
+import importlib
+import pickle
+import threading
+import time
+import traceback
+from concurrent.futures import Future
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+
+from ._frames import Channel
+
+
+class WorkerDied(concurrent.futures.BrokenExecutor):
+    """Two workers died of the same call.
+
+    ``run`` is the run of the second, ``exit_code``, ``signal`` and ``reason`` are its end, and
+    ``stderr_line`` is what it printed last there.
+    """
+
+    def __init__(self, text: str, row: Optional[Dict[str, Any]] = None) -> None:
+        super().__init__(text)
+        row = row or {}
+        self.run: Optional[str] = row.get("run")
+        self.exit_code: Optional[int] = row.get("exit_code")
+        self.signal: Optional[int] = row.get("signal")
+        self.reason: Optional[str] = row.get("reason")
+        self.stderr_line: Optional[str] = row.get("stderr_line")
+
+
+class PoolBroken(concurrent.futures.BrokenExecutor):
+    """No worker can serve: none could be started, or all failed to prepare themselves."""
+
+
+class RemoteTraceback(Exception):
+    """The traceback in the worker; the cause of an exception that came from there."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return "\n" + self.text
+
+
+class Constant:
+    """A large value that was sent with :meth:`Executor.put`; workers get it once."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __reduce__(self) -> Any:
+        _used.numbers.add(self._number)
+        return _constant, (self._number,)
+
+
+class _Used(threading.local):
+    """The constants that the object being pickled uses."""
+
+    def __init__(self) -> None:
+        self.numbers: Set[int] = set()
+
+
+_used = _Used()
+
+
+def _constant(number: int) -> Any:
+    return importlib.import_module("neronet.worker").constant(number)
+
+
+class _Call:
+    """One call, from its submission to its result."""
+
+    __slots__ = ("future", "function", "args", "kwargs", "timeout", "deaths", "is_running")
+
+    def __init__(self, future: "Future[Any]", function: Callable[..., Any], args: Any,
+                 kwargs: Any, timeout: Optional[float]) -> None:
+        self.future = future
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.timeout = timeout
+        self.deaths = 0
+        #: Whether its future was told that it cannot be cancelled any more.
+        self.is_running = False
+
+
+class _Link:
+    """The way to one worker, and what it has to do."""
+
+    def __init__(self, experiment: int, run: str) -> None:
+        self.experiment = experiment
+        self.run = run
+        self.channel: Optional[Channel] = None
+        #: A connection whose worker has not answered yet.
+        self.opening: Optional[Channel] = None
+        #: Calls that were sent and have no result, in the order in which they are executed.
+        self.inflight: Dict[int, _Call] = {}
+        self.constants: Set[int] = set()
+        self.window = 2
+        self.acked = 0
+        #: When the first call of `inflight` can have begun.
+        self.since = 0.0
+        self.round_trip = 0.0
+        self.took: Optional[float] = None
+        self.recalling: Optional[int] = None
+        self.is_prepared = False
+        #: The run to which everything was sent that goes before calls.
+        self.greeted = ""
+        self.failures = 0
+        self.timed_out: Optional[_Call] = None
+        self.updates = 0
+        self.idle_since = time.monotonic()
+        self.leaves = False
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def _chunk(function: Callable[..., Any], items: List[Any]) -> Tuple[List[Any],
+                                                                    Optional[BaseException]]:
+    """Results of a chunk, and the exception that ended it."""
+    values = []
+    for args in items:
+        try:
+            values.append(function(*args))
+        except Exception as error:
+            text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+            error.__cause__ = RemoteTraceback(text)
+            return values, error
+    return values, None
+
+
+def _cloudpickle() -> Any:
+    try:
+        return importlib.import_module("cloudpickle")
+    except ImportError:
+        return None
+
+
+def _dumps(function: Any) -> Callable[..., bytes]:
+    """How to pickle a call: by value when its function cannot be imported by workers."""
+    module = getattr(function, "__module__", None)
+    name = getattr(function, "__qualname__", "")
+    if module in (None, "__main__") or "<" in name:
+        helper = _cloudpickle()
+        if helper is not None:
+            dumps: Callable[..., bytes] = helper.dumps
+            return dumps
+        if function is not None and callable(function) and hasattr(function, "__code__"):
+            raise pickle.PicklingError(
+                "workers cannot import {!r}: put it into a module that travels (files=…), or "
+                "install cloudpickle".format(name))
+    return pickle.dumps
+
+
+def _end_of(row: Dict[str, Any]) -> str:
+    parts = []
+    if row.get("signal"):
+        parts.append("signal {}".format(row["signal"]))
+    elif row.get("exit_code") is not None:
+        parts.append("exit code {}".format(row["exit_code"]))
+    if row.get("reason") and row["reason"] not in parts:
+        parts.append(str(row["reason"]))
+    if row.get("stderr_line"):
+        parts.append("it printed {!r}".format(row["stderr_line"]))
+    return ", ".join(parts) or str(row.get("state") or "no process saw its end")

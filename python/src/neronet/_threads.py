@@ -1,0 +1,272 @@
+"""The threads of an executor: each goes with one worker, or keeps states and times.
+
+They hold the executor only while they work, so that a forgotten one is collected.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import weakref
+from typing import TYPE_CHECKING, Any, Dict, Optional
+
+from . import _frames as frames
+from ._calls import _cloudpickle, _end_of, _Link
+from ._frames import Channel, Closed
+from ._relay import connected
+from .errors import NeronetError
+
+if TYPE_CHECKING:
+    from .executor import Executor
+
+#: Ends of one worker's run without an answer after which it is given up.
+FAILURES_MAX = 3
+#: States in which a run can be a worker, or become one.
+LIVE = ("queued", "staging", "submitted", "pending", "running", "paused", "ending", "unreachable")
+
+
+def follow(reference: "weakref.ref[Executor]") -> None:
+    """Keeps the states of the workers' runs."""
+    while True:
+        pool = reference()
+        if pool is None or not pool._folder:
+            return
+        client, picked, changed = pool._client, list(pool._experiments), pool._changed
+        del pool
+        try:
+            for told in client.watch(picked):
+                pool = reference()
+                if pool is None or not pool._folder:
+                    return
+                with pool._mutex:
+                    for row in told:
+                        pool._rows[int(row["id"])] = row
+                    for link in pool._links:
+                        now = pool._rows.get(link.experiment) or {}
+                        has_ended = now.get("run") == link.run and now.get("state") not in LIVE
+                        if link.opening is not None and has_ended:
+                            link.opening.close()
+                    pool._changed.notify_all()
+                del pool
+        except NeronetError:
+            # The daemon is being started again; calls go on.
+            time.sleep(0.5)
+        with changed:
+            changed.wait(0.2)
+
+
+def keep_time(reference: "weakref.ref[Executor]") -> None:
+    """Ends calls that take too long, and gives idle workers back."""
+    while True:
+        pool = reference()
+        if pool is None or not pool._folder:
+            return
+        now = time.monotonic()
+        overdue, idle = [], []
+        with pool._mutex:
+            for link in pool._links:
+                call = next(iter(link.inflight.values()), None)
+                if (call is not None and call.timeout is not None and link.timed_out is None
+                        and now - link.since > call.timeout):
+                    link.timed_out = call
+                    overdue.append(link)
+                if (pool._idle_after is not None and link.channel is not None
+                        and link.is_prepared and not link.inflight and not pool._waiting
+                        and now - link.idle_since > pool._idle_after):
+                    link.leaves = True
+                    idle.append(link)
+            changed = pool._changed
+        for link in overdue:
+            try:
+                pool._client.abort(link.run, grace=0.5)
+            except NeronetError as error:
+                print("neronet: cannot end {}: {}".format(link.run, error), file=sys.stderr)
+        for link in idle:
+            if link.channel is not None:
+                try:
+                    link.channel.send(frames.LEAVE)
+                except Closed:
+                    pass
+        del pool
+        with changed:
+            changed.wait(0.1)
+
+
+def serve(reference: "weakref.ref[Executor]", link: _Link) -> None:
+    """Goes with one worker: connects, receives, and starts it anew when it died."""
+    while True:
+        pool = reference()
+        if pool is None or not pool._folder or pool._broken is not None:
+            return
+        if link.failures >= FAILURES_MAX:
+            return
+        row = pool._rows.get(link.experiment)
+        is_of_run = row is not None and row.get("run") == link.run
+        state = row["state"] if row is not None and is_of_run else "queued"
+        if state in ("running", "ending", "unreachable"):
+            assert row is not None
+            if _attend(reference, link, row):
+                continue
+        elif state not in LIVE:
+            assert row is not None
+            if link.greeted != link.run and not link.leaves:
+                link.failures += 1
+                if all(one.failures >= FAILURES_MAX for one in pool._links):
+                    pool._break("no worker can be started; {} ended with {}".format(
+                        link.run, _end_of(row)))
+                    return
+            pool._died(link, row)
+            if not _again(pool, link):
+                return
+            continue
+        changed = pool._changed
+        del pool
+        with changed:
+            changed.wait(0.5)
+
+
+def _again(pool: "Executor", link: _Link) -> bool:
+    """Starts a worker's next run when there is something for it to do."""
+    with pool._mutex:
+        while pool._folder and pool._broken is None:
+            if pool._is_shut and not pool._unresolved:
+                return False
+            # One that was given back waits for work; one that died is replaced at once.
+            if pool._waiting or not link.leaves:
+                break
+            pool._changed.wait(1.0)
+        if not pool._folder or pool._broken is not None:
+            return False
+        link.leaves = False
+    try:
+        started = pool._client.restart(link.experiment)
+    except NeronetError as error:
+        print("neronet: cannot start a worker again: {}".format(error), file=sys.stderr)
+        link.failures += 1
+        return link.failures < FAILURES_MAX
+    with pool._mutex:
+        if started.runs:
+            link.run = started.runs[0]
+        link.idle_since = time.monotonic()
+    return True
+
+
+def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]) -> bool:
+    """Connects to a running worker and receives until the connection ends.
+
+    Returns false when there is nothing to do but to wait for a change of its state.
+    """
+    pool = reference()
+    if pool is None:
+        return True
+    is_here = row.get("node") == "local"
+    program = pool._python or ("python3" if not is_here else sys.executable)
+    relay = None
+    try:
+        if is_here:
+            folder = pool._client.show(link.run).get("work")
+            ending = connected(str(folder), 5.0)
+        else:
+            ending, there = socket.socketpair()
+            with there:
+                relay = subprocess.Popen(
+                    [pool._client._program.path, "exec", link.run, "--", program, "-m",
+                     "neronet._relay"],
+                    stdin=there.fileno(), stdout=there.fileno(), stderr=subprocess.DEVNULL,
+                    env=pool._client._program.environment(), start_new_session=True)
+        channel = link.opening = Channel(ending, shares_memory=is_here)
+        try:
+            _greet(pool, link, channel, is_here)
+        finally:
+            link.opening = None
+    except (OSError, ValueError, NeronetError):
+        _ended(relay)
+        with pool._mutex:
+            pool._changed.wait(0.2)
+        return False
+    while True:
+        del pool
+        try:
+            frame = channel.receive()
+        except Closed:
+            pool = reference()
+            break
+        pool = reference()
+        if pool is None:
+            break
+        pool._received(link, frame)
+        # What came together is answered together.
+        if not channel.has_more():
+            pool._feed(link)
+    channel.close()
+    _ended(relay)
+    if pool is None:
+        return True
+    with pool._mutex:
+        if link.channel is channel:
+            link.channel = None
+            link.is_prepared = False
+            pool._changed.notify_all()
+        deadline = time.monotonic() + pool._lost_after
+        # Either its end is told, or it is reached again.
+        first = True
+        while pool._folder and pool._broken is None:
+            now_row = pool._rows.get(link.experiment) or {}
+            if now_row.get("run") != link.run or now_row.get("state") not in LIVE:
+                return True
+            if not is_here and first:
+                first = False
+                pool._changed.wait(0.5)
+                return True
+            if time.monotonic() > deadline:
+                break
+            pool._changed.wait(1.0)
+    pool._out_of_reach(link)
+    return True
+
+
+def _greet(pool: "Executor", link: _Link, channel: Channel, is_here: bool) -> None:
+    began = time.monotonic()
+    hello = {"pool": pool._pool, "shares_memory": is_here}
+    channel.send(frames.HELLO, body=json.dumps(hello).encode())
+    early = []
+    while True:
+        frame = channel.receive()
+        if frame.kind == frames.WELCOME:
+            break
+        early.append(frame)
+    welcome = json.loads(bytes(frame.body))
+    if welcome["python"][:2] != list(sys.version_info[:2]):
+        there = ".".join(str(one) for one in welcome["python"])
+        here = ".".join(str(one) for one in sys.version_info[:3])
+        if tuple(welcome["python"][:2]) < (3, 8):
+            pool._break("{} has Python {}; workers need 3.8".format(link.run, there))
+        elif _cloudpickle() is not None:
+            print("neronet: {} has Python {}, here is {}: functions that are not in a module "
+                  "cannot be sent there".format(link.run, there, here), file=sys.stderr)
+    known = set(welcome["known"])
+    with pool._mutex:
+        link.round_trip = time.monotonic() - began
+        link.channel = channel
+        is_new, link.greeted = link.greeted != link.run, link.run
+        lost = [number for number in link.inflight if number not in known]
+        for number in lost:
+            pool._waiting.appendleft(link.inflight.pop(number))
+    body, buffers = pool._first
+    if is_new:
+        channel.send(frames.HELLO, 0, 0, body, buffers)
+    pool._send_updates(link)
+    for frame in early:
+        pool._received(link, frame)
+
+
+def _ended(relay: "Optional[subprocess.Popen[bytes]]") -> None:
+    if relay is None:
+        return
+    relay.terminate()
+    try:
+        relay.wait(5)
+    except subprocess.TimeoutExpired:
+        relay.kill()
+        relay.wait()

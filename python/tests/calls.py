@@ -1,0 +1,77 @@
+"""Functions for calls; this file travels to the workers."""
+
+import os
+import signal
+import time
+
+prepared = []
+updates = []
+
+
+def prepare(*args):
+    from neronet import worker
+
+    prepared.append(args)
+    worker.on_update(updates.append)
+
+
+def fail_to_prepare():
+    raise RuntimeError("no licence here")
+
+
+def state():
+    return prepared, list(updates)
+
+
+def where():
+    return os.environ.get("NERO_NODE"), os.getpid()
+
+
+def note(path, item):
+    """Appends the item to a file; a call that is executed twice is seen there."""
+    with open(path, "a") as file:
+        file.write("{}\n".format(item))
+    os.chmod(path, 0o666)
+    return item
+
+
+def slow_note(path, item, seconds):
+    time.sleep(seconds)
+    return note(path, item)
+
+
+def die_first(path, item):
+    """Ends its process the first time."""
+    if not os.path.exists(path):
+        note(path, item)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item
+
+
+class Odd(Exception):
+    """Its constructor takes other arguments than it keeps."""
+
+    def __init__(self, one, two):
+        super().__init__("{} and {}".format(one, two))
+
+
+def odd():
+    raise Odd(1, 2)
+
+
+def unpicklable():
+    return lambda: None
+
+
+def noisy(lines):
+    for _ in range(lines):
+        print("x" * 100)
+    return lines
+
+
+def length(data):
+    return len(data)
+
+
+def reverse(data):
+    return bytearray(reversed(data))

@@ -1,0 +1,83 @@
+//! The Python package with the real programs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use nero_tests::Home;
+
+use crate::ssh::Lab;
+
+fn package() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../python")
+}
+
+#[track_caller]
+fn passed(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    // unittest is content with no test at all.
+    let ran = said.lines().any(|line| line.starts_with("Ran "));
+    assert!(ran && !said.contains("Ran 0 tests"), "{said}");
+}
+
+/// A program of the package's tests, on this home.
+fn program(home: &Home, words: &[&str]) -> Command {
+    let package = package();
+    let mut command = home.in_environment("python3");
+    command
+        .args(words)
+        .current_dir(package.join("tests"))
+        .env("NERONET_PROGRAM", home.neroman())
+        .env("PYTHONPATH", package.join("src"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+#[test]
+fn a_python_program_adds_starts_logs_waits_and_reads_results() {
+    let home = Home::new();
+    let mut command = program(&home, &["live.py"]);
+    passed(&command.output().expect("python3 is there"));
+}
+
+#[test]
+fn calls_of_functions_are_executed_once_on_this_machine_whatever_dies() {
+    let home = Home::new();
+    let mut command = program(&home, &["live_executor.py"]);
+    passed(&command.output().expect("python3 is there"));
+}
+
+#[test]
+fn a_program_for_distributed_computing_runs_unchanged() {
+    let home = Home::new();
+    let src = package();
+    let paths = [src.join("src"), src.join("drop-in/src")];
+    let mut command = program(&home, &["live_drop_in.py"]);
+    command.env("PYTHONPATH", std::env::join_paths(paths).unwrap());
+    passed(&command.output().expect("python3 is there"));
+}
+
+#[test]
+fn calls_of_functions_are_executed_once_over_ssh_whatever_dies() {
+    let lab = Lab::new(2);
+    let shared = lab.hosts.common().join("calls");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
+    let mut command = program(&lab.home, &["live_executor.py", "Calls"]);
+    command.env("NODES", "lab").env("SHARED", &shared);
+    passed(&command.output().expect("python3 is there"));
+}
+
+#[test]
+fn the_package_holds_what_it_promises_without_a_daemon() {
+    let package = package();
+    let mut command = Command::new("python3");
+    command
+        .args(["-m", "unittest", "discover", "-s", "tests"])
+        .current_dir(&package)
+        .env("PYTHONPATH", package.join("src"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    passed(&command.output().expect("python3 is there"));
+}

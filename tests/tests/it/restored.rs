@@ -1,0 +1,112 @@
+//! `backup` and `backup --restore`: nothing is started twice, and nothing is lost.
+
+use std::fs;
+use std::path::Path;
+
+use nero_tests::{Home, Part, until};
+
+use crate::story::{added, make_pipe};
+
+/// Three experiments that write into one file; the first one waits for a pipe.
+fn prepared(home: &Home) -> std::path::PathBuf {
+    home.configure("nodes: {local: {cpus: 1}}\n");
+    let pipe = home.path().join("pipe");
+    make_pipe(&pipe);
+    let log = home.path().join("log");
+    let (pipe, log) = (pipe.display(), log.display());
+    let yaml = format!(
+        "collection: r
++a: {{command: [sh, -c, 'echo a >> {log}; read line < {pipe}; echo loss 1']}}
++b: {{command: [sh, -c, 'echo b >> {log}']}}
++c: {{command: [sh, -c, 'echo c >> {log}']}}
+"
+    );
+    added(home, "r", &yaml);
+    home.ok(&["start", "1"]);
+    home.until_state(1, "running");
+    home.ok(&["start", "2"]);
+    until("the second run to wait at its node", || {
+        let view = home.experiment_json(2);
+        match view["state"] == "pending" {
+            true => Ok(()),
+            false => Err(view),
+        }
+    });
+    home.path().join("home.backup")
+}
+
+fn begun(folder: &Path) -> String {
+    fs::read_to_string(folder.join("log")).unwrap_or_default()
+}
+
+#[test]
+fn a_restored_home_starts_nothing_twice_and_learns_what_came_after_the_backup() {
+    let home = Home::new();
+    let file = prepared(&home);
+    let name = file.display().to_string();
+    let made = home.json(&["backup", &name]);
+    assert!(made["files"].as_u64() > Some(3), "{made:#}");
+    let refused = home.run(&["backup", "--restore", &name]);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    assert!(refused.err.contains("empty home"), "{refused:#?}");
+    // The backup knows nothing of this run.
+    home.ok(&["start", "3"]);
+    until("the third run to wait at its node", || {
+        let view = home.experiment_json(3);
+        match view["state"] == "pending" {
+            true => Ok(()),
+            false => Err(view),
+        }
+    });
+    home.kill(Part::Daemon);
+    for part in ["data", "state", "config.yaml"] {
+        let path = home.base().join(part);
+        match path.is_dir() {
+            true => fs::remove_dir_all(path).unwrap(),
+            false => fs::remove_file(path).unwrap(),
+        }
+    }
+    home.ok(&["backup", "--restore", &name]);
+    until("the node to have told what it knows", || {
+        let status = home.run(&["status"]);
+        let third = home.experiment_json(3);
+        match third["state"] == "pending" && !status.err.contains("restored from a backup") {
+            true => Ok(()),
+            false => Err(Box::new((status, third, home.logs()))),
+        }
+    });
+    assert_eq!(begun(home.path()), "a\n");
+    home.kill(Part::Daemon);
+    fs::write(home.path().join("pipe"), "\n").unwrap();
+    home.ok(&["wait", "1-3"]);
+    assert_eq!(begun(home.path()), "a\nb\nc\n");
+    let first = home.until_settled(1);
+    assert_eq!(first["metrics"]["loss"]["count"], 1, "{first:#}");
+}
+
+#[test]
+fn on_another_machine_what_waited_starts_at_a_persons_word_alone() {
+    let home = Home::new();
+    let file = prepared(&home);
+    let name = file.display().to_string();
+    home.ok(&["backup", &name]);
+    let other = Home::new();
+    let restored = other.ok(&["backup", "--restore", &name]);
+    assert!(restored.contains("restored what"), "{restored}");
+    let waits = until("the second run to wait for a person", || {
+        let view = other.experiment_json(2);
+        let waits = view["waiting_for"].as_str().unwrap_or_default().to_owned();
+        match waits.contains("neroman resume 2") {
+            true => Ok(waits),
+            false => Err((view, other.logs())),
+        }
+    });
+    assert!(waits.contains("may have been started"), "{waits}");
+    // `local` of this home has another root: its word is no word about what waited.
+    home.ok(&["abort", "2", "--yes"]);
+    other.ok(&["resume", "2"]);
+    other.until_state(2, "finished");
+    assert_eq!(begun(home.path()), "a\nb\n");
+    fs::write(home.path().join("pipe"), "\n").unwrap();
+    home.ok(&["wait", "1"]);
+}

@@ -80,6 +80,7 @@ pub fn rules() -> RuleSet {
             author: "somebody".to_owned(),
             origin: "neronet.yaml:4:5".to_owned(),
             repeat_ms: 600_000,
+            argument: String::new(),
         }],
         cohort: Vec::new(),
     }

@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 
 use nero_expr::{
-    BindRecord, Bindings, Bound, Expr, FactSource, NameKind, ParseContext, Past, Scope as _, Seen,
+    BindRecord, Bindings, Bound, Expr, FactSource, NameKind, ParseContext, Past, RulePlace,
+    Scope as _, Seen,
 };
 use nero_journal::v1::{RuleBound, RuleFired, RuleHeld, RuleOff};
 
@@ -174,7 +175,7 @@ impl Rules {
         for given in given {
             let (rule, text) = (given.id, given.text.clone());
             match self.stand(given, sight) {
-                Ok(rule) => standing.push(rule),
+                Ok(rule) => standing.extend(rule),
                 Err(why) => off.push(RuleOff { rule, text, why }),
             }
         }
@@ -192,12 +193,16 @@ impl Rules {
         off
     }
 
-    /// Prepares one rule; returns the reason when it cannot apply to this run.
-    fn stand(&self, given: Given, sight: &Sight<'_>) -> Result<StandingRule, String> {
-        let action = Action::from_word(&given.action)
-            .ok_or_else(|| format!("there is no action `{}` here", given.action))?;
+    /// Prepares one rule; returns the reason when it cannot apply to this run, and nothing
+    /// for a rule that neroman evaluates: it is here for a neroman that takes over.
+    fn stand(&self, given: Given, sight: &Sight<'_>) -> Result<Option<StandingRule>, String> {
         let context = ParseContext::utc(sight.now_ms()).standing();
         let expr = Expr::parse(&given.text, &context).map_err(|error| error.to_string())?;
+        if expr.rule_place() == RulePlace::Daemon {
+            return Ok(None);
+        }
+        let action = Action::from_word(&given.action)
+            .ok_or_else(|| format!("there is no action `{}` here", given.action))?;
         let records: Vec<BindRecord> = self
             .bound
             .iter()
@@ -213,14 +218,14 @@ impl Rules {
         if let Some(held) = self.held.get(&given.id) {
             bindings.hold(held.clone());
         }
-        Ok(StandingRule {
+        Ok(Some(StandingRule {
             clock: expr.uses_clock(),
             series: Vec::new(),
             given,
             action,
             expr,
             bindings,
-        })
+        }))
     }
 
     /// Records the bindings of a rule's names, unless they are recorded.

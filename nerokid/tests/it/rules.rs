@@ -299,7 +299,11 @@ fn a_rule_that_cannot_apply_is_off_and_the_others_stand() {
         ("warn", "loss >", "2 `loss >`: something is missing here"),
         ("explode", "loss > 5", "no action `explode`"),
         ("warn", "param.nope > 5", "no parameter is called `nope`"),
-        ("warn", "waittime > 5", "rules cannot use `waittime`"),
+        (
+            "warn",
+            "waittime > 5 && cpu > 1",
+            "`waittime` is known to neroman",
+        ),
     ] {
         let mut bench = Bench::new(&[("warn", "loss > 100")]);
         let off = bench.apply(2, &[("abort", "loss > 5"), (action, text)]);
@@ -308,6 +312,13 @@ fn a_rule_that_cannot_apply_is_off_and_the_others_stand() {
         assert_eq!(bench.rules.version(), 2);
         assert_eq!(bench.point("loss", 7.0), ["1 abort 1: loss = 7"]);
     }
+}
+
+#[test]
+fn a_rule_that_neroman_evaluates_is_passed_over() {
+    let mut bench = Bench::new(&[("notify", "crashed"), ("abort", "waittime > 0")]);
+    assert_eq!(bench.all(), Vec::<String>::new());
+    assert_eq!(bench.apply(2, &[("notify", "ended || exit == 0")]).len(), 0);
 }
 
 #[test]

@@ -187,7 +187,9 @@ fn rules(
         all.entry(rule.id).or_insert_with(|| Rule {
             id: rule.id,
             action: rule.action.clone(),
+            argument: rule.argument.clone(),
             text: rule.text.clone(),
+            repeat_ms: rule.repeat_ms,
             author: rule.author.clone(),
             origin: rule.origin.clone(),
         });

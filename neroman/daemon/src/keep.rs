@@ -209,7 +209,9 @@ impl Keep {
             state.apply(&Change::Rule(Arc::new(Rule {
                 id: rule.id.0,
                 action: rule.action,
+                argument: rule.argument,
                 text: rule.text,
+                repeat_ms: rule.repeat_ms,
                 author: rule.author,
                 origin: rule.origin,
             })));

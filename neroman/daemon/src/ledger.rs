@@ -32,7 +32,7 @@ use nero_life::change::Change;
 use nero_life::input::Input;
 use nero_life::mail::NoticeKind;
 use nero_life::state::State;
-use nero_life::{OutOfOrder, steps};
+use nero_life::{OutOfOrder, standing, steps};
 use writer::Writer;
 
 /// Messages that wait for the writer. More than all clients and nodes send at
@@ -41,6 +41,8 @@ const MAILBOX: usize = 1024;
 /// How often the messages that wait for room are tried again; no event reports
 /// room.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often rules of the daemon are looked at that time alone can make hold.
+const RULES_EVERY: Duration = Duration::from_secs(2);
 /// A burst of changes is over when none came for this long.
 const QUIET: Duration = Duration::from_secs(1);
 /// A burst that does not end is treated as ended after this long.
@@ -142,6 +144,8 @@ enum Message {
         delivery: u64,
         reply: oneshot::Sender<Result<Vec<u8>, Failure>>,
     },
+    /// Looks at rules of these runs that the daemon evaluates: time alone makes them hold.
+    RulesDue(Vec<RunId>),
     /// Checks whether a full disk has room again.
     LookForRoom,
     /// Moves the logs of the databases into them.
@@ -444,6 +448,19 @@ impl Ledger {
         while full.wait_for(Option::is_some).await.is_ok() {
             tokio::time::sleep(LOOK_EVERY).await;
             if self.send(Message::LookForRoom).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Has the writer look at rules that time alone makes hold, until the writer ends.
+    pub(crate) async fn look_at_rules(&self, clock: Clock) {
+        let mut ticks = tokio::time::interval(RULES_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let due = standing::due(&self.state(), &clock.moment());
+            if !due.is_empty() && self.send(Message::RulesDue(due)).await.is_err() {
                 return;
             }
         }

@@ -272,7 +272,8 @@ pub(crate) fn rule(rule: &Rule) -> v1::Rule {
         text: rule.text.clone(),
         author: rule.author.clone(),
         origin: rule.origin.clone(),
-        repeat_ms: 0,
+        repeat_ms: rule.repeat_ms,
+        argument: rule.argument.clone(),
     }
 }
 

@@ -24,7 +24,12 @@ const QUIET: Duration = Duration::from_secs(60);
 /// Works until the daemon stops, which drops it.
 pub(crate) async fn run(home: Home, clock: Clock, ledger: Ledger, check_owed: bool) {
     let copying = copies(home, clock, ledger.watch(), check_owed);
-    tokio::join!(copying, ledger.look_for_room(), ledger.empty_logs());
+    tokio::join!(
+        copying,
+        ledger.look_for_room(),
+        ledger.empty_logs(),
+        ledger.look_at_rules(clock)
+    );
 }
 
 async fn copies(

@@ -6,7 +6,7 @@
 
 use crate::block::Given;
 use crate::definition::{RuleAction, RuleDef, Value};
-use crate::expression::checked;
+use crate::expression::{Done, checked};
 use crate::reader::Reader;
 use crate::scalar::typed;
 use nero_model::safe::quoted;
@@ -102,9 +102,9 @@ fn condition(reader: &mut Reader<'_>, entry: &Entry) -> Option<RuleDef> {
     checked(
         reader,
         &mut Vec::new(),
-        action,
+        &Done::of(action),
         Some(name.clone()),
-        &written,
+        (&written, entry),
         entry,
     )
 }

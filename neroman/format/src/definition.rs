@@ -11,6 +11,7 @@ pub use again::{Again, Retry, RetryOn};
 pub use origin::{BoundColumn, BoundTable, Place, ShownValue, Source, SourceKind, TableOptions};
 
 use crate::processing::Processing;
+use nero_expr::{Expr, RulePlace};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -470,12 +471,26 @@ pub struct RuleDef {
     pub name: Option<String>,
     /// What it does.
     pub action: RuleAction,
+    /// What the action runs or sends; empty for the others.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub argument: String,
+    /// Pause between two firings while it holds; 0: the default.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeat_ms: u64,
     /// The expression in its canonical form.
     pub text: String,
     /// The expression as it was written, or made from a condition.
     pub written: String,
     /// Where it was written.
     pub place: Place,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What a rule does when it fires.
@@ -494,17 +509,26 @@ pub enum RuleAction {
     Restart,
     /// The same, on a node that is chosen anew.
     Requeue,
+    /// Sends the job's processes a signal.
+    Signal,
+    /// Runs a command beside the job.
+    Run,
+    /// Runs a command on the researcher's machine.
+    RunLocal,
 }
 
 impl RuleAction {
     /// Every action.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Abort,
         Self::Warn,
         Self::Notify,
         Self::Pause,
         Self::Restart,
         Self::Requeue,
+        Self::Signal,
+        Self::Run,
+        Self::RunLocal,
     ];
 
     /// The word in rules.
@@ -516,6 +540,55 @@ impl RuleAction {
             Self::Pause => "pause",
             Self::Restart => "restart",
             Self::Requeue => "requeue",
+            Self::Signal => "signal",
+            Self::Run => "run",
+            Self::RunLocal => "run_local",
+        }
+    }
+
+    /// What stands behind the word: a command, a signal; `None` for the condition alone.
+    pub const fn argument(self) -> Option<&'static str> {
+        match self {
+            Self::Signal => Some("USR1"),
+            Self::Run | Self::RunLocal => Some("./x.sh"),
+            Self::Abort
+            | Self::Warn
+            | Self::Notify
+            | Self::Pause
+            | Self::Restart
+            | Self::Requeue => None,
+        }
+    }
+
+    /// Whether it ends the run.
+    pub const fn ends(self) -> bool {
+        matches!(self, Self::Abort | Self::Restart | Self::Requeue)
+    }
+
+    /// Refuses an action that cannot follow from this condition.
+    ///
+    /// # Errors
+    /// The reason, and what to write instead.
+    pub fn check(self, expr: &Expr) -> Result<(), (String, String)> {
+        if expr.rule_place() == RulePlace::Job {
+            return Ok(());
+        }
+        let word = self.word();
+        match self {
+            Self::Warn | Self::Notify | Self::RunLocal => Ok(()),
+            Self::Abort if !expr.needs_end() => Ok(()),
+            Self::Abort => Err((
+                "`abort` of a run that is over ends nothing".to_owned(),
+                "`notify` or `warn` tell of an end".to_owned(),
+            )),
+            Self::Restart | Self::Requeue => Err((
+                format!("`{word}` ends a job, and this is known to neroman alone"),
+                "after an end: `retry: {on: [crashed]}`".to_owned(),
+            )),
+            Self::Pause | Self::Signal | Self::Run => Err((
+                format!("`{word}` is done beside the job, and this is known to neroman alone"),
+                "of what neroman knows: `notify`, `warn`, `abort`, `run_local`".to_owned(),
+            )),
         }
     }
 }

@@ -7,33 +7,61 @@ use crate::reader::Reader;
 use nero_expr::{ErrorKind, Expr, ExprError};
 use nero_yaml::Entry;
 
-/// Parses an expression; a mistake in it is reported, a word not built kept.
+/// What a rule does when its condition holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Done {
+    pub(crate) action: RuleAction,
+    pub(crate) argument: String,
+    pub(crate) repeat_ms: u64,
+}
+
+impl Done {
+    /// Without an argument.
+    pub(crate) fn of(action: RuleAction) -> Self {
+        Self {
+            action,
+            argument: String::new(),
+            repeat_ms: 0,
+        }
+    }
+}
+
+/// Parses the condition `text` of the entry `when`, for an action that stands at `entry`; a
+/// mistake in it is reported, a word not built kept.
 pub(crate) fn checked(
     reader: &mut Reader<'_>,
     not_built: &mut Vec<NotBuilt>,
-    action: RuleAction,
+    done: &Done,
     name: Option<String>,
-    text: &str,
+    (text, when): (&str, &Entry),
     entry: &Entry,
 ) -> Option<RuleDef> {
     match Expr::parse(text, reader.context) {
-        Ok(expr) => Some(RuleDef {
-            name,
-            action,
-            text: expr.canonical(),
-            written: text.to_owned(),
-            place: reader.text.place(entry.key_mark),
-        }),
+        Ok(expr) => {
+            if let Err((message, hint)) = done.action.check(&expr) {
+                reader.wrong(when.value.mark, message, hint);
+                return None;
+            }
+            Some(RuleDef {
+                name,
+                action: done.action,
+                argument: done.argument.clone(),
+                repeat_ms: done.repeat_ms,
+                text: expr.canonical(),
+                written: text.to_owned(),
+                place: reader.text.place(entry.key_mark),
+            })
+        }
         Err(error) => {
-            let mark = entry.value.mark_inside(&reader.text.text, error.span.start);
+            let mark = when.value.mark_inside(&reader.text.text, error.span.start);
             if error.kind == ErrorKind::NotBuilt {
-                let word = format!("rules.{}: {}", entry.key, not_built_word(&error, text));
+                let word = format!("rules.{}: {}", when.key, not_built_word(&error, text));
                 reader.not_built(not_built, &word, mark);
             } else {
                 let hint = match text.split_once(':') {
                     Some((action, rest)) if ACTIONS.contains(&action.trim()) => format!(
                         "the action stands before the quotes already: `- {}: '{}'`",
-                        entry.key,
+                        when.key,
                         printable(rest.trim())
                     ),
                     _ => error.hint.unwrap_or_default(),

@@ -146,7 +146,7 @@ pub(crate) const RESOURCES: &[&str] = &[
 /// Actions of rules.
 pub(crate) const ACTIONS: &[&str] = &["abort", "warn", "notify", "pause", "restart", "requeue"];
 /// Words of rules that are kept.
-pub(crate) const ACTIONS_LATER: &[&str] = &["signal", "run", "run_local", "on", "repeat"];
+pub(crate) const ACTIONS_LATER: &[&str] = &["signal", "run", "run_local"];
 
 /// The field of a key.
 pub(crate) fn field(key: &str) -> Option<Field> {
@@ -208,7 +208,7 @@ pub(crate) fn field_hint(key: &str, is_map: bool) -> String {
     }
     for (outer, words) in [
         ("resources", RESOURCES.to_vec()),
-        ("rules", [ACTIONS, &ACTIONS_LATER[..3]].concat()),
+        ("rules", [ACTIONS, ACTIONS_LATER].concat()),
         ("monitor", vec!["interval", "grace", "strays"]),
     ] {
         if words.contains(&key) {

@@ -7,13 +7,20 @@
 use crate::block::{Given, Scope};
 use crate::conditions;
 use crate::definition::{NotBuilt, RuleAction, RuleDef};
-use crate::expression::checked;
+use crate::expression::{Done, checked};
 use crate::fields::{ACTIONS, ACTIONS_LATER, Field};
 use crate::problem::printable;
 use crate::reader::Reader;
 use nero_model::names::word_hint;
 use nero_model::safe::quoted;
-use nero_yaml::{Entry, Kind, Mark, Node};
+use nero_yaml::{Entry, Kind, Mark, Node, Zero};
+
+/// Words beside an action.
+const WORDS: &[&str] = &["on", "repeat"];
+/// The longest command of an action.
+const ARGUMENT_BYTES_MAX: usize = 4096;
+/// `repeat: never`: a hundred years.
+const NEVER_MS: u64 = 100 * 365 * 86_400_000;
 
 /// The rules of a block, `conditions` and `rules` together in the order of the file.
 pub(crate) fn read(
@@ -93,13 +100,22 @@ fn rule(
     for entry in &later {
         reader.not_built(not_built, &format!("rules.{}", entry.key), entry.key_mark);
     }
+    let named = |key: &str| entries.iter().find(|entry| entry.key == key);
+    let (on, repeat) = (named("on"), named("repeat"));
+    let repeat_ms = repeat.map_or(Some(0), |entry| repeat_ms(reader, entry));
+    let mut actions = 0;
     for entry in entries {
         let mut known = RuleAction::ALL.into_iter();
         let action = match (known.find(|one| one.word() == entry.key), &*entry.key) {
+            (_, "on" | "repeat") => continue,
+            (_, key) if ACTIONS_LATER.contains(&key) => {
+                actions += 1;
+                continue;
+            }
             (Some(action), _) => action,
-            (None, key) if ACTIONS_LATER.contains(&key) => continue,
             (None, key) => {
-                let mut hint = word_hint(key, ACTIONS, ACTIONS_LATER);
+                let words = [ACTIONS, WORDS].concat();
+                let mut hint = word_hint(key, &words, ACTIONS_LATER);
                 if key.contains([' ', '(', ')', '>', '<', '=']) || entry.value.is_null() {
                     hint.push_str("; in braces quote the expression, since a comma ends it");
                 }
@@ -108,19 +124,103 @@ fn rule(
                     format!("{} is no action of a rule", quoted(key)),
                     hint,
                 );
-                continue;
+                return;
             }
         };
-        if let Some(text) = expression(reader, entry)
-            && let Some(made) = checked(reader, not_built, action, None, text, entry)
+        actions += 1;
+        let Some((done, when)) = done(reader, action, entry, on) else {
+            continue;
+        };
+        if let Some(repeat) = repeat.filter(|_| action.ends()) {
+            let message = format!("`{}` ends the run: nothing repeats", action.word());
+            reader.wrong(repeat.key_mark, message, "leave `repeat` out");
+            continue;
+        }
+        let done = Done {
+            repeat_ms: repeat_ms.unwrap_or(0),
+            ..done
+        };
+        if let Some(text) = expression(reader, when)
+            && let Some(made) = checked(reader, not_built, &done, None, (text, when), entry)
             && later.is_empty()
         {
             rules.push(made);
         }
     }
+    if actions == 0
+        && let Some(entry) = on.or(repeat)
+    {
+        let message = format!("`{}` without an action", entry.key);
+        let hint = "for example `{on: crashed, notify: true}`";
+        reader.wrong(entry.key_mark, message, hint);
+    }
 }
 
-/// The text of an action's expression.
+/// What an action does, and the entry with its condition: its own, or that of `on`.
+fn done<'e>(
+    reader: &mut Reader<'_>,
+    action: RuleAction,
+    entry: &'e Entry,
+    on: Option<&'e Entry>,
+) -> Option<(Done, &'e Entry)> {
+    let word = action.word();
+    let Some(example) = action.argument() else {
+        let is_bare = entry.value.is_null() || entry.value.scalar() == Some("true");
+        return match on {
+            None => Some((Done::of(action), entry)),
+            Some(on) if is_bare => Some((Done::of(action), on)),
+            Some(_) => {
+                let message = format!("`on` and `{word}` both tell when");
+                let hint = format!("write `{word}: true` beside `on`, or leave `on` out");
+                reader.wrong(entry.value.mark, message, hint);
+                None
+            }
+        };
+    };
+    let Some(on) = on else {
+        let message = format!("`{word}` does not tell when");
+        let hint = format!("for example `{{on: 'loss > 5', {word}: {example}}}`");
+        reader.wrong(entry.key_mark, message, hint);
+        return None;
+    };
+    let argument = reader.single(word, &entry.value)?.trim().to_owned();
+    let is_signal = || {
+        let number = argument.parse::<u8>().ok();
+        number.is_some_and(|number| (1..=64).contains(&number))
+            || nero_expr::signal_number(&argument).is_some()
+    };
+    let wrong = match action {
+        _ if argument.is_empty() => Some(format!("`{word}` is empty")),
+        RuleAction::Signal if !is_signal() => Some(format!("{} is no signal", quoted(&argument))),
+        _ if argument.len() > ARGUMENT_BYTES_MAX => {
+            Some(format!("`{word}` has more than {ARGUMENT_BYTES_MAX} bytes"))
+        }
+        _ => None,
+    };
+    if let Some(message) = wrong {
+        reader.wrong(
+            entry.value.mark,
+            message,
+            format!("for example `{word}: {example}`"),
+        );
+        return None;
+    }
+    let done = Done {
+        argument,
+        ..Done::of(action)
+    };
+    Some((done, on))
+}
+
+/// The pause of `repeat`; `never` is longer than any run.
+fn repeat_ms(reader: &mut Reader<'_>, entry: &Entry) -> Option<u64> {
+    match entry.value.scalar() {
+        Some("never") => Some(NEVER_MS),
+        _ => reader.duration_ms("repeat", &entry.value, Zero::Refused),
+    }
+}
+
+/// The text of a condition.
 fn expression<'n>(reader: &mut Reader<'_>, entry: &'n Entry) -> Option<&'n str> {
     let node = &entry.value;
     match node.scalar() {

@@ -19,6 +19,7 @@ pub fn for_restart(experiment: &Experiment, author: &str, now_ms: i64) -> Vec<Ch
         grace_ms: 0,
         signal: 0,
         delivered: false,
+        rule: None,
     };
     experiment
         .runs

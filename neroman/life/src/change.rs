@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use nero_format::Definition;
+use nero_format::{Definition, RuleDef};
 use nero_model::{DeploymentId, ExperimentId, RunId};
 
 use super::cells::CellRecord;
@@ -171,11 +171,39 @@ pub struct NewRun {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Rule {
     pub id: u64,
-    /// `abort`, `warn`, `notify`.
+    /// `abort`, `warn`, `notify` ….
     pub action: String,
+    /// What the action runs or sends: a command, the name of a signal; empty for the others.
+    pub argument: String,
     /// Canonical expression.
     pub text: String,
+    /// Pause between two firings while it holds; 0: the default of its place.
+    pub repeat_ms: u64,
     pub author: String,
     /// `file:line:column`, or `rule add`.
     pub origin: String,
+}
+
+impl Rule {
+    /// The rule of a definition, without an id yet.
+    pub fn of(rule: &RuleDef, author: &str, origin: &str) -> Self {
+        Self {
+            id: 0,
+            action: rule.action.word().to_owned(),
+            argument: rule.argument.clone(),
+            text: rule.text.clone(),
+            repeat_ms: rule.repeat_ms,
+            author: author.to_owned(),
+            origin: origin.to_owned(),
+        }
+    }
+
+    /// Whether both are the same but for their ids.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let other = Self {
+            id: self.id,
+            ..other.clone()
+        };
+        *self == other
+    }
 }

@@ -1,5 +1,7 @@
 //! What neroman did about a run: stage, cancel request, deferrals, results.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::batch::{Hold, HoldCause};
@@ -12,6 +14,7 @@ use super::processed::Processed;
 use super::reason::Why;
 use super::results::Results;
 use super::stage::{Stage, Verdict};
+use super::standing::Firing;
 
 /// A cancel request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +26,9 @@ pub struct Cancel {
     /// Whether the node has it.
     #[serde(default)]
     pub delivered: bool,
+    /// The rule that asks for it, if it is no person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<u64>,
 }
 
 /// A file of a run that its node cannot use, as the node reports it.
@@ -179,6 +185,9 @@ pub struct Dispatch {
     /// How often it was handed to a node and came back.
     #[serde(rename = "turns")]
     pub(crate) came_back: u32,
+    /// Rules that the daemon evaluates and that fired, by id.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) fired: BTreeMap<u64, Firing>,
     /// What people were to be told of it.
     #[serde(skip_serializing_if = "Noticed::is_nothing")]
     pub(crate) noticed: Noticed,

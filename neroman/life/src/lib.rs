@@ -62,6 +62,7 @@ pub mod scope;
 mod seen;
 pub mod shelf;
 mod stage;
+pub mod standing;
 pub mod start;
 pub mod state;
 mod step;

@@ -52,6 +52,15 @@ pub struct Now {
 }
 
 impl Now {
+    /// By both clocks of this machine.
+    pub fn at(moment: &Moment) -> Self {
+        Self {
+            ms: moment.ms,
+            boots: Arc::new(BTreeMap::from([(moment.tick.boot.clone(), moment.tick.ms)])),
+            ..Self::default()
+        }
+    }
+
     /// By the wall clock alone.
     #[cfg(test)]
     pub fn wall(ms: i64) -> Self {

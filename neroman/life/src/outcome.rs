@@ -34,6 +34,24 @@ const DISK_FULL_BYTES: u64 = 1024 * 1024;
 /// Judges a run: by the journal's newest start, if there is one, else by
 /// neroman's and neromum's own records.
 pub(crate) fn judge(dispatch: &Dispatch, journal: &Journal) -> Outcome {
+    let mut outcome = judged(dispatch, journal);
+    let rule = dispatch.cancel.as_ref().and_then(|cancel| cancel.rule);
+    let was_cancelled = matches!(
+        outcome.reason,
+        Some(EndReason::ByPerson { .. } | EndReason::TakenAway { .. })
+    );
+    if let Some(rule) = rule.filter(|_| was_cancelled) {
+        let firing = dispatch.fired.get(&rule);
+        outcome.reason = Some(EndReason::ByRule {
+            rule,
+            text: firing.map_or_else(|| format!("rule {rule}"), |firing| firing.text.clone()),
+            values: firing.map_or_else(String::new, |firing| firing.values.clone()),
+        });
+    }
+    outcome
+}
+
+fn judged(dispatch: &Dispatch, journal: &Journal) -> Outcome {
     if let Some((_, newest)) = journal.newest() {
         if let Some(end) = ended(dispatch, journal, newest) {
             return end;

@@ -244,6 +244,7 @@ mod tests {
             grace_ms: 0,
             signal: 0,
             delivered: false,
+            rule: None,
         });
         for only_here in [true, false] {
             let (run, _) = after(run.clone(), only_here);

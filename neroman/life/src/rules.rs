@@ -18,16 +18,9 @@ use super::state::State;
 use super::step::{fits, step};
 
 /// Adds a rule to the picked experiments; returns its id.
-pub fn add(
-    state: &State,
-    picked: &[ExperimentId],
-    action: &str,
-    text: &str,
-    author: &str,
-    now_ms: i64,
-) -> (u64, Vec<Change>) {
+pub fn add(state: &State, picked: &[ExperimentId], rule: Rule, now_ms: i64) -> (u64, Vec<Change>) {
     let mut fresh = Vec::new();
-    let id = identify(state, &mut fresh, action, text, author, "rule add");
+    let id = identify(state, &mut fresh, rule);
     let mut changes: Vec<Change> = fresh
         .into_iter()
         .map(|rule: Rule| Change::Rule(Arc::new(rule)))
@@ -63,7 +56,10 @@ impl Off {
             .parsed
             .entry(rule)
             .or_insert_with(|| Expr::parse(text, &ParseContext::utc(0).standing()));
+        let params = &experiment.definition.params;
+        let names = params.iter().map(|param| param.name.as_str());
         let problem = match parsed {
+            Ok(expr) if expr.check_place(names.clone()).is_err() => expr.check_place(names).err(),
             // A metric may come with the run; only a parameter is missed before
             // it.
             Ok(expr)
@@ -96,12 +92,13 @@ impl Off {
         }
     }
 
-    /// The reason why the rule can never hold in any of these experiments, if there is one.
+    /// The reason why the only rule that was looked at can never hold in any of so many
+    /// experiments.
     pub fn never_holds(&self, experiments: usize) -> Option<&ExprError> {
-        let mut doubts = self.doubted.values();
-        let (doubt, _) =
-            doubts.find(|(doubt, ids)| doubt.is_certain && ids.len() == experiments)?;
-        Some(&doubt.error)
+        let certain = self.doubted.values().filter(|(doubt, _)| doubt.is_certain);
+        let count: usize = certain.clone().map(|(_, ids)| ids.len()).sum();
+        let (doubt, _) = certain.max_by_key(|(_, ids)| ids.len())?;
+        (count == experiments).then_some(&doubt.error)
     }
 
     /// A line for each rule and reason.
@@ -231,6 +228,12 @@ mod tests {
                  (a metric is compared: `fast > …`)"
             ]
         );
+        let mut off = Off::default();
+        for id in [1, 2] {
+            let experiment = lab.state.experiment(ExperimentId(id)).unwrap();
+            off.look(1, "lr && fast == 'slow'", "", experiment);
+        }
+        assert!(off.never_holds(2).is_some(), "for two reasons");
         let only = lab.state.experiment(ExperimentId(1)).unwrap();
         let mut off = Off::default();
         off.look(1, "fast && (loss > 1)", "", only);

@@ -15,6 +15,7 @@ use super::outcome::{self, Outcome};
 pub use super::results::Results;
 use super::retry;
 use super::stage::{Stage, Verdict};
+use super::standing::Firing;
 
 /// A hand-over of a run: its node and its generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,6 +119,11 @@ impl Run {
     pub fn node(&self) -> Option<&str> {
         let asked = Some(self.made.node.as_str()).filter(|_| !self.made.placing);
         self.dispatch.stage.node().or(asked)
+    }
+
+    /// Rules that the daemon evaluates and that fired, by id.
+    pub fn fired(&self) -> &std::collections::BTreeMap<u64, Firing> {
+        &self.dispatch.fired
     }
 
     /// The recipients whom its node told of its end.

@@ -222,20 +222,9 @@ fn lost(run: &Run, abandon: bool) -> Option<Skip> {
 /// The rules of a new run: those of its definition, then those added by hand.
 /// New rules get ids from `next` on and are returned, too.
 pub fn rules(state: &State, experiment: &Experiment, fresh: &mut Vec<Rule>) -> Vec<u64> {
-    let mut ids: Vec<u64> = experiment
-        .definition
-        .rules
-        .iter()
-        .map(|rule| {
-            identify(
-                state,
-                fresh,
-                rule.action.word(),
-                &rule.text,
-                "",
-                &rule.place.to_string(),
-            )
-        })
+    let defined = experiment.definition.rules.iter();
+    let mut ids: Vec<u64> = defined
+        .map(|rule| identify(state, fresh, Rule::of(rule, "", &rule.place.to_string())))
         .collect();
     ids.extend(experiment.extra_rules.iter().copied());
     let mut seen = std::collections::HashSet::new();
@@ -244,31 +233,13 @@ pub fn rules(state: &State, experiment: &Experiment, fresh: &mut Vec<Rule>) -> V
 }
 
 /// The id of a rule; a new one if there is none like it.
-pub fn identify(
-    state: &State,
-    fresh: &mut Vec<Rule>,
-    action: &str,
-    text: &str,
-    author: &str,
-    origin: &str,
-) -> u64 {
-    let like = |rule: &Rule| {
-        rule.action == action && rule.text == text && rule.author == author && rule.origin == origin
-    };
-    if let Some(rule) = state.rules.values().find(|rule| like(rule)) {
-        return rule.id;
-    }
-    if let Some(rule) = fresh.iter().find(|rule| like(rule)) {
-        return rule.id;
+pub fn identify(state: &State, fresh: &mut Vec<Rule>, mut rule: Rule) -> u64 {
+    let mut known = (state.rules.values().map(|known| &**known)).chain(fresh.iter());
+    if let Some(known) = known.find(|known| known.is_like(&rule)) {
+        return known.id;
     }
     let highest = state.rules.last_key_value().map_or(0, |(id, _)| *id);
-    let id = highest + 1 + fresh.len() as u64;
-    fresh.push(Rule {
-        id,
-        action: action.to_owned(),
-        text: text.to_owned(),
-        author: author.to_owned(),
-        origin: origin.to_owned(),
-    });
-    id
+    rule.id = highest + 1 + fresh.len() as u64;
+    fresh.push(rule);
+    highest + fresh.len() as u64
 }

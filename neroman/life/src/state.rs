@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nero_expr::NameKind;
+use nero_expr::{Expr, NameKind, ParseContext, RulePlace};
 use nero_model::{ExperimentId, RunId, RunToken};
 
 use super::batch::BatchCount;
@@ -79,6 +79,8 @@ pub struct State {
     origin_paths: Arc<BTreeMap<PathBuf, u64>>,
     /// By id.
     pub rules: Arc<BTreeMap<u64, Arc<Rule>>>,
+    /// The conditions of those that the daemon evaluates, by id.
+    pub daemon_rules: Arc<BTreeMap<u64, Arc<Expr>>>,
     /// Names of parameters and metrics that any experiment has.
     pub known_names: Arc<BTreeSet<(NameKind, String)>>,
     /// The experiments that `last` names; ascending.
@@ -153,6 +155,11 @@ impl State {
             }
             Change::Experiment(described) => self.describe(described),
             Change::Rule(rule) => {
+                // A text of another build may have words that this one does not know.
+                let expr = Expr::parse(&rule.text, &ParseContext::utc(0).standing()).ok();
+                if let Some(expr) = expr.filter(|expr| expr.rule_place() == RulePlace::Daemon) {
+                    Arc::make_mut(&mut self.daemon_rules).insert(rule.id, Arc::new(expr));
+                }
                 Arc::make_mut(&mut self.rules).insert(rule.id, Arc::clone(rule));
             }
             Change::Run(new) => self.add_run(new),

@@ -32,6 +32,7 @@ mod reach;
 mod restored;
 mod retries;
 mod sources;
+mod standing;
 mod verdicts;
 
 pub(crate) use lab::{Lab, RESTART, definition, ended, moment, run, running, skipped, source};

@@ -124,10 +124,14 @@ pub struct Advance {
 pub struct Rule {
     /// Given by [`crate::Tx::new_rule`].
     pub id: RuleId,
-    /// `abort`, `warn`, `notify`.
+    /// `abort`, `warn`, `notify` ….
     pub action: String,
+    /// What the action runs or sends; stored behind its word.
+    pub argument: String,
     /// Canonical expression.
     pub text: String,
+    /// Pause between two firings; 0 for the default.
+    pub repeat_ms: u64,
     /// Author of the rule.
     pub author: String,
     /// `file:line`, or `rule add`.

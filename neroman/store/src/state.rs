@@ -276,17 +276,21 @@ pub(crate) fn position(cells: &Cells<'_>) -> Option<Position> {
 }
 
 pub(crate) fn put_rule(db: &Db, rule: &Rule) -> Result<(), StoreError> {
+    let action = match rule.argument.as_str() {
+        "" => rule.action.clone(),
+        argument => format!("{} {argument}", rule.action),
+    };
     RULE.upsert(
         db,
         &[
             cell::unsigned(rule.id.0),
             cell::int(0),
             cell::maybe(None),
-            cell::text(&rule.action),
+            cell::text(&action),
             cell::text(&rule.text),
             cell::text(&rule.author),
             cell::text(&rule.origin),
-            cell::int(0),
+            cell::unsigned(rule.repeat_ms),
             cell::int(1),
             cell::int(0),
         ],
@@ -294,9 +298,13 @@ pub(crate) fn put_rule(db: &Db, rule: &Rule) -> Result<(), StoreError> {
 }
 
 fn rule(cells: &Cells<'_>) -> Option<Rule> {
+    let action = cells.text(3)?;
+    let (action, argument) = action.split_once(' ').unwrap_or((&action, ""));
     Some(Rule {
         id: RuleId(cells.unsigned(0)?),
-        action: cells.text(3)?,
+        action: action.to_owned(),
+        argument: argument.to_owned(),
+        repeat_ms: cells.unsigned(7)?,
         text: cells.text(4)?,
         author: cells.text(5)?,
         origin: cells.text(6)?,

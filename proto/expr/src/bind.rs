@@ -160,7 +160,8 @@ impl Expr {
         for (name, mut found) in self.names.iter().zip(found) {
             // A rule leaves a name open instead of binding it to a fact that it
             // cannot use.
-            let fact = loose_fact(name).filter(|fact| !self.standing || fact.is_beside_job());
+            let is_known = |fact: &Fact| fact.known_to().is_known_at(self.rule_place());
+            let fact = loose_fact(name).filter(|fact| !self.standing || is_known(fact));
             found.loose.extend(fact.map(Bound::Fact));
             let slot = found.settle();
             match &slot {

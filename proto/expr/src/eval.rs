@@ -224,6 +224,10 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
         if state == State::Gone {
             return Truth::from_option(self.scope.gone());
         }
+        if state == State::Started {
+            let is_known = self.scope.fact(Fact::Tstart) != Value::Unknown;
+            return Truth::from_option(Some(is_known));
+        }
         match self.scope.fact(Fact::State) {
             Value::Text(shown) => Truth::from_option(state.covers(shown)),
             Value::Unknown | Value::Number(..) | Value::Bool(..) | Value::Time(_) => Truth::Unknown,

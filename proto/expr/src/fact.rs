@@ -3,6 +3,8 @@
 //! The words are a promise to users; a new one is added to [`Fact`], a planned
 //! one stands in [`NOT_BUILT`] until then.
 
+use crate::place::KnownTo;
+
 /// A fact of a run or its experiment.
 ///
 /// The words are those that users type ([`Fact::word`]).
@@ -236,9 +238,8 @@ impl Fact {
         }
     }
 
-    /// Whether the watcher of a run knows the fact, so that a rule may name it.
-    /// The others are known to neroman only, or once the run is over.
-    pub fn is_beside_job(self) -> bool {
+    /// Who knows the fact while a rule over it stands.
+    pub fn known_to(self) -> KnownTo {
         match self {
             Fact::Id
             | Fact::Name
@@ -246,21 +247,21 @@ impl Fact {
             | Fact::Node
             | Fact::State
             | Fact::Attempt
-            | Fact::Runtime
+            | Fact::Exit
+            | Fact::Signal
+            | Fact::Command
+            | Fact::Params
+            | Fact::Tstart => KnownTo::Both,
+            Fact::Runtime
             | Fact::Timeleft
             | Fact::Progress
             | Fact::Eta
-            | Fact::Exit
-            | Fact::Signal
             | Fact::Silent
-            | Fact::Command
-            | Fact::Params
-            | Fact::Tstart
             | Fact::Cpu
             | Fact::Mem
             | Fact::Disk
             | Fact::Gpu
-            | Fact::Gpumem => true,
+            | Fact::Gpumem => KnownTo::Watcher,
             Fact::Path
             | Fact::Waittime
             | Fact::Reason
@@ -268,7 +269,7 @@ impl Fact {
             | Fact::Tsub
             | Fact::Tend
             | Fact::Note
-            | Fact::Tag => false,
+            | Fact::Tag => KnownTo::Daemon,
         }
     }
 }

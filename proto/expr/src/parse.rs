@@ -12,6 +12,7 @@ use crate::ast::{MathFn, NameRef, Node, Pick, PickRef};
 use crate::error::{ErrorKind, ExprError, Span};
 use crate::kind::{check_condition, check_progress, check_sign};
 use crate::lex::{Tok, Token, lex};
+use crate::place::OneSided;
 use crate::slips;
 use crate::state::State;
 use crate::{HEIGHT_MAX, ParseContext, TEXT_BYTES_MAX};
@@ -65,6 +66,7 @@ pub(crate) fn parse(
         names: Vec::new(),
         picks: Vec::new(),
         holds: 0,
+        one_sided: OneSided::default(),
         not_built: None,
     };
     if parser.tokens.is_empty() {
@@ -80,6 +82,11 @@ pub(crate) fn parse(
         }
         Wanted::Progress => check_progress(&root.node, root.span, &parser.names, text)?,
         Wanted::Value => {}
+    }
+    match (context.standing, wanted) {
+        (true, Wanted::Condition) => parser.one_sided.check(&parser.names, text)?,
+        (true, Wanted::Progress) => parser.one_sided.check_beside_job(text)?,
+        _ => {}
     }
     Ok(Parsed {
         root: root.node,
@@ -171,6 +178,7 @@ struct Parser<'t> {
     names: Vec<NameRef>,
     picks: Vec<PickRef>,
     holds: u16,
+    one_sided: OneSided,
     /// The first planned word; syntax errors are reported before it.
     not_built: Option<ExprError>,
 }

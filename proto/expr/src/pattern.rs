@@ -5,33 +5,45 @@ use regex::bytes::{Regex, RegexBuilder};
 /// A pattern of text: `*` stands for any characters, `?` for one, everything
 /// else (brackets too) for itself. It has to fit the whole text, and case counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Glob(Box<str>);
+pub struct Glob {
+    text: Box<str>,
+    /// The longest part without wildcards: most of 100 000 names lack it, and a search for
+    /// it is quick.
+    part: Box<str>,
+}
 
 impl Glob {
     /// The glob written as `text`.
     pub fn new(text: &str) -> Glob {
-        Glob(text.into())
+        let parts = text.split(['*', '?']);
+        Glob {
+            text: text.into(),
+            part: parts.max_by_key(|part| part.len()).unwrap_or("").into(),
+        }
     }
 
     /// As it was written.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// Whether it holds a `*` or a `?`.
     pub fn has_wildcard(&self) -> bool {
-        self.0.contains(['*', '?'])
+        self.text.contains(['*', '?'])
     }
 
     /// Whether it consists of wildcards only, and so fits nearly any text.
     pub fn is_only_wildcards(&self) -> bool {
-        self.0.chars().all(|c| matches!(c, '*' | '?'))
+        self.text.chars().all(|c| matches!(c, '*' | '?'))
     }
 
     /// Whether it fits the whole of `text`. Takes at most the product of the
     /// two lengths, and no memory.
     pub fn fits(&self, text: &str) -> bool {
-        let mut glob = self.0.chars();
+        if !text.contains(&*self.part) {
+            return false;
+        }
+        let mut glob = self.text.chars();
         let mut text = text.chars();
         // The place to go on when the present try fails: behind the last `*`, one character
         // later.

@@ -3,6 +3,8 @@
 //! States travel as words here, since facts do; the state machine itself lives
 //! with the runs.
 
+use crate::place::KnownTo;
+
 /// A state, or a word for several, that stands as a condition of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
@@ -42,7 +44,14 @@ pub enum State {
     Changed,
     /// No longer in its source; not a state but beside it.
     Gone,
+    /// The run was started, whatever became of it; a word of rules.
+    Started,
+    /// The run is over: finished, crashed, aborted, timeout or lost; a word of rules.
+    Ended,
 }
+
+/// Words that only rules have: each says what happened to a run, and not where it stands.
+const EVENTS: [(&str, State); 2] = [("started", State::Started), ("ended", State::Ended)];
 
 /// Every state word with its variant; the first thirteen are states.
 const WORDS: [(&str, State); 18] = [
@@ -72,10 +81,15 @@ impl State {
         WORDS.iter().find(|(w, _)| *w == word).map(|&(_, s)| s)
     }
 
+    /// The word `word` of a rule, exactly as written.
+    pub fn from_rule_word(word: &str) -> Option<State> {
+        let event = EVENTS.iter().find(|(w, _)| *w == word);
+        event.map(|&(_, s)| s).or_else(|| State::from_word(word))
+    }
+
     /// The word that users type.
     pub fn word(self) -> &'static str {
-        WORDS
-            .iter()
+        (WORDS.iter().chain(&EVENTS))
             .find(|(_, state)| *state == self)
             .map_or("", |&(word, _)| word)
     }
@@ -85,15 +99,37 @@ impl State {
     pub fn is_single(self) -> bool {
         !matches!(
             self,
-            State::Live | State::Failed | State::Done | State::Changed | State::Gone
+            State::Live
+                | State::Failed
+                | State::Done
+                | State::Changed
+                | State::Gone
+                | State::Started
+                | State::Ended
         )
     }
 
-    /// Whether the watcher of a run ever sees the run in this state, so that a
-    /// rule may name it.
-    pub fn is_beside_job(self) -> bool {
+    /// Whether a run in it is over.
+    pub(crate) fn is_end(self) -> bool {
+        matches!(
+            self,
+            State::Finished
+                | State::Crashed
+                | State::Aborted
+                | State::Timeout
+                | State::Lost
+                | State::Failed
+                | State::Done
+                | State::Ended
+        )
+    }
+
+    /// Who knows of a run in this state while a rule over it stands.
+    pub fn known_to(self) -> KnownTo {
         match self {
-            State::Pending | State::Running | State::Ending | State::Live => true,
+            State::Pending | State::Running | State::Ending | State::Paused | State::Live => {
+                KnownTo::Both
+            }
             State::Defined
             | State::Queued
             | State::Staging
@@ -103,21 +139,26 @@ impl State {
             | State::Aborted
             | State::Timeout
             | State::Lost
-            | State::Paused
             | State::Failed
             | State::Done
             | State::Changed
-            | State::Gone => false,
+            | State::Gone
+            | State::Started
+            | State::Ended => KnownTo::Daemon,
         }
     }
 
     /// Whether this word includes the state `shown`.
     ///
-    /// `None` for [`State::Changed`] and [`State::Gone`], which do not follow from the
-    /// state.
+    /// `None` for [`State::Changed`], [`State::Gone`] and [`State::Started`], which do not
+    /// follow from the state.
     pub fn covers(self, shown: &str) -> Option<bool> {
         let covered = match self {
-            State::Changed | State::Gone => return None,
+            State::Changed | State::Gone | State::Started => return None,
+            State::Ended => matches!(
+                shown,
+                "finished" | "crashed" | "aborted" | "timeout" | "lost"
+            ),
             State::Live => matches!(
                 shown,
                 "queued" | "staging" | "submitted" | "pending" | "running" | "ending" | "paused"
@@ -181,6 +222,10 @@ mod tests {
     fn words_read_back() {
         for word in State::words() {
             assert_eq!(State::from_word(word).map(State::word), Some(word));
+        }
+        for (word, event) in EVENTS {
+            assert_eq!((State::from_word(word), event.word()), (None, word));
+            assert_eq!(State::from_rule_word(word), Some(event));
         }
     }
 }

@@ -185,9 +185,11 @@ pub fn as_text(screen: &Screen, rules: &[RuleState], with_experiments: bool) -> 
             None => groups.push((vec![state], key)),
         }
     }
-    let mut header: Vec<String> = ["rule", "action", "when", "fired", "last", "values", "notes"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut header: Vec<String> = [
+        "rule", "where", "action", "when", "fired", "last", "values", "notes",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     if with_experiments {
         header.insert(0, "id".into());
     }
@@ -215,9 +217,14 @@ fn row(those: &[&RuleState], with_experiments: bool) -> Vec<Cell> {
     }
     notes.extend([state.problem.clone(), rule.origin.clone()]);
     notes.retain(|note| !note.is_empty());
+    let done = match rule.argument.as_str() {
+        "" => rule.action.clone(),
+        argument => format!("{} {argument}", rule.action),
+    };
     let mut row = vec![
         Cell::right(&rule.id.to_string()),
-        Cell::text(&rule.action),
+        Cell::text(&state.place),
+        Cell::text(&done),
         Cell::text(&rule.text),
         Cell::right(&state.fired.to_string()),
         Cell::text(&match last {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use nero_journal::SegmentId;
-use nero_model::{RequestId, RunId};
+use nero_model::{ExperimentId, RequestId, RunId};
 use nero_store::Request;
 
 use nero_life::change::Change;
@@ -60,6 +60,15 @@ impl Batch {
             | Change::Post(_)
             | Change::Restored(_)) => self.changes.push(other),
         }
+    }
+
+    /// The experiments that were described anew.
+    pub(crate) fn experiments(&self) -> Vec<ExperimentId> {
+        let described = self.changes.iter().filter_map(|change| match change {
+            Change::Experiment(described) => Some(described.id),
+            _ => None,
+        });
+        described.collect()
     }
 
     /// The records folded since the last commit that may concern people.

@@ -45,7 +45,9 @@ pub(super) fn write_change(
             tx.put_rule(&nero_store::Rule {
                 id: nero_store::RuleId(rule.id),
                 action: rule.action.clone(),
+                argument: rule.argument.clone(),
                 text: rule.text.clone(),
+                repeat_ms: rule.repeat_ms,
                 author: rule.author.clone(),
                 origin: rule.origin.clone(),
             })

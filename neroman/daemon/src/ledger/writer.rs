@@ -14,10 +14,10 @@ use crate::folding::{Folding, OwnedPart, PartsOutcome};
 use crate::keep::{Batch, Keep, Unwritten};
 use crate::spec;
 use nero_life::change::Change;
-use nero_life::mail::notice;
+use nero_life::mail::notice::{self, FoundNotice};
 use nero_life::retry::{self, Next};
 use nero_life::state::State;
-use nero_life::{abort, batch as batches, needs, processed};
+use nero_life::{abort, batch as batches, needs, processed, standing};
 
 /// Messages of one transaction.
 const BATCH_MAX: usize = 4096;
@@ -97,6 +97,7 @@ impl Writer {
         let mut answers = Replies::default();
         let mut given: HashMap<RequestId, Vec<u8>> = HashMap::new();
         let (mut stop, mut look, mut empty) = (false, false, false);
+        let mut due: BTreeSet<RunId> = BTreeSet::new();
         for message in messages {
             let now_ms = self.clock.now_ms();
             match message {
@@ -175,12 +176,17 @@ impl Writer {
                 Message::Letter { delivery, reply } => {
                     let _ = reply.send(self.keep.letter(delivery));
                 }
+                Message::RulesDue(runs) => due.extend(runs),
                 Message::LookForRoom => look = true,
                 Message::EmptyLogs => empty = true,
                 Message::Stop => stop = true,
             }
         }
+        let told = self.rules(&mut work, &mut batch, due);
         self.release(&mut work, &mut batch);
+        if let Some(change) = notice::notices(&work, told, self.clock.now_ms()) {
+            take(&mut work, &mut batch, vec![change]);
+        }
         self.notice(&mut work, &mut batch);
         self.commit(work, batch, answers);
         if look {
@@ -256,6 +262,37 @@ impl Writer {
         };
         tracing::info!(run = %ended, "what follows its end is decided");
         take(work, batch, changes);
+    }
+
+    /// Evaluates the rules of the daemon of all runs that changed, or are `due`; returns what
+    /// people are told of it. A rule that ends a run changes it once more.
+    fn rules(&self, work: &mut State, batch: &mut Batch, due: BTreeSet<RunId>) -> Vec<FoundNotice> {
+        let mut told = Vec::new();
+        if work.daemon_rules.is_empty() {
+            return told;
+        }
+        let mut looked = due;
+        looked.extend(batch.touched());
+        for id in batch.experiments() {
+            let live = work.experiment(id).into_iter().flat_map(|one| one.live());
+            looked.extend(live.map(|run| run.made.id));
+        }
+        while let Some(id) = looked.pop_first() {
+            let now = self.clock.moment();
+            let fired = standing::look(work, id, self.state.run(id), &now);
+            if fired.changes.is_empty() {
+                continue;
+            }
+            let wants = &*self.wants_notice;
+            told.extend(fired.notices.into_iter().filter(|(_, _, kind)| wants(kind)));
+            batch.durable = true;
+            let before = batch.touched();
+            self.take(work, batch, fired.changes);
+            looked.insert(id);
+            let more = batch.touched().into_iter();
+            looked.extend(more.filter(|run| !before.contains(run)));
+        }
+        told
     }
 
     /// Lets runs go on that waited for the end of an earlier one, and holds or lets go the

@@ -34,6 +34,7 @@ impl Man {
             grace_ms: request.grace_ms,
             signal: request.signal,
             delivered: false,
+            rule: None,
         };
         let decide = move |state: &State, now_ms: i64| {
             let cancel = Cancel {

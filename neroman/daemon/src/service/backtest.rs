@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nero_expr::{Expr, ParseContext, PastPoint, more_is_better};
+use nero_expr::{Expr, ParseContext, PastPoint, RulePlace, more_is_better};
 use nero_format::RuleAction;
 use nero_life::backtest::{self, Best, Fired, PastRun, PastSeries};
 use nero_life::experiment::Experiment;
@@ -110,6 +110,11 @@ fn question(
     if let Some(fact) = backtest::unknown_fact(&rule) {
         let word = fact.word();
         let failure = Failure::usage(format!("`{word}` of past runs is not known"));
+        return Err(failure
+            .hint("a back-test replays metrics, parameters and the time that a run had run for"));
+    }
+    if rule.rule_place() == RulePlace::Daemon {
+        let failure = Failure::usage("this rule is evaluated by neroman, not beside the job");
         return Err(failure
             .hint("a back-test replays metrics, parameters and the time that a run had run for"));
     }

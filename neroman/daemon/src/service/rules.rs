@@ -1,6 +1,6 @@
 //! `RuleList`, `RuleAdd`, `RuleRemove`.
 
-use nero_expr::{Expr, Fact, NameKind, NameRef, ParseContext};
+use nero_expr::{Expr, Fact, NameKind, NameRef, ParseContext, RulePlace};
 use nero_format::RuleAction;
 use nero_model::names::same_loosely;
 use nero_wire::v1;
@@ -13,8 +13,11 @@ use crate::ledger::Decided;
 use crate::spec;
 use nero_life::change::Rule;
 use nero_life::experiment::Experiment;
+use nero_life::now::Now;
 use nero_life::rules::{self, Removed};
 use nero_life::run::Run;
+use nero_life::scope::Sight;
+use nero_life::standing;
 use nero_life::state::State;
 
 /// More metrics of a run than this are counted only.
@@ -57,32 +60,43 @@ impl Man {
             return Ok(answer);
         }
         let now_ms = self.clock.now_ms();
-        let known = RuleAction::ALL.map(RuleAction::word);
-        let action = &request.action;
-        if !known.contains(&action.as_str()) {
-            let failure = Failure::usage(format!("not built yet: the action `{action}`"));
-            return Err(failure.hint(known.join(", ")));
-        }
+        let known = RuleAction::ALL.into_iter();
+        let mut known = known.filter(|action| action.argument().is_none());
+        let words: Vec<&str> = known.clone().map(RuleAction::word).collect();
+        let Some(action) = known.find(|action| action.word() == request.action) else {
+            let failure = Failure::usage(format!("not built yet: the action `{}`", request.action));
+            return Err(failure.hint(words.join(", ")));
+        };
         let given = request.selection.clone().unwrap_or_default();
         let zone = select::zone(&given.zone, given.utc_offset_s);
         let context = ParseContext::new(now_ms, zone).standing();
-        let text = Expr::parse(&request.text, &context)
-            .map_err(|error| {
-                let failure = Failure::usage(error.to_string())
-                    .report(nero_expr::point_at(&request.text, error.span));
-                match &error.hint {
-                    Some(hint) => failure.hint(hint.clone()),
-                    None => failure,
-                }
-            })?
-            .canonical();
+        let expr = Expr::parse(&request.text, &context).map_err(|error| {
+            let failure = Failure::usage(error.to_string())
+                .report(nero_expr::point_at(&request.text, error.span));
+            match &error.hint {
+                Some(hint) => failure.hint(hint.clone()),
+                None => failure,
+            }
+        })?;
+        action
+            .check(&expr)
+            .map_err(|(message, hint)| Failure::usage(message).hint(hint))?;
+        let text = expr.canonical();
         let selection = self.selection(request.selection, "").await?;
         let state = self.ledger.state();
         let (ids, picked) = blocking(move || selection.experiments(&state)).await??;
-        let (action, author) = (request.action, request.author);
+        let new = Rule {
+            id: 0,
+            action: request.action,
+            argument: String::new(),
+            text: text.clone(),
+            repeat_ms: 0,
+            author: request.author,
+            origin: "rule add".to_owned(),
+        };
         self.ledger
             .ask(&request.request, move |state, now_ms| {
-                let (rule, changes) = rules::add(state, &ids, &action, &text, &author, now_ms);
+                let (rule, changes) = rules::add(state, &ids, new, now_ms);
                 let mut off = rules::Off::default();
                 for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
                     off.look(rule, &text, "", experiment);
@@ -181,7 +195,10 @@ pub(super) fn states(
         .rules
         .iter()
         .filter_map(|id| state.rules.get(id))
-        .map(|rule| of_run(rule, experiment, run))
+        .map(|rule| match state.daemon_rules.get(&rule.id) {
+            Some(expr) => of_daemon(rule, expr, experiment, run),
+            None => of_run(rule, experiment, run),
+        })
         .collect();
     let is_newest = experiment
         .newest()
@@ -219,6 +236,7 @@ fn of_next(state: &State, experiment: &Experiment) -> Vec<v1::RuleState> {
             })
         })
         .map(|rule| v1::RuleState {
+            place: place(&rule.text),
             rule: Some(rule),
             experiment: experiment.id.0,
             ..v1::RuleState::default()
@@ -226,8 +244,54 @@ fn of_next(state: &State, experiment: &Experiment) -> Vec<v1::RuleState> {
         .collect()
 }
 
+/// Where a rule of this text is evaluated.
+fn place(text: &str) -> String {
+    let expr = Expr::parse(text, &ParseContext::utc(0).standing());
+    expr.map_or_else(
+        |_| String::new(),
+        |expr| expr.rule_place().word().to_owned(),
+    )
+}
+
+/// A rule that this daemon evaluates.
+fn of_daemon(rule: &Rule, expr: &Expr, experiment: &Experiment, run: &Run) -> v1::RuleState {
+    let firing = run.fired().get(&rule.id).cloned().unwrap_or_default();
+    let now = Now::default();
+    let sight = Sight {
+        experiment,
+        run: Some(run),
+        now: &now,
+    };
+    let (names, problem) = match standing::stands(expr, &sight) {
+        Ok(bindings) => (bindings.records(expr), String::new()),
+        Err(why) => (Vec::new(), format!("off: {why}")),
+    };
+    v1::RuleState {
+        rule: Some(spec::rule(rule)),
+        experiment: experiment.id.0,
+        place: RulePlace::Daemon.word().to_owned(),
+        fired: firing.times,
+        fired_ms: Some(firing.at_ms)
+            .filter(|_| firing.times > 0)
+            .into_iter()
+            .collect(),
+        last_fired_ms: firing.at_ms,
+        last_values: firing.values,
+        names: names
+            .into_iter()
+            .map(|name| v1::rule_state::Bound {
+                written: name.written,
+                exact: name.name,
+            })
+            .collect(),
+        problem,
+        ..v1::RuleState::default()
+    }
+}
+
 fn of_run(rule: &Rule, experiment: &Experiment, run: &Run) -> v1::RuleState {
     let mut shown = v1::RuleState {
+        place: place(&rule.text),
         rule: Some(spec::rule(rule)),
         experiment: experiment.id.0,
         ..v1::RuleState::default()

@@ -228,6 +228,10 @@ impl Man {
                 let text = format!("{id}: rule `{}` fired ({})", rule.text, rule.last_values);
                 lines.push((rule.last_fired_ms, text));
             }
+            for firing in run.fired().values() {
+                let text = format!("{id}: rule `{}` fired ({})", firing.text, firing.values);
+                lines.push((firing.at_ms, text));
+            }
             for remark in &run.journal.notices {
                 lines.push((remark.at_ms, format!("{id}: {}", remark.text)));
             }

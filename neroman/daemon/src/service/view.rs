@@ -17,6 +17,7 @@ use nero_life::now::{Now, Tick};
 use nero_life::outlook::Outlook;
 use nero_life::retry::{Cause, Follows};
 use nero_life::run::{Results, Run};
+use nero_life::standing;
 use nero_life::state::State;
 
 /// The context of a view.
@@ -129,6 +130,8 @@ pub(super) fn experiment(
     };
     if let Some(run) = run {
         of_run(&mut view, run, sight);
+        let warnings = standing::warnings(sight.state, experiment, run);
+        view.warnings.extend(warnings);
         let others = experiment.live().filter(|live| live.made.id != run.made.id);
         for other in others {
             also_live(&mut view, other, sight);

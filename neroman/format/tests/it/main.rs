@@ -11,6 +11,7 @@ mod original;
 mod people;
 mod placing;
 mod properties;
+mod rules;
 mod tables;
 
 use nero_format::{Definition, Loaded, Value, read_source_in};

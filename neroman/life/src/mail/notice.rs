@@ -278,6 +278,11 @@ fn of_run(
     found
 }
 
+/// The key of the notice that a rule of the daemon fired.
+pub(crate) fn rule_key(run: &Run, rule: u64, times: u32) -> String {
+    key(&run.made.token, 0, &format!("rule {rule}/{times}"))
+}
+
 fn key(token: &RunToken, start: u32, word: &str) -> String {
     format!("{}/{start}/{word}", hex(token.as_bytes()))
 }

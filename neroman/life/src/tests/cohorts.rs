@@ -9,6 +9,18 @@ use crate::journal::Metric;
 use crate::rules;
 use nero_expr::PastPoint;
 
+fn abort(text: &str) -> crate::change::Rule {
+    crate::change::Rule {
+        id: 0,
+        action: "abort".to_owned(),
+        argument: String::new(),
+        text: text.to_owned(),
+        repeat_ms: 0,
+        author: "me".to_owned(),
+        origin: "rule add".to_owned(),
+    }
+}
+
 impl Lab {
     /// These blocks with their rows, all running.
     fn cohorts(rows: &[(&str, Option<&str>)]) -> Self {
@@ -32,7 +44,7 @@ impl Lab {
 
     fn rule(&mut self, ids: &[u64], text: &str) {
         let ids: Vec<ExperimentId> = ids.iter().map(|id| ExperimentId(*id)).collect();
-        let (_, changes) = rules::add(&self.state, &ids, "abort", text, "me", 1);
+        let (_, changes) = rules::add(&self.state, &ids, abort(text), 1);
         self.take(changes);
     }
 

@@ -219,6 +219,7 @@ impl Lab {
             grace_ms: 0,
             signal: 0,
             delivered: false,
+            rule: None,
         };
         let run = self.state.run(id).unwrap();
         let cancelled = abort::comes_to(run);

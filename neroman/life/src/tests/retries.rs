@@ -307,7 +307,9 @@ fn rules_restart_there_and_requeue_anywhere_three_times_in_a_row() {
         lab.take(vec![Change::Rule(Arc::new(Rule {
             id: 7,
             action: action.to_owned(),
+            argument: String::new(),
             text: "loss > 5".to_owned(),
+            repeat_ms: 0,
             author: String::new(),
             origin: String::new(),
         }))]);
@@ -334,7 +336,9 @@ fn a_run_that_a_rule_restarted_on_its_node_goes_anywhere_at_its_next_retry() {
     lab.take(vec![Change::Rule(Arc::new(Rule {
         id: 7,
         action: "restart".to_owned(),
+        argument: String::new(),
         text: "loss > 5".to_owned(),
+        repeat_ms: 0,
         author: String::new(),
         origin: String::new(),
     }))]);

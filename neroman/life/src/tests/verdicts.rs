@@ -110,6 +110,7 @@ fn cancel() -> Input {
         grace_ms: 0,
         signal: 0,
         delivered: false,
+        rule: None,
     })
 }
 

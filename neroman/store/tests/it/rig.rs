@@ -65,7 +65,9 @@ pub(crate) fn one(tx: &mut Tx<'_>, name: &str) -> Result<RunKey, StoreError> {
     tx.put_rule(&Rule {
         id: rule,
         action: "abort".to_owned(),
+        argument: String::new(),
         text: "loss > 10".to_owned(),
+        repeat_ms: 0,
         author: "ann".to_owned(),
         origin: "neronet.yaml:7:3".to_owned(),
     })?;

@@ -9,6 +9,7 @@ use crate::fact::{Fact, FactSet};
 use crate::kind::{ValueKind, kind_of};
 use crate::lex::{Tok, Token};
 use crate::past::Fold;
+use crate::place::{KnownTo, OneSided};
 use crate::print::Printer;
 use crate::state::State;
 use nero_model::names::same_loosely;
@@ -126,6 +127,7 @@ impl<'t> Parser<'t> {
             text.push_str(share);
         }
         text.push(')');
+        self.one_sided.note(KnownTo::Watcher, whole);
         let cohort = Cohort {
             aggregate,
             of_each,
@@ -150,6 +152,7 @@ impl<'t> Parser<'t> {
             names: Vec::new(),
             picks: Vec::new(),
             holds: 0,
+            one_sided: OneSided::default(),
             not_built: None,
         };
         let part = parser.expression()?;

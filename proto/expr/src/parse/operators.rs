@@ -10,6 +10,7 @@ use crate::kind::{
 };
 use crate::lex::{Tok, Token};
 use crate::number::scan_clock;
+use crate::place::KnownTo;
 use crate::state::State;
 
 /// The longest duration of `for`, `after` and windows: ten years.
@@ -89,7 +90,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn compare(
-        &self,
+        &mut self,
         left: Operand,
         op: CompareOp,
         right: Operand,
@@ -196,6 +197,7 @@ impl Parser<'_> {
         let (duration, end) = self.duration(|error| error.hint(format!("such as `{word} 10m`")))?;
         let span = left.span.to(end);
         let part = sign.span.to(end);
+        self.one_sided.note(KnownTo::Watcher, part);
         if self.about_nodes || self.wanted == Wanted::Progress {
             self.note_not_built(part, &format!("`{word}` here"));
         }

@@ -78,10 +78,8 @@ impl Parser<'_> {
     }
 
     /// `tag:x` is `tag == x`, and `tag:x*` is `tag=x*`.
-    fn tag(&self, span: Span) -> Result<Node, ExprError> {
-        if self.context.standing {
-            return Err(not_beside_job(Fact::Tag.word(), span));
-        }
+    fn tag(&mut self, span: Span) -> Result<Node, ExprError> {
+        self.one_sided.note(Fact::Tag.known_to(), span);
         let tag = span.of(self.text).strip_prefix("tag:").unwrap_or_default();
         let is_wild = |c| matches!(c, '*' | '?');
         if tag.is_empty() || !tag.chars().all(|c| is_name_char(c) || is_wild(c)) {
@@ -186,7 +184,7 @@ impl Parser<'_> {
             _ if is_of_peers(word) => return Err(self.outside_of_aggregate(span)),
             "today" => Node::Time(self.day(span, 0)?),
             "yesterday" => Node::Time(self.day(span, 1)?),
-            _ if self.is_operand(place) && State::from_word(word).is_some() => {
+            _ if self.is_operand(place) && self.state(word).is_some() => {
                 return self.state_word(word, span);
             }
             "all" if self.selecting && self.is_operand(place) => self.pick(Pick::All, span)?,
@@ -201,10 +199,10 @@ impl Parser<'_> {
                 self.name(Asked::Any, word, span)?
             }
             _ => match Fact::from_word(word) {
-                Some(fact) if self.context.standing && !fact.is_beside_job() => {
-                    return Err(not_beside_job(word, span));
+                Some(fact) => {
+                    self.one_sided.note(fact.known_to(), span);
+                    Node::Fact(fact)
                 }
-                Some(fact) => Node::Fact(fact),
                 None => self.plain_name(word, span)?,
             },
         };
@@ -221,8 +219,16 @@ impl Parser<'_> {
         ExprError::new(ErrorKind::Name, span, message).hint(hint)
     }
 
-    pub(super) fn state_word(&self, word: &str, span: Span) -> Result<Operand, ExprError> {
-        let Some(state) = State::from_word(word) else {
+    /// The state of this word; an event is a word of rules alone.
+    fn state(&self, word: &str) -> Option<State> {
+        match self.context.standing {
+            true => State::from_rule_word(word),
+            false => State::from_word(word),
+        }
+    }
+
+    pub(super) fn state_word(&mut self, word: &str, span: Span) -> Result<Operand, ExprError> {
+        let Some(state) = self.state(word) else {
             return Err(self.syntax(span, format!("there is no state `{word}`")));
         };
         if matches!(state, State::Changed | State::Gone) && self.context.standing {
@@ -237,32 +243,19 @@ impl Parser<'_> {
         })
     }
 
-    /// Refuses a state that a standing rule cannot use.
-    pub(super) fn check_seen_by_rules(&self, state: State, span: Span) -> Result<(), ExprError> {
-        if !self.context.standing || state.is_beside_job() {
-            return Ok(());
+    /// Refuses a state in which no rule ever sees its run.
+    pub(super) fn check_seen_by_rules(
+        &mut self,
+        state: State,
+        span: Span,
+    ) -> Result<(), ExprError> {
+        self.one_sided.note(state.known_to(), span);
+        if self.context.standing && state == State::Defined {
+            let message = "a rule stands with a run, and an experiment without one is `defined`";
+            let error = ExprError::new(ErrorKind::Kind, span, message);
+            return Err(error.hint("of a run that waits: `queued || submitted || pending`"));
         }
-        let word = state.word();
-        let message = format!("rules cannot use `{word}`: they are evaluated beside the job");
-        let error = ExprError::new(ErrorKind::Kind, span, message);
-        Err(match state {
-            State::Crashed | State::Failed => error.hint("write `exit != 0 || signal > 0`"),
-            State::Finished | State::Done => error.hint("write `exit == 0`"),
-            State::Timeout => error.hint("write `timeleft < 1m`"),
-            State::Defined
-            | State::Queued
-            | State::Staging
-            | State::Submitted
-            | State::Pending
-            | State::Running
-            | State::Ending
-            | State::Aborted
-            | State::Lost
-            | State::Paused
-            | State::Live
-            | State::Changed
-            | State::Gone => error.hint("states that a rule can use: pending running ending live"),
-        })
+        Ok(())
     }
 
     pub(super) fn plain_name(&mut self, word: &str, span: Span) -> Result<Node, ExprError> {
@@ -550,21 +543,6 @@ impl Parser<'_> {
 
 fn is_window_function(word: &str) -> bool {
     word == "best" || Fold::from_word(word).is_some()
-}
-
-/// The error for a fact that the watcher of a run does not know.
-fn not_beside_job(word: &str, span: Span) -> ExprError {
-    let message = format!("rules cannot use `{word}`: they are evaluated beside the job");
-    let known: Vec<&str> = Fact::ALL
-        .into_iter()
-        .filter(|fact| fact.is_beside_job())
-        .map(Fact::word)
-        .collect();
-    let hint = format!(
-        "a rule can use metrics, parameters, {}; a metric of this name is written `metric.{word}`",
-        known.join(" ")
-    );
-    ExprError::new(ErrorKind::Kind, span, message).hint(hint)
 }
 
 /// Unix milliseconds of the local midnight `days_back` days before today.

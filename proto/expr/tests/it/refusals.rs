@@ -1,6 +1,6 @@
 //! Mistakes are refused with their place and what to write instead.
 
-use nero_expr::{ErrorKind, Expr, NOT_BUILT, ParseContext};
+use nero_expr::{ErrorKind, Expr, NOT_BUILT, ParseContext, RulePlace};
 
 use crate::run::context;
 
@@ -154,51 +154,74 @@ fn standing_rules_take_no_day_that_moves() {
 }
 
 #[test]
-fn a_rule_over_what_is_not_known_beside_the_job_is_refused_with_what_to_write() {
+fn a_rule_that_no_side_knows_all_of_is_refused_with_its_parts() {
     let standing = context().standing();
-    for (text, place, hint) in [
-        ("waittime >= 0", "waittime", "a rule can use metrics"),
-        (
-            "loss > 1 && tmod < 10h",
-            "tmod",
-            "runtime timeleft progress eta exit",
-        ),
-        ("tsub < 10h", "tsub", "tstart"),
-        ("tend < 1h", "tend", "`metric.tend`"),
-        ("path=*lang*", "path", "command params"),
-        ("reason != 'x'", "reason", "exit signal"),
-        ("crashed", "crashed", "write `exit != 0 || signal > 0`"),
-        ("!failed", "failed", "write `exit != 0 || signal > 0`"),
-        ("finished", "finished", "write `exit == 0`"),
-        ("timeout", "timeout", "timeleft"),
-        ("queued || aborted", "queued", "pending running ending live"),
-        ("state == crashed", "crashed", "write `exit != 0"),
-        ("state != 'lost'", "'lost'", "pending running ending live"),
-        ("state=crashed", "=crashed", "write `exit != 0"),
+    for (text, place, watcher) in [
+        ("runtime > 2h && waittime > 2h", "waittime", "runtime"),
+        ("tmod < 10h || cpu > 3", "tmod", "cpu"),
+        ("crashed && metric.loss > 1", "crashed", "metric.loss"),
+        ("state == crashed && silent > 20m", "crashed", "silent"),
+        ("state in (timeout, lost) && mem > 1G", "timeout", "mem"),
+        ("mean(loss, 10m) > 1 && reason == rule", "reason", "loss"),
+        ("loss@10 > 1 && path=*lang*", "path", "loss"),
+        ("waittime > 2h for 10m", "waittime", "for 10m"),
     ] {
         let error = Expr::parse(text, &standing).unwrap_err();
         assert_eq!(error.span.of(text), place, "{text}");
-        assert!(
-            error.message.contains("rules cannot use"),
-            "{text}: {error}"
-        );
-        let said = error.hint.unwrap();
-        assert!(said.contains(hint), "{text}: {said}");
-        assert!(
-            Expr::parse(text, &context()).is_ok(),
-            "{text} in a selector"
-        );
+        let both = format!("`{place}` is known to neroman alone and `{watcher}` beside");
+        assert!(error.message.contains(&both), "{text}: {error}");
+        assert!(error.hint.unwrap().contains("a rule for each"), "{text}");
     }
-    for text in [
-        "runtime > 2h && exit != 0",
-        "running && silent > 20m",
-        "ending || live || state == pending",
-        "timeleft < 1m && mem > 1GB && name = a*",
-        "metric.waittime > 3 && param.path == 'x'",
-        "Wait_Time > 3",
+    let error = Expr::parse("defined", &standing).unwrap_err();
+    assert!(error.message.contains("stands with a run"), "{error}");
+}
+
+#[test]
+fn a_rule_is_evaluated_where_all_of_it_is_known() {
+    let standing = context().standing();
+    for (text, place) in [
+        ("loss > 1", RulePlace::Job),
+        ("runtime > 2h && exit != 0", RulePlace::Job),
+        ("running && silent > 20m", RulePlace::Job),
+        ("timeleft < 1m && mem > 1GB && name = a*", RulePlace::Job),
+        ("metric.waittime > 3 && param.path == 'x'", RulePlace::Job),
+        ("Wait_Time > 3", RulePlace::Job),
+        ("exit != 0 && loss > 1", RulePlace::Job),
+        ("param.lr > 1", RulePlace::Job),
+        ("waittime >= 0", RulePlace::Daemon),
+        ("waittime > 2h && lr > 1", RulePlace::Daemon),
+        ("tmod < 10h", RulePlace::Daemon),
+        ("crashed", RulePlace::Daemon),
+        ("!failed", RulePlace::Daemon),
+        ("state == crashed", RulePlace::Daemon),
+        ("state in (crashed, timeout)", RulePlace::Daemon),
+        ("state=crash*", RulePlace::Daemon),
+        ("ending || live || state == pending", RulePlace::Job),
+        ("exit != 0", RulePlace::Daemon),
+        ("started", RulePlace::Daemon),
+        ("ended && param.lr > 1", RulePlace::Daemon),
     ] {
-        assert!(Expr::parse(text, &standing).is_ok(), "{text}");
+        let rule = Expr::parse(text, &standing).unwrap();
+        assert_eq!(rule.rule_place(), place, "{text}");
+        let stored = Expr::parse(&rule.canonical(), &standing).unwrap();
+        assert_eq!(stored, rule, "{text}");
     }
+    assert!(
+        Expr::parse("started", &context()).is_err(),
+        "a word of rules"
+    );
+}
+
+#[test]
+fn a_rule_of_the_daemon_names_no_metric() {
+    let standing = context().standing();
+    let rule = Expr::parse("waittime > 2h && lr > 1", &standing).unwrap();
+    assert_eq!(rule.check_place(["n", "lr"].into_iter()), Ok(()));
+    let error = rule.check_place(["n"].into_iter()).unwrap_err();
+    let both = "`waittime` is known to neroman alone and `lr` beside";
+    assert!(error.message.contains(both), "{error}");
+    let beside = Expr::parse("runtime > 2h && lr > 1", &standing).unwrap();
+    assert_eq!(beside.check_place([].into_iter()), Ok(()));
 }
 
 #[test]

@@ -166,6 +166,9 @@ pub struct Rule {
     /// 0: the default of 10 min
     #[prost(uint64, tag = "6")]
     pub repeat_ms: u64,
+    /// what the action runs or sends; empty for the others
+    #[prost(string, tag = "7")]
+    pub argument: ::prost::alloc::string::String,
 }
 /// An aggregate over the peers of a run, folded by neroman.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5010,6 +5013,9 @@ pub struct RuleState {
     /// the newest firings; empty: the last one alone is known
     #[prost(int64, repeated, tag = "9")]
     pub fired_ms: ::prost::alloc::vec::Vec<i64>,
+    /// where it is evaluated: "job", "daemon"
+    #[prost(string, tag = "10")]
+    pub place: ::prost::alloc::string::String,
 }
 /// Nested message and enum types in `RuleState`.
 pub mod rule_state {

@@ -64,6 +64,7 @@ impl Steps<'_> {
             grace_ms: 0,
             signal: 0,
             delivered: false,
+            rule: None,
         };
         if run.phase().is_live() || run.forgotten() {
             self.push(

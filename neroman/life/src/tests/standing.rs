@@ -1,0 +1,144 @@
+//! Rules that the daemon evaluates.
+
+use nero_model::EndReason;
+
+use super::*;
+use crate::change::Rule;
+use crate::mail::NoticeKind;
+use crate::standing::{self, Fired};
+use crate::state::State;
+
+impl Lab {
+    /// The run of one experiment, with these rules in force.
+    fn ruled(rules: &[(&str, &str)]) -> (Self, RunId) {
+        let mut lab = Self::default();
+        lab.add("/lab", vec![definition("a", "1")]);
+        lab.start(&[1], Wanted::default());
+        let numbered = (1..).zip(rules);
+        for (id, (action, text)) in numbered.clone() {
+            lab.take(vec![Change::Rule(Arc::new(Rule {
+                id,
+                action: (*action).to_owned(),
+                argument: String::new(),
+                text: (*text).to_owned(),
+                repeat_ms: if text.contains("repeated") { 1000 } else { 0 },
+                author: String::new(),
+                origin: String::new(),
+            }))]);
+        }
+        let ids: Vec<u64> = numbered.map(|(id, _)| id).collect();
+        lab.happens(run(1, 1), &Input::Rules { ids: ids.into() });
+        (lab, run(1, 1))
+    }
+
+    /// What the writer does after a change.
+    fn look_at_rules(&mut self, id: RunId, before: Option<&State>, at_ms: i64) -> Vec<String> {
+        let before = before.and_then(|state| state.run(id));
+        let Fired { changes, notices } = standing::look(&self.state, id, before, &moment(at_ms));
+        self.take(changes);
+        let told = notices.into_iter().map(|(_, _, kind)| match kind {
+            NoticeKind::Fired { rule, values, .. } => format!("{rule}: {values}"),
+            other => format!("{other:?}"),
+        });
+        told.collect()
+    }
+}
+
+#[test]
+fn a_rule_over_an_end_fires_once_with_the_change_to_it() {
+    let (mut lab, id) = Lab::ruled(&[
+        ("notify", "crashed"),
+        ("warn", "finished"),
+        ("notify", "started"),
+        ("notify", "exit == 3 && lr != 'x'"),
+    ]);
+    assert!(lab.look_at_rules(id, None, 10).is_empty());
+    lab.say(id, running());
+    assert_eq!(
+        lab.look_at_rules(id, None, 10),
+        ["started: state = 'running'"]
+    );
+    let before = lab.state.clone();
+    lab.say(id, ended(3));
+    let told = lab.look_at_rules(id, Some(&before), 20);
+    assert_eq!(told.len(), 1, "the last may name a metric: {told:?}");
+    assert!(told[0].starts_with("crashed: "), "{told:?}");
+    assert!(
+        lab.look_at_rules(id, Some(&before), 30).is_empty(),
+        "it fired"
+    );
+    let before = lab.state.clone();
+    assert!(lab.look_at_rules(id, Some(&before), 40).is_empty());
+    let stored = crate::kept::Kept::of(lab.state.run(id).unwrap());
+    let json = serde_json::to_string(&stored).unwrap();
+    assert!(json.contains(r#""text":"crashed""#), "{json}");
+}
+
+#[test]
+fn a_run_that_ended_before_the_rule_was_known_is_left_alone() {
+    let (mut lab, id) = Lab::ruled(&[("notify", "crashed")]);
+    lab.say(id, ended(3));
+    let before = lab.state.clone();
+    assert!(lab.look_at_rules(id, Some(&before), 20).is_empty());
+}
+
+#[test]
+fn a_run_that_waits_too_long_is_cancelled_by_its_rule() {
+    let (mut lab, id) = Lab::ruled(&[
+        ("abort", "waittime > 2s && lr != 'x'"),
+        ("notify", "aborted"),
+    ]);
+    assert!(standing::due(&lab.state, &moment(1500)).is_empty());
+    assert_eq!(standing::due(&lab.state, &moment(2500)), [id]);
+    let before = lab.state.clone();
+    lab.look_at_rules(id, Some(&before), 2500);
+    assert_eq!(lab.phase(id), Phase::Queued, "it may have reached its node");
+    let cancel = lab.state.run(id).unwrap().cancel().unwrap().clone();
+    assert_eq!((cancel.rule, cancel.author.as_str()), (Some(1), "rule 1"));
+    assert!(standing::due(&lab.state, &moment(9000)).is_empty());
+    lab.dispatch(id, |dispatch| dispatch.take_away(2600));
+    let reason = lab.state.run(id).unwrap().reason().unwrap().clone();
+    let EndReason::ByRule { rule, text, values } = reason else {
+        panic!("{reason:?}");
+    };
+    assert_eq!((rule, text.as_str()), (1, "waittime > 2s && lr != 'x'"));
+    assert!(values.starts_with("waittime = 2.49"), "{values}");
+    assert_eq!(lab.look_at_rules(id, Some(&before), 2700).len(), 1);
+}
+
+#[test]
+fn a_run_that_no_node_has_is_over_at_once_and_by_the_rule() {
+    let (mut lab, id) = Lab::ruled(&[("abort", "waittime > 2s")]);
+    lab.dispatch(id, |dispatch| {
+        dispatch.stage = crate::stage::Stage::Unplaced
+    });
+    lab.look_at_rules(id, None, 2500);
+    assert_eq!(lab.phase(id), Phase::Aborted);
+    let reason = lab.state.run(id).unwrap().reason();
+    assert!(
+        matches!(reason, Some(EndReason::ByRule { rule: 1, .. })),
+        "{reason:?}"
+    );
+}
+
+#[test]
+fn a_rule_that_cannot_stand_in_one_run_is_off_there_and_said() {
+    let (mut lab, id) = Lab::ruled(&[
+        ("notify", "waittime > 0 && momentum > 1"),
+        ("notify", "waittime > 0 && param.momentum > 1"),
+        ("warn", "waittime > 0"),
+    ]);
+    assert_eq!(lab.look_at_rules(id, None, 500).len(), 1);
+    let experiment = lab.state.experiment(id.experiment).unwrap();
+    let run = lab.state.run(id).unwrap();
+    let warnings = standing::warnings(&lab.state, experiment, run);
+    assert!(
+        warnings[0].starts_with("rule `waittime > 0` (waittime = "),
+        "{warnings:?}"
+    );
+    assert!(warnings[1].contains("is off: `waittime` is known to neroman alone and `momentum`"));
+    assert!(
+        warnings[2].contains("is off: no parameter is called `momentum`"),
+        "{warnings:?}"
+    );
+}

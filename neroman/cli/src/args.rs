@@ -235,10 +235,15 @@ pub enum Verb {
         shell: Shell,
     },
     /// Help for a verb, or on selectors, expressions, rules, states, format, metrics, gpus, config
-    #[command(after_help = "Examples:\n  neroman help start\n  neroman help selectors")]
+    #[command(
+        after_help = "Examples:\n  neroman help start\n  neroman help selectors\n  neroman help --man share/man/man1"
+    )]
     Help {
         /// A verb or a topic
         topic: Option<String>,
+        /// Write the pages for `man` into this folder
+        #[arg(long, value_name = "DIR", conflicts_with = "topic")]
+        man: Option<String>,
     },
     /// The version of this program
     #[command(after_help = "Examples:\n  neroman version\n  neroman --version --json")]

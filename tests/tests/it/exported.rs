@@ -71,7 +71,7 @@ outputs: [stdout, 'made*']
 
     let file = home.path().join("out.zip");
     let name = file.display().to_string();
-    let made = home.json(&["export", "1.1", "1", "-o", &name]);
+    let made = home.json(&["export", "1.1", "1.2", "-o", &name]);
     assert_eq!(made["runs"], 2, "{made:#}");
     let files = unpacked(&file);
     for wanted in [

@@ -60,6 +60,7 @@ const DECIDING: &[&str] = &[
     "nerokid/src/core",
     "nerokid/shim/src/core.rs",
     "proto/metrics/src",
+    "neroman/noodles/src",
 ];
 
 /// What a deciding module must not name.

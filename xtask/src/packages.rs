@@ -9,6 +9,7 @@ use crate::steps::execute;
 /// (program that shows it is there, Debian package that brings it).
 const NEEDED: &[(&str, &str)] = &[
     ("python3", "python3"),
+    ("pip3", "python3-pip"),
     ("git", "git"),
     ("cc", "gcc"),
     ("stdbuf", "coreutils"),

@@ -6,6 +6,7 @@ mod export;
 mod files;
 mod mail;
 mod node;
+mod noodles;
 mod own;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub use export::{Backup, Diff, Export, Open};
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
 pub use mail::MailVerb;
 pub use node::{NodeAdd, NodeVerb, Warden, YesNo};
+pub use noodles::Noodles;
 pub use own::{Copy, Note, Set, Tag};
 
 use complete::{
@@ -202,6 +204,11 @@ pub enum Verb {
         after_help = "Examples:\n  neroman config show --origin\n  neroman config set nodes.alpha.cpus 8"
     )]
     Config(Config),
+    /// Specs of Training Noodles: what one would do
+    #[command(
+        after_help = "Examples:\n  neroman noodles run spec.yml --check\n  neroman noodles stop 'spec.yml:Exp 1,Exp 2' --check"
+    )]
+    Noodles(Noodles),
     /// Mail about what happens: whether it works
     #[command(subcommand)]
     #[command(

@@ -19,7 +19,8 @@ pub fn fault(step: &Step, error: &clap::Error) -> Fault {
         .iter()
         .find(|(verb, option)| *verb == step.verb && odd_name == Some(*option));
     if let Some((verb, option)) = not_built {
-        return Fault::not_built(format!("`--{option}` of `{verb}`"));
+        let dashes = if option.len() == 1 { "-" } else { "--" };
+        return Fault::not_built(format!("`{dashes}{option}` of `{verb}`"));
     }
     if step.verb == "rule" && error.kind() == ErrorKind::InvalidSubcommand {
         let word = text_of(ContextKind::InvalidSubcommand).unwrap_or_default();

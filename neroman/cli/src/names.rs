@@ -38,6 +38,15 @@ pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
     ("start", "order"),
     ("restart", "priority"),
     ("restart", "order"),
+    ("noodles", "v"),
+    ("noodles", "verbose"),
+    ("noodles", "d"),
+    ("noodles", "debug"),
+    ("noodles", "s"),
+    ("noodles", "silent"),
+    ("noodles", "deadline"),
+    ("noodles", "detach"),
+    ("noodles", "resume"),
 ];
 
 /// The meaning of a word where a verb is expected.

@@ -12,6 +12,7 @@ mod files;
 mod json;
 mod modules;
 mod nodes;
+mod noodles;
 mod plots;
 mod pty;
 mod samples;

@@ -15,7 +15,7 @@ pub struct Mark {
 
 impl Mark {
     /// The parser's place; it counts columns from zero.
-    pub(crate) fn of(marker: Marker) -> Self {
+    pub fn of(marker: Marker) -> Self {
         Self {
             line: u32::try_from(marker.line()).unwrap_or(u32::MAX),
             column: u32::try_from(marker.col() + 1).unwrap_or(u32::MAX),

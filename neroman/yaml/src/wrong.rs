@@ -97,7 +97,7 @@ impl What {
 }
 
 /// The parser's mistake in our form, with the cause that people usually have.
-pub(crate) fn not_yaml(text: &str, error: &ScanError) -> Wrong {
+pub fn not_yaml(text: &str, error: &ScanError) -> Wrong {
     use ErrorKind as E;
     let at = error.marker().byte_offset().unwrap_or(text.len());
     let line = line_at(text, at);

@@ -12,7 +12,7 @@ const VERBS: &[&str] = &[
     "add", "template", "adopt", "status", "show", "start", "restart", "abort", "pause", "resume",
     "set", "copy", "note", "tag", "rm", "wait", "logs", "metrics", "plot", "results", "diff",
     "export", "open", "path", "fetch", "node", "shell", "exec", "clean", "du", "backup", "config",
-    "rule", "mail", "daemon",
+    "rule", "noodles", "mail", "daemon",
 ];
 
 /// Fields of later versions, each with a value that its form allows.

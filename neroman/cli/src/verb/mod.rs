@@ -22,6 +22,7 @@ mod logs;
 mod mail;
 mod metrics;
 mod node;
+mod noodles;
 mod on_node;
 mod open;
 mod path;
@@ -92,6 +93,7 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Du(args) => du::run(session, args).await,
         Verb::Backup(args) => backup::run(session, args).await,
         Verb::Rule(args) => rule::run(session, args).await,
+        Verb::Noodles(args) => noodles::run(&session.out, args),
         Verb::Config(args) => config::run(&session.out, args),
         Verb::Mail(args) => mail::run(session, args).await,
         Verb::Daemon(args) => daemon::run(session, args).await,

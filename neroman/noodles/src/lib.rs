@@ -1,0 +1,38 @@
+//! Specs of Training Noodles, read as the original reads them.
+//!
+//! Owns what a spec means: values of YAML 1.1, defaults and merges, groups of commands and their
+//! scripts, results of probes, error handlers; the course of its flow; and where that differs from the original on
+//! purpose ([`INTENDED`]). Called by neroman's command line. No I/O, no clock: a text goes in, and
+//! a [`NoodlesSpec`] or all its mistakes come out.
+
+mod builtin;
+mod check;
+mod command;
+mod difference;
+mod flow;
+mod handler;
+mod literal;
+mod metric;
+mod object;
+mod pattern;
+mod read;
+mod scalar;
+mod server;
+mod spec;
+mod yaml;
+
+pub use check::{Course, Finding, Severity, check, course};
+pub use command::{CommandGroup, UnknownScheme, group, script};
+pub use difference::{Departure, Difference, INTENDED, Intended, markdown};
+pub use flow::{Blocked, CommandsEnd, Flow, FlowResult, FlowStep, Interval, Misplaced};
+pub use handler::{Action, Handler, ReturnCode};
+pub use literal::{Literal, literal};
+pub use metric::{Comparison, Metric, Operator, Satisfaction};
+pub use object::float_text;
+pub use pattern::{FullPattern, NoPattern, TooHard};
+pub use read::read;
+pub use server::Server;
+pub use spec::{
+    Experiment, Freshness, MAIN_STAGE, Named, NoodlesSpec, Remarks, Requirement, STAGES, TwoColons,
+    UnknownKey, target,
+};

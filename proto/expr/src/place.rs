@@ -115,7 +115,12 @@ impl Expr {
                     _ => KnownTo::Both,
                 },
                 Node::Glob(left, glob) if **left == Node::Fact(Fact::State) => {
-                    known_state(glob.as_str())
+                    let mut fitting = State::words().filter(|word| glob.fits(word));
+                    let known = fitting.find_map(|word| match known_state(word) {
+                        KnownTo::Both => None,
+                        known => Some(known),
+                    });
+                    known.unwrap_or(KnownTo::Both)
                 }
                 Node::In(parts) if parts[0] == Node::Fact(Fact::State) => {
                     let mut words = parts[1..].iter().map(|item| match item {

@@ -97,6 +97,7 @@ fn shape(field: Field) -> Value {
         | Field::Parent
         | Field::Keep
         | Field::Cohort
+        | Field::Priority
         | Field::Later(_) => single(),
         Field::Buffered | Field::LineBuffered | Field::Split => {
             json!({"type": ["boolean", "string", "null"]})

@@ -6,12 +6,14 @@ use std::fs;
 use std::path::Path;
 
 use nero_journal::frame::{self, FrameKind};
+use nero_journal::v1::RecordKind;
 use nero_journal::{Clocks, Segment, Writer};
 use nero_tests::golden;
 
 fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
     make_claim(&folder.join("claim-v1"));
+    make_ledger(&folder.join("ledger-cards-v1"));
     for (name, bytes) in [
         ("spec-v1", frame::encode(FrameKind::Spec, &golden::spec())),
         (
@@ -43,12 +45,27 @@ fn main() {
             "unnamed-v1",
             frame::encode(FrameKind::Unnamed, &golden::unnamed_files()),
         ),
+        (
+            "gpus-v1",
+            frame::encode(FrameKind::GpuPage, &golden::gpu_page()),
+        ),
     ] {
         let path = folder.join(name);
         if !path.exists() {
             fs::write(path, bytes).expect("the folder is writable");
         }
     }
+}
+
+fn make_ledger(path: &Path) {
+    if path.exists() {
+        return;
+    }
+    let mut segment = Segment::create(path, Writer::Ledger, &golden::TOKEN, 0).expect("a new file");
+    let cards = golden::ledger_cards();
+    segment
+        .append(RecordKind::LedgerCards, Clocks::now(), &cards)
+        .expect("the disk has space");
 }
 
 fn make_claim(path: &Path) {

@@ -6,7 +6,8 @@
    A line `slice;uuid;used MiB;total MiB;pid:MiB` is a MIG slice of the card above it. A line
    that is taken away is a lost card. FAKE_NVML_ERROR=9 makes nvmlInit fail as without a
    driver. FAKE_NVML_HANG=PATH: while PATH exists, each reading opens and reads it first; a
-   FIFO hangs. With -DOLD the calls are missing that old drivers lack. */
+   FIFO hangs. With -DOLD the calls are those of a driver before 510, and power
+   is missing; with -DANCIENT the processes, too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,9 +70,6 @@ API int nvmlDeviceGetCount_v2(unsigned *n) { *n = load(); return 0; }
 API int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **h) { if (i >= load()) return 2; *h = (void *)(size_t)(i + 1); return 0; }
 API int nvmlDeviceGetName(void *h, char *s, unsigned n) { CARD; snprintf(s, n, "%s", g->name); return 0; }
 API int nvmlDeviceGetUUID(void *h, char *s, unsigned n) { CARD; snprintf(s, n, "%s", g->uuid); return 0; }
-API int nvmlDeviceGetMemoryInfo_v2(void *h, void *p) {
-  struct { unsigned version; unsigned long long total, reserved, free, used; } *m = p;
-  CARD; m->total = g->total << 20; m->reserved = 0; m->used = g->used << 20; m->free = m->total - m->used; return 0; }
 API int nvmlDeviceGetTemperature(void *h, int sensor, unsigned *t) { CARD; (void)sensor; *t = g->temperature; return 0; }
 API int nvmlDeviceGetMigMode(void *h, unsigned *current, unsigned *pending) {
   unsigned i = (unsigned)((size_t)h & 255) - 1;
@@ -81,10 +79,18 @@ API int nvmlDeviceGetMigDeviceHandleByIndex(void *h, unsigned s, void **out) {
   unsigned i = (unsigned)((size_t)h & 255) - 1;
   CARD; if (s >= slice_count[i]) return 6 /* NOT_FOUND */;
   *out = (void *)((size_t)h | (size_t)(s + 1) << 8); return 0; }
-#ifndef OLD
 API int nvmlDeviceGetUtilizationRates(void *h, unsigned *u) { CARD; u[0] = g->busy; u[1] = g->memory_busy; return 0; }
+#ifdef OLD
+#define PROCESSES nvmlDeviceGetComputeRunningProcesses_v2
+#else
+#define PROCESSES nvmlDeviceGetComputeRunningProcesses_v3
 API int nvmlDeviceGetPowerUsage(void *h, unsigned *mw) { CARD; *mw = g->power; return 0; }
-API int nvmlDeviceGetComputeRunningProcesses_v3(void *h, unsigned *n, void *out) {
+API int nvmlDeviceGetMemoryInfo_v2(void *h, void *p) {
+  struct { unsigned version; unsigned long long total, reserved, free, used; } *m = p;
+  CARD; m->total = g->total << 20; m->reserved = 0; m->used = g->used << 20; m->free = m->total - m->used; return 0; }
+#endif
+#ifndef ANCIENT
+API int PROCESSES(void *h, unsigned *n, void *out) {
   struct { unsigned pid; unsigned long long used; unsigned gi, ci; } *o = out;
   unsigned room = *n, i = 0; char *s, *save; CARD;
   for (s = strtok_r(g->procs, ",", &save); s; s = strtok_r(NULL, ",", &save), i++)

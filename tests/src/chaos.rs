@@ -1,7 +1,8 @@
 //! Runs and faults at random, from a seed: experiments of every kind are started, aborted and
 //! restarted while processes are killed and frozen, disks are full, hosts crash and networks are
 //! cut. A harsh chaos also sets clocks, holds system calls, stops shims for good, kills a shim
-//! together with its launcher and takes all inodes. Then the faults stop, and every promise is
+//! together with its launcher and takes all inodes. Runs have priorities, are paused and resumed, and
+//! share the cards of this machine. Then the faults stop, and every promise is
 //! checked: each run once, each exit code, each byte of output, each metric point.
 
 mod again;

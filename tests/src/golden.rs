@@ -2,8 +2,9 @@
 //! made by any build must read back as exactly this.
 
 use nero_journal::v1::{
-    Authority, Claimed, Gone, HostSeen, JobExited, JobStarted, Lease, LedgerExited, Owner, Process,
-    RecordKind, TreeGone, Unnamed, ledger_exited, unnamed,
+    Authority, CardShare, Claimed, Gone, GpuCard, GpuPage, GpuProcess, GpuTrouble, HostSeen,
+    JobExited, JobStarted, Lease, LedgerCards, LedgerExited, Owner, Process, RecordKind, TreeGone,
+    Unnamed, ledger_exited, unnamed,
 };
 use nero_wire::v1::{Cancel, EnvVar, Monitor, Output, Param, Resources, Rule, RuleSet, RunSpec};
 use prost::Message as _;
@@ -136,6 +137,63 @@ pub fn spec() -> RunSpec {
         line_buffered: true,
         collections: vec!["lang_exp".to_owned(), "all".to_owned()],
         ..RunSpec::default()
+    }
+}
+
+/// The sample page of the helper for GPUs.
+pub fn gpu_page() -> GpuPage {
+    GpuPage {
+        helper: process(103),
+        number: 7,
+        boot_ns: 9_000_000_000,
+        since_ns: 2_000_000_000,
+        driver: "NVIDIA 570.00".to_owned(),
+        trouble: GpuTrouble::Mismatched.into(),
+        detail: "a mismatch".to_owned(),
+        cards: vec![
+            GpuCard {
+                uuid: "GPU-0".to_owned(),
+                name: "NVIDIA A100".to_owned(),
+                index: 0,
+                memory_bytes: Some(80 << 30),
+                used_bytes: Some(1 << 30),
+                utilisation: Some(0.4),
+                power_w: Some(250.0),
+                temperature_c: Some(60.0),
+                processes: vec![GpuProcess {
+                    pid: 42,
+                    name: "python".to_owned(),
+                    user: "anna".to_owned(),
+                    is_foreign: true,
+                    bytes: Some(500 << 20),
+                }],
+                foreign_ns: 8_000_000_000,
+                unseen_bytes: 524_288,
+                ..GpuCard::default()
+            },
+            GpuCard {
+                uuid: "MIG-a".to_owned(),
+                index: 1,
+                is_amd: true,
+                is_slice: true,
+                is_lost: true,
+                ..GpuCard::default()
+            },
+        ],
+        lacks: vec!["memory".to_owned()],
+    }
+}
+
+/// The record in the ledger of the cards that a start got.
+pub fn ledger_cards() -> LedgerCards {
+    LedgerCards {
+        token: TOKEN.to_vec(),
+        incarnation: 2,
+        cards: vec![CardShare {
+            uuid: "GPU-0".to_owned(),
+            start: 500_000,
+            length: 400_000,
+        }],
     }
 }
 

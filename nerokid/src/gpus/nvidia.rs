@@ -118,8 +118,17 @@ impl Nvidia {
         let power = self.known("power", device.power_usage());
         let sensor = TemperatureSensor::Gpu;
         let temperature = self.known("temperature", device.temperature(sensor));
-        let computing = self.known("processes", device.running_compute_processes());
-        let drawing = device.running_graphics_processes().unwrap_or_default();
+        // Drivers before 510 have the earlier call alone.
+        let computing = match device.running_compute_processes() {
+            Err(NvmlError::FailedToLoadSymbol(_)) => device.running_compute_processes_v2(),
+            told => told,
+        };
+        let computing = self.known("processes", computing);
+        let drawing = match device.running_graphics_processes() {
+            Err(NvmlError::FailedToLoadSymbol(_)) => device.running_graphics_processes_v2(),
+            told => told,
+        };
+        let drawing = drawing.unwrap_or_default();
         let bytes = |used: &UsedGpuMemory| match used {
             UsedGpuMemory::Used(bytes) => Some(*bytes),
             UsedGpuMemory::Unavailable => None,

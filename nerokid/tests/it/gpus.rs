@@ -193,14 +193,26 @@ fn what_is_wrong_with_a_driver_is_told_apart() {
 
 #[test]
 fn an_old_driver_lacks_single_readings_and_has_the_others() {
-    let cards = Cards::with(&["-DOLD"]);
-    cards.set(&[FIRST]);
-    let _helper = cards.helper(&[]);
-    let page = cards.page(|page| !page.cards.is_empty());
-    assert_eq!(page.lacks, ["utilisation", "power", "processes"]);
-    let card = &page.cards[0];
-    assert_eq!((card.utilisation, card.power_w), (None, None));
-    assert_eq!(card.temperature_c, Some(60.0));
+    let own = std::process::id();
+    let busy = format!("{FIRST}{own}:500");
+    for (options, lacks) in [
+        (&["-DOLD"][..], &["memory", "power"][..]),
+        (&["-DOLD", "-DANCIENT"], &["memory", "power", "processes"]),
+    ] {
+        let cards = Cards::with(options);
+        cards.set(&[&busy]);
+        let _helper = cards.helper(&[]);
+        let page = cards.page(|page| !page.cards.is_empty());
+        assert_eq!(page.lacks, lacks);
+        let card = &page.cards[0];
+        assert_eq!((card.memory_bytes, card.power_w), (None, None));
+        assert_eq!(card.utilisation, Some(0.37));
+        assert_eq!(card.temperature_c, Some(60.0));
+        let pids: Vec<i32> = card.processes.iter().map(|one| one.pid).collect();
+        let is_ancient = lacks.contains(&"processes");
+        let there = if is_ancient { vec![] } else { vec![own as i32] };
+        assert_eq!(pids, there, "{options:?}");
+    }
 }
 
 #[test]

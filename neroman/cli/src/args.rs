@@ -71,7 +71,7 @@ pub enum Verb {
     Show(Show),
     /// Start experiments that are defined, crashed, timed out or aborted
     #[command(
-        after_help = "Examples:\n  neroman start 124-186 --node alpha\n  neroman start 'tmod<1h' --wait"
+        after_help = "Examples:\n  neroman start 124-186 --node alpha\n  neroman start 'tmod<1h' --wait\n  neroman start all --order lr --at-most 4 --priority 10"
     )]
     Start(Start),
     /// Start new runs of experiments, with present parameters and code
@@ -228,10 +228,15 @@ pub enum Verb {
         shell: Shell,
     },
     /// Help for a verb, or on selectors, expressions, rules, states, format, metrics, gpus, config
-    #[command(after_help = "Examples:\n  neroman help start\n  neroman help selectors")]
+    #[command(
+        after_help = "Examples:\n  neroman help start\n  neroman help selectors\n  neroman help --man share/man/man1"
+    )]
     Help {
         /// A verb or a topic
         topic: Option<String>,
+        /// Write the pages for `man` into this folder
+        #[arg(long, value_name = "DIR", conflicts_with = "topic")]
+        man: Option<String>,
     },
     /// The version of this program
     #[command(after_help = "Examples:\n  neroman version\n  neroman --version --json")]
@@ -316,9 +321,15 @@ pub struct Launch {
     /// The node or group to run on, or any
     #[arg(long, value_name = "NODE|GROUP|any", env = "NERONET_NODE", add = target_name())]
     pub node: Option<String>,
-    /// Not built yet, and refused
-    #[arg(long, hide = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Run at most this many of them at once, over all their nodes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub at_most: Option<u32>,
+    /// Start them before runs of a lower priority (0 is usual) where both wait on a node
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub priority: Option<i32>,
+    /// Start those first of which this expression is smallest, as `lr` or `-loss`
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    pub order: Option<String>,
     /// Run the first one alone, and the others when it has finished
     #[arg(long)]
     pub pilot: bool,

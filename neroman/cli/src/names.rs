@@ -34,10 +34,6 @@ pub const NOT_BUILT: &[&str] = &["run", "top", "web", "setup", "import", "user"]
 pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
     ("add", "command"),
     ("add", "big"),
-    ("start", "priority"),
-    ("start", "order"),
-    ("restart", "priority"),
-    ("restart", "order"),
     ("noodles", "v"),
     ("noodles", "verbose"),
     ("noodles", "d"),

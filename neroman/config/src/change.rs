@@ -222,6 +222,15 @@ fn root(text: &str) -> Result<Option<Rc<Node>>, Unsafe> {
     fields.finish().map(|()| root).map_err(|_| Unsafe)
 }
 
+/// A value as it is typed: a list or map in brackets as YAML has it, else a text.
+pub(crate) fn typed(text: &str) -> Option<PlainValue> {
+    if !text.starts_with(['[', '{']) {
+        return Some(PlainValue::Text(text.to_owned()));
+    }
+    let root = root(text).ok().flatten()?;
+    Some(value_of(&root))
+}
+
 fn value_of(node: &Node) -> PlainValue {
     match &node.kind {
         Kind::Scalar { .. } if node.is_null() => PlainValue::Nothing,

@@ -9,7 +9,7 @@ use std::path::Path;
 use nero_model::names::suggest;
 use nero_model::safe::quoted;
 
-use crate::change::{Change, PlainValue, Unsafe};
+use crate::change::{self, Change, PlainValue, Unsafe};
 use crate::config::{Config, Place};
 use crate::file::{ConfigFile, WriteError};
 use crate::mail;
@@ -275,7 +275,15 @@ fn set(config: &Config, key: &str, value: &str) -> Result<Change, EditError> {
             return Err(EditError::Unknown { what, hint });
         }
         let path = vec!["nodes".to_owned(), name.to_owned(), field.to_owned()];
-        return Ok(put(path, text.clone()));
+        let typed = match field {
+            "notes" => Some(text.clone()),
+            _ => change::typed(value.trim()),
+        };
+        let typed = typed.ok_or_else(|| EditError::Value {
+            message: format!("{} is no list or map", quoted(value)),
+            hint: "as in the file: '[0, 2]'".to_owned(),
+        })?;
+        return Ok(put(path, typed));
     }
     Err(EditError::Unknown {
         what: format!("{} is nothing that can be set", quoted(key)),

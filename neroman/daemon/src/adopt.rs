@@ -304,6 +304,9 @@ pub(crate) fn made(
         again: nero_format::Again::default(),
         checkpoint: !spec.checkpoint.is_empty(),
         processing: nero_format::Processing::default(),
+        priority: spec.priority,
+        rank: spec.rank,
+        line: None,
         follows: None,
         takes: Takes {
             cpus: resources.cpus,
@@ -334,6 +337,9 @@ fn elsewhere(id: RunId, now_ms: i64) -> Change {
         again: nero_format::Again::default(),
         checkpoint: false,
         processing: nero_format::Processing::default(),
+        priority: 0,
+        rank: 0,
+        line: None,
         follows: None,
     };
     Change::Run(Arc::new(NewRun {
@@ -425,6 +431,7 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         sbatch_args: None,
         scheduling: nero_format::Scheduling::default(),
         again: nero_format::Again::default(),
+        priority: spec.priority,
         render: Vec::new(),
         params_file: None,
         not_built: Vec::new(),

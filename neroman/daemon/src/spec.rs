@@ -51,6 +51,9 @@ pub(crate) fn build(
         results_max_bytes,
         render: rendered(definition),
         params_file: definition.params_file.clone().unwrap_or_default(),
+        priority: made.priority,
+        since_ms: made.created_ms,
+        rank: made.rank,
         ..v1::RunSpec::default()
     }
 }
@@ -66,6 +69,9 @@ pub(crate) fn again(spec: &[u8], made: &Made) -> Result<Vec<u8>, Failure> {
     spec.number = made.id.number;
     spec.attempt = made.id.number;
     spec.node.clone_from(&made.node);
+    spec.priority = made.priority;
+    spec.since_ms = made.created_ms;
+    spec.rank = made.rank;
     let resources = spec.resources.get_or_insert_default();
     resources.memory_bytes = made.takes.memory_bytes;
     resources.time_ms = made.time_ms;

@@ -129,6 +129,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
             .and_then(|given| given.value.scalar().map(str::to_owned)),
         scheduling,
         again,
+        priority: settings::priority(reader, scope).unwrap_or_default(),
         not_built,
         notes: Vec::new(),
     };

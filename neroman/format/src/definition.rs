@@ -117,6 +117,9 @@ pub struct Definition {
     /// The runs that follow the end of one by themselves.
     #[serde(default, skip_serializing_if = "Again::is_none")]
     pub again: Again,
+    /// Its runs go before those of a lower one where both wait on a node.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub priority: i32,
     /// Words that are understood and not built: `start` refuses with each.
     pub not_built: Vec<NotBuilt>,
     /// Remarks for the user on this experiment.
@@ -168,6 +171,7 @@ impl Definition {
         bare.varied.clear();
         // No run depends on what is made of its outputs.
         bare.processing = Processing::default();
+        bare.priority = 0;
         // A folder that was moved holds the same experiments.
         bare.folder = PathBuf::new();
         let nowhere = Place {
@@ -189,6 +193,14 @@ impl Definition {
         let json = serde_json::to_vec(&bare).expect("a definition has string keys only");
         blake3::hash(&json).to_hex().to_string()
     }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_usual(priority: &i32) -> bool {
+    *priority == 0
 }
 
 /// A parameter: the text that reaches the job and the name, and its typed value.

@@ -64,6 +64,7 @@ pub(crate) enum Field {
     Python,
     Render,
     ParametersStyle,
+    Priority,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -125,6 +126,7 @@ const FIELDS: &[(&str, Field)] = &[
     ("python", Field::Python),
     ("render", Field::Render),
     ("parameters_style", Field::ParametersStyle),
+    ("priority", Field::Priority),
 ];
 
 /// Words of a block that are kept, and refused at the start.

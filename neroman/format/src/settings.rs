@@ -134,6 +134,19 @@ pub(crate) fn monitor(reader: &mut Reader<'_>, node: &Node) -> Monitor {
     monitor
 }
 
+/// `priority: 10`.
+pub(crate) fn priority(reader: &mut Reader<'_>, scope: &Scope) -> Option<i32> {
+    let given = scope.get(Field::Priority)?;
+    let text = reader.single(&given.key, &given.value)?;
+    let number = text.parse::<i32>().ok();
+    if number.is_none() {
+        let message = format!("`priority` takes a whole number, not {}", quoted(text));
+        let hint = "for example 10; 0 is usual, and higher ones go first";
+        reader.wrong(given.value.mark, message, hint);
+    }
+    number
+}
+
 /// `progress: epoch / 50`, in its canonical form.
 pub(crate) fn progress(
     reader: &mut Reader<'_>,

@@ -4,6 +4,7 @@
 //! A hold is decided in the transaction of the end that causes it, so that no death of
 //! the daemon loses or repeats it. It stands until the pilot finishes or a person lifts it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use nero_model::{EndReason, Phase, RunId};
@@ -33,6 +34,9 @@ pub enum HoldCause {
     Pilot,
     /// The first ends of the batch were equal crashes; this run is the first of them.
     Crashes(RunId),
+    /// As many runs of its start as may go on at once do. Never stored: see
+    /// [`Dispatch::in_line`](super::dispatch::Dispatch::in_line).
+    AtMost,
 }
 
 /// A run that has not begun is not started.
@@ -91,6 +95,46 @@ pub fn follow(
         }
     }
     changes
+}
+
+/// Lets the next runs of a start go on, of which only some do so at once, when others of
+/// them ended or were let go meanwhile.
+pub fn next_in_line(
+    before: &State,
+    after: &State,
+    changed: impl IntoIterator<Item = RunId>,
+    now_ms: i64,
+) -> Vec<Change> {
+    let place = |run: &Run| (goes_on(run), run.hold_cause());
+    let lines = changed.into_iter().filter_map(|id| {
+        let run = after.run(id)?;
+        let line = run.made.line?;
+        (before.run(id).map(place) != Some(place(run))).then_some((line.of, line.at_most))
+    });
+    let lines: BTreeMap<RunId, u32> = lines.collect();
+    let mut changes = Vec::new();
+    for (of, at_most) in lines {
+        let runs = after.experiments.iter().flat_map(|one| one.runs.iter());
+        let runs = runs.filter(|run| run.made.line.is_some_and(|line| line.of == of));
+        let (mut going, mut waiting) = (0, Vec::new());
+        for run in runs {
+            going += u32::from(goes_on(run));
+            if run.phase().is_live() && run.hold_cause() == Some(HoldCause::AtMost) {
+                waiting.push(run);
+            }
+        }
+        waiting.sort_unstable_by_key(|run| (run.made.rank, run.made.id));
+        let next = waiting
+            .into_iter()
+            .take(at_most.saturating_sub(going) as usize);
+        changes.extend(next.flat_map(|run| fits(step(run, &Input::HoldLifted, now_ms))));
+    }
+    changes
+}
+
+/// Whether it counts among the runs that go on.
+fn goes_on(run: &Run) -> bool {
+    run.phase().is_live() && !run.dispatch.in_line
 }
 
 /// The runs of a batch, by experiment.
@@ -183,16 +227,19 @@ pub(crate) fn hold(run: &Run, cause: HoldCause) -> Stepped {
 
 /// Lifts the hold of a run. A node that has accepted the run may hold it, and is told.
 pub(crate) fn lifted(run: &Run) -> Stepped {
-    if run.hold_cause().is_none() && !run.awaits_nodes() {
+    let cause = run.hold_cause();
+    if cause.is_none() && !run.awaits_nodes() {
         return Err(Late);
     }
-    let was_held = run.hold_cause().is_some();
     let may_be_told = run.dispatch.stage.is_accepted();
-    let change = dispatch_changed(run, |dispatch| {
-        dispatch.restored = false;
-        if was_held {
+    let change = dispatch_changed(run, |dispatch| match cause {
+        // It still waits for what the nodes of a restored home know.
+        Some(HoldCause::AtMost) => dispatch.in_line = false,
+        Some(HoldCause::Pilot | HoldCause::Crashes(_)) => {
+            dispatch.restored = false;
             dispatch.hold = may_be_told.then_some(Hold::Lifted);
         }
+        None => dispatch.restored = false,
     });
     Ok(change.into_iter().collect())
 }
@@ -222,6 +269,8 @@ pub enum Held<'a> {
     CrashedAlike(&'a Run),
     /// The same, and that run was removed.
     CrashesUnknown(RunId),
+    /// So many runs of its start go on at once, and others are before it.
+    AtMost(u32),
 }
 
 impl<'a> Held<'a> {
@@ -241,13 +290,14 @@ impl<'a> Held<'a> {
                 Some(like) => Self::CrashedAlike(like),
                 None => Self::CrashesUnknown(like),
             },
+            HoldCause::AtMost => Self::AtMost(run.made.line?.at_most),
         })
     }
 
     /// Whether the run waits until a person acts.
     pub fn needs_person(&self) -> bool {
         match self {
-            Self::PilotLives(_) => false,
+            Self::PilotLives(_) | Self::AtMost(_) => false,
             Self::PilotFailed(_)
             | Self::PilotUnknown(_)
             | Self::CrashedAlike(_)
@@ -275,6 +325,9 @@ impl fmt::Display for Held<'_> {
             Self::CrashedAlike(like) => AlikeCrashes(like).fmt(f),
             Self::CrashesUnknown(id) => {
                 write!(f, "the first {FIRST_ENDS} of its start crashed as {id} did")
+            }
+            Self::AtMost(runs) => {
+                write!(f, "its turn: at most {runs} of its start run at once")
             }
         }
     }

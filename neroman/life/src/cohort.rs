@@ -191,7 +191,10 @@ fn groups<'a>(rules: &'a HashMap<u64, Expr>, state: &'a State) -> HashMap<Key<'a
     }
     for experiment in state.experiments.iter() {
         for run in experiment.live().filter(|run| run.takes_peers()) {
-            let asking: Vec<&Expr> = run.rules.iter().filter_map(|id| rules.get(id)).collect();
+            // An older watcher has such a rule off.
+            let off = &run.journal.rules_off;
+            let standing = run.rules.iter().filter(|id| !off.contains_key(id));
+            let asking: Vec<&Expr> = standing.filter_map(|id| rules.get(id)).collect();
             if asking.is_empty() {
                 continue;
             }

@@ -131,6 +131,9 @@ pub struct Dispatch {
     /// Whether it is kept from starting because of other runs of its batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hold: Option<Hold>,
+    /// Whether it waits, without a node, until fewer runs of its start go on at once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) in_line: bool,
     /// The host on which it goes on, if that is not its neromum's host; it is
     /// then followed by disk.
     #[serde(default)]
@@ -217,6 +220,25 @@ impl Dispatch {
         let cause = HoldCause::Pilot;
         Self {
             hold: Some(Hold::On { cause, told: false }),
+            ..Self::planned(None, after)
+        }
+    }
+
+    /// The same run, which waits until fewer runs of its start go on. It has no node meanwhile.
+    pub fn in_line(self) -> Self {
+        let after = match self.stage {
+            Stage::Behind { run, .. } => Some(run),
+            Stage::Unplaced
+            | Stage::Chosen { .. }
+            | Stage::Offered { .. }
+            | Stage::Accepted { .. }
+            | Stage::Recalled { .. }
+            | Stage::Begun { .. }
+            | Stage::Over { .. } => None,
+        };
+        Self {
+            hold: self.hold,
+            in_line: true,
             ..Self::planned(None, after)
         }
     }

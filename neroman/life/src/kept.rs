@@ -232,6 +232,9 @@ mod tests {
             again: nero_format::Again::default(),
             checkpoint: false,
             processing: nero_format::Processing::default(),
+            priority: 0,
+            rank: 0,
+            line: None,
             follows: None,
         }
     }

@@ -60,9 +60,43 @@ pub struct Made {
     /// What is made of its outputs when they are home.
     #[serde(default, skip_serializing_if = "Processing::is_empty")]
     pub processing: Processing,
+    /// Of the runs that wait on a node, those of a higher one go first.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub priority: i32,
+    /// Its place among the runs of its start.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub rank: u32,
+    /// The runs of which only some go on at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Line>,
     /// The run after which neroman made it by itself; none: a person did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<Follows>,
+}
+
+/// Runs of which only some go on at once, over all nodes: those of one start, and the runs
+/// that follow them by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// The first run of the start.
+    pub of: RunId,
+    pub at_most: u32,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_none(priority: &i32) -> bool {
+    *priority == 0
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_first(rank: &u32) -> bool {
+    *rank == 0
 }
 
 impl Made {

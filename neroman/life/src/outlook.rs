@@ -5,6 +5,7 @@ use std::fmt;
 
 use nero_model::{Phase, RunId};
 
+use super::batch::HoldCause;
 use super::now::Now;
 use super::run::Run;
 use super::state::State;
@@ -170,7 +171,7 @@ impl<'a> Tally<'a> {
                 left_ms: Some(0),
             }),
             Phase::Queued | Phase::Staging | Phase::Submitted | Phase::Pending => {
-                let is_held = run.is_paused() || run.hold_cause().is_some();
+                let is_held = run.is_paused() || is_held(run);
                 let stands_still = is_held || run.needs_person().is_some();
                 self.stands_still |= stands_still;
                 self.lane(lane).waiting += u32::from(!stands_still);
@@ -212,6 +213,15 @@ impl Running {
     fn left_ms(&self, usual_ms: Option<u64>) -> Option<u64> {
         self.left_ms
             .or_else(|| Some(usual_ms?.saturating_sub(self.ran_ms)))
+    }
+}
+
+/// Whether nobody knows how long it stands still. What waits until fewer runs of its start
+/// go on takes the place of one that ends.
+fn is_held(run: &Run) -> bool {
+    match run.hold_cause() {
+        Some(HoldCause::Pilot | HoldCause::Crashes(_)) => true,
+        Some(HoldCause::AtMost) | None => false,
     }
 }
 

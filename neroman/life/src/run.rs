@@ -1,15 +1,16 @@
 //! One run: neroman's own decisions and records (`Dispatch`), the facts of its
 //! journal (`Journal`), and the phase that follows from both.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use nero_model::paths::run::RULES_VERSION_MAX;
-use nero_model::{EndReason, Phase};
+use nero_model::{EndReason, Phase, RunId};
 
 pub use super::dispatch::{Cancel, Dispatch, Unreadable};
 use super::journal::{Exit, Journal};
 use super::leaving::Deferral;
-pub use super::made::{Made, Takes};
+pub use super::made::{Line, Made, Takes};
 use super::now::{Now, Tick};
 use super::outcome::{self, Outcome};
 pub use super::results::Results;
@@ -23,6 +24,9 @@ pub struct Placement {
     pub node: String,
     pub generation: u32,
 }
+
+/// A place among runs that wait, smaller ones first: priority, time of the start, place in it.
+pub type Turn = (Reverse<i32>, i64, u32, RunId);
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -147,6 +151,12 @@ impl Run {
     /// Its node, or the word that was asked for while it has none.
     pub fn node_word(&self) -> &str {
         self.node().unwrap_or(&self.made.node)
+    }
+
+    /// Its turn among the runs that wait on a node: the node orders them in the same way.
+    pub fn turn(&self) -> Turn {
+        let made = &self.made;
+        (Reverse(made.priority), made.created_ms, made.rank, made.id)
     }
 
     /// Whether it waits for the placer, and is not held.

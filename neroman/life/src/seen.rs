@@ -41,11 +41,12 @@ impl Run {
 
     /// Why it is held because of other runs of its batch, if it is.
     pub fn hold_cause(&self) -> Option<HoldCause> {
+        let waits = self.dispatch.stage.is_before_start();
         match self.dispatch.hold {
-            Some(Hold::On { cause, told }) => {
-                (told || self.dispatch.stage.is_before_start()).then_some(cause)
+            Some(Hold::On { cause, told }) => (told || waits).then_some(cause),
+            Some(Hold::Lifted) | None => {
+                (self.dispatch.in_line && waits).then_some(HoldCause::AtMost)
             }
-            Some(Hold::Lifted) | None => None,
         }
     }
 

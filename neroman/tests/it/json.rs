@@ -293,7 +293,7 @@ fn daemon_status() {
 
 #[test]
 fn an_error_is_one_object() {
-    let ran = Fake::new(Answers::default()).run(&["start", "1", "--priority", "--json"]);
+    let ran = Fake::new(Answers::default()).run(&["add", ".", "--big", "--json"]);
     assert_eq!(ran.code, Some(2));
     let value: Value = serde_json::from_str(&ran.out).expect("JSON");
     insta::assert_json_snapshot!(value);

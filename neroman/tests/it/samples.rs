@@ -161,6 +161,7 @@ pub fn batch(batch: &str, text: &str) -> BatchView {
 /// Everything about the crashed one.
 pub fn show() -> ShowReply {
     let run = |number: u32| RunView {
+        priority: 0,
         number,
         state: "crashed".into(),
         reason: "exit code 3".into(),

@@ -469,7 +469,6 @@ fn help_lists_what_is_there() {
         let too_wide = |line: &&str| line.chars().count() > width;
         assert_eq!(ran.out.lines().find(too_wide), None, "{columns}");
     }
-    assert!(!fake.ok(&["start", "--help"]).contains("--at-most"));
     assert!(fake.ok(&["--version"]).starts_with("neroman 0."));
     assert!(fake.ok(&["completions", "bash"]).contains("_neroman"));
     assert_eq!(fake.run(&[]).code, Some(2));

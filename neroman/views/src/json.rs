@@ -113,6 +113,7 @@ pub fn run(experiment: u64, view: &RunView) -> Value {
         "token": some(&view.token),
         "stderr_line": some(&view.stderr_line),
         "batch": some(&view.batch),
+        "priority": view.priority,
         "follows": view.follows.as_ref().map(|one| follows(experiment, one)),
         "strays": view.strays.as_ref().map(|strays| json!({
             "ended": strays.ended,

@@ -1,5 +1,6 @@
 //! Carries out the core's effects, in order.
 
+use nero_journal::Clocks;
 use nero_journal::gate::{self, Gate};
 use nero_journal::v1::{JobNotStarted, Lost, RecordKind, job_not_started, lost, to_launcher};
 use nero_model::RunToken;
@@ -23,14 +24,15 @@ impl Agent {
         if is_guarded || self.ending || !self.launchers.ready() || self.core.held().is_some() {
             return;
         }
-        if self.core.wants_to_start()
+        let now_ms = Clocks::now().mono_ns / 1_000_000;
+        if self.core.wants_to_start(now_ms)
             && let Some((why, pause)) = self.must_wait()
         {
             self.core.hold(&why);
             self.timers.starts = Some(tokio::time::Instant::now() + pause);
             return;
         }
-        self.core.schedule();
+        self.core.schedule(now_ms);
     }
 
     /// Reason why nothing may start now, and the pause until the next look.

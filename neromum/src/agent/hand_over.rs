@@ -369,6 +369,7 @@ impl Agent {
             id,
             needs,
             request,
+            turn,
             rules,
             folder,
             earlier,
@@ -485,6 +486,7 @@ impl Agent {
             .accept(token, id, order, needs)
             .map_err(|error| no(error.to_string(), "hand it over again"))?;
         self.core.set_cards(token, request, Vec::new());
+        self.core.set_turn(token, turn);
         Ok(())
     }
 }

@@ -233,8 +233,17 @@ impl Agent {
         }
         // Records read before the failure are not read again.
         self.looked(token, look);
+        self.note_began(token);
         self.set_unreadable(token, incarnation, unreadable);
         is_read
+    }
+
+    /// Tells the core when the job of a run's newest start began.
+    pub(super) fn note_began(&mut self, token: RunToken) {
+        let facts = self.entries.get(&token).map(|entry| &entry.facts);
+        if let Some(began_ms) = facts.and_then(|facts| facts.started_ms) {
+            self.core.set_began(token, began_ms);
+        }
     }
 
     /// Notes the files of a start that cannot be used, 0: those of the run as a

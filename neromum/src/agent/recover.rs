@@ -15,11 +15,13 @@ use super::{Agent, Entry};
 use crate::core::capacity::Needs;
 use crate::core::cards::{CardRequest, WHOLE};
 use crate::core::decide::{Decision, Lives, Origin, Tracking, decide};
+use crate::core::turn::Turn;
 use crate::ledger::{Kept, LedgerState};
 use crate::runs::control::{has_rules, newest_cancel};
 use crate::runs::spec::{self, unmake, was_recalled};
 use crate::runs::{own, segments};
 use crate::staging;
+use crate::warden::orders::grace_ms;
 
 impl Agent {
     /// Takes in every open run of the ledger, in order.
@@ -86,6 +88,7 @@ impl Agent {
             Err(_) => (1, false),
         };
         let request = spec.as_ref().map(request_of).unwrap_or_default();
+        let turn = spec.as_ref().map(turn_of).unwrap_or_default();
         let needs = match &spec {
             Ok(spec) => {
                 entry.generation = spec.generation;
@@ -112,6 +115,7 @@ impl Agent {
         let incarnation = if started { newest.max(1) } else { 0 };
         if self.is_submitted(&token) {
             self.restore_submitted(token, &kept, needs, newest);
+            self.core.set_turn(token, turn);
             return;
         }
         if kept.cancel > 0 && incarnation == 0 {
@@ -125,6 +129,8 @@ impl Agent {
         let of_start = cards.filter(|cards| incarnation > 0 && cards.incarnation == incarnation);
         let shares = of_start.map(from_record).unwrap_or_default();
         self.core.set_cards(token, request, shares);
+        self.core.set_turn(token, turn);
+        self.note_began(token);
         if kept.cancel > 0 {
             self.core.restore_cancelled(token);
             // The cancel request was made while another host led, which could not
@@ -303,6 +309,7 @@ impl Agent {
         let shares = self.core.run(&token).map(|run| run.shares.clone());
         let shares = shares.unwrap_or_default();
         self.core.set_cards(token, request_of(&spec), shares);
+        self.core.set_turn(token, turn_of(&spec));
         true
     }
 
@@ -349,6 +356,20 @@ fn needs_of(spec: &v1::RunSpec) -> Needs {
     let resources = spec.resources.unwrap_or_default();
     let cards = spec.scheduler.as_ref().map_or(0, |asked| asked.gpus);
     Needs::of(resources.cpus, resources.memory_bytes).with_cards(cards)
+}
+
+/// When a run has its turn. Nothing of it is alive after its time limit and its grace.
+pub(super) fn turn_of(spec: &v1::RunSpec) -> Turn {
+    let limit_ms = spec.resources.map_or(0, |resources| resources.time_ms);
+    Turn {
+        priority: spec.priority,
+        since_ms: u64::try_from(spec.since_ms).unwrap_or_default(),
+        rank: spec.rank,
+        lasts_ms: match limit_ms {
+            0 => 0,
+            limit_ms => limit_ms.saturating_add(grace_ms(spec).into()),
+        },
+    }
 }
 
 /// What a run asks of the cards of a bare node.

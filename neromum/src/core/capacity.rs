@@ -49,6 +49,37 @@ pub enum NeverFits {
     },
 }
 
+/// A resource of which there is too little now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// CPUs.
+    Cpus,
+    /// Memory.
+    Memory,
+    /// Cards (GPUs) that are counted.
+    Cards,
+}
+
+impl Lack {
+    /// Why a run waits that lacks it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cpus => "waits for CPUs",
+            Self::Memory => "waits for memory",
+            Self::Cards => "waits for GPUs",
+        }
+    }
+
+    /// How much of it these are.
+    pub fn of(self, needs: Needs) -> u64 {
+        match self {
+            Self::Cpus => needs.micro_cpus,
+            Self::Memory => needs.memory_bytes,
+            Self::Cards => needs.cards.into(),
+        }
+    }
+}
+
 impl NeverFits {
     /// The remedy for the user.
     pub fn hint(self) -> &'static str {
@@ -132,19 +163,19 @@ impl Capacity {
     }
 
     /// The resource that `needs` lacks beside `used`; `None` when it fits.
-    pub fn lacks(self, used: Needs, needs: Needs) -> Option<&'static str> {
-        if used.micro_cpus + needs.micro_cpus > self.micro_cpus {
-            return Some("waits for CPUs");
-        }
-        if let Some(has) = self.memory_bytes
-            && used.memory_bytes + needs.memory_bytes > has
-        {
-            return Some("waits for memory");
-        }
-        match self.cards {
-            Some(has) if used.cards + needs.cards > has => Some("waits for GPUs"),
-            _ => None,
-        }
+    pub fn lacks(self, used: Needs, needs: Needs) -> Option<Lack> {
+        let has = |lack: Lack| match lack {
+            Lack::Cpus => Some(self.micro_cpus),
+            Lack::Memory => self.memory_bytes,
+            Lack::Cards => self.cards.map(u64::from),
+        };
+        let lacks = |lack: &Lack| {
+            let (asks, taken) = (lack.of(needs), lack.of(used));
+            asks > 0 && has(*lack).is_some_and(|has| taken + asks > has)
+        };
+        [Lack::Cpus, Lack::Memory, Lack::Cards]
+            .into_iter()
+            .find(lacks)
     }
 }
 

@@ -128,6 +128,43 @@ impl Core {
         self.back_to_queue(token);
     }
 
+    /// Whether a run would get its cards if these runs had ended.
+    pub(super) fn has_cards_after(&self, token: RunToken, ended: &[RunToken]) -> bool {
+        let request = &self.runs[&token].request;
+        let cards = match self.pool.as_ref().filter(|_| request.count > 0) {
+            None => return true,
+            Some(Pool::Unknown(_)) => return false,
+            Some(Pool::Known(cards)) => cards,
+        };
+        let (freed, kept): (Vec<_>, Vec<_>) =
+            (self.holding()).partition(|(token, _)| ended.contains(token));
+        let freed: Vec<&Share> = freed.iter().flat_map(|(_, run)| &run.shares).collect();
+        let held: Held<'_> = kept
+            .iter()
+            .flat_map(|(_, run)| {
+                run.shares
+                    .iter()
+                    .map(|share| (share, run.request.memory_bytes))
+            })
+            .collect();
+        let mut cards = cards.clone();
+        for card in &mut cards {
+            let of_card = || freed.iter().filter(|share| share.uuid == card.uuid);
+            if of_card().next().is_none() {
+                continue;
+            }
+            let is_of = |share: &&&Share, (from, to): (u32, u32)| {
+                share.start <= from && to <= share.start + share.length
+            };
+            let mut locked = card.locked.clone();
+            locked.retain(|range| !of_card().any(|share| is_of(&share, *range)));
+            card.locked = locked;
+            // What is on it belongs to the runs that have ended.
+            (card.process, card.unseen_bytes, card.used_bytes) = (None, 0, Some(0));
+        }
+        pick(&cards, &held, request).is_ok()
+    }
+
     /// The shares that a run gets now.
     pub(super) fn pick_cards(&self, token: RunToken) -> Result<Vec<Share>, NoCards> {
         let request = &self.runs[&token].request;
@@ -144,7 +181,7 @@ impl Core {
             }
         };
         let mut held = Held::new();
-        for run in self.runs.values().filter(|run| run.stage.holds_slot()) {
+        for (_, run) in self.holding() {
             if run.request.count > 0 && run.shares.is_empty() {
                 return Err(NoCards {
                     why: format!("waits for GPUs: which of them {} has is not known", run.id),

@@ -18,6 +18,8 @@ pub enum Fact {
     JobStarted {
         /// The job's process.
         job: Option<ProcessId>,
+        /// When, by the boot clock.
+        at_ms: u64,
     },
     /// The job passed its gate; its own record comes before that.
     GatePassed,
@@ -79,6 +81,8 @@ pub struct Facts {
     pub job: Option<ProcessId>,
     /// The job exists (or existed), named or not.
     pub started: bool,
+    /// When, by the boot clock.
+    pub started_ms: Option<u64>,
     /// See [`Fact::GatePassed`].
     pub gate_passed: bool,
     /// See [`Fact::GateClosed`].
@@ -119,8 +123,9 @@ impl Facts {
                 self.shim = shim;
                 self.launcher = launcher;
             }
-            Fact::JobStarted { job } => {
+            Fact::JobStarted { job, at_ms } => {
                 self.started = true;
+                self.started_ms = Some(at_ms);
                 self.job = job;
             }
             Fact::GatePassed => self.gate_passed = true,

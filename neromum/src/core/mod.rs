@@ -11,14 +11,18 @@ mod start;
 mod submit;
 #[cfg(test)]
 mod tests;
+pub mod turn;
+#[cfg(test)]
+mod turn_tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use nero_model::{RunId, RunToken};
 
 use capacity::{Capacity, Needs};
 use decide::Decision;
 pub use run::{AcceptError, Cancelled, Effect, Run, Stage};
+use turn::{Place, Turn};
 
 /// Why a paused run waits.
 const PAUSED: &str = "paused";
@@ -29,13 +33,16 @@ pub struct Core {
     capacity: Capacity,
     used: Needs,
     runs: HashMap<RunToken, Run>,
-    queue: BTreeMap<u64, RunToken>,
+    queue: BTreeMap<Place, RunToken>,
     hold: Option<String>,
     /// The node's cards; `None`: a scheduler gives them.
     pool: Option<cards::Pool>,
     /// Whether a run ever asked for some.
     has_card_runs: bool,
-    live: usize,
+    /// Runs that went on after a pause while others had their CPUs.
+    shares_cpus: HashSet<RunToken>,
+    /// Runs that hold a slot.
+    holding: HashSet<RunToken>,
     far: usize,
     effects: Vec<Effect>,
 }
@@ -51,7 +58,8 @@ impl Core {
             hold: None,
             pool: None,
             has_card_runs: false,
-            live: 0,
+            shares_cpus: HashSet::new(),
+            holding: HashSet::new(),
             far: 0,
             effects: Vec::new(),
         }
@@ -69,12 +77,17 @@ impl Core {
 
     /// Runs that hold a slot.
     pub fn live(&self) -> usize {
-        self.live
+        self.holding.len()
     }
 
     /// Number of runs that go on on other hosts of this root.
     pub fn far(&self) -> usize {
         self.far
+    }
+
+    pub(super) fn holding(&self) -> impl Iterator<Item = (RunToken, &Run)> {
+        let run = |token: &RunToken| (*token, &self.runs[token]);
+        self.holding.iter().map(run)
     }
 
     /// Runs that wait.
@@ -123,7 +136,7 @@ impl Core {
         }
         self.capacity.could_ever(needs)?;
         self.insert(token, id, order, needs, Stage::Waiting);
-        self.enqueue(order, token);
+        self.enqueue(token);
         self.effects.push(Effect::Report { token });
         Ok(())
     }
@@ -143,7 +156,7 @@ impl Core {
             return;
         }
         self.insert(token, id, order, needs, Stage::Waiting);
-        self.enqueue(order, token);
+        self.enqueue(token);
         if let Err(never) = self.capacity.could_ever(needs) {
             self.refuse(token, &format!("{never}; {}", never.hint()));
         }
@@ -166,7 +179,7 @@ impl Core {
     ) {
         if stage.holds_slot() {
             self.used = self.used.plus(needs);
-            self.live += 1;
+            self.holding.insert(token);
         }
         let run = Run {
             id,
@@ -178,6 +191,9 @@ impl Core {
             cards: Vec::new(),
             request: cards::CardRequest::default(),
             shares: Vec::new(),
+            turn: Turn::default(),
+            began_ms: None,
+            was_paused: false,
             next: 1,
             vain: 0,
             why: String::new(),
@@ -288,9 +304,8 @@ impl Core {
             return;
         }
         run.needs = needs;
-        let order = run.order;
         self.set_stage(token, Stage::Waiting);
-        self.enqueue(order, token);
+        self.enqueue(token);
     }
 
     /// Notes whether a running job lacks a supervisor of ours.
@@ -361,13 +376,17 @@ impl Core {
     /// Notes that a run is paused, or goes on. What waits leaves the queue, and takes its
     /// old place in it again.
     pub fn set_paused(&mut self, token: RunToken, paused: bool) {
-        let Some(run) = self.runs.get_mut(&token).filter(|run| run.paused != paused) else {
+        let Some(run) = self.runs.get_mut(&token) else {
             return;
         };
+        run.was_paused |= run.stage != Stage::Waiting;
+        if run.paused == paused {
+            return;
+        }
         let before = run.holds();
         run.paused = paused;
         self.used = self.used.minus(before).plus(run.holds());
-        let (order, waits) = (run.order, run.stage == Stage::Waiting);
+        let waits = run.stage == Stage::Waiting;
         self.effects.push(Effect::Report { token });
         match (waits, paused) {
             (true, true) => {
@@ -376,9 +395,14 @@ impl Core {
             }
             (true, false) => {
                 self.set_why(token, "");
-                self.enqueue(order, token);
+                self.enqueue(token);
             }
-            (false, _) => {}
+            (false, true) => {
+                if self.shares_cpus.remove(&token) {
+                    self.set_why(token, "");
+                }
+            }
+            (false, false) => self.note_shared_cpus(token),
         }
     }
 
@@ -434,12 +458,15 @@ impl Core {
 
     /// Puts a waiting run into the queue; it waits for the reason that holds all
     /// starts.
-    pub(super) fn enqueue(&mut self, order: u64, token: RunToken) {
-        if self.runs.get(&token).is_some_and(|run| run.paused) {
+    pub(super) fn enqueue(&mut self, token: RunToken) {
+        let Some(run) = self.runs.get(&token) else {
+            return;
+        };
+        if run.paused {
             self.set_why(token, PAUSED);
             return;
         }
-        self.queue.insert(order, token);
+        self.queue.insert(run.place(), token);
         if let Some(why) = self.hold.clone() {
             self.set_why(token, &why);
         }
@@ -447,7 +474,7 @@ impl Core {
 
     pub(super) fn leave_queue(&mut self, token: RunToken) {
         if let Some(run) = self.runs.get(&token) {
-            self.queue.remove(&run.order);
+            self.queue.remove(&run.place());
         }
     }
 
@@ -475,8 +502,6 @@ impl Core {
         }
         self.far += usize::from(stage.is_elsewhere());
         self.far -= usize::from(run.stage.is_elsewhere());
-        self.live += usize::from(stage.holds_slot());
-        self.live -= usize::from(run.stage.holds_slot());
         if stage != Stage::Refused {
             run.why.clear();
         }
@@ -484,6 +509,10 @@ impl Core {
         let before = run.holds();
         run.stage = stage;
         self.used = self.used.minus(before).plus(run.holds());
+        match run.stage.holds_slot() {
+            true => self.holding.insert(token),
+            false => self.holding.remove(&token),
+        };
         self.effects.push(Effect::Report { token });
     }
 
@@ -493,7 +522,7 @@ impl Core {
         let holding = || self.runs.values().filter(|run| run.stage.holds_slot());
         let used = holding().fold(Needs::default(), |sum, run| sum.plus(run.holds()));
         assert_eq!(used, self.used, "what is taken is what holds slots");
-        assert_eq!(holding().count(), self.live);
+        assert_eq!(holding().count(), self.holding.len());
         let far = self.runs.values().filter(|run| run.stage.is_elsewhere());
         assert_eq!(far.count(), self.far);
         let waiting = self
@@ -502,8 +531,8 @@ impl Core {
             .filter(|run| run.stage == Stage::Waiting && !run.paused)
             .count();
         assert_eq!(waiting, self.queue.len(), "the queue holds what waits");
-        for (order, token) in &self.queue {
-            assert_eq!(self.runs[token].order, *order);
+        for (place, token) in &self.queue {
+            assert_eq!(self.runs[token].place(), *place);
             assert_eq!(self.runs[token].stage, Stage::Waiting);
         }
     }

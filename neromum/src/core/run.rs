@@ -4,6 +4,7 @@ use nero_model::{RunId, RunToken};
 
 use super::capacity::{Needs, NeverFits};
 use super::cards::{CardRequest, Share};
+use super::turn::Turn;
 
 /// How far a run has come here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,8 +135,14 @@ impl Stage {
 pub struct Run {
     /// As people write it.
     pub id: RunId,
-    /// Place in the queue: first come, first served.
+    /// Number of its acceptance: among equals, first come, first served.
     pub order: u64,
+    /// When it has its turn.
+    pub turn: Turn,
+    /// When its newest start began, by the boot clock.
+    pub began_ms: Option<u64>,
+    /// Whether it was paused since it began, so that its time limit tells nothing of its end.
+    pub was_paused: bool,
     /// Resources that it takes while it holds a slot.
     pub needs: Needs,
     /// How far it has come.

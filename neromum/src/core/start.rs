@@ -1,82 +1,71 @@
 //! Starts: the choice of the next run, and the result of a try.
 
+use std::ops::Bound;
+
 use nero_model::RunToken;
 
-use super::capacity::Needs;
+use super::turn::Granted;
 use super::{Core, Effect, Stage};
 
 /// Number of failed starts in a row from which on the run gets pauses.
 const VAIN_STARTS_MAX: u32 = 3;
-/// Most runs that are looked at behind one that waits for the node's GPUs.
+/// Most runs that are looked at behind the first.
 const PASSED_MAX: usize = 1000;
 
 impl Core {
-    /// Starts runs that fit, in order: the first that does not fit stops the
-    /// rest. A run that waits for the node's own GPUs lets those pass that ask for
-    /// none, as long as they leave the CPUs and the memory that it needs. While the
-    /// GPUs are not known, or are too few for it, nothing is kept for it.
-    pub fn schedule(&mut self) {
-        let mut kept = Needs::default();
-        let mut is_card_kept = false;
-        let mut from = 0;
-        let mut passed = 0;
-        while self.hold.is_none() {
-            let Some((&order, &token)) = self.queue.range(from..).next() else {
-                return;
-            };
-            let run = &self.runs[&token];
-            let (needs, incarnation) = (run.needs, run.next);
-            passed += usize::from(from > 0);
-            if passed > PASSED_MAX {
+    /// Starts the runs that have their turn: in order, and behind the first that has to wait
+    /// those that cannot delay it. Notes why the others wait. A run whose GPUs are not known,
+    /// or are too few for it, keeps nothing from others.
+    pub fn schedule(&mut self, now_ms: u64) {
+        self.forget_shared_cpus();
+        let mut first = None;
+        let mut from = Bound::Unbounded;
+        for _ in 0..=PASSED_MAX {
+            if self.hold.is_some() {
                 return;
             }
-            if is_card_kept && run.request.count > 0 {
-                from = order + 1;
-                self.set_why(token, "waits for GPUs: other runs are before it");
-                continue;
-            }
-            let lack = self.capacity.lacks(self.used.plus(kept), needs);
-            let cards = self.free_cards(needs.cards);
-            let (None, Some(cards)) = (lack, cards) else {
-                self.set_why(token, lack.unwrap_or("waits for GPUs"));
+            let mut rest = self.queue.range((from, Bound::Unbounded));
+            let Some((&place, &token)) = rest.next() else {
                 return;
             };
-            let shares = match self.pick_cards(token) {
-                Ok(shares) => shares,
-                Err(no) => {
-                    self.set_why(token, &no.why);
-                    from = order + 1;
-                    if no.is_next {
-                        kept = kept.plus(needs);
-                        is_card_kept = true;
-                    }
-                    continue;
+            from = Bound::Excluded(place);
+            match self.turn_of(token, first.as_mut(), now_ms) {
+                Ok(granted) => self.start(token, granted, now_ms),
+                Err(waits) => {
+                    self.set_why(token, &waits.why);
+                    first = first.or(waits.first);
                 }
-            };
-            if let Some(run) = self.runs.get_mut(&token) {
-                run.cards = cards;
-                run.shares = shares;
             }
-            self.queue.remove(&order);
-            self.set_stage(
-                token,
-                Stage::Starting {
-                    incarnation,
-                    launched: false,
-                },
-            );
-            self.effects.push(Effect::Prepare { token, incarnation });
         }
+    }
+
+    fn start(&mut self, token: RunToken, granted: Granted, now_ms: u64) {
+        self.leave_queue(token);
+        let Some(run) = self.runs.get_mut(&token) else {
+            return;
+        };
+        run.cards = granted.cards;
+        run.shares = granted.shares;
+        // Until the record of its job's start is there.
+        run.began_ms = Some(now_ms);
+        run.was_paused = false;
+        let incarnation = run.next;
+        let stage = Stage::Starting {
+            incarnation,
+            launched: false,
+        };
+        self.set_stage(token, stage);
+        self.effects.push(Effect::Prepare { token, incarnation });
     }
 
     /// The first of the cards that no run has; `None`: they are too few, or a run has some
     /// of which it is not known which.
-    fn free_cards(&self, count: u32) -> Option<Vec<u32>> {
+    pub(super) fn free_cards(&self, count: u32) -> Option<Vec<u32>> {
         let Some(all) = self.capacity.cards.filter(|_| count > 0) else {
             return Some(Vec::new());
         };
         let mut taken = Vec::new();
-        for run in self.runs.values().filter(|run| run.holds().cards > 0) {
+        for (_, run) in self.holding().filter(|(_, run)| run.holds().cards > 0) {
             if run.cards.is_empty() {
                 return None;
             }
@@ -105,25 +94,12 @@ impl Core {
     }
 
     /// Whether a run would be started now if there were no hold.
-    pub fn wants_to_start(&self) -> bool {
-        let mut kept = Needs::default();
-        let mut is_card_kept = false;
+    pub fn wants_to_start(&self, now_ms: u64) -> bool {
+        let mut first = None;
         for token in self.queue.values().take(PASSED_MAX + 1) {
-            let run = &self.runs[token];
-            if is_card_kept && run.request.count > 0 {
-                continue;
-            }
-            let lack = self.capacity.lacks(self.used.plus(kept), run.needs);
-            if lack.is_some() || self.free_cards(run.needs.cards).is_none() {
-                return false;
-            }
-            match self.pick_cards(*token) {
+            match self.turn_of(*token, first.as_mut(), now_ms) {
                 Ok(_) => return true,
-                Err(no) if no.is_next => {
-                    kept = kept.plus(run.needs);
-                    is_card_kept = true;
-                }
-                Err(_) => {}
+                Err(waits) => first = first.or(waits.first),
             }
         }
         false
@@ -232,13 +208,12 @@ impl Core {
         let Some(run) = self.runs.get(&token) else {
             return;
         };
-        let order = run.order;
         if run.cancelled {
             self.take_away(token);
             return;
         }
         self.set_stage(token, Stage::Waiting);
-        self.enqueue(order, token);
+        self.enqueue(token);
     }
 
     pub(super) fn start_again(&mut self, token: RunToken, incarnation: u32) {
@@ -247,6 +222,7 @@ impl Core {
         };
         run.vain += 1;
         run.next = incarnation;
+        run.began_ms = None;
         let vain = run.vain;
         if self.runs[&token].cancelled && incarnation == 1 {
             self.take_away(token);

@@ -7,7 +7,7 @@ use super::capacity::Needs;
 use super::{Core, Stage};
 
 impl Core {
-    /// The runs that wait, first come, first served.
+    /// The runs that wait, in the order of their turns.
     pub fn queue(&self) -> impl Iterator<Item = RunToken> {
         self.queue.values().copied()
     }

@@ -31,7 +31,7 @@ fn accept(core: &mut Core, number: u8, cpus: f64) {
         Needs::of(cpus, 0),
     )
     .unwrap();
-    core.schedule();
+    core.schedule(0);
     core.check_invariants();
 }
 
@@ -52,15 +52,20 @@ fn runs_start_in_order_and_the_first_that_does_not_fit_stops_the_rest() {
     accept(&mut core, 2, 2.0);
     accept(&mut core, 3, 0.5);
     assert_eq!(prepared(&core.take_effects()), [token(1)]);
-    assert_eq!(core.run(&token(2)).unwrap().why, "waits for CPUs");
+    let why = |core: &Core, number| core.run(&token(number)).unwrap().why.clone();
+    assert_eq!(
+        why(&core, 2),
+        "waits for CPUs: asks for 2, 1 of 2 free; taken by 1.1"
+    );
+    assert_eq!(why(&core, 3), "waits for its turn: it would delay 1.2");
     core.prepared(token(1), 1);
     core.found(token(1), 1, Decision::Ended);
-    core.schedule();
+    core.schedule(0);
     core.check_invariants();
     assert_eq!(prepared(&core.take_effects()), [token(2)]);
     core.prepared(token(2), 1);
     core.found(token(2), 1, Decision::Ended);
-    core.schedule();
+    core.schedule(0);
     assert_eq!(prepared(&core.take_effects()), [token(3)]);
 }
 
@@ -76,11 +81,15 @@ fn runs_get_cards_of_their_own_and_wait_for_those_that_nobody_knows() {
         core.accept(token(number), id(number.into()), order, needs(cards))
             .unwrap();
     }
-    core.schedule();
+    core.schedule(0);
     let cards = |core: &Core, number| core.run(&token(number)).unwrap().cards.clone();
-    assert_eq!(prepared(&core.take_effects()), [token(1), token(2)]);
+    let started = [token(1), token(2), token(4)];
+    assert_eq!(prepared(&core.take_effects()), started, "4 asks for none");
     assert_eq!((cards(&core, 1), cards(&core, 2)), (vec![0, 1], vec![2]));
-    assert_eq!(core.run(&token(3)).unwrap().why, "waits for GPUs");
+    assert_eq!(
+        core.run(&token(3)).unwrap().why,
+        "waits for GPUs: asks for 2, 0 of 3 free; taken by 1.1, 1.2"
+    );
     for incarnation in [1, 2] {
         core.prepared(token(1), incarnation);
         if incarnation == 1 {
@@ -90,10 +99,10 @@ fn runs_get_cards_of_their_own_and_wait_for_those_that_nobody_knows() {
     }
     core.prepared(token(2), 1);
     core.found(token(2), 1, Decision::Ended);
-    core.schedule();
-    assert!(!core.wants_to_start(), "one card is free");
+    core.schedule(0);
+    assert!(!core.wants_to_start(0), "one card is free");
     core.found(token(1), 2, Decision::Ended);
-    core.schedule();
+    core.schedule(0);
     assert_eq!(cards(&core, 3), [0, 1]);
     core.check_invariants();
 
@@ -103,10 +112,10 @@ fn runs_get_cards_of_their_own_and_wait_for_those_that_nobody_knows() {
     });
     core.restore(token(1), id(1), 1, needs(1), 1);
     core.restore(token(2), id(2), 2, needs(1), 0);
-    core.schedule();
+    core.schedule(0);
     assert!(prepared(&core.take_effects()).is_empty());
     core.found(token(1), 1, Decision::LaunchNext);
-    core.schedule();
+    core.schedule(0);
     assert_eq!(
         prepared(&core.take_effects()),
         [token(1), token(2)],
@@ -196,13 +205,13 @@ fn who_passes_a_run_that_waits_for_the_nodes_own_gpus() {
             };
             core.set_cards(token(number), request, Vec::new());
         }
-        assert_eq!(core.wants_to_start(), !started.is_empty(), "{case}");
-        core.schedule();
+        assert_eq!(core.wants_to_start(0), !started.is_empty(), "{case}");
+        core.schedule(0);
         core.check_invariants();
         let started: Vec<RunToken> = started.iter().copied().map(token).collect();
         assert_eq!(prepared(&core.take_effects()), started, "{case}");
         assert_eq!(core.run(&token(1)).unwrap().why, why, "{case}");
-        assert!(!core.wants_to_start(), "{case}");
+        assert!(!core.wants_to_start(0), "{case}");
     }
 }
 
@@ -263,7 +272,7 @@ fn a_hold_is_shown_and_lifted() {
     core.hold("disk fuller");
     assert_eq!(core.run(&token(1)).unwrap().why, "disk fuller");
     core.release();
-    core.schedule();
+    core.schedule(0);
     assert_eq!(prepared(&core.take_effects()), [token(1)]);
 }
 
@@ -277,7 +286,7 @@ fn a_run_on_another_host_takes_nothing_here() {
     core.found(token(1), 1, Decision::Elsewhere);
     core.check_invariants();
     assert_eq!((core.live(), core.far()), (0, 1));
-    core.schedule();
+    core.schedule(0);
     assert!(matches!(
         core.run(&token(2)).unwrap().stage,
         Stage::Starting { .. }
@@ -367,7 +376,7 @@ proptest! {
                 Input::Release => core.release(),
             }
             core.check_invariants();
-            core.schedule();
+            core.schedule(0);
             core.check_invariants();
             for effect in core.take_effects() {
                 if let Effect::Launch { token, .. } = effect {
@@ -388,7 +397,7 @@ fn a_submitted_run_neither_waits_nor_starts_here_until_its_task_is_over() {
     assert!(core.submit(token(2)));
     assert!(!core.submit(token(2)), "once is enough");
     core.found(token(1), 1, Decision::Ended);
-    core.schedule();
+    core.schedule(0);
     core.check_invariants();
     assert!(!prepared(&core.take_effects()).contains(&token(2)));
     // A host of the cluster has it, then the scheduler puts it back.

@@ -562,6 +562,7 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
         }
         RecordKind::JobStarted => Fact::JobStarted {
             job: decoded::<JobStarted>(record).job.and_then(|p| p.identity()),
+            at_ms: record.mono_ns / 1_000_000,
         },
         RecordKind::JobNotStarted => match decoded::<JobNotStarted>(record).stage() {
             job_not_started::Stage::Gate => Fact::GateClosed,

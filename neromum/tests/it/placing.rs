@@ -378,7 +378,7 @@ async fn a_run_that_comes_when_everything_is_taken_is_told_what_it_waits_for() {
     let token = second.token.clone();
     let told = |known: &Known| {
         let run = known.runs.get(&token);
-        run.is_some_and(|run| run.why == "waits for CPUs")
+        run.is_some_and(|run| run.why.starts_with("waits for CPUs: "))
     };
     follower.until(told).await;
     std::fs::write(node.run_dir(&first).join("go"), "").unwrap();

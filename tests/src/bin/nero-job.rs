@@ -177,6 +177,7 @@ fn fill(path: &str) -> u8 {
 fn chaos(notes: &str, script: &str) -> u8 {
     let script: Script = script.parse().expect("a script");
     let _alone = alone(notes);
+    let _cards = own_cards(notes);
     note(notes, "start");
     if script.stubborn {
         ignore_term();
@@ -210,6 +211,19 @@ fn alone(notes: &str) -> fs::File {
     let (experiment, number_of) = run.split_once('.').expect("EXPERIMENT.NUMBER");
     let number = |text: &str| text.parse::<libc::off_t>().expect("a number");
     let byte = (number(experiment) << 20) + number(number_of);
+    lock(notes, byte, "overlap")
+}
+
+/// The same for each card that this job sees: no living job sees one of them.
+fn own_cards(notes: &str) -> Vec<fs::File> {
+    let list = env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
+    let cards = list.split(',').filter_map(|card| card.parse().ok());
+    let byte = |card: libc::off_t| (1 << 60) + card;
+    cards.map(|card| lock(notes, byte(card), "clash")).collect()
+}
+
+/// Locks a byte of the notes as long as this process lives; else `what` is noted.
+fn lock(notes: &str, byte: libc::off_t, what: &str) -> fs::File {
     let file = OpenOptions::new()
         .create(true)
         .append(true)
@@ -224,7 +238,7 @@ fn alone(notes: &str) -> fs::File {
     };
     // SAFETY: the descriptor is open, and `lock` lives as long as the call.
     if unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } != 0 {
-        note(notes, "overlap");
+        note(notes, what);
     }
     file
 }

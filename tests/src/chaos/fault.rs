@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nero_model::process::{ProcessId, Stat};
 use rustix::process::Signal;
 
-use super::run::Chaos;
+use super::run::{Chaos, Why};
 use super::step::{ClusterFault, HostFault};
 use super::world::{Place, children, signal};
 use crate::processes::Part;
@@ -42,6 +42,8 @@ pub enum Mend {
     FreeInodes,
     /// A daemon of the cluster is started.
     StartDaemon(String),
+    /// All paused runs go on.
+    Resume,
 }
 
 impl Chaos {
@@ -364,7 +366,7 @@ impl Chaos {
         self.happened("requeue", &job);
     }
 
-    fn happened(&mut self, kind: &str, what: &str) {
+    pub(super) fn happened(&mut self, kind: &str, what: &str) {
         self.history.add(format!("FAULT {kind} {what}"));
         *self.faults.entry(kind.to_owned()).or_default() += 1;
     }
@@ -375,7 +377,8 @@ impl Chaos {
             | Mend::FreeHome
             | Mend::FreeInodes
             | Mend::KillSupervisors(_)
-            | Mend::StartDaemon(_) => false,
+            | Mend::StartDaemon(_)
+            | Mend::Resume => false,
             Mend::Reach(host)
             | Mend::ThawHost(host)
             | Mend::StartHost(host)
@@ -395,6 +398,9 @@ impl Chaos {
             (Mend::FreeHome, _) => self.world.free_home(),
             (Mend::FreeInodes, _) => self.world.free_inodes(),
             (Mend::KillSupervisors(place), _) => self.kill_supervisors(&place),
+            (Mend::Resume, _) => {
+                self.command(&["resume", "paused", "--yes", "--json"], Why::Resume)
+            }
             (Mend::StartDaemon(name), _) => {
                 if let Some(cluster) = &self.world.cluster {
                     cluster.start(&name);

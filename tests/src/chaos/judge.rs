@@ -18,6 +18,8 @@ pub(super) struct Noted {
     pub failures: usize,
     /// Number of begins while an earlier job of the run was alive.
     pub overlaps: usize,
+    /// Number of cards that another living job saw, too.
+    pub clashes: usize,
 }
 
 impl Noted {
@@ -48,6 +50,7 @@ pub(super) fn notes(text: &str) -> BTreeMap<String, Noted> {
             Some("start") => noted.starts += 1,
             Some("end") => noted.ends += 1,
             Some("overlap") => noted.overlaps += 1,
+            Some("clash") => noted.clashes += 1,
             _ => noted.failures += 1,
         }
     }
@@ -72,6 +75,9 @@ pub(super) fn state(planned: &Planned, run: &Value, noted: Noted, node: NodeFate
     let mut wrong = Vec::new();
     if noted.overlaps > 0 {
         wrong.push("two jobs of it lived at once".to_owned());
+    }
+    if noted.clashes > 0 {
+        wrong.push("it got a card that another job had".to_owned());
     }
     if noted.starts > 1 && !node.reruns {
         wrong.push("it ran more than once".to_owned());
@@ -146,6 +152,7 @@ mod tests {
         ends: 1,
         failures: 0,
         overlaps: 0,
+        clashes: 0,
     };
     const CUT_SHORT: Noted = Noted { ends: 0, ..ONCE };
 

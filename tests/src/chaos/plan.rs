@@ -36,6 +36,19 @@ pub enum Fate {
     Person,
 }
 
+/// What all jobs have in common.
+#[derive(Clone, Debug)]
+pub struct Jobs {
+    /// Their program.
+    pub program: String,
+    /// The file of their notes.
+    pub notes: String,
+    /// The nodes that they may be sent to by name.
+    pub nodes: Vec<String>,
+    /// Number of cards of `local`.
+    pub cards: u64,
+}
+
 /// Writes the folder of a collection; returns its experiments.
 ///
 /// # Errors
@@ -45,10 +58,14 @@ pub fn write(
     collection: &str,
     seed: u64,
     count: u64,
-    nodes: &[String],
-    job: &str,
-    notes: &str,
+    jobs: &Jobs,
 ) -> std::io::Result<Vec<Planned>> {
+    let Jobs {
+        program: job,
+        notes,
+        nodes,
+        cards,
+    } = jobs;
     let mut random = Random::new(seed);
     let mut yaml = format!("collection: {collection}\nmonitor: {{grace: 1s}}\n");
     let mut all = Vec::new();
@@ -57,9 +74,18 @@ pub fn write(
         yaml.push_str(&format!(
             "+{collection}n{number}:\n  command: [{job}, chaos, {notes}, '{script}']\n"
         ));
-        if let Some(node) = random.pick(nodes) {
+        let node = random.pick(nodes);
+        if let Some(node) = &node {
             yaml.push_str(&format!("  node: {node}\n"));
         }
+        // Neither is drawn, so that a seed keeps its steps.
+        yaml.push_str(&format!("  priority: {}\n", number as i64 % 3 - 1));
+        let is_local = node.is_none_or(|node| node == "local");
+        let gpus = match (is_local && *cards > 0, number % 4) {
+            (true, 1) => 1,
+            (true, 3) => *cards,
+            _ => 0,
+        };
         let outputs = if script.file_bytes > 0 {
             "[stdout, out.bin]"
         } else {
@@ -68,8 +94,13 @@ pub fn write(
         yaml.push_str(&format!("  outputs: {outputs}\n"));
         match fate {
             Fate::Rule => yaml.push_str(&format!("  rules: [{{abort: loss > {TOO_HIGH}}}]\n")),
-            Fate::Limit => yaml.push_str("  resources: {time: 2s}\n"),
-            Fate::Alone | Fate::Person => {}
+            Fate::Limit | Fate::Alone | Fate::Person => {}
+        }
+        let time = (fate == Fate::Limit).then(|| "time: 2s".to_owned());
+        let gpus = (gpus > 0).then(|| format!("gpus: {gpus}"));
+        let resources: Vec<String> = time.into_iter().chain(gpus).collect();
+        if !resources.is_empty() {
+            yaml.push_str(&format!("  resources: {{{}}}\n", resources.join(", ")));
         }
         all.push(Planned {
             name: format!("{collection}n{number}"),

@@ -14,7 +14,7 @@ use super::client::{Answer, Client};
 use super::clock::WallClock;
 use super::fault::{Mend, Undo};
 use super::history::History;
-use super::plan::{self, Fate, Planned};
+use super::plan::{self, Fate, Jobs, Planned};
 use super::random::Random;
 use super::step::{self, Reading, Scope, Step};
 use super::world::World;
@@ -64,6 +64,8 @@ pub(super) enum Why {
     Follow(usize),
     /// To see the states of all.
     Status,
+    /// To let all runs go on that are paused.
+    Resume,
     /// For nothing that has to be remembered.
     Other,
 }
@@ -86,6 +88,8 @@ pub struct Chaos {
     pub(super) dead_tasks: usize,
     /// When hosts of the cluster were told to take jobs again.
     pub(super) resumed: Option<Instant>,
+    /// When paused runs were last told to go on.
+    pub(super) resumed_runs: Instant,
     /// Processes that delay system calls.
     pub(super) holders: Vec<Child>,
     pub(super) clock: Option<WallClock>,
@@ -126,6 +130,7 @@ impl Chaos {
             reruns: 0,
             dead_tasks: 0,
             resumed: None,
+            resumed_runs: Instant::now(),
             holders: Vec::new(),
             clock,
             followed: Vec::new(),
@@ -150,12 +155,19 @@ impl Chaos {
             harsh: self.options.harsh,
             scheduler: self.options.scheduler.is_some(),
         };
+        // Of their own, so that a seed keeps its steps.
+        let mut pauses = Random::new(!self.options.seed);
         let mut next_at = Instant::now();
         let (_, mut step) = step::next(&mut random, scope);
         while self.history.elapsed() < self.options.duration && self.broken.is_empty() {
             self.look_after();
             if Instant::now() >= next_at {
                 self.act(&step);
+                let (pick, ms) = (pauses.bits(), pauses.between(100, 4000));
+                if pauses.percent(12) && self.options.scheduler.is_none() {
+                    self.touch_not(pick, "pause");
+                    self.later(ms, Mend::Resume);
+                }
                 let (pause_ms, next) = step::next(&mut random, scope);
                 next_at = Instant::now() + Duration::from_millis(pause_ms);
                 step = next;
@@ -234,7 +246,9 @@ impl Chaos {
             }
             Why::Follow(which) if sure => self.followed.push((which, answer.out.clone())),
             Why::Status if sure => self.seen_to_end(&answer.json()),
-            Why::Follow(_) | Why::Status | Why::Other => {}
+            // Its node may have been out of reach, or the command was killed.
+            Why::Resume if has_failed(&answer.json()) => self.later(5000, Mend::Resume),
+            Why::Follow(_) | Why::Status | Why::Resume | Why::Other => {}
         }
     }
 
@@ -274,7 +288,7 @@ impl Chaos {
         }
     }
 
-    fn command(&mut self, words: &[&str], why: Why) {
+    pub(super) fn command(&mut self, words: &[&str], why: Why) {
         let command = self.world.home.command(words);
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         self.history.add(format!("neroman {}", words.join(" ")));
@@ -352,10 +366,13 @@ impl Chaos {
         let collection = format!("c{}", self.commands);
         let folder = self.world.home.path().join("x").join(&collection);
         let from = self.planned.len();
-        let nodes = self.world.nodes();
-        let job = self.world.job.display().to_string();
-        let notes = self.world.notes.display().to_string();
-        let written = plan::write(&folder, &collection, seed, count, &nodes, &job, &notes);
+        let jobs = Jobs {
+            program: self.world.job.display().to_string(),
+            notes: self.world.notes.display().to_string(),
+            nodes: self.world.nodes(),
+            cards: self.world.cards(),
+        };
+        let written = plan::write(&folder, &collection, seed, count, &jobs);
         match written {
             Ok(all) => self.planned.extend(all),
             Err(error) => return self.broken.push(format!("{}: {error}", folder.display())),
@@ -375,6 +392,14 @@ impl Chaos {
         let name = self.planned[which].name.clone();
         let words = [before, &[name.as_str()], after, &["--json"]].concat();
         self.command(&words, Why::Other);
+    }
+
+    /// Sends a command that does not end an experiment's run.
+    fn touch_not(&mut self, pick: u64, verb: &str) {
+        let Some(which) = self.one(pick) else { return };
+        self.happened(verb, "");
+        let name = self.planned[which].name.clone();
+        self.command(&[verb, &name, "--yes", "--json"], Why::Other);
     }
 
     fn restart(&mut self, pick: u64) {
@@ -423,11 +448,18 @@ impl Chaos {
         // A client may wait for a run that is queued behind these.
         self.abort_held();
         while !self.clients.is_empty() {
+            self.resume_paused();
             self.look_after();
             self.resume_cluster();
             thread::sleep(LOOK);
         }
     }
+}
+
+/// Whether there was no reply, or a run could not be reached.
+fn has_failed(reply: &Value) -> bool {
+    let mut each = reply["experiments"].as_array().into_iter().flatten();
+    reply.is_null() || each.any(|one| one["outcome"] == "failed")
 }
 
 /// What the daemon logs for each run that goes to a node with room.

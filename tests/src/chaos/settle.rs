@@ -14,6 +14,9 @@ use super::run::Chaos;
 /// Counted anew whenever something has moved, as there may be much to run.
 pub(super) const AGREE: Duration = Duration::from_secs(120);
 
+/// Pause between two commands that let paused runs go on.
+const RESUME: Duration = Duration::from_secs(3);
+
 /// Pause between two questions.
 pub(super) const LOOK: Duration = Duration::from_millis(200);
 
@@ -46,6 +49,7 @@ impl Chaos {
                 return Some(self.seen(&all));
             }
             self.resume_cluster();
+            self.resume_paused();
             if open != before {
                 before = open;
                 moved = Instant::now();
@@ -83,6 +87,15 @@ impl Chaos {
             // It may end none, when a client has aborted all of them before.
             self.ask(&["abort", &held.join(","), "--yes"]);
         }
+    }
+
+    /// Lets paused runs go on: a command of the chaos may have been carried out late.
+    pub(super) fn resume_paused(&mut self) {
+        if self.resumed_runs.elapsed() < RESUME {
+            return;
+        }
+        self.resumed_runs = Instant::now();
+        self.ask(&["resume", "paused", "--yes"]);
     }
 
     fn experiments(&mut self) -> Option<Vec<Value>> {

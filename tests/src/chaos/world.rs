@@ -4,11 +4,14 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nero_model::process::{ProcessId, Stat};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::cluster::{Cluster, Scheduler};
 use crate::home::program;
@@ -43,6 +46,8 @@ pub struct World {
     /// The program of all jobs, at the same path everywhere.
     pub job: PathBuf,
     small_home: bool,
+    /// What tells of the cards of this machine.
+    cards: Option<FakeCards>,
     builds: Vec<PathBuf>,
     build: usize,
 }
@@ -86,7 +91,13 @@ impl World {
         let notes = common.join("notes");
         File::create(&notes)?;
         fs::set_permissions(&notes, fs::Permissions::from_mode(0o666))?;
+        // A scheduler gives its own.
+        let cards = match cluster {
+            Some(_) => None,
+            None => Some(FakeCards::of(&mut home)?),
+        };
         let world = Self {
+            cards,
             _disk: disk,
             home,
             hosts,
@@ -154,6 +165,11 @@ impl World {
     pub fn places(&self) -> Vec<Place> {
         let hosts = self.host_names().into_iter().map(Place::Host);
         std::iter::once(Place::Here).chain(hosts).collect()
+    }
+
+    /// How many cards this machine has.
+    pub fn cards(&self) -> u64 {
+        self.cards.as_ref().map_or(0, |_| CARDS)
     }
 
     /// Whether the home has a file system of its own, which can be filled.
@@ -260,6 +276,69 @@ impl Drop for World {
                 .arg(self.home.base())
                 .status();
         }
+    }
+}
+
+/// Cards of the stand-in.
+const CARDS: u64 = 2;
+
+/// A helper for cards over a stand-in for NVIDIA's library. It is started anew when it ends, so
+/// that neromum starts none, which would find no library.
+#[derive(Debug)]
+struct FakeCards {
+    helpers: Child,
+}
+
+impl FakeCards {
+    fn of(home: &mut Home) -> io::Result<Self> {
+        let folder = home.path().join("nvml");
+        let gpus = folder.join("gpus");
+        fs::create_dir(&folder)?;
+        fs::create_dir(&gpus)?;
+        fs::set_permissions(&gpus, fs::Permissions::from_mode(0o700))?;
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("rig/nvml.c");
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1", "-o"])
+            .arg(folder.join("libnvidia-ml.so.1"))
+            .arg(source)
+            .status()?;
+        if !built.success() {
+            return Err(io::Error::other(format!("cc: {built}")));
+        }
+        let line = |card| format!("NVIDIA A100;GPU-{card};40;0;1024;81920;250000;60;\n");
+        let table: String = (0..CARDS).map(line).collect();
+        fs::write(folder.join("table"), table)?;
+        home.set_env("NERONET_GPUS", &gpus.display().to_string());
+        let helpers = Command::new("sh")
+            .arg("-c")
+            .arg(
+                "(while sleep 5; do touch $1/read; done) & while :; do $0 gpus $1; sleep 0.2; done",
+            )
+            .arg(program("nerokid"))
+            .arg(&gpus)
+            .env("LD_LIBRARY_PATH", &folder)
+            .env("FAKE_NVML", folder.join("table"))
+            .process_group(0)
+            .spawn()?;
+        let cards = Self { helpers };
+        let began = Instant::now();
+        while !gpus.join("page").exists() {
+            if began.elapsed() > Duration::from_secs(30) {
+                return Err(io::Error::other("the helper for GPUs writes no page"));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(cards)
+    }
+}
+
+impl Drop for FakeCards {
+    fn drop(&mut self) {
+        if let Some(group) = Pid::from_raw(self.helpers.id() as i32) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.helpers.wait();
     }
 }
 

@@ -246,3 +246,51 @@ fn the_rest_of_an_array_is_held_at_slurm() {
 fn the_rest_of_an_array_is_held_at_grid_engine() {
     the_rest_of_an_array_is_held_at_its_scheduler(Scheduler::GridEngine);
 }
+
+#[test]
+fn runs_begin_in_the_order_and_number_that_was_asked_for_whoever_dies() {
+    let home = Home::new();
+    let folder = sweep(&home, 5);
+    let (begun, go) = (home.path().join("begun"), home.path().join("go"));
+    all_do(
+        &home,
+        &format!(
+            "echo $0 >> {}; while ! [ -e {} ]; do sleep 0.02; done",
+            begun.display(),
+            go.display()
+        ),
+    );
+    home.ok(&["add", &folder]);
+    let said = home.ok(&["start", "1-4", "--order", "-n", "--at-most", "2"]);
+    assert!(said.contains("started 4"), "{said}");
+    home.until_state(4, "running");
+    let said = home.ok(&["start", "5", "--priority", "7"]);
+    assert!(said.contains("started 1"), "{said}");
+    assert!(home.ok(&["show", "5"]).contains("priority"));
+    let waits = |id: u64, why: &str| {
+        until("it to wait", || {
+            let seen = home.experiment_json(id)["waiting_for"].clone();
+            match seen.as_str().is_some_and(|seen| seen == why) {
+                true => Ok(()),
+                false => Err((seen, why.to_owned(), home.logs())),
+            }
+        });
+    };
+    let all_wait = || {
+        waits(
+            5,
+            "waits for CPUs: asks for 1, 0 of 1 free; taken by 4.1 (next)",
+        );
+        waits(3, "waits for CPUs (1 before it)");
+        waits(2, "its turn: at most 2 of its start run at once");
+    };
+    all_wait();
+    home.kill_all(&[Part::Daemon, Part::Mum]);
+    all_wait();
+    let said = home.run(&["start", "1", "--order", "nowhere", "--at-most", "1"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    std::fs::write(&go, "").unwrap();
+    home.ok(&["wait", "1-5"]);
+    let begun = std::fs::read_to_string(begun).unwrap();
+    assert_eq!(begun, "4\n5\n3\n2\n1\n");
+}

@@ -34,6 +34,14 @@ fn median_stopping_ends_what_is_worse_than_half_of_its_peers() {
         home.until_settled(id);
     }
     assert_eq!(home.experiment_json(1)["state"], "finished");
+    home.ok(&["rule", "add", "5", "abort: loss > max(peers.loss)"]);
+    home.ok(&["restart", "5"]);
+    home.until_settled(5);
+    let alone = home.ok(&["rule", "list", "5"]);
+    assert!(
+        alone.contains("no peer has a value of `max(peers.loss)`"),
+        "{alone}"
+    );
     home.ok(&["start", "4"]);
     let seen = home.until_state(4, "aborted");
     let reason = seen["reason"].as_str().unwrap();

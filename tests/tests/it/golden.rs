@@ -73,6 +73,19 @@ fn the_files_of_a_node_beside_runs_are_read_in_version_1() {
     assert_eq!(unnamed, golden::unnamed_files());
 }
 
+#[test]
+fn the_page_of_the_helper_for_gpus_and_the_cards_in_the_ledger_are_read_in_version_1() {
+    let page: nero_journal::v1::GpuPage = framed(FrameKind::GpuPage, "gpus-v1");
+    assert_eq!(page, golden::gpu_page());
+    let bytes = std::fs::read(sample("ledger-cards-v1")).unwrap();
+    let (header, mut reader) = scan(&bytes).unwrap();
+    assert_eq!(header.writer, Writer::Ledger);
+    let records: Vec<_> = reader.by_ref().collect();
+    assert_eq!((records.len(), reader.stop()), (1, Stop::End));
+    assert!(records[0].is(nero_journal::v1::RecordKind::LedgerCards));
+    assert_eq!(records[0].decode(), Ok(golden::ledger_cards()));
+}
+
 /// A spec as a later build may write it.
 #[derive(Clone, PartialEq, prost::Message)]
 struct LaterSpec {

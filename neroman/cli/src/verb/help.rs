@@ -57,7 +57,7 @@ const fn topic(
     }
 }
 
-const TOPICS: [Topic; 9] = [
+const TOPICS: [Topic; 10] = [
     topic("selectors", "How experiments are picked", SELECTORS, ""),
     topic(
         "expressions",
@@ -70,6 +70,12 @@ const TOPICS: [Topic; 9] = [
         "What ends a run or warns while it lives",
         SELECTORS,
         "Rules",
+    ),
+    topic(
+        "cohorts",
+        "Rules over the peers of a run",
+        SELECTORS,
+        "Rules over a cohort",
     ),
     topic(
         "states",

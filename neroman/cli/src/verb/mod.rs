@@ -20,6 +20,7 @@ pub mod help;
 mod listed;
 mod logs;
 mod mail;
+mod man;
 mod metrics;
 mod node;
 mod noodles;
@@ -98,7 +99,10 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Mail(args) => mail::run(session, args).await,
         Verb::Daemon(args) => daemon::run(session, args).await,
         Verb::Completions { shell } => completions::run(&session.out, *shell),
-        Verb::Help { topic } => help::run(&session.out, topic.as_deref()),
+        Verb::Help {
+            man: Some(folder), ..
+        } => man::run(&session.out, folder),
+        Verb::Help { topic, man: None } => help::run(&session.out, topic.as_deref()),
         Verb::Version(json) => help::version(&session.out, json.json),
     }
 }

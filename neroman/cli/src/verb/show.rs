@@ -129,6 +129,10 @@ impl Page<'_> {
             self.fact("hosts", view, Fact::Hosts);
         }
         self.fact("results", view, Fact::Results);
+        let priority = reply.run.as_ref().map_or(0, |run| run.priority);
+        if priority != 0 {
+            self.field("priority", &priority.to_string());
+        }
         self.field("work", &reply.work);
         let outputs: Vec<String> = reply.outputs.iter().map(output).collect();
         self.field("outputs", &outputs.join(", "));

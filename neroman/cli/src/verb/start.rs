@@ -56,6 +56,8 @@ pub fn asked(launch: &Launch) -> StartRequest {
         big: launch.big,
         show_script: launch.show_script,
         pilot: launch.pilot,
+        priority: launch.priority,
+        order: launch.order.clone().unwrap_or_default(),
         ..StartRequest::default()
     }
 }

@@ -311,3 +311,85 @@ fn words_for_a_scheduler_are_set_and_taken_away() {
     assert!(refused.to_string().contains("no word of `warden: slurm`"));
     assert!(refused.hint().unwrap().contains("`partition:`"));
 }
+
+/// Every key, with a value that is valid and one that is not (empty: any is).
+const KEYS: &[(&str, &str, &str)] = &[
+    ("default_node", "local", "nowhere"),
+    ("results_max", "10M", "lots"),
+    ("results_min_free", "1G", "lots"),
+    ("groups.both", "a, local", "a, nowhere"),
+    ("groups.two.balance", "off", "maybe"),
+    ("user.name", "Ada L.", ""),
+    ("user.email", "ada@example.org", "ada"),
+    ("mail.smtp", "smtp.example.org:587", "smtp:port"),
+    ("mail.security", "tls", "perhaps"),
+    ("mail.ca", "/etc/ca.pem", ""),
+    ("mail.sendmail", "/usr/sbin/sendmail", ""),
+    ("mail.from", "me@example.org", "me"),
+    ("mail.relay", "a", "nowhere"),
+    ("notify.events", "crashed, done", "crushed"),
+    ("notify.to", "b@example.org", "b"),
+    ("notify.digest", "8h", "often"),
+    ("notify.quiet", "22:00-07:00", "at night"),
+    ("notify.limit", "5", "few"),
+    ("notify.webhook", "http://hooks.example.org/", "hooks"),
+    ("notify.command", "./tell", ""),
+    ("nodes.a.address", "me@there", ""),
+    ("nodes.a.root", "/scratch/me", "here"),
+    ("nodes.a.cpus", "8", "many"),
+    ("nodes.a.memory", "64G", "much"),
+    ("nodes.a.gpus", "[0, 2]", "[0, 2"),
+    ("nodes.a.gpus", "4", "[x]"),
+    ("nodes.a.min_free", "1G", "some"),
+    ("nodes.a.shared", "true", "perhaps"),
+    ("nodes.a.listen", "never", "often"),
+    ("nodes.a.setup", "[module load a, 'export B=1']", "{a: b}"),
+    ("nodes.a.notes", "[mine]: it's #1", ""),
+    ("nodes.c.max_queued", "9", "x"),
+    ("nodes.c.max_running", "9", "x"),
+    ("nodes.c.partition", "gpu", "no such; name"),
+    ("nodes.c.account", "lab", ""),
+    ("nodes.c.exclusive", "true", "perhaps"),
+    (
+        "nodes.c.sbatch_args",
+        "[--hint=nomultithread, --nice=5]",
+        "{a: b}",
+    ),
+];
+
+#[test]
+fn every_key_can_be_set_and_a_wrong_value_changes_nothing() {
+    let before = "# mine\nnodes:\n  # the box\n  a: {address: me@a}\n  c:\n    address: me@c # far\n    warden: slurm\ngroups:\n  two: [a, local]\nuser: {email: x@y.z} # me\n";
+    let wrong: Vec<String> = KEYS
+        .iter()
+        .filter_map(|(key, good, bad)| {
+            let with = match *key {
+                "mail.security" | "mail.ca" | "mail.from" | "mail.relay" => {
+                    set("mail.smtp", "s").on(path(), before).unwrap()
+                }
+                "notify.to" | "notify.digest" | "notify.quiet" | "notify.limit" => {
+                    set("mail.smtp", "s").on(path(), before).unwrap()
+                }
+                _ => before.to_owned(),
+            };
+            match set(key, good).on(path(), &with) {
+                Err(error) => return Some(format!("{key} {good}: {error}")),
+                Ok(after) => {
+                    for comment in ["# mine", "# the box", "# far", "# me"] {
+                        if !after.contains(comment) {
+                            return Some(format!("{key}: {comment} is gone: {after}"));
+                        }
+                    }
+                }
+            }
+            if bad.is_empty() {
+                return None;
+            }
+            match set(key, bad).on(path(), &with) {
+                Ok(after) => Some(format!("{key} {bad} was taken: {after}")),
+                Err(_) => None,
+            }
+        })
+        .collect();
+    assert_eq!(wrong, Vec::<String>::new());
+}

@@ -302,6 +302,8 @@ impl Writer {
         let now_ms = self.clock.now_ms();
         let changes = batches::follow(&self.state, work, touched.iter().copied(), now_ms);
         take(work, batch, changes);
+        let changes = batches::next_in_line(&self.state, work, batch.touched(), now_ms);
+        take(work, batch, changes);
         for run in touched {
             let now_ms = self.clock.now_ms();
             if let Some((_, changes)) = abort::released_by(&self.state, work, run, now_ms) {

@@ -20,6 +20,7 @@ use crate::restored;
 use nero_life::choose::{choose, count};
 use nero_life::input::Input;
 use nero_life::place::{Candidate, Choice, Standing};
+use nero_life::run::{Run, Turn};
 use nero_life::state::State;
 
 /// How long a node's description counts as fresh.
@@ -120,19 +121,20 @@ impl Placer {
             }
             return due.into_iter().chain(room).min();
         }
-        let waiting: Vec<RunId> = state
+        let mut waiting: Vec<Turn> = state
             .experiments
             .iter()
             .flat_map(|experiment| experiment.runs.iter())
             .filter(|run| run.unplaced())
-            .map(|run| run.made.id)
-            .take(RUNS_MAX)
+            .map(Run::turn)
             .collect();
+        waiting.sort_unstable();
+        waiting.truncate(RUNS_MAX);
         let mut changes: Vec<(RunId, Choice)> = Vec::new();
         let mut pause = due.unwrap_or(EVERY).min(EVERY);
         // Runs with the same word share the candidates.
         let mut words: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
-        for id in waiting {
+        for (.., id) in waiting {
             let Some(run) = state.run(id) else { continue };
             let word = &run.made.node;
             if !words.contains_key(word) {

@@ -28,6 +28,7 @@ mod node_take_over;
 mod node_way;
 mod nodes;
 mod numbers;
+mod order;
 mod paths;
 mod pause;
 mod per_node;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nero_model::RunId;
+use nero_model::{Phase, RunId};
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use nero_wire::v1::pause_reply::{One, Outcome};
@@ -60,6 +60,9 @@ impl Man {
             let asked = asked.map(|(node, runs)| self.ask(node, runs, &state, &request));
             ones.extend(join_all(asked).await.into_iter().flatten());
             self.see(&ones, request.resume).await;
+            if request.resume {
+                reply.notes.extend(crowded(&self.ledger.state(), &ones));
+            }
         }
         ones.sort_by_key(|one| (one.experiment, one.run));
         reply.experiments = ones;
@@ -177,6 +180,15 @@ impl Man {
             }
         }
     }
+}
+
+/// What runs that go on lack meanwhile: others may have got their CPUs.
+fn crowded(state: &State, ones: &[One]) -> Vec<String> {
+    let done = ones.iter().filter(|one| one.outcome() == Outcome::Done);
+    let runs = done.filter_map(|one| state.run(id(one)));
+    let runs = runs.filter(|run| run.phase() == Phase::Running && !run.why().is_unknown());
+    runs.map(|run| format!("{}: {}", run.made.id, run.why()))
+        .collect()
 }
 
 fn id(one: &One) -> RunId {

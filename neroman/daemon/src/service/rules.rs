@@ -323,9 +323,30 @@ fn of_run(rule: &Rule, experiment: &Experiment, run: &Run) -> v1::RuleState {
         shown.problem = format!("the run refused these rules: {why}");
     }
     if shown.problem.is_empty() {
-        shown.problem = never_seen(&rule.text, experiment, run).unwrap_or_default();
+        let seen = never_seen(&rule.text, experiment, run);
+        shown.problem = seen
+            .or_else(|| without_peers(&rule.text, run))
+            .unwrap_or_default();
     }
     shown
+}
+
+/// The note that no peer of the run has a value of an aggregate in the rule.
+fn without_peers(text: &str, run: &Run) -> Option<String> {
+    let expr = Expr::parse(text, &ParseContext::utc(0).standing()).ok()?;
+    let has_none = |text: &str| {
+        let known = run.peers().iter().find(|known| known.text == text);
+        known.is_none_or(|known| known.peers == 0)
+    };
+    let cohorts = expr.cohorts().into_iter().map(nero_expr::Cohort::text);
+    let without: Vec<String> = cohorts
+        .filter(|text| has_none(text))
+        .map(|text| format!("`{text}`"))
+        .collect();
+    if without.is_empty() || run.started_ms().is_none() {
+        return None;
+    }
+    Some(format!("no peer has a value of {}", without.join(", ")))
 }
 
 /// The note that a rule cannot have fired, because the run printed no metric of

@@ -17,10 +17,11 @@ use prost::Message as _;
 
 use super::add::canonical;
 use super::code;
+use super::order::{self, InStart, Order};
 use super::select::Selection;
 use super::sources::{self, SourceToRead};
 use super::unschedulable::Asking;
-use super::{Man, blocking, cost, counted, edit};
+use super::{Man, blocking, cost, edit};
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
 use crate::outside::{FolderToFreeze, Freezer, Frozen};
@@ -32,7 +33,7 @@ use nero_life::experiment::{Experiment, Origin};
 use nero_life::now::Moment;
 use nero_life::place;
 use nero_life::rules;
-use nero_life::run::{Dispatch, Made, Takes};
+use nero_life::run::{Dispatch, Line, Made, Takes};
 use nero_life::start::{self, Plan, Skip, Wanted};
 use nero_life::state::State;
 
@@ -63,6 +64,12 @@ struct RequestedStart {
     big: bool,
     /// The first run goes alone, the others when it has finished.
     pilot: bool,
+    /// So many of the runs go on at once.
+    at_most: Option<u32>,
+    /// Instead of that of the experiments.
+    priority: Option<i32>,
+    /// Instead of the order of their numbers.
+    order: Option<Order>,
     /// Overrides that the experiments get before.
     set: Vec<(String, String)>,
     places: Places,
@@ -112,6 +119,9 @@ impl Man {
             as_added: request.as_added,
             big: request.big,
             pilot: request.pilot,
+            at_most: (request.at_most > 0).then_some(request.at_most),
+            priority: request.priority,
+            order: self.order(&request.order).await?,
             set: edit::assignments(&request.set),
             places,
             at: self.clock.moment(),
@@ -200,9 +210,6 @@ impl Man {
         if request.same_code && (!request.restart || !request.set.is_empty()) {
             return Err(Failure::usage("--same-code takes what the newest run had")
                 .hint("leave it out to set values, or to start"));
-        }
-        if request.at_most != 0 {
-            return Err(Failure::usage("not built yet: --at-most"));
         }
         let config = self.nodes.config()?;
         if !request.node.is_empty() {
@@ -447,7 +454,12 @@ fn dry(
     for change in &merged.changes {
         prospect.apply(change);
     }
-    let plans = start::plan(&prospect, &prepared.picked, asked.wanted);
+    let plans = order::planned(
+        &prospect,
+        &prepared.picked,
+        asked.wanted,
+        asked.order.as_ref(),
+    )?;
     let mut asking = Vec::new();
     let mut off = rules::Off::default();
     for plan in &plans {
@@ -470,7 +482,7 @@ fn dry(
         .collect();
     let mut notes = prepared.notes.clone();
     notes.extend(off.notes());
-    notes.extend(pilot_note(asked, &plans));
+    notes.extend(order::notes(asked.pilot, asked.at_most, &plans));
     let answer = v1::StartReply {
         experiments,
         notes,
@@ -478,28 +490,6 @@ fn dry(
         ..v1::StartReply::default()
     };
     Ok((answer, asking))
-}
-
-/// The first run that is made: it names the batch.
-fn first_run(plans: &[Plan]) -> Option<RunId> {
-    plans.iter().find_map(|plan| match plan {
-        Plan::Run { id, .. } => Some(*id),
-        Plan::Skip { .. } => None,
-    })
-}
-
-/// What `--pilot` means for these runs.
-fn pilot_note(asked: &RequestedStart, plans: &[Plan]) -> Option<String> {
-    let pilot = first_run(plans).filter(|_| asked.pilot)?;
-    let runs = plans.iter().filter(|plan| matches!(plan, Plan::Run { .. }));
-    let others = runs.count() - 1;
-    Some(match others {
-        0 => format!("--pilot: {pilot} is the only run"),
-        _ => {
-            let others = counted(others as u64, "other");
-            format!("{pilot} is the pilot: the {others} start when it has finished")
-        }
-    })
 }
 
 fn decide(
@@ -524,11 +514,12 @@ fn decide(
     for change in merged.changes {
         take(&mut work, change);
     }
-    let plans = start::plan(&work, &prepared.picked, asked.wanted);
+    let plans = order::planned(&work, &prepared.picked, asked.wanted, asked.order.as_ref())?;
     let mut experiments = Vec::with_capacity(plans.len());
     let mut touched = Vec::new();
     let mut off = rules::Off::default();
-    let batch = first_run(&plans);
+    let batch = order::first_run(&plans);
+    let mut runs = 0;
     for plan in &plans {
         experiments.extend(one(&work, plan));
         let Plan::Run { id, after } = plan else {
@@ -551,15 +542,23 @@ fn decide(
         for rule in rules.iter().filter_map(|id| work.rules.get(id)) {
             off.look(rule.id, &rule.text, &rule.origin, &experiment);
         }
+        let place = InStart {
+            batch,
+            rank: asked.order.as_ref().map_or(0, |_| runs),
+            line: (asked.at_most.zip(batch)).map(|(at_most, of)| Line { of, at_most }),
+            priority: asked.priority,
+        };
+        let waits_in_line = asked.at_most.is_some_and(|at_most| runs >= at_most);
+        runs += 1;
         let (made, node, encoded) = if asked.wanted.same_code {
-            same_code::run(asked, prepared, &experiment, *id, batch, now_ms)?
+            same_code::run(asked, prepared, &experiment, *id, &place, now_ms)?
         } else {
             let frozen = prepared
                 .frozen
                 .get(&FolderToFreeze::of(&experiment.definition))
                 .ok_or_else(Failure::moved)?;
             let (mut made, node) = placed_run(asked, &experiment, *id, frozen, now_ms)?;
-            made.batch = batch;
+            place.put(&mut made);
             let encoded = spec::build(
                 &experiment.definition,
                 &made,
@@ -576,6 +575,10 @@ fn decide(
             true => Dispatch::behind_pilot(after),
             false => Dispatch::planned(node, after),
         };
+        let dispatch = match waits_in_line {
+            true => dispatch.in_line(),
+            false => dispatch,
+        };
         let new = NewRun {
             made: Arc::new(made),
             dispatch,
@@ -589,7 +592,7 @@ fn decide(
     }
     let mut notes = prepared.notes.clone();
     notes.extend(off.notes());
-    notes.extend(pilot_note(asked, &plans));
+    notes.extend(order::notes(asked.pilot, asked.at_most, &plans));
     Ok(Decided {
         answer: v1::StartReply {
             experiments,
@@ -617,6 +620,7 @@ fn placed_run(
     let results_max_bytes = asked.places.results_max_bytes(experiment);
     let made = Made {
         created: Some(asked.at.tick.clone()),
+        priority: experiment.definition.priority,
         ..made(experiment, id, frozen, placed, now_ms, results_max_bytes)
     };
     Ok((made, node))
@@ -673,6 +677,9 @@ fn made(
         again: definition.again.clone(),
         checkpoint: !definition.checkpoint.is_empty(),
         processing: definition.processing.clone(),
+        priority: 0,
+        rank: 0,
+        line: None,
         follows: None,
     }
 }

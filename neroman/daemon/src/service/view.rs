@@ -1,6 +1,7 @@
 //! Experiments as they are shown.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -16,7 +17,7 @@ use nero_life::experiment::Experiment;
 use nero_life::now::{Now, Tick};
 use nero_life::outlook::Outlook;
 use nero_life::retry::{Cause, Follows};
-use nero_life::run::{Results, Run};
+use nero_life::run::{Results, Run, Turn};
 use nero_life::standing;
 use nero_life::state::State;
 
@@ -28,6 +29,7 @@ pub(super) struct Sight<'a> {
     pub zone: TimeZone,
     pub nodes: NodeStates,
     pub state: &'a State,
+    queues: OnceLock<Queues>,
 }
 
 impl<'a> Sight<'a> {
@@ -38,6 +40,7 @@ impl<'a> Sight<'a> {
             zone,
             nodes,
             state,
+            queues: OnceLock::new(),
         }
     }
 
@@ -69,6 +72,17 @@ impl<'a> Sight<'a> {
         self.node_of(run).is_some_and(NodeNow::connected)
     }
 
+    /// How many runs of ours are to start before one that waits on a node without a
+    /// scheduler.
+    fn before(&self, run: &Run) -> Option<usize> {
+        let about = self.node_of(run)?.about.as_ref()?;
+        if !waits_there(run) || about.description.site.is_some() {
+            return None;
+        }
+        let queues = self.queues.get_or_init(|| queues(self.state));
+        queues.get(run.node()?)?.binary_search(&run.turn()).ok()
+    }
+
     /// The age of a live run's facts, while its node is out of reach.
     fn as_of(&self, run: &Run) -> Option<i64> {
         let node = self.node_of(run)?;
@@ -97,6 +111,28 @@ impl<'a> Sight<'a> {
             None => run.runtime_s(&self.now),
         }
     }
+}
+
+/// The runs that wait on each node, in the order in which they are to start there.
+type Queues = HashMap<String, Vec<Turn>>;
+
+/// Whether a run waits on its node, and nobody holds it.
+fn waits_there(run: &Run) -> bool {
+    run.phase() == Phase::Pending && !run.is_paused() && run.hold_cause().is_none()
+}
+
+fn queues(state: &State) -> Queues {
+    let mut queues = Queues::new();
+    let live = state.experiments.iter().flat_map(|one| one.live());
+    for run in live.filter(|run| waits_there(run)) {
+        if let Some(node) = run.node() {
+            queues.entry(node.to_owned()).or_default().push(run.turn());
+        }
+    }
+    for queue in queues.values_mut() {
+        queue.sort_unstable();
+    }
+    queues
 }
 
 /// An experiment with the run to show.
@@ -191,7 +227,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
         view.cancel = cancel(run, sight);
         let held = Held::of(sight.state, run);
         view.waiting_for = nero_life::restored::awaited(sight.state, run)
-            .unwrap_or_else(|| waiting_for(run, held));
+            .unwrap_or_else(|| waiting_for(run, held, sight));
         let by_its_batch = held.filter(Held::needs_person).map(|held| held.to_string());
         let at_its_node = || run.needs_person().map(str::to_owned);
         view.held = by_its_batch.or_else(at_its_node).unwrap_or_default();
@@ -337,7 +373,7 @@ fn cancel(run: &Run, sight: &Sight<'_>) -> String {
 /// A node's words for a run that it does not start because it is paused.
 const PAUSED: &str = "paused";
 
-fn waiting_for(run: &Run, held: Option<Held<'_>>) -> String {
+fn waiting_for(run: &Run, held: Option<Held<'_>>, sight: &Sight<'_>) -> String {
     if let Some(held) = held {
         let id = run.made.id.experiment;
         return match held.needs_person() {
@@ -366,6 +402,14 @@ fn waiting_for(run: &Run, held: Option<Held<'_>>) -> String {
             match run.why().to_string() {
                 why if why.is_empty() || why == PAUSED => resume,
                 why => format!("{resume}: {why}"),
+            }
+        }
+        (Phase::Pending, None) if !run.why().is_unknown() => {
+            let why = run.why().to_string();
+            match sight.before(run) {
+                None => why,
+                Some(0) => format!("{why} (next)"),
+                Some(before) => format!("{why} ({before} before it)"),
             }
         }
         (Phase::Queued | Phase::Staging | Phase::Pending | Phase::Running, None) => {

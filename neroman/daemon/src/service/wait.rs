@@ -170,6 +170,7 @@ impl Man {
             match Held::of(state, run) {
                 // A pilot that can never run keeps the others waiting for ever.
                 Some(Held::PilotLives(pilot)) => stuck.never(state.run(pilot)?, &nodes),
+                Some(Held::AtMost(_)) => None,
                 Some(held) => Some(held.to_string()),
                 None => match run.needs_person() {
                     Some(why) => Some(why.to_owned()),

@@ -118,7 +118,7 @@ fn a_typed_value_that_cannot_stand_is_refused_with_what_to_type() {
             "ler",
             "1",
             "`ler` is no parameter or field",
-            "did you mean `lr`?",
+            "its parameters are lr, n",
         ),
         (
             "q",

@@ -207,3 +207,87 @@ fn a_paused_run_that_waits_on_its_node_is_moved_to_no_other() {
     lab.dispatch(id, |dispatch| dispatch.paused = true);
     assert!(!waits_freely(lab.state.run(id).unwrap()));
 }
+
+/// A batch of which so many runs go on at once.
+fn in_line(experiments: u64, at_most: u32, pilot: bool) -> Lab {
+    let mut lab = Lab {
+        at_most: Some(at_most),
+        ..Lab::default()
+    };
+    let names = (1..=experiments).map(|n| definition(&format!("e{n}"), "1"));
+    lab.add("/lab", names.collect());
+    let ids: Vec<u64> = (1..=experiments).collect();
+    lab.start_batch(&ids, pilot);
+    lab
+}
+
+#[test]
+fn the_next_of_a_start_goes_on_when_one_has_ended_whatever_its_end() {
+    let mut lab = in_line(5, 2, false);
+    assert_eq!(held(&lab), [3, 4, 5]);
+    let why = why(&lab, run(4, 1));
+    assert_eq!(why, "its turn: at most 2 of its start run at once");
+    let three = lab.state.run(run(3, 1)).unwrap();
+    assert!(!Held::of(&lab.state, three).unwrap().needs_person());
+    assert!(three.node().is_none() && !three.unplaced());
+    lab.say(run(2, 1), running());
+    assert_eq!(held(&lab), [3, 4, 5]);
+    lab.say(run(2, 1), crashed(1, "no disk", 5));
+    assert_eq!(held(&lab), [4, 5]);
+    assert!(lab.state.run(run(3, 1)).unwrap().unplaced());
+    lab.say(run(1, 1), ended(0));
+    assert_eq!(held(&lab), [5]);
+    lab.say(run(4, 1), ended(0));
+    assert_eq!(held(&lab), [0_u64; 0]);
+}
+
+#[test]
+fn a_pilot_goes_alone_and_the_others_take_turns_when_it_has_finished() {
+    let mut lab = in_line(5, 2, true);
+    assert_eq!(held(&lab), [2, 3, 4, 5]);
+    assert_eq!(why(&lab, run(2, 1)), "its pilot 1.1, which runs first");
+    lab.say(run(1, 1), ended(0));
+    assert_eq!(held(&lab), [4, 5]);
+    let why = why(&lab, run(5, 1));
+    assert_eq!(why, "its turn: at most 2 of its start run at once");
+    lab.say(run(3, 1), ended(1));
+    assert_eq!(held(&lab), [5]);
+}
+
+#[test]
+fn a_run_in_line_is_stored_as_earlier_programs_read_it_and_comes_back_in_line() {
+    let lab = in_line(2, 1, false);
+    let two = lab.state.run(run(2, 1)).unwrap();
+    let stored = serde_json::to_value(crate::kept::Kept::of(two)).unwrap();
+    assert_eq!(stored["in_line"], true);
+    assert!(stored["hold"].is_null(), "no cause that they do not know");
+    let kept: crate::kept::Kept = serde_json::from_value(stored).unwrap();
+    let again = kept.run((*two.made).clone(), Arc::default(), Arc::default());
+    assert_eq!(again.hold_cause(), Some(batch::HoldCause::AtMost));
+    let made = serde_json::to_value(&*two.made).unwrap();
+    assert_eq!(made["line"]["at_most"], 1);
+    let mut earlier = made.clone();
+    for word in ["line", "priority", "rank"] {
+        earlier.as_object_mut().unwrap().remove(word);
+    }
+    let earlier: Made = serde_json::from_value(earlier).unwrap();
+    assert_eq!((earlier.line, earlier.priority, earlier.rank), (None, 0, 0));
+}
+
+#[test]
+fn equal_crashes_hold_the_runs_in_line_too_and_they_take_turns_after_a_resume() {
+    let mut lab = in_line(12, 2, false);
+    for id in 1..=5 {
+        lab.say(run(id, 1), crashed(1, "no disk", 900));
+    }
+    assert_eq!(held(&lab), [6, 7, 8, 9, 10, 11, 12]);
+    assert!(why(&lab, run(9, 1)).starts_with("the first 5 of its start crashed as "));
+    for id in 6..=12 {
+        lab.happens(run(id, 1), &Input::HoldLifted);
+    }
+    let in_line = (6..=12).filter(|id| {
+        let run = lab.state.run(run(*id, 1)).unwrap();
+        run.hold_cause() == Some(batch::HoldCause::AtMost)
+    });
+    assert_eq!(in_line.count(), 5);
+}

@@ -17,7 +17,7 @@ use crate::experiment::Stamp;
 use crate::input::Input;
 use crate::journal::{Exit, Gone, Incarnation, Key};
 use crate::now::{Moment, Tick};
-use crate::run::{Cancel, Dispatch, Made, Takes};
+use crate::run::{Cancel, Dispatch, Line, Made, Takes};
 use crate::start::{self, Plan, Wanted};
 use crate::state::State;
 
@@ -69,6 +69,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         sbatch_args: None,
         scheduling: nero_format::Scheduling::default(),
         again: nero_format::Again::default(),
+        priority: 0,
         not_built: Vec::new(),
         notes: Vec::new(),
     }
@@ -100,7 +101,9 @@ pub(crate) fn source(path: &str, definitions: Vec<Definition>) -> Read {
 #[derive(Clone, Default)]
 pub(crate) struct Lab {
     pub state: State,
-    now_ms: i64,
+    pub now_ms: i64,
+    /// Of the runs of the next batches so many go on at once.
+    pub at_most: Option<u32>,
 }
 
 /// A moment of this boot at which both clocks show this time.
@@ -151,6 +154,7 @@ impl Lab {
         self.now_ms += 1;
         let ids: Vec<ExperimentId> = ids.iter().map(|id| ExperimentId(*id)).collect();
         let plans = start::plan(&self.state, &ids, wanted);
+        let mut made_runs = 0;
         for plan in &plans {
             let Plan::Run { id, after } = plan else {
                 continue;
@@ -192,21 +196,34 @@ impl Lab {
                 again: experiment.definition.again.clone(),
                 checkpoint: experiment.definition.again.requeues_timeout,
                 processing: experiment.definition.processing.clone(),
+                priority: 0,
+                rank: 0,
+                line: self
+                    .at_most
+                    .zip(batch)
+                    .map(|(at_most, of)| Line { of, at_most }),
                 follows: None,
             };
             let new = NewRun {
                 made: Arc::new(made),
-                dispatch: match pilot && batch != Some(*id) {
-                    true => Dispatch::behind_pilot(after.filter(|_| still)),
-                    false => {
-                        let node = batch.map(|_| "local".to_owned());
-                        Dispatch::planned(node, after.filter(|_| still))
+                dispatch: {
+                    let dispatch = match pilot && batch != Some(*id) {
+                        true => Dispatch::behind_pilot(after.filter(|_| still)),
+                        false => {
+                            let node = batch.map(|_| "local".to_owned());
+                            Dispatch::planned(node, after.filter(|_| still))
+                        }
+                    };
+                    match self.at_most.is_some_and(|at_most| made_runs >= at_most) {
+                        true => dispatch.in_line(),
+                        false => dispatch,
                     }
                 },
                 rules: Arc::default(),
                 spec: Arc::default(),
             };
             self.take(vec![Change::Run(Arc::new(new))]);
+            made_runs += 1;
         }
         plans
     }
@@ -238,6 +255,10 @@ impl Lab {
             journal: Arc::new(journal),
         }]);
         self.take(batch::follow(&before, &self.state, [id], self.now_ms));
+        let all: Vec<RunId> = (self.state.experiments.iter())
+            .flat_map(|one| one.runs.iter().map(|run| run.made.id))
+            .collect();
+        self.take(batch::next_in_line(&before, &self.state, all, self.now_ms));
         if let Some((_, changes)) = abort::released(&self.state, id, self.now_ms) {
             self.take(changes);
         }
@@ -265,8 +286,10 @@ impl Lab {
     }
 
     pub(crate) fn happens(&mut self, id: RunId, input: &Input) {
+        let before = self.state.clone();
         let changes = crate::step(self.state.run(id).unwrap(), input, self.now_ms).unwrap();
         self.take(changes);
+        self.take(batch::next_in_line(&before, &self.state, [id], self.now_ms));
         if let Some((_, changes)) = abort::released(&self.state, id, self.now_ms) {
             self.take(changes);
         }

@@ -33,6 +33,9 @@ fn stands(stage: Stage) -> Run {
         again: nero_format::Again::default(),
         checkpoint: false,
         processing: nero_format::Processing::default(),
+        priority: 0,
+        rank: 0,
+        line: None,
         follows: None,
     };
     let dispatch = Dispatch {

@@ -15,10 +15,11 @@ use nero_wire::v1::hand_over_reply::Refusal;
 use super::check::{Flaw, check, check_tree, earlier, find_data, identify};
 use super::program::Programs;
 use super::{DISK, No, disk, no, recalled, unknown};
-use crate::agent::recover::request_of;
+use crate::agent::recover::{request_of, turn_of};
 use crate::cards::{Cards, CardsKnown};
 use crate::core::capacity::{Capacity, Needs};
 use crate::core::cards::CardRequest;
+use crate::core::turn::Turn;
 use crate::runs::control::newest_cancel;
 use crate::runs::gone;
 use crate::runs::segments::{self, claimed_by, exists};
@@ -51,6 +52,7 @@ pub struct Placed {
     pub(super) needs: Needs,
     /// What it asks of the node's own cards.
     pub(super) request: CardRequest,
+    pub(super) turn: Turn,
     pub(super) rules: bool,
     pub(super) folder: Folder,
     /// The run whose checkpoints it begins with.
@@ -84,6 +86,7 @@ impl Placed {
             id,
             needs: Needs::default(),
             request: CardRequest::default(),
+            turn: Turn::default(),
             rules: false,
             folder,
             earlier: None,
@@ -279,6 +282,7 @@ impl Placer {
             id,
             needs,
             request: request_of(&spec),
+            turn: turn_of(&spec),
             rules: spec.rules.is_some_and(|rules| !rules.rules.is_empty()),
             folder: match is_new {
                 true => Folder::New,

@@ -359,6 +359,15 @@ pub struct RunSpec {
     /// A file of all parameters there; its ending (json, yaml, yml, toml) is its format. Empty: none.
     #[prost(string, tag = "51")]
     pub params_file: ::prost::alloc::string::String,
+    /// among the runs that wait on a node, higher ones go first
+    #[prost(sint32, tag = "60")]
+    pub priority: i32,
+    /// the time of its start; among equals, earlier ones go first
+    #[prost(int64, tag = "61")]
+    pub since_ms: i64,
+    /// its place among the runs of that start
+    #[prost(uint32, tag = "62")]
+    pub rank: u32,
 }
 /// A file made of a template of the code: `{NAME}` becomes the value of the parameter,
 /// `{data.NAME}` the path of the data. Both paths are relative to the work folder.
@@ -4222,6 +4231,9 @@ pub struct RunView {
     pub progress: ::core::option::Option<f64>,
     #[prost(double, optional, tag = "19")]
     pub eta_s: ::core::option::Option<f64>,
+    /// runs of a higher one start first
+    #[prost(sint32, tag = "30")]
+    pub priority: i32,
 }
 /// Processes of a run that outlived its main process.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4367,6 +4379,12 @@ pub struct StartRequest {
     /// a person can be asked whether what costs much is to start
     #[prost(bool, tag = "15")]
     pub may_ask: bool,
+    /// absent: that of each experiment
+    #[prost(sint32, optional, tag = "30")]
+    pub priority: ::core::option::Option<i32>,
+    /// an expression: smaller values first; empty: by number
+    #[prost(string, tag = "31")]
+    pub order: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartReply {

@@ -14,7 +14,7 @@ use nero_life::choose::choose_but;
 use nero_life::input::Input;
 use nero_life::now::{Now, Tick};
 use nero_life::place::{Candidate, Choice, Standing};
-use nero_life::run::Run;
+use nero_life::run::{Run, Turn};
 use nero_life::state::State;
 
 /// Between two looks while runs wait on a node: a run that ends elsewhere makes room
@@ -147,7 +147,7 @@ impl Placer {
             .filter(supports_recall)
             .map(String::as_str);
         let supporting: BTreeSet<&str> = supporting.collect();
-        let mut jobs: BTreeMap<&str, Vec<(i64, Job)>> = BTreeMap::new();
+        let mut jobs: BTreeMap<&str, Vec<(Turn, Job)>> = BTreeMap::new();
         for experiment in state.experiments.iter() {
             for run in experiment.live() {
                 let Some(node) = run.node().filter(|node| candidates.contains_key(*node)) else {
@@ -161,9 +161,7 @@ impl Placer {
                 if !goes {
                     job.stays();
                 }
-                jobs.entry(node)
-                    .or_default()
-                    .push((run.made.created_ms, job));
+                jobs.entry(node).or_default().push((run.turn(), job));
             }
         }
         let member = |(name, candidate): (&String, &Candidate)| {
@@ -178,7 +176,7 @@ impl Placer {
                 }
             };
             let mut jobs = jobs.remove(name.as_str()).unwrap_or_default();
-            jobs.sort_by_key(|(created_ms, job)| (*created_ms, job.id));
+            jobs.sort_by_key(|(turn, _)| *turn);
             Member {
                 name: name.clone(),
                 cpus: figures.map_or(0.0, |figures| figures.cpus),

@@ -6,7 +6,7 @@ use nero_model::{ExperimentId, RunId, RunToken};
 use nero_wire::v1;
 use prost::Message as _;
 
-use super::{Man, Placed, Places, Prepared, RequestedStart};
+use super::{InStart, Man, Placed, Places, Prepared, RequestedStart};
 use crate::failure::Failure;
 use crate::spec;
 use nero_life::experiment::Experiment;
@@ -80,14 +80,14 @@ pub(super) fn run(
     prepared: &Prepared,
     experiment: &Experiment,
     id: RunId,
-    batch: Option<RunId>,
+    place: &InStart,
     now_ms: i64,
 ) -> Result<(Made, Option<String>, Vec<u8>), Failure> {
     let before = &experiment.newest().ok_or_else(Failure::moved)?.made;
     let spec = prepared.specs.get(&before.id).ok_or_else(Failure::moved)?;
     let mut placed = asked.places.like(before)?;
     placed.resume(asked, experiment);
-    let made = Made {
+    let mut made = Made {
         token: RunToken::random(),
         id,
         node: placed.word,
@@ -96,10 +96,10 @@ pub(super) fn run(
         created: Some(asked.at.tick.clone()),
         takes: placed.takes,
         resume: placed.resume,
-        batch,
         follows: None,
         ..(**before).clone()
     };
+    place.put(&mut made);
     let encoded = spec::again(&spec.encode_to_vec(), &made)?;
     Ok((made, placed.node, encoded))
 }

@@ -116,6 +116,9 @@ impl World {
             again: nero_format::Again::default(),
             checkpoint: false,
             processing: nero_format::Processing::default(),
+            priority: 0,
+            rank: 0,
+            line: None,
             follows: None,
         };
         let dispatch = Dispatch::planned(one.then(|| NODES[0].to_owned()), after);

@@ -1,0 +1,26 @@
+//! `help --man DIR`: a page for `man` of the program and of each verb, for packagers.
+//! Answered without a daemon.
+
+use std::fs;
+use std::path::Path;
+
+use nero_model::safe::Safe;
+
+use crate::fault::{Fault, Stop, code};
+use crate::line;
+use crate::say::Out;
+
+/// Writes the pages into a folder, which is made when it is missing.
+pub fn run(out: &Out, folder: &str) -> Result<u8, Stop> {
+    let cannot = |error: &std::io::Error| {
+        Fault::new(code::FAILED, format!("cannot write pages into {folder}")).because(error)
+    };
+    let path = Path::new(folder);
+    fs::create_dir_all(path).map_err(|error| cannot(&error))?;
+    clap_mangen::generate_to(line::command().clone(), path).map_err(|error| cannot(&error))?;
+    out.line(&format!(
+        "pages neroman.1, neroman-start.1 and so on are in {}",
+        Safe::line(folder)
+    ))?;
+    Ok(code::OK)
+}

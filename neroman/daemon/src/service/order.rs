@@ -1,0 +1,189 @@
+//! The order of the runs of one start: `--order`, `--pilot`, `--at-most`.
+
+use std::cmp::Ordering;
+
+use nero_expr::{Expr, ParseContext, Scope as _, Value};
+use nero_life::experiment::Experiment;
+use nero_life::now::Now;
+use nero_life::pasts;
+use nero_life::run::{Line, Made};
+use nero_life::scope::Sight;
+use nero_life::start::{self, Plan, Wanted};
+use nero_life::state::State;
+use nero_model::{ExperimentId, RunId};
+
+use super::curve::bad;
+use super::{Man, counted};
+use crate::failure::Failure;
+
+/// An expression that was read, and the points that it asks for.
+pub(super) struct Order {
+    text: String,
+    expr: Expr,
+    now: Now,
+}
+
+impl Man {
+    /// Reads an order; an empty text is none.
+    pub(super) async fn order(&self, text: &str) -> Result<Option<Order>, Failure> {
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        let mut now = self.now();
+        let expr = Expr::parse_value(text, &ParseContext::utc(now.ms));
+        let expr = expr.map_err(|error| bad(text, &error))?;
+        let state = self.ledger.state();
+        let runs = state.experiments.iter().filter_map(|one| one.current());
+        let wanted = pasts::wanted(expr.named_pasts(), runs);
+        now.pasts = crate::pasts::read(&self.ledger, &self.home, &state, wanted).await?;
+        Ok(Some(Order {
+            text: text.to_owned(),
+            expr,
+            now,
+        }))
+    }
+}
+
+impl Order {
+    /// Sorts plans: smaller values first, those of which the value is not known last.
+    ///
+    /// # Errors
+    /// When a name of the expression exists in none of the experiments.
+    fn sort(&self, state: &State, plans: &mut Vec<Plan>) -> Result<(), Failure> {
+        let experiment = |plan: &Plan| {
+            state.experiment(match plan {
+                Plan::Run { id, .. } => id.experiment,
+                Plan::Skip { id, .. } => *id,
+            })
+        };
+        let names = self.expr.candidates(|visit| {
+            for experiment in plans.iter().filter_map(experiment) {
+                Sight::current(experiment, &self.now).visit_names(visit);
+            }
+        });
+        names.map_err(|error| bad(&self.text, &error))?;
+        let mut keyed: Vec<(Key, Plan)> = std::mem::take(plans)
+            .into_iter()
+            .map(|plan| {
+                (
+                    experiment(&plan).map_or(Key::Unknown, |one| self.key(one)),
+                    plan,
+                )
+            })
+            .collect();
+        // Stable: equal ones stay in the order of their numbers.
+        keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
+        plans.extend(keyed.into_iter().map(|(_, plan)| plan));
+        Ok(())
+    }
+
+    fn key(&self, experiment: &Experiment) -> Key {
+        let sight = Sight::current(experiment, &self.now);
+        // A name that this experiment does not have.
+        let Ok(bindings) = self.expr.bind(&sight) else {
+            return Key::Unknown;
+        };
+        match self.expr.value(&bindings, &sight) {
+            Value::Unknown => Key::Unknown,
+            Value::Number(number, _) if number.is_nan() => Key::Unknown,
+            Value::Number(number, _) => Key::Number(number),
+            Value::Bool(truth, _) => Key::Number(f64::from(u8::from(truth))),
+            Value::Time(ms) => Key::Number(ms as f64),
+            Value::Text(text) => Key::Text(text.to_owned()),
+        }
+    }
+}
+
+/// The decisions about the picked experiments, in the order of their starts.
+pub(super) fn planned(
+    state: &State,
+    picked: &[ExperimentId],
+    wanted: Wanted,
+    order: Option<&Order>,
+) -> Result<Vec<Plan>, Failure> {
+    let mut plans = start::plan(state, picked, wanted);
+    if let Some(order) = order {
+        order.sort(state, &mut plans)?;
+    }
+    Ok(plans)
+}
+
+/// A value by which plans are sorted.
+enum Key {
+    Number(f64),
+    Text(String),
+    Unknown,
+}
+
+impl Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Number(a), Self::Number(b)) => a.total_cmp(b),
+            (Self::Text(a), Self::Text(b)) => a.cmp(b),
+            (a, b) => a.kind().cmp(&b.kind()),
+        }
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Number(_) => 0,
+            Self::Text(_) => 1,
+            Self::Unknown => 2,
+        }
+    }
+}
+
+/// A run's place among those of its start.
+pub(super) struct InStart {
+    pub batch: Option<RunId>,
+    pub rank: u32,
+    pub line: Option<Line>,
+    /// Where the person asked for one.
+    pub priority: Option<i32>,
+}
+
+impl InStart {
+    pub(super) fn put(&self, made: &mut Made) {
+        made.batch = self.batch;
+        made.rank = self.rank;
+        made.line = self.line;
+        made.priority = self.priority.unwrap_or(made.priority);
+    }
+}
+
+/// The first run that is made: it names the batch.
+pub(super) fn first_run(plans: &[Plan]) -> Option<RunId> {
+    plans.iter().find_map(|plan| match plan {
+        Plan::Run { id, .. } => Some(*id),
+        Plan::Skip { .. } => None,
+    })
+}
+
+/// What `--pilot` and `--at-most` mean for these runs.
+pub(super) fn notes(pilot: bool, at_most: Option<u32>, plans: &[Plan]) -> Vec<String> {
+    let runs = plans.iter().filter(|plan| matches!(plan, Plan::Run { .. }));
+    let runs = runs.count();
+    let at_most = at_most.filter(|at_most| runs > *at_most as usize);
+    let at_most = at_most.map(|at_most| {
+        let first = counted(u64::from(at_most), "run");
+        format!("at most {first} of these at once: the next starts when one has ended")
+    });
+    pilot_note(pilot, plans)
+        .into_iter()
+        .chain(at_most)
+        .collect()
+}
+
+/// What `--pilot` means for these runs.
+fn pilot_note(pilot: bool, plans: &[Plan]) -> Option<String> {
+    let pilot = first_run(plans).filter(|_| pilot)?;
+    let runs = plans.iter().filter(|plan| matches!(plan, Plan::Run { .. }));
+    let others = runs.count() - 1;
+    Some(match others {
+        0 => format!("--pilot: {pilot} is the only run"),
+        _ => {
+            let others = counted(others as u64, "other");
+            format!("{pilot} is the pilot: the {others} start when it has finished")
+        }
+    })
+}

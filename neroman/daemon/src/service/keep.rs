@@ -42,7 +42,7 @@ impl Man {
             drop(state);
             for (node, runs) in due.by_node {
                 tried.extend(runs.iter().map(|run| (*run, Instant::now())));
-                self.remove(node, &runs).await;
+                self.remove_folders(node, &runs).await;
             }
             let next = due.next_ms.and_then(|ms| u64::try_from(ms).ok());
             let pause = next
@@ -60,7 +60,7 @@ impl Man {
         }
     }
 
-    async fn remove(&self, node: String, runs: &[RunId]) {
+    async fn remove_folders(&self, node: String, runs: &[RunId]) {
         let each: Vec<String> = runs.iter().map(RunId::to_string).collect();
         let request = v1::CleanAskRequest {
             request: RequestId::random().to_vec(),

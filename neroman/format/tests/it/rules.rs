@@ -74,7 +74,11 @@ fn a_rule_that_could_not_do_what_it_tells_is_refused() {
         ),
         ("{warn: loss > 2, repeat: 0}", "`repeat` is zero", ""),
         ("{on: , warn: true}", "an empty rule", ""),
-        ("{on: chrashed > , warn: true}", "a value is missing", ""),
+        (
+            "{on: chrashed > , warn: true}",
+            "something is missing here",
+            "",
+        ),
     ] {
         let problems = report(&format!("+a:\n  command: prog\n  rules: [{rule}]\n"));
         assert!(problems.contains(message), "{rule}: {problems}");

@@ -227,7 +227,7 @@ fn facts_and_parameters_can_be_asked_for() {
         ("warn", "lr == 0.1 && opt == 'adam' && state == running"),
         ("warn", "bigmodel"),
         ("warn", "params = *lr*"),
-        ("warn", "exit == 3"),
+        ("warn", "exit == 3 || cpu > 90"),
         ("warn", "mem > 1G || cpu > 1"),
     ]);
     assert_eq!(bench.all().len(), 4);
@@ -235,7 +235,7 @@ fn facts_and_parameters_can_be_asked_for() {
         code: 3,
         ..JobExited::default()
     });
-    assert_eq!(bench.all(), ["5 warn 1: exit = 3"]);
+    assert_eq!(bench.all(), ["5 warn 1: exit = 3, cpu = unknown"]);
     bench.facts.sample = Some(Sample {
         rss_bytes: 2 << 30,
         ..Sample::default()

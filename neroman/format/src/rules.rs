@@ -124,7 +124,8 @@ fn rule(
                     format!("{} is no action of a rule", quoted(key)),
                     hint,
                 );
-                return;
+                actions += 1;
+                continue;
             }
         };
         actions += 1;

@@ -82,6 +82,7 @@ fn add() {
         notes: Vec::new(),
         range: "1-4".into(),
         folders: vec![samples::taken()],
+        rows: Vec::new(),
     };
     let answers = Answers {
         add,

@@ -122,6 +122,7 @@ impl Expr {
                     });
                     known.unwrap_or(KnownTo::Both)
                 }
+                Node::Match(left, _) if **left == Node::Fact(Fact::State) => KnownTo::Daemon,
                 Node::In(parts) if parts[0] == Node::Fact(Fact::State) => {
                     let mut words = parts[1..].iter().map(|item| match item {
                         Node::Text(word) => known_state(word),
@@ -213,6 +214,7 @@ fn needs_end(node: &Node) -> bool {
     }
 }
 
+/// A text or pattern that is no state's word may mean any of them.
 fn known_state(word: &str) -> KnownTo {
-    State::from_word(word).map_or(KnownTo::Both, State::known_to)
+    State::from_word(word).map_or(KnownTo::Daemon, State::known_to)
 }

@@ -166,10 +166,10 @@ fn a_rule_that_could_never_fire_is_refused_when_it_is_added() {
         ),
         ("abort: loss > \"5\"", "without quotes: `5`"),
         ("abort: loss > 0,25", "`0.25`"),
-        ("warn: waittime >= 0", "a rule can use metrics"),
-        ("warn: tmod < 10h", "a rule can use metrics"),
-        ("notify: crashed", "write `exit != 0 || signal > 0`"),
-        ("warn: state == crashed", "write `exit != 0 || signal > 0`"),
+        ("warn: waittime >= 0 && cpu > 1", "a rule for each"),
+        ("warn: tmod < 10h && silent > 1m", "a rule for each"),
+        ("notify: crashed && runtime > 1h", "a rule for each"),
+        ("abort: state == crashed", "`notify` or `warn`"),
     ] {
         let ran = home.run(&["rule", "add", "1", rule]);
         assert_eq!(ran.code, Some(2), "{rule}: {ran:#?}");

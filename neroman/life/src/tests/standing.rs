@@ -13,7 +13,7 @@ impl Lab {
     fn ruled(rules: &[(&str, &str)]) -> (Self, RunId) {
         let mut lab = Self::default();
         lab.add("/lab", vec![definition("a", "1")]);
-        lab.start(&[1], Wanted::default());
+        lab.start_batch(&[1], false);
         let numbered = (1..).zip(rules);
         for (id, (action, text)) in numbered.clone() {
             lab.take(vec![Change::Rule(Arc::new(Rule {

@@ -18,13 +18,13 @@ pub use complete::fitting;
 #[cfg(test)]
 pub use complete::keys as config_keys;
 pub use config::Config;
-pub use export::{Backup, Diff, Export, Open};
+pub use export::{Backup, Diff, Export, OpenResults};
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
 pub use mail::MailVerb;
 pub use node::{NodeAdd, NodeVerb, Warden, YesNo};
 pub use noodles::Noodles;
 pub use own::{Copy, Note, Set, Tag};
-pub use typed::{Add, Run};
+pub use typed::{Add, RunCommand};
 
 use complete::{
     config_key, config_value, node_name, node_or_run, picked, picked_or_path, picked_or_removed,
@@ -61,7 +61,7 @@ pub enum Verb {
     #[command(
         after_help = "Examples:\n  neroman run -- python3 train.py --fast\n  neroman run -p lr=0.1,0.01 -p n=1:5 --detach -- python3 train.py {lr} {n}"
     )]
-    Run(Run),
+    Run(RunCommand),
     /// Write a neronet.yaml with comments for a command
     #[command(
         after_help = "Examples:\n  neroman template fit python3 main.py {lr} {layers}\n  neroman template fit --dry-run -- ./solve --tolerance {tol}\n  neroman template --schema"
@@ -163,7 +163,7 @@ pub enum Verb {
     Export(Export),
     /// Open folders of results on the desktop
     #[command(after_help = "Examples:\n  neroman open 144\n  neroman open 144.2")]
-    Open(Open),
+    Open(OpenResults),
     /// Folders of results
     #[command(after_help = "Examples:\n  neroman path 144\n  neroman path 144.2 --work")]
     Path(Paths),

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use super::cohort::Key;
+use super::cohort::CohortKey;
 use super::pasts;
 use super::run::Run;
 use super::scope::Sight;
@@ -121,7 +121,7 @@ fn together<'a>(
     mut players: Vec<Result<Player<'a>, ExprError>>,
 ) -> Vec<Result<Option<Fired>, ExprError>> {
     let aggregates = rule.cohorts();
-    let mut groups: BTreeMap<Key<'_>, Vec<Vec<f64>>> = BTreeMap::new();
+    let mut groups: BTreeMap<CohortKey<'_>, Vec<Vec<f64>>> = BTreeMap::new();
     let mut outcomes: Vec<Option<Fired>> = vec![None; runs.len()];
     let mut queue = BinaryHeap::new();
     let next = |at: usize, player: &Player<'_>| {
@@ -138,7 +138,7 @@ fn together<'a>(
             continue;
         };
         let group = groups
-            .entry(Key::of(runs[at].sight.experiment))
+            .entry(CohortKey::of(runs[at].sight.experiment))
             .or_insert_with(|| vec![Vec::new(); aggregates.len()]);
         let (until_ms, is_line) = player.next_event();
         player.scope.cohort.clear();

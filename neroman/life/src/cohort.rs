@@ -60,13 +60,13 @@ impl Run {
 
 /// What experiments of one cohort have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Key<'a> {
+pub(crate) enum CohortKey<'a> {
     Named(&'a str),
     /// Source and block.
     Block(u64, &'a str),
 }
 
-impl<'a> Key<'a> {
+impl<'a> CohortKey<'a> {
     pub(crate) fn of(experiment: &'a Experiment) -> Self {
         match &experiment.definition.cohort {
             Some(name) => Self::Named(name),
@@ -77,7 +77,7 @@ impl<'a> Key<'a> {
 
 /// A cohort that has a live run whose rules ask for it.
 #[derive(Debug, Default)]
-struct Group<'a> {
+struct PeerGroup<'a> {
     /// By text.
     aggregates: BTreeMap<&'a str, &'a Cohort>,
     /// The runs that ask, with their rules.
@@ -184,8 +184,11 @@ impl Cohorts {
 }
 
 /// The cohorts that live runs ask for.
-fn groups<'a>(rules: &'a HashMap<u64, Expr>, state: &'a State) -> HashMap<Key<'a>, Group<'a>> {
-    let mut groups: HashMap<Key<'_>, Group<'_>> = HashMap::new();
+fn groups<'a>(
+    rules: &'a HashMap<u64, Expr>,
+    state: &'a State,
+) -> HashMap<CohortKey<'a>, PeerGroup<'a>> {
+    let mut groups: HashMap<CohortKey<'_>, PeerGroup<'_>> = HashMap::new();
     if rules.is_empty() || state.live == 0 {
         return groups;
     }
@@ -198,7 +201,7 @@ fn groups<'a>(rules: &'a HashMap<u64, Expr>, state: &'a State) -> HashMap<Key<'a
             if asking.is_empty() {
                 continue;
             }
-            let group = groups.entry(Key::of(experiment)).or_default();
+            let group = groups.entry(CohortKey::of(experiment)).or_default();
             let aggregates = asking.iter().flat_map(|rule| rule.cohorts());
             (group.aggregates).extend(aggregates.map(|one| (one.text(), one)));
             group.asking.push((run, asking));
@@ -211,7 +214,7 @@ fn groups<'a>(rules: &'a HashMap<u64, Expr>, state: &'a State) -> HashMap<Key<'a
         let is_left_out = experiment.hidden_ms.is_some() || experiment.is_gone();
         let newest = experiment.newest();
         if let Some(run) = newest.filter(|_| !is_left_out || experiment.is_live())
-            && let Some(group) = groups.get_mut(&Key::of(experiment))
+            && let Some(group) = groups.get_mut(&CohortKey::of(experiment))
         {
             group.peers.push((experiment, run));
         }
@@ -235,7 +238,7 @@ fn passed_steps<'a>(aggregate: &'a Cohort, run: &'a Run) -> impl Iterator<Item =
     })
 }
 
-impl Group<'_> {
+impl PeerGroup<'_> {
     /// Makes the inputs of the runs that ask.
     fn fold(&self, peers: &HashMap<RunId, Peer>, now_ms: i64, folded: &mut Folded) {
         let mut own: HashMap<ExperimentId, &Peer> = HashMap::new();

@@ -180,11 +180,11 @@ struct Round {
     used: BTreeSet<usize>,
     /// Results of `static:` probes of this round.
     static_results: StaticResults,
-    turn: Turn,
+    turn: FlowTurn,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Turn {
+enum FlowTurn {
     /// Nothing was looked at.
     New,
     /// Requirements up to this one are done.
@@ -299,8 +299,8 @@ impl Flow {
             Phase::Round(round) => {
                 let experiment = self.at_turn(round).expect("`settle` ends a round in time");
                 match &round.turn {
-                    Turn::New => unreachable!("`settle` goes on from here"),
-                    Turn::Probing {
+                    FlowTurn::New => unreachable!("`settle` goes on from here"),
+                    FlowTurn::Probing {
                         requirement,
                         satisfied,
                         paused,
@@ -315,14 +315,14 @@ impl Flow {
                             satisfied,
                         ),
                     }),
-                    Turn::Placing {
+                    FlowTurn::Placing {
                         deployment_paused: false,
                         ..
                     } => FlowStep::Wait {
                         interval: Interval::Deployment,
                         seconds: self.plan.deployment_interval,
                     },
-                    Turn::Placing {
+                    FlowTurn::Placing {
                         server,
                         commands_paused,
                         ..
@@ -386,7 +386,7 @@ impl Flow {
             deployed: BTreeSet::new(),
             used: BTreeSet::new(),
             static_results: BTreeMap::new(),
-            turn: Turn::New,
+            turn: FlowTurn::New,
         });
     }
 
@@ -399,20 +399,20 @@ impl Flow {
             unreachable!("the other intervals are in rounds");
         };
         match (&mut round.turn, interval) {
-            (Turn::Probing { paused, .. }, _) => *paused = true,
+            (FlowTurn::Probing { paused, .. }, _) => *paused = true,
             (
-                Turn::Placing {
+                FlowTurn::Placing {
                     deployment_paused, ..
                 },
                 Interval::Deployment,
             ) => *deployment_paused = true,
             (
-                Turn::Placing {
+                FlowTurn::Placing {
                     commands_paused, ..
                 },
                 _,
             ) => *commands_paused = true,
-            (Turn::New, _) => unreachable!("nothing waits here"),
+            (FlowTurn::New, _) => unreachable!("nothing waits here"),
         }
     }
 
@@ -431,7 +431,7 @@ impl Flow {
                 round.static_results.insert(key, metric.clone());
             }
         }
-        let Turn::Probing {
+        let FlowTurn::Probing {
             requirement,
             satisfied,
             unsatisfied,
@@ -482,7 +482,7 @@ impl Flow {
         let Phase::Round(round) = &mut self.state.phase else {
             return;
         };
-        round.turn = Turn::New;
+        round.turn = FlowTurn::New;
         round.next = match round.used.len() >= self.plan.servers {
             true => usize::MAX,
             false => experiment + 1,
@@ -508,12 +508,12 @@ impl Flow {
             };
             let planned = &stage[experiment];
             match &round.turn {
-                Turn::New if planned.empty => {
+                FlowTurn::New if planned.empty => {
                     round.deployed.insert(experiment);
                     round.next = experiment + 1;
                     self.state.successes[self.state.stage] += 1;
                 }
-                Turn::New => {
+                FlowTurn::New => {
                     let undeployed = &self.state.undeployed;
                     let is_missing =
                         |at: &usize| undeployed.contains(at) && !round.deployed.contains(at);
@@ -526,14 +526,14 @@ impl Flow {
                         continue;
                     }
                     let all = 0..self.plan.servers;
-                    round.turn = Turn::Probing {
+                    round.turn = FlowTurn::Probing {
                         requirement: 0,
                         satisfied: all.filter(|at| !round.used.contains(at)).collect(),
                         unsatisfied: Vec::new(),
                         paused: false,
                     };
                 }
-                Turn::Probing {
+                FlowTurn::Probing {
                     requirement,
                     satisfied,
                     unsatisfied,
@@ -556,14 +556,14 @@ impl Flow {
                         return;
                     }
                     let first = round.deployed.is_empty();
-                    round.turn = Turn::Placing {
+                    round.turn = FlowTurn::Placing {
                         server,
                         deployment_paused: first || self.plan.deployment_interval <= 0.0,
                         commands_paused: false,
                     };
                     return;
                 }
-                Turn::Placing { .. } => return,
+                FlowTurn::Placing { .. } => return,
             }
         }
     }

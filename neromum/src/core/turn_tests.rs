@@ -32,13 +32,13 @@ fn token(number: u8) -> RunToken {
 }
 
 /// A node with CPUs, memory and GPUs.
-struct Node {
+struct BareNode {
     core: Core,
     now_ms: u64,
     runs: u8,
 }
 
-impl Node {
+impl BareNode {
     fn new(cpus: f64, memory: u64, gpus: u32) -> Self {
         let mut core = Core::new(Capacity::new(cpus, Some(memory)));
         let card = |index: u32| Card {
@@ -113,7 +113,7 @@ impl Node {
 
 #[test]
 fn a_higher_priority_goes_first_and_equals_in_the_order_of_their_start() {
-    let mut node = Node::new(1.0, 0, 0);
+    let mut node = BareNode::new(1.0, 0, 0);
     let busy = node.ask(cpus(1));
     let low = node.asked(Asks {
         priority: -1,
@@ -145,7 +145,7 @@ fn a_higher_priority_goes_first_and_equals_in_the_order_of_their_start() {
 
 #[test]
 fn a_run_that_takes_nothing_which_the_first_needs_passes_it() {
-    let mut node = Node::new(8.0, 100, 0);
+    let mut node = BareNode::new(8.0, 100, 0);
     let busy = node.ask(Asks {
         memory: 80,
         ..cpus(1)
@@ -173,7 +173,7 @@ fn a_run_that_takes_nothing_which_the_first_needs_passes_it() {
 
 #[test]
 fn a_short_run_passes_when_it_ends_before_the_first_can_start() {
-    let mut node = Node::new(4.0, 0, 0);
+    let mut node = BareNode::new(4.0, 0, 0);
     let hour = Asks {
         lasts_ms: 3_600_000,
         ..cpus(2)
@@ -205,7 +205,7 @@ fn a_short_run_passes_when_it_ends_before_the_first_can_start() {
 
 #[test]
 fn a_run_that_fits_beside_the_first_after_its_start_passes() {
-    let mut node = Node::new(8.0, 0, 0);
+    let mut node = BareNode::new(8.0, 0, 0);
     node.ask(Asks {
         lasts_ms: 10,
         ..cpus(4)
@@ -222,7 +222,7 @@ fn a_run_that_fits_beside_the_first_after_its_start_passes() {
 
 #[test]
 fn a_short_run_on_a_free_gpu_passes_one_that_waits_for_two() {
-    let mut node = Node::new(8.0, 0, 2);
+    let mut node = BareNode::new(8.0, 0, 2);
     let gpus = |gpus, lasts_ms| Asks {
         gpus,
         lasts_ms,
@@ -242,7 +242,7 @@ fn a_short_run_on_a_free_gpu_passes_one_that_waits_for_two() {
 
 #[test]
 fn cpus_of_a_paused_run_go_to_others_and_both_share_them_when_it_goes_on() {
-    let mut node = Node::new(2.0, 100, 0);
+    let mut node = BareNode::new(2.0, 100, 0);
     let paused = node.ask(Asks {
         memory: 80,
         ..cpus(2)
@@ -301,7 +301,7 @@ proptest! {
     /// is promised, it starts as soon as it would if none had passed it.
     #[test]
     fn no_order_of_events_delays_the_first(events in prop::collection::vec(event(), 1..60)) {
-        let mut node = Node::new(4.0, 100, 2);
+        let mut node = BareNode::new(4.0, 100, 2);
         let mut lasts: Vec<(u8, Asks, u64)> = Vec::new();
         let mut first: Option<(u8, Option<u64>)> = None;
         for (asked, early, pass_ms) in events {
@@ -375,7 +375,7 @@ proptest! {
     ) {
         let endless = |asks: Asks| Asks { lasts_ms: 0, priority: 0, ..asks };
         let build = |others: &[Asks]| {
-            let mut node = Node::new(4.0, 100, 2);
+            let mut node = BareNode::new(4.0, 100, 2);
             let running: Vec<u8> = before.iter().map(|asks| node.ask(endless(*asks))).collect();
             let running: Vec<u8> = running.into_iter().filter(|one| node.runs(*one)).collect();
             // Those that wait are in the way of both.

@@ -32,7 +32,7 @@ pub struct Export {
 
 /// `open`.
 #[derive(Debug, Args)]
-pub struct Open {
+pub struct OpenResults {
     /// Experiments or runs, as `neroman help selectors` explains
     #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,

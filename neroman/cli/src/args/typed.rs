@@ -33,7 +33,7 @@ pub struct Add {
 
 /// `run`.
 #[derive(Debug, Args)]
-pub struct Run {
+pub struct RunCommand {
     /// Values of a parameter, `lr=0.1,0.01`, or a half-open range, `n=1:5` or `x=0:1:0.25`. Each
     /// combination is an experiment
     #[arg(long = "param", short, value_name = "NAME=VALUES")]

@@ -175,7 +175,7 @@ async fn each_part(
 
 /// What came into the archive.
 #[derive(Debug, Default)]
-struct Made {
+struct Archived {
     files: u64,
     bytes: u64,
     /// What is not in it, and why.
@@ -190,13 +190,13 @@ async fn write(
     runs: &[(ExperimentView, ShowReply)],
     trees: &BTreeMap<String, String>,
     scrubber: &Scrubber,
-) -> Result<Made, Stop> {
+) -> Result<Archived, Stop> {
     let file = File::create(beside).map_err(|error| cannot(beside, &error))?;
     let mut archive = Archive {
         zip: ZipWriter::new(file),
         scrubber,
         path: beside,
-        made: Made::default(),
+        made: Archived::default(),
     };
     let views: Vec<ExperimentView> = runs.iter().map(|(view, _)| view.clone()).collect();
     let table = results::rows(&views, &[], None).map_err(Fault::from)?;
@@ -252,7 +252,7 @@ async fn points(session: &mut Session, views: &[ExperimentView]) -> Result<Metri
     })
 }
 
-fn manifest(args: &Export, runs: &[(ExperimentView, ShowReply)], made: &Made) -> Value {
+fn manifest(args: &Export, runs: &[(ExperimentView, ShowReply)], made: &Archived) -> Value {
     let run = |(view, reply): &(ExperimentView, ShowReply)| {
         export::run(view, reply, &code_folder(&reply.tree))
     };
@@ -266,7 +266,7 @@ fn manifest(args: &Export, runs: &[(ExperimentView, ShowReply)], made: &Made) ->
     }))
 }
 
-fn report(session: &Session, args: &Export, made: &Made, runs: usize) -> Result<(), Stop> {
+fn report(session: &Session, args: &Export, made: &Archived, runs: usize) -> Result<(), Stop> {
     if args.json.json {
         let document = json!({
             "file": args.output,
@@ -296,7 +296,7 @@ struct Archive<'a> {
     zip: ZipWriter<File>,
     scrubber: &'a Scrubber,
     path: &'a Path,
-    made: Made,
+    made: Archived,
 }
 
 impl Archive<'_> {
@@ -393,7 +393,7 @@ impl Archive<'_> {
         }
     }
 
-    fn end(self) -> Result<Made, Fault> {
+    fn end(self) -> Result<Archived, Fault> {
         let file = self.zip.finish();
         let file = file.map_err(|error| cannot(self.path, &error))?;
         let synced = file.sync_all();

@@ -8,7 +8,7 @@ use nero_wire::v1::PathsRequest;
 use serde_json::json;
 use tokio::process::Command;
 
-use crate::args::Open;
+use crate::args::OpenResults;
 use crate::connect::READ_DEADLINE;
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, selection};
@@ -27,7 +27,7 @@ const OPENER: &str = if cfg!(target_os = "macos") {
 };
 
 /// Runs the verb.
-pub async fn run(session: &mut Session, args: &Open) -> Result<u8, Stop> {
+pub async fn run(session: &mut Session, args: &OpenResults) -> Result<u8, Stop> {
     let asked = PathsRequest {
         selection: Some(selection(&args.picked)),
         work: false,

@@ -6,7 +6,7 @@ use nero_views::text;
 use nero_wire::v1::{AddRequest, LogsRequest, Selection, StartRequest};
 
 use super::{add, logs, start, template, wait};
-use crate::args::Run;
+use crate::args::RunCommand;
 use crate::connect::{Change, for_jobs};
 use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, absolute, request, selection};
@@ -18,7 +18,7 @@ const ROWS_MAX: usize = 100_000;
 type Values = (String, Vec<String>);
 
 /// Runs the verb.
-pub async fn run(session: &mut Session, args: &Run) -> Result<u8, Stop> {
+pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
     session.goes_by_ssh();
     let mut params: Vec<Values> = Vec::new();
     for given in &args.params {

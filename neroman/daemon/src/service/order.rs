@@ -62,11 +62,11 @@ impl Order {
             }
         });
         names.map_err(|error| bad(&self.text, &error))?;
-        let mut keyed: Vec<(Key, Plan)> = std::mem::take(plans)
+        let mut keyed: Vec<(SortKey, Plan)> = std::mem::take(plans)
             .into_iter()
             .map(|plan| {
                 (
-                    experiment(&plan).map_or(Key::Unknown, |one| self.key(one)),
+                    experiment(&plan).map_or(SortKey::Unknown, |one| self.key(one)),
                     plan,
                 )
             })
@@ -77,19 +77,19 @@ impl Order {
         Ok(())
     }
 
-    fn key(&self, experiment: &Experiment) -> Key {
+    fn key(&self, experiment: &Experiment) -> SortKey {
         let sight = Sight::current(experiment, &self.now);
         // A name that this experiment does not have.
         let Ok(bindings) = self.expr.bind(&sight) else {
-            return Key::Unknown;
+            return SortKey::Unknown;
         };
         match self.expr.value(&bindings, &sight) {
-            Value::Unknown => Key::Unknown,
-            Value::Number(number, _) if number.is_nan() => Key::Unknown,
-            Value::Number(number, _) => Key::Number(number),
-            Value::Bool(truth, _) => Key::Number(f64::from(u8::from(truth))),
-            Value::Time(ms) => Key::Number(ms as f64),
-            Value::Text(text) => Key::Text(text.to_owned()),
+            Value::Unknown => SortKey::Unknown,
+            Value::Number(number, _) if number.is_nan() => SortKey::Unknown,
+            Value::Number(number, _) => SortKey::Number(number),
+            Value::Bool(truth, _) => SortKey::Number(f64::from(u8::from(truth))),
+            Value::Time(ms) => SortKey::Number(ms as f64),
+            Value::Text(text) => SortKey::Text(text.to_owned()),
         }
     }
 }
@@ -109,13 +109,13 @@ pub(super) fn planned(
 }
 
 /// A value by which plans are sorted.
-enum Key {
+enum SortKey {
     Number(f64),
     Text(String),
     Unknown,
 }
 
-impl Key {
+impl SortKey {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Number(a), Self::Number(b)) => a.total_cmp(b),

@@ -440,7 +440,7 @@ mod tests {
             ("start all --at-mots 3", "--at-most"),
             ("start", "usage: neroman start"),
             ("wait", "usage: neroman wait"),
-            ("rule", "neroman rule list|backtest|add|rm"),
+            ("rule", "neroman rule list|add|backtest|rm"),
             ("daemon restart", "neroman daemon start|stop|status|logs"),
             ("frobnicate", "`neroman help` lists the verbs"),
             ("--submit", "usage: neroman --submit SEL [NODE]"),

@@ -103,14 +103,17 @@ fn odd_names_run_like_any_other() {
 #[test]
 fn words_that_are_not_built_are_kept_and_refused_at_start() {
     let home = Home::new();
-    let folder = home.experiment("n", "collection: n\n+n:\n  command: 'true'\n  parent: x\n");
+    let folder = home.experiment(
+        "n",
+        "collection: n\n+n:\n  command: 'true'\n  metrics: [{command: ./reader}]\n",
+    );
     let ran = home.run(&["add", &folder.display().to_string()]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
     let ran = home.run(&["start", "1"]);
     assert_eq!(ran.code, Some(1), "{ran:#?}");
     let said = format!("{}{}", ran.out, ran.err);
     assert!(
-        said.contains("not built yet") && said.contains("parent") && said.contains(":4:"),
+        said.contains("not built yet") && said.contains("metrics.command") && said.contains(":4:"),
         "{said}"
     );
     assert_eq!(home.experiment_json(1)["state"], "defined");

@@ -32,7 +32,7 @@ fn values_tags_and_notes_outlive_the_daemon_and_reach_the_next_run() {
             {"key": "resources.memory", "value": "64M", "source": null},
         ])
     );
-    let picked = home.json(&["status", "--json", "tag:paper && note=*draft && changed"]);
+    let picked = home.json(&["status", "tag:paper && note=*draft && changed"]);
     assert_eq!(picked["experiments"][0]["id"], 1, "{picked}");
     home.ok(&["restart", "tag:paper", "--set", "n=6", "--wait"]);
     assert_eq!(home.ok(&["logs", "1"]), "lr 7 n 6\n");

@@ -98,7 +98,7 @@ fn run_makes_an_experiment_of_each_combination_and_runs_it_again_when_typed_agai
     ];
     let ran = run(&two);
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
-    assert_eq!(home.experiment_json(2)["metrics"]["loss"]["last"], 2.5);
+    assert_eq!(home.until_settled(2)["metrics"]["loss"]["last"], 2.5);
     let ran = run(&two);
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     assert_eq!(home.experiment_json(2)["run"], "2.2");

@@ -40,13 +40,7 @@ pub async fn tag(session: &mut Session, args: &Tag) -> Result<u8, Stop> {
         ..AnnotateRequest::default()
     };
     let reply = call(session, asked).await?;
-    say(
-        session,
-        &reply,
-        "tags changed of",
-        args.dry_run,
-        args.json.json,
-    )
+    say(session, &reply, "retagged", args.dry_run, args.json.json)
 }
 
 /// The tags to add and those to take away.

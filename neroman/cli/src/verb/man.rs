@@ -17,7 +17,7 @@ pub fn run(out: &Out, folder: &str) -> Result<u8, Stop> {
     };
     let path = Path::new(folder);
     fs::create_dir_all(path).map_err(|error| cannot(&error))?;
-    clap_mangen::generate_to(line::command().clone(), path).map_err(|error| cannot(&error))?;
+    clap_mangen::generate_to(line::all_with_options(), path).map_err(|error| cannot(&error))?;
     out.line(&format!(
         "pages neroman.1, neroman-start.1 and so on are in {}",
         Safe::line(folder)

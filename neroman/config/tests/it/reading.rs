@@ -254,7 +254,7 @@ fn a_near_word_is_suggested() {
         ),
         (
             "colour: red\n",
-            "known are nodes, groups, default_node, results_max, results_min_free, user, mail, notify",
+            "known are nodes, groups, default_node, results_max, results_min_free, user, mail, notify, defaults",
         ),
         (
             "nodes: {triton: {address: t}}\ndefault_node: tritom\n",

@@ -447,7 +447,7 @@ mod tests {
             ("add . --node zz", "neroman start SEL --node NODE"),
             ("add . --node", "neroman start SEL --node NODE"),
             ("--add . --node=zz", "neroman start SEL --node NODE"),
-            ("wait 1 --node zz", "it is one of `start`,"),
+            ("wait 1 --node zz", "it is one of `run`,"),
             ("completions bahs", "did you mean `bash`?"),
             ("node add box box --shared yess", "did you mean `yes`?"),
         ];

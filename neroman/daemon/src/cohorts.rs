@@ -18,7 +18,9 @@ use crate::service::blocking;
 
 /// The least time between two looks at all cohorts.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The pause after a failure.
+/// A look takes at most one part in so many of the daemon's time.
+const LOOKS_SHARE: u32 = 20;
+/// The pause after a failure, and the longest one.
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// Folds cohorts until the daemon stops.
@@ -33,6 +35,7 @@ pub(crate) async fn run(ledger: Ledger, home: Home, clock: Clock) {
             () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
         }
         let state = Arc::clone(&states.borrow_and_update());
+        let began = Instant::now();
         due = match look(&ledger, &home, clock, &mut cohorts, state).await {
             Ok(wait) => wait.map(|wait| Instant::now() + wait),
             Err(failure) => {
@@ -42,7 +45,8 @@ pub(crate) async fn run(ledger: Ledger, home: Home, clock: Clock) {
                 Some(Instant::now() + AGAIN)
             }
         };
-        tokio::time::sleep(PAUSE).await;
+        let pause = began.elapsed() * LOOKS_SHARE;
+        tokio::time::sleep(pause.clamp(PAUSE, AGAIN / 2)).await;
     }
 }
 

@@ -312,7 +312,7 @@ fn words_for_a_scheduler_are_set_and_taken_away() {
     assert!(refused.hint().unwrap().contains("`partition:`"));
 }
 
-/// Every key, with a value that is valid and one that is not (empty: any is).
+/// Every key with a valid and an invalid value; the second is empty where every value is valid.
 const KEYS: &[(&str, &str, &str)] = &[
     ("default_node", "local", "nowhere"),
     ("results_max", "10M", "lots"),

@@ -188,8 +188,8 @@ fn joined(before: &str, rows: &[String]) -> (String, Vec<u32>) {
     (text, lines)
 }
 
-/// The file for such rows: the one that has them, else a new one that is called after the
-/// block or the program.
+/// The file that keeps rows with these options; a new file is named after the block or the
+/// program.
 fn file_of(state: &State, folder: &Path, options: &RowsOptions) -> Result<PathBuf, Failure> {
     let has_them = |source: &&nero_format::Source| {
         source.folder == folder && source.rows.as_ref() == Some(options)

@@ -277,7 +277,7 @@ fn past_run<'a>(
         },
         started_ms: run.newest_started_ms(),
         ran_ms: (run.runtime_s(now).unwrap_or(0.0) * 1000.0) as u64,
-        limit_ms: run.made.time_ms,
+        limit_ms: run.made.time_ms_on(run.node()),
         sample_ms: experiment.definition.monitor.interval_ms,
         series: needed
             .map(|(name, points)| PastSeries { name, points })

@@ -45,7 +45,7 @@ impl Man {
 }
 
 impl Order {
-    /// Sorts plans: smaller values first, those of which the value is not known last.
+    /// Sorts plans by their value, the smallest first; plans without a value come last.
     ///
     /// # Errors
     /// When a name of the expression exists in none of the experiments.

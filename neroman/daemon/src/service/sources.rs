@@ -201,7 +201,7 @@ fn changed(origin: &Origin, defaults: &Defaults) -> bool {
 struct ByHandChanges<'a> {
     state: &'a State,
     pending: &'a Pending,
-    /// Sources that are missing; `None`: nobody changed anything.
+    /// Numbers of sources that are missing; `None` where no experiment was changed by hand.
     missing: Option<HashSet<u64>>,
 }
 

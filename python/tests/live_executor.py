@@ -5,6 +5,7 @@
 
 import asyncio
 import collections
+import json
 import math
 import os
 import signal
@@ -185,6 +186,13 @@ def children():
             if parents[pid] in ours and os.path.basename(line[0]) == b"ssh"]
 
 
+def process_of(link):
+    """The worker's process."""
+    folder = neronet.connect().show(link.run)["work"]
+    with open(os.path.join(folder, "worker.json")) as file:
+        return json.load(file)["pid"]
+
+
 class Lives(unittest.TestCase):
     """On this machine, whose processes can be looked at."""
 
@@ -211,6 +219,19 @@ class Lives(unittest.TestCase):
             until("end of the idle worker", lambda: one.workers == 0)
             _, second = one.submit(calls.where).result(DEADLINE)
             self.assertNotEqual(first, second)
+
+    def test_calls_of_a_machine_out_of_reach_go_elsewhere_and_the_first_result_counts(self):
+        with pool(2, lost_after=0.5) as one:
+            one.wait_for_workers(2, DEADLINE)
+            (link, other) = one._links
+            stopped = process_of(link)
+            os.kill(stopped, signal.SIGSTOP)
+            # The stopped worker stands for a machine behind a cut, which the daemon tells so.
+            futures = [one.submit(calls.where) for _ in range(2)]
+            one._rows[link.experiment] = dict(one._rows[link.experiment], as_of="now")
+            answered = {future.result(DEADLINE)[1] for future in futures}
+            self.assertEqual(answered, {process_of(other)})
+            os.kill(stopped, signal.SIGCONT)
 
     def test_workers_of_an_owner_that_was_killed_end(self):
         program = (

@@ -113,6 +113,10 @@ class _Link:
         self.updates = 0
         self.idle_since = time.monotonic()
         self.leaves = False
+        #: Since when it is out of reach; `None` while it is not.
+        self.lost_since: Optional[float] = None
+        #: Its calls were given to others.
+        self.is_away = False
 
     def __hash__(self) -> int:
         return id(self)

@@ -31,7 +31,11 @@ def connected(folder: str, patience: float = PATIENCE) -> socket.socket:
     with open(path, encoding="utf-8") as file:
         place = json.load(file)["socket"]
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    link.connect(place)
+    try:
+        link.connect(place)
+    except OSError:
+        link.close()
+        raise
     return link
 
 

@@ -63,9 +63,17 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
         if pool is None or not pool._folder:
             return
         now = time.monotonic()
-        overdue, idle = [], []
+        overdue, idle, lost = [], [], []
         with pool._mutex:
             for link in pool._links:
+                row = pool._rows.get(link.experiment) or {}
+                if link.channel is not None and row.get("as_of") is None:
+                    link.lost_since, link.is_away = None, False
+                elif link.lost_since is None:
+                    link.lost_since = now
+                elif now - link.lost_since > pool._lost_after and not link.is_away:
+                    link.is_away = True
+                    lost.append(link)
                 call = next(iter(link.inflight.values()), None)
                 if (call is not None and call.timeout is not None and link.timed_out is None
                         and now - link.since > call.timeout):
@@ -77,6 +85,8 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
                     link.leaves = True
                     idle.append(link)
             changed = pool._changed
+        for link in lost:
+            pool._out_of_reach(link)
         for link in overdue:
             try:
                 pool._client.abort(link.run, grace=0.5)
@@ -208,21 +218,10 @@ def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]
             link.channel = None
             link.is_prepared = False
             pool._changed.notify_all()
-        deadline = time.monotonic() + pool._lost_after
         # Either its end is told, or it is reached again.
-        first = True
-        while pool._folder and pool._broken is None:
-            now_row = pool._rows.get(link.experiment) or {}
-            if now_row.get("run") != link.run or now_row.get("state") not in LIVE:
-                return True
-            if not is_here and first:
-                first = False
-                pool._changed.wait(0.5)
-                return True
-            if time.monotonic() > deadline:
-                break
-            pool._changed.wait(1.0)
-    pool._out_of_reach(link)
+        row = pool._rows.get(link.experiment) or {}
+        if pool._folder and row.get("run") == link.run and row.get("state") in LIVE:
+            pool._changed.wait(0.5)
     return True
 
 

@@ -276,7 +276,7 @@ class Executor(concurrent.futures.Executor):
         """A worker that can take a call, an idle one if there is one."""
         best = None
         for link in self._links:
-            if link.channel is None or not link.is_prepared or link.leaves:
+            if link.channel is None or not link.is_prepared or link.leaves or link.is_away:
                 continue
             if not link.inflight:
                 return link
@@ -328,6 +328,9 @@ class Executor(concurrent.futures.Executor):
     def _pop(self) -> Optional[_Call]:
         while self._waiting:
             call = self._waiting.popleft()
+            if call.future.done() and call.is_running:
+                # A machine that was out of reach answered after all.
+                continue
             if call.is_running or call.future.set_running_or_notify_cancel():
                 call.is_running = True
                 return call
@@ -494,6 +497,9 @@ class Executor(concurrent.futures.Executor):
         errors: List[Tuple[_Call, BaseException]] = []
         again = []
         for call in calls:
+            if call.future.done() or call in self._waiting:
+                # Another worker has it, or is about to.
+                continue
             if call is timed_out:
                 text = "the call took longer than {:g} s".format(call.timeout or 0)
                 errors.append((call, concurrent.futures.TimeoutError(text)))
@@ -530,11 +536,8 @@ class Executor(concurrent.futures.Executor):
     def _out_of_reach(self, link: _Link) -> None:
         """Calls of a worker that cannot be reached go elsewhere; the first result wins."""
         with self._mutex:
-            others = [one for one in self._links if one is not link and one.channel]
-            if not others:
-                return
-            calls = [call for call in link.inflight.values() if call not in self._waiting]
-            self._waiting.extendleft(reversed([one for one in calls if not one.future.done()]))
+            calls = [call for call in link.inflight.values() if not call.future.done()]
+            self._waiting.extendleft(reversed(calls))
         self._feed_all()
 
     # The end

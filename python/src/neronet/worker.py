@@ -211,9 +211,6 @@ class Worker:
         except BaseException as error:
             kind = frames.ERROR
             body, buffers = _packed_error(error, time.perf_counter() - began), []
-            if isinstance(error, (SystemExit, KeyboardInterrupt)):
-                # The call asked for the end of its process; its owner gets that as an error.
-                pass
         self._answer(kind, frame.number, body, buffers)
 
 

@@ -251,8 +251,8 @@ fn runs_of_a_pack_go_one_after_the_other(scheduler: Scheduler) {
     assert!(each(&tasks[..3]) && each(&tasks[3..]), "{tasks:?}");
     assert_ne!(tasks[0], tasks[3], "{tasks:?}");
     login.open_queue();
-    login.until_files("began", 2);
-    assert_eq!((login.began(0), login.began(3)), (1, 1));
+    login.until_began(0, 1);
+    login.until_began(3, 1);
     // It waits behind the first in its task, which goes on.
     login.home.ok(&["abort", "2"]);
     let seen = login.home.until_state(2, "aborted");

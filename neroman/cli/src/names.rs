@@ -69,11 +69,17 @@ pub fn read(word: &str) -> VerbWord {
     }
 }
 
-/// The verb that the user may have meant.
-pub fn near(word: &str) -> Option<&'static str> {
-    let verbs = line::command().get_subcommands();
-    let all = verbs
+/// The verb that the user may have meant; `node doctor` for `doctor`.
+pub fn near(word: &str) -> Option<String> {
+    let command = line::command();
+    for verb in command.get_subcommands() {
+        if verb.find_subcommand(word).is_some() {
+            return Some(format!("{} {word}", verb.get_name()));
+        }
+    }
+    let all = command
+        .get_subcommands()
         .flat_map(|verb| std::iter::once(verb.get_name()).chain(verb.get_all_aliases()))
         .chain(ORIGINALS.iter().map(|original| original.word));
-    nero_model::names::suggest(word, all)
+    nero_model::names::suggest(word, all).map(str::to_owned)
 }

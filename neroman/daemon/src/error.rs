@@ -28,6 +28,12 @@ pub enum DaemonError {
         /// The step that a person can take.
         hint: Option<String>,
     },
+    /// A restore ended before its database had a name.
+    #[error("a backup was not restored to its end in {path}")]
+    HalfRestored {
+        /// The folder of the databases.
+        path: PathBuf,
+    },
     /// The runtime could not be made.
     #[error("cannot start the runtime")]
     Runtime(#[source] io::Error),
@@ -44,6 +50,9 @@ impl DaemonError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Stored { hint, .. } => hint.as_deref(),
+            Self::HalfRestored { .. } => {
+                Some("type the same `neroman backup --restore FILE` again")
+            }
             Self::Io { .. } | Self::Runtime(_) | Self::Ended { .. } => None,
         }
     }

@@ -227,6 +227,12 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
 }
 
 fn start(home: &Home) -> Result<Running, DaemonError> {
+    // A database of this daemon would end a restore that can still be begun again.
+    if home.restoring().exists() && !home.state_db().exists() {
+        return Err(DaemonError::HalfRestored {
+            path: home.data.clone(),
+        });
+    }
     let clock = Clock::system();
     let (mut keep, state) =
         Keep::open(home, clock.now_ms()).map_err(|source: LoadError| DaemonError::Stored {

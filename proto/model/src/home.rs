@@ -168,6 +168,12 @@ impl Home {
         self.data.join("restored")
     }
 
+    /// There from the first write of a restore until its last one. Without a database beside it,
+    /// the home is not whole.
+    pub fn restoring(&self) -> PathBuf {
+        self.data.join("restoring")
+    }
+
     /// Frozen code and inputs, by content.
     pub fn store(&self) -> PathBuf {
         self.data.join("store")

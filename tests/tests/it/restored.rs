@@ -110,3 +110,34 @@ fn on_another_machine_what_waited_starts_at_a_persons_word_alone() {
     fs::write(home.path().join("pipe"), "\n").unwrap();
     home.ok(&["wait", "1"]);
 }
+
+#[test]
+fn a_restore_that_broke_off_is_begun_again_and_no_daemon_takes_what_it_left() {
+    let home = Home::new();
+    added(&home, "r", "+a: {command: 'true'}\n");
+    let (whole, cut) = (home.path().join("whole"), home.path().join("cut"));
+    home.ok(&["backup", &whole.display().to_string()]);
+    // The last file's bytes do not fit its checksum.
+    let mut bytes = fs::read(&whole).unwrap();
+    let header = b"PK\x03\x04";
+    let last = bytes.windows(4).rposition(|four| four == header).unwrap();
+    bytes[last + 200] ^= 1;
+    fs::write(&cut, bytes).unwrap();
+    let other = Home::new();
+    let refused = other.run(&["backup", "--restore", &cut.display().to_string()]);
+    assert!(
+        refused.err.contains("type the command again"),
+        "{refused:#?}"
+    );
+    let refused = other.run(&["status"]);
+    assert!(
+        refused.err.contains("not restored to its end"),
+        "{refused:#?}"
+    );
+    assert!(
+        refused.err.contains("backup --restore FILE"),
+        "{refused:#?}"
+    );
+    other.ok(&["backup", "--restore", &whole.display().to_string()]);
+    assert_eq!(other.experiment_json(1)["name"], "a");
+}

@@ -26,8 +26,6 @@ const FORMAT: u64 = 1;
 const NOTE_BYTES_MAX: u64 = 64 * 1024;
 /// The database, which gets its name last: a home without it is not restored yet.
 const STATE: &str = "data/state.db";
-/// A file in the data folder while a backup is restored.
-const RESTORING: &str = "restoring";
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Backup) -> Result<u8, Stop> {
@@ -169,7 +167,7 @@ fn empty(home: &Home) -> Result<File, Fault> {
         return Err(refused(&home.state_db()));
     }
     // What an earlier try left is written once more.
-    let begun = home.data.join(RESTORING);
+    let begun = home.restoring();
     if begun.exists() {
         return Ok(lock);
     }
@@ -216,7 +214,7 @@ fn unpack(archive: &mut ZipArchive<File>, home: &Home) -> io::Result<Unpacked> {
         }
         let is_state = name == STATE;
         let to = match is_state {
-            true => home.data.join(format!("{RESTORING}.db")),
+            true => home.data.join("restoring.db"),
             false => path,
         };
         // Files of the store may not be written to.
@@ -241,7 +239,7 @@ fn unpack(archive: &mut ZipArchive<File>, home: &Home) -> io::Result<Unpacked> {
     // A daemon that began meanwhile made a database of its own, which stays.
     fs::hard_link(&state, home.state_db())?;
     fs::remove_file(&state)?;
-    fs::remove_file(home.data.join(RESTORING))?;
+    fs::remove_file(home.restoring())?;
     File::open(&home.data)?.sync_all()?;
     Ok(done)
 }

@@ -438,6 +438,7 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         priority: spec.priority,
         render: Vec::new(),
         params_file: None,
+        tags: Vec::new(),
         not_built: Vec::new(),
         notes: vec![NOTE.to_owned()],
     }

@@ -133,6 +133,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         scheduling,
         again,
         priority: settings::priority(reader, scope).unwrap_or_default(),
+        tags: settings::tags(reader, scope),
         not_built,
         notes: Vec::new(),
     };

@@ -129,6 +129,9 @@ pub struct Definition {
     /// Its runs go before those of a lower one where both wait on a node.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub priority: i32,
+    /// Words of the file to pick it by, in the order of the alphabet, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
     /// Words that are understood and not built: `start` refuses with each.
     pub not_built: Vec<NotBuilt>,
     /// Remarks for the user on this experiment.
@@ -185,6 +188,7 @@ impl Definition {
         // No run depends on what is made of its outputs.
         bare.processing = Processing::default();
         bare.priority = 0;
+        bare.tags.clear();
         // Or of how long their folders stay.
         bare.keep_ms = None;
         // A folder that was moved holds the same experiments.

@@ -68,6 +68,7 @@ pub(crate) enum Field {
     /// Read before the fields, at the top of a file.
     Parent,
     Keep,
+    Tags,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -132,6 +133,7 @@ pub(crate) const FIELDS: &[(&str, Field)] = &[
     ("priority", Field::Priority),
     ("parent", Field::Parent),
     ("keep", Field::Keep),
+    ("tags", Field::Tags),
 ];
 
 /// Words of a block that are kept, and refused at the start.

@@ -113,7 +113,11 @@ fn shape(field: Field) -> Value {
             "type": ["object", "null"],
             "additionalProperties": per_node(&single()),
         }),
-        Field::Collection | Field::RequiredFiles | Field::Checkpoint | Field::Exclude => texts(),
+        Field::Collection
+        | Field::RequiredFiles
+        | Field::Checkpoint
+        | Field::Exclude
+        | Field::Tags => texts(),
         Field::Resources => map(RESOURCES, &per_node(&single())),
         Field::Files | Field::Outputs => {
             let one = any(&[single(), json!({"type": "object"})]);

@@ -144,6 +144,26 @@ pub(crate) fn priority(reader: &mut Reader<'_>, scope: &Scope) -> Option<i32> {
     number
 }
 
+/// `tags: [paper, baseline]`.
+pub(crate) fn tags(reader: &mut Reader<'_>, scope: &Scope) -> Vec<String> {
+    let Some(given) = scope.get(Field::Tags) else {
+        return Vec::new();
+    };
+    let mut tags = Vec::new();
+    for (tag, node) in reader.several(&given.key, &given.value) {
+        if nero_expr::is_tag(tag) {
+            tags.push(tag.to_owned());
+            continue;
+        }
+        let message = format!("{} is no tag", quoted(tag));
+        let hint = "a tag has letters, digits and `_ - . /`; several are a list: `tags: [a, b]`";
+        reader.wrong(node.mark, message, hint);
+    }
+    tags.sort();
+    tags.dedup();
+    tags
+}
+
 /// `progress: epoch / 50`, in its canonical form.
 pub(crate) fn progress(
     reader: &mut Reader<'_>,

@@ -1,5 +1,6 @@
 //! One experiment: its definition as last read, and its runs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nero_format::{Definition, Override};
@@ -150,7 +151,12 @@ pub fn params_text(definition: &Definition) -> Arc<str> {
         .into()
 }
 
-/// All tags of an experiment in one text.
-pub(crate) fn tags_text(by_hand: &ByHand) -> Arc<str> {
-    by_hand.tags.join(" ").into()
+/// All tags of an experiment in one text: those of its source and those typed.
+pub fn tags_text(definition: &Definition, by_hand: &ByHand) -> Arc<str> {
+    let all: BTreeSet<&str> = [&definition.tags, &by_hand.tags]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .collect();
+    all.into_iter().collect::<Vec<_>>().join(" ").into()
 }

@@ -209,7 +209,7 @@ impl State {
             old.modified = new.modified.clone();
             old.extra_rules = Arc::clone(&new.extra_rules);
             old.by_hand = Arc::clone(&new.by_hand);
-            old.tags_text = tags_text(&new.by_hand);
+            old.tags_text = tags_text(&new.definition, &new.by_hand);
             old.revision = revision;
             if renamed {
                 let named = self.names.entry(Arc::from(before.name.as_str()));
@@ -233,7 +233,7 @@ impl State {
                 modified: new.modified.clone(),
                 extra_rules: Arc::clone(&new.extra_rules),
                 by_hand: Arc::clone(&new.by_hand),
-                tags_text: tags_text(&new.by_hand),
+                tags_text: tags_text(&new.definition, &new.by_hand),
                 runs: Vec::new(),
                 revision,
             },

@@ -79,6 +79,14 @@ pub fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '/' | '.' | '-')
 }
 
+/// The longest tag of an experiment, in bytes; what is longer is a note.
+pub const TAG_BYTES_MAX: usize = 100;
+
+/// Whether `text` is a tag, which `tag:NAME` selects.
+pub fn is_tag(text: &str) -> bool {
+    !text.is_empty() && text.len() <= TAG_BYTES_MAX && text.chars().all(is_name_char)
+}
+
 /// Whether `text` can be written as a name without backticks, regardless of
 /// other meanings.
 pub(crate) fn is_plain_name(text: &str) -> bool {

@@ -79,7 +79,7 @@ pub use doubt::Doubt;
 pub use error::{ErrorKind, ExprError, Span, point_at, render};
 pub use explain::{Explanation, NamedValue};
 pub use fact::{Fact, FactKind, FactSet, FactSource, NOT_BUILT, signal_number};
-pub use lex::is_name_char;
+pub use lex::{TAG_BYTES_MAX, is_name_char, is_tag};
 pub use node::NodeFact;
 pub use parse::MISSING_OPERATOR;
 pub use past::{BUCKETS, Fold, Past, PastPoint, SeriesPast};

@@ -84,3 +84,27 @@ fn a_wait_for_any_ends_with_the_first() {
     assert_eq!(ids, [2]);
     home.ok(&["abort", "slow"]);
 }
+
+#[test]
+fn tags_of_the_file_come_and_go_with_it_and_stand_beside_those_of_a_person() {
+    let home = Home::new();
+    let tagged = SWEEP.replace("+fit: {", "+fit: {tags: [paper, old], ");
+    let folder = home.experiment("sweep", &tagged);
+    let path = folder.display().to_string();
+    home.ok(&["add", &path]);
+    home.ok(&["start", "1", "--wait"]);
+    home.ok(&["tag", "1", "+mine"]);
+    let tags = |id| home.experiment_json(id)["tags"].clone();
+    assert_eq!(tags(1), serde_json::json!(["mine", "old", "paper"]));
+    let refused = home.run(&["tag", "all", "-old"]);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    assert!(refused.err.contains("neronet.yaml:3"), "{refused:#?}");
+    fs::write(
+        folder.join("neronet.yaml"),
+        tagged.replace("[paper, old]", "draft"),
+    )
+    .unwrap();
+    home.ok(&["add", &path]);
+    assert_eq!(tags(1), serde_json::json!(["draft", "mine"]));
+    assert_eq!(tags(2), serde_json::json!(["draft"]));
+}

@@ -217,6 +217,7 @@ const FIELDS: &str = r#"collection: f
 +requires: {command: 'true', requires: cpus > 100000}
 +data: {command: "echo {data.d}", data: {d: {local: /tmp, default: /nowhere}}}
 +message: {command: 'true', custom_msg: hello from the file}
++tagged: {command: 'true', tags: [paper, baseline]}
 +checkpoint: {command: "sh -c 'test -e ckpt && echo found $(cat ckpt); echo saved > ckpt; exit 3'", checkpoint: ckpt}
 "#;
 
@@ -609,6 +610,8 @@ fn each_field_of_the_format_has_its_effect_in_a_real_run() {
             .to_string()
             .contains("/elsewhere/")
     );
+    let tagged = home.json(&["status", "tag:paper"]);
+    assert_eq!(tagged["experiments"][0]["name"], "tagged");
     home.ok(&["abort", &requires["id"].to_string()]);
     let id = named("checkpoint")["id"].to_string();
     home.run(&["restart", &id, "--resume", "--wait"]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use nero_expr::is_name_char;
+use nero_expr::is_tag;
 use nero_wire::v1;
 use nero_wire::v1::annotate_reply::One;
 
@@ -11,14 +11,12 @@ use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::Decided;
 use nero_life::change::{Change, Described};
-use nero_life::experiment::{ByHand, Experiment};
+use nero_life::experiment::{ByHand, Experiment, tags_text};
 use nero_life::state::State;
 use nero_model::ExperimentId;
 
 /// A longer note belongs into a file.
 const NOTE_BYTES_MAX: usize = 16 << 10;
-/// A longer tag is a note.
-const TAG_BYTES_MAX: usize = 100;
 /// More tags of one experiment than this are a mistake in a script.
 const TAGS_MAX: usize = 100;
 
@@ -63,7 +61,7 @@ fn check(request: &v1::AnnotateRequest) -> Result<(), Failure> {
         return Err(Failure::usage(what).hint(format!("at most {NOTE_BYTES_MAX} are kept")));
     }
     for tag in request.add_tags.iter().chain(&request.remove_tags) {
-        if tag.is_empty() || tag.len() > TAG_BYTES_MAX || !tag.chars().all(is_name_char) {
+        if !is_tag(tag) {
             let what = format!("{} is no tag", nero_model::safe::quoted(tag));
             return Err(Failure::usage(what)
                 .hint("a tag has letters, digits and `_ - . /`: `neroman tag 144 +baseline`"));
@@ -87,11 +85,12 @@ fn annotated(
     for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
         let by_hand = with(experiment, request)?;
         let said = differences(&experiment.by_hand, &by_hand);
+        let tags = tags_text(&experiment.definition, &by_hand);
         ones.push(One {
             experiment: experiment.id.0,
             name: experiment.definition.name.clone(),
             note: by_hand.note.clone(),
-            tags: by_hand.tags.clone(),
+            tags: tags.split_whitespace().map(str::to_owned).collect(),
             changed: !said.is_empty(),
         });
         if said.is_empty() {
@@ -117,8 +116,15 @@ fn with(experiment: &Experiment, request: &v1::AnnotateRequest) -> Result<ByHand
     if let Some(note) = &request.note {
         note.trim().clone_into(&mut by_hand.note);
     }
+    let of_file = &experiment.definition.tags;
+    if let Some(tag) = request.remove_tags.iter().find(|tag| of_file.contains(tag)) {
+        let what = format!("the tag `{tag}` of {} stands in its file", experiment.id);
+        let place = &experiment.definition.place;
+        return Err(Failure::usage(what).hint(format!("take it out of `tags:` in {place}")));
+    }
     let mut tags: BTreeSet<String> = by_hand.tags.drain(..).collect();
-    tags.extend(request.add_tags.iter().cloned());
+    let added = request.add_tags.iter().filter(|tag| !of_file.contains(tag));
+    tags.extend(added.cloned());
     tags.retain(|tag| !request.remove_tags.contains(tag));
     if tags.len() > TAGS_MAX {
         let what = format!("{} would have {} tags", experiment.id, tags.len());

@@ -71,6 +71,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         scheduling: nero_format::Scheduling::default(),
         again: nero_format::Again::default(),
         priority: 0,
+        tags: Vec::new(),
         not_built: Vec::new(),
         notes: Vec::new(),
     }

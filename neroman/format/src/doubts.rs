@@ -72,9 +72,16 @@ fn found(definitions: &[Definition]) -> Vec<(&RuleDef, Found)> {
             let expr = parsed
                 .entry(&rule.text)
                 .or_insert_with(|| Expr::parse(&rule.text, &context).ok());
+            let names = definition.params.iter().map(|param| param.name.as_str());
             let doubt = expr
                 .as_ref()
-                .and_then(|expr| expr.doubt(&Params(&definition.params)));
+                .and_then(|expr| match expr.check_place(names) {
+                    Ok(()) => expr.doubt(&Params(&definition.params)),
+                    Err(error) => Some(Doubt {
+                        error,
+                        is_certain: true,
+                    }),
+                });
             if let Some(doubt) = doubt {
                 let new = Found {
                     doubt,

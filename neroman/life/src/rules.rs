@@ -43,7 +43,7 @@ pub fn add(state: &State, picked: &[ExperimentId], rule: Rule, now_ms: i64) -> (
 pub struct Off {
     parsed: BTreeMap<u64, Result<Expr, ExprError>>,
     /// By text, place in a file, and reason.
-    found: BTreeMap<(String, String, String), Vec<ExperimentId>>,
+    found: BTreeMap<(String, String, String), (ExprError, Vec<ExperimentId>)>,
     /// Rules that stand and are in doubt, likewise.
     doubted: BTreeMap<(String, String, String), (Doubt, Vec<ExperimentId>)>,
 }
@@ -77,9 +77,10 @@ impl Off {
         };
         let key = |why: &ExprError| (text.to_owned(), place.to_owned(), why.to_string());
         if let Some(problem) = problem {
-            self.found
-                .entry(key(&problem))
-                .or_default()
+            let found = self.found.entry(key(&problem));
+            found
+                .or_insert_with(|| (problem, Vec::new()))
+                .1
                 .push(experiment.id);
         } else if let Ok(expr) = parsed
             && let Some(doubt) = expr.doubt(&Sight::defined(experiment, &Now::default()))
@@ -96,14 +97,17 @@ impl Off {
     /// experiments.
     pub fn never_holds(&self, experiments: usize) -> Option<&ExprError> {
         let certain = self.doubted.values().filter(|(doubt, _)| doubt.is_certain);
-        let count: usize = certain.clone().map(|(_, ids)| ids.len()).sum();
-        let (doubt, _) = certain.max_by_key(|(_, ids)| ids.len())?;
-        (count == experiments).then_some(&doubt.error)
+        let certain = certain.map(|(doubt, ids)| (&doubt.error, ids.len()));
+        let off = self.found.values().map(|(error, ids)| (error, ids.len()));
+        let all = certain.chain(off);
+        let count: usize = all.clone().map(|(_, count)| count).sum();
+        let (error, _) = all.max_by_key(|(_, count)| *count)?;
+        (count == experiments).then_some(error)
     }
 
     /// A line for each rule and reason.
     pub fn notes(&self) -> Vec<String> {
-        let off = self.found.iter().map(|((text, place, why), ids)| {
+        let off = self.found.iter().map(|((text, place, why), (_, ids))| {
             let (ids, at) = (named(ids), at(place));
             format!("rule `{text}` is off in {ids}: {why}; its other rules stand{at}")
         });

@@ -108,36 +108,12 @@ impl Expr {
                     is_about_end |= matches!(fact, Fact::Exit | Fact::Signal);
                     fact.known_to()
                 }
-                Node::Is(state) => state.known_to(),
-                // `state == crashed`, `state in (crashed, timeout)`.
-                Node::Compare(_, pair) => match &**pair {
-                    [Node::Fact(Fact::State), Node::Text(word)] => known_state(word),
-                    _ => KnownTo::Both,
-                },
-                Node::Glob(left, glob) if **left == Node::Fact(Fact::State) => {
-                    let mut fitting = State::words().filter(|word| glob.fits(word));
-                    let known = fitting.find_map(|word| match known_state(word) {
-                        KnownTo::Both => None,
-                        known => Some(known),
-                    });
-                    known.unwrap_or(KnownTo::Both)
-                }
-                Node::Match(left, _) if **left == Node::Fact(Fact::State) => KnownTo::Daemon,
-                Node::In(parts) if parts[0] == Node::Fact(Fact::State) => {
-                    let mut words = parts[1..].iter().map(|item| match item {
-                        Node::Text(word) => known_state(word),
-                        _ => KnownTo::Both,
-                    });
-                    words
-                        .find(|known| *known != KnownTo::Both)
-                        .unwrap_or(KnownTo::Both)
-                }
                 Node::Over(..)
                 | Node::At(..)
                 | Node::For(..)
                 | Node::After(..)
                 | Node::Cohort(_) => KnownTo::Watcher,
-                _ => KnownTo::Both,
+                node => states_known_to(node),
             };
             needs_daemon |= known == KnownTo::Daemon;
             needs_job |= known == KnownTo::Watcher;
@@ -211,6 +187,37 @@ fn needs_end(node: &Node) -> bool {
             }),
         },
         _ => false,
+    }
+}
+
+/// Who knows the states that a comparison or pattern names.
+pub(crate) fn states_known_to(node: &Node) -> KnownTo {
+    let any = |words: &mut dyn Iterator<Item = &str>| {
+        words
+            .map(known_state)
+            .find(|known| *known != KnownTo::Both)
+            .unwrap_or(KnownTo::Both)
+    };
+    match node {
+        Node::Is(state) => state.known_to(),
+        // `state == crashed`, `state in (crashed, timeout)`.
+        Node::Compare(_, pair) => match &**pair {
+            [Node::Fact(Fact::State), Node::Text(word)] => known_state(word),
+            _ => KnownTo::Both,
+        },
+        Node::Glob(left, glob) if **left == Node::Fact(Fact::State) => {
+            any(&mut State::words().filter(|word| glob.fits(word)))
+        }
+        Node::Match(left, pattern) if **left == Node::Fact(Fact::State) => {
+            any(&mut State::words().filter(|word| pattern.fits(word)))
+        }
+        Node::In(parts) if parts[0] == Node::Fact(Fact::State) => {
+            any(&mut parts[1..].iter().filter_map(|item| match item {
+                Node::Text(word) => Some(&**word),
+                _ => None,
+            }))
+        }
+        _ => KnownTo::Both,
     }
 }
 

@@ -61,6 +61,16 @@ fn a_rule_that_could_not_do_what_it_tells_is_refused() {
             "a rule for each",
         ),
         (
+            "{warn: state =~ 'cra' && runtime > 2m}",
+            "beside the job alone",
+            "a rule for each",
+        ),
+        (
+            "{warn: 'state in (crashed, timeout) && loss > 2'}",
+            "beside the job alone",
+            "a rule for each",
+        ),
+        (
             "{on: crashed, notify: failed}",
             "both tell when",
             "`notify: true`",

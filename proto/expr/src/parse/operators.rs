@@ -10,7 +10,7 @@ use crate::kind::{
 };
 use crate::lex::{Tok, Token};
 use crate::number::scan_clock;
-use crate::place::KnownTo;
+use crate::place::{KnownTo, states_known_to};
 use crate::state::State;
 
 /// The longest duration of `for`, `after` and windows: ten years.
@@ -173,6 +173,7 @@ impl Parser<'_> {
             }
             other => return Err(self.syntax(sign, format!("{other:?} is no pattern"))),
         };
+        self.one_sided.note(states_known_to(&node), sign);
         self.part(node, span, height)
     }
 

@@ -12,6 +12,9 @@ const GAP: u16 = 2;
 /// Longest text of a cell on a terminal, in characters; the rest is cut with `…`.
 const CELL_CHARS_MAX: usize = 60;
 
+/// A column of texts that does not fit is cut when it has at least so many characters left.
+const CUT_CHARS_MIN: u16 = 16;
+
 /// Columns of a table at most, into a pipe too: a job may print thousands of
 /// names. Forms for programs (`--csv`, `--json`) have them all.
 pub const COLUMNS_MAX: usize = 32;
@@ -80,7 +83,11 @@ impl Cell {
     }
 
     fn shown(&self, screen: &Screen) -> Shown {
-        let mut shown = Shown::new(short(screen, &self.text));
+        self.shown_within(screen, CELL_CHARS_MAX)
+    }
+
+    fn shown_within(&self, screen: &Screen, chars_max: usize) -> Shown {
+        let mut shown = Shown::new(short(screen, &self.text, chars_max));
         if self.right {
             shown = shown.set_alignment(CellAlignment::Right);
         }
@@ -103,7 +110,11 @@ pub fn print(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (String,
         Some(first) if screen.tty => first,
         _ => rows,
     };
-    let kept = fitting(screen, bounded, rows);
+    let (kept, last_chars_max) = fitting(screen, bounded, rows);
+    let chars_max = |at| match at + 1 == kept {
+        true => last_chars_max,
+        false => CELL_CHARS_MAX,
+    };
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);
@@ -123,11 +134,12 @@ pub fn print(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (String,
                 paint: Some(Paint::Title),
                 right,
             }
-            .shown(screen)
+            .shown_within(screen, chars_max(at))
         }));
     }
     for row in rows {
-        table.add_row(row.iter().take(kept).map(|cell| cell.shown(screen)));
+        let cells = row.iter().take(kept).enumerate();
+        table.add_row(cells.map(|(at, cell)| cell.shown_within(screen, chars_max(at))));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, GAP));
@@ -194,16 +206,19 @@ fn color_of(paint: Paint) -> Color {
     }
 }
 
-/// How many of these columns fit; all of them into a pipe.
-fn fitting(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> usize {
+/// How many of these columns fit, all of them into a pipe, and how many characters a cell
+/// of the last one has: the first column of texts that does not fit is cut, so that a reason
+/// is seen by its beginning.
+fn fitting(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (usize, usize) {
+    let all = (header.len(), CELL_CHARS_MAX);
     if !screen.tty {
-        return header.len();
+        return all;
     }
     let mut measure = Table::new();
     measure.set_header(
         header
             .iter()
-            .map(|name| short(screen, &Safe::line(name).to_string())),
+            .map(|name| short(screen, &Safe::line(name).to_string(), CELL_CHARS_MAX)),
     );
     for row in rows {
         let row = row.iter().take(header.len());
@@ -213,19 +228,26 @@ fn fitting(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> usize {
     for (at, width) in measure.column_max_content_widths().into_iter().enumerate() {
         let end = used.saturating_add(width);
         if at >= 2 && end > screen.width {
-            return at;
+            let room = screen.width.saturating_sub(used);
+            let is_text = !rows
+                .iter()
+                .any(|row| row.get(at).is_some_and(Cell::is_right));
+            return match is_text && room >= CUT_CHARS_MIN {
+                true => (at + 1, usize::from(room)),
+                false => (at, CELL_CHARS_MAX),
+            };
         }
         used = end.saturating_add(GAP);
     }
-    header.len()
+    all
 }
 
 /// Into a pipe the whole text: its reader wants all of it.
-fn short(screen: &Screen, text: &str) -> String {
-    if !screen.tty || text.chars().count() <= CELL_CHARS_MAX {
+fn short(screen: &Screen, text: &str, chars_max: usize) -> String {
+    if !screen.tty || text.chars().count() <= chars_max {
         return text.to_owned();
     }
-    let mut cut: String = text.chars().take(CELL_CHARS_MAX - 1).collect();
+    let mut cut: String = text.chars().take(chars_max - 1).collect();
     cut.push('…');
     cut
 }
@@ -270,6 +292,27 @@ mod tests {
         let (text, left_out) = print(&Screen::terminal(26, 9, false), &header, &rows);
         assert_eq!(text.lines().next(), Some("id  name        state"));
         assert_eq!(left_out, ["loss"]);
+    }
+
+    #[test]
+    fn the_first_column_of_texts_that_does_not_fit_is_cut() {
+        let reason = "exit code 1: ModuleNotFoundError: no module named torch";
+        let rows = [vec![
+            Cell::right("1"),
+            Cell::text("a"),
+            Cell::text(reason),
+            Cell::right("0.5"),
+        ]];
+        let header = ["id", "name", "reason", "loss"].map(str::to_owned);
+        let (text, left_out) = print(&Screen::terminal(30, 9, false), &header, &rows);
+        assert_eq!(text, "id  name  reason\n 1  a     exit code 1: Module…\n");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 30),
+            "{text}"
+        );
+        assert_eq!(left_out, ["loss"]);
+        let (_, left_out) = print(&Screen::terminal(25, 9, false), &header, &rows);
+        assert_eq!(left_out, ["reason", "loss"], "a few letters tell nothing");
     }
 
     #[test]

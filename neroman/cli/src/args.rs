@@ -635,6 +635,15 @@ pub enum Rule {
         #[command(flatten)]
         json: Json,
     },
+    /// Every part of the rules of runs: does it hold, its values and their age
+    #[command(after_help = "Examples:\n  neroman rule why 144\n  neroman rule why live --json")]
+    Why {
+        /// Which experiments or runs; what lives unless given
+        #[arg(value_name = "SEL", add = picked())]
+        picked: Vec<String>,
+        #[command(flatten)]
+        json: Json,
+    },
     /// Add a rule, at once also to live runs
     #[command(
         after_help = "Examples:\n  neroman rule add 124-186 'abort: loss > 5'\n  neroman rule add live 'warn: runtime > 2h'"

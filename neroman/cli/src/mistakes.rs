@@ -22,12 +22,6 @@ pub fn fault(step: &Step, error: &clap::Error) -> Fault {
         let dashes = if option.len() == 1 { "-" } else { "--" };
         return Fault::not_built(format!("`{dashes}{option}` of `{verb}`"));
     }
-    if step.verb == "rule" && error.kind() == ErrorKind::InvalidSubcommand {
-        let word = text_of(ContextKind::InvalidSubcommand).unwrap_or_default();
-        if word == "why" {
-            return Fault::not_built(format!("`rule {word}`"));
-        }
-    }
     if let Some(words) = words_after(step.verb)
         && matches!(
             error.kind(),

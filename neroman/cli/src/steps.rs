@@ -418,7 +418,6 @@ mod tests {
                 .iter()
                 .map(|(verb, option)| format!("{verb} 1 --{option} x")),
         );
-        lines.push("rule why 1".to_owned());
         for text in lines {
             let fault = line(&text)
                 .and_then(|steps| steps.iter().map(read::read).collect::<Result<Vec<_>, _>>())
@@ -440,7 +439,7 @@ mod tests {
             ("start all --at-mots 3", "--at-most"),
             ("start", "usage: neroman start"),
             ("wait", "usage: neroman wait"),
-            ("rule", "neroman rule list|add|backtest|rm"),
+            ("rule", "neroman rule list|why|add|backtest|rm"),
             ("daemon restart", "neroman daemon start|stop|status|logs"),
             ("frobnicate", "`neroman help` lists the verbs"),
             ("--submit", "usage: neroman --submit SEL [NODE]"),

@@ -64,6 +64,7 @@ pub struct Answers {
     pub clean: CleanAskReply,
     pub du: DuReply,
     pub place: LocateReply,
+    pub why: RuleWhyReply,
     pub status: DaemonStatusReply,
 }
 
@@ -819,5 +820,14 @@ impl Man for Service {
         let what = format!("{} terminal {}", asked.what, asked.terminal);
         self.take("locate", what, &[])?;
         Ok(Response::new(self.answers.place.clone()))
+    }
+
+    async fn rule_why(
+        &self,
+        request: Request<RuleListRequest>,
+    ) -> Result<Response<RuleWhyReply>, Status> {
+        let picked = request.into_inner().selection;
+        self.take("rule why", picked.unwrap_or_default().text, &[])?;
+        Ok(Response::new(self.answers.why.clone()))
     }
 }

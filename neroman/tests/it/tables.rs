@@ -351,6 +351,72 @@ fn tables_of_rules_nodes_results_and_the_daemon() {
 }
 
 #[test]
+fn the_parts_of_a_rule_are_shown_with_what_is_known_of_their_names() {
+    use rule_why_reply::{Part, Value, Why};
+    let value = |written: &str, means: &str, shown: &str, at_ms| Value {
+        written: written.to_owned(),
+        means: means.to_owned(),
+        shown: shown.to_owned(),
+        at_ms,
+    };
+    let part = |depth, text: &str, holds: &str, values| Part {
+        depth,
+        text: text.to_owned(),
+        holds: holds.to_owned(),
+        values,
+    };
+    let reply = RuleWhyReply {
+        rules: vec![Why {
+            rule: Some(RuleState {
+                rule: Some(Rule {
+                    id: 3,
+                    action: "abort".to_owned(),
+                    text: "(loss > 5) || (lr > 1 && acc < 2)".to_owned(),
+                    ..Rule::default()
+                }),
+                experiment: 144,
+                place: "job".to_owned(),
+                ..RuleState::default()
+            }),
+            name: "fit".to_owned(),
+            run: 2,
+            state: "running".to_owned(),
+            holds: "no".to_owned(),
+            parts: vec![
+                part(0, "any of", "no", Vec::new()),
+                part(
+                    1,
+                    "loss = 0.3 > 5",
+                    "no",
+                    vec![value("loss", "metric val_loss", "0.3", 1_700_000_000_000)],
+                ),
+                part(1, "all of", "no", Vec::new()),
+                part(
+                    2,
+                    "lr = 0.1 > 1",
+                    "no",
+                    vec![value("lr", "parameter lr", "0.1", 0)],
+                ),
+                part(
+                    2,
+                    "acc = unknown < 2",
+                    "unknown",
+                    vec![value("acc", "", "unknown", 0)],
+                ),
+            ],
+        }],
+        notes: Vec::new(),
+        now_ms: 1_700_000_012_000,
+    };
+    let fake = Fake::new(Answers {
+        why: reply,
+        ..Answers::default()
+    });
+    insta::assert_snapshot!("why", fake.ok(&["rule", "why", "144"]));
+    insta::assert_snapshot!("why_json", fake.ok(&["rule", "why", "144", "--json"]));
+}
+
+#[test]
 fn a_backtest_shows_what_would_have_ended_and_what_that_saves_and_costs() {
     let run = |experiment: u64, fired_ms: Option<u64>, best: f64| rule_backtest_reply::Run {
         experiment,

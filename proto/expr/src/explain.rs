@@ -24,6 +24,20 @@ pub struct NamedValue {
     pub number: Option<f64>,
 }
 
+/// One part of an expression with its outcome: a condition, or a line above some.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Number of parts around it.
+    pub depth: usize,
+    /// The condition with values beside the compared parts (`loss = 7.3 > 5`), or `all of`,
+    /// `any of`, `not`, `for 10m`, `after 2h` above what stands one deeper.
+    pub text: String,
+    /// The outcome of this part alone.
+    pub truth: Truth,
+    /// The facts, parameters and metrics that it names; none of a line above others.
+    pub values: Vec<NamedValue>,
+}
+
 /// The outcome of an expression and its reasons.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
@@ -49,12 +63,25 @@ impl Expr {
         Explanation {
             truth: explainer.eval.truth(&self.root),
             text,
-            values: explainer.values(),
+            values: explainer.values(&self.root),
         }
     }
 }
 
 impl Expr {
+    /// Evaluates every part: for `rule why`. Parts stand behind the line that joins them.
+    pub fn explain_parts(&self, bindings: &Bindings, scope: &impl Scope) -> Vec<Part> {
+        let explainer = Explainer {
+            expr: self,
+            bindings,
+            eval: self.evaluator(bindings, scope),
+            printer: self.printer(),
+        };
+        let mut parts = Vec::new();
+        explainer.parts(&mut parts, &self.root, 0);
+        parts
+    }
+
     /// A part as it is written, with the values of its facts: `load < 4 (load is
     /// 7.2)`.
     pub(crate) fn beside_values(
@@ -125,21 +152,7 @@ impl<S: Scope> Explainer<'_, S> {
             }
             Node::For(inner, duration, index) => {
                 self.nested(out, inner);
-                out.push_str(&format!(" for {}", duration.text));
-                let held = self
-                    .bindings
-                    .held
-                    .get(usize::from(*index))
-                    .copied()
-                    .flatten();
-                let ran = self.eval.ran_s();
-                match held.zip(ran) {
-                    Some((since, ran)) => out.push_str(&format!(
-                        " (holds for {}s)",
-                        NumberText::new(((ran - since) * 10.0).round() / 10.0)
-                    )),
-                    None => out.push_str(" (does not hold)"),
-                }
+                out.push_str(&format!(" for {}{}", duration.text, self.held(*index)));
             }
             Node::After(inner, duration) => {
                 self.nested(out, inner);
@@ -162,6 +175,54 @@ impl<S: Scope> Explainer<'_, S> {
             | Node::Pick(_)
             | Node::Neg(_)
             | Node::Arith(..) => self.side(out, node, false),
+        }
+    }
+
+    fn parts(&self, out: &mut Vec<Part>, node: &Node, depth: usize) {
+        let (text, inner) = match node {
+            Node::And(inner) => ("all of".to_owned(), inner.as_slice()),
+            Node::Or(inner) => ("any of".to_owned(), inner.as_slice()),
+            Node::Not(inner) => ("not".to_owned(), std::slice::from_ref(&**inner)),
+            Node::For(inner, duration, index) => {
+                let text = format!("for {}{}", duration.text, self.held(*index));
+                (text, std::slice::from_ref(&**inner))
+            }
+            Node::After(inner, duration) => {
+                let text = format!("after {}", duration.text);
+                (text, std::slice::from_ref(&**inner))
+            }
+            condition => {
+                let mut text = String::new();
+                self.node(&mut text, condition);
+                out.push(Part {
+                    depth,
+                    text,
+                    truth: self.eval.truth(condition),
+                    values: self.values(condition),
+                });
+                return;
+            }
+        };
+        out.push(Part {
+            depth,
+            text,
+            truth: self.eval.truth(node),
+            values: Vec::new(),
+        });
+        for part in inner {
+            self.parts(out, part, depth + 1);
+        }
+    }
+
+    /// How long the condition of a `for` holds.
+    fn held(&self, index: u16) -> String {
+        let held = self.bindings.held.get(usize::from(index));
+        match held.copied().flatten().zip(self.eval.ran_s()) {
+            Some((since, ran)) => format!(
+                " (holds for {}s)",
+                NumberText::new(((ran - since) * 10.0).round() / 10.0)
+            ),
+            None => " (does not hold)".to_owned(),
         }
     }
 
@@ -209,7 +270,7 @@ impl<S: Scope> Explainer<'_, S> {
                     "{} (of {} peers at {})",
                     show(value, None),
                     folded.peers,
-                    print_instant(folded.at_ms)
+                    print_instant(folded.at_ms - folded.at_ms.rem_euclid(1000))
                 ),
                 None => show(value, None),
             },
@@ -221,9 +282,10 @@ impl<S: Scope> Explainer<'_, S> {
         }
     }
 
-    fn values(&self) -> Vec<NamedValue> {
+    /// What a part of the expression names, once each.
+    fn values(&self, part: &Node) -> Vec<NamedValue> {
         let mut values: Vec<NamedValue> = Vec::new();
-        self.expr.root.walk(&mut |node| {
+        part.walk(&mut |node| {
             let (written, bound, node) = match node {
                 Node::Fact(fact) => (fact.word().to_owned(), Some(Bound::Fact(*fact)), node),
                 Node::Is(_) => ("state".to_owned(), Some(Bound::Fact(Fact::State)), &STATE),
@@ -288,7 +350,9 @@ fn show(value: Value<'_>, kind: Option<FactKind>) -> String {
         }
         (Value::Number(number, _), Some(FactKind::Bytes)) => show_bytes(number),
         (Value::Number(_, Some(text)), _) | (Value::Bool(_, Some(text)), _) => text.to_owned(),
-        (Value::Number(number, None), _) => NumberText::new(number).as_str().to_owned(),
+        (Value::Number(number, None), _) => {
+            NumberText::new(without_noise(number)).as_str().to_owned()
+        }
         (Value::Bool(truth, None), _) => truth.to_string(),
         (Value::Text(""), Some(FactKind::Words)) => "none".to_owned(),
         (Value::Text(text), Some(FactKind::Version | FactKind::Words)) if is_plain(text) => {
@@ -301,6 +365,15 @@ fn show(value: Value<'_>, kind: Option<FactKind>) -> String {
         }
         (Value::Time(moment), _) => print_instant(moment),
     }
+}
+
+/// Nine significant digits, so that a computed number does not end in `…0000001`; whole
+/// numbers stay as they are.
+fn without_noise(number: f64) -> f64 {
+    if number.fract() == 0.0 || !number.is_finite() {
+        return number;
+    }
+    format!("{number:.8e}").parse().unwrap_or(number)
 }
 
 /// Whether a text looks like a version or a list of names. A hostile node may send

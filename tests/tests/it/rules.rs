@@ -3,6 +3,7 @@
 use std::fs;
 
 use nero_tests::{Home, Part, until};
+use serde_json::json;
 
 use crate::story::{added, job, make_pipe};
 
@@ -153,11 +154,77 @@ command: sh -c 'echo loss 3; sleep 600'
 }
 
 #[test]
+fn each_part_of_a_rule_is_told_with_its_value_and_age() {
+    let home = Home::new();
+    let yaml = "collection: r
+rules:
+  - abort: (loss > 2 || errorrate > 0.9 for 10m) && val > 1
+  - notify: waittime > 12h
+command: sh -c 'echo loss=0.5 error_rate=0.95; sleep 600'
++r: {}
+";
+    added(&home, "r", yaml);
+    home.ok(&["start", "1"]);
+    let why = until("the condition of the `for` to hold", || {
+        let why = home.json(&["rule", "why", "1"]);
+        match why["rules"][0]["parts"][3]["text"]
+            .to_string()
+            .contains("(holds for")
+        {
+            true => Ok(why),
+            false => Err((why, home.logs())),
+        }
+    });
+    let rule = &why["rules"][0];
+    assert_eq!(
+        (&rule["where"], &rule["run"]),
+        (&json!("job"), &json!("1.1"))
+    );
+    assert_eq!(rule["holds"], "no", "{rule:#}");
+    let told: Vec<(u64, &str, &str)> = rule["parts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|part| {
+            let text = part["text"].as_str().unwrap();
+            let text = text.split(" (holds").next().unwrap();
+            (
+                part["depth"].as_u64().unwrap(),
+                part["holds"].as_str().unwrap(),
+                text,
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (0, "no", "all of"),
+            (1, "no", "any of"),
+            (2, "no", "loss = 0.5 > 2"),
+            (2, "no", "for 10m"),
+            (3, "yes", "errorrate = 0.95 > 0.9"),
+            (1, "unknown", "val = unknown > 1"),
+        ]
+    );
+    let rate = &rule["parts"][4]["values"][0];
+    assert_eq!(rate["means"], "metric error_rate", "{rate:#}");
+    assert!(rate["at"].is_string(), "{rate:#}");
+    let shown = home.ok(&["rule", "why"]);
+    assert!(
+        shown.contains("evaluated by neroman: notify waittime > 12h"),
+        "{shown}"
+    );
+    assert!(shown.contains("val: nothing of that name yet"), "{shown}");
+}
+
+#[test]
 fn a_rule_that_could_never_fire_is_refused_when_it_is_added() {
     let home = Home::new();
     added(&home, "r", "collection: r\n+r: {command: 'true'}\n");
     for (rule, hint) in [
         ("abort:loss=>0.4", "write `>=`"),
+        ("warn: state = cra* && runtime > 1", "a rule for each"),
+        ("warn: state = crash* && loss > 1", "a rule for each"),
         ("abort: loss =<0.4", "write `<=`"),
         ("abort: diverged", "`diverged > …`"),
         (

@@ -41,6 +41,7 @@ mod survey;
 mod template;
 mod wait;
 mod watch;
+mod why;
 
 use crate::args::Verb;
 use crate::fault::Stop;

@@ -24,6 +24,7 @@ const NOT_BUILT: &[&str] = &["signal", "run", "run_local"];
 pub async fn run(session: &mut Session, args: &Rule) -> Result<u8, Stop> {
     match args {
         Rule::List { picked, json } => list(session, picked, json.json).await,
+        Rule::Why { picked, json } => super::why::run(session, picked, json.json).await,
         Rule::Add { picked, rule, json } => add(session, picked, rule, json.json).await,
         Rule::Backtest(args) => super::backtest::run(session, args).await,
         Rule::Rm { picked, rule, json } => remove(session, picked, *rule, json.json).await,

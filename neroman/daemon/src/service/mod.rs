@@ -49,6 +49,7 @@ mod unseen;
 mod view;
 mod wait;
 mod watch;
+mod why;
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -348,6 +349,13 @@ impl v1::man_server::Man for Man {
         request: Request<v1::RuleBacktestRequest>,
     ) -> Result<Response<v1::RuleBacktestReply>, Status> {
         answer(self.rule_backtest(request.into_inner()).await)
+    }
+
+    async fn rule_why(
+        &self,
+        request: Request<v1::RuleListRequest>,
+    ) -> Result<Response<v1::RuleWhyReply>, Status> {
+        answer(self.rule_why(request.into_inner()).await)
     }
 
     async fn rule_add(

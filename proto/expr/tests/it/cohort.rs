@@ -119,9 +119,10 @@ fn an_aggregate_without_a_number_is_unknown() {
     });
     assert_eq!(why(&run).truth, Truth::Unknown);
     run.cohort = Some(CohortNumber {
-        value: Some(2.5),
+        // What a sum of numbers with one decimal comes to.
+        value: Some(0.1 + 0.2),
         peers: 12,
-        at_ms: NOW_MS,
+        at_ms: NOW_MS + 894,
     });
     let told = why(&run);
     assert_eq!(told.truth, Truth::True);

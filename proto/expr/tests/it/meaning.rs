@@ -225,6 +225,38 @@ fn values_are_for_progress_and_order() {
 }
 
 #[test]
+fn an_expression_is_told_part_by_part() {
+    let run = a_run().metric("loss", 7.3);
+    let expr = parse("exit == 0 || !(loss > 5) || loss > 1 && (runtime > 9h || lr < 1)");
+    let bindings = expr.bind(&run).unwrap();
+    let parts = expr.explain_parts(&bindings, &run);
+    let told: Vec<String> = parts
+        .iter()
+        .map(|part| format!("{}{:?} {}", "  ".repeat(part.depth), part.truth, part.text))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "True any of",
+            "  Unknown exit = unknown == 0",
+            "  False not",
+            "    True loss = 7.3 > 5",
+            "  True all of",
+            "    True loss = 7.3 > 1",
+            "    True any of",
+            "      False runtime = 7300s > 9h",
+            "      True lr = 0.10 < 1",
+        ]
+    );
+    assert_eq!(parts[3].values[0].written, "loss");
+    assert!(parts[0].values.is_empty());
+    let held = Expr::parse("loss > 5 for 10m", &context().standing()).unwrap();
+    let parts = held.explain_parts(&held.bind(&run).unwrap(), &run);
+    assert_eq!(parts[0].text, "for 10m (does not hold)");
+    assert_eq!(parts[1].truth, Truth::True);
+}
+
+#[test]
 fn an_explanation_has_every_name_with_its_value() {
     let run = a_run().metric("loss", 7.3);
     let shown = |text: &str| {

@@ -5072,6 +5072,61 @@ pub struct RuleListReply {
     #[prost(string, repeated, tag = "2")]
     pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RuleWhyReply {
+    #[prost(message, repeated, tag = "1")]
+    pub rules: ::prost::alloc::vec::Vec<rule_why_reply::Why>,
+    #[prost(string, repeated, tag = "2")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(int64, tag = "3")]
+    pub now_ms: i64,
+}
+/// Nested message and enum types in `RuleWhyReply`.
+pub mod rule_why_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Value {
+        #[prost(string, tag = "1")]
+        pub written: ::prost::alloc::string::String,
+        /// "metric loss", "parameter lr", "fact runtime"; empty: nothing yet
+        #[prost(string, tag = "2")]
+        pub means: ::prost::alloc::string::String,
+        #[prost(string, tag = "3")]
+        pub shown: ::prost::alloc::string::String,
+        /// when it was measured; 0: it has no age
+        #[prost(int64, tag = "4")]
+        pub at_ms: i64,
+    }
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Part {
+        #[prost(uint32, tag = "1")]
+        pub depth: u32,
+        #[prost(string, tag = "2")]
+        pub text: ::prost::alloc::string::String,
+        /// "yes", "no", "unknown"
+        #[prost(string, tag = "3")]
+        pub holds: ::prost::alloc::string::String,
+        #[prost(message, repeated, tag = "4")]
+        pub values: ::prost::alloc::vec::Vec<Value>,
+    }
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct Why {
+        #[prost(message, optional, tag = "1")]
+        pub rule: ::core::option::Option<super::RuleState>,
+        #[prost(string, tag = "2")]
+        pub name: ::prost::alloc::string::String,
+        /// 0: no run yet
+        #[prost(uint32, tag = "3")]
+        pub run: u32,
+        #[prost(string, tag = "4")]
+        pub state: ::prost::alloc::string::String,
+        /// empty: the rule is off
+        #[prost(string, tag = "5")]
+        pub holds: ::prost::alloc::string::String,
+        /// a part stands behind the one that joins it
+        #[prost(message, repeated, tag = "6")]
+        pub parts: ::prost::alloc::vec::Vec<Part>,
+    }
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RuleAddRequest {
     #[prost(bytes = "vec", tag = "1")]
@@ -6286,6 +6341,25 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "RuleBacktest"));
             self.inner.unary(req, path, codec).await
         }
+        /// The parts of the rules of runs with their values.
+        pub async fn rule_why(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RuleListRequest>,
+        ) -> std::result::Result<tonic::Response<super::RuleWhyReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/RuleWhy");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "RuleWhy"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn rule_add(
             &mut self,
             request: impl tonic::IntoRequest<super::RuleAddRequest>,
@@ -6810,6 +6884,11 @@ pub mod man_server {
             tonic::Response<super::RuleBacktestReply>,
             tonic::Status,
         >;
+        /// The parts of the rules of runs with their values.
+        async fn rule_why(
+            &self,
+            request: tonic::Request<super::RuleListRequest>,
+        ) -> std::result::Result<tonic::Response<super::RuleWhyReply>, tonic::Status>;
         async fn rule_add(
             &self,
             request: tonic::Request<super::RuleAddRequest>,
@@ -7914,6 +7993,49 @@ pub mod man_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RuleBacktestSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/RuleWhy" => {
+                    #[allow(non_camel_case_types)]
+                    struct RuleWhySvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::RuleListRequest>
+                    for RuleWhySvc<T> {
+                        type Response = super::RuleWhyReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RuleListRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::rule_why(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RuleWhySvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -1,0 +1,148 @@
+//! `rule why`: every part of the rules of runs.
+
+use nero_model::safe::Safe;
+use nero_views::{json, text};
+use nero_wire::v1::rule_why_reply::{Part, Value, Why};
+use nero_wire::v1::{RuleListRequest, RuleWhyReply};
+use serde_json::json;
+
+use crate::connect::READ_DEADLINE;
+use crate::fault::{Stop, code};
+use crate::say::Screen;
+use crate::say::table::{self, Cell};
+use crate::session::{Session, selection};
+
+/// Runs the verb.
+pub async fn run(session: &mut Session, picked: &[String], as_json: bool) -> Result<u8, Stop> {
+    let asked = RuleListRequest {
+        selection: Some(selection(picked)),
+    };
+    let client = session.client().await?;
+    let reply = client
+        .call(READ_DEADLINE, asked, async |man, request| {
+            man.rule_why(request).await
+        })
+        .await?;
+    if as_json {
+        let rules: Vec<_> = reply.rules.iter().map(in_json).collect();
+        session.out.json(&json::document(
+            json!({"rules": rules, "notes": reply.notes}),
+        ))?;
+    } else {
+        session.out.notes(&reply.notes);
+        session.out.text(&as_text(&session.out.screen, &reply))?;
+    }
+    Ok(code::OK)
+}
+
+fn in_json(why: &Why) -> serde_json::Value {
+    let mut rule = json::rule(&why.rule.clone().unwrap_or_default());
+    let parts: Vec<_> = why.parts.iter().map(part_in_json).collect();
+    let experiment = why.rule.as_ref().map_or(0, |rule| rule.experiment);
+    rule["name"] = json!(why.name);
+    rule["run"] = json!(json::run_id(experiment, why.run));
+    rule["state"] = json!(why.state);
+    rule["holds"] = json!(json::some(&why.holds));
+    rule["parts"] = json!(parts);
+    rule
+}
+
+fn part_in_json(part: &Part) -> serde_json::Value {
+    let values = part.values.iter().map(|value| {
+        json!({
+            "written": value.written,
+            "means": json::some(&value.means),
+            "shown": value.shown,
+            "at": text::iso_time(value.at_ms),
+        })
+    });
+    json!({
+        "depth": part.depth,
+        "text": part.text,
+        "holds": part.holds,
+        "values": values.collect::<Vec<_>>(),
+    })
+}
+
+fn as_text(screen: &Screen, reply: &RuleWhyReply) -> String {
+    if reply.rules.is_empty() {
+        return "no rules\n".to_owned();
+    }
+    let told = reply.rules.iter().map(|why| {
+        let state = why.rule.clone().unwrap_or_default();
+        let rule = state.rule.unwrap_or_default();
+        let id = match why.run {
+            0 => state.experiment.to_string(),
+            run => format!("{}.{run}", state.experiment),
+        };
+        let mut text = format!(
+            "{id}  {}  {}  rule {}, {}: {} {}\n",
+            Safe::line(&why.name),
+            table::painted(screen, &why.state),
+            rule.id,
+            match state.place.as_str() {
+                "daemon" => "evaluated by neroman",
+                _ => "evaluated beside the job",
+            },
+            Safe::line(&rule.action),
+            Safe::line(&rule.text),
+        );
+        if state.fired > 0 {
+            text.push_str(&format!(
+                "  fired {}, last {}: {}\n",
+                text::plural(usize::try_from(state.fired).unwrap_or(0), "time"),
+                text::local_time(state.last_fired_ms),
+                Safe::line(&state.last_values)
+            ));
+        }
+        if !state.problem.is_empty() {
+            text.push_str(&format!("  {}\n", Safe::line(&state.problem)));
+        }
+        if !why.parts.is_empty() {
+            let header = ["holds", "part", "known"].map(str::to_owned);
+            let rows: Vec<Vec<Cell>> = why.parts.iter().map(|part| row(part, reply)).collect();
+            text.push_str(&table::print(screen, &header, &rows).0);
+        }
+        text
+    });
+    told.collect::<Vec<_>>().join("\n")
+}
+
+fn row(part: &Part, reply: &RuleWhyReply) -> Vec<Cell> {
+    let indent = "  ".repeat(usize::try_from(part.depth).unwrap_or(0));
+    let known: Vec<String> = (part.values.iter())
+        .map(|value| known(value, reply.now_ms))
+        .filter(|known| !known.is_empty())
+        .collect();
+    vec![
+        Cell::text(&part.holds),
+        Cell::text(&format!("{indent}{}", part.text)),
+        Cell::text(&known.join(", ")),
+    ]
+}
+
+/// What a name stands for, and how old its value is.
+fn known(value: &Value, now_ms: i64) -> String {
+    let means = match value.means.split_once(' ') {
+        Some((_, name)) if name == value.written => "",
+        _ => value.means.as_str(),
+    };
+    let age = match value.at_ms {
+        0 if value.shown == "unknown" && value.means.is_empty() => {
+            "nothing of that name yet".to_owned()
+        }
+        0 => String::new(),
+        at_ms => format!(
+            "{} ago",
+            text::duration((now_ms - at_ms).max(0) as f64 / 1000.0)
+        ),
+    };
+    let told: Vec<&str> = [means, &age]
+        .into_iter()
+        .filter(|told| !told.is_empty())
+        .collect();
+    match told.is_empty() {
+        true => String::new(),
+        false => format!("{}: {}", value.written, told.join(", ")),
+    }
+}

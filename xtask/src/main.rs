@@ -5,12 +5,16 @@ mod chaos;
 mod codegen;
 mod demo;
 mod deps;
+#[path = "../../neroman/agents/src/elf.rs"]
+mod elf;
 mod names;
 mod packages;
 mod portable;
 mod skew;
 mod steps;
 mod test;
+mod tools;
+mod wheel;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,6 +60,18 @@ enum Task {
     Portable {
         /// Machines to build for; all when none is named
         arch: Vec<portable::Arch>,
+    },
+    /// Build the packages of Python, with the programs inside, into target/wheel
+    Wheel {
+        /// The machine that they are for; this one unless given
+        #[arg(long)]
+        arch: Option<portable::Arch>,
+        /// Take the programs in this folder instead of compiling for old systems
+        #[arg(long)]
+        programs: Option<PathBuf>,
+        /// Where the wheels go
+        #[arg(long)]
+        out: Option<PathBuf>,
     },
     /// Runs and faults at random from a seed; checks every promise at the end
     Chaos {
@@ -114,6 +130,11 @@ fn main() -> ExitCode {
         } => bench::programs::find(&mut steps, programs)
             .and_then(|programs| bench::run(&programs, rounds, runs, &only)),
         Task::Portable { arch } => portable::run(&mut steps, &arch),
+        Task::Wheel {
+            arch,
+            programs,
+            out,
+        } => wheel::run(&mut steps, arch, programs.as_deref(), out),
         Task::Chaos {
             seed,
             minutes,

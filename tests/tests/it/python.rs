@@ -9,12 +9,12 @@ use nero_tests::Home;
 
 use crate::ssh::Lab;
 
-fn package() -> PathBuf {
+pub fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../python")
 }
 
 #[track_caller]
-fn passed(output: &Output) {
+pub fn passed(output: &Output) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     // unittest is content with no test at all.

@@ -1,6 +1,7 @@
 """Functions for calls; this file travels to the workers."""
 
 import os
+import pickle
 import signal
 import time
 
@@ -75,3 +76,19 @@ def length(data):
 
 def reverse(data):
     return bytearray(reversed(data))
+
+
+def length_of(buffer):
+    return memoryview(buffer).nbytes
+
+
+def zeros(size):
+    return pickle.PickleBuffer(bytearray(size))
+
+
+def spoil(buffer, seconds):
+    """Changes a buffer; returns what was there."""
+    time.sleep(seconds)
+    was = buffer[0]
+    buffer[0] = (was + 1) % 256
+    return os.getpid(), was

@@ -8,6 +8,7 @@ import collections
 import json
 import math
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -15,9 +16,12 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import calls
 import neronet
+from neronet import _frames as frames
+from neronet.executor import Executor
 
 NODES = os.environ.get("NODES", "local")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -102,9 +106,8 @@ class Calls(unittest.TestCase):
         data = bytearray(os.urandom(3 << 20))
         back = self.pool.submit(calls.reverse, data).result(DEADLINE)
         self.assertEqual(bytes(back), bytes(reversed(data)))
-        constant = self.pool.put(data)
-        for _ in range(4):
-            self.assertEqual(self.pool.submit(calls.length, constant).result(DEADLINE), len(data))
+        text = "x" * (2 << 20)
+        self.assertEqual(self.pool.submit(calls.length, text).result(DEADLINE), len(text))
 
     def test_workers_are_prepared_and_get_updates_in_order(self):
         self.pool.wait_for_workers(2, DEADLINE)
@@ -228,10 +231,18 @@ class Lives(unittest.TestCase):
             os.kill(stopped, signal.SIGSTOP)
             # The stopped worker stands for a machine behind a cut, which the daemon tells so.
             futures = [one.submit(calls.where) for _ in range(2)]
-            one._rows[link.experiment] = dict(one._rows[link.experiment], as_of="now")
-            answered = {future.result(DEADLINE)[1] for future in futures}
+
+            def are_answered():
+                # What the daemon tells meanwhile is overruled again.
+                one._rows[link.experiment] = dict(one._rows[link.experiment], as_of="now")
+                return all(future.done() for future in futures)
+
+            try:
+                until("answers", are_answered)
+            finally:
+                os.kill(stopped, signal.SIGCONT)
+            answered = {future.result()[1] for future in futures}
             self.assertEqual(answered, {process_of(other)})
-            os.kill(stopped, signal.SIGCONT)
 
     def test_workers_of_an_owner_that_was_killed_end(self):
         program = (
@@ -247,6 +258,54 @@ class Lives(unittest.TestCase):
         until("end of the worker", lambda: not os.path.exists("/proc/" + pid.decode()))
         client = neronet.connect()
         until("end of its run", lambda: client.status(run.decode())[0]["state"] == "finished")
+
+
+    def test_a_constant_travels_once_to_a_node_and_each_worker_has_it_for_itself(self):
+        shared, through = [frames.CONSTANT] * 2, [frames.CONSTANT, frames.CONSTANT_AT]
+        for is_usable, place, kinds in (
+            (True, None, shared), (False, None, through), (False, "/nowhere", through),
+        ):
+            # An owner without memory to hand over sends as it does to another machine.
+            with mock.patch("neronet._memory.is_usable", lambda: is_usable), pool(2) as one:
+                one.wait_for_workers(2, DEADLINE)
+                data = bytearray(os.urandom(3 << 20))
+                first = data[0]
+                constant = one.put(pickle.PickleBuffer(data))
+                data[:] = bytes(len(data))
+                for link in one._links:
+                    link.place = place or link.place
+                with mock.patch.object(one, "_constant_for", wraps=one._constant_for) as asked:
+                    sent = []
+                    asked.side_effect = lambda *words: sent.append(
+                        Executor._constant_for(one, *words)) or sent[-1]
+                    futures = [one.submit(calls.spoil, constant, 0.02) for _ in range(40)]
+                    found = collections.defaultdict(list)
+                    for future in futures:
+                        pid, value = future.result(DEADLINE)
+                        found[pid].append(value)
+                self.assertEqual(sorted(frame.kind for frame in sent), sorted(kinds))
+                self.assertEqual(len(found), 2)
+                for values in found.values():
+                    self.assertEqual(sorted((value - first) % 256 for value in values),
+                                     list(range(len(values))))
+
+    def test_thousands_of_large_results_hold_no_descriptors(self):
+        with pool(1) as one:
+            before = len(os.listdir("/proc/self/fd"))
+            size = frames.SHARED_MIN
+            results = list(one.map(calls.zeros, [size] * 200))
+            self.assertEqual({len(memoryview(result)) for result in results}, {size})
+            self.assertLess(len(os.listdir("/proc/self/fd")), before + 50)
+
+    def test_memory_is_used_again_and_given_up_when_idle(self):
+        with pool(1) as one:
+            (link,) = one._links
+            data = pickle.PickleBuffer(bytearray(4 << 20))
+            for _ in range(20):
+                one.submit(calls.length_of, data).result(DEADLINE)
+            pieces = lambda: len(link.channel._lender._free) + len(link.channel._lender._lent)
+            self.assertLess(pieces(), 5)
+            until("end of idle memory", lambda: not pieces())
 
 
 class AsOthers(unittest.TestCase):

@@ -45,7 +45,7 @@ class RemoteTraceback(Exception):
 
 
 class Constant:
-    """A large value that was sent with :meth:`Executor.put`; workers get it once."""
+    """A large value that was sent with :meth:`Executor.put`; nodes get it once."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -97,7 +97,11 @@ class _Link:
         self.opening: Optional[Channel] = None
         #: Calls that were sent and have no result, in the order in which they are executed.
         self.inflight: Dict[int, _Call] = {}
+        #: What it has, or will have before a later call.
         self.constants: Set[int] = set()
+        #: Its socket, on its machine.
+        self.place = ""
+        self.sending = threading.RLock()
         self.window = 2
         self.acked = 0
         #: When the first call of `inflight` can have begun.

@@ -84,6 +84,7 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
                         and now - link.idle_since > pool._idle_after):
                     link.leaves = True
                     idle.append(link)
+            channels = [link.channel for link in pool._links if link.channel is not None]
             changed = pool._changed
         for link in lost:
             pool._out_of_reach(link)
@@ -92,6 +93,11 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
                 pool._client.abort(link.run, grace=0.5)
             except NeronetError as error:
                 print("neronet: cannot end {}: {}".format(link.run, error), file=sys.stderr)
+        for channel in channels:
+            try:
+                channel.tidy()
+            except Closed:
+                pass
         for link in idle:
             if link.channel is not None:
                 try:
@@ -187,7 +193,7 @@ def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]
                     env=pool._client._program.environment(), start_new_session=True)
         channel = link.opening = Channel(ending, shares_memory=is_here)
         try:
-            _greet(pool, link, channel, is_here)
+            _greet(pool, link, channel)
         finally:
             link.opening = None
     except (OSError, ValueError, NeronetError):
@@ -225,9 +231,9 @@ def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]
     return True
 
 
-def _greet(pool: "Executor", link: _Link, channel: Channel, is_here: bool) -> None:
+def _greet(pool: "Executor", link: _Link, channel: Channel) -> None:
     began = time.monotonic()
-    hello = {"pool": pool._pool, "shares_memory": is_here}
+    hello = {"pool": pool._pool, "shares_memory": channel.shares_memory}
     channel.send(frames.HELLO, body=json.dumps(hello).encode())
     early = []
     while True:
@@ -248,12 +254,15 @@ def _greet(pool: "Executor", link: _Link, channel: Channel, is_here: bool) -> No
     with pool._mutex:
         link.round_trip = time.monotonic() - began
         link.channel = channel
-        is_new, link.greeted = link.greeted != link.run, link.run
+        link.greeted, link.place = link.run, welcome["socket"]
+        # What did not arrive through an earlier connection is sent again.
+        link.constants = set(welcome["constants"])
+        link.updates = welcome["updates"]
         lost = [number for number in link.inflight if number not in known]
         for number in lost:
             pool._waiting.appendleft(link.inflight.pop(number))
     body, buffers = pool._first
-    if is_new:
+    if not welcome["has_first"]:
         channel.send(frames.HELLO, 0, 0, body, buffers)
     pool._send_updates(link)
     for frame in early:

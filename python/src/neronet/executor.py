@@ -35,7 +35,7 @@ from ._calls import (
     _used,
 )
 from ._folder import Files, describe
-from ._frames import Bytes, Closed, Frame
+from ._frames import Buffer, Closed, Frame
 from ._threads import FAILURES_MAX, LIVE, follow, keep_time, serve
 from .client import Client
 from .errors import NeronetError
@@ -80,8 +80,10 @@ class Executor(concurrent.futures.Executor):
         self._rows: Dict[int, Dict[str, Any]] = {}
         self._numbers = itertools.count(1)
         self._unresolved = 0
-        self._constants: Dict[int, Tuple[Bytes, List[memoryview]]] = {}
-        self._updates: List[Tuple[Bytes, List[memoryview]]] = []
+        self._constants: Dict[int, Tuple[Buffer, List[Buffer]]] = {}
+        #: The worker of a node that has a constant for the others there.
+        self._holders: Dict[Tuple[str, int], _Link] = {}
+        self._updates: List[Tuple[Buffer, List[Buffer]]] = []
         self._broken: Optional[str] = None
         self._is_shut = False
         self._idle_after = idle_after
@@ -213,8 +215,9 @@ class Executor(concurrent.futures.Executor):
                 future.cancel()
 
     def put(self, value: Any) -> Constant:
-        """Keeps a large value for calls: ``submit(f, pool.put(x))``. Each worker gets it once."""
-        packed = frames.pack(value, _dumps(value))
+        """Keeps a large value for calls: ``submit(f, pool.put(x))``. Each node gets it once, as it
+        is now."""
+        packed = frames.kept(*frames.pack(value, _dumps(value)))
         with self._mutex:
             number = next(self._numbers)
             self._constants[number] = packed
@@ -224,7 +227,7 @@ class Executor(concurrent.futures.Executor):
         """Has ``data`` reach every worker, in order and between calls: the function that
         ``neronet.worker.on_update`` was given there is called with it. Workers that come later
         get all of it before their first call."""
-        packed = frames.pack(data, _dumps(data))
+        packed = frames.kept(*frames.pack(data, _dumps(data)))
         with self._mutex:
             self._updates.append(packed)
             links = [link for link in self._links if link.channel is not None]
@@ -286,12 +289,19 @@ class Executor(concurrent.futures.Executor):
 
     def _feed(self, link: _Link) -> None:
         """Sends waiting calls to a worker, as many as it may have."""
-        while True:
+        while self._fed(link):
+            pass
+
+    def _fed(self, link: _Link) -> bool:
+        """Sends once; returns whether there may be more to send."""
+        failed: List[Tuple[_Call, BaseException]] = []
+        # What a call uses is sent before it, whoever sends.
+        with link.sending:
             taken: List[Tuple[int, _Call]] = []
             with self._mutex:
                 channel, acked = link.channel, link.acked
                 if channel is None or link.leaves or not link.is_prepared:
-                    return
+                    return False
                 while len(link.inflight) < link.window:
                     call = self._pop()
                     if call is None:
@@ -303,7 +313,7 @@ class Executor(concurrent.futures.Executor):
                     taken.append((number, call))
                 if not taken:
                     self._recall_for(link)
-                    return
+                    return False
             sent: List[Frame] = []
             for number, call in taken:
                 try:
@@ -311,19 +321,35 @@ class Executor(concurrent.futures.Executor):
                     packed = frames.pack((call.function, call.args, call.kwargs),
                                          _dumps(call.function))
                 except BaseException as error:
+                    failed.append((call, error))
                     with self._mutex:
                         link.inflight.pop(number, None)
-                    self._resolve(call, error=error)
                     continue
                 for one in _used.numbers - link.constants:
-                    sent.append(Frame(frames.CONSTANT, one, 0, *self._constants[one]))
-                    link.constants.add(one)
+                    sent.append(self._constant_for(link, one))
                 sent.append(Frame(frames.CALL, number, acked, *packed))
             try:
                 channel.send_all(sent)
             except Closed:
                 # The thread that receives has what was in flight done elsewhere.
-                return
+                return False
+        for call, error in failed:
+            self._resolve(call, error=error)
+        return True
+
+    def _constant_for(self, link: _Link, number: int) -> Frame:
+        """A constant for a worker: itself, or the socket of a worker there that has it."""
+        with self._mutex:
+            body, buffers = self._constants[number]
+            link.constants.add(number)
+            node = self._rows.get(link.experiment, {}).get("node")
+            is_large = sum(map(frames.size_of, buffers), frames.size_of(body)) >= frames.SHARED_MIN
+            if node and is_large and link.channel and not link.channel.shares_memory:
+                holder = self._holders.get((node, number), link)
+                if holder is not link and holder.channel and number in holder.constants:
+                    return Frame(frames.CONSTANT_AT, number, 0, holder.place.encode(), ())
+                self._holders[node, number] = link
+            return Frame(frames.CONSTANT, number, 0, body, buffers)
 
     def _pop(self) -> Optional[_Call]:
         while self._waiting:
@@ -379,6 +405,13 @@ class Executor(concurrent.futures.Executor):
                 link.failures = 0
                 self._changed.notify_all()
             self._feed(link)
+        elif frame.kind == frames.MISSING:
+            if link.channel is not None:
+                try:
+                    link.channel.send(frames.CONSTANT, frame.number, 0,
+                                      *self._constants[frame.number])
+                except Closed:
+                    pass
         elif frame.kind == frames.UNPREPARED:
             self._unprepared(link, bytes(frame.body).decode(errors="replace"))
         elif frame.kind == frames.RECALLED:
@@ -401,7 +434,7 @@ class Executor(concurrent.futures.Executor):
             self._finish(link, call, frame, lasted)
 
     def _finish(self, link: _Link, call: Optional[_Call], frame: Frame, lasted: float) -> None:
-        large = sum(memoryview(one).nbytes for one in frame.buffers) + len(frame.body) > 1 << 20
+        large = sum(map(frames.size_of, frame.buffers), frames.size_of(frame.body)) > 1 << 20
         try:
             if frame.kind == frames.RESULT:
                 took, value = frame.load()

@@ -17,15 +17,19 @@ import threading
 import time
 import traceback
 from collections import deque
-from typing import Any, Deque, Dict, List, Optional, Tuple
+from typing import Any, Deque, Dict, List, Optional, Set, Tuple
 
 from . import _frames as frames
-from ._frames import Bytes, Channel, Closed, Frame
+from ._frames import Buffer, Bytes, Channel, Closed, Frame
 
 #: Seconds without an owner after which a worker ends.
 ALONE_MAX = 30.0
 #: The same before the first owner came: it may be starting many workers.
 FIRST_MAX = 300.0
+#: Seconds within which another worker of this machine hands a constant over.
+_HANDED_MAX = 600.0
+#: The kind of a frame that stands for a time without frames.
+_NOTHING = 0
 #: Where the socket is, in the run's folder.
 PLACE = "worker.json"
 
@@ -48,8 +52,9 @@ def on_update(function: Any) -> None:
 class Worker:
     """One worker with its queue and the results that its owner does not have yet."""
 
-    def __init__(self, pool: str) -> None:
+    def __init__(self, pool: str, place: str) -> None:
         self._pool = pool
+        self._place = place
         self._mutex = threading.Lock()
         self._wake = threading.Condition(self._mutex)
         self._queue: Deque[Frame] = deque()
@@ -60,6 +65,15 @@ class Worker:
         self._alone_max = FIRST_MAX
         self._prepared: Optional[Tuple[int, Bytes]] = None
         self._leaves = False
+        #: What arrived of that which is sent once.
+        self._has_first = False
+        self._updates = 0
+        self._constants: Set[int] = set()
+        #: Constants for the other workers of this machine.
+        self._kept: Dict[int, Tuple[Buffer, List[Buffer]]] = {}
+        self._keeps = threading.Condition(self._mutex)
+        #: The constant that nobody handed over, so that the owner is asked.
+        self._missing = 0
 
     # The way to the owner
 
@@ -81,6 +95,9 @@ class Worker:
                 return
             if not asked.get("shares_memory"):
                 channel.shares_memory = False
+            if "constant" in asked:
+                self._hand_over(channel, int(asked["constant"]))
+                return
             self._begin(channel)
             while True:
                 self._take(channel, channel.receive())
@@ -101,9 +118,13 @@ class Worker:
             if self._running:
                 known.append(self._running)
             known += [number for number, _, _, _ in self._results]
-            welcome = {"python": list(sys.version_info[:3]), "pid": os.getpid(), "known": known}
+            welcome = {
+                "python": list(sys.version_info[:3]), "pid": os.getpid(), "known": known,
+                "socket": self._place, "has_first": self._has_first, "updates": self._updates,
+                "constants": sorted(self._constants),
+            }
             again = list(self._results)
-            prepared = self._prepared
+            prepared, missing = self._prepared, self._missing
         if earlier is not None:
             earlier.close()
         channel.send(frames.WELCOME, body=json.dumps(welcome).encode())
@@ -111,9 +132,33 @@ class Worker:
             channel.send(prepared[0], body=prepared[1])
         for number, kind, body, buffers in again:
             channel.send(kind, number, 0, body, buffers)
+        if missing:
+            channel.send(frames.MISSING, missing)
+
+    def _hand_over(self, channel: Channel, number: int) -> None:
+        """Gives a constant to another worker of this machine, when it is here."""
+        deadline = time.monotonic() + _HANDED_MAX
+        with self._mutex:
+            while number not in self._kept:
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._keeps.wait(left):
+                    return
+            body, buffers = self._kept[number]
+        channel.send(frames.CONSTANT, number, 0, body, buffers)
 
     def _take(self, channel: Channel, frame: Frame) -> None:
+        if frame.kind == frames.CONSTANT and not channel.shares_memory:
+            frame = frame._replace(**_kept(frame))
         with self._mutex:
+            if frame.kind == frames.HELLO:
+                self._has_first = True
+            elif frame.kind == frames.UPDATE:
+                self._updates += 1
+            elif frame.kind in (frames.CONSTANT, frames.CONSTANT_AT):
+                self._constants.add(frame.number)
+            if frame.kind == frames.CONSTANT and not channel.shares_memory:
+                self._kept[frame.number] = frame.body, list(frame.buffers)
+                self._keeps.notify_all()
             if frame.acked:
                 while self._results and any(one[0] == frame.acked for one in self._results):
                     self._results.popleft()
@@ -147,6 +192,13 @@ class Worker:
     def serve(self) -> int:
         """Executes what comes until the owner has no more, or is gone; returns the exit code."""
         while True:
+            # Arguments of the last call are gone by now.
+            channel = self._channel
+            if channel is not None and not self._queue:
+                try:
+                    channel.tidy()
+                except Closed:
+                    pass
             frame = self._next()
             if frame is None:
                 return 0
@@ -154,21 +206,66 @@ class Worker:
                 self._call(frame)
             elif frame.kind == frames.CONSTANT:
                 _constants[frame.number] = frame.load()
+            elif frame.kind == frames.CONSTANT_AT:
+                given = self._fetched(frame)
+                if given is None:
+                    return 0
+                _constants[frame.number] = given.load()
+                self._missing = 0
             elif frame.kind == frames.UPDATE:
                 self._update(frame)
             elif frame.kind == frames.HELLO:
                 self._prepare(frame)
+            del frame
 
-    def _next(self) -> Optional[Frame]:
+    def _fetched(self, frame: Frame) -> Optional[Frame]:
+        """A constant from the worker here that has it, or else from the owner."""
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        channel = Channel(link, shares_memory=True)
+        try:
+            link.settimeout(_HANDED_MAX)
+            link.connect(bytes(frame.body).decode())
+            if frames.own_socket(link):
+                hello = {"pool": self._pool, "shares_memory": True, "constant": frame.number}
+                channel.send(frames.HELLO, body=json.dumps(hello).encode())
+                return channel.receive()
+        except OSError:
+            pass
+        finally:
+            channel.close()
         with self._mutex:
-            while not self._queue:
+            self._missing = frame.number
+            owner = self._channel
+        if owner is not None:
+            try:
+                owner.send(frames.MISSING, frame.number)
+            except Closed:
+                # The next connection is told.
+                pass
+        return self._next(frame.number)
+
+    def _is_first(self, constant: int) -> bool:
+        """Whether there is something to do; with ``constant`` that alone, which becomes the first."""
+        if not constant:
+            return bool(self._queue)
+        for frame in self._queue:
+            if frame.kind == frames.CONSTANT and frame.number == constant:
+                self._queue.remove(frame)
+                self._queue.appendleft(frame)
+                return True
+        return False
+
+    def _next(self, constant: int = 0) -> Optional[Frame]:
+        with self._mutex:
+            while not self._is_first(constant):
                 if self._leaves:
                     return None
                 alone = self._channel is None
                 left = self._alone_since + self._alone_max - time.monotonic()
                 if alone and left <= 0:
                     return None
-                self._wake.wait(min(left, 5.0) if alone else 5.0)
+                if not self._wake.wait(min(left, 5.0) if alone else 5.0) and not constant:
+                    return Frame(_NOTHING, 0, 0, b"", ())
             frame = self._queue.popleft()
             if frame.kind == frames.CALL:
                 self._running = frame.number
@@ -214,6 +311,12 @@ class Worker:
         self._answer(kind, frame.number, body, buffers)
 
 
+def _kept(frame: Frame) -> Dict[str, Any]:
+    """Body and buffers as memory that is handed to other workers."""
+    body, buffers = frames.kept(frame.body, frame.buffers)
+    return {"body": body, "buffers": buffers}
+
+
 def _packed_error(error: BaseException, took: float) -> bytes:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     try:
@@ -235,7 +338,7 @@ def main() -> int:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(path)
         listener.listen(8)
-        worker = Worker(sys.argv[1])
+        worker = Worker(sys.argv[1], path)
         threading.Thread(target=worker.listen, args=(listener,), daemon=True).start()
         beside = PLACE + ".new"
         with open(beside, "w", encoding="utf-8") as file:

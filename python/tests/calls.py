@@ -92,3 +92,19 @@ def spoil(buffer, seconds):
     was = buffer[0]
     buffer[0] = (was + 1) % 256
     return os.getpid(), was
+
+
+RAISES, UNPICKLABLE, DIES = 7, 13, 1000
+
+
+def short(item, bad=0, wait_for=None):
+    """Returns the item at once, unless something else is asked for."""
+    if bad == RAISES:
+        raise ValueError("short")
+    if bad == UNPICKLABLE:
+        return lambda: None
+    if bad == DIES:
+        os._exit(4)
+    while wait_for and not os.path.exists(wait_for):
+        time.sleep(0.01)
+    return item

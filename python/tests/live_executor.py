@@ -121,6 +121,34 @@ class Calls(unittest.TestCase):
     def test_a_worker_that_prints_much_goes_on(self):
         self.assertEqual(self.pool.submit(calls.noisy, 200_000).result(DEADLINE), 200_000)
 
+    def test_short_calls_that_travel_together_fail_and_die_apart(self):
+        self.assertEqual(list(self.pool.map(calls.short, range(3000))), list(range(3000)))
+        futures = [self.pool.submit(calls.short, n, bad=(n % 100)) for n in range(2000)]
+        for n, future in enumerate(futures):
+            if n % 100 == calls.RAISES:
+                self.assertRaisesRegex(ValueError, "short", future.result, DEADLINE)
+            elif n % 100 == calls.UNPICKLABLE:
+                self.assertRaises(Exception, future.result, DEADLINE)
+            else:
+                self.assertEqual(future.result(DEADLINE), n)
+        futures = [self.pool.submit(calls.short, n, bad=calls.DIES * (n == 700))
+                   for n in range(1500)]
+        with self.assertRaises(neronet.WorkerDied):
+            futures[700].result(DEADLINE)
+        del futures[700]
+        self.assertEqual(sum(one.result(DEADLINE) for one in futures), 1499 * 750 - 700)
+
+    def test_short_calls_do_not_wait_behind_a_long_one(self):
+        self.assertEqual(list(self.pool.map(calls.short, range(3000))), list(range(3000)))
+        path = self.path("long")
+        futures = [self.pool.submit(calls.short, n, wait_for=path if n == 300 else None)
+                   for n in range(1000)]
+        # What was sent together with the long one comes after it.
+        until("results", lambda: sum(one.done() for one in futures) >= 900)
+        self.assertFalse(futures[300].done())
+        calls.note(path, 1)
+        self.assertEqual([one.result(DEADLINE) for one in futures], list(range(1000)))
+
     def test_asyncio_takes_it(self):
         async def ask():
             loop = asyncio.get_running_loop()

@@ -17,9 +17,9 @@ from . import _memory
 from ._memory import Bytes, Memory
 
 # Kinds, from the owner
-HELLO, CALL, RECALL, ACK, UPDATE, CONSTANT, LEAVE, CONSTANT_AT = 1, 2, 3, 4, 5, 6, 7, 8
+HELLO, CALL, RECALL, ACK, UPDATE, CONSTANT, LEAVE, CONSTANT_AT, CALLS = 1, 2, 3, 4, 5, 6, 7, 8, 9
 # Kinds, from a worker
-WELCOME, RESULT, ERROR, RECALLED, PREPARED, UNPREPARED, MISSING = 65, 66, 67, 68, 69, 70, 71
+WELCOME, RESULT, ERROR, RECALLED, PREPARED, UNPREPARED, MISSING, RESULTS = 65, 66, 67, 68, 69, 70, 71, 72
 # Kinds, from either end, about memory: numbers whose views ended, that somebody else may see,
 # and that are given up by their sender.
 _RETURNED, _DROPPED, _GIVEN_UP = 32, 33, 34

@@ -74,7 +74,7 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
                 elif now - link.lost_since > pool._lost_after and not link.is_away:
                     link.is_away = True
                     lost.append(link)
-                call = next(iter(link.inflight.values()), None)
+                call = next(iter(link.inflight.values()), [None])[0]
                 if (call is not None and call.timeout is not None and link.timed_out is None
                         and now - link.since > call.timeout):
                     link.timed_out = call
@@ -260,7 +260,7 @@ def _greet(pool: "Executor", link: _Link, channel: Channel) -> None:
         link.updates = welcome["updates"]
         lost = [number for number in link.inflight if number not in known]
         for number in lost:
-            pool._waiting.appendleft(link.inflight.pop(number))
+            pool._waiting.extendleft(reversed(link.inflight.pop(number)))
     body, buffers = pool._first
     if not welcome["has_first"]:
         channel.send(frames.HELLO, 0, 0, body, buffers)

@@ -31,7 +31,9 @@ from ._calls import (
     _chunk,
     _dumps,
     _end_of,
+    _error_of,
     _Link,
+    _timed_error,
     _used,
 )
 from ._folder import Files, describe
@@ -42,8 +44,13 @@ from .errors import NeronetError
 
 __all__ = ["Constant", "Executor", "PoolBroken", "RemoteTraceback", "WorkerDied"]
 
-#: Calls that one worker may have at once.
+#: Frames with calls that one worker may have at once.
 _WINDOW_MAX = 64
+#: Calls of one frame, and the seconds that they may take together.
+_BATCH_MAX = 64
+_BATCH_SECONDS = 0.001
+#: Functions whose times are kept.
+_FUNCTIONS_MAX = 256
 
 
 class Executor(concurrent.futures.Executor):
@@ -84,6 +91,8 @@ class Executor(concurrent.futures.Executor):
         #: The worker of a node that has a constant for the others there.
         self._holders: Dict[Tuple[str, int], _Link] = {}
         self._updates: List[Tuple[Buffer, List[Buffer]]] = []
+        #: Seconds that a call of a function takes, on average.
+        self._times: Dict[Any, float] = {}
         self._broken: Optional[str] = None
         self._is_shut = False
         self._idle_after = idle_after
@@ -189,24 +198,30 @@ class Executor(concurrent.futures.Executor):
             raise ValueError("buffersize must be None or > 0")
         deadline = None if timeout is None else time.monotonic() + timeout
         items = zip(*iterables)
-        chunks = iter(lambda: list(itertools.islice(items, chunksize)), [])
+        if chunksize == 1:
+            futures = (self.submit(fn, *args) for args in items)
+        else:
+            chunks = iter(lambda: list(itertools.islice(items, chunksize)), [])
+            futures = (self.submit(_chunk, fn, chunk) for chunk in chunks)
         ahead = None if buffersize is None else max(1, buffersize // chunksize)
-        pending: "Deque[Future[Any]]" = deque()
-        for chunk in itertools.islice(chunks, ahead):
-            pending.append(self.submit(_chunk, fn, chunk))
-        return self._mapped(fn, chunks, pending, deadline)
+        pending = deque(itertools.islice(futures, ahead))
+        return self._mapped(futures, pending, chunksize > 1, deadline)
 
+    @staticmethod
     def _mapped(
-        self, fn: Callable[..., Any], chunks: Iterator[List[Any]],
-        pending: "Deque[Future[Any]]", deadline: Optional[float],
+        futures: "Iterator[Future[Any]]", pending: "Deque[Future[Any]]", are_chunks: bool,
+        deadline: Optional[float],
     ) -> Iterator[Any]:
         try:
             while pending:
                 left = None if deadline is None else deadline - time.monotonic()
-                values, error = pending[0].result(left)
+                result = pending[0].result(left)
                 pending.popleft()
-                for chunk in itertools.islice(chunks, 1):
-                    pending.append(self.submit(_chunk, fn, chunk))
+                pending.extend(itertools.islice(futures, 1))
+                if not are_chunks:
+                    yield result
+                    continue
+                values, error = result
                 yield from values
                 if error is not None:
                     raise error
@@ -297,7 +312,7 @@ class Executor(concurrent.futures.Executor):
         failed: List[Tuple[_Call, BaseException]] = []
         # What a call uses is sent before it, whoever sends.
         with link.sending:
-            taken: List[Tuple[int, _Call]] = []
+            taken: List[Tuple[int, List[_Call]]] = []
             with self._mutex:
                 channel, acked = link.channel, link.acked
                 if channel is None or link.leaves or not link.is_prepared:
@@ -306,28 +321,39 @@ class Executor(concurrent.futures.Executor):
                     call = self._pop()
                     if call is None:
                         break
+                    calls = self._with_others(call)
                     number = next(self._numbers)
                     if not link.inflight:
                         link.since = time.monotonic()
-                    link.inflight[number] = call
-                    taken.append((number, call))
+                    link.inflight[number] = calls
+                    taken.append((number, calls))
                 if not taken:
                     self._recall_for(link)
                     return False
             sent: List[Frame] = []
-            for number, call in taken:
+            for number, calls in taken:
+                function = calls[0].function
                 try:
                     _used.numbers = set()
-                    packed = frames.pack((call.function, call.args, call.kwargs),
-                                         _dumps(call.function))
+                    asked = [(call.args, call.kwargs) for call in calls]
+                    packed = frames.pack(
+                        (function, asked) if len(calls) > 1 else (function,) + asked[0],
+                        _dumps(function))
                 except BaseException as error:
-                    failed.append((call, error))
                     with self._mutex:
                         link.inflight.pop(number, None)
+                        if len(calls) > 1:
+                            self._one_by_one(calls)
+                            continue
+                    failed.append((calls[0], error))
                     continue
+                if len(calls) > 1 and packed[1]:
+                    # Large buffers travel better alone.
+                    self._times[function] = math.inf
                 for one in _used.numbers - link.constants:
                     sent.append(self._constant_for(link, one))
-                sent.append(Frame(frames.CALL, number, acked, *packed))
+                kind = frames.CALLS if len(calls) > 1 else frames.CALL
+                sent.append(Frame(kind, number, acked, *packed))
             try:
                 channel.send_all(sent)
             except Closed:
@@ -351,9 +377,13 @@ class Executor(concurrent.futures.Executor):
                 self._holders[node, number] = link
             return Frame(frames.CONSTANT, number, 0, body, buffers)
 
-    def _pop(self) -> Optional[_Call]:
+    def _pop(self, like: Optional[_Call] = None) -> Optional[_Call]:
+        """The next call that is to be executed; with ``like`` only one that may go with it."""
         while self._waiting:
-            call = self._waiting.popleft()
+            call = self._waiting[0]
+            if like is not None and (call.is_alone or call.function is not like.function):
+                return None
+            self._waiting.popleft()
             if call.future.done() and call.is_running:
                 # A machine that was out of reach answered after all.
                 continue
@@ -363,6 +393,33 @@ class Executor(concurrent.futures.Executor):
             self._unresolved -= 1
             self._changed.notify_all()
         return None
+
+    def _with_others(self, call: _Call) -> List[_Call]:
+        """A call with those behind it of the same function, when these are short."""
+        calls = [call]
+        if call.is_alone or not self._waiting:
+            return calls
+        try:
+            took = self._times.get(call.function)
+        except TypeError:
+            # Something that cannot be hashed has no time either.
+            return calls
+        if took is None or took > _BATCH_SECONDS / 2:
+            return calls
+        share = len(self._waiting) // (2 * len(self._links)) + 1
+        count = min(_BATCH_MAX, share, int(_BATCH_SECONDS / max(took, 1e-6)))
+        while len(calls) < count:
+            other = self._pop(call)
+            if other is None:
+                break
+            calls.append(other)
+        return calls
+
+    def _one_by_one(self, calls: List[_Call]) -> None:
+        """Has calls that were sent together executed apart."""
+        for call in calls:
+            call.is_alone = True
+        self._waiting.extendleft(reversed(calls))
 
     def _recall_for(self, idle: _Link) -> None:
         """Takes a call that is not begun from the worker with most of them."""
@@ -417,44 +474,74 @@ class Executor(concurrent.futures.Executor):
         elif frame.kind == frames.RECALLED:
             with self._mutex:
                 link.recalling = None
-                call = link.inflight.pop(frame.number, None)
-                if call is not None:
-                    self._waiting.appendleft(call)
+                self._waiting.extendleft(reversed(link.inflight.pop(frame.number, [])))
                 other = self._free_link()
             if other is not None:
                 self._feed(other)
-        elif frame.kind in (frames.RESULT, frames.ERROR):
+        elif frame.kind in (frames.RESULT, frames.ERROR, frames.RESULTS):
             with self._mutex:
-                call = link.inflight.pop(frame.number, None)
+                calls = link.inflight.pop(frame.number, [])
                 if link.recalling == frame.number:
                     link.recalling = None
                 link.acked = frame.number
-                lasted, link.since = now - link.since, now
+                link.since = now
                 link.idle_since = now
-            self._finish(link, call, frame, lasted)
+            self._finish(link, calls, frame)
 
-    def _finish(self, link: _Link, call: Optional[_Call], frame: Frame, lasted: float) -> None:
-        large = sum(map(frames.size_of, frame.buffers), frames.size_of(frame.body)) > 1 << 20
+    def _finish(self, link: _Link, calls: List[_Call], frame: Frame) -> None:
+        is_large = (len(frame.body) > frames.SHARED_MIN or any(
+            frames.size_of(one) >= frames.SHARED_MIN for one in frame.buffers))
+        told: List[Tuple[Any, Optional[BaseException]]]
         try:
             if frame.kind == frames.RESULT:
                 took, value = frame.load()
-                error = None
+                told = [(value, None)]
+            elif frame.kind == frames.RESULTS:
+                took, several = frame.load()
+                told = [(None, _error_of(one)) if is_error else (one, None)
+                        for is_error, one in several]
             else:
-                took, error, text = frame.load()
-                error.__cause__ = RemoteTraceback(text)
-                value = None
+                took, error = _timed_error(frame.body)
+                told = [(None, error)]
         except BaseException as caught:
-            took, value, error = 0.0, None, caught
-        self._adapt(link, took, lasted)
-        if large and link.channel is not None:
+            took, told = 0.0, [(None, caught)]
+        self._adapt(link, took)
+        if is_large and link.channel is not None:
             try:
                 link.channel.send(frames.ACK, 0, frame.number)
             except Closed:
                 pass
-        if call is not None:
+        if not calls:
+            return
+        if len(calls) > 1 and frame.kind != frames.RESULTS:
+            # They could not be taken apart there.
+            with self._mutex:
+                self._one_by_one(calls)
+            return
+        self._timed(calls[0], math.inf if is_large else took / len(told))
+        if len(told) < len(calls):
+            # They took long: the others go where there is room.
+            with self._mutex:
+                self._waiting.extendleft(reversed(calls[len(told):]))
+            self._feed_all()
+        for call, (value, error) in zip(calls, told):
             self._resolve(call, value, error)
 
-    def _adapt(self, link: _Link, took: float, lasted: float) -> None:
+    def _timed(self, call: _Call, took: float) -> None:
+        """Learns how long calls of a function take."""
+        if call.is_alone:
+            return
+        try:
+            known = self._times.get(call.function)
+            if known is None and len(self._times) >= _FUNCTIONS_MAX:
+                self._times.clear()
+            # A longer one counts at once: what is sent together cannot be divided any more.
+            self._times[call.function] = (
+                took if known is None or took > known else 0.8 * known + 0.2 * took)
+        except TypeError:
+            pass
+
+    def _adapt(self, link: _Link, took: float) -> None:
         """How many calls a worker has at once: enough to be busy for two round trips, and one
         alone when a call takes much longer than its way."""
         link.took = took if link.took is None else 0.8 * link.took + 0.2 * took
@@ -502,7 +589,7 @@ class Executor(concurrent.futures.Executor):
             calls = list(self._waiting)
             self._waiting.clear()
             for link in self._links:
-                calls += link.inflight.values()
+                calls += itertools.chain.from_iterable(link.inflight.values())
                 link.inflight.clear()
             self._changed.notify_all()
         for call in calls:
@@ -517,7 +604,9 @@ class Executor(concurrent.futures.Executor):
         with self._mutex:
             channel, link.channel = link.channel, None
             link.is_prepared = False
-            calls = list(link.inflight.values())
+            sent = list(link.inflight.values())
+            calls = list(itertools.chain.from_iterable(sent))
+            together = sent[0] if sent and len(sent[0]) > 1 else []
             link.inflight.clear()
             link.constants.clear()
             link.updates = 0
@@ -539,10 +628,13 @@ class Executor(concurrent.futures.Executor):
                 continue
             # The others were not begun.
             if call is first and timed_out is None:
-                call.deaths += 1
+                # Which of several calls it was is seen when they are executed apart.
+                call.deaths += not together
                 print("neronet: worker {} died: {}{}".format(
                     link.run, _end_of(row), "" if call.deaths > 1 else "; its call runs again"),
                     file=sys.stderr)
+            if call in together:
+                call.is_alone = True
             if call.deaths > 1:
                 text = "two workers died of this call, the last of {}: {}".format(
                     link.run, _end_of(row))
@@ -569,7 +661,8 @@ class Executor(concurrent.futures.Executor):
     def _out_of_reach(self, link: _Link) -> None:
         """Calls of a worker that cannot be reached go elsewhere; the first result wins."""
         with self._mutex:
-            calls = [call for call in link.inflight.values() if not call.future.done()]
+            calls = [call for sent in link.inflight.values() for call in sent
+                     if not call.future.done()]
             self._waiting.extendleft(reversed(calls))
         self._feed_all()
 

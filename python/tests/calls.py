@@ -108,3 +108,83 @@ def short(item, bad=0, wait_for=None):
     while wait_for and not os.path.exists(wait_for):
         time.sleep(0.01)
     return item
+
+
+class Falsy(Exception):
+    """An exception that is false, as a container without items is."""
+
+    def __len__(self):
+        return 0
+
+
+def raise_falsy():
+    raise Falsy("falsy")
+
+
+def words(*args, **kwargs):
+    return args, kwargs
+
+
+def gives(value):
+    return value
+
+
+def after(seconds, value):
+    time.sleep(seconds)
+    return value
+
+
+def fork_and_return():
+    """A fork that comes back from its call, too."""
+    return os.fork()
+
+
+def processes(count):
+    """What processes of a call's own make of it."""
+    import multiprocessing
+
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        return pool.map(abs, range(-count, 0))
+
+
+def segfault():
+    import ctypes
+
+    ctypes.string_at(0)
+
+
+def stubborn(path):
+    """Ignores SIGTERM and does not end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    note(path, os.getpid())
+    while True:
+        time.sleep(1)
+
+
+def raise_local():
+    """An exception whose class nobody else knows."""
+
+    class Local(Exception):
+        pass
+
+    raise Local("of the worker alone")
+
+
+def raises_what_cannot_be_read():
+    raise Unreadable("cannot be read")
+
+
+class Unreadable(Exception):
+    def __reduce__(self):
+        return _refuse, ()
+
+
+def _refuse():
+    raise KeyError("refused")
+
+
+class Stranger:
+    """Cannot be made from its pickle."""
+
+    def __reduce__(self):
+        return _refuse, ()

@@ -279,6 +279,7 @@ class Lives(unittest.TestCase):
             "import live_executor as live, calls\n"
             "one = live.pool(1)\n"
             "print(one.submit(calls.where).result(60)[1], one.runs[0], flush=True)\n"
+            "one.submit(calls.slow_note, '/nowhere', 1, 600)\n"
             "os.kill(os.getpid(), 9)\n"
         ).format(HERE)
         owner = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=120)

@@ -169,7 +169,12 @@ def _dumps(function: Any) -> Callable[..., bytes]:
 
 def _timed_error(body: Any) -> Tuple[float, BaseException]:
     """The time that a call took, and its exception with the traceback there as its cause."""
-    took, error, text = pickle.loads(body)
+    took, pickled, text = pickle.loads(body)
+    try:
+        error: BaseException = pickle.loads(pickled)
+    except BaseException:
+        # Its class is known there alone.
+        error = RuntimeError(text.strip().rpartition("\n")[2])
     error.__cause__ = RemoteTraceback(text)
     return took, error
 

@@ -324,6 +324,10 @@ class Channel:
         self._lender.close()
         self._borrower.close()
 
+    def part(self) -> None:
+        """Closes this process' end; those of others stay open."""
+        self._link.close()
+
     def __del__(self) -> None:
         _close_all(self._descriptors)
 

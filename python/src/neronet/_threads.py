@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional
 from . import _frames as frames
 from ._calls import _cloudpickle, _end_of, _Link
 from ._frames import Channel, Closed
+from ._program import unforked
 from ._relay import connected
 from .errors import NeronetError
 
@@ -122,9 +123,14 @@ def serve(reference: "weakref.ref[Executor]", link: _Link) -> None:
         state = row["state"] if row is not None and is_of_run else "queued"
         if state in ("running", "ending", "unreachable"):
             assert row is not None
-            if _attend(reference, link, row):
-                continue
-        elif state not in LIVE:
+            changed = pool._changed
+            # A pool that is forgotten is collected while its workers wait for work.
+            del pool
+            if not _attend(reference, link, row):
+                with changed:
+                    changed.wait(0.5)
+            continue
+        if state not in LIVE:
             assert row is not None
             if link.greeted != link.run and not link.leaves:
                 link.failures += 1
@@ -182,15 +188,17 @@ def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]
     try:
         if is_here:
             folder = pool._client.show(link.run).get("work")
-            ending = connected(str(folder), 5.0)
+            # Not longer: a worker that ended meanwhile never listens.
+            ending = connected(str(folder), 0.5)
         else:
-            ending, there = socket.socketpair()
-            with there:
-                relay = subprocess.Popen(
-                    [pool._client._program.path, "exec", link.run, "--", program, "-m",
-                     "neronet._relay"],
-                    stdin=there.fileno(), stdout=there.fileno(), stderr=subprocess.DEVNULL,
-                    env=pool._client._program.environment(), start_new_session=True)
+            with unforked:
+                ending, there = socket.socketpair()
+                with there:
+                    relay = subprocess.Popen(
+                        [pool._client._program.path, "exec", link.run, "--", program, "-m",
+                         "neronet._relay"],
+                        stdin=there.fileno(), stdout=there.fileno(), stderr=subprocess.DEVNULL,
+                        env=pool._client._program.environment(), start_new_session=True)
         channel = link.opening = Channel(ending, shares_memory=is_here)
         try:
             _greet(pool, link, channel)
@@ -245,9 +253,7 @@ def _greet(pool: "Executor", link: _Link, channel: Channel) -> None:
     if welcome["python"][:2] != list(sys.version_info[:2]):
         there = ".".join(str(one) for one in welcome["python"])
         here = ".".join(str(one) for one in sys.version_info[:3])
-        if tuple(welcome["python"][:2]) < (3, 8):
-            pool._break("{} has Python {}; workers need 3.8".format(link.run, there))
-        elif _cloudpickle() is not None:
+        if _cloudpickle() is not None:
             print("neronet: {} has Python {}, here is {}: functions that are not in a module "
                   "cannot be sent there".format(link.run, there, here), file=sys.stderr)
     known = set(welcome["known"])
@@ -258,6 +264,7 @@ def _greet(pool: "Executor", link: _Link, channel: Channel) -> None:
         # What did not arrive through an earlier connection is sent again.
         link.constants = set(welcome["constants"])
         link.updates = welcome["updates"]
+        link.recalling = None
         lost = [number for number in link.inflight if number not in known]
         for number in lost:
             pool._waiting.extendleft(reversed(link.inflight.pop(number)))

@@ -1,4 +1,4 @@
-"""A worker of :class:`neronet.Executor`: ``python -m neronet.worker POOL`` is the job of a run.
+"""A worker of :class:`neronet.Executor`: the job of a run.
 
 It listens at a Unix socket in a private folder and writes where into ``worker.json`` of the
 run's folder. Calls are executed one after the other in the main thread. A result is kept until
@@ -58,6 +58,7 @@ class Worker:
     def __init__(self, pool: str, place: str) -> None:
         self._pool = pool
         self._place = place
+        self._process = os.getpid()
         self._mutex = threading.Lock()
         self._wake = threading.Condition(self._mutex)
         self._queue: Deque[Frame] = deque()
@@ -81,9 +82,20 @@ class Worker:
     # The way to the owner
 
     def listen(self, listener: socket.socket) -> None:
-        """Takes owners, one after the other; the newest connection counts."""
+        """Takes owners, one after the other; the newest connection counts. Without one for long
+        the worker ends, whatever it executes."""
+        listener.settimeout(1.0)
         while True:
-            link, _ = listener.accept()
+            try:
+                link, _ = listener.accept()
+            except socket.timeout:
+                with self._mutex:
+                    alone = self._channel is None and time.monotonic() - self._alone_since
+                if alone and alone > self._alone_max:
+                    shutil.rmtree(os.path.dirname(self._place), ignore_errors=True)
+                    os._exit(0)
+                continue
+            link.setblocking(True)
             if not frames.own_socket(link):
                 link.close()
                 continue
@@ -175,10 +187,14 @@ class Worker:
             elif frame.kind != frames.ACK:
                 self._queue.append(frame)
             self._wake.notify()
-        if frame.kind == frames.RECALL and recalled:
-            channel.send(frames.RECALLED, frame.number)
+        if frame.kind == frames.RECALL:
+            # What is not here is on its way: the owner asks again.
+            channel.send(frames.RECALLED, frame.number if recalled else 0)
 
     def _answer(self, kind: int, number: int, body: Bytes, buffers: List[memoryview]) -> None:
+        if os.getpid() != self._process:
+            # A fork that left its call.
+            os._exit(0)
         with self._mutex:
             self._running = 0
             self._results.append((number, kind, body, buffers))
@@ -358,13 +374,12 @@ def _kept(frame: Frame) -> Dict[str, Any]:
 def _packed_error(error: BaseException, took: float) -> bytes:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     try:
-        body = pickle.dumps((took, error, text), protocol=5)
-        pickle.loads(body)
-        return body
-    except Exception:
+        pickled = pickle.dumps(error, protocol=5)
+        pickle.loads(pickled)
+    except BaseException:
         # An exception whose constructor takes other arguments than it keeps cannot travel.
-        stands_in = RuntimeError("{}: {}".format(type(error).__name__, error))
-        return pickle.dumps((took, stands_in, text), protocol=5)
+        pickled = pickle.dumps(RuntimeError("{}: {}".format(type(error).__name__, error)))
+    return pickle.dumps((took, pickled, text), protocol=5)
 
 
 def main() -> int:
@@ -389,10 +404,3 @@ def main() -> int:
     sys.stderr.flush()
     # Threads that calls left behind keep no worker.
     os._exit(code)
-
-
-if __name__ == "__main__":
-    # Functions of this module, such as `constant`, must be those of the imported one.
-    from neronet import worker as imported
-
-    imported.main()

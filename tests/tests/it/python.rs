@@ -50,6 +50,20 @@ fn calls_of_functions_are_executed_once_on_this_machine_whatever_dies() {
 }
 
 #[test]
+fn an_executor_agrees_with_those_of_the_standard_library() {
+    let home = Home::new();
+    let mut command = program(&home, &["live_standard.py"]);
+    passed(&command.output().expect("python3 is there"));
+}
+
+#[test]
+fn bad_input_and_faults_of_calls_are_told_and_leave_the_pool_usable() {
+    let home = Home::new();
+    let mut command = program(&home, &["live_faults.py"]);
+    passed(&command.output().expect("python3 is there"));
+}
+
+#[test]
 fn a_program_for_distributed_computing_runs_unchanged() {
     let home = Home::new();
     let src = package();

@@ -55,6 +55,9 @@ enum Task {
         /// revision) instead of building
         #[arg(long)]
         programs: Option<PathBuf>,
+        /// Measure pools of Python instead, ours beside others
+        #[arg(long)]
+        python: bool,
     },
     /// Build the agents for older systems (glibc 2.17) into target/agents
     Portable {
@@ -127,8 +130,11 @@ fn main() -> ExitCode {
             runs,
             only,
             programs,
-        } => bench::programs::find(&mut steps, programs)
-            .and_then(|programs| bench::run(&programs, rounds, runs, &only)),
+            python,
+        } => bench::programs::find(&mut steps, programs).and_then(|programs| match python {
+            true => bench::pools::run(&programs, rounds),
+            false => bench::run(&programs, rounds, runs, &only),
+        }),
         Task::Portable { arch } => portable::run(&mut steps, &arch),
         Task::Wheel {
             arch,

@@ -97,14 +97,20 @@ fn place(program: &Path, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The tag of a wheel: the machine, and the oldest glibc that neroman runs with.
+/// The tag of a wheel: the machine, and the oldest glibc that its programs run with there.
 fn tag(arch: Arch, inside: &Path) -> Result<String, String> {
-    let neroman = inside.join("neroman");
-    let needs = elf::needs(&neroman).map_err(|error| format!("neroman: {error}"))?;
-    if needs.arch != Some(arch.name()) {
-        return Err(format!("neroman is not for {}", arch.name()));
+    let agents = inside.join("agents").join(arch.folder());
+    let paths = AGENT.map(|program| agents.join(program));
+    let mut oldest = GLIBC;
+    for path in paths.iter().chain([&inside.join("neroman")]) {
+        let at = |why: String| format!("{}: {why}", path.display());
+        let needs = elf::needs(path).map_err(|error| at(error.to_string()))?;
+        if needs.arch != Some(arch.name()) {
+            return Err(at(format!("is not for {}", arch.name())));
+        }
+        oldest = oldest.max(needs.glibc.unwrap_or(GLIBC));
     }
-    let Glibc(major, minor) = needs.glibc.unwrap_or(GLIBC).max(GLIBC);
+    let Glibc(major, minor) = oldest;
     Ok(format!(
         "py3-none-manylinux_{major}_{minor}_{}",
         arch.name()

@@ -121,6 +121,29 @@ class Pools(unittest.TestCase):
             future.result(DEADLINE)
         self.assertFalse(os.path.exists("/proc/{}".format(pid)))
 
+    def test_a_worker_is_started_again_however_often_that_failed(self):
+        with pool(1) as one:
+            one.wait_for_workers(1, DEADLINE)
+            restart = one._client.restart
+            full = neronet.Failed("no space left")
+            with mock.patch.object(one._client, "restart") as asked:
+                failing = iter([full] * 4)
+
+                def restarted(picked):
+                    for error in failing:
+                        raise error
+                    return restart(picked)
+
+                asked.side_effect = restarted
+                os.kill(process_of(one._links[0]), signal.SIGKILL)
+                self.assertEqual(one.submit(abs, -1).result(DEADLINE), 1)
+            # Somebody removed its experiment: no worker will ever come.
+            with mock.patch.object(one._client, "restart",
+                                   side_effect=neronet.BadInput("there is no experiment")):
+                os.kill(process_of(one._links[0]), signal.SIGKILL)
+                with self.assertRaisesRegex(neronet.PoolBroken, "there is no experiment"):
+                    one.submit(abs, -1).result(DEADLINE)
+
     def test_a_fork_of_the_owner_leaves_the_pool_alone(self):
         with pool(1) as one:
             one.submit(abs, -1).result(DEADLINE)

@@ -16,7 +16,7 @@ from ._calls import _cloudpickle, _end_of, _Link
 from ._frames import Channel, Closed
 from ._program import unforked
 from ._relay import connected
-from .errors import NeronetError
+from .errors import BadInput, NeronetError
 
 if TYPE_CHECKING:
     from .executor import Executor
@@ -139,39 +139,54 @@ def serve(reference: "weakref.ref[Executor]", link: _Link) -> None:
                         link.run, _end_of(row)))
                     return
             pool._died(link, row)
-            if not _again(pool, link):
+            goes_on = _again(pool, link)
+            if goes_on:
+                continue
+            if goes_on is not None:
                 return
-            continue
         changed = pool._changed
         del pool
         with changed:
             changed.wait(0.5)
 
 
-def _again(pool: "Executor", link: _Link) -> bool:
-    """Starts a worker's next run when there is something for it to do."""
+def _again(pool: "Executor", link: _Link) -> Optional[bool]:
+    """Starts a worker's next run; `None` while there is nothing for it to do, false when there
+    never will be."""
     with pool._mutex:
-        while pool._folder and pool._broken is None:
-            if pool._is_shut and not pool._unresolved:
-                return False
-            # One that was given back waits for work; one that died is replaced at once.
-            if pool._waiting or not link.leaves:
-                break
-            pool._changed.wait(1.0)
         if not pool._folder or pool._broken is not None:
             return False
+        if pool._is_shut and not pool._unresolved:
+            return False
+        # One that was given back waits for work; one that died is replaced at once.
+        if link.leaves and not pool._waiting:
+            return None
         link.leaves = False
-    try:
-        started = pool._client.restart(link.experiment)
-    except NeronetError as error:
-        print("neronet: cannot start a worker again: {}".format(error), file=sys.stderr)
-        link.failures += 1
-        return link.failures < FAILURES_MAX
-    with pool._mutex:
-        if started.runs:
-            link.run = started.runs[0]
-        link.idle_since = time.monotonic()
-    return True
+    told = ""
+    while True:
+        try:
+            started = pool._client.restart(link.experiment)
+        except BadInput as error:
+            link.failures = FAILURES_MAX
+            if all(one.failures >= FAILURES_MAX for one in pool._links):
+                pool._break("no worker can be started again: {}".format(error))
+            return False
+        except NeronetError as error:
+            # A full disk, a daemon that is away: it passes.
+            if str(error) != told:
+                told = str(error)
+                print("neronet: cannot start a worker again yet: {}".format(told),
+                      file=sys.stderr)
+        else:
+            with pool._mutex:
+                link.idle_since = time.monotonic()
+                if started.runs:
+                    link.run = started.runs[0]
+                    return True
+        with pool._mutex:
+            pool._changed.wait(1.0)
+            if not pool._folder or pool._broken is not None:
+                return False
 
 
 def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 """Functions for calls; this file travels to the workers."""
 
 import os
+import pickle
 import signal
 import time
 
@@ -75,3 +76,115 @@ def length(data):
 
 def reverse(data):
     return bytearray(reversed(data))
+
+
+def length_of(buffer):
+    return memoryview(buffer).nbytes
+
+
+def zeros(size):
+    return pickle.PickleBuffer(bytearray(size))
+
+
+def spoil(buffer, seconds):
+    """Changes a buffer; returns what was there."""
+    time.sleep(seconds)
+    was = buffer[0]
+    buffer[0] = (was + 1) % 256
+    return os.getpid(), was
+
+
+RAISES, UNPICKLABLE, DIES = 7, 13, 1000
+
+
+def short(item, bad=0, wait_for=None):
+    """Returns the item at once, unless something else is asked for."""
+    if bad == RAISES:
+        raise ValueError("short")
+    if bad == UNPICKLABLE:
+        return lambda: None
+    if bad == DIES:
+        os._exit(4)
+    while wait_for and not os.path.exists(wait_for):
+        time.sleep(0.01)
+    return item
+
+
+class Falsy(Exception):
+    """An exception that is false, as a container without items is."""
+
+    def __len__(self):
+        return 0
+
+
+def raise_falsy():
+    raise Falsy("falsy")
+
+
+def words(*args, **kwargs):
+    return args, kwargs
+
+
+def gives(value):
+    return value
+
+
+def after(seconds, value):
+    time.sleep(seconds)
+    return value
+
+
+def fork_and_return():
+    """A fork that comes back from its call, too."""
+    return os.fork()
+
+
+def processes(count):
+    """What processes of a call's own make of it."""
+    import multiprocessing
+
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        return pool.map(abs, range(-count, 0))
+
+
+def segfault():
+    import ctypes
+
+    ctypes.string_at(0)
+
+
+def stubborn(path):
+    """Ignores SIGTERM and does not end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    note(path, os.getpid())
+    while True:
+        time.sleep(1)
+
+
+def raise_local():
+    """An exception whose class nobody else knows."""
+
+    class Local(Exception):
+        pass
+
+    raise Local("of the worker alone")
+
+
+def raises_what_cannot_be_read():
+    raise Unreadable("cannot be read")
+
+
+class Unreadable(Exception):
+    def __reduce__(self):
+        return _refuse, ()
+
+
+def _refuse():
+    raise KeyError("refused")
+
+
+class Stranger:
+    """Cannot be made from its pickle."""
+
+    def __reduce__(self):
+        return _refuse, ()

@@ -8,6 +8,7 @@ import collections
 import json
 import math
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -15,9 +16,12 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import calls
 import neronet
+from neronet import _frames as frames
+from neronet.executor import Executor
 
 NODES = os.environ.get("NODES", "local")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -102,9 +106,8 @@ class Calls(unittest.TestCase):
         data = bytearray(os.urandom(3 << 20))
         back = self.pool.submit(calls.reverse, data).result(DEADLINE)
         self.assertEqual(bytes(back), bytes(reversed(data)))
-        constant = self.pool.put(data)
-        for _ in range(4):
-            self.assertEqual(self.pool.submit(calls.length, constant).result(DEADLINE), len(data))
+        text = "x" * (2 << 20)
+        self.assertEqual(self.pool.submit(calls.length, text).result(DEADLINE), len(text))
 
     def test_workers_are_prepared_and_get_updates_in_order(self):
         self.pool.wait_for_workers(2, DEADLINE)
@@ -117,6 +120,34 @@ class Calls(unittest.TestCase):
 
     def test_a_worker_that_prints_much_goes_on(self):
         self.assertEqual(self.pool.submit(calls.noisy, 200_000).result(DEADLINE), 200_000)
+
+    def test_short_calls_that_travel_together_fail_and_die_apart(self):
+        self.assertEqual(list(self.pool.map(calls.short, range(3000))), list(range(3000)))
+        futures = [self.pool.submit(calls.short, n, bad=(n % 100)) for n in range(2000)]
+        for n, future in enumerate(futures):
+            if n % 100 == calls.RAISES:
+                self.assertRaisesRegex(ValueError, "short", future.result, DEADLINE)
+            elif n % 100 == calls.UNPICKLABLE:
+                self.assertRaises(Exception, future.result, DEADLINE)
+            else:
+                self.assertEqual(future.result(DEADLINE), n)
+        futures = [self.pool.submit(calls.short, n, bad=calls.DIES * (n == 700))
+                   for n in range(1500)]
+        with self.assertRaises(neronet.WorkerDied):
+            futures[700].result(DEADLINE)
+        del futures[700]
+        self.assertEqual(sum(one.result(DEADLINE) for one in futures), 1499 * 750 - 700)
+
+    def test_short_calls_do_not_wait_behind_a_long_one(self):
+        self.assertEqual(list(self.pool.map(calls.short, range(3000))), list(range(3000)))
+        path = self.path("long")
+        futures = [self.pool.submit(calls.short, n, wait_for=path if n == 300 else None)
+                   for n in range(1000)]
+        # What was sent together with the long one comes after it.
+        until("results", lambda: sum(one.done() for one in futures) >= 900)
+        self.assertFalse(futures[300].done())
+        calls.note(path, 1)
+        self.assertEqual([one.result(DEADLINE) for one in futures], list(range(1000)))
 
     def test_asyncio_takes_it(self):
         async def ask():
@@ -228,10 +259,18 @@ class Lives(unittest.TestCase):
             os.kill(stopped, signal.SIGSTOP)
             # The stopped worker stands for a machine behind a cut, which the daemon tells so.
             futures = [one.submit(calls.where) for _ in range(2)]
-            one._rows[link.experiment] = dict(one._rows[link.experiment], as_of="now")
-            answered = {future.result(DEADLINE)[1] for future in futures}
+
+            def are_answered():
+                # What the daemon tells meanwhile is overruled again.
+                one._rows[link.experiment] = dict(one._rows[link.experiment], as_of="now")
+                return all(future.done() for future in futures)
+
+            try:
+                until("answers", are_answered)
+            finally:
+                os.kill(stopped, signal.SIGCONT)
+            answered = {future.result()[1] for future in futures}
             self.assertEqual(answered, {process_of(other)})
-            os.kill(stopped, signal.SIGCONT)
 
     def test_workers_of_an_owner_that_was_killed_end(self):
         program = (
@@ -240,6 +279,7 @@ class Lives(unittest.TestCase):
             "import live_executor as live, calls\n"
             "one = live.pool(1)\n"
             "print(one.submit(calls.where).result(60)[1], one.runs[0], flush=True)\n"
+            "one.submit(calls.slow_note, '/nowhere', 1, 600)\n"
             "os.kill(os.getpid(), 9)\n"
         ).format(HERE)
         owner = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=120)
@@ -247,6 +287,54 @@ class Lives(unittest.TestCase):
         until("end of the worker", lambda: not os.path.exists("/proc/" + pid.decode()))
         client = neronet.connect()
         until("end of its run", lambda: client.status(run.decode())[0]["state"] == "finished")
+
+
+    def test_a_constant_travels_once_to_a_node_and_each_worker_has_it_for_itself(self):
+        shared, through = [frames.CONSTANT] * 2, [frames.CONSTANT, frames.CONSTANT_AT]
+        for is_usable, place, kinds in (
+            (True, None, shared), (False, None, through), (False, "/nowhere", through),
+        ):
+            # An owner without memory to hand over sends as it does to another machine.
+            with mock.patch("neronet._memory.is_usable", lambda: is_usable), pool(2) as one:
+                one.wait_for_workers(2, DEADLINE)
+                data = bytearray(os.urandom(3 << 20))
+                first = data[0]
+                constant = one.put(pickle.PickleBuffer(data))
+                data[:] = bytes(len(data))
+                for link in one._links:
+                    link.place = place or link.place
+                with mock.patch.object(one, "_constant_for", wraps=one._constant_for) as asked:
+                    sent = []
+                    asked.side_effect = lambda *words: sent.append(
+                        Executor._constant_for(one, *words)) or sent[-1]
+                    futures = [one.submit(calls.spoil, constant, 0.02) for _ in range(40)]
+                    found = collections.defaultdict(list)
+                    for future in futures:
+                        pid, value = future.result(DEADLINE)
+                        found[pid].append(value)
+                self.assertEqual(sorted(frame.kind for frame in sent), sorted(kinds))
+                self.assertEqual(len(found), 2)
+                for values in found.values():
+                    self.assertEqual(sorted((value - first) % 256 for value in values),
+                                     list(range(len(values))))
+
+    def test_thousands_of_large_results_hold_no_descriptors(self):
+        with pool(1) as one:
+            before = len(os.listdir("/proc/self/fd"))
+            size = frames.SHARED_MIN
+            results = list(one.map(calls.zeros, [size] * 200))
+            self.assertEqual({len(memoryview(result)) for result in results}, {size})
+            self.assertLess(len(os.listdir("/proc/self/fd")), before + 50)
+
+    def test_memory_is_used_again_and_given_up_when_idle(self):
+        with pool(1) as one:
+            (link,) = one._links
+            data = pickle.PickleBuffer(bytearray(4 << 20))
+            for _ in range(20):
+                one.submit(calls.length_of, data).result(DEADLINE)
+            pieces = lambda: len(link.channel._lender._free) + len(link.channel._lender._lent)
+            self.assertLess(pieces(), 5)
+            until("end of idle memory", lambda: not pieces())
 
 
 class AsOthers(unittest.TestCase):

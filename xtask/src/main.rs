@@ -5,12 +5,16 @@ mod chaos;
 mod codegen;
 mod demo;
 mod deps;
+#[path = "../../neroman/agents/src/elf.rs"]
+mod elf;
 mod names;
 mod packages;
 mod portable;
 mod skew;
 mod steps;
 mod test;
+mod tools;
+mod wheel;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -51,11 +55,26 @@ enum Task {
         /// revision) instead of building
         #[arg(long)]
         programs: Option<PathBuf>,
+        /// Measure pools of Python instead, ours beside others
+        #[arg(long)]
+        python: bool,
     },
     /// Build the agents for older systems (glibc 2.17) into target/agents
     Portable {
         /// Machines to build for; all when none is named
         arch: Vec<portable::Arch>,
+    },
+    /// Build the packages of Python, with the programs inside, into target/wheel
+    Wheel {
+        /// The machine that they are for; this one unless given
+        #[arg(long)]
+        arch: Option<portable::Arch>,
+        /// Take the programs in this folder instead of compiling for old systems
+        #[arg(long)]
+        programs: Option<PathBuf>,
+        /// Where the wheels go
+        #[arg(long)]
+        out: Option<PathBuf>,
     },
     /// Runs and faults at random from a seed; checks every promise at the end
     Chaos {
@@ -111,9 +130,17 @@ fn main() -> ExitCode {
             runs,
             only,
             programs,
-        } => bench::programs::find(&mut steps, programs)
-            .and_then(|programs| bench::run(&programs, rounds, runs, &only)),
+            python,
+        } => bench::programs::find(&mut steps, programs).and_then(|programs| match python {
+            true => bench::pools::run(&programs, rounds),
+            false => bench::run(&programs, rounds, runs, &only),
+        }),
         Task::Portable { arch } => portable::run(&mut steps, &arch),
+        Task::Wheel {
+            arch,
+            programs,
+            out,
+        } => wheel::run(&mut steps, arch, programs.as_deref(), out),
         Task::Chaos {
             seed,
             minutes,

@@ -6,24 +6,20 @@
 //! Besides the Rust toolchain this needs python3 with pip, which brings zig and
 //! cargo-zigbuild into a folder below `target/`.
 
-#[path = "../../neroman/agents/src/elf.rs"]
-mod elf;
-mod tools;
-
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use elf::{Glibc, Needs};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use crate::elf::{self, Glibc, Needs};
 use crate::steps::{Steps, execute};
-use tools::Tools;
+use crate::tools::{self, Tools};
 
-/// The oldest C library that agents run with: that of Enterprise Linux 7.
-const GLIBC: Glibc = Glibc(2, 17);
+/// The oldest C library that programs run with: that of Enterprise Linux 7.
+pub const GLIBC: Glibc = Glibc(2, 17);
 /// Limit of one push, compressed.
 const BYTES_MAX: u64 = 12 * 1000 * 1000;
 /// Libraries that every system with glibc has.
@@ -38,6 +34,7 @@ const LIBRARIES: &[&str] = &[
 ];
 const DYNAMIC: [&str; 2] = ["neromum", "nerokid"];
 const SHIM: &str = "nerokid-shim";
+const NEROMAN: &str = "neroman";
 
 /// A kind of machine, named as `uname -m` names it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -51,7 +48,22 @@ pub enum Arch {
 }
 
 impl Arch {
-    fn name(self) -> &'static str {
+    /// All kinds.
+    pub fn all() -> &'static [Self] {
+        Self::value_variants()
+    }
+
+    /// That of this machine.
+    pub fn own() -> Result<Self, String> {
+        let own = std::env::consts::ARCH;
+        let found = Self::all().iter().find(|arch| arch.name() == own);
+        found
+            .copied()
+            .ok_or_else(|| format!("there are no programs for {own}"))
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64",
             Self::Aarch64 => "aarch64",
@@ -63,7 +75,7 @@ impl Arch {
     }
 
     /// The folder of its agents.
-    fn folder(self) -> String {
+    pub fn folder(self) -> String {
         format!("{}-linux", self.name())
     }
 }
@@ -73,7 +85,7 @@ pub fn run(steps: &mut Steps, archs: &[Arch]) -> Result<(), String> {
     let target = steps.target();
     let tools = Tools::ensure(&target.join("portable/tools"))?;
     let archs = match archs.is_empty() {
-        true => Arch::value_variants(),
+        true => Arch::all(),
         false => archs,
     };
     for arch in archs {
@@ -82,6 +94,27 @@ pub fn run(steps: &mut Steps, archs: &[Arch]) -> Result<(), String> {
         })?;
     }
     Ok(())
+}
+
+/// Builds and checks neroman for a kind of machine; returns its path.
+pub fn neroman(steps: &mut Steps, arch: Arch) -> Result<PathBuf, String> {
+    let target = steps.target();
+    let tools = Tools::ensure(&target.join("portable/tools"))?;
+    let out = target.join("portable/build");
+    let triple = arch.triple("gnu");
+    tools::need_std(&triple)?;
+    let mut build = steps.cargo(&["zigbuild", "--locked", "--release", "-p", NEROMAN]);
+    build
+        .args(["--target", &format!("{triple}.{GLIBC}"), "--target-dir"])
+        .arg(&out);
+    tools.lend(&mut build);
+    steps.command(&format!("{NEROMAN} for {}", arch.name()), build)?;
+    let built = out.join(&triple).join("release").join(NEROMAN);
+    let needs = elf::needs(&built).map_err(|error| format!("{}: {error}", built.display()))?;
+    match faults(arch, NEROMAN, &needs) {
+        faults if faults.is_empty() => Ok(built),
+        faults => Err(faults.join("\n")),
+    }
 }
 
 fn build(steps: &Steps, tools: &Tools, arch: Arch, target: &Path) -> Result<(), String> {

@@ -29,6 +29,7 @@ const ON_HOSTS: &[&str] = &[
     "ssh_faults::",
     "ssh_groups::",
     "submitted_kills::",
+    "wheel::",
 ];
 
 /// Everything that must pass; with `ci` format, lints and docs too.

@@ -14,6 +14,9 @@ use crate::{AGENTS, AgentError};
 /// Folders of agents that were built for sending.
 const TARGETS: [&str; 2] = ["x86_64-linux", "aarch64-linux"];
 
+/// Where a wheel of Python puts agents, beside the folder of its programs.
+const SHARED: &str = "share/neronet/agents";
+
 /// One set of programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Supply {
@@ -46,7 +49,8 @@ pub(crate) fn folders() -> Result<Vec<PathBuf>, AgentError> {
 /// sending lie beside `own` and may be older than the last build: then they come
 /// last, for machines that run nothing newer.
 fn folders_beside(own: &Path) -> Vec<PathBuf> {
-    let beside = sent_from(&own.parent().unwrap_or(own).join("agents"));
+    let above = own.parent().unwrap_or(own);
+    let beside = sent_from(&above.join("agents"));
     let built = builds::inside(own)
         .iter()
         .filter_map(|path| age(path))
@@ -55,6 +59,7 @@ fn folders_beside(own: &Path) -> Vec<PathBuf> {
         .into_iter()
         .partition(|folder| age(&folder.join("neromum")) < built);
     let mut folders = sent_from(&own.join("agents")).to_vec();
+    folders.extend(sent_from(&above.join(SHARED)));
     folders.extend(new);
     folders.push(own.to_path_buf());
     folders.extend(old);
@@ -98,7 +103,12 @@ pub(crate) fn for_this_machine() -> Result<PathBuf, AgentError> {
     let own = format!("{}-linux", std::env::consts::ARCH);
     let whole = |folder: &PathBuf| builds::inside(folder).iter().all(|path| path.is_file());
     // A release has no programs beside neroman, only agents to send.
-    let sent = [base.join(&own), base.join("agents").join(&own)];
+    let above = base.parent().unwrap_or(&base);
+    let sent = [
+        base.join(&own),
+        base.join("agents").join(&own),
+        above.join(SHARED).join(&own),
+    ];
     match whole(&base) {
         true => Ok(base),
         false => Ok(sent.into_iter().find(whole).unwrap_or(base)),
@@ -250,6 +260,8 @@ mod tests {
         write(&own, 50);
         assert!(place(&sent) > place(&own));
         assert!(place(&own.join("agents/x86_64-linux")) < place(&own));
+        let of_wheel = temp.path().join("share/neronet/agents/x86_64-linux");
+        assert!(place(&of_wheel) < place(&own));
     }
 
     #[test]

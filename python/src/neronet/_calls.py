@@ -45,7 +45,7 @@ class RemoteTraceback(Exception):
 
 
 class Constant:
-    """A large value that was sent with :meth:`Executor.put`; workers get it once."""
+    """A large value that was sent with :meth:`Executor.put`; nodes get it once."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -72,7 +72,8 @@ def _constant(number: int) -> Any:
 class _Call:
     """One call, from its submission to its result."""
 
-    __slots__ = ("future", "function", "args", "kwargs", "timeout", "deaths", "is_running")
+    __slots__ = ("future", "function", "args", "kwargs", "timeout", "deaths", "is_running",
+                 "is_alone")
 
     def __init__(self, future: "Future[Any]", function: Callable[..., Any], args: Any,
                  kwargs: Any, timeout: Optional[float]) -> None:
@@ -84,6 +85,8 @@ class _Call:
         self.deaths = 0
         #: Whether its future was told that it cannot be cancelled any more.
         self.is_running = False
+        #: Whether it is sent alone: among others, not all came back.
+        self.is_alone = timeout is not None or function is _chunk
 
 
 class _Link:
@@ -95,9 +98,14 @@ class _Link:
         self.channel: Optional[Channel] = None
         #: A connection whose worker has not answered yet.
         self.opening: Optional[Channel] = None
-        #: Calls that were sent and have no result, in the order in which they are executed.
-        self.inflight: Dict[int, _Call] = {}
+        #: Calls that were sent and have no result, in the order in which they are executed;
+        #: short ones of one function several at once.
+        self.inflight: Dict[int, List[_Call]] = {}
+        #: What it has, or will have before a later call.
         self.constants: Set[int] = set()
+        #: Its socket, on its machine.
+        self.place = ""
+        self.sending = threading.RLock()
         self.window = 2
         self.acked = 0
         #: When the first call of `inflight` can have begun.
@@ -157,6 +165,26 @@ def _dumps(function: Any) -> Callable[..., bytes]:
                 "workers cannot import {!r}: put it into a module that travels (files=…), or "
                 "install cloudpickle".format(name))
     return pickle.dumps
+
+
+def _timed_error(body: Any) -> Tuple[float, BaseException]:
+    """The time that a call took, and its exception with the traceback there as its cause."""
+    took, pickled, text = pickle.loads(body)
+    try:
+        error: BaseException = pickle.loads(pickled)
+    except BaseException:
+        # Its class is known there alone.
+        error = RuntimeError(text.strip().rpartition("\n")[2])
+    error.__cause__ = RemoteTraceback(text)
+    return took, error
+
+
+def _error_of(body: bytes) -> BaseException:
+    """The exception of one among several calls."""
+    try:
+        return _timed_error(body)[1]
+    except BaseException as error:
+        return error
 
 
 def _end_of(row: Dict[str, Any]) -> str:

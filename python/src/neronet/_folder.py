@@ -4,12 +4,17 @@ import json
 import os
 import shutil
 import sys
+import sysconfig
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ._calls import _cloudpickle
 
 #: Files and folders that travel.
 Files = Union[str, Sequence[str]]
+
+#: The worker's program; any Python can read it.
+_PROGRAM = ("import sys; sys.version_info >= (3, 8) or sys.exit('workers need Python 3.8, and this "
+            "is %d.%d' % sys.version_info[:2]); from neronet import worker; worker.main()")
 
 _IGNORED = shutil.ignore_patterns("__pycache__")
 
@@ -31,13 +36,13 @@ def describe(
     program = python or (sys.executable if only_here else "python3")
     described: Dict[str, Any] = {
         "collection": "pool-" + pool[:8],
-        "command": [program, "-m", "neronet.worker", pool],
+        "command": [program, "-c", _PROGRAM, pool],
         "parameters": {"worker": list(range(count))},
         "outputs": ["stdout", "stderr", "worker.json"],
         "files": ["**"],
         "resources": {name: value for name, value in resources.items() if value},
         # The worker's search path begins with its folder, so that what travelled is found.
-        "env": dict(env or {}, PYTHONPATH=".:" + os.pathsep.join(_paths(only_here))),
+        "env": dict(env or {}, PYTHONPATH=".:" + os.pathsep.join(_paths(only_here, python))),
     }
     if nodes:
         described["node"] = nodes
@@ -48,11 +53,17 @@ def describe(
         json.dump(described, file)
 
 
-def _paths(only_here: bool) -> List[str]:
-    """What this process imports from, for workers on this machine."""
+def _paths(only_here: bool, python: Optional[str]) -> List[str]:
+    """What this process imports from, for workers on this machine. An interpreter has its own
+    library, and another one its own packages, too."""
     if not only_here:
         return []
-    return [path for path in (os.path.abspath(one) for one in sys.path) if os.path.isdir(path)]
+    own = {"stdlib", "platstdlib"} if python is None else {
+        "stdlib", "platstdlib", "purelib", "platlib"}
+    places = {sysconfig.get_paths()[name] for name in own}
+    places |= {os.path.join(place, "lib-dynload") for place in places}
+    paths = (os.path.abspath(one) for one in sys.path)
+    return [path for path in paths if os.path.isdir(path) and path not in places]
 
 
 def _copied(path: str, folder: str) -> None:

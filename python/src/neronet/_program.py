@@ -10,11 +10,18 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from .errors import NeronetError, ProgramMissing, error_of
 
 _NAME = "neroman"
+
+#: Held while a program is started: a fork of this process would keep the ends of its pipes open,
+#: and hide its end from whoever reads them.
+unforked = threading.Lock()
+os.register_at_fork(before=unforked.acquire, after_in_parent=unforked.release,
+                    after_in_child=unforked.release)
 
 
 def find_program() -> str:
@@ -78,15 +85,7 @@ class Program:
     def lines(self, words: Sequence[str]) -> Iterator[str]:
         """Runs one verb and yields its lines as they come; leaving the loop ends it."""
         command = [self.path] + list(words)
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self.environment(),
-            encoding="utf-8",
-            errors="replace",
-        ) as child:
+        with self._started(command, False) as child:
             assert child.stdout is not None and child.stderr is not None
             ended = False
             try:
@@ -102,18 +101,26 @@ class Program:
             raise error_of(_told(said, words[0]), code)
 
     def _run(self, words: List[str], stdin: Optional[str]) -> "subprocess.CompletedProcess[str]":
+        with self._started([self.path] + words, stdin is not None) as child:
+            try:
+                out, said = child.communicate(stdin)
+            except BaseException:
+                child.kill()
+                raise
+        return subprocess.CompletedProcess(words, child.returncode, out, said)
+
+    def _started(self, command: List[str], has_input: bool) -> "subprocess.Popen[str]":
         try:
-            return subprocess.run(
-                [self.path] + words,
-                input=stdin,
-                stdin=subprocess.DEVNULL if stdin is None else None,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=self.environment(),
-                encoding="utf-8",
-                errors="replace",
-                check=False,
-            )
+            with unforked:
+                return subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=self.environment(),
+                    encoding="utf-8",
+                    errors="replace",
+                )
         except OSError as error:
             raise ProgramMissing(
                 "cannot start {}".format(self.path), [str(error)], None

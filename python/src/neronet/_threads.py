@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Dict, Optional
 from . import _frames as frames
 from ._calls import _cloudpickle, _end_of, _Link
 from ._frames import Channel, Closed
+from ._program import unforked
 from ._relay import connected
-from .errors import NeronetError
+from .errors import BadInput, NeronetError
 
 if TYPE_CHECKING:
     from .executor import Executor
@@ -74,7 +75,7 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
                 elif now - link.lost_since > pool._lost_after and not link.is_away:
                     link.is_away = True
                     lost.append(link)
-                call = next(iter(link.inflight.values()), None)
+                call = next(iter(link.inflight.values()), [None])[0]
                 if (call is not None and call.timeout is not None and link.timed_out is None
                         and now - link.since > call.timeout):
                     link.timed_out = call
@@ -84,6 +85,7 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
                         and now - link.idle_since > pool._idle_after):
                     link.leaves = True
                     idle.append(link)
+            channels = [link.channel for link in pool._links if link.channel is not None]
             changed = pool._changed
         for link in lost:
             pool._out_of_reach(link)
@@ -92,6 +94,11 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
                 pool._client.abort(link.run, grace=0.5)
             except NeronetError as error:
                 print("neronet: cannot end {}: {}".format(link.run, error), file=sys.stderr)
+        for channel in channels:
+            try:
+                channel.tidy()
+            except Closed:
+                pass
         for link in idle:
             if link.channel is not None:
                 try:
@@ -116,9 +123,14 @@ def serve(reference: "weakref.ref[Executor]", link: _Link) -> None:
         state = row["state"] if row is not None and is_of_run else "queued"
         if state in ("running", "ending", "unreachable"):
             assert row is not None
-            if _attend(reference, link, row):
-                continue
-        elif state not in LIVE:
+            changed = pool._changed
+            # A pool that is forgotten is collected while its workers wait for work.
+            del pool
+            if not _attend(reference, link, row):
+                with changed:
+                    changed.wait(0.5)
+            continue
+        if state not in LIVE:
             assert row is not None
             if link.greeted != link.run and not link.leaves:
                 link.failures += 1
@@ -127,39 +139,54 @@ def serve(reference: "weakref.ref[Executor]", link: _Link) -> None:
                         link.run, _end_of(row)))
                     return
             pool._died(link, row)
-            if not _again(pool, link):
+            goes_on = _again(pool, link)
+            if goes_on:
+                continue
+            if goes_on is not None:
                 return
-            continue
         changed = pool._changed
         del pool
         with changed:
             changed.wait(0.5)
 
 
-def _again(pool: "Executor", link: _Link) -> bool:
-    """Starts a worker's next run when there is something for it to do."""
+def _again(pool: "Executor", link: _Link) -> Optional[bool]:
+    """Starts a worker's next run; `None` while there is nothing for it to do, false when there
+    never will be."""
     with pool._mutex:
-        while pool._folder and pool._broken is None:
-            if pool._is_shut and not pool._unresolved:
-                return False
-            # One that was given back waits for work; one that died is replaced at once.
-            if pool._waiting or not link.leaves:
-                break
-            pool._changed.wait(1.0)
         if not pool._folder or pool._broken is not None:
             return False
+        if pool._is_shut and not pool._unresolved:
+            return False
+        # One that was given back waits for work; one that died is replaced at once.
+        if link.leaves and not pool._waiting:
+            return None
         link.leaves = False
-    try:
-        started = pool._client.restart(link.experiment)
-    except NeronetError as error:
-        print("neronet: cannot start a worker again: {}".format(error), file=sys.stderr)
-        link.failures += 1
-        return link.failures < FAILURES_MAX
-    with pool._mutex:
-        if started.runs:
-            link.run = started.runs[0]
-        link.idle_since = time.monotonic()
-    return True
+    told = ""
+    while True:
+        try:
+            started = pool._client.restart(link.experiment)
+        except BadInput as error:
+            link.failures = FAILURES_MAX
+            if all(one.failures >= FAILURES_MAX for one in pool._links):
+                pool._break("no worker can be started again: {}".format(error))
+            return False
+        except NeronetError as error:
+            # A full disk, a daemon that is away: it passes.
+            if str(error) != told:
+                told = str(error)
+                print("neronet: cannot start a worker again yet: {}".format(told),
+                      file=sys.stderr)
+        else:
+            with pool._mutex:
+                link.idle_since = time.monotonic()
+                if started.runs:
+                    link.run = started.runs[0]
+                    return True
+        with pool._mutex:
+            pool._changed.wait(1.0)
+            if not pool._folder or pool._broken is not None:
+                return False
 
 
 def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]) -> bool:
@@ -176,18 +203,20 @@ def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]
     try:
         if is_here:
             folder = pool._client.show(link.run).get("work")
-            ending = connected(str(folder), 5.0)
+            # Not longer: a worker that ended meanwhile never listens.
+            ending = connected(str(folder), 0.5)
         else:
-            ending, there = socket.socketpair()
-            with there:
-                relay = subprocess.Popen(
-                    [pool._client._program.path, "exec", link.run, "--", program, "-m",
-                     "neronet._relay"],
-                    stdin=there.fileno(), stdout=there.fileno(), stderr=subprocess.DEVNULL,
-                    env=pool._client._program.environment(), start_new_session=True)
+            with unforked:
+                ending, there = socket.socketpair()
+                with there:
+                    relay = subprocess.Popen(
+                        [pool._client._program.path, "exec", link.run, "--", program, "-m",
+                         "neronet._relay"],
+                        stdin=there.fileno(), stdout=there.fileno(), stderr=subprocess.DEVNULL,
+                        env=pool._client._program.environment(), start_new_session=True)
         channel = link.opening = Channel(ending, shares_memory=is_here)
         try:
-            _greet(pool, link, channel, is_here)
+            _greet(pool, link, channel)
         finally:
             link.opening = None
     except (OSError, ValueError, NeronetError):
@@ -225,9 +254,9 @@ def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]
     return True
 
 
-def _greet(pool: "Executor", link: _Link, channel: Channel, is_here: bool) -> None:
+def _greet(pool: "Executor", link: _Link, channel: Channel) -> None:
     began = time.monotonic()
-    hello = {"pool": pool._pool, "shares_memory": is_here}
+    hello = {"pool": pool._pool, "shares_memory": channel.shares_memory}
     channel.send(frames.HELLO, body=json.dumps(hello).encode())
     early = []
     while True:
@@ -239,21 +268,23 @@ def _greet(pool: "Executor", link: _Link, channel: Channel, is_here: bool) -> No
     if welcome["python"][:2] != list(sys.version_info[:2]):
         there = ".".join(str(one) for one in welcome["python"])
         here = ".".join(str(one) for one in sys.version_info[:3])
-        if tuple(welcome["python"][:2]) < (3, 8):
-            pool._break("{} has Python {}; workers need 3.8".format(link.run, there))
-        elif _cloudpickle() is not None:
+        if _cloudpickle() is not None:
             print("neronet: {} has Python {}, here is {}: functions that are not in a module "
                   "cannot be sent there".format(link.run, there, here), file=sys.stderr)
     known = set(welcome["known"])
     with pool._mutex:
         link.round_trip = time.monotonic() - began
         link.channel = channel
-        is_new, link.greeted = link.greeted != link.run, link.run
+        link.greeted, link.place = link.run, welcome["socket"]
+        # What did not arrive through an earlier connection is sent again.
+        link.constants = set(welcome["constants"])
+        link.updates = welcome["updates"]
+        link.recalling = None
         lost = [number for number in link.inflight if number not in known]
         for number in lost:
-            pool._waiting.appendleft(link.inflight.pop(number))
+            pool._waiting.extendleft(reversed(link.inflight.pop(number)))
     body, buffers = pool._first
-    if is_new:
+    if not welcome["has_first"]:
         channel.send(frames.HELLO, 0, 0, body, buffers)
     pool._send_updates(link)
     for frame in early:

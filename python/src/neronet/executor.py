@@ -9,7 +9,7 @@ need them; results stay with the worker until they are here.
 import atexit
 import concurrent.futures
 import itertools
-import math
+import os
 import shutil
 import sys
 import tempfile
@@ -19,7 +19,7 @@ import uuid
 import weakref
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence
 
 from . import _frames as frames
 from ._calls import (
@@ -30,23 +30,19 @@ from ._calls import (
     _Call,
     _chunk,
     _dumps,
-    _end_of,
     _Link,
-    _used,
 )
 from ._folder import Files, describe
-from ._frames import Bytes, Closed, Frame
-from ._threads import FAILURES_MAX, LIVE, follow, keep_time, serve
+from ._frames import Closed
+from ._schedule import Schedule, _busy
+from ._threads import LIVE, follow, keep_time, serve
 from .client import Client
 from .errors import NeronetError
 
 __all__ = ["Constant", "Executor", "PoolBroken", "RemoteTraceback", "WorkerDied"]
 
-#: Calls that one worker may have at once.
-_WINDOW_MAX = 64
 
-
-class Executor(concurrent.futures.Executor):
+class Executor(Schedule):
     """A ``concurrent.futures.Executor`` over the nodes of Neronet.
 
     ``workers`` is how many there are at most; without it as many as the nodes have room for.
@@ -73,17 +69,10 @@ class Executor(concurrent.futures.Executor):
     ) -> None:
         self._client = Client(home)
         self._pool = uuid.uuid4().hex
-        self._mutex = threading.RLock()
-        self._changed = threading.Condition(self._mutex)
-        self._waiting: Deque[_Call] = deque()
-        self._links: List[_Link] = []
-        self._rows: Dict[int, Dict[str, Any]] = {}
-        self._numbers = itertools.count(1)
-        self._unresolved = 0
-        self._constants: Dict[int, Tuple[Bytes, List[memoryview]]] = {}
-        self._updates: List[Tuple[Bytes, List[memoryview]]] = []
-        self._broken: Optional[str] = None
+        super().__init__()
         self._is_shut = False
+        #: Seconds within which workers end by themselves when the pool does.
+        self._patience = 5.0
         self._idle_after = idle_after
         self._lost_after = lost_after
         self._python = python
@@ -146,7 +135,7 @@ class Executor(concurrent.futures.Executor):
 
     # Calls
 
-    def submit(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Has ``fn(*args, **kwargs)`` executed by a worker."""
         return self.submit_with(fn, args, kwargs)
 
@@ -164,6 +153,7 @@ class Executor(concurrent.futures.Executor):
             if self._is_shut:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             self._unresolved += 1
+            _busy.add(self)
             self._waiting.append(call)
             link = self._free_link()
         if link is not None:
@@ -187,24 +177,30 @@ class Executor(concurrent.futures.Executor):
             raise ValueError("buffersize must be None or > 0")
         deadline = None if timeout is None else time.monotonic() + timeout
         items = zip(*iterables)
-        chunks = iter(lambda: list(itertools.islice(items, chunksize)), [])
+        if chunksize == 1:
+            futures = (self.submit(fn, *args) for args in items)
+        else:
+            chunks = iter(lambda: list(itertools.islice(items, chunksize)), [])
+            futures = (self.submit(_chunk, fn, chunk) for chunk in chunks)
         ahead = None if buffersize is None else max(1, buffersize // chunksize)
-        pending: "Deque[Future[Any]]" = deque()
-        for chunk in itertools.islice(chunks, ahead):
-            pending.append(self.submit(_chunk, fn, chunk))
-        return self._mapped(fn, chunks, pending, deadline)
+        pending = deque(itertools.islice(futures, ahead))
+        return self._mapped(futures, pending, chunksize > 1, deadline)
 
+    @staticmethod
     def _mapped(
-        self, fn: Callable[..., Any], chunks: Iterator[List[Any]],
-        pending: "Deque[Future[Any]]", deadline: Optional[float],
+        futures: "Iterator[Future[Any]]", pending: "Deque[Future[Any]]", are_chunks: bool,
+        deadline: Optional[float],
     ) -> Iterator[Any]:
         try:
             while pending:
                 left = None if deadline is None else deadline - time.monotonic()
-                values, error = pending[0].result(left)
+                result = pending[0].result(left)
                 pending.popleft()
-                for chunk in itertools.islice(chunks, 1):
-                    pending.append(self.submit(_chunk, fn, chunk))
+                pending.extend(itertools.islice(futures, 1))
+                if not are_chunks:
+                    yield result
+                    continue
+                values, error = result
                 yield from values
                 if error is not None:
                     raise error
@@ -213,8 +209,9 @@ class Executor(concurrent.futures.Executor):
                 future.cancel()
 
     def put(self, value: Any) -> Constant:
-        """Keeps a large value for calls: ``submit(f, pool.put(x))``. Each worker gets it once."""
-        packed = frames.pack(value, _dumps(value))
+        """Keeps a large value for calls: ``submit(f, pool.put(x))``. Each node gets it once, as it
+        is now."""
+        packed = frames.kept(*frames.pack(value, _dumps(value)))
         with self._mutex:
             number = next(self._numbers)
             self._constants[number] = packed
@@ -224,7 +221,7 @@ class Executor(concurrent.futures.Executor):
         """Has ``data`` reach every worker, in order and between calls: the function that
         ``neronet.worker.on_update`` was given there is called with it. Workers that come later
         get all of it before their first call."""
-        packed = frames.pack(data, _dumps(data))
+        packed = frames.kept(*frames.pack(data, _dumps(data)))
         with self._mutex:
             self._updates.append(packed)
             links = [link for link in self._links if link.channel is not None]
@@ -270,276 +267,6 @@ class Executor(concurrent.futures.Executor):
                 self._changed.wait(left)
             return self.workers
 
-    # Sending
-
-    def _free_link(self) -> Optional[_Link]:
-        """A worker that can take a call, an idle one if there is one."""
-        best = None
-        for link in self._links:
-            if link.channel is None or not link.is_prepared or link.leaves or link.is_away:
-                continue
-            if not link.inflight:
-                return link
-            if len(link.inflight) < link.window and best is None:
-                best = link
-        return best
-
-    def _feed(self, link: _Link) -> None:
-        """Sends waiting calls to a worker, as many as it may have."""
-        while True:
-            taken: List[Tuple[int, _Call]] = []
-            with self._mutex:
-                channel, acked = link.channel, link.acked
-                if channel is None or link.leaves or not link.is_prepared:
-                    return
-                while len(link.inflight) < link.window:
-                    call = self._pop()
-                    if call is None:
-                        break
-                    number = next(self._numbers)
-                    if not link.inflight:
-                        link.since = time.monotonic()
-                    link.inflight[number] = call
-                    taken.append((number, call))
-                if not taken:
-                    self._recall_for(link)
-                    return
-            sent: List[Frame] = []
-            for number, call in taken:
-                try:
-                    _used.numbers = set()
-                    packed = frames.pack((call.function, call.args, call.kwargs),
-                                         _dumps(call.function))
-                except BaseException as error:
-                    with self._mutex:
-                        link.inflight.pop(number, None)
-                    self._resolve(call, error=error)
-                    continue
-                for one in _used.numbers - link.constants:
-                    sent.append(Frame(frames.CONSTANT, one, 0, *self._constants[one]))
-                    link.constants.add(one)
-                sent.append(Frame(frames.CALL, number, acked, *packed))
-            try:
-                channel.send_all(sent)
-            except Closed:
-                # The thread that receives has what was in flight done elsewhere.
-                return
-
-    def _pop(self) -> Optional[_Call]:
-        while self._waiting:
-            call = self._waiting.popleft()
-            if call.future.done() and call.is_running:
-                # A machine that was out of reach answered after all.
-                continue
-            if call.is_running or call.future.set_running_or_notify_cancel():
-                call.is_running = True
-                return call
-            self._unresolved -= 1
-            self._changed.notify_all()
-        return None
-
-    def _recall_for(self, idle: _Link) -> None:
-        """Takes a call that is not begun from the worker with most of them."""
-        if idle.inflight:
-            return
-        busy = [link for link in self._links
-                if len(link.inflight) > 1 and link.recalling is None and link.channel]
-        if not busy:
-            return
-        link = max(busy, key=lambda one: len(one.inflight))
-        link.recalling = list(link.inflight)[-1]
-        channel, number = link.channel, link.recalling
-        assert channel is not None
-        try:
-            channel.send(frames.RECALL, number)
-        except Closed:
-            pass
-
-    def _send_updates(self, link: _Link) -> None:
-        while True:
-            with self._mutex:
-                channel = link.channel
-                if channel is None or link.updates >= len(self._updates):
-                    return
-                body, buffers = self._updates[link.updates]
-                link.updates += 1
-                try:
-                    # Within the lock: updates must keep their order.
-                    channel.send(frames.UPDATE, 0, 0, body, buffers)
-                except Closed:
-                    return
-
-    # Receiving
-
-    def _received(self, link: _Link, frame: Frame) -> None:
-        now = time.monotonic()
-        if frame.kind == frames.PREPARED:
-            with self._mutex:
-                link.is_prepared = True
-                link.failures = 0
-                self._changed.notify_all()
-            self._feed(link)
-        elif frame.kind == frames.UNPREPARED:
-            self._unprepared(link, bytes(frame.body).decode(errors="replace"))
-        elif frame.kind == frames.RECALLED:
-            with self._mutex:
-                link.recalling = None
-                call = link.inflight.pop(frame.number, None)
-                if call is not None:
-                    self._waiting.appendleft(call)
-                other = self._free_link()
-            if other is not None:
-                self._feed(other)
-        elif frame.kind in (frames.RESULT, frames.ERROR):
-            with self._mutex:
-                call = link.inflight.pop(frame.number, None)
-                if link.recalling == frame.number:
-                    link.recalling = None
-                link.acked = frame.number
-                lasted, link.since = now - link.since, now
-                link.idle_since = now
-            self._finish(link, call, frame, lasted)
-
-    def _finish(self, link: _Link, call: Optional[_Call], frame: Frame, lasted: float) -> None:
-        large = sum(memoryview(one).nbytes for one in frame.buffers) + len(frame.body) > 1 << 20
-        try:
-            if frame.kind == frames.RESULT:
-                took, value = frame.load()
-                error = None
-            else:
-                took, error, text = frame.load()
-                error.__cause__ = RemoteTraceback(text)
-                value = None
-        except BaseException as caught:
-            took, value, error = 0.0, None, caught
-        self._adapt(link, took, lasted)
-        if large and link.channel is not None:
-            try:
-                link.channel.send(frames.ACK, 0, frame.number)
-            except Closed:
-                pass
-        if call is not None:
-            self._resolve(call, value, error)
-
-    def _adapt(self, link: _Link, took: float, lasted: float) -> None:
-        """How many calls a worker has at once: enough to be busy for two round trips, and one
-        alone when a call takes much longer than its way."""
-        link.took = took if link.took is None else 0.8 * link.took + 0.2 * took
-        way = max(link.round_trip, 1e-4)
-        if link.took > 50 * way:
-            link.window = 1
-        else:
-            link.window = min(_WINDOW_MAX, 2 + math.ceil(2 * way / max(link.took, 1e-6)))
-
-    def _resolve(self, call: _Call, value: Any = None,
-                 error: Optional[BaseException] = None) -> None:
-        with self._mutex:
-            if call.future.done():
-                return
-            self._unresolved -= 1
-            if not self._unresolved:
-                self._changed.notify_all()
-        try:
-            if error is not None:
-                call.future.set_exception(error)
-            else:
-                call.future.set_result(value)
-        except concurrent.futures.InvalidStateError:
-            # The copy of this call on another machine was first.
-            pass
-
-    # Workers that come and go
-
-    def _unprepared(self, link: _Link, text: str) -> None:
-        with self._mutex:
-            link.leaves = True
-            link.failures = FAILURES_MAX
-            others = [one for one in self._links if one.failures < FAILURES_MAX]
-            if not others:
-                self._break("no worker could prepare itself:\n" + text)
-        print("neronet: worker {} could not prepare itself:\n{}".format(link.run, text),
-              file=sys.stderr)
-
-    def _break(self, why: str) -> None:
-        """Ends the pool; every call gets the reason."""
-        with self._mutex:
-            if self._broken is not None:
-                return
-            self._broken = why
-            calls = list(self._waiting)
-            self._waiting.clear()
-            for link in self._links:
-                calls += link.inflight.values()
-                link.inflight.clear()
-            self._changed.notify_all()
-        for call in calls:
-            if not call.is_running and not call.future.set_running_or_notify_cancel():
-                with self._mutex:
-                    self._unresolved -= 1
-                continue
-            self._resolve(call, error=PoolBroken(why))
-
-    def _died(self, link: _Link, row: Dict[str, Any]) -> None:
-        """The run of a worker has ended: its calls go elsewhere."""
-        with self._mutex:
-            channel, link.channel = link.channel, None
-            link.is_prepared = False
-            calls = list(link.inflight.values())
-            link.inflight.clear()
-            link.constants.clear()
-            link.updates = 0
-            link.recalling = None
-            self._changed.notify_all()
-            first = calls[0] if calls else None
-            timed_out, link.timed_out = link.timed_out, None
-        if channel is not None:
-            channel.close()
-        errors: List[Tuple[_Call, BaseException]] = []
-        again = []
-        for call in calls:
-            if call.future.done() or call in self._waiting:
-                # Another worker has it, or is about to.
-                continue
-            if call is timed_out:
-                text = "the call took longer than {:g} s".format(call.timeout or 0)
-                errors.append((call, concurrent.futures.TimeoutError(text)))
-                continue
-            # The others were not begun.
-            if call is first and timed_out is None:
-                call.deaths += 1
-                print("neronet: worker {} died: {}{}".format(
-                    link.run, _end_of(row), "" if call.deaths > 1 else "; its call runs again"),
-                    file=sys.stderr)
-            if call.deaths > 1:
-                text = "two workers died of this call, the last of {}: {}".format(
-                    link.run, _end_of(row))
-                errors.append((call, WorkerDied(text, row)))
-            else:
-                again.append(call)
-        with self._mutex:
-            self._waiting.extendleft(reversed(again))
-        for call, error in errors:
-            self._resolve(call, error=error)
-        self._feed_all()
-
-    def _feed_all(self) -> None:
-        while True:
-            with self._mutex:
-                link = self._free_link() if self._waiting else None
-            if link is None:
-                return
-            before = len(self._waiting)
-            self._feed(link)
-            if len(self._waiting) >= before:
-                return
-
-    def _out_of_reach(self, link: _Link) -> None:
-        """Calls of a worker that cannot be reached go elsewhere; the first result wins."""
-        with self._mutex:
-            calls = [call for call in link.inflight.values() if not call.future.done()]
-            self._waiting.extendleft(reversed(calls))
-        self._feed_all()
-
     # The end
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -551,7 +278,7 @@ class Executor(concurrent.futures.Executor):
                 for call in self._waiting:
                     if not call.is_running and call.future.cancel():
                         call.future.set_running_or_notify_cancel()
-                        self._unresolved -= 1
+                        self._settled()
                 self._waiting = deque(call for call in self._waiting if call.is_running)
             self._changed.notify_all()
         if not wait:
@@ -561,6 +288,7 @@ class Executor(concurrent.futures.Executor):
 
     def terminate(self) -> None:
         """Ends calls and workers at once; calls without a result fail with :class:`PoolBroken`."""
+        self._patience = 0.5
         self._break("the pool was terminated")
         self._close()
 
@@ -581,40 +309,66 @@ class Executor(concurrent.futures.Executor):
             for link in links:
                 link.leaves = True
             self._changed.notify_all()
-        for link in links:
-            if link.channel is not None:
-                try:
-                    link.channel.send(frames.LEAVE)
-                except Closed:
-                    pass
         _open.discard(self)
-        try:
-            connected = {link.experiment for link in links if link.channel is not None}
-            waiting = [one for one in self._experiments if one not in connected]
-            if waiting:
-                self._client.abort(waiting)
-            self._client.wait(self._experiments, timeout=5)
-            live = [row for row in self._client.status(self._experiments)
-                    if row["state"] in LIVE]
-            if live:
-                self._client.abort(live, grace=1)
-                self._client.wait(live, timeout=30)
-            self._client.remove(self._experiments)
-        except NeronetError as error:
-            # Workers without an owner end by themselves.
-            print("neronet: cannot tidy up the pool: {}".format(error), file=sys.stderr)
-        for link in links:
-            if link.channel is not None:
-                link.channel.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        _end(self._client, self._experiments, links, folder, self._patience)
+
+    def __del__(self) -> None:
+        # Only a pool without calls is forgotten.
+        folder = getattr(self, "_folder", "")
+        if folder and self._links:
+            words = (self._client, self._experiments, self._links, folder, self._patience)
+            threading.Thread(target=_end, args=words, daemon=True).start()
+
+    def _part(self) -> None:
+        """Leaves the pool to the process that made it."""
+        self._mutex = threading.RLock()
+        self._changed = threading.Condition(self._mutex)
+        self._folder = ""
+        self._broken = "the pool belongs to process {}, which this one is a fork of".format(
+            os.getppid())
+        for link in self._links:
+            # An open end here would hide from the worker that its owner is gone.
+            for channel in (link.channel, link.opening):
+                if channel is not None:
+                    channel.part()
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> Optional[bool]:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             # What runs is not waited for.
             with self._mutex:
-                self._unresolved = 0
+                self._patience = 0.5
+                self._settled(self._unresolved)
         self.shutdown(wait=True, cancel_futures=kind is not None)
         return None
+
+
+def _end(client: Client, experiments: List[int], links: List[_Link], folder: str,
+         patience: float) -> None:
+    """Ends workers and their experiments."""
+    for link in links:
+        if link.channel is not None:
+            try:
+                link.channel.send(frames.LEAVE)
+            except Closed:
+                pass
+    try:
+        connected = {link.experiment for link in links if link.channel is not None}
+        waiting = [one for one in experiments if one not in connected]
+        if waiting:
+            client.abort(waiting)
+        client.wait(experiments, timeout=patience)
+        live = [row for row in client.status(experiments) if row["state"] in LIVE]
+        if live:
+            client.abort(live, grace=1)
+            client.wait(live, timeout=30)
+        client.remove(experiments)
+    except NeronetError as error:
+        # Workers without an owner end by themselves.
+        print("neronet: cannot tidy up the pool: {}".format(error), file=sys.stderr)
+    for link in links:
+        if link.channel is not None:
+            link.channel.close()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 _open: "weakref.WeakSet[Executor]" = weakref.WeakSet()
@@ -624,3 +378,14 @@ _open: "weakref.WeakSet[Executor]" = weakref.WeakSet()
 def _close_all() -> None:
     for one in list(_open):
         one._close()
+
+
+def _forked() -> None:
+    """Parts a child of this process from its pools, whose threads it does not have."""
+    for one in list(_open):
+        one._part()
+    _open.clear()
+    _busy.clear()
+
+
+os.register_at_fork(after_in_child=_forked)

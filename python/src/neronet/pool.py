@@ -150,6 +150,8 @@ class Pool:
         """Results in the order of the items, as they come."""
         if self._is_closed:
             raise ValueError("Pool not running")
+        if chunksize < 1:
+            raise ValueError("Chunksize must be 1+, not {}".format(chunksize))
         return self._executor.map(func, iterable, chunksize=chunksize)
 
     def imap_unordered(self, func: Callable[..., Any], iterable: Iterable[Any],

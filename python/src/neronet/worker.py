@@ -1,4 +1,4 @@
-"""A worker of :class:`neronet.Executor`: ``python -m neronet.worker POOL`` is the job of a run.
+"""A worker of :class:`neronet.Executor`: the job of a run.
 
 It listens at a Unix socket in a private folder and writes where into ``worker.json`` of the
 run's folder. Calls are executed one after the other in the main thread. A result is kept until
@@ -17,15 +17,22 @@ import threading
 import time
 import traceback
 from collections import deque
-from typing import Any, Deque, Dict, List, Optional, Tuple
+from typing import Any, Deque, Dict, List, Optional, Set, Tuple
 
 from . import _frames as frames
-from ._frames import Bytes, Channel, Closed, Frame
+from ._frames import Buffer, Bytes, Channel, Closed, Frame
 
 #: Seconds without an owner after which a worker ends.
 ALONE_MAX = 30.0
 #: The same before the first owner came: it may be starting many workers.
 FIRST_MAX = 300.0
+#: Seconds within which another worker of this machine hands a constant over.
+_HANDED_MAX = 600.0
+#: Seconds after which the rest of several calls goes back to the owner.
+_TOGETHER_MAX = 0.005
+_CALLS = (frames.CALL, frames.CALLS)
+#: The kind of a frame that stands for a time without frames.
+_NOTHING = 0
 #: Where the socket is, in the run's folder.
 PLACE = "worker.json"
 
@@ -48,8 +55,10 @@ def on_update(function: Any) -> None:
 class Worker:
     """One worker with its queue and the results that its owner does not have yet."""
 
-    def __init__(self, pool: str) -> None:
+    def __init__(self, pool: str, place: str) -> None:
         self._pool = pool
+        self._place = place
+        self._process = os.getpid()
         self._mutex = threading.Lock()
         self._wake = threading.Condition(self._mutex)
         self._queue: Deque[Frame] = deque()
@@ -60,13 +69,33 @@ class Worker:
         self._alone_max = FIRST_MAX
         self._prepared: Optional[Tuple[int, Bytes]] = None
         self._leaves = False
+        #: What arrived of that which is sent once.
+        self._has_first = False
+        self._updates = 0
+        self._constants: Set[int] = set()
+        #: Constants for the other workers of this machine.
+        self._kept: Dict[int, Tuple[Buffer, List[Buffer]]] = {}
+        self._keeps = threading.Condition(self._mutex)
+        #: The constant that nobody handed over, so that the owner is asked.
+        self._missing = 0
 
     # The way to the owner
 
     def listen(self, listener: socket.socket) -> None:
-        """Takes owners, one after the other; the newest connection counts."""
+        """Takes owners, one after the other; the newest connection counts. Without one for long
+        the worker ends, whatever it executes."""
+        listener.settimeout(1.0)
         while True:
-            link, _ = listener.accept()
+            try:
+                link, _ = listener.accept()
+            except socket.timeout:
+                with self._mutex:
+                    alone = self._channel is None and time.monotonic() - self._alone_since
+                if alone and alone > self._alone_max:
+                    shutil.rmtree(os.path.dirname(self._place), ignore_errors=True)
+                    os._exit(0)
+                continue
+            link.setblocking(True)
             if not frames.own_socket(link):
                 link.close()
                 continue
@@ -81,6 +110,9 @@ class Worker:
                 return
             if not asked.get("shares_memory"):
                 channel.shares_memory = False
+            if "constant" in asked:
+                self._hand_over(channel, int(asked["constant"]))
+                return
             self._begin(channel)
             while True:
                 self._take(channel, channel.receive())
@@ -97,13 +129,17 @@ class Worker:
         with self._mutex:
             earlier, self._channel = self._channel, channel
             self._alone_max = ALONE_MAX
-            known = [frame.number for frame in self._queue if frame.kind == frames.CALL]
+            known = [frame.number for frame in self._queue if frame.kind in _CALLS]
             if self._running:
                 known.append(self._running)
             known += [number for number, _, _, _ in self._results]
-            welcome = {"python": list(sys.version_info[:3]), "pid": os.getpid(), "known": known}
+            welcome = {
+                "python": list(sys.version_info[:3]), "pid": os.getpid(), "known": known,
+                "socket": self._place, "has_first": self._has_first, "updates": self._updates,
+                "constants": sorted(self._constants),
+            }
             again = list(self._results)
-            prepared = self._prepared
+            prepared, missing = self._prepared, self._missing
         if earlier is not None:
             earlier.close()
         channel.send(frames.WELCOME, body=json.dumps(welcome).encode())
@@ -111,9 +147,33 @@ class Worker:
             channel.send(prepared[0], body=prepared[1])
         for number, kind, body, buffers in again:
             channel.send(kind, number, 0, body, buffers)
+        if missing:
+            channel.send(frames.MISSING, missing)
+
+    def _hand_over(self, channel: Channel, number: int) -> None:
+        """Gives a constant to another worker of this machine, when it is here."""
+        deadline = time.monotonic() + _HANDED_MAX
+        with self._mutex:
+            while number not in self._kept:
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._keeps.wait(left):
+                    return
+            body, buffers = self._kept[number]
+        channel.send(frames.CONSTANT, number, 0, body, buffers)
 
     def _take(self, channel: Channel, frame: Frame) -> None:
+        if frame.kind == frames.CONSTANT and not channel.shares_memory:
+            frame = frame._replace(**_kept(frame))
         with self._mutex:
+            if frame.kind == frames.HELLO:
+                self._has_first = True
+            elif frame.kind == frames.UPDATE:
+                self._updates += 1
+            elif frame.kind in (frames.CONSTANT, frames.CONSTANT_AT):
+                self._constants.add(frame.number)
+            if frame.kind == frames.CONSTANT and not channel.shares_memory:
+                self._kept[frame.number] = frame.body, list(frame.buffers)
+                self._keeps.notify_all()
             if frame.acked:
                 while self._results and any(one[0] == frame.acked for one in self._results):
                     self._results.popleft()
@@ -121,16 +181,20 @@ class Worker:
                 self._leaves = True
             elif frame.kind == frames.RECALL:
                 kept = [one for one in self._queue
-                        if one.kind != frames.CALL or one.number != frame.number]
+                        if one.kind not in _CALLS or one.number != frame.number]
                 recalled = len(kept) < len(self._queue)
                 self._queue = deque(kept)
             elif frame.kind != frames.ACK:
                 self._queue.append(frame)
             self._wake.notify()
-        if frame.kind == frames.RECALL and recalled:
-            channel.send(frames.RECALLED, frame.number)
+        if frame.kind == frames.RECALL:
+            # What is not here is on its way: the owner asks again.
+            channel.send(frames.RECALLED, frame.number if recalled else 0)
 
     def _answer(self, kind: int, number: int, body: Bytes, buffers: List[memoryview]) -> None:
+        if os.getpid() != self._process:
+            # A fork that left its call.
+            os._exit(0)
         with self._mutex:
             self._running = 0
             self._results.append((number, kind, body, buffers))
@@ -147,30 +211,84 @@ class Worker:
     def serve(self) -> int:
         """Executes what comes until the owner has no more, or is gone; returns the exit code."""
         while True:
+            # Arguments of the last call are gone by now.
+            channel = self._channel
+            if channel is not None and not self._queue:
+                try:
+                    channel.tidy()
+                except Closed:
+                    pass
             frame = self._next()
             if frame is None:
                 return 0
             if frame.kind == frames.CALL:
                 self._call(frame)
+            elif frame.kind == frames.CALLS:
+                self._call_several(frame)
             elif frame.kind == frames.CONSTANT:
                 _constants[frame.number] = frame.load()
+            elif frame.kind == frames.CONSTANT_AT:
+                given = self._fetched(frame)
+                if given is None:
+                    return 0
+                _constants[frame.number] = given.load()
+                self._missing = 0
             elif frame.kind == frames.UPDATE:
                 self._update(frame)
             elif frame.kind == frames.HELLO:
                 self._prepare(frame)
+            del frame
 
-    def _next(self) -> Optional[Frame]:
+    def _fetched(self, frame: Frame) -> Optional[Frame]:
+        """A constant from the worker here that has it, or else from the owner."""
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        channel = Channel(link, shares_memory=True)
+        try:
+            link.settimeout(_HANDED_MAX)
+            link.connect(bytes(frame.body).decode())
+            if frames.own_socket(link):
+                hello = {"pool": self._pool, "shares_memory": True, "constant": frame.number}
+                channel.send(frames.HELLO, body=json.dumps(hello).encode())
+                return channel.receive()
+        except OSError:
+            pass
+        finally:
+            channel.close()
         with self._mutex:
-            while not self._queue:
+            self._missing = frame.number
+            owner = self._channel
+        if owner is not None:
+            try:
+                owner.send(frames.MISSING, frame.number)
+            except Closed:
+                # The next connection is told.
+                pass
+        return self._next(frame.number)
+
+    def _is_first(self, constant: int) -> bool:
+        """Whether there is something to do; with ``constant`` that alone, which becomes the first."""
+        if not constant:
+            return bool(self._queue)
+        for frame in self._queue:
+            if frame.kind == frames.CONSTANT and frame.number == constant:
+                self._queue.remove(frame)
+                self._queue.appendleft(frame)
+                return True
+        return False
+
+    def _next(self, constant: int = 0) -> Optional[Frame]:
+        with self._mutex:
+            while not self._is_first(constant):
                 if self._leaves:
                     return None
                 alone = self._channel is None
                 left = self._alone_since + self._alone_max - time.monotonic()
                 if alone and left <= 0:
                     return None
-                self._wake.wait(min(left, 5.0) if alone else 5.0)
+                if not self._wake.wait(min(left, 5.0) if alone else 5.0) and not constant:
+                    return Frame(_NOTHING, 0, 0, b"", ())
             frame = self._queue.popleft()
-            if frame.kind == frames.CALL:
+            if frame.kind in _CALLS:
                 self._running = frame.number
             return frame
 
@@ -213,17 +331,55 @@ class Worker:
             body, buffers = _packed_error(error, time.perf_counter() - began), []
         self._answer(kind, frame.number, body, buffers)
 
+    def _call_several(self, frame: Frame) -> None:
+        """Executes short calls of one function; what they have no time for goes back."""
+        began = time.perf_counter()
+        told: List[Tuple[bool, Any]] = []
+        try:
+            function, asked = frame.load()
+        except BaseException as error:
+            self._answer(frames.ERROR, frame.number, _packed_error(error, 0.0), [])
+            return
+        for args, kwargs in asked:
+            try:
+                told.append((False, function(*args, **kwargs)))
+            except BaseException as error:
+                told.append((True, _packed_error(error, 0.0)))
+            took = time.perf_counter() - began
+            if took > _TOGETHER_MAX:
+                break
+        self._answer(frames.RESULTS, frame.number, *_packed_values(took, told))
+
+
+def _packed_values(took: float, told: List[Tuple[bool, Any]]) -> Tuple[bytes, List[memoryview]]:
+    try:
+        return frames.pack((took, told))
+    except BaseException:
+        apart: List[Tuple[bool, Any]] = []
+        for is_error, value in told:
+            try:
+                pickle.dumps(value, protocol=5)
+                apart.append((is_error, value))
+            except BaseException as error:
+                apart.append((True, _packed_error(error, 0.0)))
+        return frames.pack((took, apart))
+
+
+def _kept(frame: Frame) -> Dict[str, Any]:
+    """Body and buffers as memory that is handed to other workers."""
+    body, buffers = frames.kept(frame.body, frame.buffers)
+    return {"body": body, "buffers": buffers}
+
 
 def _packed_error(error: BaseException, took: float) -> bytes:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     try:
-        body = pickle.dumps((took, error, text), protocol=5)
-        pickle.loads(body)
-        return body
-    except Exception:
+        pickled = pickle.dumps(error, protocol=5)
+        pickle.loads(pickled)
+    except BaseException:
         # An exception whose constructor takes other arguments than it keeps cannot travel.
-        stands_in = RuntimeError("{}: {}".format(type(error).__name__, error))
-        return pickle.dumps((took, stands_in, text), protocol=5)
+        pickled = pickle.dumps(RuntimeError("{}: {}".format(type(error).__name__, error)))
+    return pickle.dumps((took, pickled, text), protocol=5)
 
 
 def main() -> int:
@@ -235,7 +391,7 @@ def main() -> int:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(path)
         listener.listen(8)
-        worker = Worker(sys.argv[1])
+        worker = Worker(sys.argv[1], path)
         threading.Thread(target=worker.listen, args=(listener,), daemon=True).start()
         beside = PLACE + ".new"
         with open(beside, "w", encoding="utf-8") as file:
@@ -248,10 +404,3 @@ def main() -> int:
     sys.stderr.flush()
     # Threads that calls left behind keep no worker.
     os._exit(code)
-
-
-if __name__ == "__main__":
-    # Functions of this module, such as `constant`, must be those of the imported one.
-    from neronet import worker as imported
-
-    imported.main()

@@ -65,4 +65,5 @@ mod take_over;
 mod told;
 mod typed;
 mod wardens;
+mod wheel;
 mod words;

@@ -9,12 +9,12 @@ use nero_tests::Home;
 
 use crate::ssh::Lab;
 
-fn package() -> PathBuf {
+pub fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../python")
 }
 
 #[track_caller]
-fn passed(output: &Output) {
+pub fn passed(output: &Output) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     // unittest is content with no test at all.
@@ -46,6 +46,20 @@ fn a_python_program_adds_starts_logs_waits_and_reads_results() {
 fn calls_of_functions_are_executed_once_on_this_machine_whatever_dies() {
     let home = Home::new();
     let mut command = program(&home, &["live_executor.py"]);
+    passed(&command.output().expect("python3 is there"));
+}
+
+#[test]
+fn an_executor_agrees_with_those_of_the_standard_library() {
+    let home = Home::new();
+    let mut command = program(&home, &["live_standard.py"]);
+    passed(&command.output().expect("python3 is there"));
+}
+
+#[test]
+fn bad_input_and_faults_of_calls_are_told_and_leave_the_pool_usable() {
+    let home = Home::new();
+    let mut command = program(&home, &["live_faults.py"]);
     passed(&command.output().expect("python3 is there"));
 }
 

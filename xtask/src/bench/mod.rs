@@ -11,6 +11,7 @@ mod listing;
 mod mail;
 mod parsing;
 mod picture;
+pub mod pools;
 mod printing;
 pub mod programs;
 mod rows;

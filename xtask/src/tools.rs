@@ -1,4 +1,4 @@
-//! zig and cargo-zigbuild, brought by pip into a folder of their own.
+//! Tools that pip brings, each set into a folder of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::process::Command;
 
 use crate::steps::execute;
 
-/// Packages that pip installs. Both contain programs.
+/// What links for old systems. Both packages contain programs.
 const PACKAGES: [&str; 2] = ["ziglang==0.17.0", "cargo-zigbuild==0.24.0"];
 /// File in the folder that marks it as complete.
 const WHOLE: &str = "whole";
 
-/// The folder of both tools.
+/// zig and cargo-zigbuild.
 pub struct Tools {
     folder: PathBuf,
 }
@@ -19,32 +19,8 @@ pub struct Tools {
 impl Tools {
     /// Finds the tools in `folder`, or has pip install them there.
     pub fn ensure(folder: &Path) -> Result<Self, String> {
-        let tools = Self {
-            folder: folder.to_path_buf(),
-        };
-        let wanted = PACKAGES.join(" ");
-        let whole = folder.join(WHOLE);
-        if fs::read_to_string(&whole).is_ok_and(|found| found == wanted) {
-            return Ok(tools);
-        }
-        let refused = |error| format!("{}: {error}", folder.display());
-        if folder.exists() {
-            fs::remove_dir_all(folder).map_err(refused)?;
-        }
-        fs::create_dir_all(folder).map_err(refused)?;
-        let mut pip = Command::new("python3");
-        pip.args(["-m", "pip", "install", "--disable-pip-version-check"])
-            .args(["--quiet", "--target"])
-            .arg(folder)
-            .args(PACKAGES)
-            .env("PIP_ROOT_USER_ACTION", "ignore");
-        execute(pip).map_err(|error| {
-            format!(
-                "{error}\nhint: agents for old systems are linked by zig, which `python3 -m pip` brings ({wanted}): install python3 with pip, and reach its registry"
-            )
-        })?;
-        fs::write(&whole, wanted).map_err(refused)?;
-        Ok(tools)
+        let folder = pip(folder, &PACKAGES)?;
+        Ok(Self { folder })
     }
 
     /// Adds the tools to a command's `PATH`.
@@ -60,6 +36,33 @@ impl Tools {
         }
         command.env("PYTHONPATH", &self.folder);
     }
+}
+
+/// Finds packages in a folder of their own, or has pip install them there; returns it.
+pub fn pip(folder: &Path, packages: &[&str]) -> Result<PathBuf, String> {
+    let wanted = packages.join(" ");
+    let whole = folder.join(WHOLE);
+    if fs::read_to_string(&whole).is_ok_and(|found| found == wanted) {
+        return Ok(folder.to_path_buf());
+    }
+    let refused = |error| format!("{}: {error}", folder.display());
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(refused)?;
+    }
+    fs::create_dir_all(folder).map_err(refused)?;
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--disable-pip-version-check"])
+        .args(["--quiet", "--target"])
+        .arg(folder)
+        .args(packages)
+        .env("PIP_ROOT_USER_ACTION", "ignore");
+    execute(pip).map_err(|error| {
+        format!(
+            "{error}\nhint: `python3 -m pip` brings {wanted}: install python3 with pip, and reach its registry"
+        )
+    })?;
+    fs::write(&whole, wanted).map_err(refused)?;
+    Ok(folder.to_path_buf())
 }
 
 /// Makes sure that the standard library of a target is installed.

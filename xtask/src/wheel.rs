@@ -1,0 +1,153 @@
+//! `cargo xtask wheel`: the packages of Python with the programs inside, in
+//! `target/wheel`. Installed with pip they are the whole product: `neroman` lies
+//! beside the interpreter, the agents lie in `share/neronet/agents`.
+//!
+//! Besides what `portable` needs this needs python3 with pip, which brings
+//! hatchling into a folder below `target/`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::elf::{self, Glibc};
+use crate::portable::{self, Arch, GLIBC};
+use crate::steps::Steps;
+use crate::tools::pip;
+
+/// The package that builds wheels.
+const HATCHLING: &str = "hatchling==1.27.0";
+/// Programs of an agent.
+const AGENT: [&str; 3] = ["neromum", "nerokid", "nerokid-shim"];
+
+/// Builds both wheels for a kind of machine, into `out`.
+///
+/// With `programs`, a folder with all four programs, nothing is compiled, and the
+/// wheel's tag names the C library that they need.
+pub fn run(
+    steps: &mut Steps,
+    arch: Option<Arch>,
+    programs: Option<&Path>,
+    out: Option<PathBuf>,
+) -> Result<(), String> {
+    let arch = arch.map_or_else(Arch::own, Ok)?;
+    let folder = steps.target().join("wheel");
+    let out = out.unwrap_or_else(|| folder.clone());
+    let hatchling = pip(&folder.join("tools"), &[HATCHLING])?;
+    let inside = folder.join(format!("inside-{}", std::process::id()));
+    let filled = match programs {
+        Some(programs) => given(programs, arch, &inside),
+        None => built(steps, arch, &inside),
+    };
+    let outcome = filled.and_then(|()| {
+        let python = steps.root().join("python");
+        wheel(
+            steps,
+            &hatchling,
+            &python,
+            &out,
+            Some((&inside, &tag(arch, &inside)?)),
+        )?;
+        wheel(steps, &hatchling, &python.join("drop-in"), &out, None)
+    });
+    // A leftover does no harm: it lies in the build folder.
+    let _ = fs::remove_dir_all(&inside);
+    outcome
+}
+
+/// Compiles what the wheel has: neroman for one kind of machine, agents for all.
+fn built(steps: &mut Steps, arch: Arch, inside: &Path) -> Result<(), String> {
+    portable::run(steps, &[])?;
+    let neroman = portable::neroman(steps, arch)?;
+    place(&neroman, inside)?;
+    let agents = steps.target().join("agents");
+    for arch in Arch::all() {
+        for program in AGENT {
+            place(
+                &agents.join(arch.folder()).join(program),
+                &inside.join("agents").join(arch.folder()),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes the programs of one folder.
+fn given(programs: &Path, arch: Arch, inside: &Path) -> Result<(), String> {
+    place(&programs.join("neroman"), inside)?;
+    for program in AGENT {
+        place(
+            &programs.join(program),
+            &inside.join("agents").join(arch.folder()),
+        )?;
+    }
+    Ok(())
+}
+
+/// Copies a program into a folder, without its symbols.
+fn place(program: &Path, folder: &Path) -> Result<(), String> {
+    let refused = |error| format!("{}: {error}", program.display());
+    fs::create_dir_all(folder).map_err(refused)?;
+    let to = folder.join(program.file_name().unwrap_or_default());
+    fs::copy(program, &to).map_err(refused)?;
+    fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).map_err(refused)?;
+    // Release builds have none; those of tests would be ten times as large. A strip that
+    // knows no such machine leaves the file as it is.
+    let _ = Command::new("strip").arg(&to).output();
+    Ok(())
+}
+
+/// The tag of a wheel: the machine, and the oldest glibc that its programs run with there.
+fn tag(arch: Arch, inside: &Path) -> Result<String, String> {
+    let agents = inside.join("agents").join(arch.folder());
+    let paths = AGENT.map(|program| agents.join(program));
+    let mut oldest = GLIBC;
+    for path in paths.iter().chain([&inside.join("neroman")]) {
+        let at = |why: String| format!("{}: {why}", path.display());
+        let needs = elf::needs(path).map_err(|error| at(error.to_string()))?;
+        if needs.arch != Some(arch.name()) {
+            return Err(at(format!("is not for {}", arch.name())));
+        }
+        oldest = oldest.max(needs.glibc.unwrap_or(GLIBC));
+    }
+    let Glibc(major, minor) = oldest;
+    Ok(format!(
+        "py3-none-manylinux_{major}_{minor}_{}",
+        arch.name()
+    ))
+}
+
+/// Builds one wheel.
+fn wheel(
+    steps: &mut Steps,
+    hatchling: &Path,
+    package: &Path,
+    out: &Path,
+    inside: Option<(&Path, &str)>,
+) -> Result<(), String> {
+    let described = fs::read_to_string(package.join("pyproject.toml"))
+        .map_err(|error| format!("{}: {error}", package.display()))?;
+    let version = format!("version = \"{}\"", env!("CARGO_PKG_VERSION"));
+    if !described.lines().any(|line| line == version) {
+        return Err(format!("{} is not of {version}", package.display()));
+    }
+    let mut build = Command::new("python3");
+    build
+        .args([
+            "-m",
+            "hatchling",
+            "build",
+            "--target",
+            "wheel",
+            "--directory",
+        ])
+        .arg(out)
+        .current_dir(package)
+        .env("PYTHONPATH", hatchling);
+    if let Some((folder, tag)) = inside {
+        build
+            .env("NERONET_WHEEL", folder)
+            .env("NERONET_WHEEL_TAG", tag);
+    }
+    steps.command(&format!("wheel of {}", package.display()), build)
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::block::{Given, Scope};
+use crate::command;
 use crate::definition::{MetricReading, Monitor, NotBuilt, Resources, Scheduling, Strays};
 use crate::fields::{Field, RESOURCES};
 use crate::problem::printable;
@@ -11,7 +12,7 @@ use crate::scheduling::on_nodes;
 use crate::scheduling::values::{WHOLE_GPU, count, gpus, name};
 use nero_expr::{ErrorKind, Expr, ExprError};
 use nero_metrics::recipe::{self, RECIPES};
-use nero_model::paths::run::METRIC_FILES_MAX;
+use nero_model::paths::run::{METRIC_FILES_MAX, METRIC_READERS_MAX};
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node, Zero};
 
@@ -200,11 +201,7 @@ pub(crate) fn refused(
 }
 
 /// The patterns of `metrics` and how lines are read; other sources are kept.
-pub(crate) fn metrics(
-    reader: &mut Reader<'_>,
-    scope: &Scope,
-    not_built: &mut Vec<NotBuilt>,
-) -> (Vec<String>, MetricReading) {
+pub(crate) fn metrics(reader: &mut Reader<'_>, scope: &Scope) -> (Vec<String>, MetricReading) {
     let mut patterns = Vec::new();
     let mut reading = MetricReading::default();
     let Some(given) = scope.get(Field::Metrics) else {
@@ -261,9 +258,7 @@ pub(crate) fn metrics(
                     let path = path.and_then(|path| reader.inside("file", path, value.mark));
                     reading.files.extend(path);
                 }
-                "command" => {
-                    reader.not_built(not_built, &format!("metrics.{key}"), entry.key_mark);
-                }
+                "command" => reading.readers.extend(command::of_reader(reader, value)),
                 _ => {
                     let known = &[
                         "match", "only", "skip", "decimal", "table", "file", "command",
@@ -280,6 +275,13 @@ pub(crate) fn metrics(
             given.value.mark,
             format!("`metrics` names {} files", reading.files.len()),
             format!("at most {METRIC_FILES_MAX} are read"),
+        );
+    }
+    if reading.readers.len() > METRIC_READERS_MAX {
+        reader.wrong(
+            given.value.mark,
+            format!("`metrics` names {} commands", reading.readers.len()),
+            format!("at most {METRIC_READERS_MAX} are started"),
         );
     }
     (patterns, reading)

@@ -37,7 +37,7 @@ pub(crate) fn resources(
                 resources.on_nodes.cpus = cpus;
             }
             "memory" => {
-                let mut bytes = on_nodes(reader, key, value, size);
+                let mut bytes = on_nodes(reader, key, value, memory);
                 resources.memory_bytes = bytes.take_default();
                 resources.on_nodes.memory_bytes = bytes;
             }
@@ -96,6 +96,20 @@ pub(crate) fn resources(
 
 fn size(reader: &mut Reader<'_>, key: &str, value: &Node) -> Option<u64> {
     reader.size_bytes(key, value, Zero::Refused)
+}
+
+/// Memory that a program can have: `memory: 4` lacks its unit.
+fn memory(reader: &mut Reader<'_>, key: &str, value: &Node) -> Option<u64> {
+    let bytes = size(reader, key, value)?;
+    if bytes >= MEMORY_MIN_BYTES {
+        return Some(bytes);
+    }
+    reader.wrong(
+        value.mark,
+        format!("`{key}` of {bytes} bytes holds no program"),
+        format!("with its unit, as in `{key}: 4G`"),
+    );
+    None
 }
 
 /// `monitor: {interval: 10s, grace: 30s, strays: kill}`.
@@ -286,6 +300,9 @@ pub(crate) fn metrics(reader: &mut Reader<'_>, scope: &Scope) -> (Vec<String>, M
     }
     (patterns, reading)
 }
+
+/// Less memory than any program has.
+const MEMORY_MIN_BYTES: u64 = 64 * 1024;
 
 /// The patterns that the name of a program stands for.
 fn recipe(reader: &mut Reader<'_>, name: &str, node: &Node) -> Vec<String> {

@@ -22,6 +22,7 @@ pub mod notify;
 pub mod pace;
 pub mod place;
 pub mod readable;
+pub mod readers;
 pub mod sample;
 pub mod segments;
 pub mod settle;

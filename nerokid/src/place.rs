@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::{Segment, SegmentId, Writer};
 use nero_model::ids::{RunToken, hex};
-use nero_model::paths::run::{self, METRIC_FILES_MAX};
+use nero_model::paths::run::{self, METRIC_FILES_MAX, METRIC_READERS_MAX};
 use nero_model::{ExperimentId, RunId};
 use nero_wire::v1::RunSpec;
 
@@ -165,6 +165,16 @@ impl WatchedStart {
             .iter()
             .take(METRIC_FILES_MAX)
             .map(move |name| (name.as_str(), path(name)))
+    }
+
+    /// Programs that read the run's output for metrics.
+    pub fn readers(&self) -> impl Iterator<Item = &[String]> {
+        let reading = self.spec.metric_reading.as_ref();
+        let readers = reading.map_or(&[][..], |reading| &reading.readers);
+        readers
+            .iter()
+            .take(METRIC_READERS_MAX)
+            .map(|reader| &*reader.argv)
     }
 
     /// The folder of cancel requests and rule sets.

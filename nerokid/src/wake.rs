@@ -14,6 +14,7 @@ use crate::link::LinkEvent;
 use crate::notify::{Changes, Notify, Watched};
 use crate::place::WatchedStart;
 use crate::readable::register;
+use crate::readers;
 use crate::segments;
 
 /// Interval of looks at files when the kernel may not report changes.
@@ -101,6 +102,9 @@ impl Waker {
             for log in [run::STDOUT, run::STDERR, run::LOGGED] {
                 // A log that does not exist yet is a change of the folder.
                 let _ = notify.watch(&place.folder.join(log), Watched::Log);
+            }
+            for (number, _) in place.readers().enumerate() {
+                let _ = notify.watch(&readers::output(place, number), Watched::Log);
             }
             for prefix in ["launcher-", "mum-"] {
                 for path in segments::list(&place.folder, prefix).unwrap_or_default() {

@@ -1,10 +1,11 @@
 //! What is read for metrics: the two logs of a job, and files that it writes.
 
 use nero_journal::v1::Stream;
-use nero_model::paths::run::METRIC_FILES_MAX;
+use nero_model::paths::run::{METRIC_FILES_MAX, METRIC_READERS_MAX};
 
-/// Limit of the files of metrics of one run: those of its spec, and what the job logs.
-pub const FILES_MAX: usize = METRIC_FILES_MAX + 1;
+/// Limit of the files of metrics of one run: those of its spec, what the job logs, and what
+/// its readers print.
+pub const FILES_MAX: usize = METRIC_FILES_MAX + 1 + METRIC_READERS_MAX;
 
 /// One of the two logs, or a file of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,8 @@ use nero_metrics::found::LinePairs;
 pub struct KnownRows {
     /// Whether the first row may have got further values.
     may_widen: bool,
+    /// Whether the rows are the same whatever the first one says.
+    are_same: bool,
     /// The first row; `None` before there is one.
     first: Option<Vec<(String, f64)>>,
     counts: RowCounts,
@@ -44,8 +46,17 @@ impl KnownRows {
     pub fn resumed(form: FileForm, counts: RowCounts) -> Self {
         Self {
             may_widen: matches!(form, FileForm::Columns(_)),
+            are_same: false,
             first: None,
             counts: RowCounts { at: 0, ..counts },
+        }
+    }
+
+    /// Goes on from a former watcher, with a program that does the same work again.
+    pub fn done_again(counts: RowCounts) -> Self {
+        Self {
+            are_same: true,
+            ..Self::resumed(FileForm::Printed, counts)
         }
     }
 
@@ -86,6 +97,9 @@ impl KnownRows {
 
     /// Whether a row is the first one as it was.
     fn is_as_before(&self, row: &LinePairs) -> bool {
+        if self.are_same {
+            return self.counts.known > 0;
+        }
         let Some(first) = &self.first else {
             // Of the row that a former watcher took its hash is known. New columns
             // mostly come behind the others.

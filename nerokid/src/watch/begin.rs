@@ -28,6 +28,7 @@ use crate::life::{Contact, Life};
 use crate::link::{Caller, Link};
 use crate::pace::Pace;
 use crate::place::WatchedStart;
+use crate::readers::OutputReader;
 use crate::sample::{Procfs, Sampler};
 use crate::tail::Tail;
 use crate::wake::Waker;
@@ -111,7 +112,15 @@ impl Watch {
             logs.push(begun);
             file
         });
-        let files: Vec<MetricFile> = files.collect();
+        let mut files: Vec<MetricFile> = files.collect();
+        let next = Log::all(FILES_MAX).skip(logs.len());
+        for ((number, argv), log) in place.readers().enumerate().zip(next) {
+            let position = history.positions[log.index()];
+            let reader = OutputReader::start(&place, number, argv);
+            let (file, begun) = MetricFile::of_reader(log, reader, position);
+            logs.push(begun);
+            files.push(file);
+        }
         let facts = facts(&place.spec);
         let (progress, problem) = progress(&place, history.climb, &facts, &history.series, now);
         out.extend(problem.map(Record::notice));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nero_journal::v1::WatchEnded;
 
+use super::files::MetricFile;
 use super::{RETRY_MS, Watch, WatchError, Watched, now};
 use crate::core::facts::Sight;
 use crate::core::intake::Intake;
@@ -11,6 +12,13 @@ use crate::core::record::Record;
 
 /// Time that the end waits for a disk that refuses.
 const STUCK_MAX_MS: u64 = 60_000;
+/// Time for which a reader may take and print nothing after the end of the output, unless
+/// the spec has its own grace.
+const READER_STILL_MS: u64 = 10_000;
+/// Time that readers have after the end of the output.
+const READERS_MAX_MS: u64 = 600_000;
+/// Interval of looks at readers that are about to end.
+const READER_LOOK: Duration = Duration::from_millis(20);
 /// Time that the end waits for neromum.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -27,6 +35,7 @@ impl Watch {
         for file in &mut self.files {
             file.is_final();
         }
+        self.wait_for_readers(since_ms).await?;
         loop {
             self.now = now();
             let more = self.turn()?;
@@ -44,12 +53,43 @@ impl Watch {
             self.wait_for_the_disk(since_ms).await?;
             self.write()?;
         }
+        for reader in self.files.iter_mut().filter_map(MetricFile::reader) {
+            reader.sweep();
+        }
         let listened = self.journal.is_sent();
         self.journal.send_to(None);
         if let Some(link) = self.link.take().filter(|_| listened) {
             link.finish(FAREWELL).await;
         }
         Ok(Watched::Complete)
+    }
+
+    /// Gives the readers of the output time for its rest; ends those that stand still.
+    async fn wait_for_readers(&mut self, since_ms: u64) -> Result<(), WatchError> {
+        let still_max_ms = match self.place.spec.monitor.map_or(0, |one| one.grace_ms) {
+            0 => READER_STILL_MS,
+            given => given,
+        };
+        let mut seen = (Vec::new(), since_ms);
+        loop {
+            self.now = now();
+            self.turn()?;
+            let readers = self.files.iter_mut().filter_map(MetricFile::reader);
+            let work: Vec<u64> = readers.filter_map(|reader| reader.work()).collect();
+            if work.is_empty() {
+                return Ok(());
+            }
+            if work != seen.0 {
+                seen = (work, self.now.mono_ms);
+            }
+            let still_ms = self.now.mono_ms - seen.1;
+            if still_ms > still_max_ms || self.now.mono_ms > since_ms + READERS_MAX_MS {
+                for reader in self.files.iter_mut().filter_map(MetricFile::reader) {
+                    reader.end("did not end when the output did, and was ended".to_owned());
+                }
+            }
+            tokio::time::sleep(READER_LOOK).await;
+        }
     }
 
     fn last_words(&mut self) {

@@ -1,4 +1,5 @@
-//! Files of metrics that the job writes, beside its logs.
+//! Files of metrics that the job writes, beside its logs, and what readers of its output
+//! print.
 
 use std::fs;
 use std::io;
@@ -14,6 +15,7 @@ use crate::core::log::Log;
 use crate::core::record::Record;
 use crate::core::rows::KnownRows;
 use crate::document::{Document, DocumentProblem};
+use crate::readers::OutputReader;
 use crate::tail::Tail;
 
 /// One file.
@@ -25,6 +27,8 @@ pub(super) struct MetricFile {
     source: Source,
     /// Whether the run was told that the file cannot be read.
     told: bool,
+    /// The program that writes it.
+    reader: Option<OutputReader>,
 }
 
 #[derive(Debug)]
@@ -80,8 +84,38 @@ impl MetricFile {
             name: name.to_owned(),
             source,
             told: false,
+            reader: None,
         };
         (file, begun)
+    }
+
+    /// What a reader of the run's output prints. The reader is started anew, and begins
+    /// with the first line.
+    pub(super) fn of_reader(log: Log, reader: OutputReader, left: Position) -> (Self, BegunLog) {
+        let position = left.anew();
+        let form = LogForm::default();
+        let path = reader.output().to_path_buf();
+        let begun = BegunLog {
+            position,
+            // A former watcher may have read all that it prints.
+            size: u64::MAX,
+            context: position.context(form, None),
+            form,
+            rows: Some(KnownRows::done_again(position.rows)),
+        };
+        let file = Self {
+            log,
+            name: reader.title(),
+            source: Source::Lines(Tail::new(log, path, 0)),
+            told: false,
+            reader: Some(reader),
+        };
+        (file, begun)
+    }
+
+    /// The reader that writes the file.
+    pub(super) fn reader(&mut self) -> Option<&mut OutputReader> {
+        self.reader.as_mut()
     }
 
     /// Looks at the file itself with the next look, not only at its notifications.
@@ -93,6 +127,9 @@ impl MetricFile {
 
     /// The last look is at hand.
     pub(super) fn is_final(&mut self) {
+        if let Some(reader) = &self.reader {
+            reader.is_last();
+        }
         match &mut self.source {
             Source::Lines(tail) => tail.check_name(),
             Source::Whole(document) => document.forget(),
@@ -114,7 +151,10 @@ impl MetricFile {
             }
             Err(error) => error.to_string(),
             Ok(found) if !found.is_file() => "it is no file".to_owned(),
-            Ok(found) if found.len() == 0 => "it is empty".to_owned(),
+            Ok(found) if found.len() == 0 => match self.reader {
+                Some(_) => "it printed nothing".to_owned(),
+                None => "it is empty".to_owned(),
+            },
             Ok(_) => match (&self.source, FileForm::of(&self.name)) {
                 (Source::Whole(document), _) => match document.problem() {
                     Some(DocumentProblem::TooLarge) => {
@@ -143,6 +183,12 @@ impl Watch {
         let mut more = false;
         let mut files = std::mem::take(&mut self.files);
         for file in &mut files {
+            if let Some(reader) = &mut file.reader {
+                reader.look();
+                let news = reader.news();
+                file.told |= news.is_some();
+                self.out.extend(news.map(Record::notice));
+            }
             match self.read_file(file) {
                 Ok(has_more) => more |= has_more,
                 Err(error) if !file.told => {

@@ -13,6 +13,7 @@ mod hosts;
 mod intake;
 mod line;
 mod progress;
+mod readers;
 mod rig;
 mod rules;
 mod tailing;

@@ -411,6 +411,9 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
                 decimal_comma: reading.decimal_comma,
                 no_tables: reading.no_tables,
                 files: reading.files.clone(),
+                readers: (reading.readers.iter())
+                    .map(|reader| reader.argv.clone())
+                    .collect(),
             },
         ),
         progress: Some(spec.progress.clone()).filter(|text| !text.is_empty()),

@@ -137,6 +137,9 @@ pub(crate) fn metric_reading(reading: &MetricReading) -> Option<v1::MetricReadin
         decimal_comma: reading.decimal_comma,
         no_tables: reading.no_tables,
         files: reading.files.clone(),
+        readers: (reading.readers.iter().cloned())
+            .map(|argv| v1::MetricReader { argv })
+            .collect(),
     })
 }
 

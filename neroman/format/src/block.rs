@@ -151,6 +151,14 @@ fn merge(reader: &mut Reader<'_>, entry: &Entry, into: &mut Vec<Named>, null: Nu
     {
         let place = known.get(key).copied();
         if value.is_null() && null == NullMeans::Remove {
+            if place.is_none() && key.bytes().all(|byte| byte.is_ascii_digit()) {
+                // Within braces YAML takes `lr: 0,25` for `lr: 0` and another key.
+                reader.wrong(
+                    *key_mark,
+                    format!("the comma before {} ends the value before it", quoted(key)),
+                    "a number has a point: 0.25; a text with a comma stands in quotes: '0,25'",
+                );
+            }
             removed.extend(place);
             continue;
         }

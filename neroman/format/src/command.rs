@@ -212,6 +212,36 @@ fn from_command(
     Command::Words(result)
 }
 
+/// The command of a reader of metrics: a line that is split, or a list. Nothing is filled
+/// in, so that `awk '{…}'` is what it looks like.
+pub(crate) fn of_reader(reader: &mut Reader<'_>, node: &Node) -> Option<Vec<String>> {
+    let before = reader.count();
+    let argv: Vec<String> = match &node.kind {
+        Kind::List(items) => {
+            let words = items
+                .iter()
+                .filter_map(|item| reader.single("command", item));
+            words.map(str::to_owned).collect()
+        }
+        Kind::Scalar { .. } | Kind::Map(_) => {
+            let line = reader.single("command", node)?;
+            let words = split(reader, line, node);
+            for (index, word) in words.iter().enumerate() {
+                note_shell_word(reader, line, node, word, index == 0);
+            }
+            words.into_iter().map(|word| word.text).collect()
+        }
+    };
+    if reader.count() > before {
+        return None;
+    }
+    if argv.first().is_none_or(String::is_empty) {
+        reader.wrong(node.mark, "the command is empty", "command: ./reader.py");
+        return None;
+    }
+    Some(argv)
+}
+
 /// Says of a word that a shell would act on that we do not. Answers whether it is one.
 fn note_shell_word(
     reader: &mut Reader<'_>,

@@ -60,7 +60,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         Some(_) | None => None,
     };
     let rules = rules::read(reader, scope, &mut not_built);
-    let (metric_patterns, metric_reading) = settings::metrics(reader, scope, &mut not_built);
+    let (metric_patterns, metric_reading) = settings::metrics(reader, scope);
     let files = scope
         .get(Field::Files)
         .map(|given| outputs::files(reader, &given.value));

@@ -489,6 +489,9 @@ pub struct MetricReading {
     /// Files of metrics that the job writes, below its work folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+    /// Programs that get the job's output and print metrics, with their arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readers: Vec<Vec<String>>,
 }
 
 impl MetricReading {

@@ -9,6 +9,7 @@ use nero_yaml::{Entry, Kind, Mark, Node, Zero};
 
 /// The entries of `outputs`: one, or a list of texts and maps.
 pub(crate) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Output> {
+    is_one(reader, "outputs", node);
     let items = match &node.kind {
         Kind::List(items) => items.iter().map(|item| &**item).collect(),
         Kind::Map(_) | Kind::Scalar { .. } => vec![node],
@@ -25,6 +26,18 @@ pub(crate) fn read(reader: &mut Reader<'_>, node: &Node) -> Vec<Output> {
         outputs.extend(output.filter(|o| !outputs.contains(o)));
     }
     outputs
+}
+
+/// Refuses a single text that is meant as several: `outputs: stdout, model.pt`.
+fn is_one(reader: &mut Reader<'_>, what: &str, node: &Node) {
+    let text = node.scalar().unwrap_or_default();
+    if text.contains(", ") {
+        reader.wrong(
+            node.mark,
+            format!("`{what}` is one text with a comma in it"),
+            format!("several stand in a list: `{what}: [{}]`", printable(text)),
+        );
+    }
 }
 
 fn named(reader: &mut Reader<'_>, path: &str, mark: Mark) -> Option<Output> {
@@ -93,6 +106,7 @@ pub(crate) struct Travelling {
 
 /// The entries of `files`: one, or a list of texts and maps.
 pub(crate) fn files(reader: &mut Reader<'_>, node: &Node) -> Vec<Travelling> {
+    is_one(reader, "files", node);
     let items = match &node.kind {
         Kind::List(items) => items.iter().map(|item| &**item).collect(),
         Kind::Map(_) | Kind::Scalar { .. } => vec![node],

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::block::{Given, Scope};
+use crate::command;
 use crate::definition::{MetricReading, Monitor, NotBuilt, Resources, Scheduling, Strays};
 use crate::fields::{Field, RESOURCES};
 use crate::problem::printable;
@@ -11,7 +12,7 @@ use crate::scheduling::on_nodes;
 use crate::scheduling::values::{WHOLE_GPU, count, gpus, name};
 use nero_expr::{ErrorKind, Expr, ExprError};
 use nero_metrics::recipe::{self, RECIPES};
-use nero_model::paths::run::METRIC_FILES_MAX;
+use nero_model::paths::run::{METRIC_FILES_MAX, METRIC_READERS_MAX};
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node, Zero};
 
@@ -36,7 +37,7 @@ pub(crate) fn resources(
                 resources.on_nodes.cpus = cpus;
             }
             "memory" => {
-                let mut bytes = on_nodes(reader, key, value, size);
+                let mut bytes = on_nodes(reader, key, value, memory);
                 resources.memory_bytes = bytes.take_default();
                 resources.on_nodes.memory_bytes = bytes;
             }
@@ -95,6 +96,20 @@ pub(crate) fn resources(
 
 fn size(reader: &mut Reader<'_>, key: &str, value: &Node) -> Option<u64> {
     reader.size_bytes(key, value, Zero::Refused)
+}
+
+/// Memory that a program can have: `memory: 4` lacks its unit.
+fn memory(reader: &mut Reader<'_>, key: &str, value: &Node) -> Option<u64> {
+    let bytes = size(reader, key, value)?;
+    if bytes >= MEMORY_MIN_BYTES {
+        return Some(bytes);
+    }
+    reader.wrong(
+        value.mark,
+        format!("`{key}` of {bytes} bytes holds no program"),
+        format!("with its unit, as in `{key}: 4G`"),
+    );
+    None
 }
 
 /// `monitor: {interval: 10s, grace: 30s, strays: kill}`.
@@ -200,11 +215,7 @@ pub(crate) fn refused(
 }
 
 /// The patterns of `metrics` and how lines are read; other sources are kept.
-pub(crate) fn metrics(
-    reader: &mut Reader<'_>,
-    scope: &Scope,
-    not_built: &mut Vec<NotBuilt>,
-) -> (Vec<String>, MetricReading) {
+pub(crate) fn metrics(reader: &mut Reader<'_>, scope: &Scope) -> (Vec<String>, MetricReading) {
     let mut patterns = Vec::new();
     let mut reading = MetricReading::default();
     let Some(given) = scope.get(Field::Metrics) else {
@@ -261,9 +272,7 @@ pub(crate) fn metrics(
                     let path = path.and_then(|path| reader.inside("file", path, value.mark));
                     reading.files.extend(path);
                 }
-                "command" => {
-                    reader.not_built(not_built, &format!("metrics.{key}"), entry.key_mark);
-                }
+                "command" => reading.readers.extend(command::of_reader(reader, value)),
                 _ => {
                     let known = &[
                         "match", "only", "skip", "decimal", "table", "file", "command",
@@ -282,8 +291,18 @@ pub(crate) fn metrics(
             format!("at most {METRIC_FILES_MAX} are read"),
         );
     }
+    if reading.readers.len() > METRIC_READERS_MAX {
+        reader.wrong(
+            given.value.mark,
+            format!("`metrics` names {} commands", reading.readers.len()),
+            format!("at most {METRIC_READERS_MAX} are started"),
+        );
+    }
     (patterns, reading)
 }
+
+/// Less memory than any program has.
+const MEMORY_MIN_BYTES: u64 = 64 * 1024;
 
 /// The patterns that the name of a program stands for.
 fn recipe(reader: &mut Reader<'_>, name: &str, node: &Node) -> Vec<String> {

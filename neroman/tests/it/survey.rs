@@ -1,6 +1,6 @@
 //! `metrics --try`: what would be found in a file, without any daemon.
 
-use nero_wire::v1::{LogChunk, MetricReading, ShowReply};
+use nero_wire::v1::{LogChunk, MetricReader, MetricReading, ShowReply};
 
 use crate::fake::{Answers, Fake};
 use crate::samples;
@@ -76,6 +76,9 @@ fn a_page_shows_how_metrics_are_read_and_what_to_type_when_there_are_none() {
     reply.metric_reading = Some(MetricReading {
         skip: vec!["^it's".to_owned()],
         decimal_comma: true,
+        readers: vec![MetricReader {
+            argv: vec!["./read er.py".to_owned(), "-v".to_owned()],
+        }],
         ..MetricReading::default()
     });
     let shown = |reply: &ShowReply| {
@@ -90,6 +93,7 @@ fn a_page_shows_how_metrics_are_read_and_what_to_type_when_there_are_none() {
         "metrics are read by",
         "  match: '^%WER (?<wer>\\S+) \\['",
         "  skip: '^it''s'",
+        "  command: './read er.py' -v",
         "  decimal: ','",
     ] {
         assert!(page.lines().any(|one| one == line), "{line}: {page}");

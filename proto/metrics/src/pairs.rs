@@ -15,9 +15,10 @@
 //!
 //! Not taken: a number that more bare numbers follow, which is a row; times and
 //! dates, addresses and URLs, paths with line numbers, options (`--lr=0.1`),
-//! comparisons and `+=`, versions; `name:8080` and `cuda:0`, that is, a whole
+//! comparisons and `+=`, versions, lists (`load average: 0.5, 0.4, 0.3`), declarations
+//! (`int i = 3;`), `total 48` at the head of a line; `name:8080` and `cuda:0`, that is, a whole
 //! number that touches its colon behind an unquoted name other than a step's.
-//! `Namespace(lr=0.1)` and `total 48` do give pairs.
+//! `Namespace(lr=0.1)` does give pairs.
 
 use crate::found::LinePairs;
 use crate::heading;
@@ -78,7 +79,9 @@ fn signed(line: &[u8], found: &mut LinePairs) {
             continue;
         }
         done = value.from + value.number.length;
-        if is_row(&line[done..]) || is_left_out(name.text, &value.number) {
+        let behind = &line[done..];
+        let is_other = is_row(behind) || is_list(behind) || is_declared(name.text, behind);
+        if is_other || is_left_out(name.text, &value.number) {
             continue;
         }
         match field {
@@ -105,6 +108,37 @@ fn is_row(behind: &[u8]) -> bool {
     behind.first().is_some_and(u8::is_ascii_whitespace)
         && matches!(text, [b'0'..=b'9' | b'-' | b'+' | b'.', ..])
         && words.all(|word| word.is_empty() || number::all(word).is_some())
+}
+
+/// Whether bare numbers follow a value behind commas, as in `load average: 0.5, 0.4, 0.3`:
+/// its first number alone would mean nothing.
+fn is_list(behind: &[u8]) -> bool {
+    let Some(more) = behind.strip_prefix(b", ") else {
+        return false;
+    };
+    let mut words = more.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    words.all(|word| number::all(word).is_some())
+}
+
+/// Whether a line of a program declares the name: `int i = 3;`.
+fn is_declared(name: &[u8], behind: &[u8]) -> bool {
+    const TYPES: [&[u8]; 13] = [
+        b"int",
+        b"char",
+        b"unsigned",
+        b"short",
+        b"long",
+        b"float",
+        b"double",
+        b"const",
+        b"static",
+        b"auto",
+        b"let",
+        b"var",
+        b"usize",
+    ];
+    let first = name.split(|byte| *byte == b' ').next();
+    behind.first() == Some(&b';') && first.is_some_and(|word| TYPES.contains(&word))
 }
 
 struct NumberAt {
@@ -237,6 +271,11 @@ fn may_precede(byte: u8) -> bool {
 /// Reads a line without signs behind its heading: names and numbers by turns, or
 /// pieces of a few words and a number.
 fn unsigned(line: &[u8], found: &mut LinePairs) {
+    // `total 48` stands above a listing of files.
+    let listed = line.strip_prefix(b"total ");
+    if listed.is_some_and(|blocks| number::all(blocks).is_some()) {
+        return;
+    }
     let line = &line[heading::length(line)..];
     if line.len() > TURNS_BYTES_MAX || turns(line, found) {
         return;
@@ -368,10 +407,18 @@ fn piece(text: &[u8]) -> Option<Piece> {
     })
 }
 
-/// What a progress bar says of time: how long it took or will take.
+/// `CUDA Version: 12.4`, `VERSION_ID=12`.
+fn is_version(name: &[u8]) -> bool {
+    let last = name.rsplit(|byte| *byte == b' ').next().unwrap_or(name);
+    last.eq_ignore_ascii_case(b"version") || last.eq_ignore_ascii_case(b"version_id")
+}
+
+/// What is no metric by its name: a version, and what a progress bar says of time, how long
+/// it took or will take.
 fn is_left_out(name: &[u8], number: &Number) -> bool {
     let is = |word: &[u8]| name.eq_ignore_ascii_case(word);
-    number.is_time && (is(b"eta") || is(b"remaining") || is(b"elapsed"))
+    let is_duration = is(b"eta") || is(b"remaining") || is(b"elapsed");
+    (number.is_time && is_duration) || is_version(name)
 }
 
 /// Names and numbers by turns, to the end of the line.

@@ -166,6 +166,10 @@ pub mod run {
     pub const LOGGED: &str = "metrics.jsonl";
     /// Limit of the files of metrics that a run's spec names.
     pub const METRIC_FILES_MAX: usize = 8;
+    /// Limit of the programs that read a run's output for metrics.
+    pub const METRIC_READERS_MAX: usize = 4;
+    /// Beginning of the names of what such a program prints and says.
+    pub const READER_PREFIX: &str = "reader-";
     /// Locked by the watcher as long as it lives.
     pub const WATCH_LOCK: &str = "watch.lock";
     /// Beginning of the name of what the helper of a host measured.

@@ -105,7 +105,7 @@ fn words_that_are_not_built_are_kept_and_refused_at_start() {
     let home = Home::new();
     let folder = home.experiment(
         "n",
-        "collection: n\n+n:\n  command: 'true'\n  metrics: [{command: ./reader}]\n",
+        "collection: n\n+n:\n  command: 'true'\n  requires: load < 4 for 10m\n",
     );
     let ran = home.run(&["add", &folder.display().to_string()]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
@@ -113,7 +113,7 @@ fn words_that_are_not_built_are_kept_and_refused_at_start() {
     assert_eq!(ran.code, Some(1), "{ran:#?}");
     let said = format!("{}{}", ran.out, ran.err);
     assert!(
-        said.contains("not built yet") && said.contains("metrics.command") && said.contains(":4:"),
+        said.contains("not built yet") && said.contains("requires: for") && said.contains(":4:"),
         "{said}"
     );
     assert_eq!(home.experiment_json(1)["state"], "defined");

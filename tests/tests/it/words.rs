@@ -19,7 +19,6 @@ const VERBS: &[&str] = &[
 const FIELDS_LATER: &[(&str, &str)] = &[
     ("requires", "load < 4 for 10m"),
     ("progress", "mean(loss, 10m)"),
-    ("metrics", "[{command: ./reader.py}]"),
     ("rules", "[{signal: loss > 1}]"),
     ("rules", "[{run: ./x.sh, on: loss > 1}]"),
     ("rules", "[{on: crashed, run_local: ./tell.sh}]"),
@@ -203,7 +202,7 @@ const FIELDS: &str = r#"collection: f
 +outputs: {command: "sh -c 'echo kept > kept.txt'", outputs: [stdout, 'kept*']}
 +results: {command: echo here, results_dir: elsewhere}
 +progress: {command: 'echo epoch 3', progress: epoch / 4}
-+metrics: {command: "sh -c 'echo at 3 is 4,5; echo step,acc > m.csv; echo 7,0.5 >> m.csv'", metrics: [{match: 'at (?<step>\d+) is (?<found>\S+)'}, {decimal: ','}, {file: m.csv}]}
++metrics: {command: "sh -c 'echo at 3 is 4,5; echo step,acc > m.csv; echo 7,0.5 >> m.csv'", metrics: [{match: 'at (?<step>\d+) is (?<found>\S+)'}, {decimal: ','}, {file: m.csv}, {command: 'awk "{print \"words =\", NF}"'}]}
 +rules: {command: "sh -c 'echo loss 3; sleep 600'", rules: [{abort: loss > 2}]}
 +cohort: {command: "sh -c 'echo loss 3; sleep 600'", cohort: mixed, rules: [{abort: loss > max(peers.loss)}]}
 +peer: {command: echo loss 1, cohort: mixed}
@@ -582,6 +581,7 @@ fn each_field_of_the_format_has_its_effect_in_a_real_run() {
     assert_eq!(metrics["found"]["last"], 4.5, "{metrics:#}");
     assert_eq!(metrics["found"]["step"], 3.0, "{metrics:#}");
     assert_eq!(metrics["acc"]["step"], 7.0, "{metrics:#}");
+    assert_eq!(metrics["words"]["last"], 4.0, "{metrics:#}");
     let tried = home.ok(&["metrics", "--try", &named("metrics")["id"].to_string()]);
     assert!(
         tried.contains("found") && tried.contains("stdout"),

@@ -391,6 +391,10 @@ fn reading(reply: &ShowReply) -> Vec<String> {
         patterns.iter().map(line)
     });
     let mut lines: Vec<String> = lines.collect();
+    lines.extend(more.readers.iter().map(|reader| {
+        let words: Vec<String> = reader.argv.iter().map(|word| quoted(word)).collect();
+        format!("command: {}", words.join(" "))
+    }));
     if more.decimal_comma {
         lines.push("decimal: ','".to_owned());
     }

@@ -330,7 +330,6 @@ fn words_not_built_are_kept_with_their_place() {
         ("progress: mean(loss, 10m)", "progress: mean(loss, 10m)"),
         ("logoutput: log.txt", "logoutput"),
         ("requires: load < 4 for 10m", "requires: for 10m"),
-        ("metrics: [{command: ./reader.py}]", "metrics.command"),
         ("rules: [{signal: USR1}]", "rules.signal"),
         ("rules: [{run: ./x}]", "rules.run"),
         ("rules: [{run_local: ./x}]", "rules.run_local"),
@@ -583,13 +582,8 @@ fn the_manual_s_example_can_be_added() {
             "larger_data-data/1.txt_x-34_y-400",
         ]
     );
-    let words: Vec<&str> = loaded.definitions[8]
-        .not_built
-        .iter()
-        .map(|n| n.word.as_str())
-        .filter(|word| !word.starts_with("rules."))
-        .collect();
-    assert_eq!(words, ["metrics.command"]);
+    let readers = &loaded.definitions[8].metric_reading.readers;
+    assert_eq!(*readers, [["./reader.py"]]);
 }
 
 #[test]
@@ -597,7 +591,7 @@ fn a_recipe_stands_for_its_patterns_and_lines_are_chosen() {
     let loaded = load(
         "+a:
   command: prog
-  metrics: [vasp, {match: 'a (?<a>.)'}, {only: '^R', skip: old}, {decimal: ','}, {table: false}, {file: ./out//m.csv}, {file: out/m.csv}]
+  metrics: [vasp, {match: 'a (?<a>.)'}, {only: '^R', skip: old}, {decimal: ','}, {table: false}, {file: ./out//m.csv}, {file: out/m.csv}, {command: [./r.py, '{x} y']}]
 +b: {command: prog, metrics: openfoam}
 +c: {command: prog, metrics: [{table: true}]}
 ",
@@ -614,6 +608,7 @@ fn a_recipe_stands_for_its_patterns_and_lines_are_chosen() {
         decimal_comma: true,
         no_tables: true,
         files: vec!["out/m.csv".to_owned()],
+        readers: vec![vec!["./r.py".to_owned(), "{x} y".to_owned()]],
     };
     assert_eq!(a.metric_reading, want);
     assert!(b.metric_patterns.len() > 1);

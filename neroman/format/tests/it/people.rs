@@ -31,3 +31,21 @@ fn a_line_that_is_wrong_is_refused_with_its_place_and_what_to_write() {
         insta::assert_snapshot!("mistakes", page);
     });
 }
+
+/// Whole files: indentation, tabs, keys that are given twice, brackets.
+#[test]
+fn a_file_that_is_wrong_is_refused_with_its_place_and_what_to_write() {
+    let mut page = String::new();
+    let mut accepted = Vec::new();
+    for text in include_str!("../fixtures/mistaken_files.txt").split("\n=\n") {
+        let text = format!("{}\n", text.trim_end_matches('\n'));
+        match read(&text) {
+            Ok(loaded) => accepted.push(format!("{text}{:#?}", loaded.notes)),
+            Err(report) => page.push_str(&format!("##\n{text}##\n{report}\n")),
+        }
+    }
+    assert!(accepted.is_empty(), "accepted: {}", accepted.join("\n=\n"));
+    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!("mistaken_files", page);
+    });
+}

@@ -5,12 +5,13 @@
 //! watcher could read, and the watcher sends the rest again from the logs.
 
 use nero_journal::v1::{self, Stream};
-use nero_model::paths::run::METRIC_FILES_MAX;
+use nero_model::paths::run::{METRIC_FILES_MAX, METRIC_READERS_MAX};
 
 use super::super::journal::{Journal, LogRead, Segment};
 
-/// Limit of the files of metrics of a run: those of its spec, and what the job logs.
-const FILES_MAX: usize = METRIC_FILES_MAX + 1;
+/// Limit of the files of metrics of a run: those of its spec, what the job logs, and what
+/// its readers print.
+const FILES_MAX: usize = METRIC_FILES_MAX + 1 + METRIC_READERS_MAX;
 
 /// How far the watchers before a watcher read the logs, in the parts of the logs
 /// that a batch is from.

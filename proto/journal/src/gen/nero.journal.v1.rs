@@ -1163,7 +1163,8 @@ pub enum Stream {
     Unspecified = 0,
     Stdout = 1,
     Stderr = 2,
-    /// The first file of MetricReading.files; the next ones have the next numbers.
+    /// The first file of MetricReading.files; the next ones have the next numbers, then what the
+    /// job logs, then MetricReading.readers.
     File = 3,
 }
 impl Stream {

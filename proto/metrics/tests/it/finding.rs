@@ -169,7 +169,7 @@ fn names_and_numbers_by_turns() {
         ("loss 0.3 acc 0.9", "loss=0.3 | acc=0.9"),
         ("loss 0.3, acc 0.9", "loss=0.3 | acc=0.9"),
         ("epoch 3 loss 0.5", "epoch=3 | loss=0.5 @3"),
-        ("total 48", "total=48"),
+        ("total 48", ""),
         ("loss 3 x", ""),
         ("loss3", ""),
         ("train loss 3", "train loss=3"),

@@ -78,6 +78,36 @@ fn outputs_without_metrics_give_little() {
     insta::assert_snapshot!(surveys("outputs", |_| Reading::default()));
 }
 
+/// Outputs of programs that report no metric, and the names that are found in them: those of
+/// tables of names and numbers cannot be told from metrics, others would be false.
+#[test]
+fn outputs_of_other_programs_give_few_names() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/quiet");
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.sort();
+    let (mut text, mut outputs, mut names) = (String::new(), 0, 0);
+    for path in paths {
+        let all = std::fs::read_to_string(path).unwrap();
+        for one in all.split("=== ").skip(1) {
+            let (title, output) = one.split_once('\n').unwrap();
+            let mut survey = Survey::new(Finder::new(&Reading::default()).0);
+            survey.feed(output.as_bytes());
+            survey.finish();
+            outputs += 1;
+            let seen: Vec<&str> = survey.seen().iter().map(|seen| &*seen.name).collect();
+            names += seen.len();
+            if !seen.is_empty() {
+                writeln!(text, "{title}: {}", seen.join(", ")).unwrap();
+            }
+        }
+    }
+    writeln!(text, "{names} names in {outputs} outputs").unwrap();
+    insta::assert_snapshot!(text);
+}
+
 /// The points of a log, line by line: `name=value@step`.
 fn points(log: &str) -> Vec<String> {
     points_by(&Reading::default(), log)

@@ -247,7 +247,7 @@ pub struct Tree {
     pub entries: ::prost::alloc::vec::Vec<TreeEntry>,
 }
 /// How a job's output is read for metrics, beside `metric_patterns`.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct MetricReading {
     /// patterns: other lines are not looked at
     #[prost(string, repeated, tag = "1")]
@@ -263,6 +263,14 @@ pub struct MetricReading {
     /// that the job writes, relative to its work folder
     #[prost(string, repeated, tag = "5")]
     pub files: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "6")]
+    pub readers: ::prost::alloc::vec::Vec<MetricReader>,
+}
+/// A program beside the watcher: it gets the job's standard output, and prints metrics.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MetricReader {
+    #[prost(string, repeated, tag = "1")]
+    pub argv: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A run as it is handed to a node. Written to the run folder as `spec`.
 #[derive(Clone, PartialEq, ::prost::Message)]

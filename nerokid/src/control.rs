@@ -181,6 +181,7 @@ pub fn ring(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::rules::Effect;
 
     #[test]
     fn a_pause_is_the_next_request_whatever_else_lies_there() {
@@ -192,7 +193,7 @@ mod tests {
         let asked = Asked {
             rule: 7,
             author: "ada".to_owned(),
-            pause: true,
+            effect: Effect::Pause,
         };
         for _ in 0..2 {
             pause(&folder, &RunSpec::default(), &asked, 1).unwrap();

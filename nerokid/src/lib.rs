@@ -4,7 +4,8 @@
 //! It may be killed at any moment and is started again by the launcher; the
 //! next one goes on exactly where the records of this one end. It never starts
 //! or ends a job: a rule's `abort` is a cancel request in the run's `control/`
-//! folder, which the shim carries out.
+//! folder, which the shim carries out. Only signals that a rule names are sent
+//! from here.
 
 pub mod alarm;
 pub mod args;
@@ -26,6 +27,7 @@ pub mod readers;
 pub mod sample;
 pub mod segments;
 pub mod settle;
+pub mod signals;
 pub mod tail;
 pub mod wake;
 pub mod watch;

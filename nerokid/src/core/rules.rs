@@ -39,12 +39,15 @@ pub enum Action {
     Restart,
     /// Ends the run; neroman makes a new one on a node that it chooses anew.
     Requeue,
+    /// Sends the job's processes the signal of this number.
+    Signal(u8),
 }
 
 impl Action {
-    /// The word in rules and records.
+    /// The word in rules, which begins that in records.
     pub const fn word(self) -> &'static str {
         match self {
+            Self::Signal(_) => "signal",
             Self::Abort => "abort",
             Self::Warn => "warn",
             Self::Notify => "notify",
@@ -66,11 +69,21 @@ impl Action {
         all.into_iter().find(|action| action.word() == word)
     }
 
+    /// The action of a rule; the reason when there is none of it here.
+    fn of(given: &Given) -> Result<Self, String> {
+        let (word, argument) = (&given.action, &given.argument);
+        match nero_expr::sendable_signal(argument) {
+            Some(number) if word == "signal" => Ok(Self::Signal(number)),
+            None if word == "signal" => Err(format!("there is no signal `{argument}` here")),
+            _ => Self::from_word(word).ok_or_else(|| format!("there is no action `{word}` here")),
+        }
+    }
+
     /// Whether it ends the run.
     const fn ends(self) -> bool {
         match self {
             Self::Abort | Self::Restart | Self::Requeue => true,
-            Self::Warn | Self::Notify | Self::Pause => false,
+            Self::Warn | Self::Notify | Self::Pause | Self::Signal(_) => false,
         }
     }
 }
@@ -82,6 +95,8 @@ pub struct Given {
     pub id: u64,
     /// Word of its action.
     pub action: String,
+    /// What the action sends; empty for most.
+    pub argument: String,
     /// Condition of the rule.
     pub text: String,
     /// Author of the rule.
@@ -90,15 +105,26 @@ pub struct Given {
     pub repeat_ms: u64,
 }
 
-/// What a rule that fired asks of the run's supervisor.
+/// What is done to a run because a rule fired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Its supervisor is asked to end it.
+    End,
+    /// Its supervisor is asked to pause it.
+    Pause,
+    /// The job's processes get a signal.
+    Signal(u8),
+}
+
+/// What a rule that fired asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The rule that asks for it.
     pub rule: u64,
     /// Author of the rule.
     pub author: String,
-    /// A pause; else the end.
-    pub pause: bool,
+    /// What it asks for.
+    pub effect: Effect,
 }
 
 #[derive(Debug)]
@@ -201,8 +227,7 @@ impl Rules {
         if expr.rule_place() == RulePlace::Daemon {
             return Ok(None);
         }
-        let action = Action::from_word(&given.action)
-            .ok_or_else(|| format!("there is no action `{}` here", given.action))?;
+        let action = Action::of(&given)?;
         let records: Vec<BindRecord> = self
             .bound
             .iter()
@@ -342,18 +367,25 @@ impl Rules {
         let record = RuleFired {
             rule: id,
             version: self.version,
-            action: rule.action.word().to_owned(),
+            action: match rule.action {
+                Action::Signal(_) => format!("{} {}", rule.action.word(), rule.given.argument),
+                action => action.word().to_owned(),
+            },
             text: rule.given.text.clone(),
             values: values.join(", "),
             times: self.fired.get(&id).map_or(0, |fired| fired.times) + 1,
         };
-        if rule.action.ends() || rule.action == Action::Pause {
-            self.asked.push(Asked {
-                rule: id,
-                author: rule.given.author.clone(),
-                pause: rule.action == Action::Pause,
-            });
-        }
+        let effect = match rule.action {
+            Action::Abort | Action::Restart | Action::Requeue => Some(Effect::End),
+            Action::Pause => Some(Effect::Pause),
+            Action::Signal(number) => Some(Effect::Signal(number)),
+            Action::Warn | Action::Notify => None,
+        };
+        self.asked.extend(effect.map(|effect| Asked {
+            rule: id,
+            author: rule.given.author.clone(),
+            effect,
+        }));
         self.fired.insert(
             id,
             Fired {
@@ -370,7 +402,8 @@ impl Rules {
             return !self.moot && !self.has_ended_it();
         }
         let is_pause = rule.action == Action::Pause;
-        if is_pause && (self.moot || self.has_ended_it() || sight.facts.paused_since.is_some()) {
+        let needs_job = is_pause || matches!(rule.action, Action::Signal(_));
+        if needs_job && (self.moot || self.has_ended_it() || sight.facts.paused_since.is_some()) {
             return false;
         }
         let Some(fired) = self.fired.get(&rule.given.id) else {
@@ -400,12 +433,13 @@ impl Rules {
     }
 
     /// The ends that an earlier watcher recorded and may not have asked for. A pause is
-    /// not repeated: the run may have been let go on since.
+    /// not repeated: the run may have been let go on since. Nor is a signal: the job may
+    /// have it.
     pub fn inherited(&self) -> Vec<Asked> {
         let ended = self.fired.iter().filter(|(_, fired)| ends(fired));
         ended
             .map(|(id, _)| Asked {
-                pause: false,
+                effect: Effect::End,
                 rule: *id,
                 author: self
                     .standing

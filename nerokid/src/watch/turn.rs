@@ -15,8 +15,9 @@ use crate::core::facts::Sight;
 use crate::core::intake::Intake;
 use crate::core::log::Log;
 use crate::core::record::Record;
-use crate::core::rules::Given;
+use crate::core::rules::{Effect, Given};
 use crate::sample::{Measure as _, Usage};
+use crate::signals;
 use crate::tail::{Look, Tail};
 
 /// Limit of blocks read from each log in one turn, so that other work gets its
@@ -335,8 +336,9 @@ impl Watch {
         }
     }
 
-    /// Writes the requests of rules that fired. A request that cannot be written is
-    /// tried again: the firing is on disk, so the request is made in the end.
+    /// Writes the requests of rules that fired, and sends their signals. A request that
+    /// cannot be written is tried again: the firing is on disk, so the request is made in
+    /// the end. A signal is sent once: nobody can tell whether the job has it already.
     fn carry_out(&mut self) {
         if self.life.over {
             self.asked.clear();
@@ -344,10 +346,20 @@ impl Watch {
         let folder = self.place.control();
         let (spec, wall_ms) = (&self.place.spec, self.now.wall_ms);
         let own = &self.place.folder;
+        let job = self.life.job;
+        let out = &mut self.out;
         self.asked.retain(|asked| {
-            let written = match asked.pause {
-                true => control::pause(&folder, spec, asked, wall_ms),
-                false => control::cancel(&folder, spec, asked, wall_ms).map(drop),
+            let written = match asked.effect {
+                Effect::Pause => control::pause(&folder, spec, asked, wall_ms),
+                Effect::End => control::cancel(&folder, spec, asked, wall_ms).map(drop),
+                Effect::Signal(number) => {
+                    if job.is_none_or(|job| signals::send(&job, number) == 0) {
+                        let rule = asked.rule;
+                        let text = format!("rule {rule}: signal {number} reached no process");
+                        out.push(Record::notice(text));
+                    }
+                    return false;
+                }
             };
             // Ring although the request lay there already: its writer may
             // have died before ringing. A failure of either part is tried again.
@@ -369,6 +381,7 @@ fn given(rule: nero_wire::v1::Rule) -> Given {
     Given {
         id: rule.id,
         action: rule.action,
+        argument: rule.argument,
         text: rule.text,
         author: rule.author,
         repeat_ms: rule.repeat_ms,

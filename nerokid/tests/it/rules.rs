@@ -4,7 +4,7 @@ use nero_journal::v1::{JobExited, RuleOff, Sample};
 use nerokid::core::facts::{Moment, Param, RunFacts, Sight};
 use nerokid::core::log::Log;
 use nerokid::core::record::Record;
-use nerokid::core::rules::{Given, Rules};
+use nerokid::core::rules::{Effect, Given, Rules};
 use nerokid::core::series::{AllSeries, LineEnd};
 
 const LINE: LineEnd = LineEnd {
@@ -54,12 +54,16 @@ impl Bench {
 
     /// The rules that are off, each with the reason.
     fn apply(&mut self, version: u64, rules: &[(&str, &str)]) -> Vec<String> {
-        let given = rules.iter().zip(1..).map(|((action, text), id)| Given {
-            id,
-            action: (*action).to_owned(),
-            text: (*text).to_owned(),
-            author: "ada".to_owned(),
-            repeat_ms: 0,
+        let given = rules.iter().zip(1..).map(|((action, text), id)| {
+            let (action, argument) = action.split_once(' ').unwrap_or((action, ""));
+            Given {
+                id,
+                action: action.to_owned(),
+                argument: argument.to_owned(),
+                text: (*text).to_owned(),
+                author: "ada".to_owned(),
+                repeat_ms: 0,
+            }
         });
         let sight = Sight {
             facts: &self.facts,
@@ -162,11 +166,14 @@ fn restart_and_requeue_end_the_run_and_pause_stops_it_again_after_a_while() {
             [format!("1 {action} 1: loss = 7")]
         );
         let asked = bench.rules.take_asked();
-        assert!(asked.len() == 1 && !asked[0].pause, "one end is enough");
+        assert!(
+            asked.len() == 1 && asked[0].effect == Effect::End,
+            "one end is enough"
+        );
     }
     let mut bench = Bench::new(&[("pause", "loss > 5")]);
     assert_eq!(bench.point("loss", 7.0).len(), 1);
-    assert!(bench.rules.take_asked()[0].pause);
+    assert_eq!(bench.rules.take_asked()[0].effect, Effect::Pause);
     bench.facts.paused_since = Some(bench.now);
     bench.later(3_600_000);
     assert_eq!(bench.all(), [""; 0], "it is paused");
@@ -178,6 +185,27 @@ fn restart_and_requeue_end_the_run_and_pause_stops_it_again_after_a_while() {
     assert_eq!(bench.all().len(), 1);
     bench.rules.run_is_over();
     assert!(bench.rules.take_asked().is_empty());
+}
+
+#[test]
+fn a_signal_is_sent_at_each_firing_and_never_to_a_paused_or_ended_job() {
+    let mut bench = Bench::new(&[("signal USR1", "loss > 5")]);
+    assert_eq!(bench.point("loss", 7.0), ["1 signal USR1 1: loss = 7"]);
+    assert_eq!(bench.rules.take_asked()[0].effect, Effect::Signal(10));
+    assert!(bench.rules.inherited().is_empty(), "the job may have it");
+    bench.later(599_999);
+    assert_eq!(bench.all(), [""; 0]);
+    bench.later(1);
+    bench.facts.paused_since = Some(bench.now);
+    assert_eq!(bench.all(), [""; 0], "it is paused");
+    bench.facts.paused_since = None;
+    assert_eq!(bench.all(), ["1 signal USR1 2: loss = 7"]);
+    bench.rules.run_is_over();
+    assert!(bench.rules.take_asked().is_empty());
+    bench.later(3_600_000);
+    assert_eq!(bench.all(), [""; 0]);
+    let off = bench.apply(2, &[("signal NOPE", "loss > 5")]);
+    assert_eq!(off, ["1 `loss > 5`: there is no signal `NOPE` here"]);
 }
 
 #[test]

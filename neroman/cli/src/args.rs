@@ -652,7 +652,7 @@ pub enum Rule {
         /// Which experiments
         #[arg(value_name = "SEL", add = picked())]
         picked: String,
-        /// As 'abort: loss > 5'; abort, warn, notify, pause, restart or requeue
+        /// As 'abort: loss > 5'; abort, warn, notify, pause, restart, requeue or signal NAME
         #[arg(value_name = "ACTION: EXPRESSION", allow_hyphen_values = true)]
         rule: String,
         #[command(flatten)]

@@ -17,6 +17,7 @@ pub use resources::{NodeResources, OnNode, OnNodes, Resources, Scheduling};
 
 use crate::processing::Processing;
 use nero_expr::{Expr, RulePlace};
+use nero_model::safe::quoted;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -445,6 +446,27 @@ impl RuleAction {
     /// Whether it ends the run.
     pub const fn ends(self) -> bool {
         matches!(self, Self::Abort | Self::Restart | Self::Requeue)
+    }
+
+    /// Refuses what no rule sends: what is no signal, and those that have an action of
+    /// their own, which says in the run's records what became of it.
+    ///
+    /// # Errors
+    /// The reason, and what to write instead.
+    pub fn check_signal(word: &str) -> Result<(), (String, String)> {
+        const KILL: u8 = 9;
+        const STOP: u8 = 19;
+        let instead = match nero_expr::sendable_signal(word) {
+            None => {
+                let message = format!("{} is no signal", quoted(word));
+                return Err((message, "for example `signal: USR1`".to_owned()));
+            }
+            Some(KILL) => Self::Abort.word(),
+            Some(STOP) => Self::Pause.word(),
+            Some(_) => return Ok(()),
+        };
+        let message = format!("no program can act on the signal {word}");
+        Err((message, format!("the action for this is `{instead}`")))
     }
 
     /// Refuses an action that cannot follow from this condition.

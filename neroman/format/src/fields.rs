@@ -153,9 +153,11 @@ pub(crate) const RESOURCES: &[&str] = &[
     "exclusive",
 ];
 /// Actions of rules.
-pub(crate) const ACTIONS: &[&str] = &["abort", "warn", "notify", "pause", "restart", "requeue"];
+pub(crate) const ACTIONS: &[&str] = &[
+    "abort", "warn", "notify", "pause", "restart", "requeue", "signal",
+];
 /// Words of rules that are kept.
-pub(crate) const ACTIONS_LATER: &[&str] = &["signal", "run", "run_local"];
+pub(crate) const ACTIONS_LATER: &[&str] = &["run", "run_local"];
 
 /// The field of a key.
 pub(crate) fn field(key: &str) -> Option<Field> {

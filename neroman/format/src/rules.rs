@@ -185,14 +185,14 @@ fn done<'e>(
         return None;
     };
     let argument = reader.single(word, &entry.value)?.trim().to_owned();
-    let is_signal = || {
-        let number = argument.parse::<u8>().ok();
-        number.is_some_and(|number| (1..=64).contains(&number))
-            || nero_expr::signal_number(&argument).is_some()
-    };
+    if action == RuleAction::Signal
+        && let Err((message, hint)) = RuleAction::check_signal(&argument)
+    {
+        reader.wrong(entry.value.mark, message, hint);
+        return None;
+    }
     let wrong = match action {
         _ if argument.is_empty() => Some(format!("`{word}` is empty")),
-        RuleAction::Signal if !is_signal() => Some(format!("{} is no signal", quoted(&argument))),
         _ if argument.len() > ARGUMENT_BYTES_MAX => {
             Some(format!("`{word}` has more than {ARGUMENT_BYTES_MAX} bytes"))
         }

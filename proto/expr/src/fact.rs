@@ -336,6 +336,15 @@ pub fn signal_number(word: &str) -> Option<u8> {
         .map(|&(_, number)| number)
 }
 
+/// The number of a signal that can be sent, by its number or its name; real-time signals
+/// are none.
+pub fn sendable_signal(word: &str) -> Option<u8> {
+    match word.parse() {
+        Ok(number) => Some(number).filter(|number| (1..=31).contains(number)),
+        Err(_) => signal_number(word),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -363,5 +372,9 @@ mod tests {
             assert_eq!(signal_number(word), Some(9));
         }
         assert_eq!(signal_number("SIGNOPE"), None);
+        assert_eq!(sendable_signal("10"), sendable_signal("sigusr1"));
+        for word in ["0", "32", "256", "-1", "", "USR3"] {
+            assert_eq!(sendable_signal(word), None, "{word}");
+        }
     }
 }

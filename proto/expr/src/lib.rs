@@ -78,7 +78,7 @@ pub use direction::more_is_better;
 pub use doubt::Doubt;
 pub use error::{ErrorKind, ExprError, Span, point_at, render};
 pub use explain::{Explanation, NamedValue, Part};
-pub use fact::{Fact, FactKind, FactSet, FactSource, NOT_BUILT, signal_number};
+pub use fact::{Fact, FactKind, FactSet, FactSource, NOT_BUILT, sendable_signal, signal_number};
 pub use lex::{TAG_BYTES_MAX, is_name_char, is_tag};
 pub use node::NodeFact;
 pub use parse::MISSING_OPERATOR;

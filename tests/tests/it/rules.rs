@@ -271,3 +271,47 @@ fn the_conditions_of_the_original_are_rules() {
     home.ok(&["--start", "1"]);
     home.until_state(1, "aborted");
 }
+
+#[test]
+fn a_signal_of_a_rule_comes_once_also_when_its_watcher_dies() {
+    let home = Home::new();
+    let command = r#"sh -c 'trap "echo first 1" USR1; trap "echo second 1" USR2; echo loss 3; while :; do sleep 0.1; done'"#;
+    let yaml = format!(
+        "collection: r\n+r:\n  command: {command}\n  rules:\n    - {{on: loss > 2, signal: USR1}}\n"
+    );
+    added(&home, "r", &yaml);
+    home.ok(&["start", "1"]);
+    let metric = |name: &str| {
+        until("a signal", || {
+            let seen = home.experiment_json(1);
+            let value = seen["metrics"][name]["last"].as_f64();
+            value.ok_or((seen, home.logs()))
+        })
+    };
+    assert_eq!(metric("first"), 1.0);
+    home.kill(Part::Watcher);
+    home.ok(&["rule", "add", "1", "signal SIGUSR2: loss > 2"]);
+    metric("second");
+    let seen = home.experiment_json(1);
+    assert_eq!(seen["metrics"]["first"]["count"], 1, "{seen:#}");
+    assert_eq!(seen["state"], "running", "{seen:#}");
+    let listed = home.ok(&["rule", "list", "1"]);
+    assert!(
+        listed.contains("signal USR1") && listed.contains("signal SIGUSR2"),
+        "{listed}"
+    );
+    for (rule, hint) in [
+        ("signal: loss > 2", "signal USR1: loss > 5"),
+        ("signal NOPE: loss > 2", "signal: USR1"),
+        ("signal KILL: loss > 2", "`abort`"),
+        ("signal 19: loss > 2", "`pause`"),
+        ("signal USR1: crashed", "`notify`"),
+        ("abort now: loss > 2", "as in `abort: loss > 5`"),
+    ] {
+        let ran = home.run(&["rule", "add", "1", rule]);
+        assert_eq!(ran.code, Some(2), "{rule}: {ran:#?}");
+        assert!(ran.err.contains(hint), "{rule}: {}", ran.err);
+    }
+    home.ok(&["abort", "1"]);
+    home.until_state(1, "aborted");
+}

@@ -19,7 +19,6 @@ const VERBS: &[&str] = &[
 const FIELDS_LATER: &[(&str, &str)] = &[
     ("requires", "load < 4 for 10m"),
     ("progress", "mean(loss, 10m)"),
-    ("rules", "[{signal: loss > 1}]"),
     ("rules", "[{run: ./x.sh, on: loss > 1}]"),
     ("rules", "[{on: crashed, run_local: ./tell.sh}]"),
 ];

@@ -15,10 +15,12 @@ use crate::say::table::{self, Cell};
 use crate::session::{Session, author, request, selection};
 
 /// Actions that work.
-const BUILT: &[&str] = &["abort", "warn", "notify", "pause", "restart", "requeue"];
+const BUILT: &[&str] = &[
+    "abort", "warn", "notify", "pause", "restart", "requeue", "signal",
+];
 
 /// Actions of the design that are not built yet.
-const NOT_BUILT: &[&str] = &["signal", "run", "run_local"];
+const NOT_BUILT: &[&str] = &["run", "run_local"];
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Rule) -> Result<u8, Stop> {
@@ -95,11 +97,16 @@ pub fn split(rule: &str) -> Result<(&str, &str), Fault> {
         return Err(Fault::usage(format!("`{rule}` has no action")).hint(how));
     };
     let (action, text) = (action.trim(), text.trim());
-    if NOT_BUILT.contains(&action) {
-        return Err(Fault::not_built(format!("the action `{action}`"))
+    let (word, argument) = action.split_once(' ').unwrap_or((action, ""));
+    if NOT_BUILT.contains(&word) {
+        return Err(Fault::not_built(format!("the action `{word}`"))
             .hint(format!("there are {}", BUILT.join(", "))));
     }
-    if !BUILT.contains(&action) {
+    if word == "signal" && argument.is_empty() {
+        return Err(Fault::usage("`signal` does not tell which")
+            .hint("as in: neroman rule add 124-186 'signal USR1: loss > 5'"));
+    }
+    if !BUILT.contains(&word) {
         return Err(Fault::usage(format!("`{action}` is no action of a rule"))
             .hint(format!("the actions are {}", BUILT.join(", "))));
     }
@@ -249,6 +256,10 @@ mod tests {
     #[test]
     fn a_rule_has_an_action_and_an_expression() {
         assert_eq!(split("abort: loss > 5"), Ok(("abort", "loss > 5")));
+        assert_eq!(
+            split("signal USR1: loss > 5"),
+            Ok(("signal USR1", "loss > 5"))
+        );
         assert_eq!(
             split("warn:error_rate>=0.35 for 10m"),
             Ok(("warn", "error_rate>=0.35 for 10m"))

@@ -100,8 +100,8 @@ fn question(
     context: &ParseContext,
 ) -> Result<Question, Failure> {
     let known = RuleAction::ALL.map(RuleAction::word);
-    let action = &request.action;
-    if !known.contains(&action.as_str()) {
+    let (action, _) = super::rules::action_of(&request.action);
+    if !known.contains(&action) {
         let failure = Failure::usage(format!("not built yet: the action `{action}`"));
         return Err(failure.hint(known.join(", ")));
     }

@@ -60,13 +60,24 @@ impl Man {
             return Ok(answer);
         }
         let now_ms = self.clock.now_ms();
+        let (word, argument) = action_of(&request.action);
         let known = RuleAction::ALL.into_iter();
-        let mut known = known.filter(|action| action.argument().is_none());
+        let mut known =
+            known.filter(|action| action.argument().is_none() || *action == RuleAction::Signal);
         let words: Vec<&str> = known.clone().map(RuleAction::word).collect();
-        let Some(action) = known.find(|action| action.word() == request.action) else {
+        let Some(action) = known.find(|action| action.word() == word) else {
             let failure = Failure::usage(format!("not built yet: the action `{}`", request.action));
             return Err(failure.hint(words.join(", ")));
         };
+        let checked = match action {
+            RuleAction::Signal => RuleAction::check_signal(argument),
+            _ if argument.is_empty() => Ok(()),
+            _ => Err((
+                format!("`{word}` takes nothing before the colon"),
+                format!("as in `{word}: loss > 5`"),
+            )),
+        };
+        checked.map_err(|(message, hint)| Failure::usage(message).hint(hint))?;
         let given = request.selection.clone().unwrap_or_default();
         let zone = select::zone(&given.zone, given.utc_offset_s);
         let context = ParseContext::new(now_ms, zone).standing();
@@ -87,8 +98,8 @@ impl Man {
         let (ids, picked) = blocking(move || selection.experiments(&state)).await??;
         let new = Rule {
             id: 0,
-            action: request.action,
-            argument: String::new(),
+            action: word.to_owned(),
+            argument: argument.to_owned(),
             text: text.clone(),
             repeat_ms: 0,
             author: request.author,
@@ -205,7 +216,11 @@ pub(super) fn states(
         .is_some_and(|newest| newest.made.id == run.made.id);
     if is_newest {
         let has = |one: &v1::RuleState, wanted: &v1::RuleState| match (&one.rule, &wanted.rule) {
-            (Some(one), Some(wanted)) => one.action == wanted.action && one.text == wanted.text,
+            (Some(one), Some(wanted)) => {
+                one.action == wanted.action
+                    && one.argument == wanted.argument
+                    && one.text == wanted.text
+            }
             _ => false,
         };
         for mut one in next() {
@@ -381,4 +396,10 @@ fn never_seen(text: &str, experiment: &Experiment, run: &Run) -> Option<String> 
         (seen, more) => format!("the run printed {} and {more} more", seen.join(", ")),
     };
     Some(format!("{} not seen: {seen}", open.join(", ")))
+}
+
+/// An action as it is typed, in its word and what stands behind it: `signal USR1`.
+pub(super) fn action_of(typed: &str) -> (&str, &str) {
+    let (word, argument) = typed.split_once(' ').unwrap_or((typed, ""));
+    (word, argument.trim())
 }

@@ -16,6 +16,7 @@ fn a_rule_tells_when_by_its_action_or_by_on() {
     - {on: 'silent > 20m', warn: , pause: true, repeat: 1h}
     - {warn: loss > 2, repeat: never}
     - abort: waittime > 12h
+    - {on: loss > 5, signal: SIGUSR1, repeat: 1h}
 ",
     );
     let rules = loaded.definitions[0].rules.iter();
@@ -32,8 +33,10 @@ fn a_rule_tells_when_by_its_action_or_by_on() {
             (RuleAction::Pause, "silent > 20m", HOUR_MS),
             (RuleAction::Warn, "loss > 2", 100 * 365 * 24 * HOUR_MS),
             (RuleAction::Abort, "waittime > 12h", 0),
+            (RuleAction::Signal, "loss > 5", HOUR_MS),
         ]
     );
+    assert_eq!(loaded.definitions[0].rules[6].argument, "SIGUSR1");
 }
 
 #[test]
@@ -50,6 +53,17 @@ fn a_rule_that_could_not_do_what_it_tells_is_refused() {
             "`warn`",
         ),
         ("{restart: lost}", "`restart` ends a job", "retry"),
+        ("{signal: USR1}", "`signal` does not tell when", "on: "),
+        (
+            "{on: loss > 5, signal: NOPE}",
+            "`NOPE` is no signal",
+            "USR1",
+        ),
+        (
+            "{on: loss > 5, signal: 9}",
+            "can act on the signal 9",
+            "`abort`",
+        ),
         (
             "{pause: waittime > 2h}",
             "`pause` is done beside the job",

@@ -153,7 +153,7 @@ pub(crate) const RESOURCES: &[&str] = &[
     "exclusive",
 ];
 /// Actions of rules.
-pub(crate) const ACTIONS: &[&str] = &["abort", "warn", "notify", "pause", "restart", "requeue"];
+pub const ACTIONS: &[&str] = &["abort", "warn", "notify", "pause", "restart", "requeue"];
 /// Words of rules that are kept.
 pub(crate) const ACTIONS_LATER: &[&str] = &["signal", "run", "run_local"];
 

@@ -2,7 +2,7 @@
 //! restarted while processes are killed and frozen, disks are full, hosts crash and networks are
 //! cut. A harsh chaos also sets clocks, holds system calls, stops shims for good, kills a shim
 //! together with its launcher and takes all inodes. Runs have priorities, are paused and resumed, and
-//! share the cards of this machine. Then the faults stop, and every promise is
+//! share the cards of this machine; rules compare them with their peers. Then the faults stop, and every promise is
 //! checked: each run once, each exit code, each byte of output, each metric point.
 
 mod again;

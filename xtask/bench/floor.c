@@ -78,7 +78,7 @@ static int metrics(long rate, long seconds) {
         if (due > now())
             pause_ms((due - now()) / 1000000 + 1);
         printf("step=%ld loss=%ld.%03ld\n", i, i % 7, i % 1000);
-        if (i % 10 == 9)
+        if (i % 10 == 9 || rate < 10)
             fflush(stdout);
     }
     return 0;

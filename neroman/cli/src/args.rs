@@ -27,8 +27,8 @@ pub use own::{Copy, Note, Set, Tag};
 pub use typed::{Add, RunCommand};
 
 use complete::{
-    config_key, config_value, node_name, node_or_run, picked, picked_or_path, picked_or_removed,
-    status_word, target_name,
+    config_key, config_value, metric_name, node_name, node_or_run, param_name, param_to_set,
+    picked, picked_or_path, picked_or_removed, rule_text, status_word, target_name, value_name,
 };
 
 /// One step, read.
@@ -287,10 +287,10 @@ pub struct Status {
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
     /// Show these columns: names of facts, parameters and metrics, and expressions
-    #[arg(long, value_name = "A,B,…")]
+    #[arg(long, value_name = "A,B,…", add = value_name())]
     pub columns: Vec<String>,
     /// Sort by a column; `-COLUMN` from the end
-    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true, add = value_name())]
     pub sort: Option<String>,
     /// Go on showing changes until nothing is live
     #[arg(long)]
@@ -320,7 +320,7 @@ pub struct Launch {
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub priority: Option<i32>,
     /// Start those first of which this expression is smallest, as `lr` or `-loss`
-    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true, add = value_name())]
     pub order: Option<String>,
     /// Run the first one alone, and the others when it has finished
     #[arg(long)]
@@ -373,7 +373,7 @@ pub struct Restart {
     #[arg(long, conflicts_with_all = ["set", "as_added"])]
     pub same_code: bool,
     /// Set a parameter or field first, as `neroman set` does
-    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "as_added")]
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "as_added", add = param_to_set())]
     pub set: Vec<String>,
     /// Do not ask
     #[arg(long, short)]
@@ -498,7 +498,7 @@ pub struct Metrics {
     #[arg(value_name = "SEL", add = picked(), required_unless_present = "attempt")]
     pub picked: Option<String>,
     /// Names of metrics; all unless given
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = metric_name())]
     pub names: Vec<String>,
     /// Show what would be found in a file (`-` is standard input) or in the logs of a run
     #[arg(long = "try", value_name = "FILE|RUN", conflicts_with_all = ["picked", "csv", "parquet"])]
@@ -523,13 +523,13 @@ pub struct Curves {
     #[arg(value_name = "SEL", add = picked())]
     pub picked: String,
     /// Metrics and expressions over them, each a panel; all metrics unless given
-    #[arg(value_name = "METRIC")]
+    #[arg(value_name = "METRIC", add = value_name())]
     pub names: Vec<String>,
     /// What is across
     #[arg(long, value_enum, default_value_t = Across::Step)]
     pub x: Across,
     /// One curve for all runs that share these parameters: their mean, with a band
-    #[arg(long, value_name = "PARAM", value_delimiter = ',', num_args = 1)]
+    #[arg(long, value_name = "PARAM", value_delimiter = ',', num_args = 1, add = param_name())]
     pub by: Vec<String>,
     /// The band: mean ± sample deviation, or from the smallest to the largest value
     #[arg(long, value_enum, default_value_t = Band::Deviation, requires = "by")]
@@ -572,16 +572,16 @@ pub struct Results {
     #[arg(required = true, value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// One row for all runs that share these parameters
-    #[arg(long, value_name = "PARAM", value_delimiter = ',', num_args = 1)]
+    #[arg(long, value_name = "PARAM", value_delimiter = ',', num_args = 1, add = param_name())]
     pub by: Vec<String>,
     /// Best first by this metric; lower is better with `min:NAME`, higher with `max:NAME`
-    #[arg(long, value_name = "METRIC")]
+    #[arg(long, value_name = "METRIC", add = metric_name())]
     pub best: Option<String>,
     /// A row for every run, not for the newest of each experiment alone
     #[arg(long)]
     pub all_runs: bool,
     /// These columns: names of facts, parameters and metrics, and expressions
-    #[arg(long, value_name = "A,B,…", conflicts_with_all = ["by", "json"])]
+    #[arg(long, value_name = "A,B,…", conflicts_with_all = ["by", "json"], add = value_name())]
     pub columns: Vec<String>,
     /// Write to a file; the format follows the extension: xlsx, ods, csv, parquet, json, jsonl,
     /// tex, md
@@ -614,10 +614,10 @@ pub struct BacktestArgs {
     #[arg(value_name = "SEL", add = picked())]
     pub picked: String,
     /// As 'abort: loss > 5'
-    #[arg(value_name = "ACTION: EXPRESSION", allow_hyphen_values = true)]
+    #[arg(value_name = "ACTION: EXPRESSION", allow_hyphen_values = true, add = rule_text())]
     pub rule: String,
     /// Metric by which runs are good; max:NAME or min:NAME where the name does not tell
-    #[arg(long, value_name = "METRIC")]
+    #[arg(long, value_name = "METRIC", add = metric_name())]
     pub best: Option<String>,
     #[command(flatten)]
     pub json: Json,
@@ -653,7 +653,7 @@ pub enum Rule {
         #[arg(value_name = "SEL", add = picked())]
         picked: String,
         /// As 'abort: loss > 5'; abort, warn, notify, pause, restart, requeue or signal NAME
-        #[arg(value_name = "ACTION: EXPRESSION", allow_hyphen_values = true)]
+        #[arg(value_name = "ACTION: EXPRESSION", allow_hyphen_values = true, add = rule_text())]
         rule: String,
         #[command(flatten)]
         json: Json,

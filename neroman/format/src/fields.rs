@@ -153,7 +153,7 @@ pub(crate) const RESOURCES: &[&str] = &[
     "exclusive",
 ];
 /// Actions of rules.
-pub(crate) const ACTIONS: &[&str] = &[
+pub const ACTIONS: &[&str] = &[
     "abort", "warn", "notify", "pause", "restart", "requeue", "signal",
 ];
 /// Words of rules that are kept.

@@ -3,7 +3,6 @@
 use nero_wire::v1::*;
 
 use crate::fake::{Answers, Fake};
-use crate::samples;
 
 #[test]
 fn node_names_are_completed() {
@@ -51,49 +50,77 @@ fn node_names_are_completed() {
         );
     }
     let asked = fake.requests();
-    let lists = asked.iter().filter(|call| call.starts_with("list "));
-    assert_eq!(lists.count(), asked.len(), "{asked:?}");
+    let words = asked.iter().filter(|call| call.starts_with("complete "));
+    assert_eq!(words.count(), asked.len(), "{asked:?}");
 }
 
 #[test]
 fn selectors_are_completed() {
-    let mut one = samples::experiment(14, "fit_a", "crashed");
-    one.collection = "lab".to_owned();
+    let said = |words: &[&str]| CompleteReply {
+        words: words
+            .iter()
+            .map(|word| complete_reply::Word {
+                word: (*word).to_owned(),
+                about: String::new(),
+            })
+            .collect(),
+    };
     let fake = Fake::new(Answers {
-        list: ListReply {
-            experiments: vec![one, samples::experiment(15, "fit_b", "running")],
-            ..ListReply::default()
-        },
-        hides: RemoveReply {
-            experiments: vec![remove_reply::One {
-                experiment: 3,
-                name: "gone".into(),
-                ..remove_reply::One::default()
-            }],
-            ..RemoveReply::default()
-        },
+        complete: said(&[
+            "14",
+            "15",
+            "14.1",
+            "fit_a",
+            "fit_b",
+            "lab/",
+            "lab/fit_a",
+            "loss",
+            "lr",
+        ]),
         ..Answers::default()
     });
     let complete = |words: &[&str]| completed(fake.command(&[&["--"], words].concat()), words);
     assert_eq!(complete(&["neroman", "restart", "cr"]), "crashed");
-    assert_eq!(complete(&["neroman", "show", "1"]), "14\n15");
+    assert_eq!(complete(&["neroman", "show", "1"]), "14\n15\n14.1");
     assert_eq!(
         complete(&["neroman", "abort", "live,fit_"]),
         "live,fit_a\nlive,fit_b"
     );
     assert_eq!(complete(&["neroman", "logs", "lab/"]), "lab/\nlab/fit_a");
     assert_eq!(complete(&["neroman", "status", "--json", "fit_b"]), "fit_b");
-    assert_eq!(complete(&["neroman", "rule", "rm", "fit_a"]), "fit_a");
-    assert_eq!(complete(&["neroman", "exec", "1"]), "14\n15");
-    assert_eq!(complete(&["neroman", "logs", "14."]), "14.1");
-    assert_eq!(complete(&["neroman", "rm", "--undo", "3"]), "3");
-    assert_eq!(complete(&["neroman", "rm", "--undo", "go"]), "gone");
+    assert_eq!(complete(&["neroman", "rm", "--undo", "fit_b"]), "fit_b");
+    // Names within expressions, and where a name is asked for.
+    let last = complete(&["neroman", "abort", "done,runtime > 1h && lo"]);
+    assert_eq!(last, "done,runtime > 1h && lost\ndone,runtime > 1h && loss");
+    assert_eq!(complete(&["neroman", "abort", "!runt"]), "!runtime");
+    assert_eq!(complete(&["neroman", "metrics", "14", "lo"]), "loss");
+    assert_eq!(complete(&["neroman", "status", "--sort", "-los"]), "-loss");
+    assert_eq!(
+        complete(&["neroman", "results", "all", "--best", "min:lo"]),
+        "min:loss"
+    );
+    assert_eq!(
+        complete(&["neroman", "results", "all", "--columns", "id,lr"]),
+        "id,lr"
+    );
+    assert_eq!(complete(&["neroman", "set", "14", "lr"]), "lr=");
+    assert_eq!(complete(&["neroman", "set", "14", "lr=0"]), "");
+    assert_eq!(complete(&["neroman", "rule", "add", "all", "wa"]), "warn:");
+    assert_eq!(
+        complete(&["neroman", "rule", "add", "all", "warn: max(los"]),
+        "warn: max(lost\nwarn: max(loss"
+    );
     let asked = fake.requests();
-    let mut removals = asked.iter().filter(|call| call.starts_with("rm "));
+    let asks = |what: &str| asked.iter().any(|call| call.as_str() == what);
     assert!(
-        removals.all(|call| call.ends_with("undo true dry true")),
+        asks("complete `fit_` [Experiments, Params, Metrics]"),
         "{asked:?}"
     );
+    assert!(
+        asks("complete `fit_b` [Removed, Params, Metrics]"),
+        "{asked:?}"
+    );
+    assert!(asks("complete `lo` [Metrics]"), "{asked:?}");
     assert_eq!(complete(&["neroman", "help", "sel"]), "selectors");
     assert_eq!(complete(&["neroman", "help", "sho"]), "show");
 }

@@ -66,6 +66,7 @@ pub struct Answers {
     pub place: LocateReply,
     pub why: RuleWhyReply,
     pub status: DaemonStatusReply,
+    pub complete: CompleteReply,
 }
 
 /// The daemon with its home; it ends with the test.
@@ -659,6 +660,16 @@ impl Man for Service {
     async fn nodes(&self, _: Request<NodesRequest>) -> Result<Response<NodesReply>, Status> {
         self.take("nodes", String::new(), &[])?;
         Ok(Response::new(self.answers.nodes.clone()))
+    }
+
+    async fn complete(
+        &self,
+        request: Request<CompleteRequest>,
+    ) -> Result<Response<CompleteReply>, Status> {
+        let request = request.into_inner();
+        let kinds: Vec<_> = request.kinds().collect();
+        self.take("complete", format!("`{}` {kinds:?}", request.begun), &[])?;
+        Ok(Response::new(self.answers.complete.clone()))
     }
 
     async fn daemon_status(

@@ -20,3 +20,4 @@ mod start;
 mod survey;
 mod tables;
 mod told;
+mod wrong;

@@ -9,15 +9,15 @@ use serde_json::Value;
 use crate::fake::Ran;
 
 /// A home whose daemon is stopped with the test.
-struct TempHome(tempfile::TempDir);
+pub struct TempHome(tempfile::TempDir);
 
 impl TempHome {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("nc").tempdir();
         Self(folder.expect("a folder"))
     }
 
-    fn base(&self) -> &Path {
+    pub fn base(&self) -> &Path {
         self.0.path()
     }
 
@@ -35,7 +35,7 @@ impl TempHome {
         command
     }
 
-    fn run(&self, words: &[&str]) -> Ran {
+    pub fn run(&self, words: &[&str]) -> Ran {
         Ran::of(self.command(words).output().expect("the program is built"))
     }
 }

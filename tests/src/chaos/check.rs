@@ -97,6 +97,14 @@ fn experiment(
         .filter_map(|run| run["run"].as_str().map(str::to_owned))
         .collect();
     asked_for(chaos, &planned, &names);
+    let starts = runs.last().and_then(|run| run["incarnations"].as_u64());
+    if let Some(rules) = chaos.ask(&["rule", "list", &seen.id.to_string(), "--json"]) {
+        let (fired, wrong) = judge::peers_rule(&rules.json(), starts.unwrap_or(1));
+        chaos.compared += fired;
+        for why in wrong {
+            chaos.broken.push(format!("{}: {why}", planned.name));
+        }
+    }
     for (run, name) in runs.iter().zip(&names) {
         let noted = noted.get(name).copied().unwrap_or_default();
         let mut wrong = judge::state(&planned, run, noted, fate(chaos, run));

@@ -121,6 +121,38 @@ pub(super) fn state(planned: &Planned, run: &Value, noted: Noted, node: NodeFate
     wrong
 }
 
+/// How often rules over peers fired in the newest run of an experiment, and their faults: such
+/// a rule fires once in a start of a job, and its record has the number that it was decided by,
+/// of how many peers, and of when.
+pub(super) fn peers_rule(rules: &Value, starts: u64) -> (u64, Vec<String>) {
+    let (mut all, mut wrong) = (0, Vec::new());
+    for rule in rules["rules"].as_array().into_iter().flatten() {
+        let text = rule["text"].as_str().unwrap_or_default();
+        let fired = rule["fired"].as_u64().unwrap_or_default();
+        if !text.contains("peers.") || fired == 0 {
+            continue;
+        }
+        all += fired;
+        if fired > starts.max(1) {
+            wrong.push(format!("`{text}` fired {fired} times in {starts} starts"));
+        }
+        let values = rule["last_values"].as_str().unwrap_or_default();
+        let number = values.split_once("median(peers.loss) = ");
+        let number = number.and_then(|(_, rest)| rest.split_once(" (of "));
+        let whole = number.is_some_and(|(number, rest)| {
+            let peers = rest.split_once(' ').and_then(|(count, rest)| {
+                let at = rest.split_once(" at ")?.1;
+                Some(count.parse::<u64>().is_ok_and(|count| count > 0) && at.starts_with("20"))
+            });
+            number.parse::<f64>().is_ok() && peers == Some(true)
+        });
+        if !whole || rule["last_fired_at"].is_null() {
+            wrong.push(format!("`{text}` fired without telling by what: {rule}"));
+        }
+    }
+    (all, wrong)
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Natural {
     Code(i64),
@@ -250,6 +282,20 @@ mod tests {
             ..twice
         };
         assert!(!state(&job, &done, beside, broken).is_empty());
+    }
+
+    #[test]
+    fn a_rule_over_peers_fires_once_and_tells_by_what() {
+        let fired = |times: u64, values: &str| {
+            let rule = json!({"text": "loss > median(peers.loss)", "fired": times,
+                "last_values": values, "last_fired_at": "2026-11-26T00:00:00Z"});
+            peers_rule(&json!({"rules": [rule]}), 1)
+        };
+        let told = "loss = 0.9, median(peers.loss) = 0.2 (of 3 peers at 2026-11-26 14:00:00)";
+        assert_eq!(fired(1, told), (1, Vec::new()));
+        assert_eq!(fired(0, ""), (0, Vec::new()));
+        assert_eq!(fired(2, told).1.len(), 1);
+        assert_eq!(fired(1, "loss = 0.9, median(peers.loss) = 0.2").1.len(), 1);
     }
 
     #[test]

@@ -49,6 +49,9 @@ pub struct Jobs {
     pub cards: u64,
 }
 
+/// The rule that compares a run with its peers: all experiments of the chaos.
+pub const PEERS_RULE: &str = "loss > median(peers.loss)";
+
 /// Writes the folder of a collection; returns its experiments.
 ///
 /// # Errors
@@ -92,10 +95,17 @@ pub fn write(
             "[stdout]"
         };
         yaml.push_str(&format!("  outputs: {outputs}\n"));
-        match fate {
-            Fate::Rule => yaml.push_str(&format!("  rules: [{{abort: loss > {TOO_HIGH}}}]\n")),
-            Fate::Limit | Fate::Alone | Fate::Person => {}
+        let mut rules = Vec::new();
+        if fate == Fate::Rule {
+            rules.push(format!("{{abort: loss > {TOO_HIGH}}}"));
         }
+        if number % 4 != 2 {
+            rules.push(format!("{{warn: {PEERS_RULE}}}"));
+        }
+        yaml.push_str(&format!(
+            "  cohort: chaos\n  rules: [{}]\n",
+            rules.join(", ")
+        ));
         let time = (fate == Fate::Limit).then(|| "time: 2s".to_owned());
         let gpus = (gpus > 0).then(|| format!("gpus: {gpus}"));
         let resources: Vec<String> = time.into_iter().chain(gpus).collect();

@@ -86,6 +86,8 @@ pub struct Chaos {
     pub(super) reruns: usize,
     /// Agents in allocations that were killed.
     pub(super) dead_tasks: usize,
+    /// How often rules over peers fired.
+    pub(super) compared: u64,
     /// When hosts of the cluster were told to take jobs again.
     pub(super) resumed: Option<Instant>,
     /// When paused runs were last told to go on.
@@ -129,6 +131,7 @@ impl Chaos {
             unsupervised: BTreeSet::new(),
             reruns: 0,
             dead_tasks: 0,
+            compared: 0,
             resumed: None,
             resumed_runs: Instant::now(),
             holders: Vec::new(),
@@ -181,12 +184,13 @@ impl Chaos {
 
     fn outcome(mut self) -> Outcome {
         let summary = format!(
-            "{} experiments, {} commands in {:.0} s; runs: {}; moved to a node with room: {}; faults: {}",
+            "{} experiments, {} commands in {:.0} s; runs: {}; moved to a node with room: {}; fired over peers: {}; faults: {}",
             self.planned.len(),
             self.commands,
             self.history.elapsed().as_secs_f64(),
             counts(&self.states),
             self.world.home.count_logged(RECALLED),
+            self.compared,
             counts(&self.faults),
         );
         self.history.add(&summary);

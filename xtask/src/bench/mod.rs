@@ -10,6 +10,7 @@ mod hyperqueue;
 mod listing;
 mod mail;
 mod parsing;
+mod peers;
 mod picture;
 pub mod pools;
 mod printing;

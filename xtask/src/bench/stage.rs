@@ -174,8 +174,18 @@ pub fn cpu_seconds(pid: i32) -> f64 {
 
 /// Private memory of a process in KiB.
 pub fn private_kib(pid: i32) -> Option<f64> {
+    memory_kib(pid, "Private_")
+}
+
+/// Memory that a process alone has written, in KiB. Its program's text is not among it, which
+/// counts as private while no other process runs that program.
+pub fn written_kib(pid: i32) -> Option<f64> {
+    memory_kib(pid, "Private_Dirty:")
+}
+
+fn memory_kib(pid: i32, begin: &str) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let lines = text.lines().filter(|line| line.starts_with("Private_"));
+    let lines = text.lines().filter(|line| line.starts_with(begin));
     Some(
         lines
             .filter_map(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok())

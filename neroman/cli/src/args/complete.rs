@@ -9,7 +9,10 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use nero_config::{ANY, Config, NotifyEvent};
 use nero_model::Home;
 
-pub use picks::{picked, picked_or_path, picked_or_removed};
+pub use picks::{
+    metric_name, param_name, param_to_set, picked, picked_or_path, picked_or_removed, rule_text,
+    value_name,
+};
 
 /// Completes the name of a node.
 pub fn node_name() -> ArgValueCompleter {

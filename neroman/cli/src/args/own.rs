@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::Json;
-use super::complete::picked;
+use super::complete::{param_name, param_to_set, picked};
 
 /// `set`.
 #[derive(Debug, Args)]
@@ -13,10 +13,10 @@ pub struct Set {
     pub picked: String,
     /// A parameter (lr=0.1) or a field (node=local, resources.memory=8G, env.SEED=3); it
     /// stays until the source itself changes that value
-    #[arg(value_name = "KEY=VALUE", required_unless_present = "unset")]
+    #[arg(value_name = "KEY=VALUE", required_unless_present = "unset", add = param_to_set())]
     pub values: Vec<String>,
     /// Take the source's value again
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", add = param_name())]
     pub unset: Vec<String>,
     /// Show what would be done, and do nothing
     #[arg(long)]
@@ -34,7 +34,7 @@ pub struct Copy {
     /// The name of the copy
     pub name: String,
     /// A value of the copy, as for `set`
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", add = param_to_set())]
     pub set: Vec<String>,
     /// Show what would be done, and do nothing
     #[arg(long)]

@@ -1,5 +1,7 @@
 //! Experiments for eyes: a table, what it warns of, and the counts.
 
+use std::collections::HashMap;
+
 use nero_model::safe::Safe;
 use nero_views::columns::telling;
 use nero_views::{Column, Value, text};
@@ -115,13 +117,15 @@ fn grouped(
     views: &[ExperimentView],
     lines: impl Fn(&ExperimentView) -> Vec<String>,
 ) -> Vec<(Vec<u64>, String)> {
+    let mut places: HashMap<String, usize> = HashMap::new();
     let mut grouped: Vec<(Vec<u64>, String)> = Vec::new();
     for view in views {
-        for warning in lines(view) {
-            match grouped.iter_mut().find(|(_, known)| *known == warning) {
-                Some((ids, _)) => ids.push(view.id),
-                None => grouped.push((vec![view.id], warning)),
+        for line in lines(view) {
+            let place = *places.entry(line.clone()).or_insert(grouped.len());
+            if place == grouped.len() {
+                grouped.push((Vec::new(), line));
             }
+            grouped[place].0.push(view.id);
         }
     }
     grouped

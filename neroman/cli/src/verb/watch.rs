@@ -60,7 +60,8 @@ struct Shown {
     /// Notes besides.
     notes: Vec<String>,
     batches: Vec<BatchView>,
-    lines: usize,
+    /// What was drawn last.
+    drawn: String,
 }
 
 impl Shown {
@@ -71,7 +72,7 @@ impl Shown {
             views: BTreeMap::new(),
             notes: Vec::new(),
             batches: Vec::new(),
-            lines: 0,
+            drawn: String::new(),
         }
     }
 
@@ -111,13 +112,21 @@ impl Shown {
     }
 
     /// The terminal cuts lines that are too long: the cursor could not be moved
-    /// back over wrapped ones.
+    /// back over wrapped ones. A drawing that differs in nothing is not repeated.
     fn draw(&mut self) -> Result<(), Stop> {
         self.out.screen = Screen::find();
         let views: Vec<ExperimentView> = self.views.values().cloned().collect();
-        let drawn = frame(&self.out.screen, &views, &self.notes, &self.batches);
-        let text = format!("{}\x1b[?7l{drawn}\x1b[?7h", erase(self.lines));
-        self.lines = drawn.lines().count();
+        // The last column stays empty: erasing behind a character there would erase it.
+        let screen = Screen {
+            width: self.out.screen.width.saturating_sub(1).max(1),
+            ..self.out.screen
+        };
+        let drawn = frame(&screen, &views, &self.notes, &self.batches);
+        if drawn == self.drawn {
+            return Ok(());
+        }
+        let text = redrawn(self.drawn.lines().count(), &drawn);
+        self.drawn = drawn;
         self.out.text(&text)
     }
 
@@ -190,12 +199,16 @@ fn cut(line: &str, width: usize) -> String {
     format!("{kept}…{escapes}")
 }
 
-/// Goes back over the lines drawn before.
-fn erase(lines: usize) -> String {
-    match lines {
+/// The text that puts a drawing over one of so many lines. Each line overwrites the one before
+/// it, and only what is left of that is erased: a screen that is erased first flickers. A
+/// terminal that knows mode 2026 shows it as a whole.
+fn redrawn(lines: usize, drawn: &str) -> String {
+    let back = match lines {
         0 => String::new(),
-        lines => format!("\x1b[{lines}A\r\x1b[J"),
-    }
+        lines => format!("\x1b[{lines}A\r"),
+    };
+    let drawn = drawn.replace('\n', "\x1b[K\n");
+    format!("\x1b[?2026h\x1b[?7l{back}{drawn}\x1b[J\x1b[?7h\x1b[?2026l")
 }
 
 /// The line of a change, for a person who reads a file.
@@ -248,6 +261,17 @@ mod tests {
             assert!(drawn.lines().count() < usize::from(height), "{drawn}");
             assert!(drawn.starts_with("note: no space left\n"), "{drawn}");
         }
+    }
+
+    #[test]
+    fn a_line_is_overwritten_before_the_rest_of_the_old_one_is_erased() {
+        let shown = redrawn(3, "1 running\n2 done\n");
+        let lines = "\x1b[3A\r1 running\x1b[K\n2 done\x1b[K\n\x1b[J";
+        assert_eq!(
+            shown,
+            format!("\x1b[?2026h\x1b[?7l{lines}\x1b[?7h\x1b[?2026l")
+        );
+        assert!(!redrawn(0, "x\n").contains("A\r"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod backup;
 mod clean;
 mod clean_node;
 mod code;
+mod complete;
 mod cost;
 mod curve;
 mod du;
@@ -394,6 +395,13 @@ impl v1::man_server::Man for Man {
         request: Request<v1::NodesRequest>,
     ) -> Result<Response<v1::NodesReply>, Status> {
         Ok(Response::new(self.ask_nodes(request.into_inner()).await))
+    }
+
+    async fn complete(
+        &self,
+        request: Request<v1::CompleteRequest>,
+    ) -> Result<Response<v1::CompleteReply>, Status> {
+        answer(self.complete(request.into_inner()).await)
     }
 
     async fn daemon_status(

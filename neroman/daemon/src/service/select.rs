@@ -199,7 +199,16 @@ impl Selection {
             .selector
             .pick(&Rows::removed(state, &self.now))
             .and_then(Picked::without_runs)
-            .map_err(|error| bad(&self.text, &error))?;
+            .map_err(|error| {
+                let is_shown = error.kind == SelectorErrorKind::Nothing && self.pick(state).is_ok();
+                match is_shown {
+                    true => {
+                        Failure::usage(format!("`{}` picks nothing that was removed", self.text))
+                            .hint("`--undo` brings back what `neroman rm` hid")
+                    }
+                    false => bad(&self.text, &error),
+                }
+            })?;
         let ids = picked.ids.iter().map(|id| ExperimentId(*id)).collect();
         Ok((ids, picked))
     }

@@ -5783,6 +5783,80 @@ pub struct BackupReply {
     pub bytes: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CompleteRequest {
+    /// each word begins so
+    #[prost(string, tag = "1")]
+    pub begun: ::prost::alloc::string::String,
+    #[prost(enumeration = "complete_request::Kind", repeated, tag = "2")]
+    pub kinds: ::prost::alloc::vec::Vec<i32>,
+}
+/// Nested message and enum types in `CompleteRequest`.
+pub mod complete_request {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Kind {
+        Unspecified = 0,
+        /// numbers, runs, names, collections
+        Experiments = 1,
+        /// the same of experiments that `rm` hid
+        Removed = 2,
+        Params = 3,
+        Metrics = 4,
+    }
+    impl Kind {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Unspecified => "KIND_UNSPECIFIED",
+                Self::Experiments => "KIND_EXPERIMENTS",
+                Self::Removed => "KIND_REMOVED",
+                Self::Params => "KIND_PARAMS",
+                Self::Metrics => "KIND_METRICS",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "KIND_UNSPECIFIED" => Some(Self::Unspecified),
+                "KIND_EXPERIMENTS" => Some(Self::Experiments),
+                "KIND_REMOVED" => Some(Self::Removed),
+                "KIND_PARAMS" => Some(Self::Params),
+                "KIND_METRICS" => Some(Self::Metrics),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CompleteReply {
+    #[prost(message, repeated, tag = "1")]
+    pub words: ::prost::alloc::vec::Vec<complete_reply::Word>,
+}
+/// Nested message and enum types in `CompleteReply`.
+pub mod complete_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Word {
+        /// where very many fit, the beginning that several share
+        #[prost(string, tag = "1")]
+        pub word: ::prost::alloc::string::String,
+        #[prost(string, tag = "2")]
+        pub about: ::prost::alloc::string::String,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DaemonStatusRequest {
     /// as of a selection
     #[prost(string, tag = "1")]
@@ -6707,6 +6781,25 @@ pub mod man_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Backup"));
             self.inner.unary(req, path, codec).await
         }
+        /// Words with which a half-typed selector or expression may go on.
+        pub async fn complete(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CompleteRequest>,
+        ) -> std::result::Result<tonic::Response<super::CompleteReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Man/Complete");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Man", "Complete"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn daemon_status(
             &mut self,
             request: impl tonic::IntoRequest<super::DaemonStatusRequest>,
@@ -7010,6 +7103,11 @@ pub mod man_server {
             &self,
             request: tonic::Request<super::BackupRequest>,
         ) -> std::result::Result<tonic::Response<super::BackupReply>, tonic::Status>;
+        /// Words with which a half-typed selector or expression may go on.
+        async fn complete(
+            &self,
+            request: tonic::Request<super::CompleteRequest>,
+        ) -> std::result::Result<tonic::Response<super::CompleteReply>, tonic::Status>;
         async fn daemon_status(
             &self,
             request: tonic::Request<super::DaemonStatusRequest>,
@@ -8790,6 +8888,49 @@ pub mod man_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = BackupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Man/Complete" => {
+                    #[allow(non_camel_case_types)]
+                    struct CompleteSvc<T: Man>(pub Arc<T>);
+                    impl<T: Man> tonic::server::UnaryService<super::CompleteRequest>
+                    for CompleteSvc<T> {
+                        type Response = super::CompleteReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CompleteRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Man>::complete(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CompleteSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -26,7 +26,7 @@ pub struct NamedValue {
 
 /// One part of an expression with its outcome: a condition, or a line above some.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct ExplainedPart {
     /// Number of parts around it.
     pub depth: usize,
     /// The condition with values beside the compared parts (`loss = 7.3 > 5`), or `all of`,
@@ -70,7 +70,7 @@ impl Expr {
 
 impl Expr {
     /// Evaluates every part: for `rule why`. Parts stand behind the line that joins them.
-    pub fn explain_parts(&self, bindings: &Bindings, scope: &impl Scope) -> Vec<Part> {
+    pub fn explain_parts(&self, bindings: &Bindings, scope: &impl Scope) -> Vec<ExplainedPart> {
         let explainer = Explainer {
             expr: self,
             bindings,
@@ -178,7 +178,7 @@ impl<S: Scope> Explainer<'_, S> {
         }
     }
 
-    fn parts(&self, out: &mut Vec<Part>, node: &Node, depth: usize) {
+    fn parts(&self, out: &mut Vec<ExplainedPart>, node: &Node, depth: usize) {
         let (text, inner) = match node {
             Node::And(inner) => ("all of".to_owned(), inner.as_slice()),
             Node::Or(inner) => ("any of".to_owned(), inner.as_slice()),
@@ -194,7 +194,7 @@ impl<S: Scope> Explainer<'_, S> {
             condition => {
                 let mut text = String::new();
                 self.node(&mut text, condition);
-                out.push(Part {
+                out.push(ExplainedPart {
                     depth,
                     text,
                     truth: self.eval.truth(condition),
@@ -203,7 +203,7 @@ impl<S: Scope> Explainer<'_, S> {
                 return;
             }
         };
-        out.push(Part {
+        out.push(ExplainedPart {
             depth,
             text,
             truth: self.eval.truth(node),

@@ -77,7 +77,7 @@ pub use cohort::{Cohort, CohortNumber};
 pub use direction::more_is_better;
 pub use doubt::Doubt;
 pub use error::{ErrorKind, ExprError, Span, point_at, render};
-pub use explain::{Explanation, NamedValue, Part};
+pub use explain::{ExplainedPart, Explanation, NamedValue};
 pub use fact::{Fact, FactKind, FactSet, FactSource, NOT_BUILT, sendable_signal, signal_number};
 pub use lex::{TAG_BYTES_MAX, is_name_char, is_tag};
 pub use node::NodeFact;

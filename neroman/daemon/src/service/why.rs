@@ -92,7 +92,7 @@ fn why(mut rule: v1::RuleState, expr: Option<&Expr>, sight: &Sight<'_>) -> Why {
     }
 }
 
-fn of_part(part: nero_expr::Part, sight: &Sight<'_>) -> Part {
+fn of_part(part: nero_expr::ExplainedPart, sight: &Sight<'_>) -> Part {
     Part {
         depth: u32::try_from(part.depth).unwrap_or(u32::MAX),
         text: part.text,

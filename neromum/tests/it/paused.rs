@@ -57,8 +57,9 @@ async fn a_pause_outlives_neromum_of_a_run_that_waits_and_of_one_that_has_begun(
     }
     let (_, job) = node.claim(&begun);
     let stat = || nero_model::process::Stat::read(job).ok();
+    // A shell waits uninterruptibly for a child that was stopped before its program began.
     wait_for("the job to be stopped", || {
-        stat().filter(|stat| stat.state == b'T')
+        stat().filter(|stat| [b'T', b'D'].contains(&stat.state))
     })
     .await;
     // The CPU is free, and what waits is passed over.

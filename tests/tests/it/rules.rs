@@ -295,6 +295,8 @@ fn a_signal_of_a_rule_comes_once_also_when_its_watcher_dies() {
     let seen = home.experiment_json(1);
     assert_eq!(seen["metrics"]["first"]["count"], 1, "{seen:#}");
     assert_eq!(seen["state"], "running", "{seen:#}");
+    let why = home.ok(&["rule", "why", "1"]);
+    assert!(why.contains(": signal USR1 loss > 2"), "{why}");
     let listed = home.ok(&["rule", "list", "1"]);
     assert!(
         listed.contains("signal USR1") && listed.contains("signal SIGUSR2"),

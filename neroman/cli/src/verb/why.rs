@@ -75,6 +75,10 @@ fn as_text(screen: &Screen, reply: &RuleWhyReply) -> String {
             0 => state.experiment.to_string(),
             run => format!("{}.{run}", state.experiment),
         };
+        let action = match rule.argument.as_str() {
+            "" => rule.action.clone(),
+            argument => format!("{} {argument}", rule.action),
+        };
         let mut text = format!(
             "{id}  {}  {}  rule {}, {}: {} {}\n",
             Safe::line(&why.name),
@@ -84,7 +88,7 @@ fn as_text(screen: &Screen, reply: &RuleWhyReply) -> String {
                 "daemon" => "evaluated by neroman",
                 _ => "evaluated beside the job",
             },
-            Safe::line(&rule.action),
+            Safe::line(&action),
             Safe::line(&rule.text),
         );
         if state.fired > 0 {

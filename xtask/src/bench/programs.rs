@@ -54,7 +54,9 @@ impl Programs {
 pub fn find(steps: &mut Steps, folder: Option<PathBuf>) -> Result<Programs, String> {
     let target = steps.target();
     let folder = match folder {
-        Some(folder) => folder,
+        // Jobs of the bench begin in folders of their own.
+        Some(folder) => fs::canonicalize(&folder)
+            .map_err(|error| format!("{}: {error}", folder.display()))?,
         None => build(steps, &target)?,
     };
     // Homes of this run lie beside those of earlier ones: a file system that is

@@ -55,8 +55,9 @@ pub fn find(steps: &mut Steps, folder: Option<PathBuf>) -> Result<Programs, Stri
     let target = steps.target();
     let folder = match folder {
         // Jobs of the bench begin in folders of their own.
-        Some(folder) => fs::canonicalize(&folder)
-            .map_err(|error| format!("{}: {error}", folder.display()))?,
+        Some(folder) => {
+            fs::canonicalize(&folder).map_err(|error| format!("{}: {error}", folder.display()))?
+        }
         None => build(steps, &target)?,
     };
     // Homes of this run lie beside those of earlier ones: a file system that is

@@ -8,10 +8,10 @@ use nero_tests::Home;
 
 const MANUAL: &str = include_str!("../../../docs/format.md");
 
-/// Optuna, and the packages without which it is not imported.
-const PACKAGES: [&str; 1] = ["optuna==4.5.0"];
+/// What pip installs.
+const OPTUNA: &str = "optuna==4.5.0";
 
-/// The folder of the packages; pip makes it the first time.
+/// The folder of Optuna and what it needs; pip makes it the first time.
 fn packages() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("optuna-4.5.0");
     if folder.is_dir() {
@@ -22,10 +22,13 @@ fn packages() -> PathBuf {
         .args(["-m", "pip", "install", "--disable-pip-version-check"])
         .args(["--quiet", "--target"])
         .arg(&making)
-        .args(PACKAGES)
+        .arg(OPTUNA)
         .status()
         .expect("python3 -m pip");
-    assert!(installed.success(), "pip could not install {PACKAGES:?}");
+    assert!(
+        installed.success(),
+        "pip cannot install {OPTUNA}: install python3 with pip, and let it reach its registry"
+    );
     // Another test may have been first.
     if fs::rename(&making, &folder).is_err() {
         fs::remove_dir_all(&making).expect("our own folder");

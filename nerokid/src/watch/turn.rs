@@ -338,7 +338,8 @@ impl Watch {
 
     /// Writes the requests of rules that fired, and sends their signals. A request that
     /// cannot be written is tried again: the firing is on disk, so the request is made in
-    /// the end. A signal is sent once: nobody can tell whether the job has it already.
+    /// the end. A signal is never sent again: after a crash of the watcher it is not known
+    /// whether the job got it.
     fn carry_out(&mut self) {
         if self.life.over {
             self.asked.clear();

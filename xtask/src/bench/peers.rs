@@ -1,4 +1,5 @@
-//! A cohort of very many live runs, one of which prints.
+//! How long a new number over peers takes to reach a thousand live runs of one cohort, when
+//! one of these runs prints a value.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 /// More words than this are no help to a person.
 const WORDS_MAX: usize = 200;
 
-/// Of more words than this, one that comes twice counts twice.
+/// More words than this are not sorted, so duplicates among them are counted.
 const SORTED_MAX: usize = 10_000;
 
 impl Man {
@@ -129,8 +129,9 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// All of them; where there are more than `most`, the beginnings that they share. Some of
-    /// the words in their place would make a shell take the beginning of those for that of all.
+    /// All words; where there are more than `most`, the beginnings that they share. The first
+    /// `most` words would mislead a shell: it types the beginning that all words it was given
+    /// have in common.
     fn at_most(mut self, most: usize) -> Vec<v1::complete_reply::Word> {
         if self.0.len() <= SORTED_MAX {
             self.0.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -1,5 +1,6 @@
-//! Words that pick experiments, and names in expressions. A daemon that runs is asked for those
-//! that only it knows; none is started, and one that does not answer soon is not waited for.
+//! Words that pick experiments, and names in expressions. Experiments, parameters and metrics
+//! are known to the daemon: it is asked where it runs. A completion starts no daemon, and goes
+//! without its words when the daemon does not answer soon.
 
 use std::ffi::OsStr;
 use std::time::Duration;

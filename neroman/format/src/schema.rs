@@ -98,6 +98,8 @@ fn shape(field: Field) -> Value {
         | Field::Keep
         | Field::Cohort
         | Field::Priority
+        | Field::Stage
+        | Field::Settle
         | Field::Later(_) => single(),
         Field::Buffered | Field::LineBuffered | Field::Split => {
             json!({"type": ["boolean", "string", "null"]})
@@ -117,7 +119,10 @@ fn shape(field: Field) -> Value {
         | Field::RequiredFiles
         | Field::Checkpoint
         | Field::Exclude
+        | Field::Stages
         | Field::Tags => texts(),
+        Field::DependsOn => any(&[texts(), map(&["finished", "ended", "started"], &texts())]),
+        Field::Lock => any(&[single(), map(&["name", "scope"], &single())]),
         Field::Resources => map(RESOURCES, &per_node(&single())),
         Field::Files | Field::Outputs => {
             let one = any(&[single(), json!({"type": "object"})]);

@@ -35,6 +35,7 @@ mod optuna;
 mod own_values;
 mod placing;
 mod power;
+mod precedence;
 mod preemption;
 mod progress;
 mod python;

@@ -11,6 +11,7 @@ mod native;
 mod original;
 mod people;
 mod placing;
+mod precedence;
 mod properties;
 mod rows;
 mod rules;

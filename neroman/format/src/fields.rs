@@ -206,6 +206,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("run_command", "command"),
     ("params", "parameters"),
     ("environment", "env"),
+    ("needs", "depends_on"),
+    ("dependencies", "depends_on"),
 ];
 
 /// The field that a key is most likely meant to be.

@@ -155,10 +155,11 @@ fn shape(field: Field) -> Value {
         Field::OutputLineProcessor | Field::OutputFileProcessor | Field::Plot | Field::Zip => {
             anything()
         }
-        Field::Retry => any(&[
-            single(),
-            map(&["on", "max", "memory", "time", "after"], &texts()),
-        ]),
+        Field::Retry => {
+            let words = ["on", "exit", "stderr", "max", "memory", "time", "after"];
+            let one = any(&[single(), map(&words, &texts())]);
+            any(&[one.clone(), list(&one)])
+        }
         Field::ParametersStyle => {
             let words = ["flags", "flags=", "dashes", "hydra", "env"];
             any(&[choice(&words), map(&["file"], &single())])

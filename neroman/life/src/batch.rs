@@ -283,7 +283,10 @@ pub enum Held<'a> {
 impl<'a> Held<'a> {
     /// Why a live run is held, if it is.
     pub fn of(state: &'a State, run: &'a Run) -> Option<Self> {
-        Self::among(&Precedents::of(state), state, run)
+        match run.waits_for_others() {
+            true => Self::among(&Precedents::of(state), state, run),
+            false => Self::of_its_batch(state, run),
+        }
     }
 
     /// The same, with what runs wait for.

@@ -13,6 +13,7 @@ mod people;
 mod placing;
 mod precedence;
 mod properties;
+mod retries;
 mod rows;
 mod rules;
 mod schema;

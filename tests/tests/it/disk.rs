@@ -90,16 +90,28 @@ fn a_job_that_fills_the_disk_ends_with_its_code_and_the_reason() {
         return;
     };
     let home = home_on(&small);
+    let big = small.path().join("big");
     added(
         &home,
         "f",
         &format!(
-            "collection: f\n+f: {{command: '{} print loss 4 -- fill big'}}\n",
-            job()
+            "collection: f\n+f: {{command: '{} print loss 4 -- fill {}'}}\n",
+            job(),
+            big.display()
         ),
     );
     home.ok(&["start", "1"]);
-    home.run(&["wait", "1"]);
+    until("the job and its watcher to end", || {
+        let (jobs, watchers) = (home.alive(Part::Job), home.alive(Part::Watcher));
+        if big.exists() && jobs.is_empty() && watchers.is_empty() {
+            Ok(())
+        } else {
+            Err((jobs, watchers, home.logs()))
+        }
+    });
+    // The databases are on the same disk: where the job was faster than the first point, they wait
+    // for room.
+    fs::remove_file(big).unwrap();
     let seen = home.until_state(1, "crashed");
     assert_eq!(seen["exit_code"], 28, "{seen:#}");
     assert!(

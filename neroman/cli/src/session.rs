@@ -1,7 +1,7 @@
 //! State shared by the steps of one line: the home, the terminal, and one link
 //! to the daemon that the first step that needs it makes.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -24,6 +24,8 @@ pub struct Session {
     /// Whether a verb may go over ssh and the `ssh` commands were not compared
     /// yet.
     asks_ssh: bool,
+    /// What is left when a person ends this program now; empty: what is always so.
+    interrupted: Rc<RefCell<String>>,
 }
 
 impl Session {
@@ -36,7 +38,18 @@ impl Session {
             client: None,
             changing: Rc::default(),
             asks_ssh: false,
+            interrupted: Rc::default(),
         }
+    }
+
+    /// What Ctrl-C is answered with, readable after a step was dropped.
+    pub fn interrupted(&self) -> Rc<RefCell<String>> {
+        Rc::clone(&self.interrupted)
+    }
+
+    /// Sets what Ctrl-C is answered with from now on.
+    pub fn on_interrupt(&mut self, text: String) {
+        *self.interrupted.borrow_mut() = text;
     }
 
     /// The change that the daemon still works on, readable after a step was

@@ -31,6 +31,7 @@ mod mail;
 mod mail_test;
 mod multihost;
 mod neighbours;
+mod noodles;
 mod optuna;
 mod own_values;
 mod placing;

@@ -108,6 +108,11 @@ pub async fn until_ended(
     say(session, &heard, false, as_json)
 }
 
+/// Waits until what is picked has ended; prints notes alone.
+pub async fn to_end(session: &mut Session, picked: Selection) -> Result<(), Stop> {
+    follow(session, picked, false, &mut WaitEvents::default()).await
+}
+
 fn say(session: &Session, heard: &WaitEvents, is_late: bool, as_json: bool) -> Result<u8, Stop> {
     let ended = &heard.ended;
     // An experiment without a run has nothing to wait for; `wait all` counts the

@@ -13,6 +13,22 @@ use crate::connect::{Change, Client, Program, Silence, Whose};
 use crate::fault::Fault;
 use crate::say::{Out, Screen};
 
+/// What is left when a person ends a command with Ctrl-C.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// What it is answered with; empty: what is always so.
+    pub text: String,
+    /// A run that a second Ctrl-C aborts.
+    pub run: Option<String>,
+}
+
+impl Left {
+    /// Nothing but this text.
+    pub fn text(text: String) -> Self {
+        Self { text, run: None }
+    }
+}
+
 /// One command line at work.
 #[derive(Debug)]
 pub struct Session {
@@ -24,8 +40,8 @@ pub struct Session {
     /// Whether a verb may go over ssh and the `ssh` commands were not compared
     /// yet.
     asks_ssh: bool,
-    /// What is left when a person ends this program now; empty: what is always so.
-    interrupted: Rc<RefCell<String>>,
+    /// What is left when a person ends this program now.
+    interrupted: Rc<RefCell<Left>>,
 }
 
 impl Session {
@@ -42,14 +58,14 @@ impl Session {
         }
     }
 
-    /// What Ctrl-C is answered with, readable after a step was dropped.
-    pub fn interrupted(&self) -> Rc<RefCell<String>> {
+    /// What Ctrl-C leaves, readable after a step was dropped.
+    pub fn interrupted(&self) -> Rc<RefCell<Left>> {
         Rc::clone(&self.interrupted)
     }
 
-    /// Sets what Ctrl-C is answered with from now on.
-    pub fn on_interrupt(&mut self, text: String) {
-        *self.interrupted.borrow_mut() = text;
+    /// Sets what Ctrl-C leaves from now on.
+    pub fn on_interrupt(&mut self, left: Left) {
+        *self.interrupted.borrow_mut() = left;
     }
 
     /// The change that the daemon still works on, readable after a step was

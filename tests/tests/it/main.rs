@@ -32,6 +32,7 @@ mod mail_test;
 mod multihost;
 mod neighbours;
 mod noodles;
+mod noodles_beside;
 mod optuna;
 mod own_values;
 mod placing;

@@ -23,7 +23,7 @@ mod mail;
 mod man;
 mod metrics;
 mod node;
-mod noodles;
+pub mod noodles;
 mod on_node;
 mod open;
 mod path;

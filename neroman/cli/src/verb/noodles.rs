@@ -23,7 +23,8 @@ use nero_views::text::plural;
 
 use crate::args::Noodles;
 use crate::fault::{Fault, Stop, code};
-use crate::session::Session;
+use crate::session::{Session, selection};
+use crate::verb::{abort, wait};
 
 /// More than any spec that people write.
 const SPEC_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -65,6 +66,17 @@ pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
         .text(&shown(&spec, path, command_type, &findings))?;
     let never = findings.iter().any(|one| one.severity == Severity::Never);
     Ok(if never { code::FAILED } else { code::OK })
+}
+
+/// After Ctrl-C: follows the group that runs to its end, or aborts it when Ctrl-C comes again.
+///
+/// # Errors
+/// The daemon is not there.
+pub async fn interrupted(session: &mut Session, run: &str) -> Result<(), Stop> {
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => abort::one(session, run).await,
+        ended = wait::to_end(session, selection(&[run.to_owned()])) => ended,
+    }
 }
 
 /// The spec, or all its mistakes.

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nero_model::safe::quoted;
 use nero_noodles::{
-    Action, Blocked, CommandsEnd, Experiment, Flow, FlowResult, FlowStep, Interval, MAIN_STAGE,
-    Metric, NoodlesSpec, STAGES, Satisfaction, Server, StatusFile, float_text,
+    Action, Blocked, CommandsEnd, Experiment, Flow, FlowResult, FlowStep, Handler, Interval,
+    MAIN_STAGE, Metric, NoodlesSpec, STAGES, Satisfaction, Server, StatusFile, float_text,
 };
 use serde_json::{Value, json};
 
@@ -78,6 +78,7 @@ impl<'s> Drive<'s> {
         let spec = self.spec;
         let mut flow = Flow::new(spec);
         let mut at = (usize::MAX, 0);
+        let mut tried = None;
         let mut round_began = Instant::now();
         loop {
             self.log.past = !self.journal.is_at_end();
@@ -93,6 +94,15 @@ impl<'s> Drive<'s> {
                 self.tell_round(&flow);
                 round_began = Instant::now();
                 at = (stage, round);
+                tried = None;
+            }
+            if let FlowStep::Probe { experiment, .. } | FlowStep::Deploy { experiment, .. } = step
+                && tried != Some(experiment)
+            {
+                let name = &spec.stages[stage][experiment].name;
+                self.log
+                    .verbose(&format!("Try to deploy experiment \"{name}\""));
+                tried = Some(experiment);
             }
             let result = match step {
                 FlowStep::Begin { stage } => {
@@ -396,10 +406,27 @@ impl<'s> Drive<'s> {
                 Fault::new(code::FAILED, what).cause("its pattern takes too many steps here")
             })?;
             if fits {
+                self.tell_handler(handler);
                 return Ok((true, Some(at)));
             }
         }
         Ok((true, None))
+    }
+
+    fn tell_handler(&self, handler: &Handler) {
+        let commands = handler.commands.iter().flat_map(|group| &group.commands);
+        let commands: Vec<&str> = commands.map(String::as_str).collect();
+        let action = match &handler.action {
+            Action::Abort => "abort",
+            Action::Retry => "retry",
+            Action::Continue => "continue",
+            Action::Unknown(word) => word,
+        };
+        self.log.verbose(&format!(
+            "Found error handler match\nName: {}\nCommands->\n{}\nAction: {action}",
+            handler.name,
+            commands.join("\n")
+        ));
     }
 
     pub(super) fn aborted(

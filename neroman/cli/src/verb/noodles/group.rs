@@ -11,7 +11,7 @@ use super::drive::Drive;
 use super::shell::{self, ShellEnd, Streams};
 use crate::connect::{READ_DEADLINE, for_jobs};
 use crate::fault::{Fault, Stop, code};
-use crate::session::selection;
+use crate::session::{Left, selection};
 use crate::verb::{start, wait};
 
 /// How a group ended.
@@ -198,10 +198,14 @@ impl Drive<'_> {
         self.experiment = known[0].as_u64();
         let (experiment, run) = (&known[0], &known[1]);
         let (experiment, run) = (experiment.to_string(), format!("{experiment}.{run}"));
-        self.session.on_interrupt(format!(
-            "{run} runs on; {} follows it and goes on, `neroman abort {run}` ends it",
+        let text = format!(
+            "nothing more is placed. {run} runs on: Ctrl-C aborts it, {} goes on",
             self.kept.resume()
-        ));
+        );
+        self.session.on_interrupt(Left {
+            text,
+            run: Some(run.clone()),
+        });
         wait::to_end(self.session, selection(&[experiment])).await?;
         let asked = ShowRequest {
             what: run.clone(),
@@ -213,7 +217,7 @@ impl Drive<'_> {
         });
         let shown = shown.await?.run;
         self.session
-            .on_interrupt(format!("{} goes on", self.kept.resume()));
+            .on_interrupt(Left::text(format!("{} goes on", self.kept.resume())));
         shown.ok_or_else(|| Fault::new(code::FAILED, format!("run {run} is gone")).into())
     }
 

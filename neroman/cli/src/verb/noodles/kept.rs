@@ -17,7 +17,7 @@ use super::log::Log;
 use super::{place, shell, understood};
 use crate::args::Noodles;
 use crate::fault::{Fault, Stop, code};
-use crate::session::{Session, home};
+use crate::session::{Left, Session, home};
 use crate::verb::template;
 
 /// A flow that was asked for.
@@ -232,7 +232,7 @@ async fn follow(
     let journal = FlowJournal::open(&kept.root.join("journal"))?;
     make_folder(&kept.groups())?;
     private(&kept.env(), &shell::exports(std::env::vars_os()))?;
-    session.on_interrupt(format!("{} goes on", kept.resume()));
+    session.on_interrupt(Left::text(format!("{} goes on", kept.resume())));
     let mut drive = Drive::new(session, spec, kept, journal, log, args.probe_limit);
     let deadline = async {
         match args.deadline {

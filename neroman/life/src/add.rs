@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use nero_format::{Definition, EditMistake, Edited, Loaded, Place};
 use nero_model::ExperimentId;
+use nero_model::safe::quoted;
 
 use super::change::{Change, Described};
 use super::differences::differences;
@@ -73,7 +74,8 @@ pub struct Merged {
     pub notes: Vec<String>,
     /// With any of these nothing may be changed.
     pub clashes: Vec<Clash>,
-    /// Overrides that were typed and cannot stand; nothing may be changed then.
+    /// Overrides that were typed and cannot stand, and names that copies have, each with its
+    /// experiment or place; nothing may be changed then.
     pub refused: Vec<(String, EditMistake)>,
     /// Whether a person changed experiments after their sources were read: these have to
     /// be read again.
@@ -98,6 +100,7 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Mome
     let mut merged = Merged::default();
     let mut known = recognised(state, sources, missing);
     across(state, &mut known, missing);
+    merged.refuse_names_of_copies(state, &known);
     let numbers = sources.iter().flat_map(|read| &read.loaded.definitions);
     let numbers = numbers.filter_map(|definition| definition.number);
     let mut next_id = numbers.max().unwrap_or(0).max(state.highest) + 1;
@@ -173,6 +176,11 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Mome
         }
     }
     merged
+}
+
+/// The collection and the name of a definition: no two experiments have the same.
+fn full_name(definition: &Definition) -> (&str, &str) {
+    (definition.collection(), &definition.name)
 }
 
 /// The experiment that has a number: a known one, or one of the same reading.
@@ -346,6 +354,61 @@ fn moved_path(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
 }
 
 impl Merged {
+    /// Refuses definitions that take the name of a copy, and a new copy that takes the name of
+    /// a new definition.
+    fn refuse_names_of_copies(&mut self, state: &State, known: &[Known<'_>]) {
+        let mut new_names: HashMap<(&str, &str), &Definition> = HashMap::new();
+        for one in known {
+            for (definition, old) in one.read.loaded.definitions.iter().zip(&one.pairs) {
+                let name = full_name(definition);
+                if old.is_none_or(|old| full_name(&old.definition) != name) {
+                    new_names.insert(name, definition);
+                }
+            }
+        }
+        if new_names.is_empty() {
+            return;
+        }
+        // Copies as these sources describe them now, which may move them to another collection.
+        let mut described: HashMap<ExperimentId, &Definition> = HashMap::new();
+        let edited = known.iter().flat_map(|one| &one.read.loaded.edited);
+        for one in edited {
+            let Ok(effective) = &one.outcome else {
+                continue;
+            };
+            let definition = &effective.definition;
+            match one.edit.experiment {
+                Some(id) => {
+                    described.insert(ExperimentId(id), definition);
+                }
+                None if new_names.contains_key(&full_name(definition)) => {
+                    let name = quoted(&definition.name);
+                    let mistake = EditMistake {
+                        message: format!("{name} is the name of a new experiment of its source"),
+                        hint: "take another name for the copy".to_owned(),
+                    };
+                    self.refused.push(("the copy".to_owned(), mistake));
+                }
+                None => {}
+            }
+        }
+        for copy in state.experiments.iter() {
+            let (Some(of), None) = (copy.by_hand.copy_of, copy.hidden_ms) else {
+                continue;
+            };
+            let described = described.get(&copy.id).copied();
+            let name = full_name(described.unwrap_or(&copy.definition));
+            if let Some(definition) = new_names.get(&name) {
+                let (id, name) = (copy.id, quoted(&definition.name));
+                let mistake = EditMistake {
+                    message: format!("{name} is the name of {id}, a copy of {of}"),
+                    hint: format!("take another name here, or remove the copy: neroman rm {id}"),
+                };
+                self.refused.push((definition.place.to_string(), mistake));
+            }
+        }
+    }
+
     fn added(
         &mut self,
         id: ExperimentId,

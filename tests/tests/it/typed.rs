@@ -98,10 +98,23 @@ fn run_makes_an_experiment_of_each_combination_and_runs_it_again_when_typed_agai
     ];
     let ran = run(&two);
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    let printed = String::from_utf8(ran.stdout).unwrap();
+    let lines: Vec<&str> = printed.lines().collect();
+    for line in ["1.1 | loss 1.5", "2.1 | loss 2.5"] {
+        assert!(lines.contains(&line), "each run's lines: {printed}");
+    }
+    assert_eq!(lines.last(), Some(&"finished 2"), "{printed}");
     assert_eq!(home.until_settled(2)["metrics"]["loss"]["last"], 2.5);
     let ran = run(&two);
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     assert_eq!(home.experiment_json(2)["run"], "2.2");
+    let mut followed: Vec<String> = home
+        .ok(&["logs", "all", "-f"])
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    followed.sort();
+    assert_eq!(followed, ["1.2 | loss 1.5", "2.2 | loss 2.5"]);
     let ran = run(&["run", "--", "sh", "main.sh", "{x}", "", "3"]);
     assert_eq!(ran.status.code(), Some(1), "its job failed: {ran:?}");
     let printed = String::from_utf8(ran.stdout).unwrap();

@@ -151,10 +151,16 @@ fn defaults_of_the_configuration_hold_in_a_real_run() {
 #[test]
 fn a_folder_that_is_not_kept_goes_from_its_node_when_its_files_are_home() {
     let home = Home::new();
-    let yaml =
-        "+a: {command: \"sh -c 'echo 1 > out'\", outputs: [out], keep: 0}\n+b: {command: 'true'}\n";
+    let yaml = "+a: {command: \"sh -c 'echo 1 > out'\", outputs: [out]}\n\
+                +b: {command: 'true'}\n+c: {command: 'true', outputs: []}\n";
     let folder = home.experiment("k", yaml);
-    home.ok(&["start", &folder.display().to_string(), "--wait"]);
+    let path = folder.display().to_string();
+    home.ok(&["start", &path, "--wait"]);
+    // One that was removed goes as well, and keeps no other back.
+    home.ok(&["rm", "3"]);
+    let yaml = yaml.replace("outputs:", "keep: 0, outputs:");
+    fs::write(folder.join("neronet.yaml"), yaml).unwrap();
+    home.ok(&["add", &path]);
     let cleaned = |id: &str| home.run(&["path", id, "--work"]).code != Some(0);
     until("the folder to go", || match cleaned("1") {
         true => Ok(()),

@@ -68,6 +68,19 @@ impl Session {
         *self.interrupted.borrow_mut() = left;
     }
 
+    /// A session over the same link, for a call beside this one's.
+    pub fn beside(&self) -> Self {
+        Self {
+            out: Out {
+                screen: self.out.screen,
+            },
+            client: self.client.clone(),
+            changing: Rc::clone(&self.changing),
+            interrupted: Rc::clone(&self.interrupted),
+            asks_ssh: false,
+        }
+    }
+
     /// The change that the daemon still works on, readable after a step was
     /// dropped.
     pub fn changing(&self) -> Rc<Cell<Change>> {

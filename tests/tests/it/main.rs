@@ -45,6 +45,7 @@ mod restored;
 mod retries;
 mod review;
 mod rules;
+mod rules_killed;
 mod scheduler_ends;
 mod schedulers;
 mod selecting;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::duration;
+use super::live::duration;
 
 /// `noodles`.
 #[derive(Debug, Args)]

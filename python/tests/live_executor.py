@@ -239,6 +239,12 @@ class Lives(unittest.TestCase):
         with self.assertRaises(RuntimeError):
             one.submit(abs, 1)
 
+    def test_a_worker_is_used_before_the_daemon_tells_that_it_runs(self):
+        with mock.patch("neronet.client.Client.watch", lambda *_: iter(())), pool(2) as one:
+            self.assertEqual(one.submit(abs, -1).result(DEADLINE), 1)
+            self.assertEqual(one.wait_for_workers(2, DEADLINE), 2)
+            self.assertEqual(one.nodes, ["local"])
+
     def test_workers_that_cannot_prepare_themselves_end_the_pool_with_the_reason(self):
         with pool(2, init=calls.fail_to_prepare) as one:
             with self.assertRaisesRegex(neronet.PoolBroken, "no licence here"):

@@ -73,7 +73,7 @@ fn unlocated(config: &Config, state: &State, what: &str, failure: Failure) -> Fa
 ///
 /// # Errors
 /// Why it cannot be connected.
-pub(super) async fn until_known(
+pub(crate) async fn until_known(
     node: &NodeHandle,
     patience: Duration,
     sink: &Sink<v1::NodeEvent>,
@@ -84,6 +84,9 @@ pub(super) async fn until_known(
         let now = node.now();
         if now.connected() && now.about.is_some() && !node.inbox.is_changing() {
             return Ok(());
+        }
+        if node.has_ended() {
+            return Err(not_configured(&node.name));
         }
         if now.failures > failures || Instant::now() >= deadline {
             return Err(node.away(&now));

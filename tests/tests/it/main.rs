@@ -26,6 +26,7 @@ mod golden;
 mod hosts;
 mod input;
 mod jobs;
+mod joined;
 mod kill;
 mod mail;
 mod mail_test;

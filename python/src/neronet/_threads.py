@@ -16,6 +16,7 @@ from ._calls import _cloudpickle, _end_of, _Link
 from ._frames import Channel, Closed, own_socket
 from ._program import unforked
 from ._relay import connected, opened
+from ._shares import AGAIN, PATIENCE, TAG, claim
 from .errors import BadInput, NeronetError
 
 if TYPE_CHECKING:
@@ -58,13 +59,36 @@ def follow(reference: "weakref.ref[Executor]") -> None:
                         has_ended = now.get("run") == link.run and now.get("state") not in LIVE
                         if link.opening is not None and has_ended:
                             link.opening.close()
+                    wanted = [link for link in pool._links if _is_wanted(pool, link)]
                     pool._changed.notify_all()
+                for link in wanted:
+                    _give_back(link)
                 del pool
         except NeronetError:
             # The daemon is being started again; calls go on.
             time.sleep(0.5)
         with changed:
             changed.wait(0.2)
+
+
+def _give_back(link: _Link) -> None:
+    """Has a worker end after the calls that it has."""
+    # No call is sent after it.
+    with link.sending:
+        channel = link.channel
+        if channel is None or link.leaves:
+            return
+        link.leaves = True
+        try:
+            channel.send(frames.LEAVE)
+        except Closed:
+            pass
+
+
+def _is_wanted(pool: "Executor", link: _Link) -> bool:
+    """Whether another pool asked for a worker's room."""
+    row = pool._rows.get(link.experiment) or {}
+    return row.get("run") == link.run and TAG in row.get("tags", ())
 
 
 def answer_door(reference: "weakref.ref[Executor]", door: socket.socket) -> None:
@@ -136,8 +160,14 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
                 if (pool._idle_after is not None and link.channel is not None
                         and link.is_prepared and not link.inflight and not pool._waiting
                         and now - link.idle_since > pool._idle_after):
-                    link.leaves = True
                     idle.append(link)
+            waiting = sum(1 for link in pool._links if _waits(pool, link))
+            ready = any(link.channel is not None for link in pool._links)
+            if not waiting or ready and not pool._unresolved:
+                pool._claims_at = now + PATIENCE
+            claims = now >= pool._claims_at
+            if claims:
+                pool._claims_at = now + AGAIN
             channels = [link.channel for link in pool._links if link.channel is not None]
             changed = pool._changed
         for link in lost:
@@ -153,14 +183,18 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
             except Closed:
                 pass
         for link in idle:
-            if link.channel is not None:
-                try:
-                    link.channel.send(frames.LEAVE)
-                except Closed:
-                    pass
+            _give_back(link)
+        if claims:
+            claim(pool, min(waiting, max(1, pool._unresolved)))
         del pool
         with changed:
             changed.wait(0.1)
+
+
+def _waits(pool: "Executor", link: _Link) -> bool:
+    """Whether a worker waits for room."""
+    row = pool._rows.get(link.experiment) or {}
+    return link.channel is None and row.get("run") == link.run and row.get("state") in _BEFORE
 
 
 def serve(reference: "weakref.ref[Executor]", link: _Link) -> None:
@@ -215,9 +249,12 @@ def _again(pool: "Executor", link: _Link) -> Optional[bool]:
         if link.leaves and not pool._waiting:
             return None
         link.leaves = False
+        row = pool._rows.get(link.experiment) or {}
     told = ""
     while True:
         try:
+            if TAG in row.get("tags", ()):
+                pool._client.call("tag", str(link.experiment), "-" + TAG)
             started = pool._client.restart(link.experiment)
         except BadInput as error:
             link.failures = FAILURES_MAX

@@ -32,6 +32,7 @@ mod mail;
 mod mail_test;
 mod multihost;
 mod neighbours;
+mod notebook;
 mod optuna;
 mod own_values;
 mod placing;

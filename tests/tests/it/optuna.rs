@@ -11,9 +11,10 @@ const MANUAL: &str = include_str!("../../../docs/format.md");
 /// What pip installs.
 const OPTUNA: &str = "optuna==4.5.0";
 
-/// The folder of Optuna and what it needs; pip makes it the first time.
-fn packages() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("optuna-4.5.0");
+/// The folder of these packages and what they need; pip makes it the first time.
+pub fn packages(wanted: &[&str]) -> PathBuf {
+    let name = wanted.join("-").replace("==", "-");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if folder.is_dir() {
         return folder;
     }
@@ -22,12 +23,12 @@ fn packages() -> PathBuf {
         .args(["-m", "pip", "install", "--disable-pip-version-check"])
         .args(["--quiet", "--target"])
         .arg(&making)
-        .arg(OPTUNA)
+        .args(wanted)
         .status()
         .expect("python3 -m pip");
     assert!(
         installed.success(),
-        "pip cannot install {OPTUNA}: install python3 with pip, and let it reach its registry"
+        "pip cannot install {wanted:?}: install python3 with pip, and let it reach its registry"
     );
     // Another test may have been first.
     if fs::rename(&making, &folder).is_err() {
@@ -63,7 +64,7 @@ resources: {cpus: 0.1}
         .arg(&program)
         .current_dir(&folder)
         .env("PATH", format!("{bin}:{path}"))
-        .env("PYTHONPATH", packages())
+        .env("PYTHONPATH", packages(&[OPTUNA]))
         .output()
         .expect("python3 starts");
     let out = String::from_utf8_lossy(&ran.stdout);

@@ -73,7 +73,7 @@ fn unlocated(config: &Config, state: &State, what: &str, failure: Failure) -> Fa
 ///
 /// # Errors
 /// Why it cannot be connected.
-pub(crate) async fn until_known(
+pub(super) async fn until_known(
     node: &NodeHandle,
     patience: Duration,
     sink: &Sink<v1::NodeEvent>,

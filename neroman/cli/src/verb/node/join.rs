@@ -40,7 +40,7 @@ pub async fn run(session: &Session, args: &NodeJoin) -> Result<u8, Stop> {
     if args.head.starts_with('-') || args.program.contains('\'') {
         return Err(Fault::usage(format!("`{}` is no machine", args.head)).into());
     }
-    let here = Here::prepare().await?;
+    let here = OwnSshd::prepare().await?;
     let mut term = signal(SignalKind::terminate())
         .map_err(|error| Fault::new(code::FAILED, "cannot catch signals").because(&error))?;
     tokio::select! {
@@ -50,7 +50,7 @@ pub async fn run(session: &Session, args: &NodeJoin) -> Result<u8, Stop> {
     }
 }
 
-async fn keep_serving(session: &Session, args: &NodeJoin, here: &Here) -> Result<u8, Stop> {
+async fn keep_serving(session: &Session, args: &NodeJoin, here: &OwnSshd) -> Result<u8, Stop> {
     let mut pause = PAUSE_MIN;
     let mut has_served = false;
     loop {
@@ -77,21 +77,21 @@ async fn keep_serving(session: &Session, args: &NodeJoin, here: &Here) -> Result
 }
 
 /// What this machine offers: an `sshd` for one user and one key.
-struct Here {
-    folder: Folder,
+struct OwnSshd {
+    folder: PrivateFolder,
     user: String,
     sshd: PathBuf,
     host_key: String,
 }
 
-impl Here {
+impl OwnSshd {
     async fn prepare() -> Result<Self, Fault> {
         let sshd = find("sshd").ok_or_else(|| {
             Fault::new(code::FAILED, "there is no program `sshd` here")
                 .cause("sessions of the head are served by it, as this user, without a port")
                 .hint("install the package openssh-server; its service need not run")
         })?;
-        let folder = Folder::make()?;
+        let folder = PrivateFolder::make()?;
         let host_key = make_key(&folder.path().join("host")).await?;
         let user = said("id", &["-un"]).await?;
         if rustix::process::geteuid().is_root() {
@@ -291,9 +291,9 @@ fn error_of(told: &Value, what: &str) -> Fault {
 }
 
 /// A private folder that goes with this value.
-pub(super) struct Folder(PathBuf);
+pub(super) struct PrivateFolder(PathBuf);
 
-impl Folder {
+impl PrivateFolder {
     pub(super) fn make() -> Result<Self, Fault> {
         let path = std::env::temp_dir().join(format!("neronet-{}", base32(&random::<8>())));
         make_private(&path).map_err(|error| {
@@ -307,7 +307,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for PrivateFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

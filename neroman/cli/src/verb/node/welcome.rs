@@ -20,7 +20,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
 
 use super::events::How;
-use super::join::{Folder, MARK, make_key};
+use super::join::{MARK, PrivateFolder, make_key};
 use super::{connect, drain};
 use crate::args::NodeWelcome;
 use crate::connect::READ_DEADLINE;
@@ -101,7 +101,7 @@ async fn serve(
     guest: &Guest,
     lines: &mut mpsc::Receiver<String>,
 ) -> Result<u8, Stop> {
-    let folder = Folder::make()?;
+    let folder = PrivateFolder::make()?;
     let key = make_key(&folder.path().join("key")).await?;
     let known = format!("{} {}\n", guest.host(), guest.host_key);
     std::fs::write(folder.path().join("known"), known)

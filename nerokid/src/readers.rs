@@ -5,8 +5,10 @@
 //! the program had in mind died with the former watcher. As many of its lines as gave points
 //! before give none again, so it must print the same for the same output.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
@@ -158,7 +160,16 @@ impl OutputReader {
             true => work.join(program),
             false => PathBuf::from(program),
         };
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        match fs::read(run::reader_environment(&place.run, place.incarnation)) {
+            Ok(kept) => {
+                command.env_clear().envs(variables(&kept));
+            }
+            // An earlier neromum keeps none: then it has that of this watcher.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let mut child = command
             .args(arguments)
             .current_dir(&work)
             .stdin(Stdio::piped())
@@ -272,6 +283,16 @@ impl OutputReader {
             let _ = fs::remove_file(path);
         }
     }
+}
+
+/// The variables of an environment with a NUL behind each.
+fn variables(kept: &[u8]) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+    let each = kept.split(|byte| *byte == 0);
+    each.filter_map(|var| {
+        let at = var.iter().position(|byte| *byte == b'=')?;
+        let os = |bytes| OsStr::from_bytes(bytes);
+        Some((os(&var[..at]), os(&var[at + 1..])))
+    })
 }
 
 /// A command as people recognise it.

@@ -18,6 +18,7 @@ pub mod mail;
 pub mod power;
 pub mod previous;
 pub mod processes;
+pub mod tracer;
 pub mod wait;
 
 pub use home::{Home, Ran, end};

@@ -1,6 +1,5 @@
 //! Tools that pip brings, each set into a folder of its own.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,8 +7,6 @@ use crate::steps::execute;
 
 /// What links for old systems. Both packages contain programs.
 const PACKAGES: [&str; 2] = ["ziglang==0.17.0", "cargo-zigbuild==0.24.0"];
-/// File in the folder that marks it as complete.
-const WHOLE: &str = "whole";
 
 /// zig and cargo-zigbuild.
 pub struct Tools {
@@ -19,7 +16,7 @@ pub struct Tools {
 impl Tools {
     /// Finds the tools in `folder`, or has pip install them there.
     pub fn ensure(folder: &Path) -> Result<Self, String> {
-        let folder = pip(folder, &PACKAGES)?;
+        let folder = nero_pip::packages(folder, &PACKAGES)?;
         Ok(Self { folder })
     }
 
@@ -36,33 +33,6 @@ impl Tools {
         }
         command.env("PYTHONPATH", &self.folder);
     }
-}
-
-/// Finds packages in a folder of their own, or has pip install them there; returns it.
-pub fn pip(folder: &Path, packages: &[&str]) -> Result<PathBuf, String> {
-    let wanted = packages.join(" ");
-    let whole = folder.join(WHOLE);
-    if fs::read_to_string(&whole).is_ok_and(|found| found == wanted) {
-        return Ok(folder.to_path_buf());
-    }
-    let refused = |error| format!("{}: {error}", folder.display());
-    if folder.exists() {
-        fs::remove_dir_all(folder).map_err(refused)?;
-    }
-    fs::create_dir_all(folder).map_err(refused)?;
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "install", "--disable-pip-version-check"])
-        .args(["--quiet", "--target"])
-        .arg(folder)
-        .args(packages)
-        .env("PIP_ROOT_USER_ACTION", "ignore");
-    execute(pip).map_err(|error| {
-        format!(
-            "{error}\nhint: `python3 -m pip` brings {wanted}: install python3 with pip, and reach its registry"
-        )
-    })?;
-    fs::write(&whole, wanted).map_err(refused)?;
-    Ok(folder.to_path_buf())
 }
 
 /// Makes sure that the standard library of a target is installed.

@@ -13,7 +13,6 @@ use std::process::Command;
 use crate::elf::{self, Glibc};
 use crate::portable::{self, Arch, GLIBC};
 use crate::steps::Steps;
-use crate::tools::pip;
 
 /// The package that builds wheels.
 const HATCHLING: &str = "hatchling==1.27.0";
@@ -33,7 +32,7 @@ pub fn run(
     let arch = arch.map_or_else(Arch::own, Ok)?;
     let folder = steps.target().join("wheel");
     let out = out.unwrap_or_else(|| folder.clone());
-    let hatchling = pip(&folder.join("tools"), &[HATCHLING])?;
+    let hatchling = nero_pip::packages(&folder.join("tools"), &[HATCHLING])?;
     let inside = folder.join(format!("inside-{}", std::process::id()));
     let filled = match programs {
         Some(programs) => given(programs, arch, &inside),

@@ -114,9 +114,19 @@ impl Watch {
         });
         let mut files: Vec<MetricFile> = files.collect();
         let next = Log::all(FILES_MAX).skip(logs.len());
+        // A new reader prints nothing of what is lost, and lines are passed over by their number.
+        let output = &logs[Log::Stdout.index()];
+        let was_truncated = output.position.part > 0 || output.size < output.position.offset;
         for ((number, argv), log) in place.readers().enumerate().zip(next) {
             let position = history.positions[log.index()];
             let reader = OutputReader::start(&place, number, argv);
+            if was_truncated && position.rows.known > 0 {
+                out.push(Record::notice(format!(
+                    "{} began anew, and the job had truncated its log: metrics of what it printed \
+                     since may be missing",
+                    reader.title()
+                )));
+            }
             let (file, begun) = MetricFile::of_reader(log, reader, position);
             logs.push(begun);
             files.push(file);

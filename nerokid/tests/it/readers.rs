@@ -1,6 +1,7 @@
 //! Readers of the output that users wrote, good and bad, started by the real watcher.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use nero_journal::v1::{Notice, RecordKind, WatchEnded};
 use nero_model::ProcessId;
@@ -96,6 +97,31 @@ fn what_a_reader_prints_of_the_output_are_metrics() {
 }
 
 #[test]
+fn a_reader_has_the_environment_of_the_job() {
+    let mut rig = with(vec![MetricReader {
+        argv: vec!["reader".to_owned()],
+    }]);
+    let folder = rig.folder.path().join("programs");
+    fs::create_dir(&folder).unwrap();
+    let program = folder.join("reader");
+    // The watcher has no such variable, and no such folder in its `PATH`.
+    fs::write(
+        &program,
+        "#!/bin/sh\necho \"scale=$SCALE\"; exec cat > /dev/null\n",
+    )
+    .unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let kept = format!("SCALE=7\0PATH={}:/usr/bin:/bin\0", folder.display());
+    fs::write(rig.folder.path().join("reader-1.env"), kept).unwrap();
+    let mut watcher = rig.watcher(None);
+    rig.points_are(1);
+    rig.end();
+    assert!(watcher.ended().success());
+    assert_eq!(shown(&rig), ["scale=7@1"]);
+    assert_eq!(notices(&rig), [""; 0]);
+}
+
+#[test]
 fn a_reader_begins_anew_after_its_watcher_was_killed_and_no_point_is_doubled_or_lost() {
     // It does not care for the end of its input, and the sum is in its memory alone.
     let mut rig = run(&[
@@ -125,6 +151,31 @@ fn a_reader_begins_anew_after_its_watcher_was_killed_and_no_point_is_doubled_or_
     assert_eq!(told.len(), 1, "{told:#?}");
     assert!(
         told[0].ends_with("did not end when the output did, and was ended"),
+        "{told:#?}"
+    );
+}
+
+#[test]
+fn a_reader_that_cannot_begin_with_the_first_line_again_is_told() {
+    let mut rig = run(&["while read -r l; do echo \"n=${l#?}\"; done"]);
+    let mut watcher = rig.watcher(None);
+    rig.print("#1\n#2\n");
+    rig.points_are(2);
+    watcher.kill();
+    let log = rig.inc().join("stdout.log");
+    fs::OpenOptions::new()
+        .write(true)
+        .open(log)
+        .unwrap()
+        .set_len(0)
+        .unwrap();
+    watcher = rig.watcher(None);
+    rig.end();
+    assert!(watcher.ended().success());
+    let told = notices(&rig);
+    let has = |words: &str| told.iter().any(|one| one.contains(words));
+    assert!(
+        has("began anew, and the job had truncated its log"),
         "{told:#?}"
     );
 }

@@ -1,6 +1,8 @@
 //! The changes from reading sources: experiments keep their numbers; those that are
 //! no longer in their source are kept and marked.
 
+mod copies;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -73,7 +75,8 @@ pub struct Merged {
     pub notes: Vec<String>,
     /// With any of these nothing may be changed.
     pub clashes: Vec<Clash>,
-    /// Overrides that were typed and cannot stand; nothing may be changed then.
+    /// Overrides that were typed and cannot stand, and names that copies have, each with its
+    /// experiment or place; nothing may be changed then.
     pub refused: Vec<(String, EditMistake)>,
     /// Whether a person changed experiments after their sources were read: these have to
     /// be read again.
@@ -98,6 +101,7 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Mome
     let mut merged = Merged::default();
     let mut known = recognised(state, sources, missing);
     across(state, &mut known, missing);
+    merged.refuse_names_of_copies(state, &known);
     let numbers = sources.iter().flat_map(|read| &read.loaded.definitions);
     let numbers = numbers.filter_map(|definition| definition.number);
     let mut next_id = numbers.max().unwrap_or(0).max(state.highest) + 1;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::batch::{Hold, HoldCause};
 use super::cohort::PeersNumber;
@@ -189,11 +190,22 @@ pub struct Dispatch {
     #[serde(rename = "turns")]
     pub(crate) came_back: u32,
     /// Rules that the daemon evaluates and that fired, by id.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_id")]
     pub(crate) fired: BTreeMap<u64, Firing>,
     /// What people were to be told of it.
     #[serde(skip_serializing_if = "Noticed::is_nothing")]
     pub(crate) noticed: Noticed,
+}
+
+/// Keys that are numbers. A dispatch is stored flattened, and serde hands the keys of such a
+/// part over as texts.
+fn by_id<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u64, Firing>, D::Error> {
+    let fired = BTreeMap::<String, Firing>::deserialize(from)?;
+    let mut by_id = BTreeMap::new();
+    for (id, firing) in fired {
+        by_id.insert(id.parse().map_err(D::Error::custom)?, firing);
+    }
+    Ok(by_id)
 }
 
 impl Dispatch {

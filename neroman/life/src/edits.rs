@@ -5,7 +5,7 @@
 //! made; `edits` finds them for the definitions of a source. `merge` compares them with
 //! the state that it changes: where they are others by then, the source is read again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use nero_format::{Edit, Edited, Edits, Override};
 use nero_model::ExperimentId;
@@ -39,6 +39,15 @@ impl Pending {
         let typed = self.set.iter();
         kept.chain(typed.map(|(key, text)| Override::typed(key, text)))
             .collect()
+    }
+
+    /// A key to unset that no experiment has an override of, with the keys that they have.
+    pub fn unset_in_vain<'a>(&'a self, state: &'a State) -> Option<(&'a str, BTreeSet<&'a str>)> {
+        let experiments = self.of.iter().filter_map(|id| state.experiment(*id));
+        let stored: Vec<&Override> = experiments.flat_map(|one| &one.by_hand.overrides).collect();
+        let is_stored = |key: &str| stored.iter().any(|one| one.is_of(key));
+        let key = self.unset.iter().find(|key| !is_stored(key))?;
+        Some((key, stored.iter().map(|one| &*one.key).collect()))
     }
 
     /// An experiment that none of these sources describes any more.

@@ -207,7 +207,7 @@ mod tests {
     use crate::run::Takes;
 
     /// What a row has besides the fields of the stage.
-    const REST: &str = r#""why":"w","ended_told":false,"settled":false,"unsupervised":false,"far_host":"","rules_version":1,"rules_delivered":1,"results":"open","later":[{"node":"a","why":"full","since_ms":5}],"turns":2,"avoid":["b"],"abandoned":["c"]"#;
+    const REST: &str = r#""why":"w","ended_told":false,"settled":false,"unsupervised":false,"far_host":"","rules_version":1,"rules_delivered":1,"results":"open","later":[{"node":"a","why":"full","since_ms":5}],"turns":2,"avoid":["b"],"abandoned":["c"],"fired":{"7":{"times":2,"at_ms":5,"action":"warn","text":"crashed","values":"exit = 1"}}"#;
 
     fn made(asked: &str) -> Made {
         Made {
@@ -356,6 +356,8 @@ mod tests {
                 run.dispatch.deferred.len(),
                 run.why().to_string(),
             );
+            let fired = &run.dispatch.fired[&7];
+            assert_eq!((fired.times, fired.action.as_str()), (2, "warn"));
             // A start ends the wait of a recalled run, and its reason.
             let why = if fields.contains("withdraw") && starts {
                 ""

@@ -173,7 +173,8 @@ pub fn prepare(
             name.extend_from_slice(&value);
             name
         })
-        .collect();
+        .collect::<Vec<Vec<u8>>>();
+    keep_for_readers(&run_dir, spec, incarnation, &env)?;
     Ok(Prepared {
         argv,
         argv0,
@@ -380,17 +381,44 @@ fn write_params(
     if spec.params.is_empty() && fs::metadata(&path).is_ok_and(whole) {
         return Ok(path);
     }
+    write_private(&path, content.as_bytes())?;
+    Ok(path)
+}
+
+/// Writes a file that only its owner may read.
+fn write_private(path: &Path, content: &[u8]) -> Result<(), PrepareError> {
     let made = fs::OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
-        .open(&path)
-        .and_then(|mut file| file.write_all(content.as_bytes()));
-    match made {
-        Ok(()) => Ok(path),
-        Err(source) => Err(PrepareError::Io { path, source }),
+        .open(path)
+        .and_then(|mut file| file.write_all(content));
+    let path = path.to_path_buf();
+    made.map_err(|source| PrepareError::Io { path, source })
+}
+
+/// Keeps the job's environment for the programs that read its output for metrics, which the
+/// watcher starts, if there are any.
+fn keep_for_readers(
+    run_dir: &Path,
+    spec: &RunSpec,
+    incarnation: u32,
+    env: &[Vec<u8>],
+) -> Result<(), PrepareError> {
+    let reading = spec.metric_reading.as_ref();
+    if reading.is_none_or(|reading| reading.readers.is_empty()) {
+        return Ok(());
     }
+    let lacks = |var: &&Vec<u8>| {
+        var.split(|byte| *byte == b'=').next() == Some(names::READER_LACKS.as_bytes())
+    };
+    let mut kept = Vec::new();
+    for var in env.iter().filter(|var| !lacks(var)) {
+        kept.extend_from_slice(var);
+        kept.push(0);
+    }
+    write_private(&names::reader_environment(run_dir, incarnation), &kept)
 }
 
 fn params_json(spec: &RunSpec, data: &data::Lying) -> Result<String, data::DataError> {

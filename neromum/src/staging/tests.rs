@@ -3,7 +3,7 @@
 use super::*;
 use crate::config;
 use nero_model::{DeploymentId, ExperimentId};
-use nero_wire::v1::{Param, Tree, TreeEntry};
+use nero_wire::v1::{EnvVar, MetricReader, MetricReading, Param, Tree, TreeEntry};
 use prost::Message as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
@@ -434,6 +434,40 @@ fn parameters_keep_their_types_and_order_in_the_file() {
     );
     let expected = format!("NERO_PARAMS={}", path.display()).into_bytes();
     assert!(prepared.env.contains(&expected));
+}
+
+#[test]
+fn the_environment_is_kept_for_readers_of_the_output_alone() {
+    let place = place();
+    let mut spec = RunSpec {
+        argv: vec!["sh".to_owned()],
+        env: vec![EnvVar {
+            name: "SCALE".to_owned(),
+            value: "a b=c".to_owned(),
+            ..EnvVar::default()
+        }],
+        ..RunSpec::default()
+    };
+    let store = Store::new(&place.paths);
+    let path = place.paths.run(run()).join("reader-2.env");
+    prepare(&place.paths, &store, &Base::of_node(), run(), &spec, 2).unwrap();
+    assert!(!path.exists());
+    spec.metric_reading = Some(MetricReading {
+        readers: vec![MetricReader {
+            argv: vec!["./reader.py".to_owned()],
+        }],
+        ..MetricReading::default()
+    });
+    let prepared = prepare(&place.paths, &store, &Base::of_node(), run(), &spec, 2).unwrap();
+    let kept = fs::read(&path).unwrap();
+    let kept: Vec<&[u8]> = kept.split_inclusive(|byte| *byte == 0).collect();
+    assert!(kept.contains(&b"SCALE=a b=c\0".as_slice()));
+    assert!(kept.iter().any(|var| var.starts_with(b"NERO_RUN=")));
+    // With this one it would be taken for a process of the job.
+    assert!(!kept.iter().any(|var| var.starts_with(b"NERO_DIR=")));
+    assert_eq!(kept.len() + 1, prepared.env.len());
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }
 
 #[test]

@@ -170,6 +170,8 @@ pub mod run {
     pub const METRIC_READERS_MAX: usize = 4;
     /// Beginning of the names of what such a program prints and says.
     pub const READER_PREFIX: &str = "reader-";
+    /// The variable that such a program lacks: with it, it would count as a process of the job.
+    pub const READER_LACKS: &str = "NERO_DIR";
     /// Locked by the watcher as long as it lives.
     pub const WATCH_LOCK: &str = "watch.lock";
     /// Beginning of the name of what the helper of a host measured.
@@ -183,6 +185,12 @@ pub mod run {
             0 | 1 => run_dir.join(WORK),
             later => run_dir.join(format!("{WORK}.{later}")),
         }
+    }
+
+    /// In the run's folder: the environment of the programs that read the output of one
+    /// incarnation, `NAME=value` with a NUL behind each.
+    pub fn reader_environment(run_dir: &Path, incarnation: u32) -> PathBuf {
+        run_dir.join(format!("{READER_PREFIX}{incarnation}.env"))
     }
 
     /// Variables in the environment of the processes of one start of a run, and of no

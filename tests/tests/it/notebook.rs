@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::optuna::packages;
 use crate::python::package;
 use crate::ssh::Lab;
 
@@ -19,7 +18,9 @@ fn the_notebook_of_the_examples_runs_from_top_to_bottom_with_calls_over_ssh() {
     fs::create_dir(&folder).unwrap();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/notebook");
     fs::copy(examples.join("sweep.ipynb"), folder.join("sweep.ipynb")).unwrap();
-    let paths = [package().join("src"), packages(&JUPYTER)];
+    let jupyter = Path::new(env!("CARGO_TARGET_TMPDIR")).join("jupyter");
+    let jupyter = nero_pip::packages(&jupyter, &JUPYTER).unwrap_or_else(|why| panic!("{why}"));
+    let paths = [package().join("src"), jupyter];
     let ran = lab
         .home
         .in_environment("python3")

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use nero_tests::Home;
 
@@ -11,30 +10,10 @@ const MANUAL: &str = include_str!("../../../docs/format.md");
 /// What pip installs.
 const OPTUNA: &str = "optuna==4.5.0";
 
-/// The folder of these packages and what they need; pip makes it the first time.
-pub fn packages(wanted: &[&str]) -> PathBuf {
-    let name = wanted.join("-").replace("==", "-");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    if folder.is_dir() {
-        return folder;
-    }
-    let making = folder.with_extension(std::process::id().to_string());
-    let installed = Command::new("python3")
-        .args(["-m", "pip", "install", "--disable-pip-version-check"])
-        .args(["--quiet", "--target"])
-        .arg(&making)
-        .args(wanted)
-        .status()
-        .expect("python3 -m pip");
-    assert!(
-        installed.success(),
-        "pip cannot install {wanted:?}: install python3 with pip, and let it reach its registry"
-    );
-    // Another test may have been first.
-    if fs::rename(&making, &folder).is_err() {
-        fs::remove_dir_all(&making).expect("our own folder");
-    }
-    folder
+/// The folder of Optuna and what it needs.
+fn packages() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("optuna");
+    nero_pip::packages(&folder, &[OPTUNA]).unwrap_or_else(|why| panic!("{why}"))
 }
 
 #[test]
@@ -64,7 +43,7 @@ resources: {cpus: 0.1}
         .arg(&program)
         .current_dir(&folder)
         .env("PATH", format!("{bin}:{path}"))
-        .env("PYTHONPATH", packages(&[OPTUNA]))
+        .env("PYTHONPATH", packages())
         .output()
         .expect("python3 starts");
     let out = String::from_utf8_lossy(&ran.stdout);

@@ -20,6 +20,16 @@ fn values_tags_and_notes_outlive_the_daemon_and_reach_the_next_run() {
     assert!(said.contains("lr 1 → 7, resources changed"), "{said}");
     home.ok(&["tag", "1", "+paper", "-draft"]);
     home.ok(&["note", "1", "as", "in the first draft"]);
+    for (key, hint) in [
+        ("memry", "did you mean `memory`?"),
+        ("n", "what is set there is lr, memory"),
+    ] {
+        let refused = home.run(&["set", "1", "--unset", key]);
+        assert_eq!(refused.code, Some(2), "{refused:#?}");
+        let what = format!("`{key}` is not set in 1");
+        assert!(refused.err.contains(&what), "{refused:#?}");
+        assert!(refused.err.contains(hint), "{refused:#?}");
+    }
     home.kill(Part::Daemon);
     let one = home.experiment_json(1);
     assert_eq!(one["name"], "fit_lr-1_n-5");
@@ -46,6 +56,14 @@ fn values_tags_and_notes_outlive_the_daemon_and_reach_the_next_run() {
         "{again:#?}"
     );
     home.ok(&["copy", "1", "slow", "--set", "lr=9"]);
+    let again = fs::read_to_string(folder.join("neronet.yaml")).unwrap();
+    let taking = format!("{again}+slow: {{parameters: {{lr: 3, n: 3}}}}\n");
+    fs::write(folder.join("neronet.yaml"), taking).unwrap();
+    let refused = home.run(&["add", &path]);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    let what = "neronet.yaml:4:1: `slow` is the name of 3, a copy of 1";
+    assert!(refused.err.contains(what), "{refused:#?}");
+    fs::write(folder.join("neronet.yaml"), again).unwrap();
     home.ok(&["restart", "slow,1", "--yes", "--wait"]);
     assert_eq!(home.ok(&["logs", "1"]), "lr 7 n 8\n");
     assert_eq!(home.ok(&["logs", "3"]), "lr 9 n 8\n");

@@ -1,48 +1,16 @@
 //! A leader that dies at any step of a submission, before a change of the disk.
 
-use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use nero_model::process::Life;
 use nero_tests::cluster::Scheduler;
 use nero_tests::home::end;
 use nero_tests::login::Login;
-use nero_tests::until;
-use rustix::process::Signal;
+use nero_tests::tracer::kill_before;
 
 /// More than the changes that one thread syncs for a submission. A leader of which none
 /// comes so far is killed when its run has begun.
 const STEPS: u32 = 10;
-
-/// Kills a process before one of its threads syncs change number `step` from now on, and
-/// returns when that is sure to happen.
-fn kill_before(pid: i32, step: u32) -> Child {
-    let dies = format!(
-        "inject=fsync,fdatasync:signal={}:when={step}",
-        Signal::KILL.as_raw()
-    );
-    let tracer = Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "-p", &pid.to_string()])
-        .args(["-e", "trace=fsync,fdatasync", "-e", &dies])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("strace is installed: cargo xtask test");
-    until("every thread of the leader to be traced", || {
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))
-            .unwrap()
-            .flatten();
-        let status = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("status"));
-        let all: Vec<String> = tasks.filter_map(|task| status(task).ok()).collect();
-        let untraced = all.iter().filter(|one| one.contains("TracerPid:\t0\n"));
-        match untraced.count() {
-            0 if !all.is_empty() => Ok(()),
-            number => Err(number),
-        }
-    });
-    tracer
-}
 
 /// Returns whether the leader died before its run had begun.
 fn a_leader_killed_before(step: u32, scheduler: Scheduler) -> bool {
@@ -52,7 +20,7 @@ fn a_leader_killed_before(step: u32, scheduler: Scheduler) -> bool {
     let [leader] = login.leaders()[..] else {
         panic!("one leader: {}", login.home.logs());
     };
-    let mut tracer = kill_before(leader.pid, step);
+    let mut tracer = kill_before(leader.pid, "fsync,fdatasync", step);
     login.start("b", &format!("echo x >> {}; exit 4", login.path("began")));
     login.until_made("began");
     let is_dead = leader.life().is_ok_and(|life| life != Life::Alive);

@@ -98,10 +98,23 @@ fn run_makes_an_experiment_of_each_combination_and_runs_it_again_when_typed_agai
     ];
     let ran = run(&two);
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    let printed = String::from_utf8(ran.stdout).unwrap();
+    let lines: Vec<&str> = printed.lines().collect();
+    for line in ["1.1 | loss 1.5", "2.1 | loss 2.5"] {
+        assert!(lines.contains(&line), "each run's lines: {printed}");
+    }
+    assert_eq!(lines.last(), Some(&"finished 2"), "{printed}");
     assert_eq!(home.until_settled(2)["metrics"]["loss"]["last"], 2.5);
     let ran = run(&two);
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     assert_eq!(home.experiment_json(2)["run"], "2.2");
+    let mut followed: Vec<String> = home
+        .ok(&["logs", "all", "-f"])
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    followed.sort();
+    assert_eq!(followed, ["1.2 | loss 1.5", "2.2 | loss 2.5"]);
     let ran = run(&["run", "--", "sh", "main.sh", "{x}", "", "3"]);
     assert_eq!(ran.status.code(), Some(1), "its job failed: {ran:?}");
     let printed = String::from_utf8(ran.stdout).unwrap();
@@ -138,10 +151,16 @@ fn defaults_of_the_configuration_hold_in_a_real_run() {
 #[test]
 fn a_folder_that_is_not_kept_goes_from_its_node_when_its_files_are_home() {
     let home = Home::new();
-    let yaml =
-        "+a: {command: \"sh -c 'echo 1 > out'\", outputs: [out], keep: 0}\n+b: {command: 'true'}\n";
+    let yaml = "+a: {command: \"sh -c 'echo 1 > out'\", outputs: [out]}\n\
+                +b: {command: 'true'}\n+c: {command: 'true', outputs: []}\n";
     let folder = home.experiment("k", yaml);
-    home.ok(&["start", &folder.display().to_string(), "--wait"]);
+    let path = folder.display().to_string();
+    home.ok(&["start", &path, "--wait"]);
+    // One that was removed goes as well, and keeps no other back.
+    home.ok(&["rm", "3"]);
+    let yaml = yaml.replace("outputs:", "keep: 0, outputs:");
+    fs::write(folder.join("neronet.yaml"), yaml).unwrap();
+    home.ok(&["add", &path]);
     let cleaned = |id: &str| home.run(&["path", id, "--work"]).code != Some(0);
     until("the folder to go", || match cleaned("1") {
         true => Ok(()),

@@ -6,7 +6,6 @@ use std::process::Command;
 
 use super::programs::Programs;
 use crate::steps::execute;
-use crate::tools::pip;
 
 const PACKAGES: [&str; 4] = [
     "numpy==2.4.6",
@@ -17,7 +16,7 @@ const PACKAGES: [&str; 4] = [
 
 /// Measures all of them, and prints a table.
 pub fn run(programs: &Programs, rounds: usize) -> Result<(), String> {
-    let folder = pip(&programs.tool("pools"), &PACKAGES)?;
+    let folder = nero_pip::packages(&programs.tool("pools"), &PACKAGES)?;
     let home = programs.scratch("pools")?;
     let paths = [programs.root().join("python/src"), folder];
     let paths = std::env::join_paths(paths).map_err(|error| error.to_string())?;

@@ -64,7 +64,7 @@ pub enum Change {
 }
 
 /// A daemon that was greeted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Client {
     home: Home,
     program: Program,

@@ -1,11 +1,19 @@
 //! `logs SEL`: the bytes of a log, followed across restarts of the daemon by
-//! their offset; of several runs the last lines of each, below its name.
+//! their offset; of several runs the last lines of each, below its name, or, while they are
+//! followed, each line behind its run's name.
 
+mod printer;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
 use nero_model::safe::Safe;
 use nero_views::text;
-use nero_wire::v1::{ExperimentView, ListRequest, LogsRequest};
+use nero_wire::v1::{ExperimentView, ListRequest, LogsRequest, NodeNotice};
+use tokio::sync::watch;
 
 use super::wait::{is_news, notice_text};
 use crate::args::Logs;
@@ -14,8 +22,14 @@ use crate::fault::{Fault, Stop, code};
 use crate::say::Out;
 use crate::session::{Session, selection};
 
+pub use printer::Printer;
+
 /// How long to look for output on standard error.
 const LOOK_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Runs that are followed at a time: the log of each is a stream of its own. Those after them
+/// are printed as these end.
+const FOLLOWED_MAX: usize = 64;
 
 /// Lines of each run, where several are picked and no number is given.
 const LINES_OF_EACH: u64 = 10;
@@ -31,28 +45,40 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
         use_offset: false,
     };
     if is_number(&asked.what) {
-        return one(session, asked, "", &mut None).await.map(|()| code::OK);
+        return alone(session, asked).await;
     }
     let views = listed(session, args).await?;
     match views.as_slice() {
         [view] => {
             let what = run_of(view).unwrap_or_else(|| view.id.to_string());
             let asked = LogsRequest { what, ..asked };
-            one(session, asked, "", &mut None).await.map(|()| code::OK)
+            alone(session, asked).await
         }
         views => several(session, &asked, views).await,
     }
 }
 
-/// Prints the log of one run as it grows, until the run has ended.
-pub async fn follow(session: &mut Session, asked: LogsRequest) -> Result<(), Stop> {
-    let mut last = None;
-    let ended = one(session, asked, "", &mut last).await;
-    // What follows begins a line of its own.
-    if last.is_some_and(|byte| byte != b'\n') {
-        session.out.line("")?;
-    }
-    ended
+/// The log of the only run that is picked.
+async fn alone(session: &mut Session, asked: LogsRequest) -> Result<u8, Stop> {
+    let mut printer = Printer::plain("");
+    let notices = Some(Notices::default());
+    let printed = one(session, asked, &mut printer, notices).await?;
+    note_stderr(session, &printed, printer.name());
+    Ok(code::OK)
+}
+
+/// Prints the logs of runs, as they grow, until all have ended. `open` gets the runs that will
+/// not begin any more; who waits for the ends reports what becomes of the nodes.
+pub async fn follow(
+    session: &Session,
+    runs: &[String],
+    open: watch::Receiver<BTreeSet<String>>,
+) -> Result<(), Stop> {
+    let asked = LogsRequest {
+        follow: true,
+        ..LogsRequest::default()
+    };
+    together(session, &asked, runs, None, &open).await.map(drop)
 }
 
 /// Whether it is `144` or `144.2`, which is one run and need not be looked up.
@@ -96,22 +122,25 @@ async fn several(
         .iter()
         .filter_map(|view| Some((run_of(view)?, view)))
         .collect();
-    let Some((first, _)) = ran.first() else {
+    if ran.is_empty() {
         let picked = text::plural(views.len(), "experiment");
         let fault = Fault::new(
             code::FAILED,
             format!("`{what}` has no run: it picks {picked}"),
         );
         return Err(fault.hint("`neroman start SEL` makes runs").into());
-    };
+    }
     if asked.follow {
-        let fault = Fault::usage(format!(
-            "`{what}` picks {} runs, `-f` follows one",
-            ran.len()
-        ));
-        return Err(fault
-            .hint(format!("for example neroman logs {first} -f"))
-            .into());
+        let asked = LogsRequest {
+            lines: lines_of_each(asked),
+            ..asked.clone()
+        };
+        let runs: Vec<String> = ran.into_iter().map(|(run, _)| run).collect();
+        let (_none, open) = watch::channel(BTreeSet::new());
+        let notices = Some(Notices::default());
+        let worst = together(session, &asked, &runs, notices, &open).await?;
+        note_never(session, views.len() - runs.len());
+        return Ok(worst);
     }
     let mut worst = code::OK;
     for (at, (run, view)) in ran.iter().enumerate() {
@@ -122,21 +151,15 @@ async fn several(
             .line(&format!("{gap}==> {run} {name}, {} <==", view.state))?;
         let asked = LogsRequest {
             what: run.clone(),
-            lines: if asked.lines == 0 {
-                LINES_OF_EACH
-            } else {
-                asked.lines
-            },
+            lines: lines_of_each(asked),
             ..asked.clone()
         };
-        let mut last = None;
-        let ended = one(session, asked, run, &mut last).await;
+        let mut printer = Printer::plain(run);
+        let ended = one(session, asked, &mut printer, Some(Notices::default())).await;
         // What follows, an error too, begins a line of its own.
-        if last.is_some_and(|byte| byte != b'\n') {
-            session.out.line("")?;
-        }
+        printer.end_line(&session.out)?;
         match ended {
-            Ok(()) => {}
+            Ok(printed) => note_stderr(session, &printed, run),
             Err(Stop::Fault(fault)) => {
                 session
                     .out
@@ -146,27 +169,129 @@ async fn several(
             Err(stop @ Stop::PipeClosed) => return Err(stop),
         }
     }
-    if ran.len() < views.len() {
-        let never = text::plural(views.len() - ran.len(), "experiment");
+    note_never(session, views.len() - ran.len());
+    Ok(worst)
+}
+
+fn lines_of_each(asked: &LogsRequest) -> u64 {
+    match asked.lines {
+        0 => LINES_OF_EACH,
+        lines => lines,
+    }
+}
+
+fn note_never(session: &Session, count: usize) {
+    if count > 0 {
+        let never = text::plural(count, "experiment");
         session.out.note(&format!("note: {never} never ran"));
+    }
+}
+
+/// Prints the logs of several runs at the same time, each line behind its run's name. A log
+/// that cannot be read is reported and keeps none of the others back.
+async fn together(
+    session: &Session,
+    asked: &LogsRequest,
+    runs: &[String],
+    notices: Option<Notices>,
+    open: &watch::Receiver<BTreeSet<String>>,
+) -> Result<u8, Stop> {
+    let each = runs.iter().map(|run| {
+        let mut beside = session.beside();
+        let mut open = open.clone();
+        let notices = notices.clone();
+        let asked = LogsRequest {
+            what: run.clone(),
+            ..asked.clone()
+        };
+        async move {
+            let mut printer = match runs.len() {
+                1 => Printer::plain(""),
+                _ => Printer::behind(run),
+            };
+            let never_begins = async {
+                if open.wait_for(|runs| runs.contains(run)).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            };
+            let ended = tokio::select! {
+                ended = one(&mut beside, asked, &mut printer, notices) => ended,
+                () = never_begins => Ok(Printed::Something),
+            };
+            printer.end_line(&beside.out)?;
+            match ended {
+                Ok(printed) => Ok((printed, code::OK)),
+                Err(Stop::Fault(fault)) if runs.len() > 1 => {
+                    let text = fault.text();
+                    beside.out.note(&format!("{run}: {}", text.trim_end()));
+                    Ok((Printed::Something, fault.exit_code))
+                }
+                Err(stop) => Err(stop),
+            }
+        }
+    });
+    let mut ended = std::pin::pin!(stream::iter(each).buffer_unordered(FOLLOWED_MAX));
+    let mut worst = code::OK;
+    let mut on_stderr: Vec<String> = Vec::new();
+    while let Some(one) = ended.next().await {
+        let (printed, code) = one?;
+        worst = worst.max(code);
+        if let Printed::OnStderr(run) = printed {
+            on_stderr.push(run);
+        }
+    }
+    on_stderr.sort();
+    match on_stderr.as_slice() {
+        [] => {}
+        [run] => note_stderr(session, &Printed::OnStderr(run.clone()), run),
+        runs => session.out.note(&format!(
+            "note: {} runs printed nothing on standard output, but on standard error: \
+             neroman logs {} --stderr",
+            runs.len(),
+            runs[0],
+        )),
     }
     Ok(worst)
 }
 
-/// The log of one run. Its name begins what is noted, where several are shown.
-/// `last` becomes the last byte that was printed, also before an error.
+/// What was told of nodes.
+type Notices = Rc<RefCell<Vec<NodeNotice>>>;
+
+/// Where a run printed something.
+enum Printed {
+    /// On the stream that was asked for, or nowhere.
+    Something,
+    /// On standard error, and this run nothing on standard output.
+    OnStderr(String),
+}
+
+fn note_stderr(session: &Session, printed: &Printed, name: &str) {
+    if let Printed::OnStderr(run) = printed {
+        let note = "it printed nothing on standard output, but on standard error";
+        let of = of(name);
+        session
+            .out
+            .note(&format!("note: {of}{note}: neroman logs {run} --stderr"));
+    }
+}
+
+/// How a note about a run begins.
+fn of(name: &str) -> String {
+    match name {
+        "" => String::new(),
+        name => format!("{name}: "),
+    }
+}
+
+/// The log of one run. Its name begins what is noted, where several are shown. Without
+/// `notices` it is told elsewhere what becomes of its node.
 async fn one(
     session: &mut Session,
     mut asked: LogsRequest,
-    name: &str,
-    last: &mut Option<u8>,
-) -> Result<(), Stop> {
-    let of = match name {
-        "" => String::new(),
-        name => format!("{name}: "),
-    };
-    let mut shown = Shown::default();
-    let mut notices = Vec::new();
+    printer: &mut Printer,
+    notices: Option<Notices>,
+) -> Result<Printed, Stop> {
+    let of = of(printer.name());
     'log: loop {
         // An own `Out`, apart from the client, which may be replaced.
         let out = Out {
@@ -184,23 +309,27 @@ async fn one(
         loop {
             let next = client.next(&mut chunks);
             // With `--follow`, the user waits for the job, not for the node.
-            let next = match std::mem::take(&mut is_first) {
+            let next = match std::mem::take(&mut is_first) && !printer.is_among_others() {
                 true => silence.over(next).await?,
                 false => next.await?,
             };
             match next {
                 Next::Message(chunk) => {
                     if !chunk.notice.is_empty() {
-                        let notice = chunk.notice.strip_prefix(name).map(str::trim_start);
+                        let notice = chunk
+                            .notice
+                            .strip_prefix(printer.name())
+                            .map(str::trim_start);
                         out.note(&format!("note: {of}{}", notice.unwrap_or(&chunk.notice)));
                     }
-                    if let Some(notice) = chunk.node.filter(|one| is_news(one, &notices)) {
+                    if let (Some(notice), Some(told)) = (chunk.node, &notices)
+                        && is_news(&notice, &told.borrow())
+                    {
                         out.note(&notice_text(&notice));
-                        notices.push(notice);
+                        told.borrow_mut().push(notice);
                     }
                     if !chunk.data.is_empty() {
-                        write(&out, &mut shown, &chunk.data)?;
-                        *last = chunk.data.last().copied();
+                        printer.take(&out, &chunk.data)?;
                         asked = from(&asked, chunk.offset + chunk.data.len() as u64);
                     }
                     if chunk.end {
@@ -212,19 +341,15 @@ async fn one(
             }
         }
     }
-    finish(&session.out, &mut shown)?;
-    if last.is_some() || asked.stderr {
-        return Ok(());
+    printer.finish(&session.out)?;
+    if printer.has_printed() || asked.stderr {
+        return Ok(Printed::Something);
     }
     let looked = tokio::time::timeout(LOOK_PATIENCE, said_elsewhere(session, &asked.what));
-    if looked.await.unwrap_or(false) {
-        let note = "it printed nothing on standard output, but on standard error";
-        let what = &asked.what;
-        session
-            .out
-            .note(&format!("note: {of}{note}: neroman logs {what} --stderr"));
-    }
-    Ok(())
+    Ok(match looked.await.unwrap_or(false) {
+        true => Printed::OnStderr(asked.what),
+        false => Printed::Something,
+    })
 }
 
 /// Whether the run printed to standard error.
@@ -260,104 +385,5 @@ fn from(asked: &LogsRequest, offset: u64) -> LogsRequest {
         offset: i64::try_from(offset).unwrap_or(i64::MAX),
         use_offset: true,
         ..asked.clone()
-    }
-}
-
-fn write(out: &Out, shown: &mut Shown, data: &[u8]) -> Result<(), Stop> {
-    if out.screen.tty {
-        out.raw(&shown.take(data))
-    } else {
-        out.bytes(data)
-    }
-}
-
-fn finish(out: &Out, shown: &mut Shown) -> Result<(), Stop> {
-    let rest = shown.rest();
-    if rest.is_empty() {
-        Ok(())
-    } else {
-        out.raw(&rest)
-    }
-}
-
-/// Makes chunks fit for a terminal: a carriage return ends a line too, and a
-/// character that was cut between two chunks waits for its rest.
-#[derive(Debug, Default)]
-pub struct Shown {
-    held: Vec<u8>,
-}
-
-impl Shown {
-    /// The bytes that can be shown now.
-    pub fn take(&mut self, data: &[u8]) -> Vec<u8> {
-        self.held.extend_from_slice(data);
-        let keep = cut_at_end(&self.held);
-        let rest = self.held.split_off(self.held.len() - keep);
-        lines(&std::mem::replace(&mut self.held, rest))
-    }
-
-    /// The bytes that were held back.
-    pub fn rest(&mut self) -> Vec<u8> {
-        lines(&std::mem::take(&mut self.held))
-    }
-}
-
-fn lines(bytes: &[u8]) -> Vec<u8> {
-    let mut shown = Vec::with_capacity(bytes.len());
-    let mut rest = bytes.iter().copied().peekable();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'\r' if rest.peek() == Some(&b'\n') => {}
-            b'\r' => shown.push(b'\n'),
-            byte => shown.push(byte),
-        }
-    }
-    shown
-}
-
-/// How many bytes at the end are incomplete: the beginning of a character of
-/// several bytes, or a carriage return whose line feed may follow.
-fn cut_at_end(bytes: &[u8]) -> usize {
-    if bytes.ends_with(b"\r") {
-        return 1;
-    }
-    let tail = &bytes[bytes.len().saturating_sub(3)..];
-    let Some(at) = tail.iter().rposition(|byte| *byte >= 0xc0) else {
-        return 0;
-    };
-    match std::str::from_utf8(&tail[at..]) {
-        // An error without a length means that the text ends too early, not that
-        // it is wrong.
-        Err(error) if error.error_len().is_none() => tail.len() - at,
-        _ => 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_join_whole() {
-        let text = "höhe µm\r\n10%\r20%\r\nend\u{1f600}\r";
-        for cut in 0..=text.len() {
-            let mut shown = Shown::default();
-            let mut all = shown.take(&text.as_bytes()[..cut]);
-            all.extend(shown.take(&text.as_bytes()[cut..]));
-            all.extend(shown.rest());
-            assert_eq!(
-                String::from_utf8(all).expect("text"),
-                "höhe µm\n10%\n20%\nend\u{1f600}\n",
-                "cut at {cut}"
-            );
-        }
-    }
-
-    #[test]
-    fn bytes_that_are_no_text_are_not_held_back_for_ever() {
-        let mut shown = Shown::default();
-        assert_eq!(shown.take(b"a\xffb"), b"a\xffb");
-        assert_eq!(shown.take(b"\xc3"), b"");
-        assert_eq!(shown.take(b"x"), b"\xc3x");
     }
 }

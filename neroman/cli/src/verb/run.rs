@@ -2,10 +2,12 @@
 //! started and followed. They are rows of parameters, kept in a file as those of `add -`; the
 //! same ones typed again are further runs of the same experiments.
 
-use nero_views::text;
-use nero_wire::v1::{AddRequest, LogsRequest, Selection, StartRequest};
+use std::collections::BTreeMap;
 
-use super::{add, logs, start, template, wait};
+use nero_views::text;
+use nero_wire::v1::{AddRequest, Selection, StartReply, StartRequest};
+
+use super::{add, start, template, wait};
 use crate::args::RunCommand;
 use crate::connect::{Change, for_jobs};
 use crate::fault::{Fault, Stop, code};
@@ -77,19 +79,25 @@ pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
     if args.detach {
         return Ok(code::OK);
     }
-    if let ([one], false) = (added.rows.as_slice(), args.json.json) {
-        let asked = LogsRequest {
-            what: one.to_string(),
-            follow: true,
-            ..LogsRequest::default()
-        };
-        logs::follow(session, asked).await?;
-    }
     let picked = Selection {
         text: text::ids(&added.rows),
         ..Selection::default()
     };
-    wait::until_ended(session, picked, args.json.json, &reply.notes).await
+    if !args.json.json {
+        let runs = runs(&added.rows, &reply);
+        return wait::until_ended_with_logs(session, picked, &runs).await;
+    }
+    wait::until_ended(session, picked, true, &reply.notes).await
+}
+
+/// The runs of these experiments: those that were made just now, else the newest.
+fn runs(ids: &[u64], reply: &StartReply) -> BTreeMap<u64, String> {
+    let mut runs: BTreeMap<u64, String> = ids.iter().map(|id| (*id, id.to_string())).collect();
+    for one in start::started(reply) {
+        let (id, run) = (one.experiment, one.run);
+        runs.insert(id, format!("{id}.{run}"));
+    }
+    runs
 }
 
 /// An expression for these experiments.

@@ -1,13 +1,15 @@
 //! `wait SEL`: 0 when everything picked finished, 1 when something did not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nero_model::Phase;
 use nero_model::safe::Safe;
 use nero_views::{json, text};
 use nero_wire::v1::{ExperimentView, ListRequest, NodeNotice, Selection, WaitRequest};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
+use super::logs;
 use crate::args::Wait;
 use crate::connect::{Next, READ_DEADLINE};
 use crate::fault::{Fault, Stop, code};
@@ -22,7 +24,8 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
     let picked = selection(&args.picked);
     let Some(timeout) = args.timeout else {
         let mut heard = WaitEvents::default();
-        follow(session, picked, args.any, &mut heard).await?;
+        let progress = session.out.screen.can_ask;
+        follow(session, picked, args.any, progress, &mut heard).await?;
         return say(session, &heard, false, args.json.json);
     };
     // The selector may pick other experiments later, as `running` does.
@@ -38,7 +41,9 @@ pub async fn run(session: &mut Session, args: &Wait) -> Result<u8, Stop> {
         heard.ended = views.map(|view| ((view.id, view.run), view)).collect();
         return say(session, &heard, is_late, args.json.json);
     }
-    let is_late = tokio::time::timeout(timeout, follow(session, picked, args.any, &mut heard))
+    let progress = session.out.screen.can_ask;
+    let following = follow(session, picked, args.any, progress, &mut heard);
+    let is_late = tokio::time::timeout(timeout, following)
         .await
         .map_or(Ok(true), |ended| ended.map(|()| false))?;
     if is_late {
@@ -104,8 +109,37 @@ pub async fn until_ended(
         notes: said.to_vec(),
         ..WaitEvents::default()
     };
-    follow(session, picked, false, &mut heard).await?;
+    let progress = session.out.screen.can_ask;
+    follow(session, picked, false, progress, &mut heard).await?;
     say(session, &heard, false, as_json)
+}
+
+/// Waits until what is picked has ended; prints notes alone.
+pub async fn to_end(session: &mut Session, picked: Selection) -> Result<(), Stop> {
+    follow(session, picked, false, false, &mut WaitEvents::default()).await
+}
+
+/// The same, and prints meanwhile what the runs print. `runs` are the runs of the experiments
+/// that `picked` picks.
+pub async fn until_ended_with_logs(
+    session: &mut Session,
+    picked: Selection,
+    runs: &BTreeMap<u64, String>,
+) -> Result<u8, Stop> {
+    let mut heard = WaitEvents::default();
+    let (given_up, open) = watch::channel(BTreeSet::new());
+    let names: Vec<String> = runs.values().cloned().collect();
+    let mut beside = session.beside();
+    let waiting = async {
+        follow(&mut beside, picked, false, false, &mut heard).await?;
+        // Runs that no node takes were given up: they have no log that could end.
+        let left = heard.ended.values().filter(|view| is_live(view));
+        let left = left.filter_map(|view| runs.get(&view.id).cloned());
+        given_up.send_replace(left.collect());
+        Ok(())
+    };
+    tokio::try_join!(logs::follow(session, &names, open), waiting)?;
+    say(session, &heard, false, false)
 }
 
 fn say(session: &Session, heard: &WaitEvents, is_late: bool, as_json: bool) -> Result<u8, Stop> {
@@ -159,6 +193,7 @@ async fn follow(
     session: &mut Session,
     picked: Selection,
     any: bool,
+    progress: bool,
     heard: &mut WaitEvents,
 ) -> Result<(), Stop> {
     let asked = WaitRequest {
@@ -169,7 +204,6 @@ async fn follow(
     let out = Out {
         screen: session.out.screen,
     };
-    let progress = out.screen.can_ask;
     'asking: loop {
         let client = session.client().await?;
         let mut events = client

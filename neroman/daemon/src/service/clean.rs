@@ -37,15 +37,24 @@ impl Man {
         let selection = self.selection(request.selection.clone(), "all").await?;
         let everything = selection.is_all();
         let state = self.ledger.state();
-        let (node, unfetched) = (request.node.clone(), request.unfetched);
-        let (going, mut runs) = blocking(move || {
-            let chosen = match everything {
-                true => every(&state),
-                false => selection.choose(&state)?.0,
-            };
-            Ok::<_, Failure>(pick(&state, &chosen, &node, unfetched))
+        let chosen = blocking(move || match everything {
+            true => Ok(every(&state)),
+            false => Ok::<_, Failure>(selection.choose(&state)?.0),
         })
         .await??;
+        self.clean_chosen(request, chosen, everything).await
+    }
+
+    /// Removes those of the chosen runs that may go, also of removed experiments.
+    pub(super) async fn clean_chosen(
+        &self,
+        request: v1::CleanAskRequest,
+        chosen: Vec<Chosen>,
+        everything: bool,
+    ) -> Result<v1::CleanAskReply, Failure> {
+        let state = self.ledger.state();
+        let (node, unfetched) = (request.node.clone(), request.unfetched);
+        let (going, mut runs) = blocking(move || pick(&state, &chosen, &node, unfetched)).await?;
         let (nodes, left) = self.to_clean(&request, going, everything)?;
         let each = nodes
             .into_iter()

@@ -15,10 +15,13 @@ use nero_life::add::{self, Merged, Read};
 use nero_life::edits::Pending;
 use nero_life::state::State;
 use nero_model::ExperimentId;
+use nero_model::names::suggest;
 use nero_model::safe::quoted;
 
 /// Overrides of one command.
 const SET_MAX: usize = 1000;
+/// Keys that an error names.
+const NAMED_MAX: usize = 12;
 /// As in a file.
 const NAME_BYTES_MAX: usize = 4096;
 
@@ -50,6 +53,7 @@ impl Man {
         let prepared = blocking(move || {
             let (ids, picked) = selection.experiments(&state)?;
             pending.of = ids.iter().copied().collect();
+            check_unset(&state, &pending)?;
             let sources = to_read(&state, &ids, pending.copy.is_some())?;
             let reads = sources::read_pending(&state, &sources, &config, &pending)?;
             if let Some(id) = pending.missed(&reads) {
@@ -131,6 +135,33 @@ fn check(request: &v1::EditRequest) -> Result<(), Failure> {
         return Err(Failure::usage(format!("more than {SET_MAX} values")));
     }
     Ok(())
+}
+
+/// Refuses to unset what no picked experiment has set.
+fn check_unset(state: &State, pending: &Pending) -> Result<(), Failure> {
+    if pending.of.is_empty() {
+        return Ok(());
+    }
+    let Some((key, stored)) = pending.unset_in_vain(state) else {
+        return Ok(());
+    };
+    let short = |key| str::strip_prefix(key, "resources.").unwrap_or(key);
+    let stored: Vec<&str> = stored.into_iter().map(short).collect();
+    let hint = match suggest(key, &stored) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if stored.is_empty() => {
+            "nothing is set there: all values are those of the source".to_owned()
+        }
+        None => {
+            let shown = &stored[..stored.len().min(NAMED_MAX)];
+            format!("what is set there is {}", shown.join(", "))
+        }
+    };
+    let what = match pending.of.iter().collect::<Vec<_>>()[..] {
+        [id] => format!("{} is not set in {id}", quoted(key)),
+        _ => format!("{} is set in none of these experiments", quoted(key)),
+    };
+    Err(Failure::usage(what).hint(hint))
 }
 
 /// The sources of the picked experiments.

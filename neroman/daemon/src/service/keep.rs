@@ -11,6 +11,7 @@ use nero_wire::v1;
 use tokio::time::Instant;
 
 use super::Man;
+use super::select::Chosen;
 use nero_life::clean;
 use nero_life::state::State;
 
@@ -61,17 +62,17 @@ impl Man {
     }
 
     async fn remove_folders(&self, node: String, runs: &[RunId]) {
-        let each: Vec<String> = runs.iter().map(RunId::to_string).collect();
+        // Not by a selector, which would refuse runs of experiments that were removed.
+        let chosen = runs.iter().map(|run| Chosen {
+            id: run.experiment,
+            run: Some(run.number),
+        });
         let request = v1::CleanAskRequest {
             request: RequestId::random().to_vec(),
-            selection: Some(v1::Selection {
-                text: each.join(","),
-                ..v1::Selection::default()
-            }),
             node: node.clone(),
             ..v1::CleanAskRequest::default()
         };
-        match self.clean(request).await {
+        match self.clean_chosen(request, chosen.collect(), false).await {
             Ok(reply) => {
                 let gone = reply
                     .runs

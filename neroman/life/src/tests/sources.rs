@@ -9,7 +9,7 @@ use nero_model::{ExperimentId, RunToken};
 
 use super::{Lab, definition, moment, source};
 use crate::add::{self, Merged, Read, What};
-use crate::change::Change;
+use crate::change::{Change, Described};
 use crate::edits::{self, Pending};
 use crate::experiment::Stamp;
 use crate::pick::Rows;
@@ -47,13 +47,18 @@ impl Desk {
 
     /// The same with what a person typed of its experiments.
     fn read_pending(&mut self, folder: &str, pending: &Pending) -> Merged {
+        let merged = self.merged(folder, pending);
+        self.lab.take(merged.changes.clone());
+        merged
+    }
+
+    fn merged(&self, folder: &str, pending: &Pending) -> Merged {
         let first = self.loaded(folder, Edits::new());
         let missing = self.missing();
         let edits = edits::edits(&self.lab.state, &first, &missing, pending);
         let read = self.loaded(folder, edits);
         let merged = add::merge(&self.lab.state, &[read], &missing, &moment(1));
         assert!(!merged.is_outdated);
-        self.lab.take(merged.changes.clone());
         merged
     }
 
@@ -191,6 +196,44 @@ fn a_copy_has_a_number_of_its_own_and_follows_the_source_of_its_original() {
     let gone = desk.add("exp", &fewer);
     assert_eq!(count(&gone, What::Gone), 3);
     assert_eq!(desk.picked("gone"), [2, 4, 5]);
+}
+
+#[test]
+fn a_source_cannot_take_the_name_of_a_copy() {
+    let mut desk = Desk::new();
+    desk.add("exp", PRODUCT);
+    let mut copy = Pending {
+        of: HashSet::from([ExperimentId(2)]),
+        copy: Some("slow".to_owned()),
+        ..Pending::default()
+    };
+    desk.read_pending("exp", &copy);
+    let taking = format!("{PRODUCT}+slow: {{parameters: {{lr: 1, n: 1, seed: 1}}}}\n");
+    desk.write("exp", &taking);
+    let merged = desk.merged("exp", &Pending::default());
+    let [(place, mistake)] = &merged.refused[..] else {
+        panic!("{:?}", merged.refused);
+    };
+    assert!(place.ends_with("neronet.yaml:4:1"), "{place}");
+    assert_eq!(mistake.message, "`slow` is the name of 5, a copy of 2");
+    assert!(mistake.hint.ends_with("neroman rm 5"), "{}", mistake.hint);
+    // Nor can a new copy take a name that its source has by now.
+    desk.write("exp", &taking.replace("+slow", "+other"));
+    copy.copy = Some("other".to_owned());
+    let merged = desk.merged("exp", &copy);
+    assert_eq!(merged.refused.len(), 1);
+    // A copy that was removed has no claim, and what has its name already is no mistake.
+    desk.write("exp", &taking);
+    let copy = desk.lab.state.experiment(ExperimentId(5)).unwrap();
+    let removed = Described {
+        hidden_ms: Some(5),
+        ..Described::of(copy)
+    };
+    let removed = Change::Experiment(std::sync::Arc::new(removed));
+    desk.lab.take(vec![removed]);
+    assert_eq!(count(&desk.read("exp"), What::Added), 1);
+    assert_eq!(desk.picked("slow"), [6]);
+    assert_eq!(desk.read("exp").refused, []);
 }
 
 #[test]

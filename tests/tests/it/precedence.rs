@@ -99,13 +99,12 @@ fn a_stage_begins_when_all_of_the_one_before_has_finished() {
     );
     let folder = home.experiment("stages", &yaml);
     home.ok(&["start", folder.to_str().unwrap()]);
-    until("both to have started", || match order(home.path()) {
-        mut seen => {
-            seen.sort();
-            (seen == ["one", "two"])
-                .then_some(())
-                .ok_or((seen, home.logs()))
-        }
+    until("both to have started", || {
+        let mut seen = order(home.path());
+        seen.sort();
+        (seen == ["one", "two"])
+            .then_some(())
+            .ok_or((seen, home.logs()))
     });
     go(&home, "one", 0);
     until_waits(

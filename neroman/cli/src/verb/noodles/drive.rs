@@ -181,6 +181,9 @@ impl<'s> Drive<'s> {
                     let each = each.iter().map(|(server, requirement, metric, answer)| {
                         let requirement = &stage[*at].requirements[*requirement];
                         let server = quoted(&self.spec.servers[*server].name);
+                        if matches!(metric, Metric::Null) {
+                            return format!("{} has no value on {server}", requirement.id);
+                        }
                         let sense = match answer {
                             Satisfaction::Incomparable => ", which has no order with it",
                             _ => "",
@@ -558,7 +561,7 @@ fn shown(metric: &Metric) -> String {
     match metric {
         Metric::Number(number) => float_text(*number),
         Metric::Text(text) => quoted(text),
-        Metric::Null => "without a value".to_owned(),
+        Metric::Null => "nothing".to_owned(),
     }
 }
 

@@ -11,6 +11,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use nero_noodles::NoodlesSpec;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Most bytes of an output that count.
 pub const OUTPUT_BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -141,14 +142,11 @@ pub async fn ask(question: &Question, limit: Duration) -> io::Result<ShellEnd> {
         .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
-    let group = child.id().and_then(|id| i32::try_from(id).ok());
-    let Ok(ended) = tokio::time::timeout(limit, child.wait()).await else {
-        if let Some(group) = group.and_then(rustix::process::Pid::from_raw) {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-        return Err(io::ErrorKind::TimedOut.into());
-    };
-    let ended = ended?;
+    let asked = Asked::of(&child);
+    let ended = tokio::time::timeout(limit, child.wait()).await;
+    let ended = ended.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    // What a probe leaves behind on purpose goes on.
+    std::mem::forget(asked);
     let signal = ended.signal().map(|signal| -signal);
     Ok(ShellEnd {
         code: ended.code().or(signal).unwrap_or(-1),
@@ -156,6 +154,25 @@ pub async fn ask(question: &Question, limit: Duration) -> io::Result<ShellEnd> {
         stderr: text(Path::new(&streams.stderr), 0)?,
         outer: text(&outer, 0)?,
     })
+}
+
+/// The processes of a question whose answer nobody waits for any more: they end with it.
+struct Asked(Option<Pid>);
+
+impl Asked {
+    fn of(child: &tokio::process::Child) -> Self {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        Self(id.and_then(Pid::from_raw))
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // Fails only where they have ended.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
 }
 
 /// A file from this byte on, not more than [`OUTPUT_BYTES_MAX`]. Bytes that are no text are replaced.

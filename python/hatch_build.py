@@ -20,4 +20,6 @@ class Programs(BuildHookInterface):  # type: ignore[type-arg]
         build_data["pure_python"] = False
         build_data["tag"] = os.environ["NERONET_WHEEL_TAG"]
         build_data["shared_scripts"][os.path.join(folder, "neroman")] = "neroman"
+        noodles = os.path.join(os.path.dirname(os.path.abspath(__file__)), "noodles")
+        build_data["shared_scripts"][noodles] = "noodles"
         build_data["shared_data"][os.path.join(folder, "agents")] = "share/neronet/agents"

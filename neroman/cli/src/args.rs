@@ -211,9 +211,9 @@ pub enum Verb {
         after_help = "Examples:\n  neroman config show --origin\n  neroman config set nodes.alpha.cpus 8"
     )]
     Config(Config),
-    /// Specs of Training Noodles: what one would do
+    /// Specs of Training Noodles: run one
     #[command(
-        after_help = "Examples:\n  neroman noodles run spec.yml --check\n  neroman noodles stop 'spec.yml:Exp 1,Exp 2' --check"
+        after_help = "Examples:\n  neroman noodles run spec.yml\n  neroman noodles stop 'spec.yml:Exp 1,Exp 2' --check"
     )]
     Noodles(Noodles),
     /// Mail about what happens: whether it works

@@ -19,11 +19,12 @@ mod session;
 mod steps;
 mod verb;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use connect::Change;
 use fault::{Fault, Stop, code};
-use session::Session;
+use session::{Left, Session};
 
 pub use verb::daemon::{CannotServe, Serve, Served};
 
@@ -48,6 +49,16 @@ fn run(daemon: Serve) -> u8 {
                 .map_err(|word| Fault::usage(format!("{word:?} is not UTF-8 text")))
         })
         .collect();
+    let called = std::env::args_os().next();
+    let is_noodles =
+        called.is_some_and(|path| Path::new(&path).file_name() == Some("noodles".as_ref()));
+    let words = words.map(|mut words| {
+        // A link of the name of the original takes what that takes.
+        if is_noodles {
+            words.insert(0, "noodles".to_owned());
+        }
+        words
+    });
     let verbs = words.and_then(|words| verbs(&words));
     match verbs {
         Ok(verbs) => follow(verbs, daemon),
@@ -73,6 +84,7 @@ fn follow(verbs: Vec<read::Read>, daemon: Serve) -> u8 {
     }
     let mut session = Session::new();
     let changing = session.changing();
+    let left = session.interrupted();
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -87,7 +99,18 @@ fn follow(verbs: Vec<read::Read>, daemon: Serve) -> u8 {
         tokio::select! {
             biased;
             interrupted = tokio::signal::ctrl_c() => match interrupted {
-                Ok(()) => interrupted_by_person(changing.get()),
+                Ok(()) => {
+                    let left = left.take();
+                    interrupted_by_person(changing.get(), &left);
+                    let ended = match &left.run {
+                        Some(run) => verb::noodles::interrupted(&mut session, run).await,
+                        None => Ok(()),
+                    };
+                    if let Err(Stop::Fault(fault)) = ended {
+                        tell(*fault, false);
+                    }
+                    code::INTERRUPTED
+                }
                 Err(error) => tell(Fault::new(code::FAILED, "cannot catch Ctrl-C").because(&error), false),
             },
             ended = all(&mut session, verbs) => ended,
@@ -100,12 +123,13 @@ fn follow(verbs: Vec<read::Read>, daemon: Serve) -> u8 {
 
 /// Ctrl-C ends this program only: the daemon goes on with what it was asked
 /// for.
-fn interrupted_by_person(changing: Change) -> u8 {
+fn interrupted_by_person(changing: Change, left: &Left) {
     use std::io::{IsTerminal as _, Write as _};
     let mut stderr = std::io::stderr().lock();
     let goes_on = "interrupted; the daemon goes on with what was asked";
     // Writing fails when the terminal is gone: then no reader is left.
     let _ = match changing {
+        _ if !left.text.is_empty() => writeln!(stderr, "\ninterrupted; {}", left.text),
         Change::Last => writeln!(
             stderr,
             "\n{goes_on}: `neroman status last` shows what came of it, `neroman abort last` ends what was started"
@@ -117,7 +141,6 @@ fn interrupted_by_person(changing: Change) -> u8 {
         Change::Nothing if stderr.is_terminal() => writeln!(stderr, "\ninterrupted; runs go on"),
         Change::Nothing => Ok(()),
     };
-    code::INTERRUPTED
 }
 
 async fn all(session: &mut Session, verbs: Vec<read::Read>) -> u8 {

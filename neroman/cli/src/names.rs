@@ -31,18 +31,7 @@ const fn original(word: &'static str, verb: &'static str, first: Option<&'static
 pub const NOT_BUILT: &[&str] = &["top", "web", "setup", "import", "user"];
 
 /// Options of built verbs that answer "not built yet": verb, option.
-pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[
-    ("add", "big"),
-    ("noodles", "v"),
-    ("noodles", "verbose"),
-    ("noodles", "d"),
-    ("noodles", "debug"),
-    ("noodles", "s"),
-    ("noodles", "silent"),
-    ("noodles", "deadline"),
-    ("noodles", "detach"),
-    ("noodles", "resume"),
-];
+pub const NOT_BUILT_OPTIONS: &[(&str, &str)] = &[("add", "big")];
 
 /// The meaning of a word where a verb is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! State shared by the steps of one line: the home, the terminal, and one link
 //! to the daemon that the first step that needs it makes.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -12,6 +12,22 @@ use nero_wire::v1::Selection;
 use crate::connect::{Change, Client, Program, Silence, Whose};
 use crate::fault::Fault;
 use crate::say::{Out, Screen};
+
+/// What is left when a person ends a command with Ctrl-C.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// What it is answered with; empty: what is always so.
+    pub text: String,
+    /// A run that a second Ctrl-C aborts.
+    pub run: Option<String>,
+}
+
+impl Left {
+    /// Nothing but this text.
+    pub fn text(text: String) -> Self {
+        Self { text, run: None }
+    }
+}
 
 /// One command line at work.
 #[derive(Debug)]
@@ -24,6 +40,8 @@ pub struct Session {
     /// Whether a verb may go over ssh and the `ssh` commands were not compared
     /// yet.
     asks_ssh: bool,
+    /// What is left when a person ends this program now.
+    interrupted: Rc<RefCell<Left>>,
 }
 
 impl Session {
@@ -36,7 +54,18 @@ impl Session {
             client: None,
             changing: Rc::default(),
             asks_ssh: false,
+            interrupted: Rc::default(),
         }
+    }
+
+    /// What Ctrl-C leaves, readable after a step was dropped.
+    pub fn interrupted(&self) -> Rc<RefCell<Left>> {
+        Rc::clone(&self.interrupted)
+    }
+
+    /// Sets what Ctrl-C leaves from now on.
+    pub fn on_interrupt(&mut self, left: Left) {
+        *self.interrupted.borrow_mut() = left;
     }
 
     /// A session over the same link, for a call beside this one's.
@@ -47,6 +76,7 @@ impl Session {
             },
             client: self.client.clone(),
             changing: Rc::clone(&self.changing),
+            interrupted: Rc::clone(&self.interrupted),
             asks_ssh: false,
         }
     }

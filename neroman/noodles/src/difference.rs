@@ -47,6 +47,8 @@ pub enum Difference {
     DiskUsage,
     /// No servers, or experiments that need each other.
     NeverEnds,
+    /// What no spec shows and each flow may meet: tells nothing about a spec.
+    Running,
 }
 
 /// A difference in a spec.
@@ -217,6 +219,48 @@ pub const INTENDED: &[Intended] = &[
         original: "read",
         here: "refused, with its place",
         why: "one parser reads all files, and it is no YAML",
+    },
+    Intended {
+        difference: Difference::Running,
+        case: "a command that reads standard input",
+        original: "swallows the commands behind it",
+        here: "gets nothing; the rest runs",
+        why: "a program is never meant as input",
+    },
+    Intended {
+        difference: Difference::Running,
+        case: "a probe without an end",
+        original: "the flow waits for ever",
+        here: "unsatisfied after 60 s (`--probe-limit`), and said",
+        why: "one hung server must not hold the others",
+    },
+    Intended {
+        difference: Difference::Running,
+        case: "several servers to ask",
+        original: "one after the other",
+        here: "all at once",
+        why: "the answers are the same",
+    },
+    Intended {
+        difference: Difference::Running,
+        case: "an experiment that waits",
+        original: "silence",
+        here: "a line says what it waits for, one per change",
+        why: "silence looks like a hang",
+    },
+    Intended {
+        difference: Difference::Running,
+        case: "`stdout_to` with a variable in whose value `$` stands; in a folder that is missing",
+        original: "crash, after the commands have run",
+        here: "as written; the error of the shell, and its handlers",
+        why: CRASHED,
+    },
+    Intended {
+        difference: Difference::Running,
+        case: "an error without a handler",
+        original: "a traceback; what was deployed is not known any more",
+        here: "error, cause, and `--resume`, which tries it again",
+        why: "a flow of days is not begun anew",
     },
 ];
 

@@ -19,6 +19,7 @@ mod read;
 mod scalar;
 mod server;
 mod spec;
+mod status;
 mod yaml;
 
 pub use check::{Course, Finding, Severity, check, course};
@@ -36,3 +37,4 @@ pub use spec::{
     Experiment, Freshness, MAIN_STAGE, Named, NoodlesSpec, Remarks, Requirement, STAGES, TwoColons,
     UnknownKey, target,
 };
+pub use status::StatusFile;

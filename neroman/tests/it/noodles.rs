@@ -1,4 +1,4 @@
-//! `noodles … --check`: what a spec would do, without any daemon or server.
+//! `noodles … --check`: what a spec would do, without any daemon or server; mistakes of `noodles`.
 
 use std::fs;
 
@@ -113,12 +113,11 @@ fn what_is_no_spec_is_refused_as_there() {
         "{}",
         missing.err
     );
-    for option in ["-v", "--detach", "--resume"] {
-        let (code, told) = folder.noodles("run", SPEC, &["", option]);
-        assert_eq!(code, Some(2), "{told}");
-        assert!(told.contains("not built yet"), "{told}");
-    }
-    let (code, told) = folder.noodles("run", SPEC, &[]);
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("not built yet"), "{told}");
+    let nothing = folder.fake.run(&["noodles", "run"]);
+    assert_eq!(nothing.code, Some(2), "{}", nothing.err);
+    let unknown = folder
+        .fake
+        .run(&["noodles", "--resume", "0123456789abcdef"]);
+    assert_eq!(unknown.code, Some(2), "{}", unknown.err);
+    assert!(unknown.err.contains("there is no flow"), "{}", unknown.err);
 }

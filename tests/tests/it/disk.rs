@@ -90,16 +90,30 @@ fn a_job_that_fills_the_disk_ends_with_its_code_and_the_reason() {
         return;
     };
     let home = home_on(&small);
+    let big = small.path().join("big");
     added(
         &home,
         "f",
         &format!(
-            "collection: f\n+f: {{command: '{} print loss 4 -- fill big'}}\n",
-            job()
+            "collection: f\n+f: {{command: '{} print loss 4 -- fill {}'}}\n",
+            job(),
+            big.display()
         ),
     );
     home.ok(&["start", "1"]);
-    home.run(&["wait", "1"]);
+    // The supervisor notes how much room is left when the job ends.
+    until("the run to end on its node", || {
+        let has_begun = big.exists();
+        let (jobs, shims) = (home.alive(Part::Job), home.alive(Part::Shim));
+        if has_begun && jobs.is_empty() && shims.is_empty() {
+            Ok(())
+        } else {
+            Err((jobs, shims, home.logs()))
+        }
+    });
+    // The databases are on the same disk: where the job was faster than the first point, they wait
+    // for room.
+    fs::remove_file(big).unwrap();
     let seen = home.until_state(1, "crashed");
     assert_eq!(seen["exit_code"], 28, "{seen:#}");
     assert!(

@@ -31,6 +31,8 @@ mod mail;
 mod mail_test;
 mod multihost;
 mod neighbours;
+mod noodles;
+mod noodles_beside;
 mod optuna;
 mod own_values;
 mod placing;

@@ -154,7 +154,7 @@ pub struct Wait {
     pub json: Json,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let ms = nero_model::units::parse_duration_ms(text).map_err(|error| error.to_string())?;
     Ok(Duration::from_millis(ms))
 }

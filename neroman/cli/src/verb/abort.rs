@@ -53,6 +53,21 @@ pub async fn run(session: &mut Session, args: &Abort) -> Result<u8, Stop> {
     Ok(code::OK)
 }
 
+/// Ends one run that the person has already been asked about.
+///
+/// # Errors
+/// The daemon refuses, or is not there.
+pub async fn one(session: &mut Session, picked: &str) -> Result<(), Stop> {
+    let asked = AbortRequest {
+        request: request(),
+        selection: Some(selection(&[picked.to_owned()])),
+        author: author(),
+        ..AbortRequest::default()
+    };
+    let reply = call(session, asked).await?;
+    session.out.text(&as_text(&reply, false))
+}
+
 async fn call(session: &mut Session, asked: AbortRequest) -> Result<AbortReply, Fault> {
     let client = session.client().await?;
     client

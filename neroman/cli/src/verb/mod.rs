@@ -23,7 +23,7 @@ mod mail;
 mod man;
 mod metrics;
 mod node;
-mod noodles;
+pub mod noodles;
 mod on_node;
 mod open;
 mod path;
@@ -97,7 +97,7 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Du(args) => du::run(session, args).await,
         Verb::Backup(args) => backup::run(session, args).await,
         Verb::Rule(args) => rule::run(session, args).await,
-        Verb::Noodles(args) => noodles::run(&session.out, args),
+        Verb::Noodles(args) => noodles::run(session, args).await,
         Verb::Config(args) => config::run(&session.out, args),
         Verb::Mail(args) => mail::run(session, args).await,
         Verb::Daemon(args) => daemon::run(session, args).await,

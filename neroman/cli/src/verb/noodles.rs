@@ -1,5 +1,13 @@
-//! `noodles TYPE SPEC --check`: what a spec of Training Noodles would do. Answered without a daemon
-//! and without asking a server.
+//! `noodles TYPE SPEC`: runs a spec of Training Noodles. With `--check`: what it would do, without a
+//! daemon and without asking a server.
+
+mod drive;
+mod group;
+mod journal;
+mod kept;
+mod log;
+mod probe;
+mod shell;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,18 +23,24 @@ use nero_views::text::plural;
 
 use crate::args::Noodles;
 use crate::fault::{Fault, Stop, code};
-use crate::say::Out;
+use crate::session::{Session, selection};
+use crate::verb::{abort, wait};
 
 /// More than any spec that people write.
 const SPEC_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Runs the verb.
-pub fn run(out: &Out, args: &Noodles) -> Result<u8, Stop> {
-    if !args.check {
-        let fault = Fault::not_built("`noodles` without `--check`");
-        return Err(fault.hint("`--check` shows what the spec would do").into());
+pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
+    if let Some(id) = &args.resume {
+        return kept::resume(session, args, id).await;
     }
-    let Ok((path, only)) = target(&args.spec) else {
+    let (Some(command_type), Some(word)) = (&args.command_type, &args.spec) else {
+        let fault = Fault::usage("`noodles` needs a command type and a spec");
+        return Err(fault
+            .hint("for example `neroman noodles run spec.yml`")
+            .into());
+    };
+    let Ok((path, only)) = target(word) else {
         let fault = Fault::new(
             code::FAILED,
             "there is more than one `:` in the spec's name",
@@ -36,7 +50,43 @@ pub fn run(out: &Out, args: &Noodles) -> Result<u8, Stop> {
             .into());
     };
     let text = contents(path)?;
-    let spec = read(&text, &args.command_type, only.as_deref()).map_err(|mistakes| {
+    let spec = understood(path, &text, command_type, only.as_deref())?;
+    let findings = check(&spec, command_type);
+    if !args.check {
+        let asked = kept::AskedFlow {
+            command_type,
+            path,
+            only,
+            text: &text,
+        };
+        return kept::begin(session, args, &asked, &spec, &findings).await;
+    }
+    session
+        .out
+        .text(&shown(&spec, path, command_type, &findings))?;
+    let never = findings.iter().any(|one| one.severity == Severity::Never);
+    Ok(if never { code::FAILED } else { code::OK })
+}
+
+/// After Ctrl-C: follows the group that runs to its end, or aborts it when Ctrl-C comes again.
+///
+/// # Errors
+/// The daemon is not there.
+pub async fn interrupted(session: &mut Session, run: &str) -> Result<(), Stop> {
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => abort::one(session, run).await,
+        ended = wait::to_end(session, selection(&[run.to_owned()])) => ended,
+    }
+}
+
+/// The spec, or all its mistakes.
+fn understood(
+    path: &str,
+    text: &str,
+    command_type: &str,
+    only: Option<&[String]>,
+) -> Result<NoodlesSpec, Fault> {
+    read(text, command_type, only).map_err(|mistakes| {
         let mut report = String::new();
         for mistake in &mistakes.list {
             let at = place(path, mistake.place.line, mistake.place.column);
@@ -51,11 +101,7 @@ pub fn run(out: &Out, args: &Noodles) -> Result<u8, Stop> {
             report,
             ..Fault::new(code::FAILED, format!("{path} has {more}{count}"))
         }
-    })?;
-    let findings = check(&spec, &args.command_type);
-    out.text(&shown(&spec, path, &args.command_type, &findings))?;
-    let never = findings.iter().any(|one| one.severity == Severity::Never);
-    Ok(if never { code::FAILED } else { code::OK })
+    })
 }
 
 fn contents(path: &str) -> Result<String, Fault> {

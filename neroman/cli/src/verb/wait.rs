@@ -114,6 +114,11 @@ pub async fn until_ended(
     say(session, &heard, false, as_json)
 }
 
+/// Waits until what is picked has ended; prints notes alone.
+pub async fn to_end(session: &mut Session, picked: Selection) -> Result<(), Stop> {
+    follow(session, picked, false, false, &mut WaitEvents::default()).await
+}
+
 /// The same, and prints meanwhile what the runs print. `runs` are the runs of the experiments
 /// that `picked` picks.
 pub async fn until_ended_with_logs(

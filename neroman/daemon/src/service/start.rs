@@ -210,6 +210,13 @@ impl Man {
                     .hint("leave out one of them"),
             );
         }
+        if !request.paths.is_empty() && !request.set.is_empty() {
+            return Err(
+                Failure::usage("--set is for experiments that are picked, not for paths").hint(
+                    "`neroman add PATH`, then `neroman restart --set KEY=VALUE` with its number",
+                ),
+            );
+        }
         if request.same_code && (!request.restart || !request.set.is_empty()) {
             return Err(Failure::usage("--same-code takes what the newest run had")
                 .hint("leave it out to set values, or to start"));

@@ -1,0 +1,583 @@
+//! A flow that runs: the effects that its course asks for.
+//!
+//! Each group of commands is a run on `local`, which nerokid watches as any other: its program is the
+//! shell, or the ssh, that the original starts. The result of each effect is in the journal before
+//! the next one, and a run is asked for under an id that follows from the flow and the number of the
+//! group, which the daemon answers once. So a flow that was cut off anywhere goes on without
+//! running a group twice.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use nero_model::safe::quoted;
+use nero_noodles::{
+    Action, Blocked, CommandsEnd, Experiment, Flow, FlowResult, FlowStep, Handler, Interval,
+    MAIN_STAGE, Metric, NoodlesSpec, STAGES, Satisfaction, Server, StatusFile, float_text,
+};
+use serde_json::{Value, json};
+
+use super::group::{GroupEnd, GroupPlace};
+use super::journal::FlowJournal;
+use super::kept::KeptFlow;
+use super::log::Log;
+use super::shell::ShellEnd;
+use crate::fault::{Fault, Stop, code};
+use crate::session::Session;
+
+/// A flow at work.
+pub struct Drive<'s> {
+    pub(super) session: &'s mut Session,
+    pub(super) spec: &'s NoodlesSpec,
+    pub(super) kept: &'s KeptFlow,
+    pub(super) journal: FlowJournal,
+    pub(super) log: Log,
+    /// Limit of one probe.
+    pub(super) limit: Duration,
+    /// The number of the next group.
+    pub(super) groups: u64,
+    /// The experiment whose runs the groups are; known once the first group has started.
+    pub(super) experiment: Option<u64>,
+    pub(super) status_path: Option<String>,
+    pub(super) previous_round: SystemTime,
+    /// What was said about each experiment that waits.
+    pub(super) said: Vec<String>,
+}
+
+impl<'s> Drive<'s> {
+    /// The flow from its start; what its journal has is not done again.
+    pub fn new(
+        session: &'s mut Session,
+        spec: &'s NoodlesSpec,
+        kept: &'s KeptFlow,
+        journal: FlowJournal,
+        log: Log,
+        limit: Duration,
+    ) -> Self {
+        Self {
+            session,
+            spec,
+            kept,
+            log,
+            limit,
+            journal,
+            groups: 0,
+            experiment: None,
+            status_path: None,
+            previous_round: kept.started(),
+            said: Vec::new(),
+        }
+    }
+
+    /// Goes on to the end; the exit code.
+    ///
+    /// # Errors
+    /// A deployment ended the flow, or what it needs is gone.
+    pub async fn complete(&mut self) -> Result<u8, Stop> {
+        let spec = self.spec;
+        let mut flow = Flow::new(spec);
+        let mut at = (usize::MAX, 0);
+        let mut tried = None;
+        let mut round_began = Instant::now();
+        loop {
+            self.log.past = !self.journal.is_at_end();
+            let step = flow.step();
+            let (stage, round) = (flow.stage(), flow.round());
+            if (stage, round) != at && !matches!(step, FlowStep::Begin { .. }) {
+                if at.0 == stage {
+                    let seconds = round_began.elapsed().as_secs_f64();
+                    self.log
+                        .verbose(&format!("Elapsed round time: {seconds:.3}s"));
+                    self.previous_round = SystemTime::now();
+                }
+                self.tell_round(&flow);
+                round_began = Instant::now();
+                at = (stage, round);
+                tried = None;
+            }
+            if let FlowStep::Probe { experiment, .. } | FlowStep::Deploy { experiment, .. } = step
+                && tried != Some(experiment)
+            {
+                let name = &spec.stages[stage][experiment].name;
+                self.log
+                    .verbose(&format!("Try to deploy experiment \"{name}\""));
+                tried = Some(experiment);
+            }
+            let result = match step {
+                FlowStep::Begin { stage } => {
+                    if let Some(before) = stage.checked_sub(1) {
+                        self.log
+                            .info(&format!("Finished stage \"{}\"", STAGES[before]));
+                    }
+                    self.log.info(&format!("Start stage \"{}\"", STAGES[stage]));
+                    self.said.clear();
+                    self.previous_round = SystemTime::now();
+                    self.write_status(&flow, None).await?;
+                    FlowResult::Begun
+                }
+                FlowStep::Wait { interval, seconds } => {
+                    self.pause(interval, seconds).await?;
+                    FlowResult::Waited
+                }
+                FlowStep::Probe {
+                    experiment,
+                    requirement,
+                    servers,
+                } => {
+                    let experiment = &spec.stages[stage][experiment];
+                    let results = self.probe(experiment, requirement, &servers).await?;
+                    FlowResult::Probed(results)
+                }
+                FlowStep::Deploy { experiment, server } => {
+                    let ended = self.deploy(&spec.stages[stage][experiment], &spec.servers[server]);
+                    let ended = ended.await?;
+                    if matches!(ended, CommandsEnd::Success | CommandsEnd::Continue) {
+                        self.write_status(&flow, Some(experiment)).await?;
+                    }
+                    FlowResult::Deployed(ended)
+                }
+                FlowStep::Finished => {
+                    let last = STAGES[STAGES.len() - 1];
+                    self.log.info(&format!("Finished stage \"{last}\""));
+                    self.finished(&flow);
+                    if self.journal.past("finished")?.is_none() {
+                        self.journal.write("finished", &Value::Null)?;
+                    }
+                    return Ok(code::OK);
+                }
+                FlowStep::Stuck => return Err(self.stuck(&flow).into()),
+                FlowStep::Aborted => unreachable!("an abort ends the flow where it is met"),
+            };
+            let done = flow.done(result);
+            done.map_err(|error| Fault::new(code::BUG, "the flow went wrong").because(&error))?;
+            self.tell_waiting(&flow);
+        }
+    }
+
+    fn tell_round(&self, flow: &Flow) {
+        let names: Vec<&str> = (flow.undeployed().into_iter())
+            .map(|at| self.spec.stages[flow.stage()][at].name.as_str())
+            .collect();
+        self.log.verbose(&format!("Round #{}", flow.round() + 1));
+        self.log
+            .verbose(&format!("Undeployed experiments: {}", json!(names)));
+    }
+
+    /// Why experiments wait, a line for each that waits for something else than before.
+    fn tell_waiting(&mut self, flow: &Flow) {
+        self.log.past = !self.journal.is_at_end();
+        let stage = &self.spec.stages[flow.stage()];
+        let mut now = Vec::new();
+        for (at, blocked) in flow.blocked() {
+            let why = match blocked {
+                Blocked::Retried => continue,
+                Blocked::Needs(needs) => {
+                    let names = needs.iter().map(|at| quoted(&stage[*at].name));
+                    format!("needs {}", names.collect::<Vec<_>>().join(", "))
+                }
+                Blocked::Unsatisfied(each) if each.is_empty() => continue,
+                Blocked::Unsatisfied(each) => {
+                    let each = each.iter().map(|(server, requirement, metric, answer)| {
+                        let requirement = &stage[*at].requirements[*requirement];
+                        let server = quoted(&self.spec.servers[*server].name);
+                        let sense = match answer {
+                            Satisfaction::Incomparable => ", which has no order with it",
+                            _ => "",
+                        };
+                        let (id, wanted) = (&requirement.id, &requirement.expression);
+                        format!("{id} {wanted} is {} on {server}{sense}", shown(metric))
+                    });
+                    each.collect::<Vec<_>>().join("; ")
+                }
+            };
+            now.push(format!("Experiment \"{}\" waits: {why}", stage[*at].name));
+        }
+        for line in &now {
+            if !self.said.contains(line) {
+                self.log.info(line);
+            }
+        }
+        self.said = now;
+    }
+
+    fn finished(&self, flow: &Flow) {
+        let elapsed = self
+            .kept
+            .started()
+            .elapsed()
+            .unwrap_or_default()
+            .as_secs_f64();
+        let (deployed, all) = flow.deployed();
+        let share = match all {
+            0 => 0.0,
+            _ => deployed as f64 / all as f64 * 100.0,
+        };
+        let share = percent(share);
+        self.log.info(&format!("Total elapsed time: {elapsed:.3}s"));
+        self.log.info(&format!(
+            "Successfully deployed {share}% ({deployed}/{all}) \"{}\" experiments",
+            self.kept.command_type
+        ));
+    }
+
+    fn stuck(&self, flow: &Flow) -> Fault {
+        let names: Vec<String> = (flow.undeployed().iter())
+            .map(|at| quoted(&self.spec.stages[flow.stage()][*at].name))
+            .collect();
+        let why = match self.spec.servers.is_empty() {
+            true => "the spec has no servers",
+            false => "each of them needs another one that is not deployed",
+        };
+        let what = format!("nothing can ever deploy {}", names.join(", "));
+        let hint = "`--check` shows what each of them needs";
+        Fault::new(code::FAILED, what).cause(why).hint(hint)
+    }
+
+    async fn pause(&mut self, interval: Interval, seconds: f64) -> Result<(), Stop> {
+        let next = match interval {
+            Interval::Round => "round",
+            Interval::Deployment => "deployment",
+            Interval::Commands => "commands",
+        };
+        let shown = match seconds.fract() == 0.0 && seconds < 1e15 {
+            true => format!("{seconds:.0}"),
+            false => float_text(seconds),
+        };
+        self.log
+            .verbose(&format!("Wait for next {next} for {shown}s"));
+        if self.journal.past("waited")?.is_none() {
+            let pause = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+            tokio::time::sleep(pause).await;
+            self.journal.write("waited", &Value::Null)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the commands of an experiment.
+    async fn deploy(
+        &mut self,
+        experiment: &Experiment,
+        server: &Server,
+    ) -> Result<CommandsEnd, Stop> {
+        self.log.info(&format!(
+            "Deploy experiment \"{}\" to server \"{}\"",
+            experiment.name, server.name
+        ));
+        let mut exact = Vec::new();
+        for (name, text) in server.variables(&experiment.name) {
+            // Names are no program, whatever stands in them.
+            let is_name = matches!(name, "NOODLES_EXPERIMENT_NAME" | "NOODLES_SERVER_NAME");
+            let value = match is_name && text.contains(['`', '(', '\\', '"', '\'', ';', '&', '|']) {
+                true => text,
+                false => self.expanded(&text, &experiment.env).await?,
+            };
+            exact.push((name, value));
+        }
+        let mut env = experiment.env.clone();
+        env.retain(|(name, _)| !exact.iter().any(|(known, _)| known == name));
+        env.extend(
+            exact
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone())),
+        );
+        let mut paths = [None, None];
+        for (path, written) in paths
+            .iter_mut()
+            .zip([&experiment.stdout_to, &experiment.stderr_to])
+        {
+            if let Some(written) = written {
+                *path = Some(self.expanded(written, &env).await?);
+            }
+        }
+        let place = GroupPlace {
+            experiment,
+            server,
+            exact: &exact,
+            env: &env,
+        };
+        let mut ends = Vec::new();
+        for (number, group) in experiment.commands.iter().enumerate() {
+            ends.push(self.group(&place, group, &paths, number > 0).await?);
+        }
+        let mut status = CommandsEnd::Success;
+        for end in &ends {
+            status = match end.error {
+                false => CommandsEnd::Success,
+                true => self.answer(end.handler, Some(&place)).await?,
+            };
+            if status == CommandsEnd::Abort {
+                let what = format!(
+                    "experiment {} on server {}",
+                    quoted(&experiment.name),
+                    quoted(&server.name)
+                );
+                let fault = self.aborted(&what, end.code, &end.end, &end.cut);
+                self.tried_again(fault)?;
+                status = CommandsEnd::Retry;
+            }
+            if status == CommandsEnd::Retry {
+                break;
+            }
+        }
+        self.log.past = ends.iter().any(|end| !end.live);
+        self.tell_outputs(experiment, &ends);
+        let word = match status {
+            CommandsEnd::Continue => "continue",
+            CommandsEnd::Retry => "retry",
+            _ => return Ok(status),
+        };
+        self.log.warning(&format!(
+            "Unsuccessful deployment of experiment \"{}\", will {word}",
+            experiment.name
+        ));
+        Ok(status)
+    }
+
+    fn tell_outputs(&self, experiment: &Experiment, ends: &[GroupEnd]) {
+        match &experiment.stdout_to {
+            Some(path) => self
+                .log
+                .info(&format!("STDOUT output is written to \"{path}\"")),
+            None => {
+                let printed: String = ends.iter().map(|end| end.end.stdout.as_str()).collect();
+                self.log
+                    .info(&format!("Commands output from STDOUT->\n{printed}"));
+            }
+        }
+        match &experiment.stderr_to {
+            Some(path) => self
+                .log
+                .info(&format!("STDERR output is written to \"{path}\"")),
+            None => {
+                let printed: String = ends.iter().map(|end| end.end.stderr.as_str()).collect();
+                if !printed.is_empty() {
+                    self.log
+                        .warning(&format!("Commands output from STDERR->\n{printed}"));
+                }
+            }
+        }
+    }
+
+    /// What a handler wants after an error. Its commands run where the experiment does.
+    pub(super) async fn answer(
+        &mut self,
+        handler: Option<usize>,
+        place: Option<&GroupPlace<'_>>,
+    ) -> Result<CommandsEnd, Stop> {
+        let spec = self.spec;
+        let Some(handler) = handler.and_then(|at| spec.error_handlers.get(at)) else {
+            return Ok(CommandsEnd::Abort);
+        };
+        self.log.verbose(&format!(
+            "Found error handler match\nName: {}",
+            handler.name
+        ));
+        if let Some(place) = place {
+            for group in &handler.commands {
+                // It is no error of the experiment if these fail.
+                self.group(place, group, &[None, None], false).await?;
+            }
+        }
+        match &handler.action {
+            Action::Retry => Ok(CommandsEnd::Retry),
+            Action::Continue => Ok(CommandsEnd::Continue),
+            Action::Abort => Ok(CommandsEnd::Abort),
+            Action::Unknown(word) => {
+                let what = format!("an error handler has the action {}", quoted(word));
+                let hint = "actions are abort, retry, continue";
+                Err(Fault::new(code::FAILED, what).hint(hint).into())
+            }
+        }
+    }
+
+    /// Whether a shell's end is an error, and the handler that is for it.
+    pub(super) fn judge(&self, end: &ShellEnd) -> Result<(bool, Option<usize>), Fault> {
+        let is_clean = end.code == 0 && end.stderr.is_empty() && end.outer.is_empty();
+        if is_clean || !self.spec.check_any_errors {
+            return Ok((false, None));
+        }
+        for (at, handler) in self.spec.error_handlers.iter().enumerate() {
+            let fits = handler.matches(end.code, &end.stderr).map_err(|_| {
+                let what = format!(
+                    "the error handler {} cannot be tried",
+                    quoted(&handler.name)
+                );
+                Fault::new(code::FAILED, what).cause("its pattern takes too many steps here")
+            })?;
+            if fits {
+                self.tell_handler(handler);
+                return Ok((true, Some(at)));
+            }
+        }
+        Ok((true, None))
+    }
+
+    fn tell_handler(&self, handler: &Handler) {
+        let commands = handler.commands.iter().flat_map(|group| &group.commands);
+        let commands: Vec<&str> = commands.map(String::as_str).collect();
+        let action = match &handler.action {
+            Action::Abort => "abort",
+            Action::Retry => "retry",
+            Action::Continue => "continue",
+            Action::Unknown(word) => word,
+        };
+        self.log.verbose(&format!(
+            "Found error handler match\nName: {}\nCommands->\n{}\nAction: {action}",
+            handler.name,
+            commands.join("\n")
+        ));
+    }
+
+    pub(super) fn aborted(
+        &self,
+        what: &str,
+        code: Option<i32>,
+        end: &ShellEnd,
+        cut: &str,
+    ) -> Fault {
+        let mut fault = Fault::new(code::FAILED, format!("{what} ended the flow"));
+        fault = match code {
+            Some(code) => fault.cause(format!("exit code {code}")),
+            None => fault.cause(cut),
+        };
+        let printed = format!("{}{}", end.outer, end.stderr);
+        if let Some(last) = printed.lines().rfind(|line| !line.trim().is_empty()) {
+            fault = fault.cause(last);
+        }
+        fault.hint(format!("{} tries it again and goes on", self.kept.resume()))
+    }
+
+    /// Lets an end that once ended the flow be tried again; else gives the fault back.
+    fn tried_again(&mut self, fault: Fault) -> Result<(), Fault> {
+        if self.journal.past("tried again")?.is_some() {
+            return Ok(());
+        }
+        // What ended the flow before is tried again; what ends it now is told.
+        if self.journal.has_written() {
+            return Err(fault);
+        }
+        self.journal.write("tried again", &Value::Null)
+    }
+
+    /// Writes the status file of the main stage; `deployed` is deployed besides those that the flow
+    /// knows of.
+    async fn write_status(&mut self, flow: &Flow, deployed: Option<usize>) -> Result<(), Stop> {
+        let spec = self.spec;
+        let (Some(written), MAIN_STAGE) = (&spec.status_path, flow.stage()) else {
+            return Ok(());
+        };
+        let path = match self.status_path.clone() {
+            Some(path) => path,
+            None => self.expanded(written, &spec.default_env).await?,
+        };
+        self.status_path = Some(path.clone());
+        if !self.journal.is_at_end() {
+            return Ok(());
+        }
+        let mut undeployed = flow.undeployed();
+        undeployed.retain(|at| Some(*at) != deployed);
+        let stage = &spec.stages[MAIN_STAGE];
+        let names = |wanted: bool| {
+            let all = stage.iter().enumerate();
+            let all = all.filter(|(at, _)| undeployed.contains(at) == wanted);
+            all.map(|(_, one)| one.name.as_str()).collect::<Vec<_>>()
+        };
+        let status = StatusFile {
+            command_type: &self.kept.command_type,
+            spec_path: &self.kept.spec_path,
+            started: &iso(self.kept.started()),
+            previous_round: &iso(self.previous_round),
+            elapsed_s: self
+                .kept
+                .started()
+                .elapsed()
+                .unwrap_or_default()
+                .as_secs_f64(),
+            stage: STAGES[MAIN_STAGE],
+            round: flow.round() + 1,
+            deployed: &names(false),
+            undeployed: &names(true),
+        };
+        let path = self.kept.folder.join(path);
+        if let Err(error) = replace(&path, &status.yaml()) {
+            // The flow does not depend on it.
+            self.log.warning(&format!(
+                "Cannot write the status file \"{}\": {error}",
+                path.display()
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A file that readers see whole, old or new.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let beside: PathBuf = path.with_file_name(name);
+    fs::write(&beside, text)?;
+    fs::rename(&beside, path)
+}
+
+/// Makes a private folder.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_folder(path: &Path) -> Result<(), Fault> {
+    let made = fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path);
+    made.map_err(|error| {
+        Fault::new(code::FAILED, format!("cannot make {}", path.display())).because(&error)
+    })
+}
+
+/// Python's `{:g}`.
+fn percent(number: f64) -> String {
+    let digits = if number >= 100.0 {
+        3
+    } else if number >= 10.0 {
+        4
+    } else {
+        5
+    };
+    let text = format!("{number:.digits$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Python's `isoformat` of local time.
+fn iso(time: SystemTime) -> String {
+    let time = jiff::Timestamp::try_from(time).unwrap_or_default();
+    let local = time.to_zoned(jiff::tz::TimeZone::system());
+    local.strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
+}
+
+fn shown(metric: &Metric) -> String {
+    match metric {
+        Metric::Number(number) => float_text(*number),
+        Metric::Text(text) => quoted(text),
+        Metric::Null => "without a value".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_printed_as_python_prints_them() {
+        for (share, text) in [
+            (100.0, "100"),
+            (200.0 / 3.0, "66.6667"),
+            (0.0, "0"),
+            (50.0, "50"),
+            (100.0 / 3.0, "33.3333"),
+            (12.5, "12.5"),
+            (100.0 / 11.0, "9.09091"),
+        ] {
+            assert_eq!(percent(share), text);
+        }
+    }
+}

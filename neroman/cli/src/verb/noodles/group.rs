@@ -1,0 +1,264 @@
+//! Groups of commands: a run on `local` each.
+
+use std::fs;
+use std::path::Path;
+
+use nero_noodles::{CommandGroup, Experiment, Server, script};
+use nero_wire::v1::{Assignment, RunView, ShowRequest, StartRequest};
+use serde_json::{Value, json};
+
+use super::drive::Drive;
+use super::shell::{self, ShellEnd, Streams};
+use crate::connect::{READ_DEADLINE, for_jobs};
+use crate::fault::{Fault, Stop, code};
+use crate::session::{Left, selection};
+use crate::verb::{start, wait};
+
+/// How a group ended.
+pub(super) struct GroupEnd {
+    pub(super) code: Option<i32>,
+    pub(super) error: bool,
+    /// The index of the handler that is for it.
+    pub(super) handler: Option<usize>,
+    /// Why there is no exit code.
+    pub(super) cut: String,
+    /// What it printed; empty where the journal has the end only.
+    pub(super) end: ShellEnd,
+    /// Whether it ended just now.
+    pub(super) live: bool,
+}
+
+/// Where commands run.
+pub(super) struct GroupPlace<'p> {
+    pub(super) experiment: &'p Experiment,
+    pub(super) server: &'p Server,
+    pub(super) exact: &'p [(&'static str, String)],
+    pub(super) env: &'p [(String, String)],
+}
+
+impl Drive<'_> {
+    pub(super) fn endpoint(&self, local: bool, server: &Server) -> String {
+        match local {
+            true => self.spec.shell_string.clone(),
+            false => server.endpoint(&self.spec.shell_string),
+        }
+    }
+
+    /// Runs a group of commands, unless it has run.
+    pub(super) async fn group(
+        &mut self,
+        place: &GroupPlace<'_>,
+        group: &CommandGroup,
+        paths: &[Option<String>; 2],
+        append: bool,
+    ) -> Result<GroupEnd, Stop> {
+        let number = self.groups;
+        self.groups += 1;
+        let name = self.kept.groups().join(number.to_string());
+        let own = |extension: &str| name.with_extension(extension);
+        let file = |path: &Option<String>, extension: &str| match path {
+            Some(path) => path.clone(),
+            None => own(extension).display().to_string(),
+        };
+        let streams = Streams {
+            script: own("in"),
+            stdout: file(&paths[0], "out"),
+            stderr: file(&paths[1], "err"),
+            append,
+        };
+        let whole = |path: &str| self.kept.folder.join(path);
+        let (stdout, stderr) = (whole(&streams.stdout), whole(&streams.stderr));
+        let offsets = match self.journal.past("begun")? {
+            Some(past) => [past[0].as_u64().unwrap_or(0), past[1].as_u64().unwrap_or(0)],
+            None => {
+                let size = |path: &Path| match append {
+                    true => fs::metadata(path).map_or(0, |file| file.len()),
+                    false => 0,
+                };
+                let offsets = [size(&stdout), size(&stderr)];
+                self.write_group(place, group, &streams, &own("sh"), &own("outer"))?;
+                self.journal.write("begun", &json!(offsets))?;
+                offsets
+            }
+        };
+        let known = self.journal.past("run")?;
+        let ended = match known {
+            Some(_) => self.journal.past("ended")?,
+            None => None,
+        };
+        if let Some(past) = ended {
+            self.experiment = known.and_then(|known| known[0].as_u64());
+            return Ok(GroupEnd {
+                code: past["code"]
+                    .as_i64()
+                    .and_then(|code| i32::try_from(code).ok()),
+                error: past["error"].as_bool().unwrap_or(true),
+                handler: past["handler"]
+                    .as_u64()
+                    .and_then(|at| usize::try_from(at).ok()),
+                cut: past["cut"].as_str().unwrap_or_default().to_owned(),
+                end: ShellEnd {
+                    code: 0,
+                    stdout: String::new(),
+                    stderr: past["stderr"].as_str().unwrap_or_default().to_owned(),
+                    outer: String::new(),
+                },
+                live: false,
+            });
+        }
+        self.log.past = false;
+        let run = self.run(number, known).await?;
+        let code = run.exit_code.or(run.signal.map(|signal| -signal));
+        let cut = match code {
+            Some(_) => String::new(),
+            None => format!("its run is {} {}", run.state, run.reason)
+                .trim()
+                .to_owned(),
+        };
+        let read = |path: &Path, from: u64| {
+            shell::text(path, from).map_err(|error| {
+                let what = format!("cannot read {}", path.display());
+                Fault::new(code::FAILED, what).because(&error)
+            })
+        };
+        let end = ShellEnd {
+            code: code.unwrap_or(-1),
+            stdout: read(&stdout, offsets[0])?,
+            stderr: read(&stderr, offsets[1])?,
+            outer: read(&own("outer"), 0)?,
+        };
+        let (error, handler) = match code {
+            Some(_) => self.judge(&end)?,
+            // No handler is for what nobody saw the end of.
+            None => (true, None),
+        };
+        let last = end.stderr.lines().next_back().unwrap_or_default();
+        let last: String = last.chars().take(400).collect();
+        self.journal.write(
+            "ended",
+            &json!({"code": code, "error": error, "handler": handler, "cut": cut, "stderr": last}),
+        )?;
+        Ok(GroupEnd {
+            code,
+            error,
+            handler,
+            cut,
+            end,
+            live: true,
+        })
+    }
+
+    /// The files of a group.
+    pub(super) fn write_group(
+        &self,
+        place: &GroupPlace<'_>,
+        group: &CommandGroup,
+        streams: &Streams,
+        file: &Path,
+        outer: &Path,
+    ) -> Result<(), Fault> {
+        let text = script(&place.experiment.env, place.exact, &group.commands);
+        let text = shell::whole(self.spec, text);
+        let line = shell::line(
+            self.spec,
+            &self.endpoint(group.local, place.server),
+            streams,
+        );
+        self.log.debug(&format!(
+            "Write command to {}->\n{text}",
+            streams.script.display()
+        ));
+        self.log.debug(&format!("Run command: {line}"));
+        let env = place.env.iter();
+        let env = env.map(|(name, value)| (name.into(), value.into()));
+        let word = |path: &Path| shell::word(path.as_os_str().as_encoded_bytes());
+        let mut lines = [
+            b". ",
+            &*word(&self.kept.env()),
+            b"\ncd ",
+            &*word(&self.kept.folder),
+        ]
+        .concat();
+        lines.extend(b" || exit 1\n");
+        lines.extend(shell::exports(env));
+        lines.extend(line.as_bytes());
+        lines.extend([b" 2> ", &*word(outer), b"\n"].concat());
+        let written = fs::write(&streams.script, text).and_then(|()| fs::write(file, lines));
+        written.map_err(|error| {
+            Fault::new(code::FAILED, format!("cannot write {}", file.display())).because(&error)
+        })
+    }
+
+    /// The run of a group, to its end. `known`: the journal's record of it.
+    pub(super) async fn run(&mut self, number: u64, known: Option<Value>) -> Result<RunView, Stop> {
+        let known = match known {
+            Some(known) => known,
+            None => self.start(number).await?,
+        };
+        self.experiment = known[0].as_u64();
+        let (experiment, run) = (&known[0], &known[1]);
+        let (experiment, run) = (experiment.to_string(), format!("{experiment}.{run}"));
+        let text = format!(
+            "nothing more is placed. {run} runs on: Ctrl-C aborts it, {} goes on",
+            self.kept.resume()
+        );
+        self.session.on_interrupt(Left {
+            text,
+            run: Some(run.clone()),
+        });
+        wait::to_end(self.session, selection(&[experiment])).await?;
+        let asked = ShowRequest {
+            what: run.clone(),
+            ..ShowRequest::default()
+        };
+        let client = self.session.client().await?;
+        let shown = client.call(READ_DEADLINE, asked, async |man, request| {
+            man.show(request).await
+        });
+        let shown = shown.await?.run;
+        self.session
+            .on_interrupt(Left::text(format!("{} goes on", self.kept.resume())));
+        shown.ok_or_else(|| Fault::new(code::FAILED, format!("run {run} is gone")).into())
+    }
+
+    /// Starts the run of a group. The daemon answers this request once, however often it gets it
+    /// within days; after the answer it is never sent again.
+    async fn start(&mut self, number: u64) -> Result<Value, Stop> {
+        let asked = StartRequest {
+            request: self.kept.request(number),
+            node: "local".to_owned(),
+            shell: for_jobs(),
+            ..StartRequest::default()
+        };
+        let asked = match &self.experiment {
+            Some(experiment) => StartRequest {
+                selection: Some(selection(&[experiment.to_string()])),
+                restart: true,
+                set: vec![Assignment {
+                    key: "group".to_owned(),
+                    text: number.to_string(),
+                }],
+                ..asked
+            },
+            None => StartRequest {
+                paths: vec![self.kept.source().display().to_string()],
+                ..asked
+            },
+        };
+        let reply = start::send(self.session, asked).await?;
+        let Some(started) = start::started(&reply).next() else {
+            let why = reply
+                .experiments
+                .first()
+                .map_or("", |one| one.skipped.as_str());
+            let fault = Fault::new(code::FAILED, "a group of commands did not start");
+            return Err(fault
+                .cause(why)
+                .hint(format!("{} goes on", self.kept.resume()))
+                .into());
+        };
+        let known = json!([started.experiment, started.run]);
+        self.journal.write("run", &known)?;
+        Ok(known)
+    }
+}

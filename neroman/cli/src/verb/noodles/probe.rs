@@ -1,0 +1,243 @@
+//! What a flow asks: servers for the values of probes, the caller's shell for texts with variables.
+//! Both change nothing, so they are processes of this program and no runs.
+
+use std::time::{Duration, Instant};
+
+use nero_model::safe::quoted;
+use nero_noodles::{CommandGroup, CommandsEnd, Experiment, Metric, script};
+use serde_json::{Value, json};
+
+use super::drive::Drive;
+use super::shell::{self, Question, ShellEnd, Streams};
+use crate::fault::{Fault, Stop, code};
+
+/// Before a probe whose error a handler wants tried again at once.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
+
+impl Drive<'_> {
+    /// Asks all servers at once.
+    pub(super) async fn probe(
+        &mut self,
+        experiment: &Experiment,
+        requirement: usize,
+        servers: &[usize],
+    ) -> Result<Vec<(usize, Metric)>, Stop> {
+        let id = &experiment.requirements[requirement].id;
+        self.log.verbose(&format!("Check requirement ID: {id}"));
+        if let Some(past) = self.journal.past("probed")? {
+            return Ok(read_metrics(&past));
+        }
+        let Some(commands) = self.spec.probes.get(id) else {
+            let what = format!(
+                "experiment {} requires {}",
+                quoted(&experiment.name),
+                quoted(id)
+            );
+            return Err(Fault::new(code::FAILED, what)
+                .cause("no requirement has this id")
+                .into());
+        };
+        let mut asked = tokio::task::JoinSet::new();
+        for at in servers {
+            self.log.verbose(&format!(
+                "Check requirement \"{id}\" on server \"{}\"",
+                self.spec.servers[*at].name
+            ));
+            self.ask(&mut asked, commands, experiment, *at, Duration::ZERO);
+        }
+        let mut results = Vec::new();
+        while let Some(joined) = asked.join_next().await {
+            let (at, ends) =
+                joined.map_err(|error| Fault::new(code::BUG, "a probe broke").because(&error))?;
+            let server = &self.spec.servers[at];
+            let ends = match ends {
+                Ok(ends) => ends,
+                Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                    let seconds = self.limit.as_secs_f64();
+                    self.log.warning(&format!(
+                        "Requirement \"{id}\" has no value on server \"{}\": no end within {seconds}s",
+                        server.name
+                    ));
+                    results.push((at, Metric::Null));
+                    continue;
+                }
+                Err(error) => {
+                    let what = format!(
+                        "cannot ask {} of server {}",
+                        quoted(id),
+                        quoted(&server.name)
+                    );
+                    return Err(Fault::new(code::FAILED, what).because(&error).into());
+                }
+            };
+            let mut end = CommandsEnd::Success;
+            for one in &ends {
+                let (error, handler) = self.judge(one)?;
+                end = match error {
+                    false => CommandsEnd::Success,
+                    true => self.answer(handler, None).await?,
+                };
+                match end {
+                    CommandsEnd::Retry => break,
+                    CommandsEnd::Abort => {
+                        let what = format!(
+                            "requirement {} on server {}",
+                            quoted(id),
+                            quoted(&server.name)
+                        );
+                        return Err(self.aborted(&what, Some(one.code), one, "").into());
+                    }
+                    _ => {}
+                }
+            }
+            match end {
+                CommandsEnd::Retry => self.ask(&mut asked, commands, experiment, at, PROBE_PAUSE),
+                CommandsEnd::Continue => {
+                    self.log.warning(&format!(
+                        "Unsuccessful commands execution on server \"{}\", will continue",
+                        server.name
+                    ));
+                    results.push((at, Metric::Null));
+                }
+                _ => {
+                    let printed: String = ends.iter().map(|end| end.stdout.as_str()).collect();
+                    results.push((at, Metric::read(&printed)));
+                }
+            }
+        }
+        results.sort_by_key(|(at, _)| *at);
+        self.journal.write("probed", &write_metrics(&results))?;
+        Ok(results)
+    }
+
+    /// Asks one server: its commands' groups one after the other, within one limit.
+    pub(super) fn ask(
+        &self,
+        asked: &mut tokio::task::JoinSet<(usize, std::io::Result<Vec<ShellEnd>>)>,
+        commands: &[CommandGroup],
+        experiment: &Experiment,
+        at: usize,
+        pause: Duration,
+    ) {
+        let server = &self.spec.servers[at];
+        let questions = commands.iter().enumerate().map(|(number, group)| {
+            let text = script(&experiment.env, &[], &group.commands);
+            let text = shell::whole(self.spec, text);
+            let name = format!("probe-{at}-{number}");
+            self.question(
+                &name,
+                self.endpoint(group.local, server),
+                text,
+                &experiment.env,
+            )
+        });
+        let questions: Vec<Question> = questions.collect();
+        let limit = self.limit;
+        asked.spawn(async move {
+            tokio::time::sleep(pause).await;
+            let until = Instant::now() + limit;
+            let mut ends = Vec::new();
+            for question in &questions {
+                let left = until.saturating_duration_since(Instant::now());
+                match shell::ask(question, left).await {
+                    Ok(end) => ends.push(end),
+                    Err(error) => return (at, Err(error)),
+                }
+            }
+            (at, Ok(ends))
+        });
+    }
+
+    pub(super) fn question(
+        &self,
+        name: &str,
+        endpoint: String,
+        text: String,
+        env: &[(String, String)],
+    ) -> Question {
+        let path = self.kept.groups().join(name);
+        let streams = Streams {
+            script: path.with_extension("in"),
+            stdout: path.with_extension("out").display().to_string(),
+            stderr: path.with_extension("err").display().to_string(),
+            append: false,
+        };
+        let line = shell::line(self.spec, &endpoint, &streams);
+        self.log.debug(&format!("Run command: {line}"));
+        Question {
+            line,
+            streams,
+            text,
+            env: env.to_vec(),
+        }
+    }
+
+    /// A text with its variables expanded by the caller's shell.
+    pub(super) async fn expanded(
+        &mut self,
+        text: &str,
+        env: &[(String, String)],
+    ) -> Result<String, Stop> {
+        if !text.contains('$') {
+            return Ok(text.to_owned());
+        }
+        if let Some(past) = self.journal.past("text")? {
+            return Ok(past.as_str().unwrap_or_default().to_owned());
+        }
+        let endpoint = self.spec.shell_string.clone();
+        let question = self.question("text", endpoint, format!("echo -n {text}"), env);
+        let failed = || Fault::new(code::FAILED, format!("cannot expand {}", quoted(text)));
+        let end = shell::ask(&question, self.limit).await;
+        let end = end.map_err(|error| failed().because(&error))?;
+        if end.code != 0 || !end.stderr.is_empty() || !end.outer.is_empty() {
+            return Err(failed().cause(end.stderr + &end.outer).into());
+        }
+        self.journal.write("text", &json!(end.stdout))?;
+        Ok(end.stdout)
+    }
+}
+
+fn write_metrics(results: &[(usize, Metric)]) -> Value {
+    let each = results.iter().map(|(at, metric)| match metric {
+        // JSON has no infinity.
+        Metric::Number(number) => json!([at, "number", number.to_string()]),
+        Metric::Text(text) => json!([at, "text", text]),
+        Metric::Null => json!([at, "null"]),
+    });
+    each.collect()
+}
+
+fn read_metrics(past: &Value) -> Vec<(usize, Metric)> {
+    let one = |value: &Value| {
+        let at = value[0].as_u64().and_then(|at| usize::try_from(at).ok())?;
+        let text = value[2].as_str().unwrap_or_default();
+        let metric = match value[1].as_str() {
+            Some("number") => Metric::Number(text.parse().unwrap_or(f64::NAN)),
+            Some("text") => Metric::Text(text.to_owned()),
+            _ => Metric::Null,
+        };
+        Some((at, metric))
+    };
+    past.as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(one)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_probes_are_read_back_as_they_were() {
+        let results = vec![
+            (0, Metric::Number(0.1)),
+            (2, Metric::Number(f64::INFINITY)),
+            (3, Metric::Text("Yes\n5".to_owned())),
+            (4, Metric::Null),
+        ];
+        let text = write_metrics(&results).to_string();
+        assert_eq!(read_metrics(&serde_json::from_str(&text).unwrap()), results);
+    }
+}

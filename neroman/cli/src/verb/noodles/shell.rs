@@ -1,0 +1,174 @@
+//! Shell lines of a flow, built as the original builds them, and short processes that are asked
+//! something: probes and texts with variables in them.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use nero_noodles::NoodlesSpec;
+
+/// Most bytes of an output that count.
+pub const OUTPUT_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Where the streams of a shell go.
+#[derive(Debug, Clone)]
+pub struct Streams {
+    /// The script that the shell reads.
+    pub script: PathBuf,
+    /// Standard output: a path as the shell's line has it.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+    /// Whether the files keep what they have.
+    pub append: bool,
+}
+
+/// The line that runs a script at an endpoint: the original's.
+pub fn line(spec: &NoodlesSpec, endpoint: &str, streams: &Streams) -> String {
+    let sign = if streams.append { ">>" } else { ">" };
+    let script = streams.script.display();
+    format!(
+        "{} \"{endpoint} '{}' < '{script}' {sign} '{}' 2{sign} '{}'\"",
+        spec.shell_string, spec.shell_stdin, streams.stdout, streams.stderr,
+    )
+}
+
+/// The text that the shell of a group reads. A shell of the usual kind is made to read all of it
+/// before it runs any: a command that reads standard input does not swallow the rest.
+pub fn whole(spec: &NoodlesSpec, script: String) -> String {
+    let shell = spec
+        .shell_stdin
+        .split_whitespace()
+        .next()
+        .unwrap_or_default();
+    let shell = shell.rsplit('/').next().unwrap_or_default();
+    let is_usual = ["bash", "sh", "dash", "zsh", "ksh"].contains(&shell);
+    // These would take the closing brace as theirs.
+    let is_open = script.ends_with('\\') || script.contains("<<");
+    match is_usual && !is_open {
+        true => format!("{{ :; {script}\n}} </dev/null\n"),
+        false => script,
+    }
+}
+
+/// A text as one word of a shell's line.
+pub fn word(text: &[u8]) -> Vec<u8> {
+    let mut quoted = vec![b'\''];
+    for byte in text {
+        match byte {
+            b'\'' => quoted.extend(b"'\\''"),
+            byte => quoted.push(*byte),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
+/// Lines that export variables. A name that no shell can export is left out.
+pub fn exports(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for (name, value) in variables {
+        let is_name = |text: &str| {
+            let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            text.chars().all(part) && !text.starts_with(|c: char| c.is_ascii_digit())
+        };
+        let Some(name) = name.to_str().filter(|name| is_name(name)) else {
+            continue;
+        };
+        // The shell's own.
+        if ["", "_", "PWD", "OLDPWD", "SHLVL", "PPID", "UID", "EUID"].contains(&name) {
+            continue;
+        }
+        lines.extend(b"export ");
+        lines.extend(name.as_bytes());
+        lines.push(b'=');
+        lines.extend(word(value.as_bytes()));
+        lines.push(b'\n');
+    }
+    lines
+}
+
+/// How a shell ended.
+#[derive(Debug, Clone)]
+pub struct ShellEnd {
+    /// Its exit code; negative: the signal that ended it.
+    pub code: i32,
+    /// What the script printed.
+    pub stdout: String,
+    /// What it printed on standard error.
+    pub stderr: String,
+    /// What the line itself printed, as of a file that cannot be made.
+    pub outer: String,
+}
+
+/// A shell that is asked something.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// The line.
+    pub line: String,
+    /// Its streams.
+    pub streams: Streams,
+    /// What the script's file gets.
+    pub text: String,
+    /// Variables of the line's own environment.
+    pub env: Vec<(String, String)>,
+}
+
+/// Asks.
+///
+/// # Errors
+/// A file or process cannot be made. [`io::ErrorKind::TimedOut`]: it took longer than the limit.
+pub async fn ask(question: &Question, limit: Duration) -> io::Result<ShellEnd> {
+    let streams = &question.streams;
+    fs::write(&streams.script, &question.text)?;
+    let outer = streams.script.with_extension("outer");
+    let plain = |(name, _): &&(String, String)| !name.is_empty() && !name.contains(['=', '\0']);
+    let env = question.env.iter().filter(plain);
+    let mut child = tokio::process::Command::new("/bin/sh")
+        .args(["-c", &question.line])
+        .envs(env.map(|(name, value)| (name, value.replace('\0', ""))))
+        // No question for a password: nobody sees it.
+        .env("SSH_ASKPASS_REQUIRE", "force")
+        .env("SSH_ASKPASS", "/bin/false")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(&outer)?)
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()?;
+    let group = child.id().and_then(|id| i32::try_from(id).ok());
+    let Ok(ended) = tokio::time::timeout(limit, child.wait()).await else {
+        if let Some(group) = group.and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        return Err(io::ErrorKind::TimedOut.into());
+    };
+    let ended = ended?;
+    let signal = ended.signal().map(|signal| -signal);
+    Ok(ShellEnd {
+        code: ended.code().or(signal).unwrap_or(-1),
+        stdout: text(Path::new(&streams.stdout), 0)?,
+        stderr: text(Path::new(&streams.stderr), 0)?,
+        outer: text(&outer, 0)?,
+    })
+}
+
+/// A file from this byte on, not more than [`OUTPUT_BYTES_MAX`]. Bytes that are no text are replaced.
+pub fn text(path: &Path, from: u64) -> io::Result<String> {
+    use std::io::{Seek as _, SeekFrom};
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        // The shell that would have made it did not come so far.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        Err(error) => return Err(error),
+    };
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,188 @@
+//! Specs of Training Noodles that run: on this machine, over ssh, and whoever dies meanwhile.
+
+use std::fs;
+use std::path::Path;
+
+use nero_tests::{Home, Hosts, Part, until};
+
+const LOCAL: &str = r#"
+servers: [{name: one}, {name: two}]
+round_interval: 0
+write_status_to: {run: $PLACE/status.yml}
+experiment_default: {envs: {PLACE: .}}
+error_handlers:
+- {return_code: 3, stderr_pattern: 'again\n', commands: ['echo handled $NOODLES_EXPERIMENT_NAME >> order'], action: retry}
+- {return_code: 0, stderr_pattern: 'odd\n', action: continue}
+before_all_experiments:
+- {name: init, commands: {run: 'echo init >> order'}}
+experiments:
+- name: a
+  envs: {WHO: "it's \"me\""}
+  commands: {run: ['echo a $WHO $NOODLES_SERVER_NAME >> order', 'cd /', 'local:pwd', 'echo last']}
+  write_outputs: {run: {stdout_to: a.out}}
+- name: b
+  depends_on: {run: a}
+  commands: {run: 'test -e tried || { touch tried; echo again >&2; exit 3; }; echo b $NOODLES_SERVER_NAME >> order'}
+- name: c
+  requirements: {run: [ready: ==Yes]}
+  commands: {run: 'echo c >> order; echo odd >&2'}
+- {name: empty}
+requirements: {ready: 'test -e tried && echo Yes || echo No'}
+after_all_experiments:
+- {name: end, commands: {run: 'echo end >> order; sleep 300 >/dev/null 2>&1 & echo $! > left'}}
+"#;
+
+fn folder(home: &Home, spec: &str) -> std::path::PathBuf {
+    let folder = home.path().join("flow");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("spec.yml"), spec).unwrap();
+    folder
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).unwrap_or_default()
+}
+
+#[test]
+fn a_flow_takes_its_stages_handlers_outputs_and_status() {
+    let mut home = Home::new();
+    home.set_env("USER", "tester");
+    let folder = folder(&home, LOCAL);
+    let mut command = home.command(&["noodles", "run", "spec.yml"]);
+    let ran = command.current_dir(&folder).output().unwrap();
+    let log = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(0), "{log}\n{}", home.logs());
+    let expected = "init\na it's \"me\" one\nhandled b\nc\nb one\nend\n";
+    assert_eq!(read(&folder, "order"), expected, "{log}");
+    assert_eq!(
+        read(&folder, "a.out"),
+        format!("{}\nlast\n", folder.display())
+    );
+    for line in [
+        " run      INFO     Start stage \"before_all_experiments\"\n",
+        " run      INFO     Deploy experiment \"b\" to server \"two\"\n",
+        " run      WARNING  Unsuccessful deployment of experiment \"b\", will retry\n",
+        " run      WARNING  Unsuccessful deployment of experiment \"c\", will continue\n",
+        " run      INFO     STDOUT output is written to \"a.out\"\n",
+        " run      WARNING  Commands output from STDERR->\nodd\n",
+        " run      INFO     Successfully deployed 100% (4/4) \"run\" experiments\n",
+    ] {
+        assert!(log.contains(line), "{line}\n{log}");
+    }
+    let status = read(&folder, "status.yml");
+    assert!(
+        // Nothing is deployed after it, so it is not written again for the empty one.
+        status.contains("Undeployed experiments (For command): empty\n"),
+        "{status}"
+    );
+    // What a command leaves behind on purpose goes on.
+    let left = read(&folder, "left").trim().to_owned();
+    assert!(Path::new("/proc").join(&left).exists(), "{left}");
+    let raw = left.parse().ok().and_then(rustix::process::Pid::from_raw);
+    rustix::process::kill_process(raw.unwrap(), rustix::process::Signal::KILL).unwrap();
+}
+
+const GATED: &str = r#"
+servers: [{name: one}]
+round_interval: 0
+experiments:
+- {name: a, commands: {run: ['echo a1 >> order', 'local:echo a2 >> order']}, write_outputs: {run: {stdout_to: out}}}
+- name: b
+  commands: {run: ['echo b1 >> order; while ! test -e gate; do sleep 0.05; done; echo b1 done >> order', 'local:echo b2 >> order', 'echo b3 >> order']}
+- {name: c, commands: {run: 'echo c >> order; test -e mended'}}
+- {name: d, commands: {run: 'echo d >> order'}}
+"#;
+
+/// No group runs twice or is left out, and what ended the flow is tried again.
+#[test]
+fn a_flow_goes_on_after_the_death_of_everyone_but_its_group() {
+    let mut home = Home::new();
+    home.set_env("USER", "tester");
+    let folder = folder(&home, GATED);
+    let mut command = home.command(&["noodles", "run", "spec.yml"]);
+    let mut followed = command.current_dir(&folder).spawn().unwrap();
+    until("the gated group", || match read(&folder, "order") {
+        order if order.contains("b1") => Ok(()),
+        order => Err(order),
+    });
+    followed.kill().unwrap();
+    followed.wait().unwrap();
+    home.kill(Part::Daemon);
+    home.kill(Part::Mum);
+    let flows = fs::read_dir(home.base().join("data/flows")).unwrap();
+    let flow = flows.map(|flow| flow.unwrap().file_name().into_string().unwrap());
+    let flow = flow.last().unwrap();
+    fs::write(folder.join("gate"), "").unwrap();
+    let ran = home.run(&["noodles", "--resume", &flow]);
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+    assert!(
+        ran.err
+            .contains("experiment `c` on server `one` ended the flow"),
+        "{ran:#?}"
+    );
+    assert!(
+        ran.err
+            .contains(&format!("neroman noodles --resume {flow}")),
+        "{ran:#?}"
+    );
+    fs::write(folder.join("mended"), "").unwrap();
+    let ran = home.run(&["noodles", "--resume", &flow]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let expected = "a1\na2\nb1\nb1 done\nb2\nb3\nc\nd\nc\n";
+    assert_eq!(read(&folder, "order"), expected);
+    // It has ended: nothing is done again.
+    assert_eq!(home.run(&["noodles", "--resume", &flow]).code, Some(0));
+    assert_eq!(read(&folder, "order"), expected);
+}
+
+const REMOTE: &str = r#"
+server_default: {private_key_path: ~, port: ~, username: ~}
+servers: [{name: first, hostname: h1}, {name: second, hostname: h2}]
+requirements: {who: 'cat ~/name'}
+round_interval: 0
+experiments:
+- name: a
+  requirements: {run: [who: ==two]}
+  commands: {run: ['pwd; cat; echo $NOODLES_SERVER_AUTHORITY > ~/mark', 'local:pwd']}
+  write_outputs: {run: {stdout_to: a.out}}
+- {name: b, commands: {run: 'exit 255'}}
+error_handlers: [{return_code: 255, stderr_pattern: '[\S\s]*', action: continue}]
+"#;
+
+#[test]
+fn servers_are_reached_by_ssh_and_probed() {
+    let hosts = Hosts::up(2);
+    let mut home = Home::with_hosts(&hosts);
+    let bin = home.path().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let ssh = format!(
+        "#!/bin/sh\nexec /usr/bin/ssh -F '{}' \"$@\"\n",
+        hosts.ssh_config().display()
+    );
+    home.script(&bin.join("ssh"), ssh);
+    let path = std::env::var("PATH").unwrap();
+    home.set_env("PATH", &format!("{}:{path}", bin.display()));
+    home.set_env("USER", "tester");
+    for (host, name) in [("h1", "one"), ("h2", "two")] {
+        hosts.put(host, "name", name, 0o644);
+    }
+    let folder = folder(&home, REMOTE);
+    let mut command = home.command(&["noodles", "run", "spec.yml"]);
+    let ran = command.current_dir(&folder).output().unwrap();
+    let log = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(0), "{log}\n{}", home.logs());
+    assert!(
+        log.contains("Deploy experiment \"a\" to server \"second\""),
+        "{log}"
+    );
+    assert!(
+        log.contains("Deploy experiment \"b\" to server \"first\""),
+        "{log}"
+    );
+    assert_eq!(
+        fs::read_to_string(hosts.home("h2").join("mark")).unwrap(),
+        "h2\n"
+    );
+    let out = read(&folder, "a.out");
+    assert!(out.ends_with(&format!("{}\n", folder.display())), "{out}");
+}

@@ -1,5 +1,6 @@
 """Programs for DistributedComputing with real programs; see ``live_executor.py``."""
 
+import os
 import subprocess
 import sys
 import unittest
@@ -51,11 +52,19 @@ class Original(unittest.TestCase):
             (["-r", "x"], "head or address must be provided"),
             (["-r", "x", "-a", "h", "-s"], "server-only is only relevant for head nodes"),
             (["-d"], "-r/--password"),
+            (["-d", "-s", "-r", "x"], "not built yet"),
         ):
             ran = subprocess.run([sys.executable, "-m", "distributed_computing.start_node"] + words,
                                  stderr=subprocess.PIPE)
             self.assertEqual(ran.returncode, 2)
             self.assertIn(told, ran.stderr.decode())
+
+    def test_a_head_that_does_not_take_a_machine_is_told(self):
+        ran = subprocess.run(
+            [sys.executable, "-m", "distributed_computing.start_node", "-r", "x", "-a", "head"],
+            stderr=subprocess.PIPE, env=dict(os.environ, NERONET_SSH="false"))
+        self.assertEqual(ran.returncode, 4)
+        self.assertIn("head did not take this machine", ran.stderr.decode())
 
 
 if __name__ == "__main__":

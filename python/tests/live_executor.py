@@ -239,6 +239,29 @@ class Lives(unittest.TestCase):
         with self.assertRaises(RuntimeError):
             one.submit(abs, 1)
 
+    def test_a_worker_is_used_before_the_daemon_tells_that_it_runs(self):
+        with mock.patch("neronet.client.Client.watch", lambda *_: iter(())), pool(2) as one:
+            self.assertEqual(one.submit(abs, -1).result(DEADLINE), 1)
+            self.assertEqual(one.wait_for_workers(2, DEADLINE), 2)
+            self.assertEqual(one.nodes, ["local"])
+
+    def test_pools_share_a_machine(self):
+        client = neronet.connect()
+        client.call("config", "set", "nodes.local.cpus", "2")
+        try:
+            with pool(2) as first:
+                first.wait_for_workers(2, DEADLINE)
+                # More than can be done within the deadline.
+                futures = [first.submit(time.sleep, 0.1) for _ in range(10_000)]
+                with pool(2) as second:
+                    self.assertEqual(second.submit(abs, -1).result(DEADLINE), 1)
+                    until("one worker each", lambda: (first.workers, second.workers) == (1, 1))
+                until("the worker to come back", lambda: first.workers == 2)
+                self.assertFalse(any(one.exception() for one in futures if one.done()))
+                first.shutdown(cancel_futures=True)
+        finally:
+            client.call("config", "set", "nodes.local.cpus", "")
+
     def test_workers_that_cannot_prepare_themselves_end_the_pool_with_the_reason(self):
         with pool(2, init=calls.fail_to_prepare) as one:
             with self.assertRaisesRegex(neronet.PoolBroken, "no licence here"):

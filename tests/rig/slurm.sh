@@ -104,7 +104,7 @@ CONF
   echo 'AutoDetect=off' >"$DIR/gres.conf"
   [ "$GPUS" = 0 ] || echo "NodeName=${PREFIX}[1-$NODES] Name=gpu File=$DIR/dev/gpu[0-$((GPUS - 1))]" >>"$DIR/gres.conf"
   cat >>"$SLURM_CONF" <<CONF
-NodeName=${PREFIX}[1-$NODES] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[$((PORT + 2))-$((PORT + 1 + NODES))] CPUs=$CPUS RealMemory=$MEMORY Gres=gpu:$GPUS Features=fast
+NodeName=${PREFIX}[1-$NODES] NodeHostname=localhost NodeAddr=$ADDRESS Port=[$((PORT + 2))-$((PORT + 1 + NODES))] CPUs=$CPUS RealMemory=$MEMORY Gres=gpu:$GPUS Features=fast
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=short Nodes=${PREFIX}[1-2] MaxTime=30 MaxCPUsPerNode=2 MaxMemPerNode=2000 State=UP
 PartitionName=shut Nodes=${PREFIX}3 State=DOWN

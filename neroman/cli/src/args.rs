@@ -21,7 +21,7 @@ pub use export::{Backup, Diff, Export, OpenResults};
 pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
 pub use live::{Abort, Adopt, Launch, Pause, Restart, Start, Wait};
 pub use mail::MailVerb;
-pub use node::{NodeAdd, NodeVerb, Warden, YesNo};
+pub use node::{NodeAdd, NodeJoin, NodeVerb, NodeWelcome, Warden, YesNo};
 pub use noodles::Noodles;
 pub use own::{Copy, Note, Set, Tag};
 pub use typed::{Add, RunCommand};

@@ -4,9 +4,12 @@ use crate::block::{Given, Scope};
 use crate::definition::{Again, Resources, Retry, RetryOn};
 use crate::fields::Field;
 use crate::reader::Reader;
+use nero_expr::Pattern;
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node, Zero};
 
+/// Most items of a list.
+const RETRIES_MAX: usize = 32;
 /// Most runs that `retry` makes after one.
 const MAX: u32 = 100;
 /// Largest factor.
@@ -19,11 +22,19 @@ pub(crate) fn read(
     resources: &Resources,
     has_checkpoint: bool,
 ) -> Again {
-    let retry = scope.get(Field::Retry).and_then(|given| {
-        let retry = retry(reader, given);
-        check_factors(reader, given, &retry, resources);
-        (retry.max > 0).then_some(retry)
+    let given = scope.get(Field::Retry);
+    let mut retries = given.map_or_else(Vec::new, |given| {
+        let retries = retries(reader, given);
+        for retry in &retries {
+            check_factors(reader, given, retry, resources);
+        }
+        retries
     });
+    // In a list an item with `max: 0` keeps the later ones from its ends.
+    if let [only] = retries.as_slice() {
+        retries.truncate(usize::from(only.max > 0));
+    }
+    let more = retries.split_off(retries.len().min(1));
     let requeues_timeout = scope.get(Field::OnTimeout).is_some_and(|given| {
         let (key, value) = (&given.key, &given.value);
         let choice = reader.choice(key, value, &[("end", false), ("requeue", true)]);
@@ -38,27 +49,49 @@ pub(crate) fn read(
         requeues
     });
     Again {
-        retry,
+        retry: retries.pop(),
+        more,
         requeues_timeout,
     }
 }
 
+/// One item, or a list of them.
+fn retries(reader: &mut Reader<'_>, given: &Given) -> Vec<Retry> {
+    match &given.value.kind {
+        Kind::List(items) => {
+            if items.len() > RETRIES_MAX {
+                let message = format!("`retry` has more than {RETRIES_MAX} items");
+                reader.wrong(given.value.mark, message, "");
+            }
+            let items = items.iter().take(RETRIES_MAX);
+            items.map(|item| retry(reader, given, item)).collect()
+        }
+        Kind::Map(_) | Kind::Scalar { .. } => vec![retry(reader, given, &given.value)],
+    }
+}
+
 /// `retry: {on: [node_failure, out_of_memory], max: 2, memory: x2}`, or `retry: 2`.
-fn retry(reader: &mut Reader<'_>, given: &Given) -> Retry {
-    const KEYS: &[&str] = &["on", "max", "memory", "time", "after"];
+fn retry(reader: &mut Reader<'_>, given: &Given, value: &Node) -> Retry {
+    const KEYS: &[&str] = &["on", "exit", "stderr", "max", "memory", "time", "after"];
     let mut retry = Retry::default();
-    if let Kind::Scalar { .. } = given.value.kind {
-        retry.max = max(reader, &given.key, &given.value).unwrap_or(retry.max);
+    if let Kind::Scalar { .. } = value.kind {
+        retry.max = max(reader, &given.key, value).unwrap_or(retry.max);
         return retry;
     }
+    let mut has_on = false;
     let example = "retry: {on: [node_failure, out_of_memory], max: 2, memory: x2}";
-    for entry in reader.map("retry", &given.value, example) {
+    for entry in reader.map("retry", value, example) {
         let (key, value) = (&entry.key, &entry.value);
         if value.is_null() && KEYS.contains(&key.as_str()) {
             continue;
         }
         match key.as_str() {
-            "on" => retry.on = reasons(reader, value),
+            "on" => {
+                has_on = true;
+                retry.on = reasons(reader, value);
+            }
+            "exit" => retry.exit = codes(reader, value),
+            "stderr" => retry.stderr = pattern(reader, value),
             "max" => retry.max = max(reader, "retry.max", value).unwrap_or(retry.max),
             "memory" => retry.memory = factor(reader, "retry.memory", value).unwrap_or(1.0),
             "time" => retry.time = factor(reader, "retry.time", value).unwrap_or(1.0),
@@ -69,7 +102,40 @@ fn retry(reader: &mut Reader<'_>, given: &Given) -> Retry {
             _ => reader.unknown(entry, "is no part of `retry`", KEYS, &[]),
         }
     }
+    if !has_on && (!retry.exit.is_empty() || retry.stderr.is_some()) {
+        retry.on = vec![RetryOn::Crashed];
+    }
     retry
+}
+
+/// Exit codes of failures.
+fn codes(reader: &mut Reader<'_>, value: &Node) -> Vec<i32> {
+    let mut codes = Vec::new();
+    for (text, node) in reader.several("retry.exit", value) {
+        match text.parse::<u8>().ok().filter(|code| *code > 0) {
+            Some(code) => codes.push(i32::from(code)),
+            None => {
+                let message = format!(
+                    "`retry.exit` takes a code from 1 to 255, not {}",
+                    quoted(text)
+                );
+                reader.wrong(node.mark, message, "for example 255, or [75, 255]");
+            }
+        }
+    }
+    codes
+}
+
+fn pattern(reader: &mut Reader<'_>, value: &Node) -> Option<String> {
+    let text = reader.single("retry.stderr", value)?;
+    match Pattern::new(text) {
+        Ok(_) => Some(text.to_owned()),
+        Err(why) => {
+            let message = format!("`retry.stderr` is no regular expression: {why}");
+            reader.wrong(value.mark, message, "for example '^ssh: .*'");
+            None
+        }
+    }
 }
 
 fn reasons(reader: &mut Reader<'_>, value: &Node) -> Vec<RetryOn> {

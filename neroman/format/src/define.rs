@@ -10,7 +10,7 @@ use crate::names::Names;
 use crate::params::{self, Axis};
 use crate::reader::{PathKind, Reader};
 use crate::style::{self, Style};
-use crate::{again, outputs, placing, processing, render, rules, scheduling, settings};
+use crate::{again, outputs, placing, precedence, processing, render, rules, scheduling, settings};
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Mark, Zero};
 use std::collections::HashSet;
@@ -26,6 +26,8 @@ pub(crate) struct Draft {
     pub(crate) placed: HashSet<usize>,
     pub(crate) axes: Vec<Axis>,
     pub(crate) combine: Combine,
+    /// Where its dependencies are written.
+    pub(crate) needs_marks: std::rc::Rc<[Mark]>,
 }
 
 /// Reads all fields that hold in a block.
@@ -70,6 +72,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         None => Resources::default(),
     };
     let checkpoint = placing::checkpoint(reader, scope);
+    let (precedence, needs_marks) = precedence::read(reader, scope);
     let again = again::read(reader, scope, &resources, !checkpoint.is_empty());
     let mut outputs = match scope.get(Field::Outputs) {
         Some(given) => outputs::read(reader, &given.value),
@@ -133,6 +136,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         scheduling,
         again,
         priority: settings::priority(reader, scope).unwrap_or_default(),
+        precedence,
         tags: settings::tags(reader, scope),
         not_built,
         notes: Vec::new(),
@@ -145,6 +149,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         placed,
         axes,
         combine,
+        needs_marks,
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod again;
 mod origin;
+mod precedence;
 mod resources;
 
 pub use again::{Again, Retry, RetryOn};
@@ -13,6 +14,7 @@ pub use origin::{
     BoundColumn, BoundTable, ParentFile, Place, RowsOptions, ShownValue, Source, SourceKind,
     TableOptions,
 };
+pub use precedence::{Dependency, DependsUntil, InStage, Precedence, RunLock};
 pub use resources::{NodeResources, OnNode, OnNodes, Resources, Scheduling};
 
 use crate::processing::Processing;
@@ -130,6 +132,9 @@ pub struct Definition {
     /// Its runs go before those of a lower one where both wait on a node.
     #[serde(default, skip_serializing_if = "is_usual")]
     pub priority: i32,
+    /// What comes before its runs.
+    #[serde(default, skip_serializing_if = "Precedence::is_none")]
+    pub precedence: Precedence,
     /// Words of the file to pick it by, in the order of the alphabet, each once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
@@ -190,6 +195,8 @@ impl Definition {
         bare.processing = Processing::default();
         bare.priority = 0;
         bare.tags.clear();
+        // The same is executed, whatever comes before it.
+        bare.precedence = Precedence::default();
         // Or of how long their folders stay.
         bare.keep_ms = None;
         // A folder that was moved holds the same experiments.

@@ -7,10 +7,12 @@
 use crate::define::Draft;
 use crate::definition::{Definition, Param};
 use crate::fill;
+use crate::precedence::{self, Written};
 use crate::reader::Reader;
 use crate::style::Style;
 use nero_model::safe::quoted;
 use nero_yaml::Mark;
+use std::rc::Rc;
 
 /// More experiments of one source are a mistake in a range, not a plan.
 pub(crate) const EXPERIMENTS_MAX: u64 = 100_000;
@@ -170,6 +172,12 @@ fn make(
         );
         return false;
     }
+    if !draft.needs_marks.is_empty() {
+        reader.written.push(Written {
+            of: reader.definitions.len(),
+            marks: Rc::clone(&draft.needs_marks),
+        });
+    }
     reader.definitions.push(filled(draft, name, argv, params));
     true
 }
@@ -200,6 +208,7 @@ fn filled(draft: &Draft, name: String, argv: Vec<String>, params: Vec<Param>) ->
             }
         }
     }
+    precedence::fill(&mut definition.precedence, &params);
     definition.params = params;
     definition
 }

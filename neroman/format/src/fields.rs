@@ -69,6 +69,11 @@ pub(crate) enum Field {
     Parent,
     Keep,
     Tags,
+    DependsOn,
+    Stages,
+    Stage,
+    Lock,
+    Settle,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -134,6 +139,11 @@ pub(crate) const FIELDS: &[(&str, Field)] = &[
     ("parent", Field::Parent),
     ("keep", Field::Keep),
     ("tags", Field::Tags),
+    ("depends_on", Field::DependsOn),
+    ("stages", Field::Stages),
+    ("stage", Field::Stage),
+    ("lock", Field::Lock),
+    ("settle", Field::Settle),
 ];
 
 /// Words of a block that are kept, and refused at the start.
@@ -196,6 +206,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("run_command", "command"),
     ("params", "parameters"),
     ("environment", "env"),
+    ("needs", "depends_on"),
+    ("dependencies", "depends_on"),
 ];
 
 /// The field that a key is most likely meant to be.

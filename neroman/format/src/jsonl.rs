@@ -21,7 +21,7 @@ use crate::fields::Field;
 use crate::problem::{FormatErrors, Problem};
 use crate::reader::Reader;
 use crate::source::{self, Text};
-use crate::{Loaded, define, doubts, expand, parse, table};
+use crate::{Loaded, define, doubts, expand, parse, precedence, table};
 
 /// What the command typed for rows is called where it has a mistake.
 const TYPED: &str = "--command";
@@ -108,6 +108,7 @@ pub fn read_rows(
     let name = options.block.as_deref().unwrap_or(&stem);
     rows(&mut reader, &scope, name);
     doubts::report(&mut reader);
+    precedence::check(&mut reader);
     text.checked(std::mem::take(&mut reader.fields))?;
     let definitions = std::mem::take(&mut reader.definitions);
     if definitions.is_empty() {

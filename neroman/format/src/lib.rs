@@ -35,6 +35,7 @@ mod outputs;
 mod params;
 mod parse;
 mod placing;
+mod precedence;
 mod problem;
 mod processing;
 mod pyformat;
@@ -57,10 +58,11 @@ mod words;
 
 pub use beneath::{Defaults, check_defaults};
 pub use definition::{
-    Again, BoundColumn, BoundTable, Buffering, DataDef, DataPath, Definition, Fetch, MetricReading,
-    Monitor, NodeResources, NotBuilt, Note, OnNode, OnNodes, Output, Param, ParentFile, Place,
-    Placed, RenderDef, Resources, Retry, RetryOn, RowsOptions, RuleAction, RuleDef, Scheduling,
-    ShownValue, Source, SourceKind, Strays, Stream, TableOptions, Value,
+    Again, BoundColumn, BoundTable, Buffering, DataDef, DataPath, Definition, Dependency,
+    DependsUntil, Fetch, InStage, MetricReading, Monitor, NodeResources, NotBuilt, Note, OnNode,
+    OnNodes, Output, Param, ParentFile, Place, Placed, Precedence, RenderDef, Resources, Retry,
+    RetryOn, RowsOptions, RuleAction, RuleDef, RunLock, Scheduling, ShownValue, Source, SourceKind,
+    Strays, Stream, TableOptions, Value,
 };
 pub use edit::{Edit, EditMistake, Edited, Edits, Effective, Override};
 pub use fields::ACTIONS;
@@ -229,6 +231,7 @@ fn read_tree(
     }
     reader.root(entries, root.mark, &source_name(source));
     doubts::report(&mut reader);
+    precedence::check(&mut reader);
     reader.text.checked(std::mem::take(&mut reader.fields))?;
     Ok(Described {
         definitions: std::mem::take(&mut reader.definitions),

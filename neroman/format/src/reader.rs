@@ -5,6 +5,7 @@
 use crate::definition::{Definition, NotBuilt, Note};
 use crate::edit::{Edited, Edits};
 use crate::parse::is_tuple;
+use crate::precedence::Written;
 use crate::source::Text;
 use nero_expr::ParseContext;
 use nero_model::safe::quoted;
@@ -24,6 +25,8 @@ pub(crate) struct Reader<'a> {
     /// Reads values and holds the mistakes.
     pub(crate) fields: Fields,
     pub(crate) definitions: Vec<Definition>,
+    /// Where the dependencies of definitions are written.
+    pub(crate) written: Vec<Written>,
     /// Names that are taken: (collection, name) to where.
     pub(crate) names: HashMap<(String, String), Mark>,
     /// Patterns that were compiled, with what is wrong with them.
@@ -90,6 +93,7 @@ impl<'a> Reader<'a> {
             context,
             fields,
             definitions: Vec::new(),
+            written: Vec::new(),
             names: HashMap::new(),
             patterns: HashMap::new(),
             templates: HashMap::new(),

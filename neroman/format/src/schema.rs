@@ -98,6 +98,8 @@ fn shape(field: Field) -> Value {
         | Field::Keep
         | Field::Cohort
         | Field::Priority
+        | Field::Stage
+        | Field::Settle
         | Field::Later(_) => single(),
         Field::Buffered | Field::LineBuffered | Field::Split => {
             json!({"type": ["boolean", "string", "null"]})
@@ -117,7 +119,10 @@ fn shape(field: Field) -> Value {
         | Field::RequiredFiles
         | Field::Checkpoint
         | Field::Exclude
+        | Field::Stages
         | Field::Tags => texts(),
+        Field::DependsOn => any(&[texts(), map(&["finished", "ended", "started"], &texts())]),
+        Field::Lock => any(&[single(), map(&["name", "scope"], &single())]),
         Field::Resources => map(RESOURCES, &per_node(&single())),
         Field::Files | Field::Outputs => {
             let one = any(&[single(), json!({"type": "object"})]);
@@ -150,10 +155,11 @@ fn shape(field: Field) -> Value {
         Field::OutputLineProcessor | Field::OutputFileProcessor | Field::Plot | Field::Zip => {
             anything()
         }
-        Field::Retry => any(&[
-            single(),
-            map(&["on", "max", "memory", "time", "after"], &texts()),
-        ]),
+        Field::Retry => {
+            let words = ["on", "exit", "stderr", "max", "memory", "time", "after"];
+            let one = any(&[single(), map(&words, &texts())]);
+            any(&[one.clone(), list(&one)])
+        }
         Field::ParametersStyle => {
             let words = ["flags", "flags=", "dashes", "hydra", "env"];
             any(&[choice(&words), map(&["file"], &single())])

@@ -25,7 +25,7 @@ use crate::edit::Edits;
 use crate::problem::{FormatErrors, Problem};
 use crate::reader::Reader;
 use crate::source::{self, Text, cell_mark};
-use crate::{Defaults, Loaded, beneath, doubts, parse};
+use crate::{Defaults, Loaded, beneath, doubts, parse, precedence};
 use layout::Layout;
 pub use number::{NUMBERS_HEADER, NumberColumn};
 pub use rows::NUMBER_MAX;
@@ -170,6 +170,7 @@ pub fn read_table_edited(
         reader.note(None, note.to_owned());
     }
     doubts::report(&mut reader);
+    precedence::check(&mut reader);
     text.checked(std::mem::take(&mut reader.fields))?;
     let definitions = std::mem::take(&mut reader.definitions);
     let edited = std::mem::take(&mut reader.edited);

@@ -76,6 +76,10 @@ impl Reader<'_> {
             let hint = "it stands at the top of a file; blocks in one another inherit";
             self.wrong(parent.key_mark, "a block has no `parent`", hint);
         }
+        if let Some(stages) = entries.iter().find(|entry| entry.key == "stages") {
+            let hint = "it stands at the top of a file; a block has a `stage`";
+            self.wrong(stages.key_mark, "a block has no `stages`", hint);
+        }
         let (scope, children) = block::enter(self, outer, entries);
         self.define(&scope, name, entry.key_mark);
         for child in children {

@@ -18,6 +18,7 @@ use super::experiment::{ByHand, Experiment, Origin, Stamp};
 use super::identity;
 use super::input::Input;
 use super::now::Moment;
+use super::precedence;
 use super::state::State;
 use super::step::{fits, step};
 use super::taken_over;
@@ -176,6 +177,8 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Mome
             }
         }
     }
+    let impossible = precedence::impossible(state, &merged.changes);
+    merged.refused.extend(impossible);
     merged
 }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::change::{Change, dispatch_changed};
 use super::input::Input;
 use super::late::{Late, Stepped};
+use super::precedence::{AwaitedExperiment, Precedents};
 use super::run::Run;
 use super::state::State;
 use super::step::{fits, step};
@@ -34,6 +35,9 @@ pub enum HoldCause {
     Pilot,
     /// The first ends of the batch were equal crashes; this run is the first of them.
     Crashes(RunId),
+    /// It needs other experiments. Never stored: see
+    /// [`Dispatch::behind_others`](super::dispatch::Dispatch::behind_others).
+    Others,
     /// As many runs of its start as may go on at once do. Never stored: see
     /// [`Dispatch::in_line`](super::dispatch::Dispatch::in_line).
     AtMost,
@@ -134,7 +138,7 @@ pub fn next_in_line(
 
 /// Whether it counts among the runs that go on.
 fn goes_on(run: &Run) -> bool {
-    run.phase().is_live() && !run.dispatch.in_line
+    run.phase().is_live() && !run.dispatch.in_line && !run.waits_for_others()
 }
 
 /// The runs of a batch, by experiment.
@@ -234,6 +238,7 @@ pub(crate) fn lifted(run: &Run) -> Stepped {
     let may_be_told = run.dispatch.stage.is_accepted();
     let change = dispatch_changed(run, |dispatch| match cause {
         // It still waits for what the nodes of a restored home know.
+        Some(HoldCause::Others) => dispatch.waits_for_others = false,
         Some(HoldCause::AtMost) => dispatch.in_line = false,
         Some(HoldCause::Pilot | HoldCause::Crashes(_)) => {
             dispatch.restored = false;
@@ -269,15 +274,34 @@ pub enum Held<'a> {
     CrashedAlike(&'a Run),
     /// The same, and that run was removed.
     CrashesUnknown(RunId),
+    /// It needs other experiments.
+    Others(AwaitedExperiment<'a>),
     /// So many runs of its start go on at once, and others are before it.
     AtMost(u32),
 }
 
 impl<'a> Held<'a> {
     /// Why a live run is held, if it is.
-    pub fn of(state: &'a State, run: &Run) -> Option<Self> {
+    pub fn of(state: &'a State, run: &'a Run) -> Option<Self> {
+        match run.waits_for_others() {
+            true => Self::among(&Precedents::of(state), state, run),
+            false => Self::of_its_batch(state, run),
+        }
+    }
+
+    /// The same, with what runs wait for.
+    pub fn among(precedents: &Precedents<'a>, state: &'a State, run: &'a Run) -> Option<Self> {
+        match run.waits_for_others() && run.hold_cause() == Some(HoldCause::Others) {
+            true => precedents.awaited(run).map(Self::Others),
+            false => Self::of_its_batch(state, run),
+        }
+    }
+
+    /// The same, because of other runs of its batch.
+    pub(crate) fn of_its_batch(state: &'a State, run: &Run) -> Option<Self> {
         let cause = run.hold_cause().filter(|_| run.phase().is_live())?;
         Some(match cause {
+            HoldCause::Others => return None,
             HoldCause::Pilot => {
                 let batch = run.made.batch?;
                 match pilot(state, batch) {
@@ -298,6 +322,7 @@ impl<'a> Held<'a> {
     pub fn needs_person(&self) -> bool {
         match self {
             Self::PilotLives(_) | Self::AtMost(_) => false,
+            Self::Others(awaited) => awaited.needs_person(),
             Self::PilotFailed(_)
             | Self::PilotUnknown(_)
             | Self::CrashedAlike(_)
@@ -326,6 +351,7 @@ impl fmt::Display for Held<'_> {
             Self::CrashesUnknown(id) => {
                 write!(f, "the first {FIRST_ENDS} of its start crashed as {id} did")
             }
+            Self::Others(awaited) => awaited.fmt(f),
             Self::AtMost(runs) => {
                 write!(f, "its turn: at most {runs} of its start run at once")
             }

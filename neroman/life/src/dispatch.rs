@@ -135,6 +135,9 @@ pub struct Dispatch {
     /// Whether it waits, without a node, until fewer runs of its start go on at once.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) in_line: bool,
+    /// Whether it waits, without a node, for other experiments.
+    #[serde(rename = "needs", skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) waits_for_others: bool,
     /// The host on which it goes on, if that is not its neromum's host; it is
     /// then followed by disk.
     #[serde(default)]
@@ -238,6 +241,21 @@ impl Dispatch {
 
     /// The same run, which waits until fewer runs of its start go on. It has no node meanwhile.
     pub fn in_line(self) -> Self {
+        Self {
+            in_line: true,
+            ..self.without_node()
+        }
+    }
+
+    /// The same run, which waits for other experiments. It has no node meanwhile.
+    pub fn behind_others(self) -> Self {
+        Self {
+            waits_for_others: true,
+            ..self.without_node()
+        }
+    }
+
+    fn without_node(self) -> Self {
         let after = match self.stage {
             Stage::Behind { run, .. } => Some(run),
             Stage::Unplaced
@@ -250,7 +268,8 @@ impl Dispatch {
         };
         Self {
             hold: self.hold,
-            in_line: true,
+            in_line: self.in_line,
+            waits_for_others: self.waits_for_others,
             ..Self::planned(None, after)
         }
     }

@@ -56,6 +56,8 @@ pub enum Input {
     Hold(HoldCause),
     /// The pilot of its batch finished, or a person lets it go on.
     HoldLifted,
+    /// It needs no other experiment any more.
+    NeedsMet,
     /// Its node's answer to a hold or its end: whether the node holds it now.
     HoldAnswered { at: Placement, holds: bool },
     /// A person, or a new run of its experiment, asks that it ends.
@@ -134,6 +136,7 @@ impl Input {
             | Self::Released
             | Self::Hold(_)
             | Self::HoldLifted
+            | Self::NeedsMet
             | Self::Cancel(_)
             | Self::RecallDeferred { .. }
             | Self::Balance { .. }
@@ -169,6 +172,7 @@ impl Input {
             Self::Released => "release",
             Self::Hold(_) => "hold",
             Self::HoldLifted => "end of its hold",
+            Self::NeedsMet => "end of its wait for others",
             Self::HoldAnswered { .. } => "answer to its hold",
             Self::Cancel(_) => "cancel request",
             Self::CancelAnswered { .. } => "answer to its cancel request",

@@ -232,6 +232,7 @@ mod tests {
             again: nero_format::Again::default(),
             checkpoint: false,
             processing: nero_format::Processing::default(),
+            precedence: nero_format::Precedence::default(),
             priority: 0,
             rank: 0,
             line: None,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use nero_format::{Again, DataDef, Definition, NodeResources, Processing, Scheduling};
+use nero_format::{Again, DataDef, Definition, NodeResources, Precedence, Processing, Scheduling};
 use nero_model::{RunId, RunToken};
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +62,9 @@ pub struct Made {
     /// What is made of its outputs when they are home.
     #[serde(default, skip_serializing_if = "Processing::is_empty")]
     pub processing: Processing,
+    /// What comes before its start.
+    #[serde(default, skip_serializing_if = "Precedence::is_none")]
+    pub precedence: Precedence,
     /// Of the runs that wait on a node, those of a higher one go first.
     #[serde(default, skip_serializing_if = "is_none")]
     pub priority: i32,

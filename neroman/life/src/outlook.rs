@@ -220,7 +220,7 @@ impl Running {
 /// go on takes the place of one that ends.
 fn is_held(run: &Run) -> bool {
     match run.hold_cause() {
-        Some(HoldCause::Pilot | HoldCause::Crashes(_)) => true,
+        Some(HoldCause::Pilot | HoldCause::Crashes(_) | HoldCause::Others) => true,
         Some(HoldCause::AtMost) | None => false,
     }
 }

@@ -20,6 +20,8 @@ pub enum Standing {
     Away(String),
     /// The node refused this run, with the reason.
     Refused(String),
+    /// Another run keeps it from the node for now.
+    Taken(Obstacle),
 }
 
 /// A node that may get the run.
@@ -65,6 +67,10 @@ pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choic
             Standing::Away(why) => {
                 for_good &= has_data(takes, &node.name).is_err();
                 reasons.push((node.name.clone(), Obstacle::Away(why.clone())));
+            }
+            Standing::Taken(obstacle) => {
+                for_good = false;
+                reasons.push((node.name.clone(), obstacle.clone()));
             }
             Standing::Refused(why) => {
                 refused = true;
@@ -112,7 +118,7 @@ fn preferred(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Option
     let node = nodes.iter_mut().find(|node| node.name == takes.prefer)?;
     match &mut node.standing {
         Standing::Asked | Standing::Late => Some(Choice::Wait),
-        Standing::Away(_) | Standing::Refused(_) => None,
+        Standing::Away(_) | Standing::Refused(_) | Standing::Taken(_) => None,
         Standing::Known(figures) => {
             let there = takes.on(&node.name);
             fits(&there, &node.name, figures, judge).ok()?;

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use nero_expr::{NodeFact, Unmet};
+use nero_model::RunId;
 use nero_model::units::print_less_bytes;
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +76,18 @@ pub enum Obstacle {
     Refused(String),
     /// The node cannot be asked, as in "no contact since 14:02 (why)".
     Away(String),
+    /// Another run holds its lock there.
+    Locked {
+        lock: String,
+        by: RunId,
+        /// Whether that run is lost, and may still run.
+        is_lost: bool,
+    },
+    /// Another run started there just now, or is to, and has to settle.
+    Settling {
+        after: RunId,
+        has_started: bool,
+    },
 }
 
 impl fmt::Display for Obstacle {
@@ -83,6 +96,17 @@ impl fmt::Display for Obstacle {
             Self::Misfit(misfit) => misfit.fmt(f),
             Self::Refused(why) => write!(f, "refused: {why}"),
             Self::Away(why) => f.write_str(why),
+            Self::Locked { lock, by, is_lost } => {
+                write!(f, "{by} holds the lock {lock}")?;
+                match is_lost {
+                    true => write!(f, " and is lost; `neroman abort {by}` gives it up"),
+                    false => Ok(()),
+                }
+            }
+            Self::Settling { after, has_started } => match has_started {
+                true => write!(f, "{after} has just started, and settles"),
+                false => write!(f, "{after} has not started yet, and settles first"),
+            },
         }
     }
 }
@@ -196,6 +220,8 @@ pub enum NodeKind {
     Unreadable,
     Refused(String),
     Away,
+    Locked(String),
+    Settling,
 }
 
 impl Why {
@@ -234,6 +260,8 @@ impl Obstacle {
             Self::Misfit(Misfit::Unreadable { .. }) => NodeKind::Unreadable,
             Self::Refused(why) => NodeKind::Refused(why.clone()),
             Self::Away(_) => NodeKind::Away,
+            Self::Locked { lock, .. } => NodeKind::Locked(lock.clone()),
+            Self::Settling { .. } => NodeKind::Settling,
         }
     }
 }

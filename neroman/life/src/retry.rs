@@ -8,6 +8,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use nero_expr::Pattern;
 use nero_format::{Retry, RetryOn, RuleAction};
 use nero_model::units::short_bytes;
 use nero_model::{EndReason, Phase, RunId, RunToken, TaskEnd};
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::change::{Change, NewRun, dispatch_changed};
 use super::dispatch::{Dispatch, Sent};
 use super::experiment::Experiment;
+use super::journal::Exit;
 use super::made::Made;
 use super::now::{Moment, Tick};
 use super::outcome::Outcome;
@@ -34,6 +36,9 @@ pub struct Follows {
     pub cause: Cause,
     /// Runs in a row that `retry` made, up to this one.
     pub retries: u32,
+    /// Those by each item of a list, where `retry` has one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_items: Vec<u32>,
     /// Runs in a row that rules made, up to this one.
     pub by_rules: u32,
     /// The word for nodes that was asked for, where a rule keeps this run on one of them.
@@ -46,17 +51,43 @@ pub struct Follows {
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// `retry`, with its `max`.
-    Retry { on: RetryOn, max: u32 },
+    Retry {
+        on: RetryOn,
+        max: u32,
+        /// The item of the list.
+        #[serde(default, skip_serializing_if = "is_first")]
+        item: usize,
+    },
     /// `on_timeout: requeue`.
     Timeout,
     /// A rule, with its condition. `anywhere`: a node was chosen anew.
     Rule { text: String, anywhere: bool },
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_first(item: &usize) -> bool {
+    *item == 0
+}
+
+impl Follows {
+    /// Runs in a row that an item of `retry` made.
+    fn by_item(&self, item: usize) -> u32 {
+        match self.by_items.as_slice() {
+            [] => self.retries,
+            counts => counts.get(item).copied().unwrap_or(0),
+        }
+    }
+}
+
 impl fmt::Display for Follows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
-            Cause::Retry { on, max } => write!(f, "retry {} of {max} after {on}", self.retries),
+            Cause::Retry { on, max, item } => {
+                write!(f, "retry {} of {max} after {on}", self.by_item(*item))
+            }
             Cause::Timeout => f.write_str("requeued after its time limit"),
             Cause::Rule { text, anywhere } => {
                 let done = if *anywhere { "requeued" } else { "restarted" };
@@ -112,9 +143,11 @@ pub fn pause_left_ms(made: &Made, now: &Tick) -> i64 {
 }
 
 fn pause_ms(made: &Made) -> i64 {
-    let is_retry = |follows: &Follows| matches!(follows.cause, Cause::Retry { .. });
-    let retry = made.again.retry.as_ref();
-    let retry = retry.filter(|_| made.follows.as_ref().is_some_and(is_retry));
+    let item = made.follows.as_ref().and_then(|one| match one.cause {
+        Cause::Retry { item, .. } => Some(item),
+        Cause::Timeout | Cause::Rule { .. } => None,
+    });
+    let retry = item.and_then(|item| made.again.retries().nth(item));
     retry.map_or(0, |retry| i64::try_from(retry.after_ms).unwrap_or(i64::MAX))
 }
 
@@ -177,13 +210,14 @@ fn cause(state: &State, run: &Run) -> Option<Result<Cause, String>> {
             }
         }
     }
-    let retry = again.retry.as_ref().filter(|retry| counts(retry, on));
-    let Some(&Retry { max, .. }) = retry else {
+    let mut items = again.retries().enumerate();
+    let found = items.find(|(_, retry)| counts(retry, on, run));
+    let Some((item, &Retry { max, .. })) = found.filter(|(_, retry)| retry.max > 0) else {
         return why.map(Err);
     };
-    let made = run.made.follows.as_ref().map_or(0, |one| one.retries);
+    let made = run.made.follows.as_ref().map_or(0, |one| one.by_item(item));
     match made < max {
-        true => Some(Ok(Cause::Retry { on, max })),
+        true => Some(Ok(Cause::Retry { on, max, item })),
         false => Some(Err(format!("not run again: {max} of {max} retries failed"))),
     }
 }
@@ -205,10 +239,20 @@ fn by_rule(state: &State, run: &Run, rule: u64) -> Option<Result<Cause, String>>
     Some(Ok(Cause::Rule { text, anywhere }))
 }
 
-/// Whether a failure for want of memory counts, too, where any crash does.
-fn counts(retry: &Retry, on: RetryOn) -> bool {
+/// Whether an item is for this end. A failure for want of memory counts, too, where any crash
+/// does.
+fn counts(retry: &Retry, on: RetryOn, run: &Run) -> bool {
     let crash = on == RetryOn::OutOfMemory && retry.on.contains(&RetryOn::Crashed);
-    crash || retry.on.contains(&on)
+    if !crash && !retry.on.contains(&on) {
+        return false;
+    }
+    let is_code = |exit: &Exit| exit.signal == 0 && retry.exit.contains(&exit.code);
+    let code_fits = retry.exit.is_empty() || run.exit().is_some_and(is_code);
+    let line_fits = |pattern: &String| {
+        let pattern = Pattern::new(pattern);
+        pattern.is_ok_and(|pattern| pattern.fits(run.stderr_line()))
+    };
+    code_fits && retry.stderr.as_ref().is_none_or(line_fits)
 }
 
 /// The word of `retry.on` for a reason.
@@ -243,6 +287,7 @@ fn follow(experiment: &Experiment, run: &Run, cause: Cause, token: RunToken, now
         run: run.made.id.number,
         retries: before.map_or(0, |one| one.retries)
             + u32::from(matches!(cause, Cause::Retry { .. })),
+        by_items: by_items(run, &cause),
         by_rules: match cause {
             Cause::Rule { .. } => before.map_or(0, |one| one.by_rules) + 1,
             Cause::Retry { .. } | Cause::Timeout => 0,
@@ -292,19 +337,42 @@ fn follow(experiment: &Experiment, run: &Run, cause: Cause, token: RunToken, now
     };
     made.follows = Some(follows);
     let live = experiment.live().next().map(|live| live.made.id.number);
+    let there = there.filter(|_| !made.precedence.is_alone_on_node());
+    let dispatch = Dispatch::planned(there, live);
+    let dispatch = match made.precedence.waits_for_others() {
+        true => dispatch.behind_others(),
+        false => dispatch,
+    };
     let new = Box::new(NewRun {
         made: Arc::new(made),
-        dispatch: Dispatch::planned(there, live),
+        dispatch,
         rules: Arc::clone(&run.rules),
         spec: Arc::default(),
     });
     Next::Run { new, event }
 }
 
+/// The runs in a row that each item of a list made; empty without a list.
+fn by_items(run: &Run, cause: &Cause) -> Vec<u32> {
+    let items = run.made.again.retries().count();
+    if items < 2 {
+        return Vec::new();
+    }
+    let before = run.made.follows.as_ref();
+    let count = |item| {
+        let own = matches!(cause, Cause::Retry { item: by, .. } if *by == item);
+        before.map_or(0, |one| one.by_item(item)) + u32::from(own)
+    };
+    (0..items).map(count).collect()
+}
+
 /// Gives a retry the factors of its `retry`; returns the words about them. `node`: that of
 /// the run before.
 fn grow(made: &mut Made, cause: &Cause, node: &str) -> String {
-    let (Cause::Retry { on, .. }, Some(retry)) = (cause, made.again.retry.clone()) else {
+    let Cause::Retry { on, item, .. } = cause else {
+        return String::new();
+    };
+    let Some(retry) = made.again.retries().nth(*item).cloned() else {
         return String::new();
     };
     let times = |number: u64, factor: f64| (number as f64 * factor).ceil() as u64;

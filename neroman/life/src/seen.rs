@@ -39,15 +39,25 @@ impl Run {
         }
     }
 
-    /// Why it is held because of other runs of its batch, if it is.
+    /// Why it is held because of other runs, if it is.
     pub fn hold_cause(&self) -> Option<HoldCause> {
         let waits = self.dispatch.stage.is_before_start();
         match self.dispatch.hold {
             Some(Hold::On { cause, told }) => (told || waits).then_some(cause),
             Some(Hold::Lifted) | None => {
-                (self.dispatch.in_line && waits).then_some(HoldCause::AtMost)
+                let cause = match self.dispatch.waits_for_others {
+                    true => Some(HoldCause::Others),
+                    false => self.dispatch.in_line.then_some(HoldCause::AtMost),
+                };
+                cause.filter(|_| waits)
             }
         }
+    }
+
+    /// Whether it waits for other experiments.
+    pub fn waits_for_others(&self) -> bool {
+        let waits = self.dispatch.stage.is_before_start() && self.phase().is_live();
+        self.dispatch.waits_for_others && waits
     }
 
     /// The request that it ends.

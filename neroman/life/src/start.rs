@@ -8,6 +8,7 @@ use nero_model::{ExperimentId, Phase, RunId};
 use super::batch::Held;
 use super::change::Rule;
 use super::experiment::Experiment;
+use super::precedence::Precedents;
 use super::run::Run;
 use super::state::State;
 use super::taken_over;
@@ -115,11 +116,13 @@ impl fmt::Display for Skip {
 
 /// Decides about the picked experiments, in their order.
 pub fn plan(state: &State, picked: &[ExperimentId], wanted: Wanted) -> Vec<Plan> {
+    let precedents = Precedents::of(state);
     picked
         .iter()
         .filter_map(|id| state.experiment(*id))
         .map(|experiment| {
-            match refusal(state, experiment, wanted).or_else(|| sourceless(experiment)) {
+            match refusal(&precedents, state, experiment, wanted).or_else(|| sourceless(experiment))
+            {
                 Some(why) => Plan::Skip {
                     id: experiment.id,
                     why,
@@ -148,7 +151,12 @@ fn sourceless(experiment: &Experiment) -> Option<Skip> {
     taken_over::without_source(&experiment.definition).then_some(Skip::NoSource)
 }
 
-fn refusal(state: &State, experiment: &Experiment, wanted: Wanted) -> Option<Skip> {
+fn refusal<'a>(
+    precedents: &Precedents<'a>,
+    state: &'a State,
+    experiment: &'a Experiment,
+    wanted: Wanted,
+) -> Option<Skip> {
     if let [word, rest @ ..] = experiment.definition.not_built.as_slice() {
         return Some(Skip::NotBuilt {
             word: word.clone(),
@@ -170,8 +178,8 @@ fn refusal(state: &State, experiment: &Experiment, wanted: Wanted) -> Option<Ski
         }
     }
     // A new run takes the place of a held one, which has not begun.
-    let waits_for_person = |run: &Run| {
-        let held = Held::of(state, run);
+    let waits_for_person = |run: &'a Run| {
+        let held = Held::among(precedents, state, run);
         run.started_ms().is_none() && held.is_some_and(|held| held.needs_person())
     };
     let live = experiment.live().find(|run| !waits_for_person(run));

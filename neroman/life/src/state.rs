@@ -102,6 +102,8 @@ pub struct State {
     pub deferred: u64,
     /// Runs whose outputs are home and wait for their processors.
     pub unprocessed: Arc<BTreeSet<RunId>>,
+    /// Runs that wait for other experiments.
+    pub waiting: Arc<BTreeSet<RunId>>,
     /// Notices for people, and their deliveries.
     pub post: Arc<Post>,
     /// What is still to be learnt after this home was restored from a backup.
@@ -298,6 +300,9 @@ impl State {
         if run.awaits_processing() {
             Arc::make_mut(&mut self.unprocessed).insert(id);
         }
+        if run.waits_for_others() {
+            Arc::make_mut(&mut self.waiting).insert(id);
+        }
         self.count(&Share::of(&run), true);
         let Some(experiment) = self.experiments.get_mut(id.experiment.0) else {
             return;
@@ -322,7 +327,15 @@ impl State {
         change(run);
         let after = (!before.same(run)).then(|| Share::of(run));
         let waits = run.awaits_processing();
+        let needs = run.waits_for_others();
         experiment.revision = revision;
+        if needs != self.waiting.contains(&id) {
+            let waiting = Arc::make_mut(&mut self.waiting);
+            match needs {
+                true => waiting.insert(id),
+                false => waiting.remove(&id),
+            };
+        }
         if waits != self.unprocessed.contains(&id) {
             let unprocessed = Arc::make_mut(&mut self.unprocessed);
             match waits {
@@ -414,6 +427,7 @@ impl State {
                 live += u64::from(run.phase().is_live());
                 unplaced += u64::from(run.unplaced());
                 deferred += u64::from(run.deferred().is_some());
+                assert_eq!(self.waiting.contains(&run.made.id), run.waits_for_others());
                 if let Some(first) = run.made.counts_in() {
                     let count = batches.entry(first).or_default();
                     count.runs += 1;

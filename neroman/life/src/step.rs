@@ -12,7 +12,8 @@ use super::now::{Moment, Tick};
 use super::run::Run;
 use super::state::State;
 use super::{
-    balance, batch, cancel, hand_over, homecoming, in_force, lost, placed, recall, report,
+    balance, batch, cancel, hand_over, homecoming, in_force, lost, placed, precedence, recall,
+    report,
 };
 
 /// What happens to a run changes so much of it.
@@ -57,6 +58,7 @@ fn stepped(run: &Run, input: &Input, now_ms: i64) -> Stepped {
         Input::Released => placed::released(run),
         Input::Hold(cause) => batch::hold(run, *cause),
         Input::HoldLifted => batch::lifted(run),
+        Input::NeedsMet => precedence::met(run),
         Input::HoldAnswered { holds, .. } => batch::answered(run, *holds),
         Input::Cancel(asked) => cancel::cancel(run, asked),
         Input::CancelAnswered {

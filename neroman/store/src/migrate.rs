@@ -34,6 +34,9 @@ pub(crate) const STATE: Schema = Schema {
         // Rows of experiments hold what a person typed about them: notes, tags, overrides. A
         // build of version 5 would drop it with the next change of a row.
         |_| Ok(()),
+        // Rows of runs hold what a run waits for, and locks. A build of version 6 would start
+        // what waits, and run beside each other what shares a lock.
+        |_| Ok(()),
     ],
 };
 

@@ -1,5 +1,9 @@
 //! Loose comparison of names, and suggestions for misspelt ones.
 
+/// The end of the address of a node that joined: nothing but the connection that it made leads there.
+/// No name server knows such names.
+pub const JOINED: &str = ".joined.invalid";
+
 /// Whether two names are the same without regard to case, blanks, `_ - / .`.
 /// Takes no memory.
 pub fn same_loosely(left: &str, right: &str) -> bool {

@@ -24,13 +24,16 @@ def describe(
     resources: Dict[str, Any], python: Optional[str], files: Files,
     env: Optional[Dict[str, str]], setup: Sequence[str],
 ) -> None:
-    """Writes the folder."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    shutil.copytree(here, os.path.join(folder, "neronet"), ignore=_IGNORED)
-    helper = _cloudpickle()
-    if helper is not None:
-        home = os.path.dirname(os.path.abspath(helper.__file__ or ""))
-        shutil.copytree(home, os.path.join(folder, "cloudpickle"), ignore=_IGNORED)
+    """Makes the folder."""
+    os.mkdir(folder)
+    paths = _paths(only_here, python)
+    own = [sys.modules[__package__], _cloudpickle()]
+    for module in own:
+        home = os.path.dirname(os.path.abspath(getattr(module, "__file__", None) or ""))
+        if module is None or os.path.dirname(home) in paths:
+            # This interpreter finds it there, compiled already.
+            continue
+        shutil.copytree(home, os.path.join(folder, os.path.basename(home)), ignore=_IGNORED)
     for path in [files] if isinstance(files, str) else files:
         _copied(path, folder)
     program = python or (sys.executable if only_here else "python3")
@@ -42,7 +45,7 @@ def describe(
         "files": ["**"],
         "resources": {name: value for name, value in resources.items() if value},
         # The worker's search path begins with its folder, so that what travelled is found.
-        "env": dict(env or {}, PYTHONPATH=".:" + os.pathsep.join(_paths(only_here, python))),
+        "env": dict(env or {}, PYTHONPATH=".:" + os.pathsep.join(paths)),
     }
     if nodes:
         described["node"] = nodes

@@ -22,6 +22,7 @@ from ._calls import (
     _used,
 )
 from ._frames import Buffer, Closed, Frame
+from ._shares import PATIENCE
 from ._threads import FAILURES_MAX
 
 #: Frames with calls that one worker may have at once.
@@ -54,6 +55,8 @@ class Schedule(concurrent.futures.Executor):
         #: Seconds that a call of a function takes, on average.
         self._times: Dict[Any, float] = {}
         self._broken: Optional[str] = None
+        #: When other pools are asked for room, if workers still wait then.
+        self._claims_at = time.monotonic() + PATIENCE
 
     def _settled(self, count: int = 1) -> None:
         """Calls have their results, or need none."""

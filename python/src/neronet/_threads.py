@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from . import _frames as frames
 from ._calls import _cloudpickle, _end_of, _Link
-from ._frames import Channel, Closed
+from ._frames import Channel, Closed, own_socket
 from ._program import unforked
-from ._relay import connected
+from ._relay import connected, opened
+from ._shares import AGAIN, PATIENCE, TAG, claim
 from .errors import BadInput, NeronetError
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 FAILURES_MAX = 3
 #: States in which a run can be a worker, or become one.
 LIVE = ("queued", "staging", "submitted", "pending", "running", "paused", "ending", "unreachable")
+
+#: Those of them before it runs.
+_BEFORE = LIVE[:LIVE.index("running")]
+#: Bytes that a worker tells of itself at most.
+_ANNOUNCED_MAX = 4096
 
 
 def follow(reference: "weakref.ref[Executor]") -> None:
@@ -42,19 +48,90 @@ def follow(reference: "weakref.ref[Executor]") -> None:
                     return
                 with pool._mutex:
                     for row in told:
-                        pool._rows[int(row["id"])] = row
+                        known = pool._rows.get(int(row["id"])) or {}
+                        # What the worker itself told is newer.
+                        is_older = ("socket" in known and known["run"] == row.get("run")
+                                    and row["state"] in _BEFORE)
+                        if not is_older:
+                            pool._rows[int(row["id"])] = row
                     for link in pool._links:
                         now = pool._rows.get(link.experiment) or {}
                         has_ended = now.get("run") == link.run and now.get("state") not in LIVE
                         if link.opening is not None and has_ended:
                             link.opening.close()
+                    wanted = [link for link in pool._links if _is_wanted(pool, link)]
                     pool._changed.notify_all()
+                for link in wanted:
+                    _give_back(link)
                 del pool
         except NeronetError:
             # The daemon is being started again; calls go on.
             time.sleep(0.5)
         with changed:
             changed.wait(0.2)
+
+
+def _give_back(link: _Link) -> None:
+    """Has a worker end after the calls that it has."""
+    # No call is sent after it.
+    with link.sending:
+        channel = link.channel
+        if channel is None or link.leaves:
+            return
+        link.leaves = True
+        try:
+            channel.send(frames.LEAVE)
+        except Closed:
+            pass
+
+
+def _is_wanted(pool: "Executor", link: _Link) -> bool:
+    """Whether another pool asked for a worker's room."""
+    row = pool._rows.get(link.experiment) or {}
+    return row.get("run") == link.run and TAG in row.get("tags", ())
+
+
+def answer_door(reference: "weakref.ref[Executor]", door: socket.socket) -> None:
+    """Takes what workers on this machine tell as soon as they listen: the daemon's word of it
+    comes later."""
+    while True:
+        try:
+            link, _ = door.accept()
+        except OSError:
+            return
+        with link:
+            told = _announced(link)
+        pool = reference()
+        if pool is None or not pool._folder:
+            return
+        if told is None:
+            continue
+        with pool._mutex:
+            known = pool._rows.get(told["id"])
+            has_ended = (known is not None and known.get("run") == told["run"]
+                         and known["state"] not in LIVE)
+            if not has_ended:
+                pool._rows[told["id"]] = dict(known or {}, state="running", **told)
+            pool._changed.notify_all()
+        del pool
+
+
+def _announced(link: socket.socket) -> Optional[Dict[str, Any]]:
+    """A worker's ``id run node socket``; `None` for what is none of ours."""
+    if not own_socket(link):
+        return None
+    link.settimeout(1.0)
+    data = b""
+    try:
+        while len(data) < _ANNOUNCED_MAX:
+            more = link.recv(_ANNOUNCED_MAX)
+            if not more:
+                told = json.loads(data)
+                return dict(told, id=int(told["id"]))
+            data += more
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
 
 
 def keep_time(reference: "weakref.ref[Executor]") -> None:
@@ -83,8 +160,14 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
                 if (pool._idle_after is not None and link.channel is not None
                         and link.is_prepared and not link.inflight and not pool._waiting
                         and now - link.idle_since > pool._idle_after):
-                    link.leaves = True
                     idle.append(link)
+            waiting = sum(1 for link in pool._links if _waits(pool, link))
+            ready = any(link.channel is not None for link in pool._links)
+            if not waiting or ready and not pool._unresolved:
+                pool._claims_at = now + PATIENCE
+            claims = now >= pool._claims_at
+            if claims:
+                pool._claims_at = now + AGAIN
             channels = [link.channel for link in pool._links if link.channel is not None]
             changed = pool._changed
         for link in lost:
@@ -100,14 +183,18 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
             except Closed:
                 pass
         for link in idle:
-            if link.channel is not None:
-                try:
-                    link.channel.send(frames.LEAVE)
-                except Closed:
-                    pass
+            _give_back(link)
+        if claims:
+            claim(pool, min(waiting, max(1, pool._unresolved)))
         del pool
         with changed:
             changed.wait(0.1)
+
+
+def _waits(pool: "Executor", link: _Link) -> bool:
+    """Whether a worker waits for room."""
+    row = pool._rows.get(link.experiment) or {}
+    return link.channel is None and row.get("run") == link.run and row.get("state") in _BEFORE
 
 
 def serve(reference: "weakref.ref[Executor]", link: _Link) -> None:
@@ -162,9 +249,12 @@ def _again(pool: "Executor", link: _Link) -> Optional[bool]:
         if link.leaves and not pool._waiting:
             return None
         link.leaves = False
+        row = pool._rows.get(link.experiment) or {}
     told = ""
     while True:
         try:
+            if TAG in row.get("tags", ()):
+                pool._client.call("tag", str(link.experiment), "-" + TAG)
             started = pool._client.restart(link.experiment)
         except BadInput as error:
             link.failures = FAILURES_MAX
@@ -197,14 +287,18 @@ def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]
     pool = reference()
     if pool is None:
         return True
-    is_here = row.get("node") == "local"
+    is_here = row.get("node") == "local" and "local" not in pool._clusters
     program = pool._python or ("python3" if not is_here else sys.executable)
     relay = None
     try:
         if is_here:
-            folder = pool._client.show(link.run).get("work")
-            # Not longer: a worker that ended meanwhile never listens.
-            ending = connected(str(folder), 0.5)
+            place = row.get("socket")
+            if place is not None:
+                ending = opened(place)
+            else:
+                folder = pool._client.show(link.run).get("work")
+                # Not longer: a worker that ended meanwhile never listens.
+                ending = connected(str(folder), 0.5)
         else:
             with unforked:
                 ending, there = socket.socketpair()
@@ -222,6 +316,7 @@ def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]
     except (OSError, ValueError, NeronetError):
         _ended(relay)
         with pool._mutex:
+            row.pop("socket", None)
             pool._changed.wait(0.2)
         return False
     while True:

@@ -4,6 +4,8 @@ Every call is one verb of the program and takes its words; see ``neroman help VE
 """
 
 import json
+import os
+import tempfile
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
 
 from ._program import Program
@@ -152,6 +154,16 @@ class Series(Answer):
         return self.long()._repr_html_()
 
 
+class Plot:
+    """Curves as ``svg``, which a notebook shows; ``neroman plot -o x.png`` makes other formats."""
+
+    def __init__(self, svg: str) -> None:
+        self.svg = svg
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
 class Client:
     """One neroman. The daemon is started by the first call that needs it.
 
@@ -261,6 +273,17 @@ class Client:
         """One row for each experiment, best first by ``best`` (``min:loss``, ``max:acc``)."""
         words = ["results", selector(picked)] + _option("--best", best)
         return Experiments(self._program.call(words), "runs")
+
+    def plot(self, picked: Picked, *names: str, by: Optional[str] = None,
+             log: bool = False) -> "Plot":
+        """Curves of metrics, or of expressions of them, which a notebook shows; with ``by`` one
+        for all runs that share this parameter."""
+        words = ["plot", selector(picked)] + list(names) + _option("--by", by)
+        with tempfile.TemporaryDirectory(prefix="neronet-") as folder:
+            path = os.path.join(folder, "plot.svg")
+            self._program.text(words + _flag("--log", log) + ["--output", path])
+            with open(path, encoding="utf-8") as file:
+                return Plot(file.read())
 
     def groups(self, picked: Picked, by: Sequence[str]) -> Answer:
         """One row for all runs that share these parameters: n, means and deviations."""

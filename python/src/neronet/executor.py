@@ -11,6 +11,7 @@ import concurrent.futures
 import itertools
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import threading
@@ -19,7 +20,7 @@ import uuid
 import weakref
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Set
 
 from . import _frames as frames
 from ._calls import (
@@ -35,9 +36,10 @@ from ._calls import (
 from ._folder import Files, describe
 from ._frames import Closed
 from ._schedule import Schedule, _busy
-from ._threads import LIVE, follow, keep_time, serve
+from ._threads import LIVE, answer_door, follow, keep_time, serve
 from .client import Client
 from .errors import NeronetError
+from .worker import OWNER
 
 __all__ = ["Constant", "Executor", "PoolBroken", "RemoteTraceback", "WorkerDied"]
 
@@ -47,7 +49,8 @@ class Executor(Schedule):
 
     ``workers`` is how many there are at most; without it as many as the nodes have room for.
     ``nodes`` is a node, a group, or ``any``. Each worker has ``cpus``, ``gpus`` cards with
-    ``gpumem`` of free memory (``"20G"``), ``memory`` (``"4G"``) and ``env``; ``setup`` lines are
+    ``gpumem`` of free memory (``"20G"``), ``memory`` (``"4G"``), ``env`` and at most ``time``
+    (``"2h"``), after which another one takes its place; ``setup`` lines are
     executed before it starts. ``python`` is the interpreter there; without it that is this one on
     this machine and ``python3`` elsewhere.
     ``files`` are files and folders that travel to the workers; their folder is importable there.
@@ -62,6 +65,7 @@ class Executor(Schedule):
     def __init__(
         self, workers: Optional[int] = None, nodes: Optional[str] = None, *, cpus: float = 1,
         gpus: float = 0, gpumem: Optional[str] = None, memory: Optional[str] = None,
+        time: Optional[str] = None,
         python: Optional[str] = None, files: Files = (), init: Optional[Callable[..., Any]] = None,
         initargs: Sequence[Any] = (), env: Optional[Dict[str, str]] = None,
         setup: Sequence[str] = (), idle_after: Optional[float] = None, lost_after: float = 60.0,
@@ -78,24 +82,40 @@ class Executor(Schedule):
         self._python = python
         self._first = frames.pack((init, tuple(initargs)), _dumps(init))
         self._folder = tempfile.mkdtemp(prefix="neronet-pool-")
+        #: Where workers on this machine tell that they listen.
+        self._door: Optional[socket.socket] = None
         try:
             room = self._room(nodes, cpus, gpus)
+            if workers is None and self._clusters:
+                raise ValueError("a scheduler tells no number of workers that fit: name one, "
+                                 "Executor(workers=…)")
             count = workers if workers is not None else max(1, room)
             if count < 1:
                 raise ValueError("workers must be at least 1")
-            resources = {"cpus": cpus, "gpus": gpus, "gpumem": gpumem, "memory": memory}
-            describe(self._folder, self._pool, count, nodes, self._names == ["local"], resources,
-                     python, files, env, setup)
-            added = self._client.add(self._folder)
+            resources = {"cpus": cpus, "gpus": gpus, "gpumem": gpumem, "memory": memory,
+                         "time": time}
+            is_here = self._names == ["local"] and not self._clusters
+            if is_here:
+                self._door = _door(self._folder)
+            owner = {OWNER: self._door.getsockname()} if self._door is not None else {}
+            # Experiments have their names from it.
+            described = os.path.join(self._folder, "pool-" + self._pool[:8])
+            describe(described, self._pool, count, nodes, is_here, resources, python, files,
+                     dict(env or {}, **owner), setup)
+            added = self._client.add(described)
             self._experiments = sorted(int(row["id"]) for row in added)
             started = self._client.start(self._experiments)
             runs = {int(row["id"]): row["run"] for row in started if row.get("run")}
         except BaseException:
+            _shut(self._door)
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         for experiment in self._experiments:
             self._links.append(_Link(experiment, runs.get(experiment, "")))
         self._threads = [threading.Thread(target=follow, args=(weakref.ref(self),), daemon=True)]
+        if self._door is not None:
+            self._threads.append(threading.Thread(
+                target=answer_door, args=(weakref.ref(self), self._door), daemon=True))
         for link in self._links:
             thread = threading.Thread(target=serve, args=(weakref.ref(self), link), daemon=True)
             self._threads.append(thread)
@@ -110,24 +130,29 @@ class Executor(Schedule):
     def _room(self, nodes: Optional[str], cpus: float, gpus: float) -> int:
         """How many workers fit on the nodes when they are empty.
 
-        Raises :class:`NeronetError` for a node with a scheduler.
+        Raises :class:`NeronetError` for a node with a scheduler that has no way to its hosts.
         """
         answer = self._client.nodes()
         groups = answer.document.get("groups") or {}
         known = [row["name"] for row in answer]
         word = nodes or answer.document.get("default_node") or "local"
         self._names = groups.get(word) or (known if word == "any" else [word])
+        #: Nodes whose workers are jobs of SLURM.
+        self._clusters: Set[str] = set()
         room = 0
         for row in answer:
             if row["name"] not in self._names:
                 continue
-            if row.get("scheduler") is not None:
+            if row.get("warden") == "slurm":
+                self._clusters.add(row["name"])
+            elif row.get("warden") not in (None, "none"):
                 raise NeronetError(
                     "workers on {} are not built yet".format(row["name"]),
-                    ["a scheduler starts runs there, on hosts that this machine does not reach"],
-                    "name a node or a group without a scheduler: Executor(nodes=…)",
+                    ["a scheduler other than SLURM starts runs there, on hosts that this machine "
+                     "does not reach"],
+                    "name a node or a group without it: Executor(nodes=…)",
                 )
-            if gpus:
+            elif gpus:
                 room += int(len(row.get("gpus") or []) / gpus)
             else:
                 room += int((row.get("cpus") or 0) / cpus)
@@ -310,12 +335,14 @@ class Executor(Schedule):
                 link.leaves = True
             self._changed.notify_all()
         _open.discard(self)
+        _shut(self._door)
         _end(self._client, self._experiments, links, folder, self._patience)
 
     def __del__(self) -> None:
         # Only a pool without calls is forgotten.
         folder = getattr(self, "_folder", "")
         if folder and self._links:
+            _shut(self._door)
             words = (self._client, self._experiments, self._links, folder, self._patience)
             threading.Thread(target=_end, args=words, daemon=True).start()
 
@@ -324,6 +351,8 @@ class Executor(Schedule):
         self._mutex = threading.RLock()
         self._changed = threading.Condition(self._mutex)
         self._folder = ""
+        if self._door is not None:
+            self._door.close()
         self._broken = "the pool belongs to process {}, which this one is a fork of".format(
             os.getppid())
         for link in self._links:
@@ -340,6 +369,29 @@ class Executor(Schedule):
                 self._settled(self._unresolved)
         self.shutdown(wait=True, cancel_futures=kind is not None)
         return None
+
+
+def _door(folder: str) -> Optional[socket.socket]:
+    """A socket in a private folder; `None` where the folder's path is too long for one."""
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        door.bind(os.path.join(folder, "door"))
+        door.listen(128)
+    except OSError:
+        door.close()
+        return None
+    return door
+
+
+def _shut(door: Optional[socket.socket]) -> None:
+    """Ends a door, and the thread that answers it."""
+    if door is None:
+        return
+    try:
+        door.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    door.close()
 
 
 def _end(client: Client, experiments: List[int], links: List[_Link], folder: str,

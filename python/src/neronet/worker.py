@@ -21,6 +21,7 @@ from typing import Any, Deque, Dict, List, Optional, Set, Tuple
 
 from . import _frames as frames
 from ._frames import Buffer, Bytes, Channel, Closed, Frame
+from ._relay import opened
 
 #: Seconds without an owner after which a worker ends.
 ALONE_MAX = 30.0
@@ -35,6 +36,8 @@ _CALLS = (frames.CALL, frames.CALLS)
 _NOTHING = 0
 #: Where the socket is, in the run's folder.
 PLACE = "worker.json"
+#: The variable with the socket of an owner on this machine.
+OWNER = "NERONET_OWNER"
 
 #: What calls use besides their arguments, by number.
 _constants: Dict[int, Any] = {}
@@ -382,6 +385,23 @@ def _packed_error(error: BaseException, took: float) -> bytes:
     return pickle.dumps((took, pickled, text), protocol=5)
 
 
+def _announce(place: str) -> None:
+    """Tells an owner on this machine that this worker listens; others are told by the daemon."""
+    owner = os.environ.pop(OWNER, "")
+    if not owner:
+        return
+    facts = {"socket": place, "run": os.environ.get("NERO_RUN"), "id": os.environ.get("NERO_ID"),
+             "node": os.environ.get("NERO_NODE")}
+    try:
+        with opened(owner) as link:
+            link.settimeout(1.0)
+            if frames.own_socket(link):
+                link.sendall(json.dumps(facts).encode())
+    except OSError:
+        # The daemon tells the owner, too.
+        pass
+
+
 def main() -> int:
     """The worker's program."""
     sys.path.insert(0, os.getcwd())
@@ -395,8 +415,12 @@ def main() -> int:
         threading.Thread(target=worker.listen, args=(listener,), daemon=True).start()
         beside = PLACE + ".new"
         with open(beside, "w", encoding="utf-8") as file:
-            json.dump({"socket": path, "pid": os.getpid()}, file)
+            told = {"socket": path, "pid": os.getpid(), "python": sys.executable,
+                    "job": os.environ.get("SLURM_JOB_ID"),
+                    "host": os.environ.get("SLURMD_NODENAME")}
+            json.dump(told, file)
         os.replace(beside, PLACE)
+        _announce(path)
         code = worker.serve()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

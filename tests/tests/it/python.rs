@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use nero_tests::Home;
+use nero_tests::cluster::Scheduler;
+use nero_tests::login_nodes::LoginNodes;
 
 use crate::ssh::Lab;
 
@@ -21,6 +23,10 @@ pub fn passed(output: &Output) {
     let ran = said.lines().any(|line| line.starts_with("Ran "));
     assert!(ran && !said.contains("Ran 0 tests"), "{said}");
 }
+
+/// Tests of calls whose way differs where workers are jobs of a scheduler; `NERO_CALLS` names others.
+const SLURM_CALLS: &str = "Calls.test_large_arguments_and_results \
+                           Calls.test_no_call_is_lost_or_repeated_though_daemon_agent_and_way_are_killed";
 
 /// A program of the package's tests, on this home.
 fn program(home: &Home, words: &[&str]) -> Command {
@@ -81,6 +87,21 @@ fn calls_of_functions_are_executed_once_over_ssh_whatever_dies() {
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
     let mut command = program(&lab.home, &["live_executor.py", "Calls"]);
     command.env("NODES", "lab").env("SHARED", &shared);
+    passed(&command.output().expect("python3 is there"));
+}
+
+#[test]
+fn calls_of_functions_are_executed_in_jobs_of_slurm_whose_hosts_have_no_network() {
+    let Some(nodes) = LoginNodes::up(Scheduler::Slurm, 1, &[]) else {
+        return;
+    };
+    nodes.add_node(&["listen: never"]);
+    let tests = std::env::var("NERO_CALLS").unwrap_or_else(|_| SLURM_CALLS.to_owned());
+    let mut command = program(&nodes.home, &["live_executor.py"]);
+    command
+        .args(tests.split(' '))
+        .env("NODES", "cluster")
+        .env("SHARED", nodes.folder("calls"));
     passed(&command.output().expect("python3 is there"));
 }
 

@@ -48,6 +48,9 @@ monitor: {{grace: 1s}}
   command: [sh, -c, '{COUNT}; echo loss=$((9 - 3*n)); [ $n -ge 2 ] || {forever}']
 +slow: {{retry: {{on: timeout, max: 1, time: x60}}, resources: {{time: 1s}}, command: [sh, -c, 'sleep 3']}}
 +paused: {{rules: [pause: loss > 5], command: [sh, -c, 'echo loss=9; sleep 5; echo on']}}
++listed:
+  retry: [{{exit: 255, stderr: '^ssh: ', max: 5}}, {{exit: 3, max: 0}}]
+  command: [sh, -c, '{COUNT}; echo ssh: no route >&2; [ $n -ge 2 ] && exit 3; exit 255']
 "
     );
     added(&home, &yaml);
@@ -73,6 +76,7 @@ monitor: {{grace: 1s}}
         "{shown}"
     );
 
+    ends(&home, 9, "9.2", "crashed", "retry 1 of 5 after a crash");
     let seen = ends(&home, 2, "2.2", "crashed", "retry 1 of 1 after a crash");
     assert_eq!(
         seen["hints"][0], "not run again: 1 of 1 retries failed",

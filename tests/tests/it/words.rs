@@ -180,6 +180,7 @@ const FIRING: &[&str] = &[
 
 /// An experiment for each field of the format, called as the field.
 const FIELDS: &str = r#"collection: f
+stages: [early, late]
 +command: {command: echo one 'two three'}
 +parameters: {command: "echo {x} {y}", parameters: {x: 0.10, y: no}}
 +combined: {command: "echo {x} {y}", parameters: {x: {linspace: [0, 1, 2]}, y: {logspace: [-1, 0, 2]}}, zip: [x, y], exclude: [x == 0]}
@@ -216,6 +217,9 @@ const FIELDS: &str = r#"collection: f
 +data: {command: "echo {data.d}", data: {d: {local: /tmp, default: /nowhere}}}
 +message: {command: 'true', custom_msg: hello from the file}
 +tagged: {command: 'true', tags: [paper, baseline]}
++first: {command: "sh -c 'sleep 0.2; echo first > $HOME/first'", stage: early, lock: words, settle: 10ms}
++second: {command: "sh -c 'cat $HOME/first'", depends_on: [first], lock: words, settle: 10ms}
++third: {command: "sh -c 'cat $HOME/first'", stage: late}
 +checkpoint: {command: "sh -c 'test -e ckpt && echo found $(cat ckpt); echo saved > ckpt; exit 3'", checkpoint: ckpt}
 "#;
 
@@ -226,6 +230,8 @@ const PRINTED: &[(&str, &str)] = &[
     ("flags", "--x 3 --y"),
     ("render", "at 3"),
     ("repeated", "1 1"),
+    ("second", "first"),
+    ("third", "first"),
     ("setup", "said env"),
     ("python", "found"),
     ("combined_x-1_y-1", "1 1"),

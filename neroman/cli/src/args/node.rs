@@ -12,6 +12,14 @@ pub enum NodeVerb {
         after_help = "Examples:\n  neroman node add alpha ada@alpha.example.org\n  neroman node add beta beta --cpus 16 --memory 64G --dry-run"
     )]
     Add(NodeAdd),
+    /// Make this machine, which no ssh reaches, a node of the neroman on another one
+    #[command(
+        after_help = "Examples:\n  neroman node join ada@head.example.org\n  neroman node join head --name desk --gpus 1"
+    )]
+    Join(NodeJoin),
+    /// The end of `node join` at the head; the machine that joins starts it
+    #[command(hide = true)]
+    Welcome(NodeWelcome),
     /// Forget a node; its files stay there
     #[command(after_help = "Examples:\n  neroman node rm alpha\n  neroman node rm alpha --dry-run")]
     Rm {
@@ -97,6 +105,37 @@ pub enum NodeVerb {
         #[command(flatten)]
         json: Json,
     },
+}
+
+/// `node join`.
+#[derive(Debug, Args)]
+pub struct NodeJoin {
+    /// The machine of the neroman, the head: whatever `ssh` accepts
+    #[arg(value_name = "HEAD")]
+    pub head: String,
+    /// What this machine is to be called there (its host name)
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Folder for our files here (~/.neronet)
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<String>,
+    /// CPUs that runs may use (all)
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<f64>,
+    /// How many GPUs runs may use (all)
+    #[arg(long, value_name = "N")]
+    pub gpus: Option<u32>,
+    /// The program neroman there
+    #[arg(long, value_name = "PATH", default_value = "neroman")]
+    pub program: String,
+}
+
+/// `node welcome`.
+#[derive(Debug, Args)]
+pub struct NodeWelcome {
+    /// Only connect standard input and output to this socket
+    #[arg(long, value_name = "PATH")]
+    pub pipe: Option<String>,
 }
 
 /// `node add`.

@@ -17,7 +17,7 @@ use nero_life::change::Change;
 use nero_life::mail::notice::{self, FoundNotice};
 use nero_life::retry::{self, Next};
 use nero_life::state::State;
-use nero_life::{abort, batch as batches, needs, processed, standing};
+use nero_life::{abort, batch as batches, locks, needs, precedence, processed, standing};
 
 /// Messages of one transaction.
 const BATCH_MAX: usize = 4096;
@@ -300,6 +300,15 @@ impl Writer {
     fn release(&self, work: &mut State, batch: &mut Batch) {
         let touched = batch.touched();
         let now_ms = self.clock.now_ms();
+        let concerns = |run: &RunId| {
+            let (before, after) = (self.state.run(*run), work.run(*run));
+            precedence::concerns_others(before, after)
+        };
+        let is_concerned = || !batch.experiments().is_empty() || touched.iter().any(concerns);
+        if !work.waiting.is_empty() && is_concerned() {
+            let changes = precedence::release(work, now_ms);
+            take(work, batch, changes);
+        }
         let changes = batches::follow(&self.state, work, touched.iter().copied(), now_ms);
         take(work, batch, changes);
         let changes = batches::next_in_line(&self.state, work, batch.touched(), now_ms);
@@ -360,7 +369,7 @@ impl Writer {
                     if needs::changed(before, after) {
                         rings.push((run, Bell::Node));
                     }
-                    if needs::deferred(before, after) {
+                    if needs::deferred(before, after) || locks::may_free(before, after) {
                         rings.push((run, Bell::Placer));
                     }
                 }

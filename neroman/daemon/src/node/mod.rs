@@ -75,6 +75,11 @@ impl NodeHandle {
         self.now.borrow().clone()
     }
 
+    /// Whether its driver has ended: the node was removed, or the daemon leaves.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.now.has_changed().is_err()
+    }
+
     /// Returns at the first change after this is called.
     pub(crate) async fn news(&self) {
         let mut now = self.now.clone();

@@ -19,6 +19,7 @@ use crate::ledger::Late;
 use crate::restored;
 use nero_life::choose::{choose, count};
 use nero_life::input::Input;
+use nero_life::locks::Locks;
 use nero_life::place::{Candidate, Choice, Standing};
 use nero_life::run::{Run, Turn};
 use nero_life::state::State;
@@ -134,6 +135,9 @@ impl Placer {
         let mut pause = due.unwrap_or(EVERY).min(EVERY);
         // Runs with the same word share the candidates.
         let mut words: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
+        let known = self.nodes.known().now(self.nodes.clock());
+        let mut locks: Option<Locks> = None;
+        let mut durable = false;
         for (.., id) in waiting {
             let Some(run) = state.run(id) else { continue };
             let word = &run.made.node;
@@ -144,7 +148,21 @@ impl Placer {
             let Some(candidates) = words.get_mut(word) else {
                 continue;
             };
-            let choice = choose(run, candidates, &now);
+            let choice = match run.made.precedence.is_alone_on_node() {
+                false => choose(run, candidates, &now),
+                true => {
+                    let locks = locks.get_or_insert_with(|| Locks::of(&state, &known));
+                    let mut free = locks.without_taken(run, candidates);
+                    let choice = choose(run, &mut free, &now);
+                    if let Choice::On(name) = &choice {
+                        locks.take(run, name, &known);
+                        count(candidates, name, run.made.takes.on(name).cores());
+                        // After a power cut another run would get the lock beside it.
+                        durable = true;
+                    }
+                    choice
+                }
+            };
             match &choice {
                 Choice::On(name) => {
                     taken(&mut words, name, run.made.takes.on(name).cores(), word);
@@ -158,7 +176,10 @@ impl Placer {
             changes.push((id, choice));
         }
         let is_taken = changes.iter().any(|(_, choice)| takes_room(choice));
-        self.write(changes).await;
+        if let Some(left_ms) = locks.as_ref().and_then(Locks::settled_in_ms) {
+            pause = pause.min(Duration::from_millis(left_ms.unsigned_abs()));
+        }
+        self.write(durable, changes).await;
         if !is_taken && let Some(room) = self.balance(&state, &now).await {
             pause = pause.min(room);
         }
@@ -241,12 +262,12 @@ impl Placer {
         left.min().map_or(second, |left| left.min(second))
     }
 
-    async fn write(&self, choices: Vec<(RunId, Choice)>) {
+    async fn write(&self, durable: bool, choices: Vec<(RunId, Choice)>) {
         let input = |(id, choice)| (id, Input::Choice(choice));
         let choices: Vec<_> = choices.into_iter().map(input).collect();
         let late = Late::Passes("it was cancelled or placed meanwhile");
         let ledger = self.nodes.ledger();
-        let written = ledger.happened(false, choices, late).await;
+        let written = ledger.happened(durable, choices, late).await;
         if let Err(failure) = written {
             tracing::warn!(%failure, "no node chosen");
         }

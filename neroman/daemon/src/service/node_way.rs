@@ -85,6 +85,9 @@ pub(super) async fn until_known(
         if now.connected() && now.about.is_some() && !node.inbox.is_changing() {
             return Ok(());
         }
+        if node.has_ended() {
+            return Err(not_configured(&node.name));
+        }
         if now.failures > failures || Instant::now() >= deadline {
             return Err(node.away(&now));
         }

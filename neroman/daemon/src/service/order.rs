@@ -1,11 +1,14 @@
 //! The order of the runs of one start: `--order`, `--pilot`, `--at-most`.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use nero_expr::{Expr, ParseContext, Scope as _, Value};
+use nero_life::add::ranges;
 use nero_life::experiment::Experiment;
 use nero_life::now::Now;
 use nero_life::pasts;
+use nero_life::precedence::{AwaitedExperiment, Precedents};
 use nero_life::run::{Line, Made};
 use nero_life::scope::Sight;
 use nero_life::start::{self, Plan, Wanted};
@@ -151,16 +154,55 @@ impl InStart {
     }
 }
 
-/// The first run that is made: it names the batch.
-pub(super) fn first_run(plans: &[Plan]) -> Option<RunId> {
-    plans.iter().find_map(|plan| match plan {
-        Plan::Run { id, .. } => Some(*id),
-        Plan::Skip { .. } => None,
-    })
+/// The first run that is made: it names the batch, and is its pilot. One that needs others,
+/// which would wait for the pilot, is the first only where all do.
+pub(super) fn first_run(state: &State, plans: &[Plan]) -> Option<RunId> {
+    let runs = || {
+        plans.iter().filter_map(|plan| match plan {
+            Plan::Run { id, .. } => Some(*id),
+            Plan::Skip { .. } => None,
+        })
+    };
+    let needs_none = |id: &RunId| {
+        let experiment = state.experiment(id.experiment);
+        experiment.is_some_and(|one| !one.definition.precedence.waits_for_others())
+    };
+    runs().find(needs_none).or_else(|| runs().next())
+}
+
+/// What the new runs of these experiments wait for until a person acts: a line for each.
+pub(super) fn needed(state: &State, started: &[ExperimentId]) -> Vec<String> {
+    let precedents = Precedents::of(state);
+    let mut order: Vec<String> = Vec::new();
+    let mut alike: HashMap<String, Vec<ExperimentId>> = HashMap::new();
+    for id in started {
+        let run = state.experiment(*id).and_then(|one| one.newest());
+        let awaited = run.filter(|run| run.waits_for_others());
+        let awaited = awaited.and_then(|run| precedents.awaited(run));
+        let Some(awaited) = awaited.filter(AwaitedExperiment::needs_person) else {
+            continue;
+        };
+        let why = match awaited.remedy() {
+            Some(remedy) => format!("{awaited}: `{remedy}`"),
+            None => awaited.to_string(),
+        };
+        let those = alike.entry(why.clone()).or_default();
+        if those.is_empty() {
+            order.push(why);
+        }
+        those.push(*id);
+    }
+    let line = |why: String| format!("{}: {why}", ranges(alike[&why].iter().copied()));
+    order.into_iter().map(line).collect()
 }
 
 /// What `--pilot` and `--at-most` mean for these runs.
-pub(super) fn notes(pilot: bool, at_most: Option<u32>, plans: &[Plan]) -> Vec<String> {
+pub(super) fn notes(
+    state: &State,
+    pilot: bool,
+    at_most: Option<u32>,
+    plans: &[Plan],
+) -> Vec<String> {
     let runs = plans.iter().filter(|plan| matches!(plan, Plan::Run { .. }));
     let runs = runs.count();
     let at_most = at_most.filter(|at_most| runs > *at_most as usize);
@@ -168,15 +210,15 @@ pub(super) fn notes(pilot: bool, at_most: Option<u32>, plans: &[Plan]) -> Vec<St
         let first = counted(u64::from(at_most), "run");
         format!("at most {first} of these at once: the next starts when one has ended")
     });
-    pilot_note(pilot, plans)
+    pilot_note(state, pilot, plans)
         .into_iter()
         .chain(at_most)
         .collect()
 }
 
 /// What `--pilot` means for these runs.
-fn pilot_note(pilot: bool, plans: &[Plan]) -> Option<String> {
-    let pilot = first_run(plans).filter(|_| pilot)?;
+fn pilot_note(state: &State, pilot: bool, plans: &[Plan]) -> Option<String> {
+    let pilot = first_run(state, plans).filter(|_| pilot)?;
     let runs = plans.iter().filter(|plan| matches!(plan, Plan::Run { .. }));
     let others = runs.count() - 1;
     Some(match others {

@@ -1,6 +1,7 @@
 //! `Start` and restart: makes runs of the picked experiments. They are durable
 //! when the call is answered; the call waits for no node.
 
+mod made;
 mod same_code;
 
 use std::collections::hash_map::Entry;
@@ -9,12 +10,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nero_config::Config;
-use nero_format::Definition;
-use nero_model::{ExperimentId, RunId, RunToken, ids::hex};
+use nero_model::{ExperimentId, RunId};
 use nero_wire::v1;
 use nero_wire::v1::start_reply::One;
 use prost::Message as _;
 
+use self::made::{made, takes};
 use super::add::canonical;
 use super::code;
 use super::order::{self, InStart, Order};
@@ -297,28 +298,6 @@ impl Places {
     }
 }
 
-/// The demands of an experiment's run on its node.
-fn takes(definition: &Definition) -> Takes {
-    Takes {
-        cpus: definition.resources.cpus,
-        memory_bytes: definition.resources.memory_bytes.unwrap_or(0),
-        limit_s: definition.scheduler_limit_s(),
-        disk_bytes: definition.resources.disk_bytes.unwrap_or(0),
-        requires: (definition.requires.as_ref())
-            .map_or_else(String::new, |requires| requires.text.clone()),
-        prefer: String::new(),
-        data: definition.data.clone(),
-        scheduling: definition.scheduling.clone(),
-        on_nodes: definition.resources.on_nodes.clone(),
-        grace_ms: match definition.resources.on_nodes.time_ms.is_empty() {
-            true => 0,
-            false => definition.monitor.grace_ms,
-        },
-        grown: false,
-        together: 0,
-    }
-}
-
 /// Reads sources, picks, and freezes. Blocks.
 fn prepare(
     state: &State,
@@ -505,7 +484,7 @@ fn dry(
         .collect();
     let mut notes = prepared.notes.clone();
     notes.extend(off.notes());
-    notes.extend(order::notes(asked.pilot, asked.at_most, &plans));
+    notes.extend(order::notes(&prospect, asked.pilot, asked.at_most, &plans));
     let answer = v1::StartReply {
         experiments,
         notes,
@@ -541,8 +520,8 @@ fn decide(
     let mut experiments = Vec::with_capacity(plans.len());
     let mut touched = Vec::new();
     let mut off = rules::Off::default();
-    let batch = order::first_run(&plans);
-    let mut runs = 0;
+    let batch = order::first_run(&work, &plans);
+    let (mut runs, mut rank) = (0, 0);
     for plan in &plans {
         experiments.extend(one(&work, plan));
         let Plan::Run { id, after } = plan else {
@@ -567,12 +546,10 @@ fn decide(
         }
         let place = InStart {
             batch,
-            rank: asked.order.as_ref().map_or(0, |_| runs),
+            rank: asked.order.as_ref().map_or(0, |_| rank),
             line: (asked.at_most.zip(batch)).map(|(at_most, of)| Line { of, at_most }),
             priority: asked.priority,
         };
-        let waits_in_line = asked.at_most.is_some_and(|at_most| runs >= at_most);
-        runs += 1;
         let (made, node, encoded) = if asked.wanted.same_code {
             same_code::run(asked, prepared, &experiment, *id, &place, now_ms)?
         } else {
@@ -593,6 +570,12 @@ fn decide(
             .encode_to_vec();
             (made, node, encoded)
         };
+        rank += 1;
+        let needs_others = made.precedence.waits_for_others();
+        // One that needs others takes its turn when it does not any more.
+        let waits_in_line = (asked.at_most).is_some_and(|at_most| needs_others || runs >= at_most);
+        runs += u32::from(!needs_others);
+        let node = node.filter(|_| !made.precedence.is_alone_on_node());
         let after = after.filter(|number| still_live(&work, *id, *number));
         let dispatch = match asked.pilot && batch != Some(*id) {
             true => Dispatch::behind_pilot(after),
@@ -600,6 +583,10 @@ fn decide(
         };
         let dispatch = match waits_in_line {
             true => dispatch.in_line(),
+            false => dispatch,
+        };
+        let dispatch = match needs_others {
+            true => dispatch.behind_others(),
             false => dispatch,
         };
         let new = NewRun {
@@ -610,12 +597,13 @@ fn decide(
         };
         take(&mut work, Change::Run(Arc::new(new)));
     }
+    let mut notes = prepared.notes.clone();
+    notes.extend(order::needed(&work, &touched));
     if !touched.is_empty() {
         take(&mut work, ledger::last(touched));
     }
-    let mut notes = prepared.notes.clone();
     notes.extend(off.notes());
-    notes.extend(order::notes(asked.pilot, asked.at_most, &plans));
+    notes.extend(order::notes(&work, asked.pilot, asked.at_most, &plans));
     Ok(Decided {
         answer: v1::StartReply {
             experiments,
@@ -669,42 +657,6 @@ fn still_live(state: &State, id: RunId, number: u32) -> bool {
             .iter()
             .any(|run| run.made.id.number <= number && run.phase().is_live())
     })
-}
-
-fn made(
-    experiment: &Experiment,
-    id: RunId,
-    frozen: &Frozen,
-    placed: Placed,
-    now_ms: i64,
-    results_max_bytes: u64,
-) -> Made {
-    let definition = &experiment.definition;
-    Made {
-        token: RunToken::random(),
-        id,
-        node: placed.word,
-        placing: true,
-        created_ms: now_ms,
-        created: None,
-        tree: hex(&frozen.tree),
-        git: frozen.git.clone(),
-        fingerprint: experiment.fingerprint.to_string(),
-        time_ms: definition.resources.time_ms.unwrap_or(0),
-        outputs: !definition.checkpoint.is_empty()
-            || (definition.outputs.iter()).any(|output| output.stream.is_none()),
-        all_made: definition.outputs.is_empty() && results_max_bytes > 0,
-        takes: placed.takes,
-        resume: placed.resume,
-        batch: None,
-        again: definition.again.clone(),
-        checkpoint: !definition.checkpoint.is_empty(),
-        processing: definition.processing.clone(),
-        priority: 0,
-        rank: 0,
-        line: None,
-        follows: None,
-    }
 }
 
 fn one(state: &State, plan: &Plan) -> Option<One> {

@@ -16,6 +16,7 @@ use nero_life::batch::Held;
 use nero_life::experiment::Experiment;
 use nero_life::now::{Now, Tick};
 use nero_life::outlook::Outlook;
+use nero_life::precedence::Precedents;
 use nero_life::retry::{Cause, Follows};
 use nero_life::run::{Results, Run, Turn};
 use nero_life::standing;
@@ -30,6 +31,7 @@ pub(super) struct Sight<'a> {
     pub nodes: NodeStates,
     pub state: &'a State,
     queues: OnceLock<Queues>,
+    precedents: OnceLock<Precedents<'a>>,
 }
 
 impl<'a> Sight<'a> {
@@ -41,6 +43,7 @@ impl<'a> Sight<'a> {
             nodes,
             state,
             queues: OnceLock::new(),
+            precedents: OnceLock::new(),
         }
     }
 
@@ -70,6 +73,12 @@ impl<'a> Sight<'a> {
 
     fn connected(&self, run: &Run) -> bool {
         self.node_of(run).is_some_and(NodeNow::connected)
+    }
+
+    /// Why a live run is held, if it is.
+    fn held(&self, run: &'a Run) -> Option<Held<'a>> {
+        let precedents = self.precedents.get_or_init(|| Precedents::of(self.state));
+        Held::among(precedents, self.state, run)
     }
 
     /// How many runs of ours are to start before one that waits on a node without a
@@ -136,10 +145,10 @@ fn queues(state: &State) -> Queues {
 }
 
 /// An experiment with the run to show.
-pub(super) fn experiment(
+pub(super) fn experiment<'a>(
     experiment: &Experiment,
-    run: Option<&Run>,
-    sight: &Sight<'_>,
+    run: Option<&'a Run>,
+    sight: &Sight<'a>,
 ) -> v1::ExperimentView {
     let definition = &experiment.definition;
     let mut view = v1::ExperimentView {
@@ -191,7 +200,7 @@ pub(super) fn overrides(experiment: &Experiment) -> Vec<v1::Override> {
     .collect()
 }
 
-fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
+fn of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
     let phase = run.phase();
     view.state = run.word().word().to_owned();
     view.phase = phase.word().to_owned();
@@ -225,7 +234,7 @@ fn of_run(view: &mut v1::ExperimentView, run: &Run, sight: &Sight<'_>) {
     }
     if phase.is_live() {
         view.cancel = cancel(run, sight);
-        let held = Held::of(sight.state, run);
+        let held = sight.held(run);
         view.waiting_for = nero_life::restored::awaited(sight.state, run)
             .unwrap_or_else(|| waiting_for(run, held, sight));
         let by_its_batch = held.filter(Held::needs_person).map(|held| held.to_string());
@@ -377,6 +386,11 @@ fn waiting_for(run: &Run, held: Option<Held<'_>>, sight: &Sight<'_>) -> String {
     if let Some(held) = held {
         let id = run.made.id.experiment;
         return match held.needs_person() {
+            true if let Held::Others(awaited) = held => {
+                let remedy = awaited.remedy().map(|remedy| format!("`{remedy}`, "));
+                let remedy = remedy.unwrap_or_default();
+                format!("{remedy}`neroman resume {id}` or `abort {id}`")
+            }
             true => format!("`neroman resume {id}`, `start {id}` or `abort {id}`"),
             false => held.to_string(),
         };

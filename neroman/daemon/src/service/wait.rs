@@ -20,6 +20,7 @@ use super::{Man, Sink};
 use crate::failure::Failure;
 use nero_life::add::ranges;
 use nero_life::batch::Held;
+use nero_life::precedence::{AwaitedExperiment, Lack, Precedents};
 use nero_life::run::Run;
 use nero_life::state::State;
 
@@ -165,11 +166,16 @@ impl Man {
             known: &self.nodes.known(),
             boot_ms: self.clock.boot_ms(),
         };
+        let precedents = Precedents::of(state);
         let reasons = awaited.iter().map(|one| {
             let run = one.chosen.of(state.experiment(one.chosen.id)?)?;
-            match Held::of(state, run) {
+            match Held::among(&precedents, state, run) {
                 // A pilot that can never run keeps the others waiting for ever.
                 Some(Held::PilotLives(pilot)) => stuck.never(state.run(pilot)?, &nodes),
+                Some(Held::Others(AwaitedExperiment {
+                    lack: Lack::Live(run),
+                    ..
+                })) => stuck.never(state.run(run)?, &nodes),
                 Some(Held::AtMost(_)) => None,
                 Some(held) => Some(held.to_string()),
                 None => match run.needs_person() {

@@ -13,14 +13,17 @@ use super::view::{self, Sight};
 use super::{Man, Sink, blocking};
 use crate::failure::Failure;
 
-/// The shortest time between two messages.
+/// The shortest interval between two messages while changes go on.
 const INTERVAL_LEAST: Duration = Duration::from_millis(50);
+/// The interval after a time without changes; it doubles up to the one asked for, so that the
+/// first changes are told at once.
+const INTERVAL_FIRST: Duration = Duration::from_millis(10);
 /// Experiments of one message, so that messages stay small.
 const TOLD_MAX: usize = 2000;
 
 impl Man {
     /// Streams the picked experiments and their changes until the client leaves.
-    pub(super) async fn watch(
+    pub(crate) async fn watch(
         &self,
         request: v1::WatchRequest,
         sink: Sink<v1::WatchEvent>,
@@ -35,6 +38,7 @@ impl Man {
         let mut told: BTreeSet<Chosen> = BTreeSet::new();
         let mut seen = 0;
         let mut first = true;
+        let mut pause = INTERVAL_FIRST;
         loop {
             let began = Instant::now();
             let state = Arc::clone(&states.borrow_and_update());
@@ -109,7 +113,11 @@ impl Man {
                     return Err(Failure::daemon("the daemon is leaving"));
                 },
             }
-            tokio::time::sleep_until(began + interval).await;
+            if began.elapsed() >= interval {
+                pause = INTERVAL_FIRST;
+            }
+            tokio::time::sleep_until(began + pause).await;
+            pause = interval.min(pause * 2);
         }
     }
 }

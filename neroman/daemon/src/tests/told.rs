@@ -308,3 +308,22 @@ async fn a_taken_over_experiment_is_shown_as_not_read_yet_without_warnings() {
     );
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn a_change_after_a_time_without_any_is_told_at_once_whatever_the_interval() {
+    let rig = Rig::configured("");
+    rig.write("collection: lab\ncommand: echo\n");
+    rig.add().await;
+    let (tx, rx) = mpsc::channel(8);
+    let request = v1::WatchRequest {
+        selection: select("1"),
+        interval_ms: 3_600_000,
+    };
+    let man = rig.man.clone();
+    let call = tokio::spawn(async move { man.watch(request, tx).await });
+    let mut heard = Heard { rx, call };
+    assert!(heard.next().await.first);
+    rig.start("1").await;
+    let changed = heard.next().await.experiments;
+    assert_ne!(changed[0].state, "defined");
+}

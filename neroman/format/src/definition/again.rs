@@ -6,9 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Again {
-    /// `retry`.
+    /// `retry`, or the first item of its list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
+    /// The other items of the list, which count where no earlier one does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub more: Vec<Retry>,
     /// `on_timeout: requeue`: a run that our own time limit ended goes on from its
     /// newest checkpoint, as a new run.
     pub requeues_timeout: bool,
@@ -19,6 +22,11 @@ impl Again {
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
+
+    /// The items of `retry`, in their order.
+    pub fn retries(&self) -> impl Iterator<Item = &Retry> {
+        self.retry.iter().chain(&self.more)
+    }
 }
 
 /// When a run is made again, and with how much more.
@@ -26,6 +34,12 @@ impl Again {
 pub struct Retry {
     /// The ends that count.
     pub on: Vec<RetryOn>,
+    /// Exit codes of which it needs one; empty: any end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exit: Vec<i32>,
+    /// A regular expression for the last line on standard error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
     /// Most runs that follow one.
     pub max: u32,
     /// Factor of the memory, after an end by too little of it.
@@ -49,6 +63,8 @@ impl Default for Retry {
     fn default() -> Self {
         Self {
             on: RetryOn::ALL.to_vec(),
+            exit: Vec::new(),
+            stderr: None,
             max: 1,
             memory: 1.0,
             time: 1.0,

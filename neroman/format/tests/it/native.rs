@@ -371,6 +371,7 @@ fn what_follows_an_end_by_itself_is_read_and_checked() {
             memory: 2.0,
             after_ms: 0,
             time: 1.0,
+            ..Retry::default()
         }
     );
     assert_eq!(retry("retry: {on: timeout, time: x1.5}").max, 1);

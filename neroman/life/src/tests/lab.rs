@@ -17,6 +17,7 @@ use crate::experiment::Stamp;
 use crate::input::Input;
 use crate::journal::{Exit, Gone, Incarnation, Key};
 use crate::now::{Moment, Tick};
+use crate::precedence;
 use crate::run::{Cancel, Dispatch, Line, Made, Takes};
 use crate::start::{self, Plan, Wanted};
 use crate::state::State;
@@ -66,6 +67,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         results_dir: None,
         results_max_bytes: None,
         keep_ms: None,
+        precedence: nero_format::Precedence::default(),
         custom_msg: None,
         sbatch_args: None,
         scheduling: nero_format::Scheduling::default(),
@@ -202,6 +204,7 @@ impl Lab {
                 again: experiment.definition.again.clone(),
                 checkpoint: experiment.definition.again.requeues_timeout,
                 processing: experiment.definition.processing.clone(),
+                precedence: experiment.definition.precedence.clone(),
                 priority: 0,
                 rank: 0,
                 line: self
@@ -220,8 +223,14 @@ impl Lab {
                             Dispatch::planned(node, after.filter(|_| still))
                         }
                     };
-                    match self.at_most.is_some_and(|at_most| made_runs >= at_most) {
+                    let needs_others = experiment.definition.precedence.waits_for_others();
+                    let waits = |at_most| needs_others || made_runs >= at_most;
+                    let dispatch = match self.at_most.is_some_and(waits) {
                         true => dispatch.in_line(),
+                        false => dispatch,
+                    };
+                    match needs_others {
+                        true => dispatch.behind_others(),
                         false => dispatch,
                     }
                 },
@@ -229,8 +238,9 @@ impl Lab {
                 spec: Arc::default(),
             };
             self.take(vec![Change::Run(Arc::new(new))]);
-            made_runs += 1;
+            made_runs += u32::from(!experiment.definition.precedence.waits_for_others());
         }
+        self.take(precedence::release(&self.state, self.now_ms));
         plans
     }
 
@@ -260,6 +270,7 @@ impl Lab {
             run: id,
             journal: Arc::new(journal),
         }]);
+        self.take(precedence::release(&self.state, self.now_ms));
         self.take(batch::follow(&before, &self.state, [id], self.now_ms));
         let all: Vec<RunId> = (self.state.experiments.iter())
             .flat_map(|one| one.runs.iter().map(|run| run.made.id))

@@ -150,6 +150,7 @@ fn a_run_that_is_done_again_by_itself_is_not_done() {
     made.token = RunToken::random();
     made.batch = None;
     made.follows = Some(crate::retry::Follows {
+        by_items: Vec::new(),
         run: 1,
         cause: crate::retry::Cause::Timeout,
         retries: 0,

@@ -80,9 +80,9 @@ pub(crate) fn retrying(on: &[RetryOn], max: u32) -> Again {
             max,
             memory: 2.0,
             time: 1.5,
-            after_ms: 0,
+            ..Retry::default()
         }),
-        requeues_timeout: false,
+        ..Again::default()
     }
 }
 
@@ -395,4 +395,55 @@ fn a_run_that_a_rule_restarted_on_its_node_goes_anywhere_at_its_next_retry() {
     lab.follow(id).unwrap();
     assert!(lab.last().unplaced());
     assert_eq!(lab.last().made.node, asked);
+}
+
+#[test]
+fn the_first_item_of_a_list_that_fits_an_end_decides_with_its_own_count() {
+    let item = |on, exit: &[i32], stderr: Option<&str>, max| Retry {
+        on: vec![on],
+        exit: exit.to_vec(),
+        stderr: stderr.map(str::to_owned),
+        max,
+        ..Retry::default()
+    };
+    let again = Again {
+        retry: Some(Retry {
+            after_ms: 10_000,
+            ..item(RetryOn::Crashed, &[255], Some("^ssh: "), 2)
+        }),
+        more: vec![
+            item(RetryOn::Crashed, &[255], None, 0),
+            item(RetryOn::Crashed, &[], None, 1),
+        ],
+        ..Again::default()
+    };
+    let crashed = |code, line: &str| {
+        let mut one = ended(code);
+        line.clone_into(&mut one.exit.as_mut().unwrap().stderr_line);
+        one
+    };
+    let (mut lab, first) = Lab::with_again(&again);
+    lab.say(first, crashed(255, "ssh: no route to host"));
+    let second = lab.follow(first).unwrap();
+    assert_eq!(lab.words(), "retry 1 of 2 after a crash");
+    let pause_ms = |lab: &Lab| retry::pause_left_ms(&lab.last().made, &moment(9).tick);
+    assert_eq!(pause_ms(&lab), 10_000);
+    lab.place(second);
+    lab.say(second, crashed(1, "ssh: is not why"));
+    let third = lab.follow(second).unwrap();
+    assert_eq!(
+        (lab.words().as_str(), pause_ms(&lab)),
+        ("retry 1 of 1 after a crash", 0)
+    );
+    lab.place(third);
+    lab.say(third, crashed(255, "ssh: no route to host"));
+    let fourth = lab.follow(third).unwrap();
+    assert_eq!(lab.words(), "retry 2 of 2 after a crash");
+    lab.place(fourth);
+    lab.say(fourth, crashed(255, "lost"));
+    // The second item keeps it from the third.
+    assert_eq!(lab.follow(fourth), None);
+    let made = serde_json::to_value(&*lab.last().made).unwrap();
+    let again: Made = serde_json::from_value(made).unwrap();
+    assert_eq!(again, *lab.last().made);
 }

@@ -33,6 +33,7 @@ fn stands(stage: Stage) -> Run {
         again: nero_format::Again::default(),
         checkpoint: false,
         processing: nero_format::Processing::default(),
+        precedence: nero_format::Precedence::default(),
         priority: 0,
         rank: 0,
         line: None,

@@ -1,5 +1,6 @@
 //! The hint for each failure: the next step for the user.
 
+use nero_model::names::JOINED;
 use nero_model::safe::Safe;
 
 use super::{Asks, Need, Trouble, may_pass};
@@ -15,6 +16,9 @@ impl Trouble {
             | Self::TooManyKeys { .. }
             | Self::NeedsPerson { .. } => Some(self.hint_of_trust(node, address)),
             Self::Jump { by, trouble } => Some(hint_of_jump(by, trouble, node, address)),
+            Self::NoSuchHost { .. } if address.ends_with(JOINED) => {
+                some("`neroman node join` on that machine is the only way there: start it again")
+            }
             Self::Settings { .. }
             | Self::NoSuchHost { .. }
             | Self::Unreachable { .. }

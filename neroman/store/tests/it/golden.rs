@@ -57,6 +57,11 @@ fn version_6_is_read() {
     is_read("state-v6.db", "state-v6.series.db");
 }
 
+#[test]
+fn version_7_is_read() {
+    is_read("state-v7.db", "state-v7.series.db");
+}
+
 fn is_read(state: &str, series: &str) -> Store {
     let folder = tempfile::tempdir().unwrap();
     let old = home(&folder.path().join("old"));

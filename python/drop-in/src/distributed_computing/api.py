@@ -7,6 +7,7 @@ and port of the original are taken and not needed: machines are reached by ``ssh
 
 import itertools
 import os
+import subprocess
 import sys
 import sysconfig
 import threading
@@ -15,6 +16,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tupl
 
 import neronet
 from neronet import worker as _neronet_worker
+from neronet._program import find_program
+from neronet.errors import error_of
 
 Data = Dict[str, Any]
 
@@ -182,23 +185,37 @@ def start_node(password: Optional[str] = None, address: str = "localhost",
                port: Optional[int] = None, max_gpus: Optional[int] = None) -> Handle:
     """Offers this machine to the head at ``address``; returns ``(terminate, wait)``.
 
-    This machine serves its own head without anything being started. Another head reaches it
-    by ssh: it is added there, once.
-
-    Raises :class:`neronet.NeronetError` for another head, with what to type there.
+    This machine serves its own head without anything being started. It dials another one by
+    ``ssh``, and serves it until it is terminated; then ``wait`` returns, or raises
+    :class:`neronet.NeronetError` when the head did not take it.
     """
-    if address not in ("localhost", "127.0.0.1", "::1"):
-        raise neronet.NeronetError(
-            "this machine cannot offer itself to {}".format(address),
-            ["a head reaches its machines by ssh, and each is added there"],
-            "on {}: neroman node add NAME {}".format(address, os.uname().nodename),
-        )
-    return start_server(password, port)
+    if address in ("localhost", "127.0.0.1", "::1"):
+        return start_head_node(password, port, max_gpus)
+    words = [find_program(), "node", "join", address]
+    if max_gpus is not None:
+        words += ["--gpus", str(max_gpus)]
+    child = subprocess.Popen(words, stdin=subprocess.DEVNULL)
+    ended = threading.Event()
+
+    def terminate() -> None:
+        ended.set()
+        child.terminate()
+
+    def wait() -> None:
+        code = child.wait()
+        if code > 0 and not ended.is_set():
+            # What it was is printed already.
+            raise error_of({"what": "{} did not take this machine".format(address)}, code)
+
+    return terminate, wait
 
 
 def start_head_node(password: Optional[str] = None, port: Optional[int] = None,
                     max_gpus: Optional[int] = None) -> Handle:
-    """Server and node on this machine; returns ``(terminate, wait)``."""
+    """Server and node on this machine; returns ``(terminate, wait)``. ``max_gpus`` is kept as
+    ``neroman config set nodes.local.gpus``."""
+    if max_gpus is not None:
+        neronet.connect().call("config", "set", "nodes.local.gpus", str(max_gpus))
     return start_server(password, port)
 
 

@@ -1,6 +1,7 @@
 """The program ``start_node``."""
 
 import argparse
+import os
 import sys
 from typing import List, Optional
 
@@ -21,8 +22,7 @@ def main(words: Optional[List[str]] = None) -> int:
                         help="the head itself takes no work")
     parser.add_argument("-a", "--address", help="the head's address")
     parser.add_argument("-p", "--port", type=int, help="taken, and not needed")
-    parser.add_argument("-m", "--max-gpus", type=int,
-                        help="use `neroman config set nodes.NAME.gpus` for it")
+    parser.add_argument("-m", "--max-gpus", type=int, help="cards of this machine at most")
     parser.add_argument("-n", "--name", help="taken, and not needed")
     given = parser.parse_args(words)
     if not given.head and not given.address:
@@ -30,24 +30,25 @@ def main(words: Optional[List[str]] = None) -> int:
     if given.server_only and not given.head:
         parser.error("server-only is only relevant for head nodes")
     print("password and port are not needed: machines are reached by ssh", file=sys.stderr)
-    for name in ("max_gpus", "server_only"):
-        if getattr(given, name):
-            print("error: --{} is not built yet\nhint: neroman config set nodes.local.gpus N"
-                  .format(name.replace("_", "-")), file=sys.stderr)
-            return 2
+    if given.server_only:
+        print("error: --server-only is not built yet\nhint: neroman config set nodes.local.gpus 0",
+              file=sys.stderr)
+        return 2
     try:
         if given.head:
-            _, wait = api.start_head_node()
+            terminate, wait = api.start_head_node(max_gpus=given.max_gpus)
+            print("ready; further machines: neroman node add NAME ADDRESS, or there: start_node -r … "
+                  "-a {}".format(os.uname().nodename))
         else:
-            _, wait = api.start_node(address=given.address)
+            terminate, wait = api.start_node(address=given.address, max_gpus=given.max_gpus)
+        try:
+            wait()
+        except KeyboardInterrupt:
+            terminate()
+            wait()
     except neronet.NeronetError as error:
         print("error: {}".format(error), file=sys.stderr)
         return error.exit_code
-    print("ready; further machines: neroman node add NAME ADDRESS")
-    try:
-        wait()
-    except KeyboardInterrupt:
-        pass
     return 0
 
 

@@ -3,8 +3,10 @@
 mod connect;
 mod events;
 mod forget;
+mod join;
 mod list;
 mod take_over;
+mod welcome;
 
 use nero_wire::v1::node_event::Event;
 use nero_wire::v1::{NodeAddRequest, NodeDoctorRequest, NodeEvent, Remedy};
@@ -24,6 +26,8 @@ pub async fn run(session: &mut Session, args: &NodeVerb) -> Result<u8, Stop> {
     session.goes_by_ssh();
     match args {
         NodeVerb::Add(args) => add(session, args).await,
+        NodeVerb::Join(args) => join::run(session, args).await,
+        NodeVerb::Welcome(args) => welcome::run(session, args).await,
         NodeVerb::List(json) => list(session, json.json).await,
         NodeVerb::Status { name, json } => status::of_node(session, name, json).await,
         NodeVerb::Doctor { name, json } => {

@@ -171,9 +171,11 @@ impl Placer {
             let (figures, starts) = match &candidate.standing {
                 Standing::Known(figures) if holds => (Some(figures), Starts::Held),
                 Standing::Known(figures) => (Some(figures), Starts::Yes),
-                Standing::Asked | Standing::Late | Standing::Away(_) | Standing::Refused(_) => {
-                    (None, Starts::Silent)
-                }
+                Standing::Asked
+                | Standing::Late
+                | Standing::Away(_)
+                | Standing::Refused(_)
+                | Standing::Taken(_) => (None, Starts::Silent),
             };
             let mut jobs = jobs.remove(name.as_str()).unwrap_or_default();
             jobs.sort_by_key(|(turn, _)| *turn);

@@ -97,6 +97,7 @@ pub(super) fn run(
         takes: placed.takes,
         resume: placed.resume,
         follows: None,
+        precedence: experiment.definition.precedence.clone(),
         ..(**before).clone()
     };
     place.put(&mut made);

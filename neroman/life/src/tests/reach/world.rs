@@ -116,6 +116,7 @@ impl World {
             again: nero_format::Again::default(),
             checkpoint: false,
             processing: nero_format::Processing::default(),
+            precedence: nero_format::Precedence::default(),
             priority: 0,
             rank: 0,
             line: None,

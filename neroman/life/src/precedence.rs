@@ -1,0 +1,440 @@
+//! Runs that wait for other experiments: `depends_on` and `stages`.
+//!
+//! A run that has such a word is made with a mark and without a node. The transaction in
+//! which the last of these experiments comes so far takes the mark away, so that no death
+//! of the daemon loses or repeats it.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use nero_expr::Glob;
+use nero_format::{Definition, Dependency, DependsUntil, EditMistake};
+use nero_model::{EndReason, ExperimentId, Phase, RunId};
+
+use super::batch::Held;
+use super::change::{Change, dispatch_changed};
+use super::experiment::Experiment;
+use super::input::Input;
+use super::late::{Late, Stepped};
+use super::run::Run;
+use super::state::State;
+use super::step::{fits, step};
+
+/// Experiments that wait for each other in turn are looked at to this depth.
+const DEPTH_MAX: usize = 64;
+/// So many experiments that are not far enough are kept of those of one name.
+const LACKING_MAX: usize = 3;
+
+/// Why an experiment is not as far as another one needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// Its run goes on, or waits.
+    Live(RunId),
+    /// The same, and it waits until a person acts.
+    Stuck(RunId),
+    /// Its newest run ended in another way.
+    Ended(Phase),
+    /// It has no run.
+    NotStarted,
+    /// It is not in its source any more, or a person removed it.
+    Removed,
+    /// There is no such experiment.
+    Unknown,
+}
+
+/// What a run waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AwaitedExperiment<'a> {
+    pub lack: Lack,
+    /// The name of the experiment, else what is written in `depends_on`.
+    pub name: &'a str,
+    pub id: Option<ExperimentId>,
+    /// Its stage, where that is what it is needed for.
+    stage: Option<&'a str>,
+    until: DependsUntil,
+    is_running: bool,
+    /// How many more experiments are not far enough.
+    more: usize,
+}
+
+impl AwaitedExperiment<'_> {
+    /// Whether the run waits until a person acts.
+    pub fn needs_person(&self) -> bool {
+        !matches!(self.lack, Lack::Live(_))
+    }
+
+    /// What a person may type for the experiment.
+    pub fn remedy(&self) -> Option<String> {
+        let id = self.id?;
+        match self.lack {
+            Lack::Ended(_) => Some(format!("neroman restart {id}")),
+            Lack::NotStarted => Some(format!("neroman start {id}")),
+            Lack::Live(_) | Lack::Stuck(_) | Lack::Removed | Lack::Unknown => None,
+        }
+    }
+}
+
+impl fmt::Display for AwaitedExperiment<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "needs {}", self.name)?;
+        if let Some(stage) = self.stage {
+            write!(f, " of stage {stage}")?;
+        }
+        let which = match self.lack {
+            Lack::Live(_) if self.is_running => "runs",
+            Lack::Live(_) if self.until == DependsUntil::Started => "has not started",
+            Lack::Live(_) => "waits",
+            Lack::Stuck(_) => "is held",
+            Lack::Ended(Phase::Crashed) => "crashed",
+            Lack::Ended(Phase::Aborted) => "was aborted",
+            Lack::Ended(Phase::Timeout) => "ended by its time limit",
+            Lack::Ended(Phase::Lost) => "is lost",
+            Lack::Ended(_) => "ended before it started",
+            Lack::NotStarted => "was not started",
+            Lack::Removed => "was removed",
+            Lack::Unknown => "does not exist any more",
+        };
+        write!(f, ", which {which}")?;
+        match self.more {
+            0 => Ok(()),
+            1 => f.write_str(", and 1 other"),
+            more => write!(f, ", and {more} others"),
+        }
+    }
+}
+
+/// What experiments are waited for: those of one dependency, or of one stage.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Group<'a> {
+    Need(&'a Dependency),
+    Stage(&'a str),
+}
+
+/// The groups that are being looked at, one for the sake of the other.
+type Open<'a> = Vec<(u64, Group<'a>)>;
+
+/// The experiments of a group that are not far enough.
+#[derive(Clone, Default)]
+struct Lacking<'a> {
+    /// The first ones, those before that need a person.
+    first: Vec<(Option<&'a Experiment>, Lack)>,
+    count: usize,
+}
+
+/// The experiments that runs wait for, found once.
+pub struct Precedents<'a> {
+    state: &'a State,
+    /// By source and name, or name of the block.
+    names: HashMap<(u64, &'a str), Vec<&'a Experiment>>,
+    /// By source and stage.
+    stages: HashMap<(u64, &'a str), Vec<&'a Experiment>>,
+    lacking: Mutex<HashMap<(u64, Group<'a>), Lacking<'a>>>,
+}
+
+impl fmt::Debug for Precedents<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Precedents").finish_non_exhaustive()
+    }
+}
+
+impl<'a> Precedents<'a> {
+    /// Those of all runs that wait.
+    pub fn of(state: &'a State) -> Self {
+        let waiting = state.waiting.iter();
+        let sources = waiting.filter_map(|id| Some(state.experiment(id.experiment)?.source));
+        Self::within(state, &sources.collect())
+    }
+
+    /// Those of runs of these sources.
+    fn within(state: &'a State, sources: &HashSet<u64>) -> Self {
+        let mut found = Self {
+            state,
+            names: HashMap::new(),
+            stages: HashMap::new(),
+            lacking: Mutex::default(),
+        };
+        if sources.is_empty() {
+            return found;
+        }
+        let all = state.experiments.iter().map(|one| &**one);
+        for one in all.filter(|one| sources.contains(&one.source)) {
+            let definition = &one.definition;
+            let mut name = |name: &'a str| {
+                let of = found.names.entry((one.source, name)).or_default();
+                of.push(one);
+            };
+            name(&definition.name);
+            if definition.block != definition.name {
+                name(&definition.block);
+            }
+            if let Some(stage) = &definition.precedence.stage {
+                let of = found.stages.entry((one.source, &stage.name)).or_default();
+                of.push(one);
+            }
+        }
+        found
+    }
+
+    /// What a run waits for, if it has to.
+    pub fn awaited(&self, run: &'a Run) -> Option<AwaitedExperiment<'a>> {
+        self.awaited_within(run, &mut Vec::new())
+    }
+
+    fn awaited_within(&self, run: &'a Run, open: &mut Open<'a>) -> Option<AwaitedExperiment<'a>> {
+        let own = self.state.experiment(run.made.id.experiment)?;
+        let precedence = &run.made.precedence;
+        let needs = precedence.needs.iter().map(Group::Need);
+        let before = precedence.stage.iter().flat_map(|stage| &stage.before);
+        let stages = before.map(|stage| Group::Stage(stage));
+        let mut worst: Option<AwaitedExperiment<'a>> = None;
+        let mut count = 0;
+        for group in needs.chain(stages) {
+            let lacking = self.lacking(own.source, group, open);
+            let others =
+                |(one, _): &&(Option<&Experiment>, Lack)| one.is_none_or(|one| one.id != own.id);
+            let is_own = lacking.first.iter().filter(|one| !others(one)).count();
+            count += lacking.count - is_own;
+            let Some((one, lack)) = lacking.first.iter().find(others) else {
+                continue;
+            };
+            let (stage, until, text) = match group {
+                Group::Need(need) => (None, need.until, need.on.as_str()),
+                Group::Stage(stage) => (Some(stage), DependsUntil::Finished, stage),
+            };
+            let awaited = AwaitedExperiment {
+                lack: *lack,
+                name: one.map_or(text, |one| &one.definition.name),
+                id: one.map(|one| one.id),
+                stage,
+                until,
+                is_running: one.is_some_and(|one| {
+                    let run = one.current();
+                    run.is_some_and(|run| run.started_ms().is_some())
+                }),
+                more: 0,
+            };
+            let is_worse = awaited.needs_person() && worst.is_none_or(|one| !one.needs_person());
+            if worst.is_none() || is_worse {
+                worst = Some(awaited);
+            }
+        }
+        worst.map(|one| AwaitedExperiment {
+            more: count.saturating_sub(1),
+            ..one
+        })
+    }
+
+    fn lacking(&self, source: u64, group: Group<'a>, open: &mut Open<'a>) -> Lacking<'a> {
+        let key = (source, group);
+        let known = || self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lacking) = known().get(&key) {
+            return lacking.clone();
+        }
+        // Of experiments that wait for each other none is the first to be stuck.
+        if open.contains(&key) || open.len() >= DEPTH_MAX {
+            return Lacking::default();
+        }
+        open.push(key);
+        let mut all: Vec<(Option<&Experiment>, Lack)> = Vec::new();
+        let (present, absent): (Vec<_>, Vec<_>) =
+            (self.members(source, group).into_iter()).partition(|one| is_present(one));
+        let mut lack = |one: &'a Experiment| match group {
+            Group::Need(need) => self.lack(one, need.until, open),
+            Group::Stage(_) => self.lack_of_stage(one, open),
+        };
+        match group {
+            Group::Need(_) if present.is_empty() && absent.is_empty() => {
+                all.push((None, Lack::Unknown));
+            }
+            Group::Need(_) if present.is_empty() => {
+                let removed = absent.into_iter().filter(|one| lack(one).is_some());
+                all.extend(removed.map(|one| (Some(one), Lack::Removed)));
+            }
+            Group::Need(_) | Group::Stage(_) => {
+                let lacks = present.into_iter().map(|one| (Some(one), lack(one)));
+                all.extend(lacks.filter_map(|(one, lack)| Some((one, lack?))));
+            }
+        }
+        open.pop();
+        let count = all.len();
+        all.sort_by_key(|(_, lack)| matches!(lack, Lack::Live(_)));
+        all.truncate(LACKING_MAX);
+        let lacking = Lacking { first: all, count };
+        known().insert(key, lacking.clone());
+        lacking
+    }
+
+    /// The experiments of a group.
+    fn members(&self, source: u64, group: Group<'a>) -> Vec<&'a Experiment> {
+        let of = |found: Option<&Vec<&'a Experiment>>| found.cloned().unwrap_or_default();
+        match group {
+            Group::Stage(stage) => of(self.stages.get(&(source, stage))),
+            Group::Need(need) => match need.number() {
+                Some(number) => {
+                    let one = self.state.experiment(ExperimentId(number));
+                    one.into_iter().map(|one| &**one).collect()
+                }
+                None if Glob::new(&need.on).has_wildcard() => {
+                    let all = self.state.of_origin(source).map(|one| &**one);
+                    all.filter(|one| need.names(&one.definition)).collect()
+                }
+                None => of(self.names.get(&(source, &need.on))),
+            },
+        }
+    }
+
+    /// Why an experiment is not so far.
+    fn lack(&self, one: &'a Experiment, until: DependsUntil, open: &mut Open<'a>) -> Option<Lack> {
+        let Some(run) = one.current() else {
+            return Some(Lack::NotStarted);
+        };
+        let is_so_far = match until {
+            DependsUntil::Finished => run.phase() == Phase::Finished,
+            // What is lost may still run.
+            DependsUntil::Ended => run.phase().is_end() && !run.in_doubt(),
+            DependsUntil::Started => run.started_ms().is_some(),
+        };
+        if is_so_far {
+            return None;
+        }
+        if !run.phase().is_live() {
+            return Some(Lack::Ended(run.phase()));
+        }
+        Some(match self.is_stuck(run, open) {
+            true => Lack::Stuck(run.made.id),
+            false => Lack::Live(run.made.id),
+        })
+    }
+
+    /// The same for a stage, in which a run that one of its own rules ended has done what it
+    /// could.
+    fn lack_of_stage(&self, one: &'a Experiment, open: &mut Open<'a>) -> Option<Lack> {
+        let reason = one.current().and_then(Run::reason);
+        match reason {
+            Some(EndReason::ByRule { .. }) => None,
+            Some(_) | None => self.lack(one, DependsUntil::Finished, open),
+        }
+    }
+
+    /// Whether a live run waits until a person acts.
+    fn is_stuck(&self, run: &'a Run, open: &mut Open<'a>) -> bool {
+        match run.waits_for_others() {
+            true => {
+                let awaited = self.awaited_within(run, open);
+                awaited.is_some_and(|awaited| awaited.needs_person())
+            }
+            false => Held::of_its_batch(self.state, run).is_some_and(|held| held.needs_person()),
+        }
+    }
+}
+
+fn is_present(one: &Experiment) -> bool {
+    one.hidden_ms.is_none() && !one.is_gone()
+}
+
+/// Whether a change of a run may end the wait of others.
+pub fn concerns_others(before: Option<&Run>, after: Option<&Run>) -> bool {
+    let so_far = |run: &Run| (run.phase(), run.started_ms().is_some());
+    before.map(so_far) != after.map(so_far)
+}
+
+/// Lets the runs go on that need no other experiment any more.
+pub fn release(state: &State, now_ms: i64) -> Vec<Change> {
+    let precedents = Precedents::of(state);
+    let runs = state.waiting.iter().filter_map(|id| state.run(*id));
+    let free = runs.filter(|run| precedents.awaited(run).is_none());
+    free.flat_map(|run| fits(step(run, &Input::NeedsMet, now_ms)))
+        .collect()
+}
+
+/// Takes the mark away.
+pub(crate) fn met(run: &Run) -> Stepped {
+    if !run.waits_for_others() {
+        return Err(Late);
+    }
+    let change = dispatch_changed(run, |dispatch| dispatch.waits_for_others = false);
+    Ok(change.into_iter().collect())
+}
+
+/// The dependencies by number that cannot be, of the experiments that these changes describe:
+/// on an experiment that does not exist, on itself, on one that waits for it.
+pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, EditMistake)> {
+    let by_number = |definition: &Definition| {
+        let mut needs = definition.precedence.needs.iter();
+        needs.any(|need| need.number().is_some())
+    };
+    let described = changes.iter().filter_map(|change| match change {
+        Change::Experiment(one) if by_number(&one.definition) => Some(one.id),
+        _ => None,
+    });
+    let described: Vec<ExperimentId> = described.collect();
+    let mut found = Vec::new();
+    if described.is_empty() {
+        return found;
+    }
+    let mut prospect = state.clone();
+    for change in changes {
+        prospect.apply(change);
+    }
+    let state = &prospect;
+    let everywhere = state.experiments.iter().map(|one| one.source).collect();
+    let precedents = Precedents::within(state, &everywhere);
+    for one in described.iter().filter_map(|id| state.experiment(*id)) {
+        let mut refuse = |message: String, hint: &str| {
+            let hint = hint.to_owned();
+            let mistake = EditMistake { message, hint };
+            found.push((one.definition.place.to_string(), mistake));
+        };
+        let name = &one.definition.name;
+        for need in &one.definition.precedence.needs {
+            match need.number() {
+                Some(number) if number == one.id.0 => {
+                    refuse(format!("`{name}` depends on itself ({number})"), "");
+                }
+                Some(number) if state.experiment(ExperimentId(number)).is_none() => refuse(
+                    format!("`{name}` depends on experiment {number}, which does not exist"),
+                    "`neroman status` shows the numbers",
+                ),
+                Some(_) | None => {}
+            }
+        }
+        if found.is_empty()
+            && let Some(between) = precedents.leads_back(one)
+        {
+            let message = format!("`{name}` depends on `{between}`, which waits for it");
+            found.push((
+                one.definition.place.to_string(),
+                EditMistake {
+                    message,
+                    hint: "none of them could ever start".to_owned(),
+                },
+            ));
+        }
+    }
+    found
+}
+
+impl<'a> Precedents<'a> {
+    /// The name of an experiment that this one depends on and that depends on it.
+    fn leads_back(&self, from: &'a Experiment) -> Option<&'a str> {
+        let mut seen = HashSet::from([from.id]);
+        let mut open = vec![from];
+        while let Some(one) = open.pop() {
+            let precedence = &one.definition.precedence;
+            let needs = precedence.needs.iter().map(Group::Need);
+            let before = precedence.stage.iter().flat_map(|stage| &stage.before);
+            for group in needs.chain(before.map(|stage| Group::Stage(stage))) {
+                for next in self.members(one.source, group) {
+                    if next.id == from.id && one.id != from.id {
+                        return Some(&one.definition.name);
+                    }
+                    if seen.insert(next.id) {
+                        open.push(next);
+                    }
+                }
+            }
+        }
+        None
+    }
+}

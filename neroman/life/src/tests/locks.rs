@@ -1,0 +1,132 @@
+//! Runs that a node does not get beside others.
+
+use nero_format::{Precedence, RunLock};
+
+use super::*;
+use crate::locks::Locks;
+use crate::place::{Candidate, Choice, Standing};
+use crate::reason::NoNode;
+
+fn locked(name: &str, everywhere: bool) -> Definition {
+    let lock = RunLock {
+        name: "env".to_owned(),
+        everywhere,
+    };
+    Definition {
+        precedence: Precedence {
+            lock: Some(lock),
+            ..Precedence::default()
+        },
+        ..definition(name, "1")
+    }
+}
+
+fn settles(name: &str) -> Definition {
+    Definition {
+        precedence: Precedence {
+            settle_ms: 10_000,
+            ..Precedence::default()
+        },
+        ..definition(name, "1")
+    }
+}
+
+/// Runs of these without a node.
+fn unplaced(definitions: Vec<Definition>) -> Lab {
+    let mut lab = Lab::default();
+    let ids: Vec<u64> = (1..=definitions.len() as u64).collect();
+    lab.add("/lab", definitions);
+    lab.start_batch(&ids, false);
+    for id in ids {
+        lab.dispatch(run(id, 1), |dispatch| dispatch.stage = Stage::Unplaced);
+    }
+    lab
+}
+
+fn now(ms: i64) -> Now {
+    Now::at(&moment(ms))
+}
+
+/// Which nodes a run may get of two, and why not the others.
+fn may_have(lab: &Lab, id: RunId, at_ms: i64) -> (Vec<String>, String) {
+    let candidates = ["a", "b"].map(|name| Candidate {
+        name: name.to_owned(),
+        standing: Standing::Asked,
+    });
+    let locks = Locks::of(&lab.state, &now(at_ms));
+    let run = lab.state.run(id).unwrap();
+    let (mut free, mut taken) = (Vec::new(), Vec::new());
+    for one in locks.without_taken(run, &candidates) {
+        match one.standing {
+            Standing::Taken(obstacle) => taken.push((one.name, obstacle)),
+            _ => free.push(one.name),
+        }
+    }
+    (free, NoNode::Each(taken).to_string())
+}
+
+fn goes_to(lab: &mut Lab, id: RunId, node: &str) {
+    lab.happens(id, &Input::Choice(Choice::On(node.to_owned())));
+}
+
+#[test]
+fn one_run_at_a_time_has_a_lock_on_each_node_until_its_end_is_evident() {
+    let mut lab = unplaced(vec![locked("a", false), locked("b", false)]);
+    goes_to(&mut lab, run(1, 1), "a");
+    let waits = (vec!["b".to_owned()], "a: 1.1 holds the lock env".to_owned());
+    assert_eq!(may_have(&lab, run(2, 1), 9), waits);
+    lab.say(run(1, 1), running());
+    assert_eq!(may_have(&lab, run(2, 1), 9), waits);
+    let lost = Incarnation {
+        lost: Some(crate::journal::Lost {
+            key: Key::default(),
+            reason: nero_journal::v1::lost::Reason::FolderGone.into(),
+            detail: String::new(),
+            at_ms: 7,
+        }),
+        ..running()
+    };
+    let mut silent = lab.clone();
+    silent.say(run(1, 1), lost);
+    assert!(silent.state.run(run(1, 1)).unwrap().in_doubt());
+    let (free, why) = may_have(&silent, run(2, 1), 9);
+    assert_eq!(free, ["b"]);
+    assert!(why.contains("1.1 holds the lock env and is lost"), "{why}");
+    lab.say(run(1, 1), ended(1));
+    assert_eq!(may_have(&lab, run(2, 1), 9).0, ["a", "b"]);
+}
+
+#[test]
+fn a_lock_of_all_nodes_keeps_every_node_from_the_others() {
+    let mut lab = unplaced(vec![
+        locked("a", true),
+        locked("b", false),
+        locked("c", true),
+    ]);
+    goes_to(&mut lab, run(2, 1), "b");
+    assert!(may_have(&lab, run(1, 1), 9).0.is_empty());
+    lab.say(run(2, 1), ended(0));
+    goes_to(&mut lab, run(1, 1), "a");
+    assert!(may_have(&lab, run(3, 1), 9).0.is_empty());
+}
+
+#[test]
+fn a_node_gets_the_next_run_when_the_last_one_has_settled() {
+    let mut lab = unplaced(vec![settles("a"), settles("b"), definition("c", "1")]);
+    goes_to(&mut lab, run(1, 1), "a");
+    let (free, why) = may_have(&lab, run(2, 1), 9);
+    assert_eq!(free, ["b"]);
+    assert_eq!(why, "a: 1.1 has not started yet, and settles first");
+    lab.say(run(1, 1), running());
+    let (free, why) = may_have(&lab, run(2, 1), 9_000);
+    assert_eq!(free, ["b"]);
+    assert_eq!(why, "a: 1.1 has just started, and settles");
+    let locks = Locks::of(&lab.state, &now(9_000));
+    assert!(
+        locks
+            .settled_in_ms()
+            .is_some_and(|ms| (1..=1_005).contains(&ms))
+    );
+    assert_eq!(may_have(&lab, run(3, 1), 9_000).0, ["a", "b"]);
+    assert_eq!(may_have(&lab, run(2, 1), 10_006).0, ["a", "b"]);
+}

@@ -1,0 +1,148 @@
+//! Runs that come after others: dependencies, stages, locks.
+
+use std::fs;
+use std::path::Path;
+
+use nero_tests::processes::Part;
+use nero_tests::{Home, until};
+
+/// A command that writes its name to `order`, waits for the file `go-NAME`, and ends with the
+/// code that this has.
+fn step(home: &Home, name: &str) -> String {
+    let folder = home.path().display();
+    format!(
+        "command: [sh, -c, 'echo {name} >> {folder}/order; until [ -s {folder}/go-{name} ]; \
+         do sleep 0.02; done; exit $(cat {folder}/go-{name})']"
+    )
+}
+
+fn go(home: &Home, name: &str, code: u8) {
+    // In one piece: a file without its content would be read as 0.
+    let file = home.path().join(format!("go-{name}"));
+    let made = file.with_extension("made");
+    fs::write(&made, format!("{code}\n")).unwrap();
+    fs::rename(made, file).unwrap();
+}
+
+fn order(folder: &Path) -> Vec<String> {
+    let text = fs::read_to_string(folder.join("order")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn until_order(home: &Home, wanted: &[&str]) {
+    until("these to have started", || match order(home.path()) {
+        seen if seen == wanted => Ok(()),
+        seen => Err((seen, home.ok(&["status"]), home.logs())),
+    });
+}
+
+#[track_caller]
+fn until_waits(home: &Home, id: u64, word: &str, why: &str) {
+    until("the reason of a wait", || {
+        let seen = home.experiment_json(id);
+        match seen[word] == why {
+            true => Ok(()),
+            false => Err((seen, home.logs())),
+        }
+    });
+}
+
+#[test]
+fn a_chain_stops_at_a_crash_and_goes_on_after_a_restart() {
+    let home = Home::new();
+    let [init, train, look] = ["init", "train", "look"].map(|name| step(&home, name));
+    let yaml = format!(
+        "+init: {{{init}}}\n+train: {{{train}, depends_on: [init]}}\n\
+         +look: {{{look}, depends_on: ['tr*']}}\n"
+    );
+    let folder = home.experiment("chain", &yaml);
+    let folder = folder.to_str().unwrap();
+    home.ok(&["add", folder]);
+    let said = home.run(&["start", "2"]);
+    let note = "2: needs init, which was not started: `neroman start 1`";
+    assert!(said.err.contains(note), "{said:?}");
+    let waited = home.run(&["wait", "2"]);
+    assert_eq!(waited.code, Some(1), "{waited:?}");
+    home.ok(&["start", "all"]);
+    until_order(&home, &["init"]);
+    until_waits(&home, 2, "waiting_for", "needs init, which runs");
+    until_waits(&home, 3, "waiting_for", "needs train, which waits");
+
+    go(&home, "init", 3);
+    home.until_settled(1);
+    until_waits(&home, 2, "held", "needs init, which crashed");
+    until_waits(&home, 3, "held", "needs train, which is held");
+    assert_eq!(home.experiment_json(2)["state"], "queued");
+    let shown = home.ok(&["status"]);
+    assert!(shown.contains("needs init, which crashed"), "{shown}");
+    home.kill(Part::Daemon);
+
+    go(&home, "init", 0);
+    home.ok(&["restart", "1"]);
+    until_order(&home, &["init", "init", "train"]);
+    home.kill(Part::Daemon);
+    go(&home, "train", 0);
+    go(&home, "look", 0);
+    home.ok(&["wait", "all"]);
+    assert_eq!(order(home.path()), ["init", "init", "train", "look"]);
+}
+
+#[test]
+fn a_stage_begins_when_all_of_the_one_before_has_finished() {
+    let home = Home::new();
+    let [one, two, main, clean] = ["one", "two", "main", "clean"].map(|name| step(&home, name));
+    let yaml = format!(
+        "stages: [prepare, main, cleanup]\nresources: {{cpus: 0.1}}\n\
+         +clean: {{{clean}, stage: cleanup}}\n+main: {{{main}, stage: main}}\n\
+         +one: {{{one}, stage: prepare}}\n+two: {{{two}, stage: prepare}}\n"
+    );
+    let folder = home.experiment("stages", &yaml);
+    home.ok(&["start", folder.to_str().unwrap()]);
+    until("both to have started", || match order(home.path()) {
+        mut seen => {
+            seen.sort();
+            (seen == ["one", "two"])
+                .then_some(())
+                .ok_or((seen, home.logs()))
+        }
+    });
+    go(&home, "one", 0);
+    until_waits(
+        &home,
+        2,
+        "waiting_for",
+        "needs two of stage prepare, which runs",
+    );
+    home.kill(Part::Daemon);
+    go(&home, "two", 0);
+    until("the next stage", || match order(home.path()) {
+        seen if seen[2..] == ["main"] => Ok(()),
+        seen => Err((seen, home.ok(&["status"]), home.logs())),
+    });
+    go(&home, "main", 0);
+    go(&home, "clean", 0);
+    home.ok(&["wait", "all"]);
+    assert_eq!(order(home.path())[2..], ["main", "clean"]);
+}
+
+#[test]
+fn two_that_share_a_lock_never_run_at_once_whoever_is_killed() {
+    let home = Home::new();
+    let [one, two] = ["one", "two"].map(|name| step(&home, name));
+    let yaml = format!("lock: env\nresources: {{cpus: 0.1}}\n+one: {{{one}}}\n+two: {{{two}}}\n");
+    let folder = home.experiment("lock", &yaml);
+    home.ok(&["start", folder.to_str().unwrap()]);
+    until_order(&home, &["one"]);
+    until_waits(&home, 2, "waiting_for", "local: 1.1 holds the lock env");
+    home.kill_all(&[Part::Daemon, Part::Mum]);
+    // The new daemon has looked at it.
+    until_waits(&home, 2, "waiting_for", "local: 1.1 holds the lock env");
+    home.until_state(1, "running");
+    assert_eq!(order(home.path()), ["one"]);
+    go(&home, "two", 0);
+    go(&home, "one", 1);
+    home.run(&["wait", "all"]);
+    home.until_state(2, "finished");
+    assert_eq!(order(home.path()), ["one", "two"]);
+}

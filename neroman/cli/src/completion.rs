@@ -36,7 +36,24 @@ pub fn script(shell: Shell) -> std::io::Result<Vec<u8>> {
     };
     let mut script = Vec::new();
     completer.write_registration(ASKED_BY, "neroman", "neroman", "neroman", &mut script)?;
-    Ok(script)
+    match shell {
+        Shell::Zsh => Ok(unquoted(&String::from_utf8_lossy(&script)).into_bytes()),
+        Shell::Bash | Shell::Fish => Ok(script),
+    }
+}
+
+/// The script for zsh, which hands words over without their quotes: zsh compares answers with
+/// what stands behind an opening quote, and none begins with that quote.
+fn unquoted(script: &str) -> String {
+    const FIRST: &str = "    local _CLAP_IFS=$'\\n'\n";
+    const WORDS: &str = r#""${words[@]}""#;
+    let typed = r#"    local typed="${(Q)PREFIX}"
+    [[ -n "$QIPREFIX" ]] && typed="$PREFIX"
+"#;
+    let words = r#""${(@Q)words[1,CURRENT-1]}" "$typed""#;
+    script
+        .replacen(FIRST, &format!("{FIRST}{typed}"), 1)
+        .replacen(WORDS, words, 1)
 }
 
 /// The verbs with their options, and the words that `help` explains.
@@ -45,4 +62,19 @@ fn whole_line() -> clap::Command {
     all_with_options().mut_subcommand("help", |help| {
         help.mut_arg("topic", |word| word.add(help_words))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zsh_hands_words_over_without_their_quotes() {
+        let script = script(Shell::Zsh).unwrap();
+        let script = String::from_utf8(script).unwrap();
+        let typed = script.find("local typed=").unwrap();
+        let asked = script.find(r#"CURRENT-1]}" "$typed" 2>/dev/null"#).unwrap();
+        assert!(typed < asked, "{script}");
+        assert!(!script.contains("${words[@]}"), "{script}");
+    }
 }

@@ -11,6 +11,7 @@
 mod bound;
 mod layout;
 mod number;
+mod remarks;
 mod rows;
 
 use std::path::{Path, PathBuf};

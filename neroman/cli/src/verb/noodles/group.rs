@@ -199,7 +199,7 @@ impl Drive<'_> {
         let (experiment, run) = (&known[0], &known[1]);
         let (experiment, run) = (experiment.to_string(), format!("{experiment}.{run}"));
         let text = format!(
-            "nothing more is placed. {run} runs on: Ctrl-C aborts it, {} goes on",
+            "nothing more is placed. {run} runs on: Ctrl-C again aborts it, {} goes on",
             self.kept.resume()
         );
         self.session.on_interrupt(Left {

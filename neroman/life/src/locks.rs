@@ -144,7 +144,8 @@ fn placed_on(run: &Run) -> Option<&str> {
 pub fn may_free(before: Option<&Run>, after: Option<&Run>) -> bool {
     let so_far = |run: &Run| {
         let started = run.started_ms().is_some();
-        (run.phase(), started, placed_on(run).map(str::to_owned))
+        let node = placed_on(run).map(str::to_owned);
+        (run.phase(), started, run.in_doubt(), node)
     };
     let Some(after) = after else { return false };
     after.made.precedence.is_alone_on_node() && before.map(so_far) != Some(so_far(after))

@@ -335,7 +335,7 @@ fn is_present(one: &Experiment) -> bool {
 
 /// Whether a change of a run may end the wait of others.
 pub fn concerns_others(before: Option<&Run>, after: Option<&Run>) -> bool {
-    let so_far = |run: &Run| (run.phase(), run.started_ms().is_some());
+    let so_far = |run: &Run| (run.phase(), run.started_ms().is_some(), run.in_doubt());
     before.map(so_far) != after.map(so_far)
 }
 
@@ -349,12 +349,19 @@ pub fn release(state: &State, now_ms: i64) -> Vec<Change> {
 }
 
 /// Takes the mark away.
-pub(crate) fn met(run: &Run) -> Stepped {
+pub(crate) fn met(run: &Run, now_ms: i64) -> Stepped {
     if !run.waits_for_others() {
         return Err(Late);
     }
+    let id = run.made.id;
+    let event = Change::Event {
+        experiment: id.experiment,
+        run: Some(id.number),
+        at_ms: now_ms,
+        text: format!("{id}: what it depends on is done"),
+    };
     let change = dispatch_changed(run, |dispatch| dispatch.waits_for_others = false);
-    Ok(change.into_iter().collect())
+    Ok(change.into_iter().chain([event]).collect())
 }
 
 /// The dependencies by number that cannot be, of the experiments that these changes describe:

@@ -58,7 +58,7 @@ fn stepped(run: &Run, input: &Input, now_ms: i64) -> Stepped {
         Input::Released => placed::released(run),
         Input::Hold(cause) => batch::hold(run, *cause),
         Input::HoldLifted => batch::lifted(run),
-        Input::NeedsMet => precedence::met(run),
+        Input::NeedsMet => precedence::met(run, now_ms),
         Input::HoldAnswered { holds, .. } => batch::answered(run, *holds),
         Input::Cancel(asked) => cancel::cancel(run, asked),
         Input::CancelAnswered {

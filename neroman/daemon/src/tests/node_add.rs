@@ -54,6 +54,26 @@ async fn connections_of_a_node_that_is_not_kept_are_ended() {
 }
 
 #[tokio::test]
+async fn a_person_who_waits_for_a_connection_is_told_that_the_node_was_removed() {
+    let rig = Rig::configured("nodes:\n  alpha: {address: a}\n");
+    rig.node("alpha").stall(true);
+    let asked = v1::NodeConnectRequest {
+        name: "alpha".to_owned(),
+    };
+    let connect = follow(|sink| rig.man.node_connect(asked, sink));
+    let remove = async {
+        let remove = v1::NodeRemoveRequest {
+            name: "alpha".to_owned(),
+            ..v1::NodeRemoveRequest::default()
+        };
+        rig.man.node_remove(remove).await.unwrap();
+    };
+    let ((_, ended), ()) = tokio::join!(connect, remove);
+    let told = ended.unwrap_err().to_string();
+    assert!(told.contains("node alpha is not configured"), "{told}");
+}
+
+#[tokio::test]
 async fn a_second_node_at_the_same_place_is_warned_about() {
     let rig = Rig::configured("nodes:\n  alpha: {address: a}\n");
     let warned = |events: Vec<Event>| {

@@ -63,8 +63,25 @@ fn retries(reader: &mut Reader<'_>, given: &Given) -> Vec<Retry> {
                 let message = format!("`retry` has more than {RETRIES_MAX} items");
                 reader.wrong(given.value.mark, message, "");
             }
-            let items = items.iter().take(RETRIES_MAX);
-            items.map(|item| retry(reader, given, item)).collect()
+            let mut all: Vec<Retry> = Vec::new();
+            for item in items.iter().take(RETRIES_MAX) {
+                let one = retry(reader, given, item);
+                let takes_all = |before: &Retry| {
+                    let any_end = before.exit.is_empty() && before.stderr.is_none();
+                    any_end && one.on.iter().all(|on| before.on.contains(on))
+                };
+                if !one.on.is_empty() && all.iter().any(takes_all) {
+                    let message =
+                        "this item of `retry` is never asked: one before takes every such end";
+                    reader.wrong(
+                        item.mark,
+                        message,
+                        "put the one with `exit` or `stderr` first",
+                    );
+                }
+                all.push(one);
+            }
+            all
         }
         Kind::Map(_) | Kind::Scalar { .. } => vec![retry(reader, given, &given.value)],
     }
@@ -105,12 +122,29 @@ fn retry(reader: &mut Reader<'_>, given: &Given, value: &Node) -> Retry {
     if !has_on && (!retry.exit.is_empty() || retry.stderr.is_some()) {
         retry.on = vec![RetryOn::Crashed];
     }
+    let asks_end = !retry.exit.is_empty() || retry.stderr.is_some();
+    if asks_end && retry.on == [RetryOn::NodeFailure] {
+        let message =
+            "after a `node_failure` nobody saw the job's end: it has no `exit` and no `stderr`";
+        reader.wrong(
+            value.mark,
+            message,
+            "add crashed to `on`, or leave `on` out",
+        );
+    }
     retry
 }
 
 /// Exit codes of failures.
 fn codes(reader: &mut Reader<'_>, value: &Node) -> Vec<i32> {
     let mut codes = Vec::new();
+    if matches!(&value.kind, Kind::List(items) if items.is_empty()) {
+        reader.wrong(
+            value.mark,
+            "`retry.exit` names no code",
+            "for example 255, or [75, 255]",
+        );
+    }
     for (text, node) in reader.several("retry.exit", value) {
         match text.parse::<u8>().ok().filter(|code| *code > 0) {
             Some(code) => codes.push(i32::from(code)),
@@ -128,6 +162,14 @@ fn codes(reader: &mut Reader<'_>, value: &Node) -> Vec<i32> {
 
 fn pattern(reader: &mut Reader<'_>, value: &Node) -> Option<String> {
     let text = reader.single("retry.stderr", value)?;
+    if text.is_empty() {
+        reader.wrong(
+            value.mark,
+            "`retry.stderr` is empty",
+            "for example '^ssh: .*'",
+        );
+        return None;
+    }
     match Pattern::new(text) {
         Ok(_) => Some(text.to_owned()),
         Err(why) => {

@@ -1,7 +1,8 @@
 //! `lock` and `settle`: runs that a node does not get beside others.
 //!
 //! A lock is no record of its own: the run that has one holds it from the choice of its node,
-//! which is synced, until there is evidence of its end. A lost run that may still run keeps it.
+//! which is synced, until there is evidence of its end. A lost run that may still run keeps it
+//! until a person has the experiment begun anew beside it.
 
 use nero_model::RunId;
 
@@ -41,10 +42,15 @@ impl Locks {
     /// Those of all runs.
     pub fn of(state: &State, now: &Now) -> Self {
         let mut locks = Self::default();
-        let runs = state.experiments.iter().flat_map(|one| one.runs.iter());
-        for run in runs.filter(|run| run.made.precedence.is_alone_on_node()) {
-            if let Some(node) = placed_on(run) {
-                locks.add(run, node, now);
+        for experiment in state.experiments.iter() {
+            let newest = experiment.newest().map(|run| run.made.id);
+            let alone = experiment.runs.iter();
+            for run in alone.filter(|run| run.made.precedence.is_alone_on_node()) {
+                // `restart --abandon` is the person's word that it does not run.
+                let is_abandoned = run.in_doubt() && newest != Some(run.made.id);
+                if let Some(node) = placed_on(run).filter(|_| !is_abandoned) {
+                    locks.add(run, node, now);
+                }
             }
         }
         locks

@@ -99,7 +99,11 @@ impl fmt::Display for Obstacle {
             Self::Locked { lock, by, is_lost } => {
                 write!(f, "{by} holds the lock {lock}")?;
                 match is_lost {
-                    true => write!(f, " and is lost; `neroman abort {by}` gives it up"),
+                    true => write!(
+                        f,
+                        " and is lost: end it, then `neroman restart {} --abandon`",
+                        by.experiment
+                    ),
                     false => Ok(()),
                 }
             }

@@ -338,11 +338,9 @@ fn follow(experiment: &Experiment, run: &Run, cause: Cause, token: RunToken, now
     made.follows = Some(follows);
     let live = experiment.live().next().map(|live| live.made.id.number);
     let there = there.filter(|_| !made.precedence.is_alone_on_node());
+    // What it needs was there, or a person waived it, when the run before started: it is not
+    // asked for again.
     let dispatch = Dispatch::planned(there, live);
-    let dispatch = match made.precedence.waits_for_others() {
-        true => dispatch.behind_others(),
-        false => dispatch,
-    };
     let new = Box::new(NewRun {
         made: Arc::new(made),
         dispatch,

@@ -217,6 +217,24 @@ pub(super) fn notes(
 }
 
 /// What `--pilot` means for these runs.
+/// Refuses a pilot that would wait for the runs that wait for it.
+pub(super) fn check_pilot(state: &State, plans: &[Plan]) -> Result<(), Failure> {
+    let Some(first) = first_run(state, plans) else {
+        return Ok(());
+    };
+    let runs = plans.iter().filter(|plan| matches!(plan, Plan::Run { .. }));
+    let needs = state
+        .experiment(first.experiment)
+        .is_some_and(|one| one.definition.precedence.waits_for_others());
+    match needs && runs.count() > 1 {
+        true => Err(
+            Failure::usage("--pilot: each of these waits for others (`depends_on`, `stage`), so none can run first")
+                .hint("pick what they need, too, or leave out --pilot"),
+        ),
+        false => Ok(()),
+    }
+}
+
 fn pilot_note(state: &State, pilot: bool, plans: &[Plan]) -> Option<String> {
     let pilot = first_run(state, plans).filter(|_| pilot)?;
     let runs = plans.iter().filter(|plan| matches!(plan, Plan::Run { .. }));

@@ -520,6 +520,9 @@ fn decide(
     let mut experiments = Vec::with_capacity(plans.len());
     let mut touched = Vec::new();
     let mut off = rules::Off::default();
+    if asked.pilot {
+        order::check_pilot(&work, &plans)?;
+    }
     let batch = order::first_run(&work, &plans);
     let (mut runs, mut rank) = (0, 0);
     for plan in &plans {

@@ -35,6 +35,8 @@ const PAUSE: Duration = Duration::from_micros(10);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// Longest pause, by which an end is reported later.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// Longest chain of runs that wait for each other.
+const CHAIN_MAX: usize = 100;
 /// Ends in one message, so that messages stay small.
 const TOLD_MAX: usize = 2000;
 
@@ -167,16 +169,30 @@ impl Man {
             boot_ms: self.clock.boot_ms(),
         };
         let precedents = Precedents::of(state);
+        let held = |run| Held::among(&precedents, state, run);
         let reasons = awaited.iter().map(|one| {
-            let run = one.chosen.of(state.experiment(one.chosen.id)?)?;
-            match Held::among(&precedents, state, run) {
-                // A pilot that can never run keeps the others waiting for ever.
-                Some(Held::PilotLives(pilot)) => stuck.never(state.run(pilot)?, &nodes),
-                Some(Held::Others(AwaitedExperiment {
-                    lack: Lack::Live(run),
-                    ..
-                })) => stuck.never(state.run(run)?, &nodes),
-                Some(Held::AtMost(_)) => None,
+            let mut run = one.chosen.of(state.experiment(one.chosen.id)?)?;
+            // What keeps the others waiting, for ever where it can never run.
+            for _ in 0..CHAIN_MAX {
+                let behind = match held(run) {
+                    Some(Held::PilotLives(pilot)) => pilot,
+                    Some(Held::Others(AwaitedExperiment {
+                        lack: Lack::Live(live),
+                        ..
+                    })) => live,
+                    _ => break,
+                };
+                run = state.run(behind)?;
+            }
+            match held(run) {
+                Some(
+                    Held::AtMost(_)
+                    | Held::PilotLives(_)
+                    | Held::Others(AwaitedExperiment {
+                        lack: Lack::Live(_),
+                        ..
+                    }),
+                ) => None,
                 Some(held) => Some(held.to_string()),
                 None => match run.needs_person() {
                     Some(why) => Some(why.to_owned()),

@@ -91,7 +91,17 @@ fn one_run_at_a_time_has_a_lock_on_each_node_until_its_end_is_evident() {
     assert!(silent.state.run(run(1, 1)).unwrap().in_doubt());
     let (free, why) = may_have(&silent, run(2, 1), 9);
     assert_eq!(free, ["b"]);
-    assert!(why.contains("1.1 holds the lock env and is lost"), "{why}");
+    let remedy = "1.1 holds the lock env and is lost: end it, then `neroman restart 1 --abandon`";
+    assert!(why.contains(remedy), "{why}");
+    silent.start(
+        &[1],
+        Wanted {
+            abandon: true,
+            ..RESTART
+        },
+    );
+    silent.dispatch(run(1, 2), |dispatch| dispatch.stage = Stage::Unplaced);
+    assert_eq!(may_have(&silent, run(1, 2), 9).0, ["a", "b"], "begun anew");
     lab.say(run(1, 1), ended(1));
     assert_eq!(may_have(&lab, run(2, 1), 9).0, ["a", "b"]);
 }

@@ -194,7 +194,7 @@ pub const INTENDED: &[Intended] = &[
     },
     Intended {
         difference: Difference::ExactValues,
-        case: "a name of an experiment or server with backticks, `\\` or quotes",
+        case: "a name of an experiment or server with `$`, backticks, `\\`, quotes or other signs of the shell",
         original: "executed or eaten by the shell",
         here: "`NOODLES_…` have the exact text",
         why: "a name is no program",

@@ -13,6 +13,8 @@ pub enum Metric {
     Text(String),
     /// The probe failed, and an error handler said `continue`.
     Null,
+    /// There was no answer in time: it satisfies nothing.
+    Missing,
 }
 
 impl Metric {
@@ -120,6 +122,9 @@ impl Comparison {
     /// Compares as Python does.
     pub fn compare(&self, metric: &Metric) -> Satisfaction {
         use std::cmp::Ordering::{Equal, Greater, Less};
+        if matches!(metric, Metric::Missing) {
+            return Satisfaction::Unsatisfied;
+        }
         let number = self.value.number();
         let order = match (metric, &self.value) {
             (Metric::Number(left), _) if number.is_some() => {

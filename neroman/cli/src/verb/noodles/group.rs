@@ -8,6 +8,7 @@ use nero_wire::v1::{Assignment, RunView, ShowRequest, StartRequest};
 use serde_json::{Value, json};
 
 use super::drive::Drive;
+use super::kept::private;
 use super::shell::{self, ShellEnd, Streams};
 use crate::connect::{READ_DEADLINE, for_jobs};
 use crate::fault::{Fault, Stop, code};
@@ -24,8 +25,8 @@ pub(super) struct GroupEnd {
     pub(super) cut: String,
     /// What it printed; empty where the journal has the end only.
     pub(super) end: ShellEnd,
-    /// Whether it ended just now.
-    pub(super) live: bool,
+    /// Whether the person knows the end, having asked for it before this process began.
+    pub(super) is_told: bool,
 }
 
 /// Where commands run.
@@ -81,6 +82,12 @@ impl Drive<'_> {
                 offsets
             }
         };
+        let read = |path: &Path, from: u64| {
+            shell::text(path, from).map_err(|error| {
+                let what = format!("cannot read {}", path.display());
+                Fault::new(code::FAILED, what).because(&error)
+            })
+        };
         let known = self.journal.past("run")?;
         let ended = match known {
             Some(_) => self.journal.past("ended")?,
@@ -99,27 +106,28 @@ impl Drive<'_> {
                 cut: past["cut"].as_str().unwrap_or_default().to_owned(),
                 end: ShellEnd {
                     code: 0,
-                    stdout: String::new(),
-                    stderr: past["stderr"].as_str().unwrap_or_default().to_owned(),
-                    outer: String::new(),
+                    stdout: read(&stdout, offsets[0])?,
+                    stderr: match past["stderr"].as_str() {
+                        Some(last) if paths[1].is_some() => last.to_owned(),
+                        _ => read(&stderr, offsets[1])?,
+                    },
+                    outer: read(&own("outer"), 0)?,
                 },
-                live: false,
+                is_told: false,
             });
         }
         self.log.past = false;
+        let is_resumed = known.is_some();
         let run = self.run(number, known).await?;
+        // What a person or a limit ended has no result that a handler is for.
+        let by_itself = matches!(run.state.as_str(), "finished" | "crashed");
         let code = run.exit_code.or(run.signal.map(|signal| -signal));
+        let code = code.filter(|_| by_itself);
         let cut = match code {
             Some(_) => String::new(),
             None => format!("its run is {} {}", run.state, run.reason)
                 .trim()
                 .to_owned(),
-        };
-        let read = |path: &Path, from: u64| {
-            shell::text(path, from).map_err(|error| {
-                let what = format!("cannot read {}", path.display());
-                Fault::new(code::FAILED, what).because(&error)
-            })
         };
         let end = ShellEnd {
             code: code.unwrap_or(-1),
@@ -144,7 +152,7 @@ impl Drive<'_> {
             handler,
             cut,
             end,
-            live: true,
+            is_told: is_resumed && run.state == "aborted",
         })
     }
 
@@ -183,10 +191,8 @@ impl Drive<'_> {
         lines.extend(shell::exports(env));
         lines.extend(line.as_bytes());
         lines.extend([b" 2> ", &*word(outer), b"\n"].concat());
-        let written = fs::write(&streams.script, text).and_then(|()| fs::write(file, lines));
-        written.map_err(|error| {
-            Fault::new(code::FAILED, format!("cannot write {}", file.display())).because(&error)
-        })
+        private(&streams.script, text.as_bytes())?;
+        private(file, &lines)
     }
 
     /// The run of a group, to its end. `known`: the journal's record of it.

@@ -100,7 +100,7 @@ impl KeptFlow {
         let description = format!(
             "# A flow of `neroman noodles`: each run is a group of its commands.\n+flow_{}:\n  \
              command: {}\n  parameters: {{group: 0}}\n  monitor: {{strays: leave}}\n  \
-             resources: {{cpus: 0.01}}\n",
+             resources: {{cpus: 0.01}}\n  retry: 0\n  on_timeout: end\n  setup: []\n",
             hex(&self.id),
             Value::from(command),
         );
@@ -231,7 +231,9 @@ async fn follow(
 ) -> Result<u8, Stop> {
     let journal = FlowJournal::open(&kept.root.join("journal"))?;
     make_folder(&kept.groups())?;
-    private(&kept.env(), &shell::exports(std::env::vars_os()))?;
+    let mut env = umask();
+    env.extend(shell::exports(std::env::vars_os()));
+    private(&kept.env(), &env)?;
     session.on_interrupt(Left::text(format!("{} goes on", kept.resume())));
     let mut drive = Drive::new(session, spec, kept, journal, log, args.probe_limit);
     let deadline = async {
@@ -292,6 +294,14 @@ fn detached(session: &Session, args: &Noodles, kept: &KeptFlow) -> Result<u8, St
     Ok(code::OK)
 }
 
+/// The line that makes files as the caller's shell does; the daemon's own files are private.
+fn umask() -> Vec<u8> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let line = mask.map(|mask| format!("umask {}\n", mask.trim()));
+    line.unwrap_or_default().into_bytes()
+}
+
 fn root(id: &str) -> Result<PathBuf, Fault> {
     Ok(home()?.data.join("flows").join(id))
 }
@@ -310,13 +320,14 @@ fn in_command(path: &Path) -> Result<String, Fault> {
     ))
 }
 
-/// Writes a file that only its owner reads.
-fn private(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+/// Writes a file that only its owner reads; it is on disk when this returns.
+pub(super) fn private(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     let written = options.open(path).and_then(|mut file| {
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
-        file.write_all(bytes)
+        file.write_all(bytes)?;
+        file.sync_data()
     });
     written.map_err(|error| {
         Fault::new(code::FAILED, format!("cannot write {}", path.display())).because(&error)

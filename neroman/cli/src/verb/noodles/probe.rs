@@ -1,6 +1,7 @@
 //! What a flow asks: servers for the values of probes, the caller's shell for texts with variables.
 //! Both change nothing, so they are processes of this program and no runs.
 
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use nero_model::safe::quoted;
@@ -38,12 +39,17 @@ impl Drive<'_> {
                 .into());
         };
         let mut asked = tokio::task::JoinSet::new();
+        // Each server has one limit over all its tries.
+        let mut untils = HashMap::new();
+        let mut retried = HashSet::new();
         for at in servers {
             self.log.verbose(&format!(
                 "Check requirement \"{id}\" on server \"{}\"",
                 self.spec.servers[*at].name
             ));
-            self.ask(&mut asked, commands, experiment, *at, Duration::ZERO);
+            let until = Instant::now() + self.limit;
+            untils.insert(*at, until);
+            self.ask(&mut asked, commands, experiment, *at, until, Duration::ZERO);
         }
         let mut results = Vec::new();
         while let Some(joined) = asked.join_next().await {
@@ -58,7 +64,7 @@ impl Drive<'_> {
                         "Requirement \"{id}\" has no value on server \"{}\": no end within {seconds}s",
                         server.name
                     ));
-                    results.push((at, Metric::Null));
+                    results.push((at, Metric::Missing));
                     continue;
                 }
                 Err(error) => {
@@ -91,7 +97,22 @@ impl Drive<'_> {
                 }
             }
             match end {
-                CommandsEnd::Retry => self.ask(&mut asked, commands, experiment, at, PROBE_PAUSE),
+                CommandsEnd::Retry => {
+                    if retried.insert(at) {
+                        self.log.warning(&format!(
+                            "Unsuccessful commands execution on server \"{}\", will retry",
+                            server.name
+                        ));
+                    }
+                    self.ask(
+                        &mut asked,
+                        commands,
+                        experiment,
+                        at,
+                        untils[&at],
+                        PROBE_PAUSE,
+                    );
+                }
                 CommandsEnd::Continue => {
                     self.log.warning(&format!(
                         "Unsuccessful commands execution on server \"{}\", will continue",
@@ -110,13 +131,14 @@ impl Drive<'_> {
         Ok(results)
     }
 
-    /// Asks one server: its commands' groups one after the other, within one limit.
+    /// Asks one server after a pause: its commands' groups one after the other, until this time.
     pub(super) fn ask(
         &self,
         asked: &mut tokio::task::JoinSet<(usize, std::io::Result<Vec<ShellEnd>>)>,
         commands: &[CommandGroup],
         experiment: &Experiment,
         at: usize,
+        until: Instant,
         pause: Duration,
     ) {
         let server = &self.spec.servers[at];
@@ -132,10 +154,8 @@ impl Drive<'_> {
             )
         });
         let questions: Vec<Question> = questions.collect();
-        let limit = self.limit;
         asked.spawn(async move {
             tokio::time::sleep(pause).await;
-            let until = Instant::now() + limit;
             let mut ends = Vec::new();
             for question in &questions {
                 let left = until.saturating_duration_since(Instant::now());
@@ -203,6 +223,7 @@ fn write_metrics(results: &[(usize, Metric)]) -> Value {
         Metric::Number(number) => json!([at, "number", number.to_string()]),
         Metric::Text(text) => json!([at, "text", text]),
         Metric::Null => json!([at, "null"]),
+        Metric::Missing => json!([at, "missing"]),
     });
     each.collect()
 }
@@ -214,6 +235,7 @@ fn read_metrics(past: &Value) -> Vec<(usize, Metric)> {
         let metric = match value[1].as_str() {
             Some("number") => Metric::Number(text.parse().unwrap_or(f64::NAN)),
             Some("text") => Metric::Text(text.to_owned()),
+            Some("missing") => Metric::Missing,
             _ => Metric::Null,
         };
         Some((at, metric))
@@ -236,6 +258,7 @@ mod tests {
             (2, Metric::Number(f64::INFINITY)),
             (3, Metric::Text("Yes\n5".to_owned())),
             (4, Metric::Null),
+            (5, Metric::Missing),
         ];
         let text = write_metrics(&results).to_string();
         assert_eq!(read_metrics(&serde_json::from_str(&text).unwrap()), results);

@@ -49,8 +49,9 @@ pub fn whole(spec: &NoodlesSpec, script: String) -> String {
         .unwrap_or_default();
     let shell = shell.rsplit('/').next().unwrap_or_default();
     let is_usual = ["bash", "sh", "dash", "zsh", "ksh"].contains(&shell);
-    // These would take the closing brace as theirs.
-    let is_open = script.ends_with('\\') || script.contains("<<");
+    // These would take the closing brace as theirs, or change how the lines behind them are read.
+    let words = ["<<", "shopt", "alias", "set -o"];
+    let is_open = script.ends_with('\\') || words.iter().any(|word| script.contains(word));
     match is_usual && !is_open {
         true => format!("{{ :; {script}\n}} </dev/null\n"),
         false => script,

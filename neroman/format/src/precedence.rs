@@ -192,7 +192,7 @@ impl Dependency {
 /// One list of definitions that others wait for: those of a name, or of the stages before
 /// one.
 #[derive(Debug, Default)]
-struct Group {
+struct DefinedGroup {
     members: Vec<usize>,
     /// The definitions that wait for it.
     waiting: Vec<usize>,
@@ -220,7 +220,7 @@ pub(crate) fn check(reader: &mut Reader<'_>) {
             all.map(|(index, _)| index).collect()
         }
     };
-    let mut groups: BTreeMap<&str, Group> = BTreeMap::new();
+    let mut groups: BTreeMap<&str, DefinedGroup> = BTreeMap::new();
     let mut told: HashSet<(Mark, &str)> = HashSet::new();
     for one in &written {
         let definition = &definitions[one.of];
@@ -228,9 +228,9 @@ pub(crate) fn check(reader: &mut Reader<'_>) {
             if need.number().is_some() {
                 continue;
             }
-            let group = groups.entry(&need.on).or_insert_with(|| Group {
+            let group = groups.entry(&need.on).or_insert_with(|| DefinedGroup {
                 members: members(need),
-                ..Group::default()
+                ..DefinedGroup::default()
             });
             group.waiting.push(one.of);
             let is_glob = need.on.contains(['*', '?']);
@@ -279,9 +279,9 @@ fn unknown_hint<'n>(on: &str, names: impl Iterator<Item = &'n str>) -> String {
 /// A circle of definitions that wait for each other: one of them, and all in words.
 fn circle<'d>(
     definitions: &'d [Definition],
-    groups: BTreeMap<&'d str, Group>,
+    groups: BTreeMap<&'d str, DefinedGroup>,
 ) -> Option<(usize, String)> {
-    let mut groups: Vec<Group> = groups.into_values().collect();
+    let mut groups: Vec<DefinedGroup> = groups.into_values().collect();
     groups.extend(of_stages(definitions));
     let mut in_groups: Vec<Vec<usize>> = vec![Vec::new(); definitions.len()];
     let mut waits_for: Vec<Vec<usize>> = vec![Vec::new(); definitions.len()];
@@ -342,7 +342,7 @@ fn circle<'d>(
 }
 
 /// The groups of stages: those of each stage wait for those of the stages before.
-fn of_stages(definitions: &[Definition]) -> Vec<Group> {
+fn of_stages(definitions: &[Definition]) -> Vec<DefinedGroup> {
     let mut waiting: BTreeMap<&[String], Vec<usize>> = BTreeMap::new();
     let mut members: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, definition) in definitions.iter().enumerate() {
@@ -355,7 +355,7 @@ fn of_stages(definitions: &[Definition]) -> Vec<Group> {
     }
     let group = |(before, waiting): (&[String], Vec<usize>)| {
         let of = |stage: &String| members.get(&**stage).cloned().unwrap_or_default();
-        Group {
+        DefinedGroup {
             members: before.iter().flat_map(of).collect(),
             waiting,
             open: 0,

@@ -106,13 +106,13 @@ impl fmt::Display for AwaitedExperiment<'_> {
 
 /// What experiments are waited for: those of one dependency, or of one stage.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Group<'a> {
+enum AwaitedGroup<'a> {
     Need(&'a Dependency),
     Stage(&'a str),
 }
 
 /// The groups that are being looked at, one for the sake of the other.
-type Open<'a> = Vec<(u64, Group<'a>)>;
+type OpenGroups<'a> = Vec<(u64, AwaitedGroup<'a>)>;
 
 /// The experiments of a group that are not far enough.
 #[derive(Clone, Default)]
@@ -129,7 +129,7 @@ pub struct Precedents<'a> {
     names: HashMap<(u64, &'a str), Vec<&'a Experiment>>,
     /// By source and stage.
     stages: HashMap<(u64, &'a str), Vec<&'a Experiment>>,
-    lacking: Mutex<HashMap<(u64, Group<'a>), Lacking<'a>>>,
+    lacking: Mutex<HashMap<(u64, AwaitedGroup<'a>), Lacking<'a>>>,
 }
 
 impl fmt::Debug for Precedents<'_> {
@@ -181,12 +181,16 @@ impl<'a> Precedents<'a> {
         self.awaited_within(run, &mut Vec::new())
     }
 
-    fn awaited_within(&self, run: &'a Run, open: &mut Open<'a>) -> Option<AwaitedExperiment<'a>> {
+    fn awaited_within(
+        &self,
+        run: &'a Run,
+        open: &mut OpenGroups<'a>,
+    ) -> Option<AwaitedExperiment<'a>> {
         let own = self.state.experiment(run.made.id.experiment)?;
         let precedence = &run.made.precedence;
-        let needs = precedence.needs.iter().map(Group::Need);
+        let needs = precedence.needs.iter().map(AwaitedGroup::Need);
         let before = precedence.stage.iter().flat_map(|stage| &stage.before);
-        let stages = before.map(|stage| Group::Stage(stage));
+        let stages = before.map(|stage| AwaitedGroup::Stage(stage));
         let mut worst: Option<AwaitedExperiment<'a>> = None;
         let mut count = 0;
         for group in needs.chain(stages) {
@@ -199,8 +203,8 @@ impl<'a> Precedents<'a> {
                 continue;
             };
             let (stage, until, text) = match group {
-                Group::Need(need) => (None, need.until, need.on.as_str()),
-                Group::Stage(stage) => (Some(stage), DependsUntil::Finished, stage),
+                AwaitedGroup::Need(need) => (None, need.until, need.on.as_str()),
+                AwaitedGroup::Stage(stage) => (Some(stage), DependsUntil::Finished, stage),
             };
             let awaited = AwaitedExperiment {
                 lack: *lack,
@@ -225,7 +229,12 @@ impl<'a> Precedents<'a> {
         })
     }
 
-    fn lacking(&self, source: u64, group: Group<'a>, open: &mut Open<'a>) -> Lacking<'a> {
+    fn lacking(
+        &self,
+        source: u64,
+        group: AwaitedGroup<'a>,
+        open: &mut OpenGroups<'a>,
+    ) -> Lacking<'a> {
         let key = (source, group);
         let known = || self.lacking.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lacking) = known().get(&key) {
@@ -240,18 +249,18 @@ impl<'a> Precedents<'a> {
         let (present, absent): (Vec<_>, Vec<_>) =
             (self.members(source, group).into_iter()).partition(|one| is_present(one));
         let mut lack = |one: &'a Experiment| match group {
-            Group::Need(need) => self.lack(one, need.until, open),
-            Group::Stage(_) => self.lack_of_stage(one, open),
+            AwaitedGroup::Need(need) => self.lack(one, need.until, open),
+            AwaitedGroup::Stage(_) => self.lack_of_stage(one, open),
         };
         match group {
-            Group::Need(_) if present.is_empty() && absent.is_empty() => {
+            AwaitedGroup::Need(_) if present.is_empty() && absent.is_empty() => {
                 all.push((None, Lack::Unknown));
             }
-            Group::Need(_) if present.is_empty() => {
+            AwaitedGroup::Need(_) if present.is_empty() => {
                 let removed = absent.into_iter().filter(|one| lack(one).is_some());
                 all.extend(removed.map(|one| (Some(one), Lack::Removed)));
             }
-            Group::Need(_) | Group::Stage(_) => {
+            AwaitedGroup::Need(_) | AwaitedGroup::Stage(_) => {
                 let lacks = present.into_iter().map(|one| (Some(one), lack(one)));
                 all.extend(lacks.filter_map(|(one, lack)| Some((one, lack?))));
             }
@@ -266,11 +275,11 @@ impl<'a> Precedents<'a> {
     }
 
     /// The experiments of a group.
-    fn members(&self, source: u64, group: Group<'a>) -> Vec<&'a Experiment> {
+    fn members(&self, source: u64, group: AwaitedGroup<'a>) -> Vec<&'a Experiment> {
         let of = |found: Option<&Vec<&'a Experiment>>| found.cloned().unwrap_or_default();
         match group {
-            Group::Stage(stage) => of(self.stages.get(&(source, stage))),
-            Group::Need(need) => match need.number() {
+            AwaitedGroup::Stage(stage) => of(self.stages.get(&(source, stage))),
+            AwaitedGroup::Need(need) => match need.number() {
                 Some(number) => {
                     let one = self.state.experiment(ExperimentId(number));
                     one.into_iter().map(|one| &**one).collect()
@@ -285,7 +294,12 @@ impl<'a> Precedents<'a> {
     }
 
     /// Why an experiment is not so far.
-    fn lack(&self, one: &'a Experiment, until: DependsUntil, open: &mut Open<'a>) -> Option<Lack> {
+    fn lack(
+        &self,
+        one: &'a Experiment,
+        until: DependsUntil,
+        open: &mut OpenGroups<'a>,
+    ) -> Option<Lack> {
         let Some(run) = one.current() else {
             return Some(Lack::NotStarted);
         };
@@ -309,7 +323,7 @@ impl<'a> Precedents<'a> {
 
     /// The same for a stage, in which a run that one of its own rules ended has done what it
     /// could.
-    fn lack_of_stage(&self, one: &'a Experiment, open: &mut Open<'a>) -> Option<Lack> {
+    fn lack_of_stage(&self, one: &'a Experiment, open: &mut OpenGroups<'a>) -> Option<Lack> {
         let reason = one.current().and_then(Run::reason);
         match reason {
             Some(EndReason::ByRule { .. }) => None,
@@ -318,7 +332,7 @@ impl<'a> Precedents<'a> {
     }
 
     /// Whether a live run waits until a person acts.
-    fn is_stuck(&self, run: &'a Run, open: &mut Open<'a>) -> bool {
+    fn is_stuck(&self, run: &'a Run, open: &mut OpenGroups<'a>) -> bool {
         match run.waits_for_others() {
             true => {
                 let awaited = self.awaited_within(run, open);
@@ -429,9 +443,9 @@ impl<'a> Precedents<'a> {
         let mut open = vec![from];
         while let Some(one) = open.pop() {
             let precedence = &one.definition.precedence;
-            let needs = precedence.needs.iter().map(Group::Need);
+            let needs = precedence.needs.iter().map(AwaitedGroup::Need);
             let before = precedence.stage.iter().flat_map(|stage| &stage.before);
-            for group in needs.chain(before.map(|stage| Group::Stage(stage))) {
+            for group in needs.chain(before.map(|stage| AwaitedGroup::Stage(stage))) {
                 for next in self.members(one.source, group) {
                     if next.id == from.id && one.id != from.id {
                         return Some(&one.definition.name);

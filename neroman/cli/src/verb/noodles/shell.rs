@@ -143,7 +143,7 @@ pub async fn ask(question: &Question, limit: Duration) -> io::Result<ShellEnd> {
         .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
-    let asked = Asked::of(&child);
+    let asked = AskedProcesses::of(&child);
     let ended = tokio::time::timeout(limit, child.wait()).await;
     let ended = ended.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     // What a probe leaves behind on purpose goes on.
@@ -158,16 +158,16 @@ pub async fn ask(question: &Question, limit: Duration) -> io::Result<ShellEnd> {
 }
 
 /// The processes of a question whose answer nobody waits for any more: they end with it.
-struct Asked(Option<Pid>);
+struct AskedProcesses(Option<Pid>);
 
-impl Asked {
+impl AskedProcesses {
     fn of(child: &tokio::process::Child) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         Self(id.and_then(Pid::from_raw))
     }
 }
 
-impl Drop for Asked {
+impl Drop for AskedProcesses {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
             // Fails only where they have ended.

@@ -60,7 +60,8 @@ async fn a_hold_that_the_scheduler_refuses_is_asked_for_ever_more_seldom() {
     cluster.hold_at_scheduler(runs[0].token, Wanted::Paused);
     let commands = commands_a_minute(&node, agent).await;
     let later: usize = commands[8..].iter().sum();
-    assert!((10..=25).contains(&later), "{commands:?}");
+    // Pauses between listings are up to 84 s by chance.
+    assert!((7..=25).contains(&later), "{commands:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,10 +6,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nero_expr::Glob;
-use nero_format::{Definition, Dependency, DependsUntil, EditMistake};
+use nero_format::{Definition, Dependency, DependsUntil, EditMistake, Precedence};
 use nero_model::{EndReason, ExperimentId, Phase, RunId};
 
 use super::batch::Held;
@@ -68,6 +68,7 @@ impl AwaitedExperiment<'_> {
     pub fn remedy(&self) -> Option<String> {
         let id = self.id?;
         match self.lack {
+            Lack::Ended(Phase::Lost) => Some(format!("neroman restart {id} --abandon")),
             Lack::Ended(_) => Some(format!("neroman restart {id}")),
             Lack::NotStarted => Some(format!("neroman start {id}")),
             Lack::Live(_) | Lack::Stuck(_) | Lack::Removed | Lack::Unknown => None,
@@ -115,6 +116,13 @@ enum AwaitedGroup<'a> {
 type OpenGroups<'a> = Vec<(u64, AwaitedGroup<'a>)>;
 
 /// The experiments of a group that are not far enough.
+/// What these words name.
+fn groups(precedence: &Precedence) -> impl Iterator<Item = AwaitedGroup<'_>> {
+    let needs = precedence.needs.iter().map(AwaitedGroup::Need);
+    let before = precedence.stage.iter().flat_map(|stage| &stage.before);
+    needs.chain(before.map(|stage| AwaitedGroup::Stage(stage)))
+}
+
 #[derive(Clone, Default)]
 struct Lacking<'a> {
     /// The first ones, those before that need a person.
@@ -176,6 +184,23 @@ impl<'a> Precedents<'a> {
         found
     }
 
+    /// The first of these that needs nothing now and none of the others, which are to start with it.
+    pub fn first_ready(state: &'a State, starting: &[ExperimentId]) -> Option<ExperimentId> {
+        let those = || starting.iter().filter_map(|id| state.experiment(*id));
+        let precedents = Self::within(state, &those().map(|one| one.source).collect());
+        let starting: HashSet<ExperimentId> = starting.iter().copied().collect();
+        let is_ready = |one: &&'a Arc<Experiment>| {
+            let precedence = &one.definition.precedence;
+            let others = groups(precedence).flat_map(|group| precedents.members(one.source, group));
+            let mut others = others.filter(|other| other.id != one.id);
+            !others.any(|other| starting.contains(&other.id))
+                && precedents
+                    .awaited_by(one, precedence, &mut Vec::new())
+                    .is_none()
+        };
+        those().find(is_ready).map(|one| one.id)
+    }
+
     /// What a run waits for, if it has to.
     pub fn awaited(&self, run: &'a Run) -> Option<AwaitedExperiment<'a>> {
         self.awaited_within(run, &mut Vec::new())
@@ -187,13 +212,18 @@ impl<'a> Precedents<'a> {
         open: &mut OpenGroups<'a>,
     ) -> Option<AwaitedExperiment<'a>> {
         let own = self.state.experiment(run.made.id.experiment)?;
-        let precedence = &run.made.precedence;
-        let needs = precedence.needs.iter().map(AwaitedGroup::Need);
-        let before = precedence.stage.iter().flat_map(|stage| &stage.before);
-        let stages = before.map(|stage| AwaitedGroup::Stage(stage));
+        self.awaited_by(own, &run.made.precedence, open)
+    }
+
+    fn awaited_by(
+        &self,
+        own: &Experiment,
+        precedence: &'a Precedence,
+        open: &mut OpenGroups<'a>,
+    ) -> Option<AwaitedExperiment<'a>> {
         let mut worst: Option<AwaitedExperiment<'a>> = None;
         let mut count = 0;
-        for group in needs.chain(stages) {
+        for group in groups(precedence) {
             let lacking = self.lacking(own.source, group, open);
             let others =
                 |(one, _): &&(Option<&Experiment>, Lack)| one.is_none_or(|one| one.id != own.id);

@@ -154,20 +154,24 @@ impl InStart {
     }
 }
 
-/// The first run that is made: it names the batch, and is its pilot. One that needs others,
-/// which would wait for the pilot, is the first only where all do.
-pub(super) fn first_run(state: &State, plans: &[Plan]) -> Option<RunId> {
-    let runs = || {
-        plans.iter().filter_map(|plan| match plan {
-            Plan::Run { id, .. } => Some(*id),
-            Plan::Skip { .. } => None,
-        })
-    };
-    let needs_none = |id: &RunId| {
-        let experiment = state.experiment(id.experiment);
-        experiment.is_some_and(|one| !one.definition.precedence.waits_for_others())
-    };
-    runs().find(needs_none).or_else(|| runs().next())
+/// The first run, which names the batch. A pilot is the first that needs nothing now and none of the
+/// others, which would wait for it.
+pub(super) fn first_run(state: &State, pilot: bool, plans: &[Plan]) -> Option<RunId> {
+    let ready = pilot.then(|| ready_run(state, plans)).flatten();
+    ready.or_else(|| runs_of(plans).next())
+}
+
+fn ready_run(state: &State, plans: &[Plan]) -> Option<RunId> {
+    let starting: Vec<ExperimentId> = runs_of(plans).map(|id| id.experiment).collect();
+    let ready = Precedents::first_ready(state, &starting)?;
+    runs_of(plans).find(|id| id.experiment == ready)
+}
+
+fn runs_of(plans: &[Plan]) -> impl Iterator<Item = RunId> {
+    plans.iter().filter_map(|plan| match plan {
+        Plan::Run { id, .. } => Some(*id),
+        Plan::Skip { .. } => None,
+    })
 }
 
 /// What the new runs of these experiments wait for until a person acts: a line for each.
@@ -216,27 +220,20 @@ pub(super) fn notes(
         .collect()
 }
 
-/// What `--pilot` means for these runs.
 /// Refuses a pilot that would wait for the runs that wait for it.
 pub(super) fn check_pilot(state: &State, plans: &[Plan]) -> Result<(), Failure> {
-    let Some(first) = first_run(state, plans) else {
-        return Ok(());
-    };
-    let runs = plans.iter().filter(|plan| matches!(plan, Plan::Run { .. }));
-    let needs = state
-        .experiment(first.experiment)
-        .is_some_and(|one| one.definition.precedence.waits_for_others());
-    match needs && runs.count() > 1 {
-        true => Err(
-            Failure::usage("--pilot: each of these waits for others (`depends_on`, `stage`), so none can run first")
-                .hint("pick what they need, too, or leave out --pilot"),
-        ),
+    match runs_of(plans).count() > 1 && ready_run(state, plans).is_none() {
+        true => Err(Failure::usage(
+            "--pilot: each of these waits for others (`depends_on`, `stage`), so none can run first",
+        )
+        .hint("pick what they need, too, or leave out --pilot")),
         false => Ok(()),
     }
 }
 
+/// What `--pilot` means for these runs.
 fn pilot_note(state: &State, pilot: bool, plans: &[Plan]) -> Option<String> {
-    let pilot = first_run(state, plans).filter(|_| pilot)?;
+    let pilot = first_run(state, pilot, plans).filter(|_| pilot)?;
     let runs = plans.iter().filter(|plan| matches!(plan, Plan::Run { .. }));
     let others = runs.count() - 1;
     Some(match others {

@@ -523,7 +523,7 @@ fn decide(
     if asked.pilot {
         order::check_pilot(&work, &plans)?;
     }
-    let batch = order::first_run(&work, &plans);
+    let batch = order::first_run(&work, asked.pilot, &plans);
     let (mut runs, mut rank) = (0, 0);
     for plan in &plans {
         experiments.extend(one(&work, plan));

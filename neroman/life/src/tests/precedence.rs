@@ -4,6 +4,7 @@ use nero_format::{Dependency, DependsUntil, InStage, Precedence};
 
 use super::*;
 use crate::batch::{self, Held};
+use crate::precedence::Precedents;
 
 fn needing(name: &str, until: DependsUntil, on: &[&str]) -> Definition {
     let need = |on: &&str| Dependency {
@@ -213,4 +214,25 @@ fn numbers_of_nothing_and_circles_over_sources_are_refused() {
     let both = vec![needing("a", until, &["2"]), needing("b", until, &["a"])];
     let merged = lab.add("/lab", both);
     assert!(refused(&merged).contains("`a` depends on `b`, which waits for it"));
+}
+
+#[test]
+fn a_pilot_needs_nothing_now_and_none_that_start_with_it() {
+    let needing = |name, on| needing(name, DependsUntil::Finished, on);
+    let mut lab = lab(vec![
+        definition("init", "1"),
+        needing("a", &["b"]),
+        needing("b", &["init"]),
+        needing("c", &["a"]),
+    ]);
+    let first = |lab: &Lab, ids: &[u64]| {
+        let ids: Vec<ExperimentId> = ids.iter().copied().map(ExperimentId).collect();
+        Precedents::first_ready(&lab.state, &ids).map(|id| id.0)
+    };
+    assert_eq!(first(&lab, &[2, 3]), None, "init was not started");
+    assert_eq!(first(&lab, &[2, 3, 1]), Some(1));
+    lab.start_batch(&[1], false);
+    lab.say(run(1, 1), ended(0));
+    assert_eq!(first(&lab, &[2, 3]), Some(3), "a would wait for b");
+    assert_eq!(first(&lab, &[2, 4]), None);
 }

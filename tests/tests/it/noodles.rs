@@ -41,6 +41,13 @@ fn folder(home: &Home, spec: &str) -> std::path::PathBuf {
     folder
 }
 
+/// The name of the flow that the home has.
+fn only_flow(home: &Home) -> String {
+    let flows = fs::read_dir(home.base().join("data/flows")).unwrap();
+    let flow = flows.map(|flow| flow.unwrap().file_name().into_string().unwrap());
+    flow.last().unwrap()
+}
+
 fn read(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(name)).unwrap_or_default()
 }
@@ -115,9 +122,7 @@ fn a_flow_goes_on_after_the_death_of_everyone_but_its_group() {
     followed.wait().unwrap();
     home.kill(Part::Daemon);
     home.kill(Part::Mum);
-    let flows = fs::read_dir(home.base().join("data/flows")).unwrap();
-    let flow = flows.map(|flow| flow.unwrap().file_name().into_string().unwrap());
-    let flow = flow.last().unwrap();
+    let flow = only_flow(&home);
     fs::write(folder.join("gate"), "").unwrap();
     let ran = home.run(&["noodles", "--resume", &flow]);
     assert_eq!(ran.code, Some(1), "{ran:#?}");
@@ -139,6 +144,36 @@ fn a_flow_goes_on_after_the_death_of_everyone_but_its_group() {
     // It has ended: nothing is done again.
     assert_eq!(home.run(&["noodles", "--resume", &flow]).code, Some(0));
     assert_eq!(read(&folder, "order"), expected);
+}
+
+const ABORTED: &str = r#"
+servers: [{name: one}]
+round_interval: 0
+experiments:
+- {name: a, commands: {run: ['echo a1 >> order; test -e gate || sleep 1000', 'local:echo a2 >> order']}}
+- {name: b, commands: {run: 'echo b >> order'}}
+error_handlers: [{return_code: '-?[0-9]+', stderr_pattern: '[\S\s]*', action: continue}]
+"#;
+
+/// A person's abort is no error that a handler may pass over.
+#[test]
+fn an_aborted_group_ends_its_flow_and_is_run_again_at_a_persons_word() {
+    let mut home = Home::new();
+    home.set_env("USER", "tester");
+    let folder = folder(&home, ABORTED);
+    let mut command = home.command(&["noodles", "run", "spec.yml"]);
+    let mut followed = command.current_dir(&folder).spawn().unwrap();
+    until("the first group", || match read(&folder, "order") {
+        order if order.contains("a1") => Ok(()),
+        order => Err(order),
+    });
+    home.ok(&["abort", "1", "--yes"]);
+    assert_eq!(followed.wait().unwrap().code(), Some(1));
+    assert_eq!(read(&folder, "order"), "a1\n");
+    fs::write(folder.join("gate"), "").unwrap();
+    let ran = home.run(&["noodles", "--resume", &only_flow(&home)]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert_eq!(read(&folder, "order"), "a1\na1\na2\nb\n");
 }
 
 const REMOTE: &str = r#"

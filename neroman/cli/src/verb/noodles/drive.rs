@@ -141,8 +141,9 @@ impl<'s> Drive<'s> {
                     let last = STAGES[STAGES.len() - 1];
                     self.log.info(&format!("Finished stage \"{last}\""));
                     self.finished(&flow);
-                    if self.journal.past("finished")?.is_none() {
-                        self.journal.write("finished", &Value::Null)?;
+                    match self.journal.past("finished")? {
+                        None => self.journal.write("finished", &Value::Null)?,
+                        Some(_) => self.session.out.note("note: this flow has finished"),
                     }
                     return Ok(code::OK);
                 }
@@ -311,7 +312,13 @@ impl<'s> Drive<'s> {
         };
         let mut ends = Vec::new();
         for (number, group) in experiment.commands.iter().enumerate() {
-            ends.push(self.group(&place, group, &paths, number > 0).await?);
+            let end = self.group(&place, group, &paths, number > 0).await?;
+            let is_cut = end.code.is_none();
+            ends.push(end);
+            // The groups behind one that a person aborted, or that was lost, do not run.
+            if is_cut {
+                break;
+            }
         }
         let mut status = CommandsEnd::Success;
         for end in &ends {

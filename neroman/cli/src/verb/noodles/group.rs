@@ -23,7 +23,7 @@ pub(super) struct GroupEnd {
     pub(super) handler: Option<usize>,
     /// Why there is no exit code.
     pub(super) cut: String,
-    /// What it printed; empty where the journal has the end only.
+    /// What it printed.
     pub(super) end: ShellEnd,
     /// Whether the person knows the end, having asked for it before this process began.
     pub(super) is_told: bool,
@@ -137,7 +137,7 @@ impl Drive<'_> {
         };
         let (error, handler) = match code {
             Some(_) => self.judge(&end)?,
-            // No handler is for what nobody saw the end of.
+            // A handler is for an exit code, and a run that was aborted or lost has none.
             None => (true, None),
         };
         let last = end.stderr.lines().next_back().unwrap_or_default();

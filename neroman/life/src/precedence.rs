@@ -94,7 +94,7 @@ impl fmt::Display for AwaitedExperiment<'_> {
             Lack::Ended(_) => "ended before it started",
             Lack::NotStarted => "was not started",
             Lack::Removed => "was removed",
-            Lack::Unknown => "does not exist any more",
+            Lack::Unknown => "does not exist",
         };
         write!(f, ", which {which}")?;
         match self.more {
@@ -115,14 +115,14 @@ enum AwaitedGroup<'a> {
 /// The groups that are being looked at, one for the sake of the other.
 type OpenGroups<'a> = Vec<(u64, AwaitedGroup<'a>)>;
 
-/// The experiments of a group that are not far enough.
-/// What these words name.
+/// What an experiment needs, and the stages before its own.
 fn groups(precedence: &Precedence) -> impl Iterator<Item = AwaitedGroup<'_>> {
     let needs = precedence.needs.iter().map(AwaitedGroup::Need);
     let before = precedence.stage.iter().flat_map(|stage| &stage.before);
     needs.chain(before.map(|stage| AwaitedGroup::Stage(stage)))
 }
 
+/// The experiments of a group that are not far enough.
 #[derive(Clone, Default)]
 struct Lacking<'a> {
     /// The first ones, those before that need a person.
@@ -270,7 +270,7 @@ impl<'a> Precedents<'a> {
         if let Some(lacking) = known().get(&key) {
             return lacking.clone();
         }
-        // Of experiments that wait for each other none is the first to be stuck.
+        // In a circle no run is the one that a person has to act on: none counts as stuck.
         if open.contains(&key) || open.len() >= DEPTH_MAX {
             return Lacking::default();
         }
@@ -392,7 +392,7 @@ pub fn release(state: &State, now_ms: i64) -> Vec<Change> {
         .collect()
 }
 
-/// Takes the mark away.
+/// Records that a run needs no other experiment now.
 pub(crate) fn met(run: &Run, now_ms: i64) -> Stepped {
     if !run.waits_for_others() {
         return Err(Late);
@@ -415,15 +415,26 @@ pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, Edit
         let mut needs = definition.precedence.needs.iter();
         needs.any(|need| need.number().is_some())
     };
+    let needs = |definition: &Definition| groups(&definition.precedence).next().is_some();
     let described = changes.iter().filter_map(|change| match change {
-        Change::Experiment(one) if by_number(&one.definition) => Some(one.id),
+        Change::Experiment(one) if needs(&one.definition) => Some(one),
         _ => None,
     });
-    let described: Vec<ExperimentId> = described.collect();
+    let described: Vec<_> = described.collect();
     let mut found = Vec::new();
-    if described.is_empty() {
+    // Where all is by name, each source has been looked at by itself. A circle over several has a
+    // number in it, and any of its members may close it.
+    let has_number = || {
+        described.iter().any(|one| by_number(&one.definition))
+            || state
+                .experiments
+                .iter()
+                .any(|one| by_number(&one.definition))
+    };
+    if described.is_empty() || !has_number() {
         return found;
     }
+    let described: Vec<ExperimentId> = described.iter().map(|one| one.id).collect();
     let mut prospect = state.clone();
     for change in changes {
         prospect.apply(change);
@@ -472,11 +483,9 @@ impl<'a> Precedents<'a> {
         let mut seen = HashSet::from([from.id]);
         let mut open = vec![from];
         while let Some(one) = open.pop() {
-            let precedence = &one.definition.precedence;
-            let needs = precedence.needs.iter().map(AwaitedGroup::Need);
-            let before = precedence.stage.iter().flat_map(|stage| &stage.before);
-            for group in needs.chain(before.map(|stage| AwaitedGroup::Stage(stage))) {
-                for next in self.members(one.source, group) {
+            for group in groups(&one.definition.precedence) {
+                let members = self.members(one.source, group).into_iter();
+                for next in members.filter(|next| is_present(next)) {
                     if next.id == from.id && one.id != from.id {
                         return Some(&one.definition.name);
                     }

@@ -35,8 +35,6 @@ const PAUSE: Duration = Duration::from_micros(10);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// Longest pause, by which an end is reported later.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// Longest chain of runs that wait for each other.
-const CHAIN_MAX: usize = 100;
 /// Ends in one message, so that messages stay small.
 const TOLD_MAX: usize = 2000;
 
@@ -172,8 +170,17 @@ impl Man {
         let held = |run| Held::among(&precedents, state, run);
         let reasons = awaited.iter().map(|one| {
             let mut run = one.chosen.of(state.experiment(one.chosen.id)?)?;
-            // What keeps the others waiting, for ever where it can never run.
-            for _ in 0..CHAIN_MAX {
+            // The run at the end of the chain keeps the others waiting.
+            let mut chain = HashSet::new();
+            loop {
+                if !chain.insert(run.made.id) {
+                    let id = run.made.id;
+                    return Some(format!(
+                        "{id} waits for itself, by way of what it needs: \
+                         `neroman resume {}` lets it go on",
+                        id.experiment
+                    ));
+                }
                 let behind = match held(run) {
                     Some(Held::PilotLives(pilot)) => pilot,
                     Some(Held::Others(AwaitedExperiment {
@@ -185,14 +192,7 @@ impl Man {
                 run = state.run(behind)?;
             }
             match held(run) {
-                Some(
-                    Held::AtMost(_)
-                    | Held::PilotLives(_)
-                    | Held::Others(AwaitedExperiment {
-                        lack: Lack::Live(_),
-                        ..
-                    }),
-                ) => None,
+                Some(Held::AtMost(_)) => None,
                 Some(held) => Some(held.to_string()),
                 None => match run.needs_person() {
                     Some(why) => Some(why.to_owned()),

@@ -217,6 +217,18 @@ fn numbers_of_nothing_and_circles_over_sources_are_refused() {
 }
 
 #[test]
+fn a_name_that_closes_a_circle_over_sources_is_refused() {
+    let until = DependsUntil::Finished;
+    let mut lab = self::lab(vec![definition("x", "1"), definition("y", "1")]);
+    lab.add("/other", vec![needing("z", until, &["1"])]);
+    let by_number = vec![definition("x", "1"), needing("y", until, &["3"])];
+    assert_eq!(lab.add("/lab", by_number).refused.len(), 0);
+    let closed = vec![needing("x", until, &["y"]), needing("y", until, &["3"])];
+    let refused = lab.add("/lab", closed).refused;
+    assert!(refused[0].1.message.contains("which waits for it"));
+}
+
+#[test]
 fn a_pilot_needs_nothing_now_and_none_that_start_with_it() {
     let needing = |name, on| needing(name, DependsUntil::Finished, on);
     let mut lab = lab(vec![

@@ -165,7 +165,7 @@ impl OutputReader {
             Ok(kept) => {
                 command.env_clear().envs(variables(&kept));
             }
-            // An earlier neromum keeps none: then it has that of this watcher.
+            // A neromum of an earlier version keeps no environment: the reader has the watcher's.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }

@@ -15,7 +15,7 @@ const MAX: u32 = 100;
 /// Largest factor.
 const FACTOR_MAX: f64 = 100.0;
 
-/// Reads both fields; what they lean on is read before.
+/// Reads `retry` and `on_timeout`. Both refer to `resources` and `checkpoint`, which are read before.
 pub(crate) fn read(
     reader: &mut Reader<'_>,
     scope: &Scope,

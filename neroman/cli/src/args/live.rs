@@ -19,7 +19,7 @@ pub struct Launch {
     /// Start them before runs of a lower priority (0 is usual) where both wait on a node
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub priority: Option<i32>,
-    /// Start those first of which this expression is smallest, as `lr` or `-loss`
+    /// Start first the runs whose value of this expression is smallest: `lr`, or `-loss`
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true, add = value_name())]
     pub order: Option<String>,
     /// Run the first one alone, and the others when it has finished

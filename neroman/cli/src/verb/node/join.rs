@@ -1,10 +1,11 @@
 //! `node join`: a machine that `ssh` does not reach dials a person's neroman, the head, and
 //! serves from here as one of its nodes.
 //!
-//! One connection of `ssh` from here carries everything. It brings a socket to the head; whoever
-//! connects to it there gets an `sshd` of this user here, which lets in only the key that `node
-//! welcome` made for this connection. So all that goes over `ssh` to other nodes goes to this one.
-//! The connection is made again until a person ends this program. Runs go on without it.
+//! This machine opens one connection of `ssh` to the head, which forwards a socket there to this
+//! program. For each connection to that socket the program starts an `sshd` as its own user; that
+//! `sshd` lets in only the key that `node welcome` made. To the head this machine is then a node like
+//! any other that `ssh` reaches. A lost connection is made again until a person ends the program;
+//! runs do not depend on it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -135,7 +136,8 @@ impl OwnSshd {
         let _ = fs::remove_file(&near);
         let listener = UnixListener::bind(&near)
             .map_err(|error| Fault::new(code::FAILED, "cannot make a socket").because(&error))?;
-        // A name that nobody guesses; the file that sshd makes of it belongs to one user.
+        // The folder is open to all users of the head: the name is random, so that none of them has
+        // taken it, and the sshd there makes the socket for its own user alone.
         let far = format!("/tmp/neronet-join-{}", base32(&random::<16>()));
         let mut ssh = self.ssh(args, &near, &far)?;
         let mut stdin = ssh.stdin.take().expect("it is piped");

@@ -34,6 +34,8 @@ experiments:
   commands: {run: ['pwd; cat; echo $NOODLES_SERVER_AUTHORITY > ~/mark', 'local:pwd']}
   write_outputs: {run: {stdout_to: a.out}}
 - {name: b, commands: {run: 'exit 255'}}
+- {name: c, depends_on: {run: b}, commands: {run: ['true', 'local:sleep 1', 'true']}}
+- {name: d, depends_on: {run: c}, commands: {run: ['true', 'local:sleep 1', 'true']}}
 error_handlers: [{return_code: 255, stderr_pattern: '[\S\s]*', action: continue}]
 "#;
 
@@ -63,7 +65,17 @@ fn servers_are_reached_by_ssh_and_probed() {
     );
     let out = read(&folder, "a.out");
     assert!(out.ends_with(&format!("{}\n", folder.display())), "{out}");
+    // The connections that were kept end with the flow: each is a process of its own there.
+    until("no connection to be left", || {
+        let users =
+            ["h1", "h2"].map(|host| String::from_utf8(hosts.ssh(host, COUNT).stdout).unwrap());
+        let is_alone = users.iter().all(|count| count.trim() == "1");
+        is_alone.then_some(()).ok_or(users)
+    });
 }
+
+/// How many connections of this user its host serves, this one among them.
+const COUNT: &str = "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c '^sshd.*@notty'";
 
 const FAULTS: &str = r#"
 server_default: {private_key_path: ~, port: ~, username: ~}

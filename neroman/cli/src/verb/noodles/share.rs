@@ -101,7 +101,7 @@ impl Drop for Connections {
     fn drop(&mut self) {
         for socket in self.servers.values().flat_map(|one| names(&one.sockets)) {
             let mut stop = std::process::Command::new("ssh");
-            stop.args(["-O", "stop", "-S"]).arg(socket).arg("-");
+            stop.args(["-O", "stop", "-S"]).arg(socket).arg("x");
             stop.stdin(Stdio::null()).stdout(Stdio::null());
             // One that hears nothing ends a minute after its last use.
             let _ = stop.stderr(Stdio::null()).status();

@@ -14,7 +14,7 @@ pub use origin::{
     BoundColumn, BoundTable, ParentFile, Place, RowsOptions, ShownValue, Source, SourceKind,
     TableOptions,
 };
-pub use precedence::{Dependency, DependsUntil, InStage, Precedence, RunLock};
+pub use precedence::{Dependency, DependsUntil, InStage, NodeChoice, Precedence, RunLock};
 pub use resources::{NodeResources, OnNode, OnNodes, Resources, Scheduling};
 
 use crate::processing::Processing;

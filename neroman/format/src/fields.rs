@@ -74,6 +74,7 @@ pub(crate) enum Field {
     Stage,
     Lock,
     Settle,
+    Place,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -144,6 +145,7 @@ pub(crate) const FIELDS: &[(&str, Field)] = &[
     ("stage", Field::Stage),
     ("lock", Field::Lock),
     ("settle", Field::Settle),
+    ("place", Field::Place),
 ];
 
 /// Words of a block that are kept, and refused at the start.

@@ -141,6 +141,9 @@ pub struct Takes {
     /// The node that is preferred if it fits; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub prefer: String,
+    /// Whether the first node that can start it is taken, in the order of their list.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_order: bool,
     /// The data on the nodes, with their paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub data: Vec<DataDef>,

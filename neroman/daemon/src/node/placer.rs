@@ -136,7 +136,7 @@ impl Placer {
         // Runs with the same word share the candidates.
         let mut words: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
         let known = self.nodes.known().now(self.nodes.clock());
-        let mut locks: Option<Locks> = None;
+        let mut locks: Option<Locks<'_>> = None;
         let mut durable = false;
         for (.., id) in waiting {
             let Some(run) = state.run(id) else { continue };
@@ -148,7 +148,7 @@ impl Placer {
             let Some(candidates) = words.get_mut(word) else {
                 continue;
             };
-            let choice = match run.made.precedence.is_alone_on_node() {
+            let choice = match run.made.precedence.looks_at_others() {
                 false => choose(run, candidates, &now),
                 true => {
                     let locks = locks.get_or_insert_with(|| Locks::of(&state, &known));

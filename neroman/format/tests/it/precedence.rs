@@ -56,6 +56,27 @@ fn what_comes_before_a_run_does_not_change_what_it_executes() {
     }
 }
 
+#[test]
+fn a_place_names_experiments_of_the_file_or_an_order() {
+    let loaded = read(
+        "command: prog {d}\n\
+         +init: {parameters: {d: [a, b]}}\n\
+         +train: {parameters: {d: [a, b]}, place: {same_as: 'init_d-{d}', apart_from: [train, 7]}}\n\
+         +next: {command: prog, place: first}\n+any: {command: prog, place: free}\n",
+    )
+    .unwrap();
+    let place = |name: &str| {
+        let mut all = loaded.definitions.iter();
+        let one = all.find(|one| one.name == name).expect("it is defined");
+        one.precedence.place.clone()
+    };
+    let train = place("train_d-b");
+    assert_eq!(train.same_as.unwrap().on, "init_d-b");
+    assert_eq!(train.apart_from, ["train", "7"]);
+    assert!(place("next").in_order);
+    assert!(place("any").is_free());
+}
+
 /// Files and what the report about each names.
 const MISTAKES: &[(&str, &[&str])] = &[
     (
@@ -118,6 +139,30 @@ const MISTAKES: &[(&str, &[&str])] = &[
         &["`lock` has no name", "everywhere"],
     ),
     ("+a: {command: prog, settle: soon}\n", &["settle"]),
+    (
+        "+init: {command: prog}\n+b: {command: prog, place: {same_as: inti}}\n",
+        &["config.yaml:2:38", "did you mean `init`?"],
+    ),
+    (
+        "+init: {command: prog}\n+b: {command: prog, place: {apart_from: [inti]}}\n",
+        &["`inti` is no experiment", "did you mean `init`?"],
+    ),
+    (
+        "+b: {command: prog, place: {same_as: b}}\n",
+        &["`b` is to be on the same node as itself"],
+    ),
+    (
+        "+a: {command: prog, place: {same_as: b}}\n+b: {command: prog, place: {same_as: a}}\n",
+        &["a circle: `a` needs `b`, `b` needs `a`"],
+    ),
+    (
+        "+a: {command: prog, place: frist}\n",
+        &["frist", "did you mean `first`?"],
+    ),
+    (
+        "+a: {command: prog, place: {same: b}}\n+b: {command: prog}\n",
+        &["is no part of `place`", "did you mean `same_as`?"],
+    ),
 ];
 
 #[test]

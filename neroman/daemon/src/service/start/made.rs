@@ -18,6 +18,7 @@ pub(super) fn takes(definition: &Definition) -> Takes {
         requires: (definition.requires.as_ref())
             .map_or_else(String::new, |requires| requires.text.clone()),
         prefer: String::new(),
+        in_order: definition.precedence.place.in_order,
         data: definition.data.clone(),
         scheduling: definition.scheduling.clone(),
         on_nodes: definition.resources.on_nodes.clone(),

@@ -258,6 +258,7 @@ fn known(one: &Override, scope: &Scope, base: &Definition) -> Result<Override, E
         Field::DependsOn | Field::Stages | Field::Stage | Field::Place => {
             Some("it stands between experiments of a source; change it there")
         }
+        Field::Probes => Some("change it in the source"),
         Field::Later(_) => Some("it is not built yet"),
         _ => None,
     };

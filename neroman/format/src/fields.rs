@@ -75,6 +75,7 @@ pub(crate) enum Field {
     Lock,
     Settle,
     Place,
+    Probes,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -146,6 +147,7 @@ pub(crate) const FIELDS: &[(&str, Field)] = &[
     ("lock", Field::Lock),
     ("settle", Field::Settle),
     ("place", Field::Place),
+    ("probes", Field::Probes),
 ];
 
 /// Words of a block that are kept, and refused at the start.

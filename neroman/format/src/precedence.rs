@@ -400,12 +400,10 @@ fn circle<'d>(
     }
     let shown = links.len().min(6);
     let more = if links.len() > shown { ", …" } else { "" };
-    let first = path
-        .iter()
-        .find(|one| {
-            let precedence = &definitions[**one].precedence;
-            precedence.dependencies().next().is_some()
-        });
+    let first = path.iter().find(|one| {
+        let precedence = &definitions[**one].precedence;
+        precedence.dependencies().next().is_some()
+    });
     let message = format!("a circle: {}{more}", links[..shown].join(", "));
     Some((*first.unwrap_or(&path[0]), message))
 }

@@ -107,7 +107,7 @@ fn shape(field: Field) -> Value {
         Field::Parameters | Field::Conditions | Field::Render => {
             json!({"type": ["object", "null"]})
         }
-        Field::Env => json!({
+        Field::Env | Field::Probes => json!({
             "type": ["object", "null"],
             "additionalProperties": single(),
         }),

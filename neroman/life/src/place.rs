@@ -2,7 +2,7 @@
 //! and takes the least loaded of the nodes that fit.
 
 use super::judge;
-pub use super::judge::{Facts, Figures, GpuFacts};
+pub use super::judge::{Facts, Figures, GpuFacts, ProbeAnswer};
 use super::made::Takes;
 use super::reason::{Misfit, NoNode, Obstacle};
 
@@ -47,7 +47,7 @@ pub enum Choice {
 }
 
 /// Judges an expression over a node.
-pub type Judge<'a> = &'a dyn Fn(&str, &Figures) -> Result<(), Misfit>;
+pub type Judge<'a> = &'a dyn Fn(&Takes, &Figures) -> Result<(), Misfit>;
 
 /// Chooses for one run and counts it in, so that the next choice sees it.
 pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choice {
@@ -183,7 +183,7 @@ fn fits(takes: &Takes, node: &str, figures: &Figures, judge: Judge<'_>) -> Resul
     if takes.requires.is_empty() {
         return Ok(());
     }
-    judge(&takes.requires, figures)
+    judge(takes, figures)
 }
 
 /// Whether the configuration has a path for the run's data on a node.
@@ -205,7 +205,7 @@ pub fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), Misfit> {
     }
     match takes.requires.as_str() {
         "" => Ok(()),
-        requires => judge::ever(requires, figures),
+        _ => judge::ever(takes, figures),
     }
 }
 
@@ -258,7 +258,7 @@ mod tests {
         Misfit::Unmet(Vec::new())
     }
 
-    fn any(_: &str, _: &Figures) -> Result<(), Misfit> {
+    fn any(_: &Takes, _: &Figures) -> Result<(), Misfit> {
         Ok(())
     }
 
@@ -377,7 +377,7 @@ mod tests {
         );
         // A busy node is a candidate, and no run ends before each has refused
         // it.
-        let busy = |_: &str, _: &Figures| Err(unmet());
+        let busy = |_: &Takes, _: &Figures| Err(unmet());
         let asks = Takes {
             requires: "load < 4".to_owned(),
             ..run.clone()
@@ -436,7 +436,7 @@ mod tests {
             requires: "load < 4".to_owned(),
             ..Takes::default()
         };
-        let judge = |_: &str, figures: &Figures| match figures.cpus > 4.0 {
+        let judge = |_: &Takes, figures: &Figures| match figures.cpus > 4.0 {
             true => Ok(()),
             false => Err(unmet()),
         };

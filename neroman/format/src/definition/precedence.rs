@@ -39,6 +39,13 @@ pub struct NodeChoice {
     pub in_order: bool,
 }
 
+/// A line of shell whose output `requires` compares.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NodeProbe {
+    pub name: String,
+    pub command: String,
+}
+
 impl NodeChoice {
     /// Whether any node does.
     pub fn is_free(&self) -> bool {

@@ -153,7 +153,10 @@ fn a_lock_of_all_nodes_keeps_every_node_from_the_others() {
 #[test]
 fn a_run_that_has_to_be_where_another_one_is_waits_until_that_has_a_node() {
     let mut lab = Lab::default();
-    lab.add("/lab", vec![definition("init", "1"), same_as("train", "init")]);
+    lab.add(
+        "/lab",
+        vec![definition("init", "1"), same_as("train", "init")],
+    );
     let waits = |lab: &Lab| lab.state.run(run(2, 1)).unwrap().waits_for_others();
     lab.start_batch(&[2], false);
     assert!(waits(&lab), "the other one was not started");

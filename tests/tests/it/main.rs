@@ -64,6 +64,7 @@ mod ssh_balance;
 mod ssh_clusters;
 mod ssh_faults;
 mod ssh_groups;
+mod ssh_placed;
 mod ssh_recalled;
 mod story;
 mod submitted;

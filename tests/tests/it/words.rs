@@ -19,8 +19,6 @@ const VERBS: &[&str] = &[
 const FIELDS_LATER: &[(&str, &str)] = &[
     ("requires", "load < 4 for 10m"),
     ("progress", "mean(loss, 10m)"),
-    ("rules", "[{run: ./x.sh, on: loss > 1}]"),
-    ("rules", "[{on: crashed, run_local: ./tell.sh}]"),
 ];
 
 /// The runs for testing the words of expressions, with ids from 1. The first is

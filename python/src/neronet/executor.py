@@ -13,7 +13,6 @@ import os
 import shutil
 import socket
 import sys
-import tempfile
 import threading
 import time
 import uuid
@@ -23,6 +22,7 @@ from concurrent.futures import Future
 from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Set
 
 from . import _frames as frames
+from . import _private
 from ._calls import (
     Constant,
     PoolBroken,
@@ -81,7 +81,7 @@ class Executor(Schedule):
         self._lost_after = lost_after
         self._python = python
         self._first = frames.pack((init, tuple(initargs)), _dumps(init))
-        self._folder = tempfile.mkdtemp(prefix="neronet-pool-")
+        self._folder, self._folder_lock = _private.make("neronet-pool-")
         #: Where workers on this machine tell that they listen.
         self._door: Optional[socket.socket] = None
         try:
@@ -351,6 +351,7 @@ class Executor(Schedule):
         self._mutex = threading.RLock()
         self._changed = threading.Condition(self._mutex)
         self._folder = ""
+        self._folder_lock.close()
         if self._door is not None:
             self._door.close()
         self._broken = "the pool belongs to process {}, which this one is a fork of".format(

@@ -12,7 +12,6 @@ import pickle
 import shutil
 import socket
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -20,6 +19,7 @@ from collections import deque
 from typing import Any, Deque, Dict, List, Optional, Set, Tuple
 
 from . import _frames as frames
+from . import _private
 from ._frames import Buffer, Bytes, Channel, Closed, Frame
 from ._relay import opened
 
@@ -405,7 +405,7 @@ def _announce(place: str) -> None:
 def main() -> int:
     """The worker's program."""
     sys.path.insert(0, os.getcwd())
-    folder = tempfile.mkdtemp(prefix="neronet-")
+    folder, lock = _private.make("neronet-w-")
     try:
         path = os.path.join(folder, "worker")
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

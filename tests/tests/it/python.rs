@@ -72,11 +72,23 @@ fn bad_input_and_faults_of_calls_are_told_and_leave_the_pool_usable() {
 #[test]
 fn a_program_for_distributed_computing_runs_unchanged() {
     let home = Home::new();
+    passed(&drop_in(&home).output().expect("python3 is there"));
+}
+
+#[test]
+fn a_server_alone_has_other_machines_work_for_distributed_computing() {
+    let lab = Lab::new(1);
+    let mut command = drop_in(&lab.home);
+    command.arg("Head").env("NODES", "h1");
+    passed(&command.output().expect("python3 is there"));
+}
+
+fn drop_in(home: &Home) -> Command {
     let src = package();
     let paths = [src.join("src"), src.join("drop-in/src")];
-    let mut command = program(&home, &["live_drop_in.py"]);
+    let mut command = program(home, &["live_drop_in.py"]);
     command.env("PYTHONPATH", std::env::join_paths(paths).unwrap());
-    passed(&command.output().expect("python3 is there"));
+    command
 }
 
 #[test]

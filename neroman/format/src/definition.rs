@@ -14,7 +14,9 @@ pub use origin::{
     BoundColumn, BoundTable, ParentFile, Place, RowsOptions, ShownValue, Source, SourceKind,
     TableOptions,
 };
-pub use precedence::{Dependency, DependsUntil, InStage, Precedence, RunLock};
+pub use precedence::{
+    Dependency, DependsUntil, InStage, NodeChoice, NodeProbe, Precedence, RunLock,
+};
 pub use resources::{NodeResources, OnNode, OnNodes, Resources, Scheduling};
 
 use crate::processing::Processing;
@@ -68,6 +70,9 @@ pub struct Definition {
     /// What a node must be, as `nero_expr::Requirement` reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires: Option<Placed>,
+    /// The probes that `requires` uses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<NodeProbe>,
     /// Globs of what travels with the run; `None` is the whole folder.
     pub files: Option<Vec<String>>,
     /// Those among `files` that runs share as links to one read-only copy
@@ -197,6 +202,7 @@ impl Definition {
         bare.tags.clear();
         // The same is executed, whatever comes before it.
         bare.precedence = Precedence::default();
+        bare.probes.clear();
         // Or of how long their folders stay.
         bare.keep_ms = None;
         // A folder that was moved holds the same experiments.

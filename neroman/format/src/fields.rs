@@ -74,6 +74,8 @@ pub(crate) enum Field {
     Stage,
     Lock,
     Settle,
+    Place,
+    Probes,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -144,6 +146,8 @@ pub(crate) const FIELDS: &[(&str, Field)] = &[
     ("stage", Field::Stage),
     ("lock", Field::Lock),
     ("settle", Field::Settle),
+    ("place", Field::Place),
+    ("probes", Field::Probes),
 ];
 
 /// Words of a block that are kept, and refused at the start.

@@ -107,7 +107,7 @@ fn shape(field: Field) -> Value {
         Field::Parameters | Field::Conditions | Field::Render => {
             json!({"type": ["object", "null"]})
         }
-        Field::Env => json!({
+        Field::Env | Field::Probes => json!({
             "type": ["object", "null"],
             "additionalProperties": single(),
         }),
@@ -122,6 +122,10 @@ fn shape(field: Field) -> Value {
         | Field::Stages
         | Field::Tags => texts(),
         Field::DependsOn => any(&[texts(), map(&["finished", "ended", "started"], &texts())]),
+        Field::Place => {
+            let of = map(&["same_as", "apart_from"], &texts());
+            any(&[choice(&["first", "free"]), of])
+        }
         Field::Lock => any(&[single(), map(&["name", "scope"], &single())]),
         Field::Resources => map(RESOURCES, &per_node(&single())),
         Field::Files | Field::Outputs => {

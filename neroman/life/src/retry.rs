@@ -337,7 +337,7 @@ fn follow(experiment: &Experiment, run: &Run, cause: Cause, token: RunToken, now
     };
     made.follows = Some(follows);
     let live = experiment.live().next().map(|live| live.made.id.number);
-    let there = there.filter(|_| !made.precedence.is_alone_on_node());
+    let there = there.filter(|_| !made.precedence.looks_at_others());
     // What it needs was there, or a person waived it, when the run before started: it is not
     // asked for again.
     let dispatch = Dispatch::planned(there, live);

@@ -166,6 +166,24 @@ impl Run {
             && !self.awaits_nodes()
     }
 
+    /// Whether it waits for a node without certain other runs.
+    pub fn waits_apart(&self) -> bool {
+        self.unplaced() && !self.made.precedence.place.apart_from.is_empty()
+    }
+
+    /// The node that was chosen for it.
+    pub fn placed_on(&self) -> Option<&str> {
+        match self.dispatch.stage {
+            Stage::Behind { .. } | Stage::Unplaced => None,
+            Stage::Chosen { .. }
+            | Stage::Offered { .. }
+            | Stage::Accepted { .. }
+            | Stage::Recalled { .. }
+            | Stage::Begun { .. }
+            | Stage::Over { .. } => self.node(),
+        }
+    }
+
     /// Whether it was placed, and the word that was asked for may stand for other
     /// nodes, too.
     pub fn of_several(&self) -> bool {

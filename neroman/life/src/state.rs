@@ -32,6 +32,7 @@ struct Share {
     live: bool,
     unplaced: bool,
     deferred: bool,
+    apart: bool,
     open: bool,
     cores: f64,
     node: Option<String>,
@@ -45,6 +46,7 @@ impl Share {
             live: run.phase().is_live(),
             unplaced: run.unplaced(),
             deferred: run.deferred().is_some(),
+            apart: run.waits_apart(),
             open: run.open(),
             cores: (run.node()).map_or_else(
                 || run.made.takes.cores(),
@@ -100,6 +102,8 @@ pub struct State {
     pub unplaced: u64,
     /// Runs that their nodes cannot take for now, while other nodes may.
     pub deferred: u64,
+    /// Runs that wait for a node without certain other runs.
+    pub apart: u64,
     /// Runs whose outputs are home and wait for their processors.
     pub unprocessed: Arc<BTreeSet<RunId>>,
     /// Runs with rules whose commands this machine is to run, or runs.
@@ -366,6 +370,7 @@ impl State {
         step(&mut self.live, share.live);
         step(&mut self.unplaced, share.unplaced);
         step(&mut self.deferred, share.deferred);
+        step(&mut self.apart, share.apart);
         if let Some(batch) = share.batch {
             let count = self.batches.entry(batch);
             if add {

@@ -212,6 +212,7 @@ stages: [early, late]
 +unbuffered: {command: "sh -c 'echo .$PYTHONUNBUFFERED.'"}
 +node: {command: "sh -c 'echo $NERO_NODE'", node: local}
 +requires: {command: 'true', requires: cpus > 100000}
++probed: {command: echo asked, probes: {has: 'echo yes'}, requires: has == yes, place: first}
 +data: {command: "echo {data.d}", data: {d: {local: /tmp, default: /nowhere}}}
 +message: {command: 'true', custom_msg: hello from the file}
 +tagged: {command: 'true', tags: [paper, baseline]}
@@ -246,6 +247,7 @@ const PRINTED: &[(&str, &str)] = &[
     ("buffered", ".."),
     ("unbuffered", ".1."),
     ("node", "local"),
+    ("probed", "asked"),
     ("data", "/tmp"),
     ("results", "here"),
 ];

@@ -176,6 +176,7 @@ impl Parser<'_> {
         let node = match word {
             "true" => Node::Bool(true),
             "false" => Node::Bool(false),
+            _ if self.is_probe(word) => Node::Probe(word.into()),
             _ if self.about_nodes => match NodeFact::from_word(word) {
                 Some(fact) => Node::Place(fact),
                 None => return Err(self.no_node_fact(span)),
@@ -213,9 +214,14 @@ impl Parser<'_> {
         })
     }
 
+    /// Whether a word of a requirement is the name of a probe.
+    pub(super) fn is_probe(&self, word: &str) -> bool {
+        self.about_nodes && self.context.probes.iter().any(|probe| probe == word)
+    }
+
     /// The error for a word, name or date that is no fact of a node.
     fn no_node_fact(&self, span: Span) -> ExprError {
-        let (message, hint) = unknown_fact(span.of(self.text));
+        let (message, hint) = unknown_fact(span.of(self.text), &self.context.probes);
         ExprError::new(ErrorKind::Name, span, message).hint(hint)
     }
 

@@ -1592,6 +1592,21 @@ pub struct ScriptReply {
     pub problem: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProbeRequest {
+    /// for /bin/sh
+    #[prost(string, tag = "1")]
+    pub command: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProbeReply {
+    /// on standard output, without the last newline
+    #[prost(bytes = "vec", tag = "1")]
+    pub printed: ::prost::alloc::vec::Vec<u8>,
+    /// why there is no answer; empty: `printed` is the answer
+    #[prost(string, tag = "2")]
+    pub problem: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FindJobsRequest {
     /// as people write them: "12", "12_3", "12.3"
     #[prost(string, repeated, tag = "1")]
@@ -2252,6 +2267,25 @@ pub mod mum_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "Script"));
             self.inner.unary(req, path, codec).await
         }
+        /// What a line of shell prints on this host.
+        pub async fn probe(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ProbeRequest>,
+        ) -> std::result::Result<tonic::Response<super::ProbeReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/Probe");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "Probe"));
+            self.inner.unary(req, path, codec).await
+        }
         /// What the scheduler has of jobs that their owner submitted by hand.
         pub async fn find_jobs(
             &mut self,
@@ -2423,6 +2457,11 @@ pub mod mum_server {
             &self,
             request: tonic::Request<super::ScriptRequest>,
         ) -> std::result::Result<tonic::Response<super::ScriptReply>, tonic::Status>;
+        /// What a line of shell prints on this host.
+        async fn probe(
+            &self,
+            request: tonic::Request<super::ProbeRequest>,
+        ) -> std::result::Result<tonic::Response<super::ProbeReply>, tonic::Status>;
         /// What the scheduler has of jobs that their owner submitted by hand.
         async fn find_jobs(
             &self,
@@ -3328,6 +3367,49 @@ pub mod mum_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ScriptSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Mum/Probe" => {
+                    #[allow(non_camel_case_types)]
+                    struct ProbeSvc<T: Mum>(pub Arc<T>);
+                    impl<T: Mum> tonic::server::UnaryService<super::ProbeRequest>
+                    for ProbeSvc<T> {
+                        type Response = super::ProbeReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ProbeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Mum>::probe(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ProbeSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

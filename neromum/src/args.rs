@@ -12,6 +12,7 @@ use nero_warden::{Kind, Settings};
 use crate::cards::NodeCards;
 use crate::config;
 use crate::lease::Terms;
+use crate::relay::worker::{Called, Worker};
 
 /// Text of `--help`.
 pub const HELP: &str = "\
@@ -21,6 +22,8 @@ Usage:
   neromum serve --root DIR --deployment ID --node NAME [options]
   neromum dial  --root DIR --deployment ID --node NAME [options]
   neromum job FOLDER [--task N] [--job ID] [options]
+  neromum door FOLDER SOCKET
+  neromum call FOLDER NUMBER ADDRESS…
   neromum receive --pack FILE --bin DIR --build NAME
   neromum verify FOLDER
   neromum --version
@@ -29,6 +32,9 @@ serve    serves in the foreground; ends at once when another one serves there
 dial     joins stdin and stdout to its socket; starts one when nobody answers
 job      starts the runs of one task of a submission, in an allocation of a
          scheduler; see docs/design/schedulers.md
+door     (in an allocation) has other hosts of the cluster reach a worker's socket
+         until stdin ends; prints its number and its addresses
+call     joins stdin and stdout to the worker behind a door
 receive  takes a pack of programs apart and puts them into DIR/NAME
 verify   prints the name of the build that lies in FOLDER
 
@@ -62,6 +68,10 @@ pub enum Command {
     Dial(Options),
     /// Start the runs of one task of a submission.
     Job(Grant),
+    /// Have other hosts reach a worker.
+    Door(Worker),
+    /// Join stdin and stdout to a worker.
+    Call(Called),
     /// Put the programs of a pack into their place.
     Receive(Receive),
     /// Print the name of the build in a folder.
@@ -176,7 +186,7 @@ pub struct Receive {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgsError {
     /// No or another first word.
-    #[error("say what to do: serve, dial, job, receive, verify or --version")]
+    #[error("say what to do: serve, dial, job, door, call, receive, verify or --version")]
     Command,
     /// An option that does not exist.
     #[error("there is no option {0}")]
@@ -202,6 +212,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
         Some("serve") => options(args).map(Command::Serve),
         Some("dial") => options(args).map(Command::Dial),
         Some("job") => grant(args).map(Command::Job),
+        Some("door") => door(args).map(Command::Door),
+        Some("call") => called(args).map(Command::Call),
         Some("receive") => receive(args).map(Command::Receive),
         Some("verify") => verify(args).map(Command::Verify),
         Some("--version" | "-V") => Ok(Command::Version),
@@ -277,14 +289,8 @@ fn options(mut args: impl Iterator<Item = OsString>) -> Result<Options, ArgsErro
 }
 
 fn grant(mut args: impl Iterator<Item = OsString>) -> Result<Grant, ArgsError> {
-    let folder = args.next().map(PathBuf::from);
     let mut grant = Grant {
-        folder: folder
-            .filter(|path| path.is_absolute())
-            .ok_or(ArgsError::Value {
-                option: "job",
-                needs: "the absolute path of a submission's folder",
-            })?,
+        folder: absolute(args.next(), "job", SUBMISSION)?,
         task: 0,
         job: String::new(),
         cpus: None,
@@ -307,6 +313,37 @@ fn grant(mut args: impl Iterator<Item = OsString>) -> Result<Grant, ArgsError> {
         }
     }
     Ok(grant)
+}
+
+fn absolute(
+    word: Option<OsString>,
+    option: &'static str,
+    needs: &'static str,
+) -> Result<PathBuf, ArgsError> {
+    word.map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .ok_or(ArgsError::Value { option, needs })
+}
+
+const SUBMISSION: &str = "the absolute path of a submission's folder";
+
+fn door(mut args: impl Iterator<Item = OsString>) -> Result<Worker, ArgsError> {
+    Ok(Worker {
+        submission: absolute(args.next(), "door", SUBMISSION)?,
+        socket: absolute(args.next(), "door", "the absolute path of a socket")?,
+    })
+}
+
+fn called(mut args: impl Iterator<Item = OsString>) -> Result<Called, ArgsError> {
+    let submission = absolute(args.next(), "call", SUBMISSION)?;
+    let text = args.next();
+    Ok(Called {
+        submission,
+        number: number(text.as_ref().and_then(|text| text.to_str()), "call", whole)?,
+        addresses: args
+            .map(|address| address.to_string_lossy().into_owned())
+            .collect(),
+    })
 }
 
 fn receive(mut args: impl Iterator<Item = OsString>) -> Result<Receive, ArgsError> {
@@ -489,6 +526,21 @@ mod tests {
         let granted = (grant.task, grant.cpus, grant.memory, &*grant.job);
         assert_eq!(granted, (3, Some(2.0), Some(9), "7_3"));
         for wrong in ["job", "job relative", "job /s --task x", "job /s --what 1"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        let worker = Worker {
+            submission: "/s".into(),
+            socket: "/w".into(),
+        };
+        assert_eq!(read("door /s /w"), Ok(Command::Door(worker)));
+        let called = Called {
+            submission: "/s".into(),
+            number: u64::MAX,
+            addresses: vec!["10.0.0.1:7".to_owned()],
+        };
+        let line = format!("call /s {} 10.0.0.1:7", u64::MAX);
+        assert_eq!(read(&line), Ok(Command::Call(called)));
+        for wrong in ["door /s", "door s /w", "call /s", "call /s x 10.0.0.1:7"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
         assert_eq!(read("verify /x"), Ok(Command::Verify("/x".into())));

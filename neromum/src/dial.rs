@@ -4,7 +4,7 @@
 //! Messages for people go to stderr; stdout carries the mark and then the
 //! socket's bytes, nothing else.
 
-mod ends;
+pub mod ends;
 mod shared;
 mod start;
 
@@ -118,7 +118,10 @@ pub fn dial(options: &Options) -> Result<(), DialError> {
 /// Copies both ways until the side of `stream` ends. The end of the input is
 /// the end of requests. Answers may still come, but a frozen neromum sends none
 /// and is not waited for: sshd counts this process as a session.
-async fn join<S>(stream: S, mut input: Requests, mut output: Output) -> io::Result<()>
+///
+/// # Errors
+/// When bytes cannot be passed on while both sides are there.
+pub async fn join<S>(stream: S, mut input: Requests, mut output: Output) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite,
 {

@@ -57,6 +57,8 @@ fn main() -> ExitCode {
                 return ExitCode::from(error.code());
             }
         },
+        Command::Door(worker) => relay::worker::serve(&worker).map_err(Into::into),
+        Command::Call(called) => relay::worker::join(&called).map_err(Into::into),
         Command::Receive(receive) => receive::receive(&receive).map_err(Into::into),
         Command::Verify(folder) => receive::verify(&folder).map_err(Into::into),
         Command::Version => {

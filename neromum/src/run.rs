@@ -419,7 +419,7 @@ pub struct Programs {
     /// The watcher.
     pub watcher: PathBuf,
     /// This program.
-    own: PathBuf,
+    pub own: PathBuf,
     /// Name of the launcher's build, of which a login node has one; empty in a task.
     launcher_build: String,
 }

@@ -1,5 +1,6 @@
 """Programs for DistributedComputing with real programs; see ``live_executor.py``."""
 
+import datetime
 import os
 import subprocess
 import sys
@@ -9,6 +10,9 @@ from distributed_computing import api
 from worker_of_original import Failing, Worker
 
 import neronet
+
+EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                       "../../examples/distributed_computing")
 
 
 def item(n, what="value"):
@@ -32,6 +36,8 @@ class Original(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "no such item: 3"):
                 pool.map([item(3, "raise")])
             pool.wait_for_workers(10_000, timeout=0.1)
+            # The original takes nothing else.
+            pool.wait_for_workers(10_000, timeout=datetime.timedelta(seconds=0.1))
             self.assertGreaterEqual(pool.get_workers_count(), 1)
             self.assertEqual(pool.get_nodes_count(), 1)
             pool.update_workers({"args": [1], "kwargs": {"a": 2}})
@@ -52,12 +58,43 @@ class Original(unittest.TestCase):
             (["-r", "x"], "head or address must be provided"),
             (["-r", "x", "-a", "h", "-s"], "server-only is only relevant for head nodes"),
             (["-d"], "-r/--password"),
-            (["-d", "-s", "-r", "x"], "not built yet"),
         ):
             ran = subprocess.run([sys.executable, "-m", "distributed_computing.start_node"] + words,
                                  stderr=subprocess.PIPE)
             self.assertEqual(ran.returncode, 2)
             self.assertIn(told, ran.stderr.decode())
+
+    def test_a_program_prints_what_it_prints_with_the_original(self):
+        with open(os.path.join(EXAMPLE, "darts.txt")) as file:
+            printed_by_the_original = file.read()
+        # Its worker is a class of the program itself.
+        ran = subprocess.run([sys.executable, os.path.join(EXAMPLE, "darts.py")],
+                             stdout=subprocess.PIPE)
+        self.assertEqual((ran.returncode, ran.stdout.decode()), (0, printed_by_the_original))
+
+    def test_a_server_alone_takes_no_work_while_it_runs(self):
+        server = subprocess.Popen(
+            [sys.executable, "-m", "distributed_computing.start_node", "-d", "-s", "-r", "x"],
+            stdout=subprocess.PIPE)
+        with server:
+            self.assertIn(b"takes no work", server.stdout.readline())
+            self.assertTrue(api.is_server_running())
+            self.assertFalse(api.is_client_running())
+            with self.assertRaisesRegex(neronet.NeronetError, "no machine takes work"):
+                api.Pool(Worker, None, "x")
+            again = subprocess.run(
+                [sys.executable, "-m", "distributed_computing.start_node", "-d", "-s", "-r", "x"],
+                stdout=subprocess.PIPE)
+            self.assertEqual(again.returncode, 0)
+            self.assertIn(b"A server is already running on this machine.", again.stdout)
+            # A node beside it.
+            terminate, wait = api.start_node("x")
+            self.assertTrue(api.is_client_running())
+            terminate()
+            wait()
+            self.assertFalse(api.is_client_running())
+            server.kill()
+        self.assertTrue(api.is_client_running())
 
     def test_a_head_that_does_not_take_a_machine_is_told(self):
         ran = subprocess.run(
@@ -65,6 +102,17 @@ class Original(unittest.TestCase):
             stderr=subprocess.PIPE, env=dict(os.environ, NERONET_SSH="false"))
         self.assertEqual(ran.returncode, 4)
         self.assertIn("head did not take this machine", ran.stderr.decode())
+
+
+@unittest.skipUnless("NODES" in os.environ, "needs another machine")
+class Head(unittest.TestCase):
+    def test_workers_of_a_server_alone_are_on_other_machines(self):
+        terminate, wait = api.start_server("x")
+        with api.Pool(Worker, {"args": [1]}, "x", min_workers=1) as pool:
+            self.assertEqual(pool.map([item(2)]), [3])
+            self.assertEqual(pool._executor.nodes, [os.environ["NODES"]])
+        terminate()
+        wait()
 
 
 if __name__ == "__main__":

@@ -52,6 +52,13 @@ impl LoginNodes {
     /// `word: value`. Its compute nodes have no network. Returns what `node add` printed.
     #[track_caller]
     pub fn add_node(&self, more: &[&str]) -> String {
+        let setup = format!("setup: ['{NO_NETWORK}']");
+        self.add_connected_node(&[more, &[&setup]].concat())
+    }
+
+    /// The same with compute nodes in the network of the login nodes.
+    #[track_caller]
+    pub fn add_connected_node(&self, more: &[&str]) -> String {
         let said = self.home.ok(&["node", "add", "cluster", "login"]);
         let path = self.home.base().join("config.yaml");
         let mut text = std::fs::read_to_string(&path).expect("it was written");
@@ -60,7 +67,7 @@ impl LoginNodes {
         for line in more {
             text.push_str(&format!("\n    {line}"));
         }
-        text.push_str(&format!("\n    setup: ['{NO_NETWORK}']\n"));
+        text.push('\n');
         self.home.configure(&text);
         said
     }

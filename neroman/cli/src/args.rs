@@ -499,7 +499,7 @@ pub enum Rule {
     },
     /// Add a rule, at once also to live runs
     #[command(
-        after_help = "Examples:\n  neroman rule add 124-186 'abort: loss > 5'\n  neroman rule add live 'warn: runtime > 2h'"
+        after_help = "Examples:\n  neroman rule add 124-186 'abort: loss > 5'\n  neroman rule add live 'run_local ./tell.sh: crashed'"
     )]
     Add {
         /// Which experiments

@@ -482,6 +482,22 @@ impl RuleAction {
         Err((message, format!("the action for this is `{instead}`")))
     }
 
+    /// Refuses what is no command of an action.
+    ///
+    /// # Errors
+    /// The reason, and what to write instead.
+    pub fn check_command(self, command: &str) -> Result<(), (String, String)> {
+        const BYTES_MAX: usize = 4096;
+        let word = self.word();
+        let message = match command.len() {
+            0 => format!("`{word}` has no command"),
+            1..=BYTES_MAX if command.contains('\0') => format!("`{word}` contains a NUL byte"),
+            1..=BYTES_MAX => return Ok(()),
+            _ => format!("`{word}` has more than {BYTES_MAX} bytes"),
+        };
+        Err((message, format!("for example `{word}: ./x.sh`")))
+    }
+
     /// Refuses an action that cannot follow from this condition.
     ///
     /// # Errors

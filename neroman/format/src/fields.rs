@@ -172,10 +172,16 @@ pub(crate) const RESOURCES: &[&str] = &[
 ];
 /// Actions of rules.
 pub const ACTIONS: &[&str] = &[
-    "abort", "warn", "notify", "pause", "restart", "requeue", "signal",
+    "abort",
+    "warn",
+    "notify",
+    "pause",
+    "restart",
+    "requeue",
+    "signal",
+    "run",
+    "run_local",
 ];
-/// Words of rules that are kept.
-pub(crate) const ACTIONS_LATER: &[&str] = &["run", "run_local"];
 
 /// The field of a key.
 pub(crate) fn field(key: &str) -> Option<Field> {
@@ -239,7 +245,7 @@ pub(crate) fn field_hint(key: &str, is_map: bool) -> String {
     }
     for (outer, words) in [
         ("resources", RESOURCES.to_vec()),
-        ("rules", [ACTIONS, ACTIONS_LATER].concat()),
+        ("rules", ACTIONS.to_vec()),
         ("monitor", vec!["interval", "grace", "strays"]),
     ] {
         if words.contains(&key) {

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::fields::{ACTIONS, ACTIONS_LATER, FIELDS, Field, RESOURCES};
+use crate::fields::{ACTIONS, FIELDS, Field, RESOURCES};
 
 /// The schema of a `neronet.yaml`.
 pub fn schema() -> Value {
@@ -133,7 +133,7 @@ fn shape(field: Field) -> Value {
             any(&[one.clone(), list(&one)])
         }
         Field::Rules => {
-            let words: Vec<&str> = [ACTIONS, ACTIONS_LATER, &["on", "repeat"]].concat();
+            let words: Vec<&str> = [ACTIONS, &["on", "repeat"]].concat();
             list(&map(&words, &single()))
         }
         Field::Metrics => {

@@ -106,6 +106,8 @@ pub struct State {
     pub apart: u64,
     /// Runs whose outputs are home and wait for their processors.
     pub unprocessed: Arc<BTreeSet<RunId>>,
+    /// Runs with rules whose commands this machine is to run, or runs.
+    pub unacted: Arc<BTreeSet<RunId>>,
     /// Runs that wait for other experiments.
     pub waiting: Arc<BTreeSet<RunId>>,
     /// Notices for people, and their deliveries.
@@ -304,6 +306,9 @@ impl State {
         if run.awaits_processing() {
             Arc::make_mut(&mut self.unprocessed).insert(id);
         }
+        if run.unacted().next().is_some() {
+            Arc::make_mut(&mut self.unacted).insert(id);
+        }
         if run.waits_for_others() {
             Arc::make_mut(&mut self.waiting).insert(id);
         }
@@ -332,20 +337,20 @@ impl State {
         let after = (!before.same(run)).then(|| Share::of(run));
         let waits = run.awaits_processing();
         let needs = run.waits_for_others();
+        let acts = run.unacted().next().is_some();
         experiment.revision = revision;
-        if needs != self.waiting.contains(&id) {
-            let waiting = Arc::make_mut(&mut self.waiting);
-            match needs {
-                true => waiting.insert(id),
-                false => waiting.remove(&id),
-            };
-        }
-        if waits != self.unprocessed.contains(&id) {
-            let unprocessed = Arc::make_mut(&mut self.unprocessed);
-            match waits {
-                true => unprocessed.insert(id),
-                false => unprocessed.remove(&id),
-            };
+        for (index, is_in) in [
+            (&mut self.waiting, needs),
+            (&mut self.unprocessed, waits),
+            (&mut self.unacted, acts),
+        ] {
+            if is_in != index.contains(&id) {
+                let index = Arc::make_mut(index);
+                match is_in {
+                    true => index.insert(id),
+                    false => index.remove(&id),
+                };
+            }
         }
         if let Some(after) = after {
             self.count(&before, false);

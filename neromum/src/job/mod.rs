@@ -180,7 +180,8 @@ async fn serve(
         names: granted.record.hosts.clone(),
         job: granted.record.job.clone(),
     };
-    let base = Base::of_allocation(granted.devices().as_deref(), hosts);
+    let mut base = Base::of_allocation(granted.devices().as_deref(), hosts);
+    base.name_ways(&programs.own, &grant.folder);
     let setup = setup(grant, files, paths, &programs, &start, base)?;
     let launcher = setup.launcher.socket.clone();
     let mut allocation = Allocation::new(files.clone(), start.id());

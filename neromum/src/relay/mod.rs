@@ -1,11 +1,12 @@
-//! From one login node to the leader on another: a TCP connection with mutual
-//! TLS, whose bytes are joined to the leader's own socket. Used only where a
-//! lease decides who leads; see `docs/design/shared-homes.md`.
+//! From one login node to the leader on another, where a lease decides who leads, and to workers
+//! of Python calls in jobs: a TCP connection with mutual TLS, whose bytes are joined to a Unix
+//! socket; see `docs/design/shared-homes.md`.
 
 pub mod addresses;
 pub mod authority;
 pub mod call;
 pub mod door;
+pub mod worker;
 
 use std::time::Duration;
 

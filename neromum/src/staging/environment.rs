@@ -89,6 +89,14 @@ impl Base {
         base
     }
 
+    /// Names this program and the submission's folder, by which a worker of Python calls has a
+    /// way to it opened (`neromum door`).
+    pub fn name_ways(&mut self, program: &Path, submission: &Path) {
+        set(&mut self.vars, "NERO_AGENT", program.as_os_str().as_bytes());
+        let submission = submission.as_os_str().as_bytes();
+        set(&mut self.vars, "NERO_SUBMISSION", submission);
+    }
+
     /// All variables, as an environment.
     pub fn each(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         let os = |bytes| OsStr::from_bytes(bytes);

@@ -123,6 +123,9 @@ class _Link:
         self.leaves = False
         #: Since when it is out of reach; `None` while it is not.
         self.lost_since: Optional[float] = None
+        #: Since when a way to its run is looked for in vain, and whether that was told.
+        self.vain_since: Optional[float] = None
+        self.vain_is_told = False
         #: Its calls were given to others.
         self.is_away = False
 

@@ -22,7 +22,7 @@ _IGNORED = shutil.ignore_patterns("__pycache__")
 def describe(
     folder: str, pool: str, count: int, nodes: Optional[str], only_here: bool,
     resources: Dict[str, Any], python: Optional[str], files: Files,
-    env: Optional[Dict[str, str]], setup: Sequence[str],
+    env: Optional[Dict[str, str]], setup: Sequence[str], requires: Optional[str],
 ) -> None:
     """Makes the folder."""
     os.mkdir(folder)
@@ -49,6 +49,8 @@ def describe(
     }
     if nodes:
         described["node"] = nodes
+    if requires:
+        described["requires"] = requires
     if setup:
         described["setup"] = list(setup)
     # JSON is YAML.

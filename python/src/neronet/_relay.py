@@ -2,7 +2,8 @@
 
 ``neroman exec RUN -- python3 -m neronet._relay`` is the way from an owner to a worker on
 another machine: ssh carries it, and no daemon takes part. From a login node of SLURM a step of
-the worker's job is the rest of the way.
+the worker's job is the rest of the way; from one of another scheduler it is ``neromum call``,
+which connects to the ``neromum door`` beside the worker.
 """
 
 import json
@@ -95,7 +96,10 @@ def main() -> int:
             link = opened(sys.argv[1])
         else:
             told = found(".", PATIENCE)
-            if told.get("host") and not os.path.exists(told["socket"]):
+            is_here = os.path.exists(told["socket"])
+            if told.get("way") and not is_here:
+                os.execv(told["way"][0], told["way"])
+            if told.get("host") and not is_here:
                 os.dup2(0, 3)
                 os.dup2(1, 4)
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

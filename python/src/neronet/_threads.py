@@ -7,9 +7,10 @@ import json
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import IO, TYPE_CHECKING, Any, Dict, Optional
 
 from . import _frames as frames
 from ._calls import _cloudpickle, _end_of, _Link
@@ -29,6 +30,8 @@ LIVE = ("queued", "staging", "submitted", "pending", "running", "paused", "endin
 
 #: Those of them before it runs.
 _BEFORE = LIVE[:LIVE.index("running")]
+#: Seconds without a way to a worker that runs, after which that is told.
+VAIN_MAX = 20.0
 #: Bytes that a worker tells of itself at most.
 _ANNOUNCED_MAX = 4096
 
@@ -289,7 +292,7 @@ def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]
         return True
     is_here = row.get("node") == "local" and "local" not in pool._clusters
     program = pool._python or ("python3" if not is_here else sys.executable)
-    relay = None
+    relay, said = None, None
     try:
         if is_here:
             place = row.get("socket")
@@ -300,13 +303,14 @@ def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]
                 # Not longer: a worker that ended meanwhile never listens.
                 ending = connected(str(folder), 0.5)
         else:
+            said = tempfile.TemporaryFile()
             with unforked:
                 ending, there = socket.socketpair()
                 with there:
                     relay = subprocess.Popen(
                         [pool._client._program.path, "exec", link.run, "--", program, "-m",
                          "neronet._relay"],
-                        stdin=there.fileno(), stdout=there.fileno(), stderr=subprocess.DEVNULL,
+                        stdin=there.fileno(), stdout=there.fileno(), stderr=said,
                         env=pool._client._program.environment(), start_new_session=True)
         channel = link.opening = Channel(ending, shares_memory=is_here)
         try:
@@ -315,6 +319,8 @@ def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]
             link.opening = None
     except (OSError, ValueError, NeronetError):
         _ended(relay)
+        if said is not None:
+            _tell_vain(link, row, said)
         with pool._mutex:
             row.pop("socket", None)
             pool._changed.wait(0.2)
@@ -349,6 +355,20 @@ def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]
     return True
 
 
+def _tell_vain(link: _Link, row: Dict[str, Any], said: IO[bytes]) -> None:
+    """Tells why no way leads to a worker, when that goes on for long."""
+    now = time.monotonic()
+    if link.vain_since is None:
+        link.vain_since = now
+    if link.vain_is_told or now - link.vain_since < VAIN_MAX:
+        return
+    link.vain_is_told = True
+    said.seek(0)
+    lines = said.read(1 << 16).decode(errors="replace").strip().splitlines()
+    print("neronet: cannot reach worker {} on {} yet: {}".format(
+        link.run, row.get("node"), lines[-1] if lines else "it does not answer"), file=sys.stderr)
+
+
 def _greet(pool: "Executor", link: _Link, channel: Channel) -> None:
     began = time.monotonic()
     hello = {"pool": pool._pool, "shares_memory": channel.shares_memory}
@@ -370,6 +390,7 @@ def _greet(pool: "Executor", link: _Link, channel: Channel) -> None:
     with pool._mutex:
         link.round_trip = time.monotonic() - began
         link.channel = channel
+        link.vain_since, link.vain_is_told = None, False
         link.greeted, link.place = link.run, welcome["socket"]
         # What did not arrive through an earlier connection is sent again.
         link.constants = set(welcome["constants"])

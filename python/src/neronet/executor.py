@@ -13,7 +13,6 @@ import os
 import shutil
 import socket
 import sys
-import tempfile
 import threading
 import time
 import uuid
@@ -23,6 +22,7 @@ from concurrent.futures import Future
 from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Set
 
 from . import _frames as frames
+from . import _private
 from ._calls import (
     Constant,
     PoolBroken,
@@ -53,6 +53,7 @@ class Executor(Schedule):
     (``"2h"``), after which another one takes its place; ``setup`` lines are
     executed before it starts. ``python`` is the interpreter there; without it that is this one on
     this machine and ``python3`` elsewhere.
+    ``requires`` is a condition on nodes (``"glibc >= 2.28"``).
     ``files`` are files and folders that travel to the workers; their folder is importable there.
     ``init(*initargs)`` is called in each worker before its first call.
 
@@ -68,7 +69,7 @@ class Executor(Schedule):
         time: Optional[str] = None,
         python: Optional[str] = None, files: Files = (), init: Optional[Callable[..., Any]] = None,
         initargs: Sequence[Any] = (), env: Optional[Dict[str, str]] = None,
-        setup: Sequence[str] = (), idle_after: Optional[float] = None, lost_after: float = 60.0,
+        setup: Sequence[str] = (), requires: Optional[str] = None, idle_after: Optional[float] = None, lost_after: float = 60.0,
         home: Optional[str] = None,
     ) -> None:
         self._client = Client(home)
@@ -81,7 +82,7 @@ class Executor(Schedule):
         self._lost_after = lost_after
         self._python = python
         self._first = frames.pack((init, tuple(initargs)), _dumps(init))
-        self._folder = tempfile.mkdtemp(prefix="neronet-pool-")
+        self._folder, self._folder_lock = _private.make("neronet-pool-")
         #: Where workers on this machine tell that they listen.
         self._door: Optional[socket.socket] = None
         try:
@@ -101,7 +102,7 @@ class Executor(Schedule):
             # Experiments have their names from it.
             described = os.path.join(self._folder, "pool-" + self._pool[:8])
             describe(described, self._pool, count, nodes, is_here, resources, python, files,
-                     dict(env or {}, **owner), setup)
+                     dict(env or {}, **owner), setup, requires)
             added = self._client.add(described)
             self._experiments = sorted(int(row["id"]) for row in added)
             started = self._client.start(self._experiments)
@@ -130,33 +131,45 @@ class Executor(Schedule):
     def _room(self, nodes: Optional[str], cpus: float, gpus: float) -> int:
         """How many workers fit on the nodes when they are empty.
 
-        Raises :class:`NeronetError` for a node with a scheduler that has no way to its hosts.
+        Raises :class:`NeronetError` for a node whose hosts may not be reached.
         """
         answer = self._client.nodes()
         groups = answer.document.get("groups") or {}
         known = [row["name"] for row in answer]
         word = nodes or answer.document.get("default_node") or "local"
         self._names = groups.get(word) or (known if word == "any" else [word])
-        #: Nodes whose workers are jobs of SLURM.
+        #: Nodes whose workers are jobs of a scheduler.
         self._clusters: Set[str] = set()
+        with_doors = []
         room = 0
         for row in answer:
             if row["name"] not in self._names:
                 continue
-            if row.get("warden") == "slurm":
+            if row.get("warden") not in (None, "none"):
                 self._clusters.add(row["name"])
-            elif row.get("warden") not in (None, "none"):
-                raise NeronetError(
-                    "workers on {} are not built yet".format(row["name"]),
-                    ["a scheduler other than SLURM starts runs there, on hosts that this machine "
-                     "does not reach"],
-                    "name a node or a group without it: Executor(nodes=…)",
-                )
+                if row["warden"] != "slurm":
+                    with_doors.append(row["name"])
             elif gpus:
                 room += int(len(row.get("gpus") or []) / gpus)
             else:
                 room += int((row.get("cpus") or 0) / cpus)
+        if with_doors:
+            self._may_listen(with_doors)
         return room
+
+    def _may_listen(self, names: List[str]) -> None:
+        """Refuses nodes whose workers may not be reached over the network of their cluster."""
+        values = self._client.call("config", "show")["values"]
+        listen = {one["key"]: one["value"] for one in values}
+        for name in names:
+            key = "nodes.{}.listen".format(name)
+            if listen.get(key) == "never":
+                raise NeronetError(
+                    "no way leads to workers on {}".format(name),
+                    ["its scheduler has none, and `listen: never` allows none over the network "
+                     "of its cluster"],
+                    "neroman config set {} auto".format(key),
+                )
 
     # Calls
 
@@ -351,6 +364,7 @@ class Executor(Schedule):
         self._mutex = threading.RLock()
         self._changed = threading.Condition(self._mutex)
         self._folder = ""
+        self._folder_lock.close()
         if self._door is not None:
             self._door.close()
         self._broken = "the pool belongs to process {}, which this one is a fork of".format(

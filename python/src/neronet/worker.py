@@ -11,8 +11,8 @@ import os
 import pickle
 import shutil
 import socket
+import subprocess
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -20,6 +20,7 @@ from collections import deque
 from typing import Any, Deque, Dict, List, Optional, Set, Tuple
 
 from . import _frames as frames
+from . import _private
 from ._frames import Buffer, Bytes, Channel, Closed, Frame
 from ._relay import opened
 
@@ -38,6 +39,8 @@ _NOTHING = 0
 PLACE = "worker.json"
 #: The variable with the socket of an owner on this machine.
 OWNER = "NERONET_OWNER"
+#: Seconds after which a door that ended is opened again.
+_DOOR_AGAIN = 2.0
 
 #: What calls use besides their arguments, by number.
 _constants: Dict[int, Any] = {}
@@ -402,10 +405,39 @@ def _announce(place: str) -> None:
         pass
 
 
+def _write_place(place: str, path: str, way: Optional[List[str]] = None) -> None:
+    """Tells the relay where this worker listens; ``way`` is the command by which other hosts of
+    the cluster reach it."""
+    told = {"socket": path, "pid": os.getpid(), "python": sys.executable, "way": way,
+            "job": os.environ.get("SLURM_JOB_ID"), "host": os.environ.get("SLURMD_NODENAME")}
+    beside = place + ".new"
+    with open(beside, "w", encoding="utf-8") as file:
+        json.dump(told, file)
+    os.replace(beside, place)
+
+
+def _keep_door(place: str, path: str, agent: str, submission: str) -> None:
+    """Has the other hosts of a cluster reach this worker, whose scheduler has no way for that.
+    The door ends with this process, whose input it reads."""
+    while True:
+        words: List[str] = []
+        try:
+            with subprocess.Popen([agent, "door", submission, path], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE) as door:
+                assert door.stdout is not None
+                words = door.stdout.readline().decode().split()
+                _write_place(place, path, [agent, "call", submission] + words if words else None)
+                door.wait()
+        except OSError as error:
+            # A full disk: it passes.
+            print("neronet: no way leads to this worker yet: {}".format(error), file=sys.stderr)
+        time.sleep(_DOOR_AGAIN)
+
+
 def main() -> int:
     """The worker's program."""
     sys.path.insert(0, os.getcwd())
-    folder = tempfile.mkdtemp(prefix="neronet-")
+    folder, lock = _private.make("neronet-w-")
     try:
         path = os.path.join(folder, "worker")
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -413,13 +445,13 @@ def main() -> int:
         listener.listen(8)
         worker = Worker(sys.argv[1], path)
         threading.Thread(target=worker.listen, args=(listener,), daemon=True).start()
-        beside = PLACE + ".new"
-        with open(beside, "w", encoding="utf-8") as file:
-            told = {"socket": path, "pid": os.getpid(), "python": sys.executable,
-                    "job": os.environ.get("SLURM_JOB_ID"),
-                    "host": os.environ.get("SLURMD_NODENAME")}
-            json.dump(told, file)
-        os.replace(beside, PLACE)
+        place = os.path.abspath(PLACE)
+        agent, submission = os.environ.get("NERO_AGENT"), os.environ.get("NERO_SUBMISSION")
+        if agent and submission and not os.environ.get("SLURMD_NODENAME"):
+            threading.Thread(target=_keep_door, args=(place, path, agent, submission),
+                             daemon=True).start()
+        else:
+            _write_place(place, path)
         _announce(path)
         code = worker.serve()
     finally:

@@ -25,7 +25,7 @@ pub fn passed(output: &Output) {
 }
 
 /// Tests of calls whose way differs where workers are jobs of a scheduler; `NERO_CALLS` names others.
-const SLURM_CALLS: &str = "Calls.test_large_arguments_and_results \
+const JOB_CALLS: &str = "Calls.test_large_arguments_and_results \
                            Calls.test_no_call_is_lost_or_repeated_though_daemon_agent_and_way_are_killed";
 
 /// A program of the package's tests, on this home.
@@ -72,11 +72,23 @@ fn bad_input_and_faults_of_calls_are_told_and_leave_the_pool_usable() {
 #[test]
 fn a_program_for_distributed_computing_runs_unchanged() {
     let home = Home::new();
+    passed(&drop_in(&home).output().expect("python3 is there"));
+}
+
+#[test]
+fn a_server_alone_has_other_machines_work_for_distributed_computing() {
+    let lab = Lab::new(1);
+    let mut command = drop_in(&lab.home);
+    command.arg("Head").env("NODES", "h1");
+    passed(&command.output().expect("python3 is there"));
+}
+
+fn drop_in(home: &Home) -> Command {
     let src = package();
     let paths = [src.join("src"), src.join("drop-in/src")];
-    let mut command = program(&home, &["live_drop_in.py"]);
+    let mut command = program(home, &["live_drop_in.py"]);
     command.env("PYTHONPATH", std::env::join_paths(paths).unwrap());
-    passed(&command.output().expect("python3 is there"));
+    command
 }
 
 #[test]
@@ -90,19 +102,33 @@ fn calls_of_functions_are_executed_once_over_ssh_whatever_dies() {
     passed(&command.output().expect("python3 is there"));
 }
 
-#[test]
-fn calls_of_functions_are_executed_in_jobs_of_slurm_whose_hosts_have_no_network() {
-    let Some(nodes) = LoginNodes::up(Scheduler::Slurm, 1, &[]) else {
-        return;
-    };
-    nodes.add_node(&["listen: never"]);
-    let tests = std::env::var("NERO_CALLS").unwrap_or_else(|_| SLURM_CALLS.to_owned());
+/// Runs them on login nodes whose workers are jobs.
+fn calls_in_jobs(nodes: &LoginNodes) {
+    let tests = std::env::var("NERO_CALLS").unwrap_or_else(|_| JOB_CALLS.to_owned());
     let mut command = program(&nodes.home, &["live_executor.py"]);
     command
         .args(tests.split(' '))
         .env("NODES", "cluster")
         .env("SHARED", nodes.folder("calls"));
     passed(&command.output().expect("python3 is there"));
+}
+
+#[test]
+fn calls_of_functions_are_executed_in_jobs_of_slurm_whose_hosts_have_no_network() {
+    let Some(nodes) = LoginNodes::up(Scheduler::Slurm, 1, &[]) else {
+        return;
+    };
+    nodes.add_node(&["listen: never"]);
+    calls_in_jobs(&nodes);
+}
+
+#[test]
+fn calls_of_functions_are_executed_in_jobs_of_grid_engine() {
+    let Some(nodes) = LoginNodes::up(Scheduler::GridEngine, 1, &[]) else {
+        return;
+    };
+    nodes.add_connected_node(&[]);
+    calls_in_jobs(&nodes);
 }
 
 #[test]

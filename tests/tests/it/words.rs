@@ -20,8 +20,6 @@ const FIELDS_LATER: &[(&str, &str)] = &[
     ("requires", "load < 4 for 10m"),
     ("on_error", "[{exit: 3, run: [date], then: abort}]"),
     ("progress", "mean(loss, 10m)"),
-    ("rules", "[{run: ./x.sh, on: loss > 1}]"),
-    ("rules", "[{on: crashed, run_local: ./tell.sh}]"),
 ];
 
 /// The runs for testing the words of expressions, with ids from 1. The first is

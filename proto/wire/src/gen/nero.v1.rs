@@ -5139,6 +5139,9 @@ pub struct RuleState {
     /// where it is evaluated: "job", "daemon"
     #[prost(string, tag = "10")]
     pub place: ::prost::alloc::string::String,
+    /// the ends of the commands of its newest firings
+    #[prost(message, repeated, tag = "11")]
+    pub ran: ::prost::alloc::vec::Vec<rule_state::Ran>,
 }
 /// Nested message and enum types in `RuleState`.
 pub mod rule_state {
@@ -5148,6 +5151,17 @@ pub mod rule_state {
         pub written: ::prost::alloc::string::String,
         #[prost(string, tag = "2")]
         pub exact: ::prost::alloc::string::String,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Ran {
+        #[prost(uint32, tag = "1")]
+        pub times: u32,
+        #[prost(int64, tag = "2")]
+        pub at_ms: i64,
+        #[prost(string, tag = "3")]
+        pub how: ::prost::alloc::string::String,
+        #[prost(string, tag = "4")]
+        pub output: ::prost::alloc::string::String,
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

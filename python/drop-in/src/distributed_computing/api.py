@@ -5,19 +5,24 @@ the memory asked for, or as many as processors where no machine has a card. Pass
 and port of the original are taken and not needed: machines are reached by ``ssh``.
 """
 
+import datetime
 import itertools
 import os
+import runpy
 import subprocess
 import sys
 import sysconfig
 import threading
+import types
 from concurrent import futures
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, Type
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, Type, Union
 
 import neronet
 from neronet import worker as _neronet_worker
 from neronet._program import find_program
-from neronet.errors import error_of
+from neronet.errors import NeronetError, error_of
+
+from . import _roles
 
 Data = Dict[str, Any]
 
@@ -54,6 +59,15 @@ def _prepare(worker_class: Type[WorkerInterface], init_data: Optional[Data]) -> 
     _neronet_worker.on_update(update)
 
 
+def _prepare_of_program(file: str, name: str, init_data: Optional[Data]) -> None:
+    """Makes the worker from a class of the program itself, which has to guard what it does by
+    ``if __name__ == "__main__"``, as with ``multiprocessing``."""
+    program = types.ModuleType("__mp_main__")
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = program
+    program.__dict__.update(runpy.run_path(file, run_name="__mp_main__"))
+    _prepare(getattr(program, name), init_data)
+
+
 def _run(item: Data) -> Any:
     assert _worker is not None
     args, kwargs = _words(item)
@@ -78,13 +92,31 @@ class Pool:
     ) -> None:
         self._job_timeout = job_timeout
         nodes = neronet.connect().nodes()
-        has_cards = any(row.get("gpus") for row in nodes)
-        cards: Dict[str, Any] = {}
-        if has_cards:
-            cards = {"gpus": 1, "gpumem": "{:g}M".format(min_gpu_memory_required)}
+        words: Dict[str, Any] = {}
+        taking: List[Dict[str, Any]] = list(nodes)
+        if not _roles.takes_work():
+            taking = [row for row in nodes if row["name"] != "local"]
+            if not taking:
+                raise NeronetError(
+                    "no machine takes work",
+                    ["this one is a server alone (start_node -s), and there is no other"],
+                    "neroman node add NAME ADDRESS, or start_node -d here",
+                )
+            words["requires"] = "name != local"
+        if any(row.get("gpus") for row in taking):
+            words.update(gpus=1, gpumem="{:g}M".format(min_gpu_memory_required))
+        if len(taking) < len(nodes):
+            words["workers"] = max(1, sum(
+                len(row.get("gpus") or []) if "gpus" in words else int(row.get("cpus") or 0)
+                for row in taking))
+        file = _file_of_program(worker_class)
+        init: Callable[..., None] = _prepare if file is None else _prepare_of_program
+        initargs: Tuple[Any, ...] = (worker_class, init_data)
+        if file is not None:
+            initargs = (os.path.basename(file), worker_class.__qualname__, init_data)
         self._executor = neronet.Executor(
-            nodes="any" if len(nodes) > 1 else None, files=_travelling(worker_class),
-            init=_prepare, initargs=(worker_class, init_data), **cards)
+            nodes="any" if len(nodes) > 1 else None, files=_travelling(worker_class, file),
+            init=init, initargs=initargs, **words)
         try:
             if min_workers:
                 self._executor.wait_for_workers(min_workers)
@@ -123,8 +155,14 @@ class Pool:
         """On how many machines."""
         return len(self._executor.nodes)
 
-    def wait_for_workers(self, min_workers: int = 1, timeout: Optional[float] = None) -> None:
-        """Waits until so many workers are ready; returns when ``timeout`` seconds are over, too."""
+    def wait_for_workers(
+        self, min_workers: int = 1,
+        timeout: Union[datetime.timedelta, float, None] = None,
+    ) -> None:
+        """Waits until so many workers are ready; returns when ``timeout`` is over, too, which is a
+        ``timedelta`` or in seconds."""
+        if isinstance(timeout, datetime.timedelta):
+            timeout = timeout.total_seconds()
         try:
             self._executor.wait_for_workers(min_workers, timeout)
         except futures.TimeoutError:
@@ -146,9 +184,19 @@ class Pool:
         self.close()
 
 
-def _travelling(worker_class: type) -> List[str]:
+def _file_of_program(worker_class: type) -> Optional[str]:
+    """The file of the program, when the class is one of its own."""
+    if worker_class.__module__ != "__main__":
+        return None
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    return os.path.abspath(file) if file is not None and os.path.isfile(file) else None
+
+
+def _travelling(worker_class: type, file: Optional[str]) -> List[str]:
     """What workers on other machines import: this package, and the program's own modules."""
     paths = [os.path.dirname(os.path.abspath(__file__))]
+    if file is not None:
+        return paths + [file]
     top = worker_class.__module__.partition(".")[0]
     module = sys.modules.get(top)
     place = getattr(module, "__file__", None)
@@ -164,34 +212,50 @@ def _travelling(worker_class: type) -> List[str]:
 Handle = Tuple[Callable[[], None], Callable[[], None]]
 
 
-def _handle() -> Handle:
+def _handle(role: str) -> Handle:
+    """Takes a role of this machine until it is terminated, or this process ends."""
+    held = _roles.take(role)
+    if held is None:
+        print("A {} is already running on this machine.".format(role))
+        return lambda: None, lambda: None
     ended = threading.Event()
+
+    def terminate() -> None:
+        held.close()
+        ended.set()
 
     def wait() -> None:
         # In parts, so that Ctrl-C is heard on every system.
         while not ended.wait(1.0):
             pass
 
-    return ended.set, wait
+    return terminate, wait
 
 
 def start_server(password: Optional[str] = None, port: Optional[int] = None) -> Handle:
-    """Has the daemon run, which is all that there is to start; returns ``(terminate, wait)``."""
+    """Makes this machine the head, which takes no work itself unless it is a node, too; returns
+    ``(terminate, wait)``. All that runs is the daemon."""
     neronet.connect().status()
-    return _handle()
+    return _handle(_roles.SERVER)
 
 
 def start_node(password: Optional[str] = None, address: str = "localhost",
-               port: Optional[int] = None, max_gpus: Optional[int] = None) -> Handle:
+               port: Optional[int] = None, max_gpus: Optional[int] = None,
+               name: Optional[str] = None) -> Handle:
     """Offers this machine to the head at ``address``; returns ``(terminate, wait)``.
 
     This machine serves its own head without anything being started. It dials another one by
-    ``ssh``, and serves it until it is terminated; then ``wait`` returns, or raises
-    :class:`neronet.NeronetError` when the head did not take it.
+    ``ssh``, under this ``name``, and serves it until it is terminated; then ``wait`` returns, or
+    raises :class:`neronet.NeronetError` when the head did not take it.
     """
-    if address in ("localhost", "127.0.0.1", "::1"):
-        return start_head_node(password, port, max_gpus)
+    if address in (None, "", "localhost", "127.0.0.1", "::1"):
+        if max_gpus is not None:
+            neronet.connect().call("config", "set", "nodes.local.gpus", str(max_gpus))
+        neronet.connect().status()
+        return _handle(_roles.NODE)
     words = [find_program(), "node", "join", address]
+    if name is not None:
+        words += ["--name", name]
     if max_gpus is not None:
         words += ["--gpus", str(max_gpus)]
     child = subprocess.Popen(words, stdin=subprocess.DEVNULL)
@@ -214,9 +278,18 @@ def start_head_node(password: Optional[str] = None, port: Optional[int] = None,
                     max_gpus: Optional[int] = None) -> Handle:
     """Server and node on this machine; returns ``(terminate, wait)``. ``max_gpus`` is kept as
     ``neroman config set nodes.local.gpus``."""
-    if max_gpus is not None:
-        neronet.connect().call("config", "set", "nodes.local.gpus", str(max_gpus))
-    return start_server(password, port)
+    end_server, wait_for_server = start_server(password, port)
+    end_node, wait_for_node = start_node(password, port=port, max_gpus=max_gpus)
+
+    def terminate() -> None:
+        end_server()
+        end_node()
+
+    def wait() -> None:
+        wait_for_server()
+        wait_for_node()
+
+    return terminate, wait
 
 
 def is_server_running() -> bool:
@@ -228,5 +301,5 @@ def is_server_running() -> bool:
 
 
 def is_client_running() -> bool:
-    """Whether this machine can take work: the same, since it serves its own daemon."""
-    return is_server_running()
+    """Whether this machine takes work: it does, unless it is a server alone."""
+    return is_server_running() and _roles.takes_work()

@@ -23,24 +23,30 @@ def main(words: Optional[List[str]] = None) -> int:
     parser.add_argument("-a", "--address", help="the head's address")
     parser.add_argument("-p", "--port", type=int, help="taken, and not needed")
     parser.add_argument("-m", "--max-gpus", type=int, help="cards of this machine at most")
-    parser.add_argument("-n", "--name", help="taken, and not needed")
+    parser.add_argument("-n", "--name", help="the name of this machine at another head")
     given = parser.parse_args(words)
     if not given.head and not given.address:
         parser.error("head or address must be provided")
     if given.server_only and not given.head:
         parser.error("server-only is only relevant for head nodes")
     print("password and port are not needed: machines are reached by ssh", file=sys.stderr)
-    if given.server_only:
-        print("error: --server-only is not built yet\nhint: neroman config set nodes.local.gpus 0",
-              file=sys.stderr)
-        return 2
+    for option, is_idle in (("--address", given.head and given.address is not None),
+                            ("--name", given.head and given.name is not None),
+                            ("--max-gpus", given.server_only and given.max_gpus is not None)):
+        if is_idle:
+            print("{} has no effect here".format(option), file=sys.stderr)
     try:
-        if given.head:
+        if given.server_only:
+            terminate, wait = api.start_server()
+            print("ready, and takes no work; further machines: neroman node add NAME ADDRESS, or "
+                  "there: start_node -r … -a {}".format(os.uname().nodename))
+        elif given.head:
             terminate, wait = api.start_head_node(max_gpus=given.max_gpus)
             print("ready; further machines: neroman node add NAME ADDRESS, or there: start_node -r … "
                   "-a {}".format(os.uname().nodename))
         else:
-            terminate, wait = api.start_node(address=given.address, max_gpus=given.max_gpus)
+            terminate, wait = api.start_node(address=given.address, max_gpus=given.max_gpus,
+                                            name=given.name)
         try:
             wait()
         except KeyboardInterrupt:

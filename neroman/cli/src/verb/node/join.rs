@@ -16,7 +16,6 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nero_model::ids::{base32, random};
-use nero_model::paths::make_private;
 use nero_model::safe::Safe;
 use nero_model::units::print_duration_ms;
 use serde_json::{Value, json};
@@ -29,6 +28,8 @@ use tokio::task::JoinSet;
 use crate::args::NodeJoin;
 use crate::fault::{Fault, Stop, code};
 use crate::session::Session;
+
+use super::private::PrivateFolder;
 
 /// Before each line of `node welcome` that its peer reads.
 pub(super) const MARK: &str = "neronet-join ";
@@ -290,29 +291,6 @@ fn error_of(told: &Value, what: &str) -> Fault {
         fault = fault.cause(text(cause));
     }
     fault
-}
-
-/// A private folder that goes with this value.
-pub(super) struct PrivateFolder(PathBuf);
-
-impl PrivateFolder {
-    pub(super) fn make() -> Result<Self, Fault> {
-        let path = std::env::temp_dir().join(format!("neronet-{}", base32(&random::<8>())));
-        make_private(&path).map_err(|error| {
-            Fault::new(code::FAILED, "cannot make a folder of our own").because(&error)
-        })?;
-        Ok(Self(path))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for PrivateFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Makes a key for one connection; returns its public half.

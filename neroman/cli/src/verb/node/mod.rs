@@ -5,6 +5,7 @@ mod events;
 mod forget;
 mod join;
 mod list;
+mod private;
 mod take_over;
 mod welcome;
 

@@ -20,7 +20,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
 
 use super::events::How;
-use super::join::{MARK, PrivateFolder, make_key};
+use super::join::{MARK, make_key};
+use super::private::PrivateFolder;
 use super::{connect, drain};
 use crate::args::NodeWelcome;
 use crate::connect::READ_DEADLINE;

@@ -9,7 +9,7 @@ mod origin;
 mod precedence;
 mod resources;
 
-pub use again::{Again, Retry, RetryOn};
+pub use again::{AfterError, Again, ErrorHandler, Retry, RetryOn};
 pub use origin::{
     BoundColumn, BoundTable, ParentFile, Place, RowsOptions, ShownValue, Source, SourceKind,
     TableOptions,

@@ -76,6 +76,8 @@ pub(crate) enum Field {
     Settle,
     Place,
     Probes,
+    OnError,
+    Steps,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -148,6 +150,8 @@ pub(crate) const FIELDS: &[(&str, Field)] = &[
     ("settle", Field::Settle),
     ("place", Field::Place),
     ("probes", Field::Probes),
+    ("on_error", Field::OnError),
+    ("steps", Field::Steps),
 ];
 
 /// Words of a block that are kept, and refused at the start.

@@ -51,6 +51,7 @@ mod series;
 mod settings;
 mod source;
 mod spec;
+mod steps;
 mod style;
 mod table;
 mod walk;
@@ -58,11 +59,11 @@ mod words;
 
 pub use beneath::{Defaults, check_defaults};
 pub use definition::{
-    Again, BoundColumn, BoundTable, Buffering, DataDef, DataPath, Definition, Dependency,
-    DependsUntil, Fetch, InStage, MetricReading, Monitor, NodeChoice, NodeProbe, NodeResources,
-    NotBuilt, Note, OnNode, OnNodes, Output, Param, ParentFile, Place, Placed, Precedence,
-    RenderDef, Resources, Retry, RetryOn, RowsOptions, RuleAction, RuleDef, RunLock, Scheduling,
-    ShownValue, Source, SourceKind, Strays, Stream, TableOptions, Value,
+    AfterError, Again, BoundColumn, BoundTable, Buffering, DataDef, DataPath, Definition,
+    Dependency, DependsUntil, ErrorHandler, Fetch, InStage, MetricReading, Monitor, NodeChoice,
+    NodeProbe, NodeResources, NotBuilt, Note, OnNode, OnNodes, Output, Param, ParentFile, Place,
+    Placed, Precedence, RenderDef, Resources, Retry, RetryOn, RowsOptions, RuleAction, RuleDef,
+    RunLock, Scheduling, ShownValue, Source, SourceKind, Strays, Stream, TableOptions, Value,
 };
 pub use edit::{Edit, EditMistake, Edited, Edits, Effective, Override};
 pub use fields::ACTIONS;

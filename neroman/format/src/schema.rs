@@ -164,6 +164,12 @@ fn shape(field: Field) -> Value {
             let one = any(&[single(), map(&words, &texts())]);
             any(&[one.clone(), list(&one)])
         }
+        Field::Steps => list(&map(&["run"], &single())),
+        Field::OnError => {
+            let words = ["exit", "stderr", "then", "max", "after", "run"];
+            let one = map(&words, &texts());
+            any(&[one.clone(), list(&one)])
+        }
         Field::ParametersStyle => {
             let words = ["flags", "flags=", "dashes", "hydra", "env"];
             any(&[choice(&words), map(&["file"], &single())])

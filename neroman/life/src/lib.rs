@@ -24,6 +24,7 @@ pub mod deferred;
 mod differences;
 mod dispatch;
 pub mod edits;
+mod errors;
 pub mod experiment;
 pub mod fold;
 pub mod gone;

@@ -8,6 +8,7 @@ use nero_model::paths::run::RULES_VERSION_MAX;
 use nero_model::{EndReason, Phase, RunId};
 
 pub use super::dispatch::{Cancel, Dispatch, Unreadable};
+use super::errors;
 use super::journal::{Exit, Journal};
 use super::leaving::Deferral;
 pub use super::made::{Line, Made, Takes};
@@ -70,6 +71,7 @@ impl Run {
     ) -> Self {
         dispatch.follow_journal(&made, &journal);
         let outcome = outcome::judge(&dispatch, &journal);
+        let outcome = errors::judged(&made, &journal, outcome);
         let outcome = retry::held_back(&made, &dispatch, outcome);
         Self {
             made,
@@ -91,6 +93,7 @@ impl Run {
         }
         self.dispatch.follow_journal(&self.made, &self.journal);
         let outcome = outcome::judge(&self.dispatch, &self.journal);
+        let outcome = errors::judged(&self.made, &self.journal, outcome);
         let outcome = retry::held_back(&self.made, &self.dispatch, outcome);
         if !self.has_ended() || outcome.phase == self.outcome.phase {
             self.outcome = outcome;

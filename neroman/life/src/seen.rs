@@ -6,6 +6,7 @@ use nero_model::{Phase, StateWord};
 use super::batch::{Hold, HoldCause};
 use super::deferred;
 use super::dispatch::{Cancel, Unreadable};
+use super::errors;
 use super::leaving::Refusal;
 use super::now::{Now, Tick};
 use super::outcome::judge;
@@ -293,6 +294,8 @@ impl Run {
 
     /// Whether this journal proves the end that was told of the run.
     pub fn has_its_end_from(&self, journal: &Journal) -> bool {
-        self.has_ended() && judge(&self.dispatch, journal).phase == self.phase()
+        let outcome = judge(&self.dispatch, journal);
+        let outcome = errors::judged(&self.made, journal, outcome);
+        self.has_ended() && outcome.phase == self.phase()
     }
 }

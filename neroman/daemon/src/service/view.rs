@@ -220,6 +220,7 @@ fn of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
     view.started_ms = run.started_ms().unwrap_or(0);
     view.ended_ms = run.outcome.ended_ms.unwrap_or(0);
     view.warnings = run.journal.warnings();
+    view.warnings.extend(run.error_verdict());
     view.results = run.results().folder().to_owned();
     view.settled = !phase.is_live() && settled(run);
     let newest = run

@@ -174,7 +174,7 @@ pub struct JobExited {
     /// meanwhile, perhaps another run's; absent: unknown, or no SIGKILL was seen.
     #[prost(uint64, optional, tag = "10")]
     pub oom_kills: ::core::option::Option<u64>,
-    /// its last line that has a letter or digit, bounded; absent after code 0
+    /// its last line that has a letter or digit, bounded; builds of before 2026-11-27 left it out after code 0
     #[prost(bytes = "vec", tag = "11")]
     pub stderr_line: ::prost::alloc::vec::Vec<u8>,
 }

@@ -216,7 +216,7 @@ def _handle(role: str) -> Handle:
     """Takes a role of this machine until it is terminated, or this process ends."""
     held = _roles.take(role)
     if held is None:
-        print("A {} is already running on this machine.".format(role))
+        print("A {} is already running on this machine.".format(role), flush=True)
         return lambda: None, lambda: None
     ended = threading.Event()
 

@@ -30,6 +30,8 @@ LIVE = ("queued", "staging", "submitted", "pending", "running", "paused", "endin
 
 #: Those of them before it runs.
 _BEFORE = LIVE[:LIVE.index("running")]
+#: Seconds after the end of a run within which what it sent last arrives.
+LAST_WORDS_MAX = 5.0
 #: Seconds without a way to a worker that runs, after which that is told.
 VAIN_MAX = 20.0
 #: Bytes that a worker tells of itself at most.
@@ -144,10 +146,16 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
         if pool is None or not pool._folder:
             return
         now = time.monotonic()
-        overdue, idle, lost = [], [], []
+        overdue, idle, lost, ended = [], [], [], []
         with pool._mutex:
             for link in pool._links:
                 row = pool._rows.get(link.experiment) or {}
+                if link.channel is None or row.get("run") != link.run or row["state"] in LIVE:
+                    link.ended_since = None
+                elif link.ended_since is None:
+                    link.ended_since = now
+                elif now - link.ended_since > LAST_WORDS_MAX:
+                    ended.append(link.channel)
                 if link.channel is not None and row.get("as_of") is None:
                     link.lost_since, link.is_away = None, False
                 elif link.lost_since is None:
@@ -180,6 +188,8 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
                 pool._client.abort(link.run, grace=0.5)
             except NeronetError as error:
                 print("neronet: cannot end {}: {}".format(link.run, error), file=sys.stderr)
+        for channel in ended:
+            channel.close()
         for channel in channels:
             try:
                 channel.tidy()
@@ -321,10 +331,13 @@ def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]
         _ended(relay)
         if said is not None:
             _tell_vain(link, row, said)
+            said.close()
         with pool._mutex:
             row.pop("socket", None)
             pool._changed.wait(0.2)
         return False
+    if said is not None:
+        said.close()
     while True:
         del pool
         try:

@@ -19,7 +19,7 @@ import uuid
 import weakref
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Set
+from typing import IO, Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Set
 
 from . import _frames as frames
 from . import _private
@@ -75,7 +75,6 @@ class Executor(Schedule):
         self._client = Client(home)
         self._pool = uuid.uuid4().hex
         super().__init__()
-        self._is_shut = False
         #: Seconds within which workers end by themselves when the pool does.
         self._patience = 5.0
         self._idle_after = idle_after
@@ -110,6 +109,7 @@ class Executor(Schedule):
         except BaseException:
             _shut(self._door)
             shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder_lock.close()
             raise
         for experiment in self._experiments:
             self._links.append(_Link(experiment, runs.get(experiment, "")))
@@ -349,14 +349,15 @@ class Executor(Schedule):
             self._changed.notify_all()
         _open.discard(self)
         _shut(self._door)
-        _end(self._client, self._experiments, links, folder, self._patience)
+        _end(self._client, self._experiments, links, folder, self._folder_lock, self._patience)
 
     def __del__(self) -> None:
         # Only a pool without calls is forgotten.
         folder = getattr(self, "_folder", "")
         if folder and self._links:
             _shut(self._door)
-            words = (self._client, self._experiments, self._links, folder, self._patience)
+            words = (self._client, self._experiments, self._links, folder, self._folder_lock,
+                     self._patience)
             threading.Thread(target=_end, args=words, daemon=True).start()
 
     def _part(self) -> None:
@@ -409,7 +410,7 @@ def _shut(door: Optional[socket.socket]) -> None:
 
 
 def _end(client: Client, experiments: List[int], links: List[_Link], folder: str,
-         patience: float) -> None:
+         folder_lock: IO[bytes], patience: float) -> None:
     """Ends workers and their experiments."""
     for link in links:
         if link.channel is not None:
@@ -435,6 +436,7 @@ def _end(client: Client, experiments: List[int], links: List[_Link], folder: str
         if link.channel is not None:
             link.channel.close()
     shutil.rmtree(folder, ignore_errors=True)
+    folder_lock.close()
 
 
 _open: "weakref.WeakSet[Executor]" = weakref.WeakSet()

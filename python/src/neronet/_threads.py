@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import weakref
-from typing import IO, TYPE_CHECKING, Any, Dict, Optional
+from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional
 
 from . import _frames as frames
 from ._calls import _cloudpickle, _end_of, _Link
@@ -30,6 +30,8 @@ LIVE = ("queued", "staging", "submitted", "pending", "running", "paused", "endin
 
 #: Those of them before it runs.
 _BEFORE = LIVE[:LIVE.index("running")]
+#: Seconds between two looks for nodes that joined.
+GROWS_AFTER = 5.0
 #: Seconds after the end of a run within which what it sent last arrives.
 LAST_WORDS_MAX = 5.0
 #: Seconds without a way to a worker that runs, after which that is told.
@@ -38,13 +40,13 @@ VAIN_MAX = 20.0
 _ANNOUNCED_MAX = 4096
 
 
-def follow(reference: "weakref.ref[Executor]") -> None:
-    """Keeps the states of the workers' runs."""
+def follow(reference: "weakref.ref[Executor]", picked: List[int]) -> None:
+    """Keeps the states of the runs of workers."""
     while True:
         pool = reference()
         if pool is None or not pool._folder:
             return
-        client, picked, changed = pool._client, list(pool._experiments), pool._changed
+        client, changed = pool._client, pool._changed
         del pool
         try:
             for told in client.watch(picked):
@@ -74,6 +76,30 @@ def follow(reference: "weakref.ref[Executor]") -> None:
             time.sleep(0.5)
         with changed:
             changed.wait(0.2)
+
+
+def grow(
+    reference: "weakref.ref[Executor]", nodes: Optional[str], cpus: float, gpus: float,
+) -> None:
+    """Adds workers when nodes have joined, as long as calls wait."""
+    told, looked = "", time.monotonic()
+    while True:
+        pool = reference()
+        if pool is None or not pool._folder or pool._is_shut:
+            return
+        if pool._waiting and time.monotonic() - looked > GROWS_AFTER:
+            looked = time.monotonic()
+            try:
+                pool._grow(nodes, cpus, gpus)
+            except NeronetError as error:
+                # The daemon is being started again, a full disk: it passes.
+                if str(error) != told:
+                    told = str(error)
+                    print("neronet: cannot add workers yet: {}".format(told), file=sys.stderr)
+        changed = pool._changed
+        del pool
+        with changed:
+            changed.wait(1.0)
 
 
 def _give_back(link: _Link) -> None:

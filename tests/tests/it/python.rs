@@ -97,8 +97,10 @@ fn a_program_for_distributed_computing_runs_unchanged() {
 }
 
 #[test]
-fn a_server_alone_has_other_machines_work_for_distributed_computing() {
+fn machines_that_join_work_for_distributed_computing_beside_a_server_or_not() {
     let lab = Lab::new(1);
+    // A node of a group cannot be removed.
+    lab.home.ok(&["config", "set", "groups.lab", ""]);
     let mut command = drop_in(&lab.home);
     command.arg("Head").env("NODES", "h1");
     passed(&command.output().expect("python3 is there"));

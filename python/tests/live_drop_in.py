@@ -7,6 +7,7 @@ import sys
 import unittest
 
 from distributed_computing import api
+from live_executor import until
 from worker_of_original import Failing, Worker
 
 import neronet
@@ -113,6 +114,17 @@ class Head(unittest.TestCase):
             self.assertEqual(pool._executor.nodes, [os.environ["NODES"]])
         terminate()
         wait()
+
+    def test_a_machine_that_joins_while_items_wait_takes_some(self):
+        client, node = neronet.connect(), os.environ["NODES"]
+        client.call("node", "rm", node, "--yes")
+        with api.Pool(Worker, {"args": [1]}, "x", min_workers=1) as pool:
+            # More than can be done meanwhile.
+            results = pool.imap_unordered([item(0, "slow") for _ in range(5000)])
+            self.assertEqual(next(results), 1)
+            self.assertEqual(pool.get_nodes_count(), 1)
+            client.add_node(node, node)
+            until("workers on both machines", lambda: pool.get_nodes_count() == 2)
 
 
 if __name__ == "__main__":

@@ -360,6 +360,16 @@ class Lives(unittest.TestCase):
             until("end of idle memory", lambda: not pieces())
 
 
+@unittest.skipUnless(os.environ.get("LIMITS_MEMORY"), "nothing limits memory here")
+class Memory(unittest.TestCase):
+    def test_a_worker_that_is_out_of_memory_is_told_as_such(self):
+        with pool(1, memory="200M") as one:
+            with self.assertRaisesRegex(neronet.WorkerDied, "out of memory") as caught:
+                one.submit(calls.eat, 400 << 20).result(DEADLINE)
+            self.assertEqual(caught.exception.signal, signal.SIGKILL)
+            self.assertEqual(one.submit(abs, -1).result(DEADLINE), 1)
+
+
 class AsOthers(unittest.TestCase):
     """The forms of ``multiprocessing.Pool``."""
 

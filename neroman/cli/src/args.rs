@@ -510,7 +510,7 @@ pub enum Rule {
         /// Which experiments
         #[arg(value_name = "SEL", add = picked())]
         picked: String,
-        /// As 'abort: loss > 5'; abort, warn, notify, pause, restart, requeue or signal NAME
+        /// As 'abort: loss > 5'; abort, warn, notify, pause, restart, requeue, signal NAME, run CMD or run_local CMD
         #[arg(value_name = "ACTION: EXPRESSION", allow_hyphen_values = true, add = rule_text())]
         rule: String,
         #[command(flatten)]

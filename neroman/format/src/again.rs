@@ -6,7 +6,7 @@ use crate::fields::Field;
 use crate::reader::Reader;
 use nero_expr::Pattern;
 use nero_model::safe::quoted;
-use nero_yaml::{Kind, Node, Zero};
+use nero_yaml::{Kind, Mark, Node, Zero};
 
 /// Most items of a list.
 const RETRIES_MAX: usize = 32;
@@ -229,17 +229,29 @@ fn retry(reader: &mut Reader<'_>, given: &Given, value: &Node) -> Retry {
     if !has_on && (!retry.exit.is_empty() || retry.stderr.is_some()) {
         retry.on = vec![RetryOn::Crashed];
     }
-    let asks_end = !retry.exit.is_empty() || retry.stderr.is_some();
-    if asks_end && retry.on == [RetryOn::NodeFailure] {
-        let message =
-            "after a `node_failure` nobody saw the job's end: it has no `exit` and no `stderr`";
-        reader.wrong(
-            value.mark,
-            message,
-            "add crashed to `on`, or leave `on` out",
-        );
-    }
+    check_end(reader, value.mark, &retry);
     retry
+}
+
+/// Refuses reasons after which `exit` and `stderr` are never known.
+fn check_end(reader: &mut Reader<'_>, mark: Mark, retry: &Retry) {
+    let has_exit = !retry.exit.is_empty();
+    let has_stderr = retry.stderr.is_some();
+    for on in &retry.on {
+        let word = match on {
+            RetryOn::NodeFailure if has_exit => "exit",
+            RetryOn::NodeFailure | RetryOn::Timeout | RetryOn::Preempted if has_stderr => "stderr",
+            RetryOn::NodeFailure
+            | RetryOn::Timeout
+            | RetryOn::Preempted
+            | RetryOn::OutOfMemory
+            | RetryOn::Crashed => continue,
+        };
+        let on = on.word();
+        let message = format!("after `{on}` no `{word}` of the job is known: this never counts");
+        let hint = format!("give it an item of its own: `retry: [{{{word}: …}}, {{on: {on}}}]`");
+        reader.wrong(mark, message, hint);
+    }
 }
 
 /// Exit codes: for `retry` those of failures, while `on_error` finds errors behind code 0, too.

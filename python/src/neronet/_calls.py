@@ -123,6 +123,8 @@ class _Link:
         self.leaves = False
         #: Since when it is out of reach; `None` while it is not.
         self.lost_since: Optional[float] = None
+        #: Since when its run is known to have ended, while a connection seems to go on.
+        self.ended_since: Optional[float] = None
         #: Since when a way to its run is looked for in vain, and whether that was told.
         self.vain_since: Optional[float] = None
         self.vain_is_told = False

@@ -58,6 +58,17 @@ def describe(
         json.dump(described, file)
 
 
+def extend(folder: str, count: int) -> None:
+    """Describes so many workers in place of fewer."""
+    path = os.path.join(folder, "neronet.yaml")
+    with open(path, encoding="utf-8") as file:
+        described = json.load(file)
+    described["parameters"]["worker"] = list(range(count))
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(described, file)
+    os.replace(path + ".new", path)
+
+
 def _paths(only_here: bool, python: Optional[str]) -> List[str]:
     """What this process imports from, for workers on this machine. An interpreter has its own
     library, and another one its own packages, too."""

@@ -8,6 +8,7 @@ handed over as memory; it is not copied through the socket.
 import array
 import os
 import pickle
+import select
 import socket
 import struct
 import threading
@@ -104,6 +105,8 @@ class Channel:
         self._sending = threading.Lock()
         self._lender = _memory.Lender()
         self._borrower = _memory.Borrower()
+        self._incoming = select.poll()
+        self._incoming.register(link, select.POLLIN)
         #: What was received and not taken yet: `_block[_start:_end]`.
         self._block = memoryview(bytearray(_BLOCK_BYTES))
         self._start = 0
@@ -268,6 +271,11 @@ class Channel:
             return self._borrower.view(number, length & _SIZE, descriptor)
         finally:
             os.close(descriptor)
+
+    def wait(self, seconds: float) -> bool:
+        """Waits until there is something to receive, or the other end is gone; false when neither
+        came in time."""
+        return self.has_more() or bool(self._incoming.poll(seconds * 1000))
 
     def has_more(self) -> bool:
         """Whether a frame, or its beginning, was received already."""

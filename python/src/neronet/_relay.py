@@ -61,7 +61,11 @@ def opened(place: str) -> socket.socket:
 
 def _upward(link: socket.socket) -> None:
     while True:
-        data = link.recv(_BLOCK)
+        try:
+            data = link.recv(_BLOCK)
+        except OSError:
+            # It ended before it had read everything.
+            data = b""
         if not data:
             # The owner is told by the end of this process.
             os._exit(0)

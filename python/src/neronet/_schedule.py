@@ -55,6 +55,7 @@ class Schedule(concurrent.futures.Executor):
         #: Seconds that a call of a function takes, on average.
         self._times: Dict[Any, float] = {}
         self._broken: Optional[str] = None
+        self._is_shut = False
         #: When other pools are asked for room, if workers still wait then.
         self._claims_at = time.monotonic() + PATIENCE
 
@@ -63,7 +64,9 @@ class Schedule(concurrent.futures.Executor):
         self._unresolved -= count
         if self._unresolved <= 0:
             _busy.discard(self)
-            self._changed.notify_all()
+            # Nobody else waits for that, and each call would wake every thread of the pool.
+            if self._is_shut:
+                self._changed.notify_all()
 
     # Sending
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import weakref
-from typing import IO, TYPE_CHECKING, Any, Dict, Optional
+from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional
 
 from . import _frames as frames
 from ._calls import _cloudpickle, _end_of, _Link
@@ -30,19 +30,23 @@ LIVE = ("queued", "staging", "submitted", "pending", "running", "paused", "endin
 
 #: Those of them before it runs.
 _BEFORE = LIVE[:LIVE.index("running")]
+#: Seconds between two looks for nodes that joined.
+GROWS_AFTER = 5.0
+#: Seconds after the end of a run within which what it sent last arrives.
+LAST_WORDS_MAX = 5.0
 #: Seconds without a way to a worker that runs, after which that is told.
 VAIN_MAX = 20.0
 #: Bytes that a worker tells of itself at most.
 _ANNOUNCED_MAX = 4096
 
 
-def follow(reference: "weakref.ref[Executor]") -> None:
-    """Keeps the states of the workers' runs."""
+def follow(reference: "weakref.ref[Executor]", picked: List[int]) -> None:
+    """Keeps the states of the runs of workers."""
     while True:
         pool = reference()
         if pool is None or not pool._folder:
             return
-        client, picked, changed = pool._client, list(pool._experiments), pool._changed
+        client, changed = pool._client, pool._changed
         del pool
         try:
             for told in client.watch(picked):
@@ -72,6 +76,30 @@ def follow(reference: "weakref.ref[Executor]") -> None:
             time.sleep(0.5)
         with changed:
             changed.wait(0.2)
+
+
+def grow(
+    reference: "weakref.ref[Executor]", nodes: Optional[str], cpus: float, gpus: float,
+) -> None:
+    """Adds workers when nodes have joined, as long as calls wait."""
+    told, looked = "", time.monotonic()
+    while True:
+        pool = reference()
+        if pool is None or not pool._folder or pool._is_shut:
+            return
+        if pool._waiting and time.monotonic() - looked > GROWS_AFTER:
+            looked = time.monotonic()
+            try:
+                pool._grow(nodes, cpus, gpus)
+            except NeronetError as error:
+                # The daemon is being started again, a full disk: it passes.
+                if str(error) != told:
+                    told = str(error)
+                    print("neronet: cannot add workers yet: {}".format(told), file=sys.stderr)
+        changed = pool._changed
+        del pool
+        with changed:
+            changed.wait(1.0)
 
 
 def _give_back(link: _Link) -> None:
@@ -144,10 +172,16 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
         if pool is None or not pool._folder:
             return
         now = time.monotonic()
-        overdue, idle, lost = [], [], []
+        overdue, idle, lost, ended = [], [], [], []
         with pool._mutex:
             for link in pool._links:
                 row = pool._rows.get(link.experiment) or {}
+                if link.channel is None or row.get("run") != link.run or row["state"] in LIVE:
+                    link.ended_since = None
+                elif link.ended_since is None:
+                    link.ended_since = now
+                elif now - link.ended_since > LAST_WORDS_MAX:
+                    ended.append(link.channel)
                 if link.channel is not None and row.get("as_of") is None:
                     link.lost_since, link.is_away = None, False
                 elif link.lost_since is None:
@@ -180,6 +214,8 @@ def keep_time(reference: "weakref.ref[Executor]") -> None:
                 pool._client.abort(link.run, grace=0.5)
             except NeronetError as error:
                 print("neronet: cannot end {}: {}".format(link.run, error), file=sys.stderr)
+        for channel in ended:
+            channel.close()
         for channel in channels:
             try:
                 channel.tidy()
@@ -321,10 +357,13 @@ def _attend(reference: "weakref.ref[Executor]", link: _Link, row: Dict[str, Any]
         _ended(relay)
         if said is not None:
             _tell_vain(link, row, said)
+            said.close()
         with pool._mutex:
             row.pop("socket", None)
             pool._changed.wait(0.2)
         return False
+    if said is not None:
+        said.close()
     while True:
         del pool
         try:

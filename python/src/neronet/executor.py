@@ -19,7 +19,7 @@ import uuid
 import weakref
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Set
+from typing import IO, Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Set
 
 from . import _frames as frames
 from . import _private
@@ -33,10 +33,10 @@ from ._calls import (
     _dumps,
     _Link,
 )
-from ._folder import Files, describe
+from ._folder import Files, describe, extend
 from ._frames import Closed
 from ._schedule import Schedule, _busy
-from ._threads import LIVE, answer_door, follow, keep_time, serve
+from ._threads import LIVE, answer_door, follow, grow, keep_time, serve
 from .client import Client
 from .errors import NeronetError
 from .worker import OWNER
@@ -47,7 +47,8 @@ __all__ = ["Constant", "Executor", "PoolBroken", "RemoteTraceback", "WorkerDied"
 class Executor(Schedule):
     """A ``concurrent.futures.Executor`` over the nodes of Neronet.
 
-    ``workers`` is how many there are at most; without it as many as the nodes have room for.
+    ``workers`` is how many there are at most; without it as many as the nodes have room for, also
+    those that join later.
     ``nodes`` is a node, a group, or ``any``. Each worker has ``cpus``, ``gpus`` cards with
     ``gpumem`` of free memory (``"20G"``), ``memory`` (``"4G"``), ``env`` and at most ``time``
     (``"2h"``), after which another one takes its place; ``setup`` lines are
@@ -69,13 +70,13 @@ class Executor(Schedule):
         time: Optional[str] = None,
         python: Optional[str] = None, files: Files = (), init: Optional[Callable[..., Any]] = None,
         initargs: Sequence[Any] = (), env: Optional[Dict[str, str]] = None,
-        setup: Sequence[str] = (), requires: Optional[str] = None, idle_after: Optional[float] = None, lost_after: float = 60.0,
+        setup: Sequence[str] = (), requires: Optional[str] = None,
+        idle_after: Optional[float] = None, lost_after: float = 60.0,
         home: Optional[str] = None,
     ) -> None:
         self._client = Client(home)
         self._pool = uuid.uuid4().hex
         super().__init__()
-        self._is_shut = False
         #: Seconds within which workers end by themselves when the pool does.
         self._patience = 5.0
         self._idle_after = idle_after
@@ -95,8 +96,9 @@ class Executor(Schedule):
                 raise ValueError("workers must be at least 1")
             resources = {"cpus": cpus, "gpus": gpus, "gpumem": gpumem, "memory": memory,
                          "time": time}
-            is_here = self._names == ["local"] and not self._clusters
-            if is_here:
+            # Nodes may join a group.
+            is_here = self._names == ["local"] and not self._clusters and not self._may_change
+            if "local" in self._names:
                 self._door = _door(self._folder)
             owner = {OWNER: self._door.getsockname()} if self._door is not None else {}
             # Experiments have their names from it.
@@ -110,21 +112,58 @@ class Executor(Schedule):
         except BaseException:
             _shut(self._door)
             shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder_lock.close()
             raise
-        for experiment in self._experiments:
-            self._links.append(_Link(experiment, runs.get(experiment, "")))
-        self._threads = [threading.Thread(target=follow, args=(weakref.ref(self),), daemon=True)]
+        self._threads: List[threading.Thread] = []
         if self._door is not None:
             self._threads.append(threading.Thread(
                 target=answer_door, args=(weakref.ref(self), self._door), daemon=True))
-        for link in self._links:
-            thread = threading.Thread(target=serve, args=(weakref.ref(self), link), daemon=True)
-            self._threads.append(thread)
+        if workers is None and self._may_change:
+            self._threads.append(threading.Thread(
+                target=grow, args=(weakref.ref(self), nodes, cpus, gpus), daemon=True))
         self._threads.append(
             threading.Thread(target=keep_time, args=(weakref.ref(self),), daemon=True))
-        for thread in self._threads:
-            thread.start()
+        self._go_with(self._experiments, runs)
         _open.add(self)
+
+    def _go_with(self, experiments: List[int], runs: Dict[int, str]) -> None:
+        """Begins to go with workers."""
+        links = [_Link(experiment, runs.get(experiment, "")) for experiment in experiments]
+        with self._mutex:
+            # Others go through the list that was.
+            self._links = self._links + links
+        self._threads.append(threading.Thread(
+            target=follow, args=(weakref.ref(self), experiments), daemon=True))
+        for link in links:
+            self._threads.append(threading.Thread(
+                target=serve, args=(weakref.ref(self), link), daemon=True))
+        for thread in self._threads:
+            if thread.ident is None:
+                thread.start()
+
+    def _grow(self, nodes: Optional[str], cpus: float, gpus: float) -> None:
+        """Adds as many workers as nodes have room for by now.
+
+        Raises :class:`NeronetError` when that fails.
+        """
+        room, had = self._room(nodes, cpus, gpus), len(self._links)
+        if room <= had:
+            return
+        described = os.path.join(self._folder, "pool-" + self._pool[:8])
+        extend(described, room)
+        rows = self._client.add(described)
+        more = sorted({int(row["id"]) for row in rows} - set(self._experiments))
+        started = self._client.start(more)
+        with self._mutex:
+            is_open = bool(self._folder)
+            self._experiments = self._experiments + more
+        if is_open:
+            self._go_with(more, {int(row["id"]): row["run"] for row in started if row.get("run")})
+        else:
+            # The pool was closed meanwhile.
+            self._client.abort(more)
+            self._client.wait(more, timeout=30)
+            self._client.remove(more)
 
     # Making workers
 
@@ -138,12 +177,14 @@ class Executor(Schedule):
         known = [row["name"] for row in answer]
         word = nodes or answer.document.get("default_node") or "local"
         self._names = groups.get(word) or (known if word == "any" else [word])
+        #: Whether other nodes may belong to them later.
+        self._may_change = word == "any" or word in groups
         #: Nodes whose workers are jobs of a scheduler.
         self._clusters: Set[str] = set()
         with_doors = []
         room = 0
         for row in answer:
-            if row["name"] not in self._names:
+            if row["name"] not in self._names or not self._counts(row):
                 continue
             if row.get("warden") not in (None, "none"):
                 self._clusters.add(row["name"])
@@ -156,6 +197,10 @@ class Executor(Schedule):
         if with_doors:
             self._may_listen(with_doors)
         return room
+
+    def _counts(self, row: Dict[str, Any]) -> bool:
+        """Whether a node counts when workers are numbered."""
+        return True
 
     def _may_listen(self, names: List[str]) -> None:
         """Refuses nodes whose workers may not be reached over the network of their cluster."""
@@ -349,14 +394,15 @@ class Executor(Schedule):
             self._changed.notify_all()
         _open.discard(self)
         _shut(self._door)
-        _end(self._client, self._experiments, links, folder, self._patience)
+        _end(self._client, self._experiments, links, folder, self._folder_lock, self._patience)
 
     def __del__(self) -> None:
         # Only a pool without calls is forgotten.
         folder = getattr(self, "_folder", "")
         if folder and self._links:
             _shut(self._door)
-            words = (self._client, self._experiments, self._links, folder, self._patience)
+            words = (self._client, self._experiments, self._links, folder, self._folder_lock,
+                     self._patience)
             threading.Thread(target=_end, args=words, daemon=True).start()
 
     def _part(self) -> None:
@@ -409,7 +455,7 @@ def _shut(door: Optional[socket.socket]) -> None:
 
 
 def _end(client: Client, experiments: List[int], links: List[_Link], folder: str,
-         patience: float) -> None:
+         folder_lock: IO[bytes], patience: float) -> None:
     """Ends workers and their experiments."""
     for link in links:
         if link.channel is not None:
@@ -435,6 +481,7 @@ def _end(client: Client, experiments: List[int], links: List[_Link], folder: str
         if link.channel is not None:
             link.channel.close()
     shutil.rmtree(folder, ignore_errors=True)
+    folder_lock.close()
 
 
 _open: "weakref.WeakSet[Executor]" = weakref.WeakSet()

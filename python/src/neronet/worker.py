@@ -32,6 +32,10 @@ FIRST_MAX = 300.0
 _HANDED_MAX = 600.0
 #: Seconds after which the rest of several calls goes back to the owner.
 _TOGETHER_MAX = 0.005
+#: Seconds of one call after which another thread receives, and looks for that in vain after which
+#: it waits to be told of the next call.
+_LONG = 0.005
+_LOOKS_MAX = 20
 _CALLS = (frames.CALL, frames.CALLS)
 #: The kind of a frame that stands for a time without frames.
 _NOTHING = 0
@@ -71,6 +75,18 @@ class Worker:
         self._results: Deque[Tuple[int, int, Bytes, List[memoryview]]] = deque()
         self._running = 0
         self._channel: Optional[Channel] = None
+        #: From which channel the main thread receives, when it has nothing to execute. Handing each
+        #: call over from another thread would take longer than a tiny call.
+        self._read_by_main: Optional[Channel] = None
+        #: From which one its own thread receives, while the main thread executes a long call.
+        self._read_by_thread: Optional[Channel] = None
+        #: The one that ended when the main thread received.
+        self._ended: Optional[Channel] = None
+        self._turn = threading.Condition(self._mutex)
+        #: Whether a thread waits for the next call.
+        self._waits_for_call = False
+        #: Calls that were begun.
+        self._begun = 0
         self._alone_since = time.monotonic()
         self._alone_max = FIRST_MAX
         self._prepared: Optional[Tuple[int, Bytes]] = None
@@ -121,7 +137,14 @@ class Worker:
                 return
             self._begin(channel)
             while True:
-                self._take(channel, channel.receive())
+                self._wait_for_turn(channel)
+                try:
+                    self._take(channel, channel.receive())
+                finally:
+                    with self._mutex:
+                        if self._read_by_thread is channel:
+                            self._read_by_thread = None
+                            self._wake.notify()
         except Closed:
             pass
         finally:
@@ -131,9 +154,46 @@ class Worker:
                     self._channel = None
                     self._alone_since = time.monotonic()
 
+    def _wait_for_turn(self, channel: Channel) -> None:
+        """Waits until the main thread does not receive for long."""
+        with self._mutex:
+            begun, looks = -1, 0
+            while self._channel is channel and self._ended is not channel:
+                if self._begun == begun and self._read_by_main is None:
+                    break
+                looks = 0 if self._begun != begun else looks + 1
+                begun = self._begun
+                self._waits_for_call = looks > _LOOKS_MAX
+                self._turn.wait(None if self._waits_for_call else _LONG)
+            self._waits_for_call = False
+            if self._channel is channel:
+                self._read_by_thread = channel
+
+    def _receive(self, channel: Channel) -> bool:
+        """Receives in the main thread, which has the mutex; false when nothing came for a while."""
+        self._read_by_main = channel
+        self._mutex.release()
+        ended = False
+        try:
+            if not channel.wait(5.0):
+                return False
+            self._take(channel, channel.receive())
+        except (Closed, OSError):
+            ended = True
+        finally:
+            self._mutex.acquire()
+            self._read_by_main = None
+            if ended:
+                # The thread of the channel does what is to be done then.
+                self._ended = channel
+                self._turn.notify_all()
+        return True
+
     def _begin(self, channel: Channel) -> None:
         with self._mutex:
             earlier, self._channel = self._channel, channel
+            self._turn.notify_all()
+            self._wake.notify()
             self._alone_max = ALONE_MAX
             known = [frame.number for frame in self._queue if frame.kind in _CALLS]
             if self._running:
@@ -171,6 +231,9 @@ class Worker:
         if frame.kind == frames.CONSTANT and not channel.shares_memory:
             frame = frame._replace(**_kept(frame))
         with self._mutex:
+            if self._channel is not channel:
+                # Its owner was told already that this is not here, and sends it again.
+                return
             if frame.kind == frames.HELLO:
                 self._has_first = True
             elif frame.kind == frames.UPDATE:
@@ -287,6 +350,12 @@ class Worker:
             while not self._is_first(constant):
                 if self._leaves:
                     return None
+                channel = self._channel
+                if channel not in (None, self._ended, self._read_by_thread):
+                    assert channel is not None
+                    if not self._receive(channel) and not constant:
+                        return Frame(_NOTHING, 0, 0, b"", ())
+                    continue
                 alone = self._channel is None
                 left = self._alone_since + self._alone_max - time.monotonic()
                 if alone and left <= 0:
@@ -296,6 +365,9 @@ class Worker:
             frame = self._queue.popleft()
             if frame.kind in _CALLS:
                 self._running = frame.number
+            self._begun += 1
+            if self._waits_for_call:
+                self._turn.notify_all()
             return frame
 
     def _prepare(self, frame: Frame) -> None:

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 
 use nero_tests::Home;
 use nero_tests::cluster::Scheduler;
+use nero_tests::disk::Small;
 use nero_tests::login_nodes::LoginNodes;
 
 use crate::ssh::Lab;
@@ -70,14 +71,36 @@ fn bad_input_and_faults_of_calls_are_told_and_leave_the_pool_usable() {
 }
 
 #[test]
+fn sizes_numbers_deaths_and_other_users_disturb_no_call() {
+    let home = Home::new();
+    let mut command = program(&home, &["live_hard.py"]);
+    passed(&command.output().expect("python3 is there"));
+}
+
+#[test]
+fn calls_go_on_while_the_disk_is_full() {
+    let Some(small) = Small::mounted(400) else {
+        return;
+    };
+    let mut folder = tempfile::Builder::new();
+    let home = Home::in_folder(folder.prefix("n").tempdir_in(small.path()).unwrap());
+    home.configure("nodes: {local: {min_free: 1M}}\n");
+    let mut command = program(&home, &["live_hard.py", "Full"]);
+    command.env("SMALL_DISK", "1");
+    passed(&command.output().expect("python3 is there"));
+}
+
+#[test]
 fn a_program_for_distributed_computing_runs_unchanged() {
     let home = Home::new();
     passed(&drop_in(&home).output().expect("python3 is there"));
 }
 
 #[test]
-fn a_server_alone_has_other_machines_work_for_distributed_computing() {
+fn machines_that_join_work_for_distributed_computing_beside_a_server_or_not() {
     let lab = Lab::new(1);
+    // A node of a group cannot be removed.
+    lab.home.ok(&["config", "set", "groups.lab", ""]);
     let mut command = drop_in(&lab.home);
     command.arg("Head").env("NODES", "h1");
     passed(&command.output().expect("python3 is there"));
@@ -103,12 +126,13 @@ fn calls_of_functions_are_executed_once_over_ssh_whatever_dies() {
 }
 
 /// Runs them on login nodes whose workers are jobs.
-fn calls_in_jobs(nodes: &LoginNodes) {
-    let tests = std::env::var("NERO_CALLS").unwrap_or_else(|_| JOB_CALLS.to_owned());
+fn calls_in_jobs(nodes: &LoginNodes, more: &str) {
+    let tests = std::env::var("NERO_CALLS").unwrap_or_else(|_| format!("{JOB_CALLS}{more}"));
     let mut command = program(&nodes.home, &["live_executor.py"]);
     command
         .args(tests.split(' '))
         .env("NODES", "cluster")
+        .env("LIMITS_MEMORY", "1")
         .env("SHARED", nodes.folder("calls"));
     passed(&command.output().expect("python3 is there"));
 }
@@ -119,7 +143,7 @@ fn calls_of_functions_are_executed_in_jobs_of_slurm_whose_hosts_have_no_network(
         return;
     };
     nodes.add_node(&["listen: never"]);
-    calls_in_jobs(&nodes);
+    calls_in_jobs(&nodes, " Memory");
 }
 
 #[test]
@@ -128,7 +152,7 @@ fn calls_of_functions_are_executed_in_jobs_of_grid_engine() {
         return;
     };
     nodes.add_connected_node(&[]);
-    calls_in_jobs(&nodes);
+    calls_in_jobs(&nodes, "");
 }
 
 #[test]

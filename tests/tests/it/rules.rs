@@ -356,6 +356,12 @@ fn commands_of_rules_run_once_beside_the_job_and_here_whatever_dies() {
     };
     has("ran");
     has("late");
+    // The supervisor of a command is a nerokid, too.
+    until("the end of the late command", || {
+        let rules = home.json(&["rule", "list", "1"])["rules"].clone();
+        let ended = rules[3]["ran"].as_array().is_some_and(|ran| ran.len() == 1);
+        ended.then_some(()).ok_or((rules, home.logs()))
+    });
     home.kill_all(&[Part::Daemon, Part::Mum, Part::Watcher]);
     fs::write(out.join("go"), "").unwrap();
     home.until_state(1, "crashed");

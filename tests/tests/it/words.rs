@@ -640,6 +640,8 @@ fn each_name_of_a_later_version_is_refused() {
         let ran = home.run(&["status", &text]);
         assert_eq!(ran.code, Some(2), "{text}: {ran:#?}");
         assert!(ran.err.contains("not built yet"), "{text}: {}", ran.err);
+        let is_told = ran.err.contains("a home answers its owner alone");
+        assert!(is_told, "{text}: {}", ran.err);
         let ran = home.run(&["rule", "add", "1", &format!("warn: {text}")]);
         assert_eq!(ran.code, Some(2), "{text}: {ran:#?}");
     }

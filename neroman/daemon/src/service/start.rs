@@ -234,7 +234,7 @@ impl Man {
 }
 
 /// The nodes that a word stands for.
-fn resolved(config: &Config, word: &str, whose: &str) -> Result<Vec<String>, Failure> {
+pub(super) fn resolved(config: &Config, word: &str, whose: &str) -> Result<Vec<String>, Failure> {
     match config.resolve(word) {
         Ok(target) => Ok(target.nodes().to_vec()),
         Err(error) => Err(Failure::usage(format!("{whose}{error}")).hint(error.hint.clone())),

@@ -40,7 +40,18 @@ fn codes_and_patterns_that_can_never_fit_are_refused() {
         ("[{exit: 256}]", "a code from 1 to 255"),
         ("{stderr: '(ssh'}", "no regular expression"),
         ("[{exits: 1}]", "did you mean `exit`?"),
-        ("{on: node_failure, exit: 255}", "nobody saw the job's end"),
+        (
+            "{on: node_failure, exit: 255}",
+            "no `exit` of the job is known",
+        ),
+        (
+            "[{on: [node_failure, timeout], exit: 3}]",
+            "after `node_failure` no `exit`",
+        ),
+        (
+            "[{on: [crashed, timeout], stderr: x}]",
+            "after `timeout` no `stderr`",
+        ),
         ("{exit: []}", "names no code"),
         ("{stderr: ''}", "`retry.stderr` is empty"),
         ("[3, {exit: 255, max: 20}]", "is never asked"),

@@ -5,7 +5,7 @@ use nero_format::{Dependency, DependsUntil, NodeChoice, Precedence, RunLock};
 use super::*;
 use crate::locks::Locks;
 use crate::place::{Candidate, Choice, Standing};
-use crate::reason::NoNode;
+use crate::reason::{NoNode, Obstacle, Why};
 
 fn locked(name: &str, everywhere: bool) -> Definition {
     let lock = RunLock {
@@ -123,6 +123,20 @@ fn one_run_at_a_time_has_a_lock_on_each_node_until_its_end_is_evident() {
     assert_eq!(free, ["b"]);
     let remedy = "1.1 holds the lock env and is lost: end it, then `neroman restart 1 --abandon`";
     assert!(why.contains(remedy), "{why}");
+    let held = |is_lost| Obstacle::Locked {
+        lock: "env".to_owned(),
+        by: run(1, 1),
+        is_lost,
+    };
+    for (other, is_told) in [(held(true), true), (held(false), false)] {
+        let nodes = vec![("a".to_owned(), held(true)), ("b".to_owned(), other)];
+        silent.dispatch(run(2, 1), |dispatch| {
+            dispatch.why = Why::NoNode(NoNode::Each(nodes))
+        });
+        let told = silent.state.run(run(2, 1)).unwrap().locked_by_lost();
+        let is_needed = told.is_some_and(|told| told.contains(remedy));
+        assert_eq!(is_needed, is_told, "another node gets free by itself");
+    }
     silent.start(
         &[1],
         Wanted {

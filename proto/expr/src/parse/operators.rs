@@ -206,7 +206,7 @@ impl Parser<'_> {
         let part = sign.span.to(end);
         self.one_sided.note(KnownTo::Watcher, part);
         if self.about_nodes || self.wanted == Wanted::Progress {
-            self.note_not_built(part, &format!("`{word}` here"));
+            self.note_not_built(part, &format!("`{word}` here"), None);
         }
         let node = if sign.tok == Tok::For {
             if !self.context.standing {

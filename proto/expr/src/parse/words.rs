@@ -9,7 +9,7 @@ use super::{Operand, Parser, Wanted};
 use crate::ast::{Asked, CompareOp, MathFn, NameRef, Node, Pick, PickRef};
 use crate::direction::more_is_better;
 use crate::error::{ErrorKind, ExprError, Span};
-use crate::fact::{Fact, NOT_BUILT};
+use crate::fact::{Fact, NOT_BUILT, NOT_BUILT_WHY};
 use crate::lex::{Tok, Token, is_name_char};
 use crate::node::{NodeFact, unknown_fact};
 use crate::number::instant;
@@ -196,7 +196,7 @@ impl Parser<'_> {
                 self.metric_word(word, span)?
             }
             _ if NOT_BUILT.contains(&word) => {
-                self.note_not_built(span, &format!("`{word}`"));
+                self.note_not_built(span, &format!("`{word}`"), Some(NOT_BUILT_WHY));
                 self.name(Asked::Any, word, span)?
             }
             _ => match Fact::from_word(word) {
@@ -512,7 +512,7 @@ impl Parser<'_> {
     fn note_past(&mut self, span: Span) {
         if self.about_nodes || self.wanted == Wanted::Progress {
             let what = format!("`{}` here", span.of(self.text));
-            self.note_not_built(span, &what);
+            self.note_not_built(span, &what, None);
         }
     }
 

@@ -3905,6 +3905,9 @@ pub struct AddRequest {
     /// where `rows` are kept; absolute
     #[prost(string, tag = "10")]
     pub rows_folder: ::prost::alloc::string::String,
+    /// where they are to be started; nothing is added for one that is unknown
+    #[prost(string, tag = "11")]
+    pub node: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AddReply {
@@ -4115,6 +4118,9 @@ pub struct ExperimentView {
     /// why it waits until a person acts; empty: it does not
     #[prost(string, tag = "55")]
     pub held: ::prost::alloc::string::String,
+    /// because of other experiments, for which a new run would wait, too
+    #[prost(bool, tag = "74")]
+    pub held_by_need: bool,
     /// none: a person made the run
     #[prost(message, optional, tag = "56")]
     pub follows: ::core::option::Option<Follows>,

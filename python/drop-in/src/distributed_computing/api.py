@@ -74,6 +74,13 @@ def _run(item: Data) -> Any:
     return _worker.run(*args, **kwargs)
 
 
+class _Elsewhere(neronet.Executor):
+    """Workers on other machines alone."""
+
+    def _counts(self, row: Dict[str, Any]) -> bool:
+        return bool(row["name"] != "local")
+
+
 class Pool:
     """Workers of one class.
 
@@ -93,6 +100,7 @@ class Pool:
         self._job_timeout = job_timeout
         nodes = neronet.connect().nodes()
         words: Dict[str, Any] = {}
+        executor: Type[neronet.Executor] = neronet.Executor
         taking: List[Dict[str, Any]] = list(nodes)
         if not _roles.takes_work():
             taking = [row for row in nodes if row["name"] != "local"]
@@ -102,21 +110,17 @@ class Pool:
                     ["this one is a server alone (start_node -s), and there is no other"],
                     "neroman node add NAME ADDRESS, or start_node -d here",
                 )
-            words["requires"] = "name != local"
+            executor, words["requires"] = _Elsewhere, "name != local"
         if any(row.get("gpus") for row in taking):
             words.update(gpus=1, gpumem="{:g}M".format(min_gpu_memory_required))
-        if len(taking) < len(nodes):
-            words["workers"] = max(1, sum(
-                len(row.get("gpus") or []) if "gpus" in words else int(row.get("cpus") or 0)
-                for row in taking))
         file = _file_of_program(worker_class)
         init: Callable[..., None] = _prepare if file is None else _prepare_of_program
         initargs: Tuple[Any, ...] = (worker_class, init_data)
         if file is not None:
             initargs = (os.path.basename(file), worker_class.__qualname__, init_data)
-        self._executor = neronet.Executor(
-            nodes="any" if len(nodes) > 1 else None, files=_travelling(worker_class, file),
-            init=init, initargs=initargs, **words)
+        self._executor = executor(
+            nodes="any", files=_travelling(worker_class, file), init=init, initargs=initargs,
+            **words)
         try:
             if min_workers:
                 self._executor.wait_for_workers(min_workers)
@@ -216,7 +220,7 @@ def _handle(role: str) -> Handle:
     """Takes a role of this machine until it is terminated, or this process ends."""
     held = _roles.take(role)
     if held is None:
-        print("A {} is already running on this machine.".format(role))
+        print("A {} is already running on this machine.".format(role), flush=True)
         return lambda: None, lambda: None
     ended = threading.Event()
 

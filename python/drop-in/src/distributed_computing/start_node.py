@@ -39,11 +39,11 @@ def main(words: Optional[List[str]] = None) -> int:
         if given.server_only:
             terminate, wait = api.start_server()
             print("ready, and takes no work; further machines: neroman node add NAME ADDRESS, or "
-                  "there: start_node -r … -a {}".format(os.uname().nodename))
+                  "there: start_node -r … -a {}".format(os.uname().nodename), flush=True)
         elif given.head:
             terminate, wait = api.start_head_node(max_gpus=given.max_gpus)
             print("ready; further machines: neroman node add NAME ADDRESS, or there: start_node -r … "
-                  "-a {}".format(os.uname().nodename))
+                  "-a {}".format(os.uname().nodename), flush=True)
         else:
             terminate, wait = api.start_node(address=given.address, max_gpus=given.max_gpus,
                                             name=given.name)

@@ -284,3 +284,52 @@ fn a_full_disk_under_an_output_ends_the_flow_and_is_got_over() {
     let out = fs::metadata(small.path().join("out")).unwrap();
     assert_eq!(out.len(), 100_000, "every byte once");
 }
+
+#[test]
+fn an_imported_spec_runs_in_our_own_words_whoever_is_killed() {
+    let home = Home::new();
+    let folder = folder(&home, LOCAL);
+    let mut command = home.command(&["import", "spec.yml"]);
+    let ran = command.current_dir(&folder).output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(0), "{told}");
+    for lost in [
+        "the status file",
+        "stdout_to",
+        "the commands of the error handler",
+    ] {
+        assert!(told.contains(lost), "{lost}: {told}");
+    }
+    let again = home.command(&["import", "spec.yml"]);
+    let again = { again }.current_dir(&folder).output().unwrap();
+    assert_eq!(again.status.code(), Some(1), "it would overwrite the file");
+    let file = folder.join("neronet.yaml").display().to_string();
+    home.ok(&["add", &file]);
+    home.ok(&["start", "all"]);
+    until("the second try", || match read(&folder, "order") {
+        order if order.contains("b one\n") => Ok(()),
+        order => Err((order, home.ok(&["status"]), home.logs())),
+    });
+    // The next daemon asks at once whether all is ready.
+    home.kill(Part::Daemon);
+    home.ok(&["wait", "all"]);
+    let order = read(&folder, "order");
+    let mut lines: Vec<&str> = order.lines().collect();
+    assert_eq!(lines.last(), Some(&"end"), "{order}");
+    let at = |line: &str| lines.iter().position(|one| *one == line);
+    assert!(at("a it's \"me\" one") < at("b one"), "{order}");
+    lines.sort_unstable();
+    let all = [
+        "a it's \"me\" one",
+        "b one",
+        "c",
+        "end",
+        "init",
+        "lr>made $HOME",
+    ];
+    assert_eq!(lines, all, "{order}");
+    let left = read(&folder, "left").trim().to_owned();
+    assert!(Path::new("/proc").join(&left).exists(), "it stays: {left}");
+    let raw = left.parse().ok().and_then(rustix::process::Pid::from_raw);
+    let _ = rustix::process::kill_process(raw.unwrap(), rustix::process::Signal::KILL);
+}

@@ -1,4 +1,4 @@
-//! What `noodles` accepts.
+//! What `noodles` and `import` accept.
 
 use std::time::Duration;
 
@@ -47,4 +47,18 @@ pub struct Noodles {
     /// In a session of its own, so that the end of a terminal does not end it
     #[arg(long, hide = true, requires = "resume")]
     pub own_session: bool,
+}
+
+/// `import`.
+#[derive(Debug, Args)]
+pub struct Import {
+    /// The spec; behind a colon the names of the experiments that are meant
+    #[arg(value_name = "SPEC[:NAME,…]", value_hint = clap::ValueHint::FilePath)]
+    pub spec: String,
+    /// The command type whose commands are imported
+    #[arg(long = "type", value_name = "TYPE", default_value = "run")]
+    pub command_type: String,
+    /// The file to write; - prints it
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, default_value = "neronet.yaml")]
+    pub output: String,
 }

@@ -3,7 +3,9 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use crate::act::Act;
 use crate::gpus::own::OwnCards;
 
 /// Usage text.
@@ -12,6 +14,7 @@ usage: nerokid [--socket PATH] [--gpus FOLDER --cards UUIDS] watch RUN_DIR INCAR
        nerokid [--socket PATH] settle < LINES
        nerokid host RUN_DIR INCARNATION [NAME]
        nerokid gpus FOLDER [SYS]
+       nerokid act FOLDER SECONDS WORK COMMAND
        nerokid --version
 
 watch follows one live run until it is over: output, metrics, samples, rules.
@@ -21,6 +24,7 @@ host measures a run's processes on one host of several until standard input ends
 the run is over, and ends what is left then.
 gpus reads the host's GPUs once a second into a page in FOLDER, as long as it is read;
 SYS stands in place of /sys.
+act runs the command of one firing of a rule in WORK, once, and leaves its end in FOLDER.
 All are started by Neronet itself.";
 
 /// Command to carry out.
@@ -55,6 +59,8 @@ pub enum Command {
         /// `/sys`, or what stands in its place.
         sys: PathBuf,
     },
+    /// Run the command of one firing of a rule.
+    Act(Act),
     /// Print the version.
     Version,
     /// Print the usage text.
@@ -91,6 +97,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
         match arg.to_str() {
+            // A command may look like an option.
+            _ if words.first().is_some_and(|word| word == "act") => words.push(arg),
             Some("--socket") => {
                 let path = args
                     .next()
@@ -145,6 +153,17 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
             folder: words.next().ok_or(ArgsError::Missing("FOLDER"))?.into(),
             sys: words.next().unwrap_or_else(|| "/sys".into()).into(),
         },
+        "act" => {
+            let mut next = |what| words.next().ok_or(ArgsError::Missing(what));
+            let folder = next("FOLDER")?.into();
+            let seconds = text(next("SECONDS")?).parse().ok();
+            Command::Act(Act {
+                folder,
+                limit: Duration::from_secs(seconds.ok_or(ArgsError::Missing("SECONDS"))?),
+                work: next("WORK")?.into(),
+                command: next("COMMAND")?,
+            })
+        }
         "settle" => Command::Settle,
         _ => return Err(ArgsError::Command(command)),
     };

@@ -4,9 +4,10 @@
 //! It may be killed at any moment and is started again by the launcher; the
 //! next one goes on exactly where the records of this one end. It never starts
 //! or ends a job: a rule's `abort` is a cancel request in the run's `control/`
-//! folder, which the shim carries out. Only signals that a rule names are sent
-//! from here.
+//! folder, which the shim carries out. Only signals that a rule names are sent,
+//! and commands that it names are run, from here.
 
+pub mod act;
 pub mod alarm;
 pub mod args;
 pub mod control;

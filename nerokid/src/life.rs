@@ -159,6 +159,7 @@ impl Life {
             | RecordKind::RuleBound
             | RecordKind::RuleFired
             | RecordKind::RuleHeld
+            | RecordKind::RuleRan
             | RecordKind::LogTruncated
             | RecordKind::MetricsFolded
             | RecordKind::Progress

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use nerokid::args::{self, Command, USAGE};
 use nerokid::place::WatchedStart;
-use nerokid::{chain, gpus, helper, settle, watch};
+use nerokid::{act, chain, gpus, helper, settle, watch};
 
 fn main() -> ExitCode {
     let command = match args::parse(std::env::args_os().skip(1)) {
@@ -39,6 +39,7 @@ fn main() -> ExitCode {
             incarnation,
             name,
         } => helper::help(&run_dir, incarnation, name),
+        Command::Act(wanted) => act::act(&wanted),
         Command::Gpus { folder, sys } => gpus::serve(&gpus::GpuHelper { folder, sys }),
         Command::Settle => block_on(async {
             let settled = settle::settle(io::stdin().lock(), io::stdout().lock()).await;

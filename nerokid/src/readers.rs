@@ -148,7 +148,7 @@ impl OutputReader {
     }
 
     fn spawn(&mut self, place: &WatchedStart, argv: &[String]) -> io::Result<()> {
-        end_former(&self.noted);
+        end_noted(&self.noted);
         let output = create_anew(&self.output)?;
         let errors = create_anew(&self.errors)?;
         let Some((program, arguments)) = argv.split_first() else {
@@ -184,7 +184,7 @@ impl OutputReader {
         // What it started before this has no limit; the size is looked at, too.
         let _ = prlimit(Some(Pid::from_child(&child)), Resource::Fsize, limit);
         if let Ok(process) = ProcessId::of(child.id().cast_signed()) {
-            let _ = fs::write(&self.noted, noted(&process));
+            let _ = fs::write(&self.noted, note(&process));
         }
         let stdin = child.stdin.take();
         self.process = Some(child);
@@ -286,7 +286,7 @@ impl OutputReader {
 }
 
 /// The variables of an environment with a NUL behind each.
-fn variables(kept: &[u8]) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+pub fn variables(kept: &[u8]) -> impl Iterator<Item = (&OsStr, &OsStr)> {
     let each = kept.split(|byte| *byte == 0);
     each.filter_map(|var| {
         let at = var.iter().position(|byte| *byte == b'=')?;
@@ -322,7 +322,8 @@ fn create_anew(path: &Path) -> io::Result<File> {
     options.append(true).create_new(true).mode(0o600).open(path)
 }
 
-fn noted(process: &ProcessId) -> String {
+/// A process as a file names it.
+pub fn note(process: &ProcessId) -> String {
     let ProcessId {
         boot_id,
         pid_namespace,
@@ -332,14 +333,15 @@ fn noted(process: &ProcessId) -> String {
     format!("{} {pid_namespace} {pid} {start_ticks}\n", hex(boot_id))
 }
 
-/// Ends the reader of a watcher that was killed: it may not care for the end of its input.
-fn end_former(path: &Path) {
+/// Ends the process that a file names, with its process group. A reader whose watcher was killed
+/// may not care for the end of its input.
+pub fn end_noted(path: &Path) {
     let Ok(text) = fs::read_to_string(path) else {
         return;
     };
     let pid = text.split(' ').nth(2).and_then(|pid| pid.parse().ok());
     let process = pid.and_then(|pid| ProcessId::of(pid).ok());
-    let Some(process) = process.filter(|process| noted(process) == text) else {
+    let Some(process) = process.filter(|process| note(process) == text) else {
         return;
     };
     let held = pidfd(&process).zip(Pid::from_raw(process.pid));

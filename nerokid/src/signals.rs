@@ -54,7 +54,7 @@ fn tree(job: &ProcessId) -> Vec<OwnedFd> {
 }
 
 /// The children that the threads of a process made.
-fn children(pid: i32) -> Vec<i32> {
+pub fn children(pid: i32) -> Vec<i32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         // It has ended.
         return Vec::new();

@@ -237,20 +237,18 @@ impl Keeper {
                 }
             },
             oom_kills: self.oom_kills(&ended),
-            stderr_line: self.stderr_line(&ended),
+            stderr_line: self.stderr_line(),
         })
     }
 
-    /// The last line that the job printed on standard error, when the job
-    /// failed. The file is opened by name, since our own descriptor only
-    /// writes.
-    fn stderr_line(&mut self, ended: &Ended) -> Vec<u8> {
+    /// The last line that the job printed on standard error: `on_error` may
+    /// take it for a failure after code 0, too. The file is opened by name,
+    /// since our own descriptor only writes.
+    fn stderr_line(&mut self) -> Vec<u8> {
         let mut line = std::mem::take(&mut self.line);
-        if ended.code != 0 || ended.signal != 0 {
-            let mut tail = [0; TAIL_BYTES];
-            let length = tail_of(self.folder(), &mut tail).unwrap_or(0);
-            line.extend_from_slice(last_line(&tail[..length]));
-        }
+        let mut tail = [0; TAIL_BYTES];
+        let length = tail_of(self.folder(), &mut tail).unwrap_or(0);
+        line.extend_from_slice(last_line(&tail[..length]));
         line
     }
 

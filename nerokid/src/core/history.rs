@@ -41,6 +41,8 @@ pub struct History {
     pub held: BTreeMap<u64, Vec<Option<f64>>>,
     /// Rules that fired, by id.
     pub fired: BTreeMap<u64, Fired>,
+    /// By id of the rule: its newest firing whose command came to its end.
+    pub ran: BTreeMap<u64, u32>,
     /// The rule set last applied.
     pub rules_applied: u64,
     /// Highest version refused.
@@ -71,7 +73,10 @@ impl History {
         let Ok(kind) = RecordKind::try_from(i32::from(record.kind)) else {
             return;
         };
-        let of_rules = matches!(kind, RecordKind::RuleBound | RecordKind::RuleFired);
+        let of_rules = matches!(
+            kind,
+            RecordKind::RuleBound | RecordKind::RuleFired | RecordKind::RuleRan
+        );
         if self.rules_only && !of_rules {
             return;
         }
@@ -81,6 +86,12 @@ impl History {
             RecordKind::RuleFired => {
                 if let Ok(fired) = record.decode() {
                     self.fired(fired, now_ms);
+                }
+            }
+            RecordKind::RuleRan => {
+                if let Ok(ran) = record.decode::<v1::RuleRan>() {
+                    let newest = self.ran.entry(ran.rule).or_default();
+                    *newest = ran.times.max(*newest);
                 }
             }
             RecordKind::RuleHeld => {

@@ -22,6 +22,8 @@ pub enum Record {
     RuleFired(v1::RuleFired),
     /// Since when conditions of a rule hold.
     RuleHeld(v1::RuleHeld),
+    /// The command of a firing ended.
+    RuleRan(v1::RuleRan),
     /// A log was cut by its job.
     Truncated(v1::LogTruncated),
     /// Points were folded.
@@ -62,6 +64,7 @@ impl Record {
             Self::RuleBound(message) => segment.append(RecordKind::RuleBound, clocks, message),
             Self::RuleFired(message) => segment.append(RecordKind::RuleFired, clocks, message),
             Self::RuleHeld(message) => segment.append(RecordKind::RuleHeld, clocks, message),
+            Self::RuleRan(message) => segment.append(RecordKind::RuleRan, clocks, message),
             Self::Truncated(message) => segment.append(RecordKind::LogTruncated, clocks, message),
             Self::Folded(message) => segment.append(RecordKind::MetricsFolded, clocks, message),
             Self::Progress(message) => segment.append(RecordKind::Progress, clocks, message),

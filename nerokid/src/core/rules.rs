@@ -23,6 +23,8 @@ use super::series::SeriesId;
 const REPEAT_MS: u64 = 10 * 60 * 1000;
 /// Moments before a horizon at which a change by time alone is looked for.
 const PROBES: u64 = 8;
+/// The word of the action that runs a command beside the job, which stands behind it in records.
+const RUN: &str = "run";
 
 /// Action of a rule that holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,10 @@ pub enum Action {
     Requeue,
     /// Sends the job's processes the signal of this number.
     Signal(u8),
+    /// Runs a command beside the job.
+    Run,
+    /// Has neroman run a command on its machine, which follows from the record.
+    RunLocal,
 }
 
 impl Action {
@@ -54,6 +60,8 @@ impl Action {
             Self::Pause => "pause",
             Self::Restart => "restart",
             Self::Requeue => "requeue",
+            Self::Run => RUN,
+            Self::RunLocal => "run_local",
         }
     }
 
@@ -65,6 +73,8 @@ impl Action {
             Self::Pause,
             Self::Restart,
             Self::Requeue,
+            Self::Run,
+            Self::RunLocal,
         ];
         all.into_iter().find(|action| action.word() == word)
     }
@@ -83,7 +93,12 @@ impl Action {
     const fn ends(self) -> bool {
         match self {
             Self::Abort | Self::Restart | Self::Requeue => true,
-            Self::Warn | Self::Notify | Self::Pause | Self::Signal(_) => false,
+            Self::Warn
+            | Self::Notify
+            | Self::Pause
+            | Self::Signal(_)
+            | Self::Run
+            | Self::RunLocal => false,
         }
     }
 }
@@ -95,7 +110,7 @@ pub struct Given {
     pub id: u64,
     /// Word of its action.
     pub action: String,
-    /// What the action sends; empty for most.
+    /// What the action sends or runs; empty for most.
     pub argument: String,
     /// Condition of the rule.
     pub text: String,
@@ -106,7 +121,7 @@ pub struct Given {
 }
 
 /// What is done to a run because a rule fired.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Its supervisor is asked to end it.
     End,
@@ -114,6 +129,15 @@ pub enum Effect {
     Pause,
     /// The job's processes get a signal.
     Signal(u8),
+    /// A command is run beside the job, by the record of the firing.
+    Run(RuleFired),
+}
+
+impl Effect {
+    /// Whether a command is run, which is done of a run that is over, too.
+    pub const fn is_command(&self) -> bool {
+        matches!(self, Self::Run(_))
+    }
 }
 
 /// What a rule that fired asks for.
@@ -145,6 +169,8 @@ pub struct Rules {
     standing: Vec<StandingRule>,
     bound: Vec<RuleBound>,
     fired: BTreeMap<u64, Fired>,
+    /// The newest firing of each rule whose command came to its end.
+    ran: BTreeMap<u64, u32>,
     /// What the journal has of conditions that hold, by rule.
     held: BTreeMap<u64, Vec<Option<f64>>>,
     /// What the rules ask of the past of series, until it is taken.
@@ -161,11 +187,13 @@ impl Rules {
     pub fn new(
         bound: Vec<RuleBound>,
         fired: BTreeMap<u64, Fired>,
+        ran: BTreeMap<u64, u32>,
         held: BTreeMap<u64, Vec<Option<f64>>>,
     ) -> Self {
         Self {
             bound,
             fired,
+            ran,
             held,
             ..Self::default()
         }
@@ -184,7 +212,7 @@ impl Rules {
     /// From now on no rule can end or pause the run.
     pub fn run_is_over(&mut self) {
         self.moot = true;
-        self.asked.clear();
+        self.asked.retain(|asked| asked.effect.is_command());
     }
 
     /// Replaces the rules in force, as a whole. Returns the rules that cannot
@@ -368,7 +396,9 @@ impl Rules {
             rule: id,
             version: self.version,
             action: match rule.action {
-                Action::Signal(_) => format!("{} {}", rule.action.word(), rule.given.argument),
+                Action::Signal(_) | Action::Run => {
+                    format!("{} {}", rule.action.word(), rule.given.argument)
+                }
                 action => action.word().to_owned(),
             },
             text: rule.given.text.clone(),
@@ -379,7 +409,8 @@ impl Rules {
             Action::Abort | Action::Restart | Action::Requeue => Some(Effect::End),
             Action::Pause => Some(Effect::Pause),
             Action::Signal(number) => Some(Effect::Signal(number)),
-            Action::Warn | Action::Notify => None,
+            Action::Run => Some(Effect::Run(record.clone())),
+            Action::Warn | Action::Notify | Action::RunLocal => None,
         };
         self.asked.extend(effect.map(|effect| Asked {
             rule: id,
@@ -409,6 +440,10 @@ impl Rules {
         let Some(fired) = self.fired.get(&rule.given.id) else {
             return true;
         };
+        // One command of a rule is at work at a time.
+        if self.is_at_work(fired) {
+            return false;
+        }
         let repeat_ms = match rule.given.repeat_ms {
             0 => REPEAT_MS,
             given => given,
@@ -423,6 +458,17 @@ impl Rules {
         last_ms > now_ms || now_ms - last_ms >= repeat_ms
     }
 
+    /// Whether a command follows from a firing that has not come to its end.
+    fn is_at_work(&self, fired: &Fired) -> bool {
+        let ran = self.ran.get(&fired.record.rule);
+        command(&fired.record).is_some() && ran.is_none_or(|ran| *ran < fired.times)
+    }
+
+    /// The command of a firing came to its end.
+    pub fn ran(&mut self, rule: u64, times: u32) {
+        self.ran.insert(rule, times);
+    }
+
     fn has_ended_it(&self) -> bool {
         self.fired.values().any(ends)
     }
@@ -432,22 +478,28 @@ impl Rules {
         std::mem::take(&mut self.asked)
     }
 
-    /// The ends that an earlier watcher recorded and may not have asked for. A pause is
-    /// not repeated: the run may have been let go on since. Nor is a signal: the job may
+    /// The ends that an earlier watcher recorded and may not have asked for, and the commands
+    /// that have not come to their ends: the folder of each tells whether it was begun. A pause
+    /// is not repeated: the run may have been let go on since. Nor is a signal: the job may
     /// have it.
     pub fn inherited(&self) -> Vec<Asked> {
-        let ended = self.fired.iter().filter(|(_, fired)| ends(fired));
-        ended
-            .map(|(id, _)| Asked {
-                effect: Effect::End,
+        let asked = self.fired.iter().filter_map(|(id, fired)| {
+            let effect = match (ends(fired), self.is_at_work(fired)) {
+                (true, _) => Effect::End,
+                (false, true) => Effect::Run(RuleFired {
+                    times: fired.times,
+                    ..fired.record.clone()
+                }),
+                (false, false) => return None,
+            };
+            let rule = self.standing.iter().find(|rule| rule.given.id == *id);
+            Some(Asked {
                 rule: *id,
-                author: self
-                    .standing
-                    .iter()
-                    .find(|rule| rule.given.id == *id)
-                    .map_or_else(String::new, |rule| rule.given.author.clone()),
+                author: rule.map_or_else(String::new, |rule| rule.given.author.clone()),
+                effect,
             })
-            .collect()
+        });
+        asked.collect()
     }
 
     /// The first moment up to `horizon_ms` from now at which time alone makes a
@@ -508,6 +560,11 @@ impl StandingRule {
         }
         Some(holds)
     }
+}
+
+/// The command that a firing runs beside the job.
+pub fn command(fired: &RuleFired) -> Option<&str> {
+    fired.action.strip_prefix(RUN)?.strip_prefix(' ')
 }
 
 /// Whether a firing ends the run.

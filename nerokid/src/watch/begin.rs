@@ -10,6 +10,7 @@ use nero_model::paths::run;
 use nero_model::{DeploymentId, ProcessId};
 use nero_wire::v1::RunSpec;
 
+use super::acts::Acts;
 use super::files::MetricFile;
 use super::{Watch, WatchError, Watched, now};
 use crate::alarm::Alarm;
@@ -146,8 +147,9 @@ impl Watch {
             facts,
             intake: Intake::new(begin, finder, life.run_ms(now), now.mono_ms),
             progress,
-            rules: Rules::new(history.bound, history.fired, history.held),
+            rules: Rules::new(history.bound, history.fired, history.ran, history.held),
             asked: Vec::new(),
+            acts: Acts::default(),
             rules_refused: history.rules_refused,
             sampler: Sampler::new(history.sample),
             journal: Journal::new(segment),

@@ -28,7 +28,7 @@ impl Watch {
     pub(super) async fn end(mut self) -> Result<Watched, WatchError> {
         let since_ms = now().mono_ms;
         self.rules.run_is_over();
-        self.asked.clear();
+        self.asked.retain(|asked| asked.effect.is_command());
         // No process of the job is left to measure.
         self.sample_due_ms = u64::MAX;
         self.check_names();
@@ -48,11 +48,19 @@ impl Watch {
             tokio::task::yield_now().await;
         }
         self.last_words();
-        self.write()?;
-        while self.journal.is_stuck() {
-            self.wait_for_the_disk(since_ms).await?;
-            self.write()?;
+        self.write_all(since_ms).await?;
+        // The command of a rule has its own limit.
+        while !self.acts.is_empty() {
+            tokio::time::sleep(READER_LOOK).await;
+            self.now = now();
+            self.take_ran();
+            self.write_all(since_ms).await?;
         }
+        self.out.push(Record::Ended(WatchEnded {
+            read_to: self.intake.read_to(),
+            complete: true,
+        }));
+        self.write_all(since_ms).await?;
         for reader in self.files.iter_mut().filter_map(MetricFile::reader) {
             reader.sweep();
         }
@@ -113,10 +121,16 @@ impl Watch {
         self.rules.tell_held(&mut self.out);
         self.tell_silent_files();
         self.intake.tell_refused_at_the_end(&mut self.out);
-        self.out.push(Record::Ended(WatchEnded {
-            read_to: self.intake.read_to(),
-            complete: true,
-        }));
+    }
+
+    /// Writes what is decided, as soon as the disk takes it.
+    async fn write_all(&mut self, since_ms: u64) -> Result<(), WatchError> {
+        self.write()?;
+        while self.journal.is_stuck() {
+            self.wait_for_the_disk(since_ms).await?;
+            self.write()?;
+        }
+        Ok(())
     }
 
     async fn wait_for_the_disk(&self, since_ms: u64) -> Result<(), WatchError> {

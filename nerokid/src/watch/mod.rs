@@ -4,6 +4,7 @@
 //! turns the watcher sleeps until a file changes, the shim ends, neromum sends
 //! a command, or a time has come.
 
+mod acts;
 mod begin;
 mod end;
 mod files;
@@ -32,6 +33,7 @@ use crate::place::{PlaceError, WatchedStart};
 use crate::sample::{Procfs, Sampler};
 use crate::tail::Tail;
 use crate::wake::{Wake, Waker};
+use acts::Acts;
 use files::MetricFile;
 
 /// Pause before a record that the disk refused is tried again.
@@ -40,6 +42,8 @@ const RETRY_MS: u64 = 250;
 const SILENT_MAX_MS: u64 = 5_000;
 /// Interval of looks at such a run.
 const SILENT_LOOK_MS: u64 = 250;
+/// Interval of looks at commands of rules.
+const ACTS_LOOK_MS: u64 = 200;
 /// Interval of looks into a control folder whose changes are not reported.
 const CONTROL_LOOK_MS: u64 = 10_000;
 
@@ -131,6 +135,8 @@ pub struct Watch {
     rules: Rules,
     /// What recorded firings ask for and that is not yet written as a request.
     asked: Vec<Asked>,
+    /// Commands of recorded firings.
+    acts: Acts,
     /// Highest version of rules that was refused.
     rules_refused: u64,
     /// Of both logs.
@@ -276,6 +282,7 @@ impl Watch {
         };
         let horizon_ms = self.sample_due_ms.saturating_sub(now_ms);
         let others = [
+            (!self.acts.is_empty()).then_some(now_ms + ACTS_LOOK_MS),
             self.intake.window_due_ms(),
             self.waker.look_due_ms(now_ms),
             self.silent_since_ms.map(|_| now_ms + SILENT_LOOK_MS),

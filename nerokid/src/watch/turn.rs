@@ -34,6 +34,7 @@ impl Watch {
         let mut more = self.journal.is_stuck();
         // While the disk refuses records, no further ones are made.
         if !more {
+            self.take_ran();
             if std::mem::take(&mut self.look_at_rules) {
                 let since = self.rules.version().max(self.rules_refused);
                 self.newer_rules(since, 0);
@@ -54,6 +55,14 @@ impl Watch {
         }
         self.write()?;
         Ok(more && !self.journal.is_stuck())
+    }
+
+    /// Records the ends of commands of rules.
+    pub(super) fn take_ran(&mut self) {
+        for ran in self.acts.ended() {
+            self.rules.ran(ran.rule, ran.times);
+            self.out.push(Record::RuleRan(ran));
+        }
     }
 
     /// Writes the decided records; then carries out their actions, and sends
@@ -336,25 +345,30 @@ impl Watch {
         }
     }
 
-    /// Writes the requests of rules that fired, and sends their signals. A request that
+    /// Writes the requests of rules that fired, sends their signals, and begins their commands. A request that
     /// cannot be written is tried again: the firing is on disk, so the request is made in
     /// the end. A signal is never sent again: after a crash of the watcher it is not known
     /// whether the job got it.
     fn carry_out(&mut self) {
         if self.life.over {
-            self.asked.clear();
+            self.asked.retain(|asked| asked.effect.is_command());
         }
         let folder = self.place.control();
         let (spec, wall_ms) = (&self.place.spec, self.now.wall_ms);
         let own = &self.place.folder;
         let job = self.life.job;
+        let (place, acts) = (&self.place, &mut self.acts);
         let out = &mut self.out;
         self.asked.retain(|asked| {
-            let written = match asked.effect {
+            let written = match &asked.effect {
                 Effect::Pause => control::pause(&folder, spec, asked, wall_ms),
                 Effect::End => control::cancel(&folder, spec, asked, wall_ms).map(drop),
+                Effect::Run(fired) => {
+                    acts.begin(place, job, fired);
+                    return false;
+                }
                 Effect::Signal(number) => {
-                    if job.is_none_or(|job| signals::send(&job, number) == 0) {
+                    if job.is_none_or(|job| signals::send(&job, *number) == 0) {
                         let rule = asked.rule;
                         let text = format!("rule {rule}: signal {number} reached no process");
                         out.push(Record::notice(text));

@@ -6,6 +6,7 @@
     reason = "the runtime of a test ends its tasks"
 )]
 
+mod acts;
 mod end;
 mod files;
 mod gpus;

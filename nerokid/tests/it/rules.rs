@@ -418,7 +418,7 @@ fn the_records_of_an_earlier_watcher_count() {
     nerokid::segments::for_each(&path, |record| history.fold(record)).unwrap();
 
     let mut second = Bench::new(&[]);
-    second.rules = Rules::new(history.bound, history.fired, history.held);
+    second.rules = Rules::new(history.bound, history.fired, history.ran, history.held);
     second.apply(1, &[("abort", "loss > 5"), ("warn", "loss > 5")]);
     assert_eq!(second.point("loss", 8.0).len(), 0);
     let inherited = second.rules.inherited();

@@ -51,6 +51,14 @@ pub use root::RootError;
 /// `x86_64-linux` for each kind of machine.
 pub const AGENTS: &str = "NERONET_AGENTS";
 
+/// The path of nerokid for this machine.
+///
+/// # Errors
+/// When the path of this program is unknown.
+pub fn nerokid() -> Result<std::path::PathBuf, AgentError> {
+    Ok(supply::for_this_machine()?.join("nerokid"))
+}
+
 /// The share of the machine that runs may use; `None`: all that it has.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentOptions {

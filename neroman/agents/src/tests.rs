@@ -217,6 +217,10 @@ mod greeter {
             nothing()
         }
 
+        async fn probe(&self, _: Request<ProbeRequest>) -> Answer<ProbeReply> {
+            nothing()
+        }
+
         async fn stop(&self, _: Request<StopRequest>) -> Answer<StopReply> {
             nothing()
         }

@@ -499,13 +499,13 @@ pub enum Rule {
     },
     /// Add a rule, at once also to live runs
     #[command(
-        after_help = "Examples:\n  neroman rule add 124-186 'abort: loss > 5'\n  neroman rule add live 'warn: runtime > 2h'"
+        after_help = "Examples:\n  neroman rule add 124-186 'abort: loss > 5'\n  neroman rule add live 'run_local ./tell.sh: crashed'"
     )]
     Add {
         /// Which experiments
         #[arg(value_name = "SEL", add = picked())]
         picked: String,
-        /// As 'abort: loss > 5'; abort, warn, notify, pause, restart, requeue or signal NAME
+        /// As 'abort: loss > 5'; abort, warn, notify, pause, restart, requeue, signal NAME, run CMD or run_local CMD
         #[arg(value_name = "ACTION: EXPRESSION", allow_hyphen_values = true, add = rule_text())]
         rule: String,
         #[command(flatten)]

@@ -396,6 +396,7 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
         },
         node: None,
         requires: None,
+        probes: Vec::new(),
         files: None,
         linked_files: Vec::new(),
         required_files: Vec::new(),

@@ -13,6 +13,7 @@
     )
 )]
 
+mod acts;
 mod adopt;
 mod cells;
 mod clock;

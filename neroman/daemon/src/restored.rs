@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tonic::transport::Channel;
 
 use crate::adopt;
+use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::keep::Keep;
 use crate::ledger::Ledger;
@@ -78,6 +79,7 @@ pub(crate) fn begin(home: &Home, keep: &mut Keep, state: State) -> io::Result<St
             false => note.host,
         },
     };
+    crate::acts::restored(home, Clock::system().now_ms())?;
     let changes = restored::begin(&state, restored);
     let mut work = state;
     for change in &changes {

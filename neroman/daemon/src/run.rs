@@ -127,6 +127,7 @@ struct Running {
     processing: JoinHandle<()>,
     cohorts: JoinHandle<()>,
     keeping: JoinHandle<()>,
+    acts: JoinHandle<()>,
     /// Set to true when the daemon is leaving.
     leave: watch::Sender<bool>,
 }
@@ -144,6 +145,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         mut processing,
         mut cohorts,
         mut keeping,
+        mut acts,
         leave,
     } = start(home)?;
     let (incoming, mut door) = Door::open(home, lock)?;
@@ -179,6 +181,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
             _ = &mut processing => break Some("processors of outputs"),
             _ = &mut cohorts => break Some("cohorts"),
             _ = &mut keeping => break Some("folders that are not kept"),
+            _ = &mut acts => break Some("commands of rules"),
             _ = &mut server => break Some("server"),
             changed = ledger_gone.changed() => if changed.is_err() {
                 break Some("ledger");
@@ -201,6 +204,8 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
         cohorts.abort();
         // A node removes what it was asked for, or is asked again.
         keeping.abort();
+        // Their supervisors go on, and the next daemon waits for them.
+        acts.abort();
         if failed != Some("server") {
             let _ = tokio::time::timeout(STOP_PATIENCE, &mut server).await;
         }
@@ -329,9 +334,10 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         deployment,
     });
     let cohorts = crate::cohorts::run(ledger.clone(), home.clone(), clock);
+    let acts = crate::acts::run(home.clone(), ledger.clone(), clock);
     let upkeep = upkeep::run(home.clone(), clock, ledger.clone(), check_owed);
     #[expect(clippy::disallowed_methods, reason = "`Running` is awaited")]
-    let (nodes, upkeep, cells, mail, processing, cohorts, keeping) = (
+    let (nodes, upkeep, cells, mail, processing, cohorts, keeping, acts) = (
         tokio::spawn(driving.run()),
         tokio::spawn(upkeep),
         tokio::spawn(cells),
@@ -339,6 +345,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         tokio::spawn(processing::run(modules)),
         tokio::spawn(cohorts),
         tokio::spawn(man.clone().remove_not_kept()),
+        tokio::spawn(acts),
     );
     Ok(Running {
         man,
@@ -351,6 +358,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         processing,
         cohorts,
         keeping,
+        acts,
         leave,
     })
 }

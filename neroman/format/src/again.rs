@@ -1,12 +1,12 @@
-//! What follows the end of a run by itself: `retry` and `on_timeout`.
+//! What follows the end of a run by itself: `retry`, `on_error` and `on_timeout`.
 
 use crate::block::{Given, Scope};
-use crate::definition::{Again, Resources, Retry, RetryOn};
+use crate::definition::{AfterError, Again, ErrorHandler, NotBuilt, Resources, Retry, RetryOn};
 use crate::fields::Field;
 use crate::reader::Reader;
 use nero_expr::Pattern;
 use nero_model::safe::quoted;
-use nero_yaml::{Kind, Node, Zero};
+use nero_yaml::{Kind, Mark, Node, Zero};
 
 /// Most items of a list.
 const RETRIES_MAX: usize = 32;
@@ -15,12 +15,13 @@ const MAX: u32 = 100;
 /// Largest factor.
 const FACTOR_MAX: f64 = 100.0;
 
-/// Reads `retry` and `on_timeout`. Both refer to `resources` and `checkpoint`, which are read before.
+/// Reads the three fields. They refer to `resources` and `checkpoint`, which are read before.
 pub(crate) fn read(
     reader: &mut Reader<'_>,
     scope: &Scope,
     resources: &Resources,
     has_checkpoint: bool,
+    not_built: &mut Vec<NotBuilt>,
 ) -> Again {
     let given = scope.get(Field::Retry);
     let mut retries = given.map_or_else(Vec::new, |given| {
@@ -30,9 +31,15 @@ pub(crate) fn read(
         }
         retries
     });
+    // A handler that fits an error decides before `retry` is asked.
+    let on_error = scope.get(Field::OnError).map(|given| {
+        let (handlers, items) = handlers(reader, given, not_built);
+        retries.splice(0..0, items);
+        handlers
+    });
     // In a list an item with `max: 0` keeps the later ones from its ends.
-    if let [only] = retries.as_slice() {
-        retries.truncate(usize::from(only.max > 0));
+    if retries.iter().all(|one| one.max == 0) {
+        retries.clear();
     }
     let more = retries.split_off(retries.len().min(1));
     let requeues_timeout = scope.get(Field::OnTimeout).is_some_and(|given| {
@@ -52,7 +59,107 @@ pub(crate) fn read(
         retry: retries.pop(),
         more,
         requeues_timeout,
+        on_error,
     }
+}
+
+/// The handlers of `on_error`, and as items of `retry` those that a run does not finish by.
+fn handlers(
+    reader: &mut Reader<'_>,
+    given: &Given,
+    not_built: &mut Vec<NotBuilt>,
+) -> (Vec<ErrorHandler>, Vec<Retry>) {
+    let items: Vec<&Node> = match &given.value.kind {
+        Kind::List(items) => items.iter().map(|item| &**item).collect(),
+        Kind::Map(_) | Kind::Scalar { .. } => vec![&given.value],
+    };
+    if items.len() > RETRIES_MAX {
+        let message = format!("`on_error` has more than {RETRIES_MAX} items");
+        reader.wrong(given.value.mark, message, "");
+    }
+    let (mut handlers, mut retries) = (Vec::<ErrorHandler>::new(), Vec::new());
+    for item in items.into_iter().take(RETRIES_MAX) {
+        let takes_all = |one: &ErrorHandler| one.exit.is_empty() && one.stderr.is_none();
+        if handlers.iter().any(takes_all) {
+            reader.wrong(
+                item.mark,
+                "this item of `on_error` is never asked: one before takes every error",
+                "put the one with `exit` or `stderr` first",
+            );
+        }
+        let Some((handler, retry)) = handler(reader, item, not_built) else {
+            continue;
+        };
+        retries.extend((handler.then != AfterError::Continue).then_some(retry));
+        handlers.push(handler);
+    }
+    (handlers, retries)
+}
+
+/// `{exit: 0, stderr: '^Cloning ', then: continue}`.
+fn handler(
+    reader: &mut Reader<'_>,
+    value: &Node,
+    not_built: &mut Vec<NotBuilt>,
+) -> Option<(ErrorHandler, Retry)> {
+    const KEYS: &[&str] = &["exit", "stderr", "then", "max", "after", "run"];
+    const THEN: &[(&str, AfterError)] = &[
+        ("continue", AfterError::Continue),
+        ("retry", AfterError::Retry),
+        ("abort", AfterError::Abort),
+    ];
+    let example = "on_error: [{exit: 0, stderr: '^Cloning ', then: continue}]";
+    let mut retry = Retry {
+        on: vec![RetryOn::Crashed],
+        ..Retry::default()
+    };
+    let (mut then, mut of_retry) = (None, None);
+    let mistakes = reader.count();
+    for entry in reader.map("on_error", value, example) {
+        let (key, value) = (&entry.key, &entry.value);
+        if value.is_null() && KEYS.contains(&key.as_str()) {
+            continue;
+        }
+        match key.as_str() {
+            "exit" => retry.exit = codes(reader, "on_error.exit", value),
+            "stderr" => retry.stderr = pattern(reader, "on_error.stderr", value),
+            "then" => then = reader.choice("on_error.then", value, THEN),
+            "max" => {
+                of_retry = of_retry.or(Some(entry));
+                retry.max = max(reader, "on_error.max", value).unwrap_or(retry.max);
+            }
+            "after" => {
+                of_retry = of_retry.or(Some(entry));
+                let after = reader.duration_ms("on_error.after", value, Zero::Allowed);
+                retry.after_ms = after.unwrap_or(0);
+            }
+            "run" => reader.not_built(not_built, "on_error.run", entry.key_mark),
+            _ => reader.unknown(entry, "is no part of `on_error`", KEYS, &[]),
+        }
+    }
+    let Some(then) = then else {
+        if reader.count() == mistakes {
+            let message = "an item of `on_error` does not tell what follows";
+            reader.wrong(value.mark, message, "`then` is continue, retry or abort");
+        }
+        return None;
+    };
+    match then {
+        AfterError::Retry => {}
+        AfterError::Continue | AfterError::Abort => {
+            if let Some(entry) = of_retry {
+                let message = format!("`on_error.{}` goes with `then: retry`", entry.key);
+                reader.wrong(entry.key_mark, message, "leave it out");
+            }
+            retry.max = 0;
+        }
+    }
+    let handler = ErrorHandler {
+        exit: retry.exit.clone(),
+        stderr: retry.stderr.clone(),
+        then,
+    };
+    Some((handler, retry))
 }
 
 /// One item, or a list of them.
@@ -107,8 +214,8 @@ fn retry(reader: &mut Reader<'_>, given: &Given, value: &Node) -> Retry {
                 has_on = true;
                 retry.on = reasons(reader, value);
             }
-            "exit" => retry.exit = codes(reader, value),
-            "stderr" => retry.stderr = pattern(reader, value),
+            "exit" => retry.exit = codes(reader, "retry.exit", value),
+            "stderr" => retry.stderr = pattern(reader, "retry.stderr", value),
             "max" => retry.max = max(reader, "retry.max", value).unwrap_or(retry.max),
             "memory" => retry.memory = factor(reader, "retry.memory", value).unwrap_or(1.0),
             "time" => retry.time = factor(reader, "retry.time", value).unwrap_or(1.0),
@@ -122,35 +229,48 @@ fn retry(reader: &mut Reader<'_>, given: &Given, value: &Node) -> Retry {
     if !has_on && (!retry.exit.is_empty() || retry.stderr.is_some()) {
         retry.on = vec![RetryOn::Crashed];
     }
-    let asks_end = !retry.exit.is_empty() || retry.stderr.is_some();
-    if asks_end && retry.on == [RetryOn::NodeFailure] {
-        let message =
-            "after a `node_failure` nobody saw the job's end: it has no `exit` and no `stderr`";
-        reader.wrong(
-            value.mark,
-            message,
-            "add crashed to `on`, or leave `on` out",
-        );
-    }
+    check_end(reader, value.mark, &retry);
     retry
 }
 
-/// Exit codes of failures.
-fn codes(reader: &mut Reader<'_>, value: &Node) -> Vec<i32> {
+/// Refuses reasons after which `exit` and `stderr` are never known.
+fn check_end(reader: &mut Reader<'_>, mark: Mark, retry: &Retry) {
+    let has_exit = !retry.exit.is_empty();
+    let has_stderr = retry.stderr.is_some();
+    for on in &retry.on {
+        let word = match on {
+            RetryOn::NodeFailure if has_exit => "exit",
+            RetryOn::NodeFailure | RetryOn::Timeout | RetryOn::Preempted if has_stderr => "stderr",
+            RetryOn::NodeFailure
+            | RetryOn::Timeout
+            | RetryOn::Preempted
+            | RetryOn::OutOfMemory
+            | RetryOn::Crashed => continue,
+        };
+        let on = on.word();
+        let message = format!("after `{on}` no `{word}` of the job is known: this never counts");
+        let hint = format!("give it an item of its own: `retry: [{{{word}: …}}, {{on: {on}}}]`");
+        reader.wrong(mark, message, hint);
+    }
+}
+
+/// Exit codes: for `retry` those of failures, while `on_error` finds errors behind code 0, too.
+fn codes(reader: &mut Reader<'_>, key: &str, value: &Node) -> Vec<i32> {
     let mut codes = Vec::new();
+    let least = u8::from(key == "retry.exit");
     if matches!(&value.kind, Kind::List(items) if items.is_empty()) {
         reader.wrong(
             value.mark,
-            "`retry.exit` names no code",
+            format!("`{key}` names no code"),
             "for example 255, or [75, 255]",
         );
     }
-    for (text, node) in reader.several("retry.exit", value) {
-        match text.parse::<u8>().ok().filter(|code| *code > 0) {
+    for (text, node) in reader.several(key, value) {
+        match text.parse::<u8>().ok().filter(|code| *code >= least) {
             Some(code) => codes.push(i32::from(code)),
             None => {
                 let message = format!(
-                    "`retry.exit` takes a code from 1 to 255, not {}",
+                    "`{key}` takes a code from {least} to 255, not {}",
                     quoted(text)
                 );
                 reader.wrong(node.mark, message, "for example 255, or [75, 255]");
@@ -160,12 +280,12 @@ fn codes(reader: &mut Reader<'_>, value: &Node) -> Vec<i32> {
     codes
 }
 
-fn pattern(reader: &mut Reader<'_>, value: &Node) -> Option<String> {
-    let text = reader.single("retry.stderr", value)?;
+fn pattern(reader: &mut Reader<'_>, key: &str, value: &Node) -> Option<String> {
+    let text = reader.single(key, value)?;
     if text.is_empty() {
         reader.wrong(
             value.mark,
-            "`retry.stderr` is empty",
+            format!("`{key}` is empty"),
             "for example '^ssh: .*'",
         );
         return None;
@@ -173,7 +293,7 @@ fn pattern(reader: &mut Reader<'_>, value: &Node) -> Option<String> {
     match Pattern::new(text) {
         Ok(_) => Some(text.to_owned()),
         Err(why) => {
-            let message = format!("`retry.stderr` is no regular expression: {why}");
+            let message = format!("`{key}` is no regular expression: {why}");
             reader.wrong(value.mark, message, "for example '^ssh: .*'");
             None
         }

@@ -28,6 +28,7 @@ const FOR_ALL: &[&str] = &[
     "resources",
     "node",
     "requires",
+    "probes",
     "setup",
     "python",
     "partition",

@@ -1,7 +1,7 @@
 //! Blocks and what they inherit.
 //!
 //! An outer block's fields hold for the inner ones until these give their own;
-//! `parameters`, `env` and `data` merge key by key, and an explicit null removes. What an
+//! `parameters`, `env`, `data` and `probes` merge key by key, and an explicit null removes. What an
 //! inner block replaces keeps its position, so that the order of parameters (and with
 //! it the order of experiments) is the order in which they were first written.
 
@@ -11,6 +11,10 @@ use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Mark, Node};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
+
+/// An example of `probes`.
+pub(crate) const PROBE_EXAMPLE: &str =
+    "for example `probes: {has_env: 'test -d ~/env && echo yes || echo no'}`";
 
 /// A field as the nearest block gives it.
 #[derive(Debug, Clone)]
@@ -23,7 +27,7 @@ pub(crate) struct Given {
     pub(crate) depth: usize,
 }
 
-/// A key of `parameters`, `env` or `data`.
+/// A key of `parameters`, `env`, `data` or `probes`.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
     pub(crate) name: String,
@@ -38,6 +42,7 @@ pub(crate) struct Scope {
     pub(crate) params: Vec<Named>,
     pub(crate) env: Vec<Named>,
     pub(crate) data: Vec<Named>,
+    pub(crate) probes: Vec<Named>,
     pub(crate) depth: usize,
 }
 
@@ -78,6 +83,7 @@ pub(crate) fn enter<'a>(
             Field::Parameters => merge(reader, entry, &mut scope.params, NullMeans::Remove),
             Field::Env => merge(reader, entry, &mut scope.env, NullMeans::Keep),
             Field::Data => merge(reader, entry, &mut scope.data, NullMeans::Remove),
+            Field::Probes => merge(reader, entry, &mut scope.probes, NullMeans::Remove),
             Field::Parent => {}
             field => replace(reader, entry, field, &mut scope),
         }
@@ -131,6 +137,7 @@ fn merge(reader: &mut Reader<'_>, entry: &Entry, into: &mut Vec<Named>, null: Nu
             ),
             match entry.key.as_str() {
                 "data" => "for example `data: {corpus: {triton: $WRKDIR/corpus}}`".to_owned(),
+                "probes" => PROBE_EXAMPLE.to_owned(),
                 key => format!("for example `{key}: {{x: 1, y: 2}}`"),
             },
         );

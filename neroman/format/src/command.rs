@@ -11,6 +11,7 @@ use crate::params::Axis;
 use crate::pyformat::{Template, TemplateError};
 use crate::reader::Reader;
 use crate::script::{self, Script};
+use crate::steps;
 use crate::style::Style;
 use crate::words;
 use nero_model::safe::quoted;
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     },
     /// Lines that bash executes.
     Script(Script),
+    Steps(Vec<Script>),
     /// There is none: a mistake.
     Missing,
 }
@@ -76,22 +78,35 @@ pub(crate) fn read(
     let prefix = scope.get(Field::RunCommandPrefix);
     let is_original = prefix.is_some() || scope.get(Field::MainCodeFile).is_some();
     let replaces = |command: &Given| prefix.is_some_and(|p| p.depth > command.depth);
-    if let Some(given) = scope.get(Field::Script) {
-        let others = [Field::Command, Field::RunCommandPrefix, Field::MainCodeFile];
-        let others = others.into_iter().filter_map(|field| scope.get(field));
+    for field in [Field::Script, Field::Steps] {
+        let Some(given) = scope.get(field) else {
+            continue;
+        };
+        let others = [
+            Field::Script,
+            Field::Steps,
+            Field::Command,
+            Field::RunCommandPrefix,
+            Field::MainCodeFile,
+        ];
+        let others = others.into_iter().filter(|other| *other != field);
+        let others = others.filter_map(|field| scope.get(field));
         match others.max_by_key(|other| other.depth) {
             Some(other) if other.depth > given.depth => {}
             Some(other) if other.depth == given.depth => {
                 reader.wrong(
                     given.key_mark.max(other.key_mark),
-                    format!("`script` and `{}` exclude each other", other.key),
-                    "the script is the whole command",
+                    format!("`{}` and `{}` exclude each other", given.key, other.key),
+                    format!("`{}` is the whole command", given.key),
                 );
                 return Command::Missing;
             }
-            Some(_) | None => {
+            Some(_) | None if field == Field::Script => {
                 return script::read(reader, names, given)
                     .map_or(Command::Missing, Command::Script);
+            }
+            Some(_) | None => {
+                return steps::read(reader, names, given).map_or(Command::Missing, Command::Steps);
             }
         }
     }
@@ -430,6 +445,7 @@ pub(crate) fn placed(command: &Command) -> HashSet<usize> {
     let words: Vec<&TemplateAt> = match command {
         Command::Missing => Vec::new(),
         Command::Script(script) => return script.params().collect(),
+        Command::Steps(steps) => return steps.iter().flat_map(Script::params).collect(),
         Command::Words(words) => words.iter().collect(),
         Command::Original { format, .. } => format.iter().collect(),
     };
@@ -448,6 +464,7 @@ pub(crate) fn report_unused(
     let reads_variables = match command {
         Command::Missing => return,
         Command::Script(script) => script.reads_variables(),
+        Command::Steps(steps) => steps.iter().any(Script::reads_variables),
         Command::Words(_) | Command::Original { .. } => false,
     };
     let used_otherwise = [Field::ParametersStyle, Field::Setup]

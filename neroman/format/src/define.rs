@@ -72,8 +72,15 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         None => Resources::default(),
     };
     let checkpoint = placing::checkpoint(reader, scope);
+    let (requires, probes) = placing::requires(reader, scope, &mut not_built);
     let (precedence, needs_marks) = precedence::read(reader, scope);
-    let again = again::read(reader, scope, &resources, !checkpoint.is_empty());
+    let again = again::read(
+        reader,
+        scope,
+        &resources,
+        !checkpoint.is_empty(),
+        &mut not_built,
+    );
     let mut outputs = match scope.get(Field::Outputs) {
         Some(given) => outputs::read(reader, &given.value),
         None => Vec::new(),
@@ -113,7 +120,8 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         processing,
         checkpoint,
         node: placing::node(reader, scope),
-        requires: placing::requires(reader, scope, &mut not_built),
+        requires,
+        probes,
         rules,
         metric_patterns,
         metric_reading,

@@ -9,12 +9,14 @@ mod origin;
 mod precedence;
 mod resources;
 
-pub use again::{Again, Retry, RetryOn};
+pub use again::{AfterError, Again, ErrorHandler, Retry, RetryOn};
 pub use origin::{
     BoundColumn, BoundTable, ParentFile, Place, RowsOptions, ShownValue, Source, SourceKind,
     TableOptions,
 };
-pub use precedence::{Dependency, DependsUntil, InStage, Precedence, RunLock};
+pub use precedence::{
+    Dependency, DependsUntil, InStage, NodeChoice, NodeProbe, Precedence, RunLock,
+};
 pub use resources::{NodeResources, OnNode, OnNodes, Resources, Scheduling};
 
 use crate::processing::Processing;
@@ -68,6 +70,9 @@ pub struct Definition {
     /// What a node must be, as `nero_expr::Requirement` reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires: Option<Placed>,
+    /// The probes that `requires` uses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<NodeProbe>,
     /// Globs of what travels with the run; `None` is the whole folder.
     pub files: Option<Vec<String>>,
     /// Those among `files` that runs share as links to one read-only copy
@@ -197,6 +202,7 @@ impl Definition {
         bare.tags.clear();
         // The same is executed, whatever comes before it.
         bare.precedence = Precedence::default();
+        bare.probes.clear();
         // Or of how long their folders stay.
         bare.keep_ms = None;
         // A folder that was moved holds the same experiments.
@@ -474,6 +480,22 @@ impl RuleAction {
         };
         let message = format!("no program can act on the signal {word}");
         Err((message, format!("the action for this is `{instead}`")))
+    }
+
+    /// Refuses what is no command of an action.
+    ///
+    /// # Errors
+    /// The reason, and what to write instead.
+    pub fn check_command(self, command: &str) -> Result<(), (String, String)> {
+        const BYTES_MAX: usize = 4096;
+        let word = self.word();
+        let message = match command.len() {
+            0 => format!("`{word}` has no command"),
+            1..=BYTES_MAX if command.contains('\0') => format!("`{word}` contains a NUL byte"),
+            1..=BYTES_MAX => return Ok(()),
+            _ => format!("`{word}` has more than {BYTES_MAX} bytes"),
+        };
+        Err((message, format!("for example `{word}: ./x.sh`")))
     }
 
     /// Refuses an action that cannot follow from this condition.

@@ -255,9 +255,10 @@ fn known(one: &Override, scope: &Scope, base: &Definition) -> Result<Override, E
         }
         Field::Parent => Some("it stands at the top of a file; change it there"),
         Field::Collection => Some("names are unique in it; change it in the source"),
-        Field::DependsOn | Field::Stages | Field::Stage => {
-            Some("it orders all experiments of a source; change it there")
+        Field::DependsOn | Field::Stages | Field::Stage | Field::Place => {
+            Some("it stands between experiments of a source; change it there")
         }
+        Field::Probes => Some("change it in the source"),
         Field::Later(_) => Some("it is not built yet"),
         _ => None,
     };

@@ -9,6 +9,7 @@ use crate::definition::{Definition, Param};
 use crate::fill;
 use crate::precedence::{self, Written};
 use crate::reader::Reader;
+use crate::steps;
 use crate::style::Style;
 use nero_model::safe::quoted;
 use nero_yaml::Mark;
@@ -195,7 +196,7 @@ pub(crate) fn definition(
 
 fn filled(draft: &Draft, name: String, argv: Vec<String>, params: Vec<Param>) -> Definition {
     let mut definition = draft.common.clone();
-    definition.command_text = joined(&argv);
+    definition.command_text = steps::shown(&argv).unwrap_or_else(|| joined(&argv));
     definition.name = name;
     definition.argv = argv;
     if draft.style == Some(Style::Env) {

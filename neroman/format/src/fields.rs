@@ -74,6 +74,10 @@ pub(crate) enum Field {
     Stage,
     Lock,
     Settle,
+    Place,
+    Probes,
+    OnError,
+    Steps,
     /// Understood and not built; the word as it is in the format.
     Later(&'static str),
 }
@@ -144,6 +148,10 @@ pub(crate) const FIELDS: &[(&str, Field)] = &[
     ("stage", Field::Stage),
     ("lock", Field::Lock),
     ("settle", Field::Settle),
+    ("place", Field::Place),
+    ("probes", Field::Probes),
+    ("on_error", Field::OnError),
+    ("steps", Field::Steps),
 ];
 
 /// Words of a block that are kept, and refused at the start.
@@ -164,10 +172,16 @@ pub(crate) const RESOURCES: &[&str] = &[
 ];
 /// Actions of rules.
 pub const ACTIONS: &[&str] = &[
-    "abort", "warn", "notify", "pause", "restart", "requeue", "signal",
+    "abort",
+    "warn",
+    "notify",
+    "pause",
+    "restart",
+    "requeue",
+    "signal",
+    "run",
+    "run_local",
 ];
-/// Words of rules that are kept.
-pub(crate) const ACTIONS_LATER: &[&str] = &["run", "run_local"];
 
 /// The field of a key.
 pub(crate) fn field(key: &str) -> Option<Field> {
@@ -231,7 +245,7 @@ pub(crate) fn field_hint(key: &str, is_map: bool) -> String {
     }
     for (outer, words) in [
         ("resources", RESOURCES.to_vec()),
-        ("rules", [ACTIONS, ACTIONS_LATER].concat()),
+        ("rules", ACTIONS.to_vec()),
         ("monitor", vec!["interval", "grace", "strays"]),
     ] {
         if words.contains(&key) {

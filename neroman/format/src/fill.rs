@@ -4,7 +4,7 @@ use crate::command::{Command, TemplateAt, report};
 use crate::define::Draft;
 use crate::definition::Param;
 use crate::reader::{PathKind, Reader};
-use crate::words;
+use crate::{steps, words};
 use nero_model::safe::quoted;
 
 /// The arguments for given parameters, or `None` when a mistake was reported.
@@ -17,6 +17,7 @@ pub(crate) fn argv(
     let mut argv = match command {
         Command::Missing => return Some(Vec::new()),
         Command::Script(script) => script.argv(reader, params)?,
+        Command::Steps(all) => steps::argv(reader, all, params)?,
         Command::Words(words) => {
             let mut argv = Vec::with_capacity(words.len());
             for word in words {

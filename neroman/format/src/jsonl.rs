@@ -226,7 +226,13 @@ fn scope(
     if let Some(command) = command {
         (scope, _) = block::enter(reader, &scope, &[command]);
         // What was typed is the command, whatever the file beside the rows has.
-        for other in [Field::Script, Field::RunCommandPrefix, Field::MainCodeFile] {
+        let others = [
+            Field::Script,
+            Field::Steps,
+            Field::RunCommandPrefix,
+            Field::MainCodeFile,
+        ];
+        for other in others {
             scope.fields.remove(&other);
         }
     }

@@ -51,6 +51,7 @@ mod series;
 mod settings;
 mod source;
 mod spec;
+mod steps;
 mod style;
 mod table;
 mod walk;
@@ -58,11 +59,11 @@ mod words;
 
 pub use beneath::{Defaults, check_defaults};
 pub use definition::{
-    Again, BoundColumn, BoundTable, Buffering, DataDef, DataPath, Definition, Dependency,
-    DependsUntil, Fetch, InStage, MetricReading, Monitor, NodeResources, NotBuilt, Note, OnNode,
-    OnNodes, Output, Param, ParentFile, Place, Placed, Precedence, RenderDef, Resources, Retry,
-    RetryOn, RowsOptions, RuleAction, RuleDef, RunLock, Scheduling, ShownValue, Source, SourceKind,
-    Strays, Stream, TableOptions, Value,
+    AfterError, Again, BoundColumn, BoundTable, Buffering, DataDef, DataPath, Definition,
+    Dependency, DependsUntil, ErrorHandler, Fetch, InStage, MetricReading, Monitor, NodeChoice,
+    NodeProbe, NodeResources, NotBuilt, Note, OnNode, OnNodes, Output, Param, ParentFile, Place,
+    Placed, Precedence, RenderDef, Resources, Retry, RetryOn, RowsOptions, RuleAction, RuleDef,
+    RunLock, Scheduling, ShownValue, Source, SourceKind, Strays, Stream, TableOptions, Value,
 };
 pub use edit::{Edit, EditMistake, Edited, Edits, Effective, Override};
 pub use fields::ACTIONS;
@@ -70,6 +71,7 @@ pub use jsonl::{ROWS_FOLDER, is_rows, read_rows};
 pub use nero_table::CellValue;
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use outputs::glob_mistake;
+pub use precedence::{is_named, number as experiment_number};
 pub use problem::{FormatErrors, Problem};
 pub use processing::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
 pub use scheduling::values::{NODE_WORDS as NODE_SCHEDULING, node_word as node_scheduling};

@@ -1,18 +1,23 @@
-//! Where a run may go, and what it finds there: `node`, `requires`, `data`,
+//! Where a run may go, and what it finds there: `node`, `requires` and `probes`, `data`,
 //! `checkpoint`.
 //!
 //! Which nodes there are is the configuration's matter and changes without this file;
 //! a name that no node has is found at the start.
 
-use crate::block::{Named, Scope};
-use crate::definition::{DataDef, DataPath, NotBuilt, Placed};
+use crate::block::{Named, PROBE_EXAMPLE, Scope};
+use crate::definition::{DataDef, DataPath, NodeProbe, NotBuilt, Placed};
 use crate::fields::Field;
 use crate::outputs;
 use crate::reader::Reader;
 use crate::settings;
-use nero_expr::Requirement;
+use nero_expr::{NodeFact, ParseContext, Requirement};
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Node};
+
+/// Longest line of shell of a probe, in bytes.
+const PROBE_BYTES_MAX: usize = 4096;
+/// Most probes of one requirement: all of them are asked of each node.
+const PROBES_MAX: usize = 16;
 
 /// The key of `data` that holds for every other node.
 const DEFAULT: &str = "default";
@@ -36,25 +41,82 @@ pub(crate) fn node(reader: &mut Reader<'_>, scope: &Scope) -> Option<Placed> {
     })
 }
 
-/// `requires: gpumem > 20G && load < 4`, in its canonical form.
+/// `requires: gpumem > 20G && load < 4`, in its canonical form, and the probes that it uses.
 pub(crate) fn requires(
     reader: &mut Reader<'_>,
     scope: &Scope,
     not_built: &mut Vec<NotBuilt>,
-) -> Option<Placed> {
-    let given = scope.get(Field::Requires)?;
+) -> (Option<Placed>, Vec<NodeProbe>) {
+    let mistakes = reader.count();
+    let mut probes: Vec<NodeProbe> = (scope.probes.iter())
+        .filter_map(|named| probe(reader, named))
+        .collect();
+    let Some(given) = scope.get(Field::Requires) else {
+        return (None, Vec::new());
+    };
     let node = &given.value;
-    let text = reader.single(&given.key, node)?;
-    match Requirement::parse(text, reader.context) {
-        Ok(requirement) => Some(Placed {
-            text: requirement.canonical(),
-            place: reader.text.place(node.mark),
-        }),
+    let Some(text) = reader.single(&given.key, node) else {
+        return (None, Vec::new());
+    };
+    // A probe that was refused is no unknown name as well.
+    let names = scope.probes.iter().map(|named| &*named.name);
+    let context = reader.context.clone().with_probes(names);
+    match Requirement::parse(text, &context) {
+        Ok(requirement) => {
+            let used = requirement.probes();
+            probes.retain(|probe| used.contains(&&*probe.name));
+            if used.len() > PROBES_MAX && reader.count() == mistakes {
+                let message = format!("`requires` uses more than {PROBES_MAX} probes");
+                reader.wrong(
+                    node.mark,
+                    message,
+                    "one line of shell may look at several things",
+                );
+            }
+            let placed = Placed {
+                text: requirement.canonical(),
+                place: reader.text.place(node.mark),
+            };
+            (Some(placed), probes)
+        }
         Err(error) => {
             settings::refused(reader, given, error, not_built);
-            None
+            (None, Vec::new())
         }
     }
+}
+
+/// `has_env: 'test -d ~/env && echo yes || echo no'`.
+fn probe(reader: &mut Reader<'_>, named: &Named) -> Option<NodeProbe> {
+    let name = &*named.name;
+    let is_fact = NodeFact::from_word(name).is_some();
+    let context = ParseContext::utc(0).with_probes([name].into_iter());
+    let is_name = Requirement::parse(&format!("{name} == 1"), &context)
+        .is_ok_and(|requirement| requirement.probes() == [name]);
+    if is_fact || !is_name {
+        let message = match is_fact {
+            true => format!(
+                "{} is a fact of nodes, and no name for a probe",
+                quoted(name)
+            ),
+            false => format!("{} is no name for a probe", quoted(name)),
+        };
+        reader.wrong(named.key_mark, message, PROBE_EXAMPLE);
+        return None;
+    }
+    let command = reader.single(&format!("probes.{name}"), &named.value)?;
+    if command.trim().is_empty() || command.len() > PROBE_BYTES_MAX || command.contains('\0') {
+        reader.wrong(
+            named.value.mark,
+            format!("the probe {} is no line of shell", quoted(name)),
+            PROBE_EXAMPLE,
+        );
+        return None;
+    }
+    Some(NodeProbe {
+        name: name.to_owned(),
+        command: command.to_owned(),
+    })
 }
 
 /// `checkpoint: 'ckpt/*.pt'`, or several.

@@ -1,4 +1,4 @@
-//! What comes before a run: `depends_on`, `stages` and `stage`, `lock`, `settle`.
+//! What comes before a run: `depends_on`, `stages` and `stage`, `lock`, `settle`, `place`.
 //!
 //! Names mean experiments of the same source, which are known when all of it is read:
 //! [`check`] then refuses names that nobody has, and circles. Numbers mean experiments of
@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crate::block::Scope;
 use crate::definition::{
-    Definition, Dependency, DependsUntil, InStage, Param, Precedence, RunLock,
+    Definition, Dependency, DependsUntil, InStage, NodeChoice, Param, Precedence, RunLock,
 };
 use crate::fields::Field;
 use crate::reader::Reader;
@@ -19,7 +19,7 @@ use nero_yaml::{Kind, Mark, Node, Zero};
 
 const EXAMPLE: &str = "for example `depends_on: [init]` or `depends_on: {ended: [init]}`";
 
-/// Where the dependencies of a definition are written, in their order.
+/// Where the experiments that a definition names are written, in their order.
 #[derive(Debug, Clone)]
 pub(crate) struct Written {
     /// The index of the definition.
@@ -27,7 +27,7 @@ pub(crate) struct Written {
     pub(crate) marks: Rc<[Mark]>,
 }
 
-/// Reads the fields; the marks are those of the dependencies.
+/// Reads the fields; the marks are those of the experiments that they name.
 pub(crate) fn read(reader: &mut Reader<'_>, scope: &Scope) -> (Precedence, Rc<[Mark]>) {
     let mut needs = Vec::new();
     let mut marks = Vec::new();
@@ -44,8 +44,10 @@ pub(crate) fn read(reader: &mut Reader<'_>, scope: &Scope) -> (Precedence, Rc<[M
             }
         }
     }
+    let place = place(reader, scope, &mut marks);
     let precedence = Precedence {
         needs,
+        place,
         stage: stage(reader, scope),
         lock: lock(reader, scope),
         settle_ms: scope
@@ -78,6 +80,51 @@ fn dependencies<'n>(reader: &mut Reader<'_>, value: &'n Node) -> Vec<(DependsUnt
         }
     }
     lists
+}
+
+/// `place: first`, or `place: {same_as: init, apart_from: [x]}`.
+fn place(reader: &mut Reader<'_>, scope: &Scope, marks: &mut Vec<Mark>) -> NodeChoice {
+    const KEYS: &[&str] = &["same_as", "apart_from"];
+    const ORDERS: &[(&str, bool)] = &[("first", true), ("free", false)];
+    const EXAMPLE: &str = "for example `place: {same_as: init}` or `place: {apart_from: [x]}`";
+    let mut place = NodeChoice::default();
+    let Some(given) = scope.get(Field::Place) else {
+        return place;
+    };
+    let Kind::Map(entries) = &given.value.kind else {
+        let order = reader.choice(&given.key, &given.value, ORDERS);
+        place.in_order = order.unwrap_or(false);
+        return place;
+    };
+    let mut apart_marks = Vec::new();
+    for entry in entries {
+        match entry.key.as_str() {
+            "same_as" => {
+                let name = reader.single("place.same_as", &entry.value);
+                let name = name.filter(|name| !name.is_empty());
+                if let Some(on) = name.map(str::to_owned) {
+                    let until = DependsUntil::Placed;
+                    place.same_as = Some(Dependency { until, on });
+                    marks.push(entry.value.mark);
+                } else {
+                    reader.wrong(entry.value.mark, "`same_as` has no name", EXAMPLE);
+                }
+            }
+            "apart_from" => {
+                for (on, node) in reader.several("place.apart_from", &entry.value) {
+                    if on.is_empty() {
+                        reader.wrong(node.mark, "`apart_from` has an empty name", EXAMPLE);
+                        continue;
+                    }
+                    place.apart_from.push(on.to_owned());
+                    apart_marks.push(node.mark);
+                }
+            }
+            _ => reader.unknown(entry, "is no part of `place`", KEYS, &[]),
+        }
+    }
+    marks.append(&mut apart_marks);
+    place
 }
 
 fn stage(reader: &mut Reader<'_>, scope: &Scope) -> Option<InStage> {
@@ -160,32 +207,32 @@ fn lock(reader: &mut Reader<'_>, scope: &Scope) -> Option<RunLock> {
     }
 }
 
-/// Fills the values of parameters into the names that an experiment depends on, as in
-/// `prepare_{data}`.
+/// Fills the values of parameters into the names of other experiments, as in `prepare_{data}`.
 pub(crate) fn fill(precedence: &mut Precedence, params: &[Param]) {
-    for need in precedence.needs.iter_mut() {
+    let place = &mut precedence.place;
+    let needs = precedence.needs.iter_mut().chain(&mut place.same_as);
+    let names = needs.map(|need| &mut need.on).chain(&mut place.apart_from);
+    for name in names {
         for param in params {
-            if need.on.contains('{') {
-                need.on = need.on.replace(&format!("{{{}}}", param.name), &param.text);
+            if name.contains('{') {
+                *name = name.replace(&format!("{{{}}}", param.name), &param.text);
             }
         }
     }
 }
 
-impl Dependency {
-    /// The number of the experiment, where it is given by its number.
-    pub fn number(&self) -> Option<u64> {
-        let is_number = self.on.bytes().all(|byte| byte.is_ascii_digit());
-        self.on.parse().ok().filter(|_| is_number)
-    }
+/// The number of the experiment that a word names, where it is a number.
+pub fn number(on: &str) -> Option<u64> {
+    let is_number = on.bytes().all(|byte| byte.is_ascii_digit());
+    on.parse().ok().filter(|_| is_number)
+}
 
-    /// Whether an experiment of the same source is meant, by its own name or its block's.
-    pub fn names(&self, definition: &Definition) -> bool {
-        let glob = Glob::new(&self.on);
-        match glob.has_wildcard() {
-            true => glob.fits(&definition.name),
-            false => self.on == definition.name || self.on == definition.block,
-        }
+/// Whether a word names an experiment of the same source, by its own name or its block's.
+pub fn is_named(on: &str, definition: &Definition) -> bool {
+    let glob = Glob::new(on);
+    match glob.has_wildcard() {
+        true => glob.fits(&definition.name),
+        false => on == definition.name || on == definition.block,
     }
 }
 
@@ -212,10 +259,10 @@ pub(crate) fn check(reader: &mut Reader<'_>) {
             names.entry(&definition.block).or_default().push(index);
         }
     }
-    let members = |need: &Dependency| match need.on.contains(['*', '?']) {
-        false => names.get(&*need.on).cloned().unwrap_or_default(),
+    let members = |on: &str| match on.contains(['*', '?']) {
+        false => names.get(on).cloned().unwrap_or_default(),
         true => {
-            let fits = |(_, one): &(usize, &Definition)| need.names(one);
+            let fits = |(_, one): &(usize, &Definition)| is_named(on, one);
             let all = definitions.iter().enumerate().filter(fits);
             all.map(|(index, _)| index).collect()
         }
@@ -224,32 +271,51 @@ pub(crate) fn check(reader: &mut Reader<'_>) {
     let mut told: HashSet<(Mark, &str)> = HashSet::new();
     for one in &written {
         let definition = &definitions[one.of];
-        for (need, mark) in definition.precedence.needs.iter().zip(&*one.marks) {
-            if need.number().is_some() {
+        let needs = definition.precedence.dependencies();
+        let needs = needs.map(|need| (&*need.on, need.until != DependsUntil::Placed));
+        let apart = &definition.precedence.place.apart_from;
+        let waits = definition.precedence.dependencies().count();
+        let all = needs.chain(apart.iter().map(|on| (&**on, false)));
+        for (at, ((on, is_need), mark)) in all.zip(&*one.marks).enumerate() {
+            if number(on).is_some() {
                 continue;
             }
-            let group = groups.entry(&need.on).or_insert_with(|| DefinedGroup {
-                members: members(need),
+            if at >= waits {
+                // What is kept apart may be the same block, and closes no circle.
+                if members(on).is_empty() && told.insert((*mark, on)) {
+                    let hint = unknown_hint(on, names.keys().copied());
+                    let message = format!("{} is no experiment of this source", quoted(on));
+                    reader.wrong(*mark, message, hint);
+                }
+                continue;
+            }
+            let group = groups.entry(on).or_insert_with(|| DefinedGroup {
+                members: members(on),
                 ..DefinedGroup::default()
             });
             group.waiting.push(one.of);
-            let is_glob = need.on.contains(['*', '?']);
+            let is_glob = on.contains(['*', '?']);
             let own = quoted(&definition.name);
             let others = group.members.iter().any(|member| *member != one.of);
-            if group.members.contains(&one.of) && !is_glob && told.insert((*mark, &need.on)) {
+            if group.members.contains(&one.of) && !is_glob && told.insert((*mark, on)) {
+                if !is_need {
+                    reader.wrong(
+                        *mark,
+                        format!("{own} is to be on the same node as itself"),
+                        "name another experiment in `same_as`",
+                    );
+                    continue;
+                }
                 reader.wrong(
                     *mark,
                     format!("{own} depends on itself"),
                     "`depends_on` of an outer block holds for the inner ones: \
                      give one of them its own, or `depends_on: null`",
                 );
-            } else if !others && told.insert((*mark, &need.on)) {
-                let hint = unknown_hint(&need.on, names.keys().copied());
+            } else if !others && told.insert((*mark, on)) {
+                let hint = unknown_hint(on, names.keys().copied());
                 let what = if is_glob { "matches" } else { "is" };
-                let message = format!(
-                    "{} {what} no other experiment of this source",
-                    quoted(&need.on)
-                );
+                let message = format!("{} {what} no other experiment of this source", quoted(on));
                 reader.wrong(*mark, message, hint);
             }
         }
@@ -334,9 +400,10 @@ fn circle<'d>(
     }
     let shown = links.len().min(6);
     let more = if links.len() > shown { ", …" } else { "" };
-    let first = path
-        .iter()
-        .find(|one| !definitions[**one].precedence.needs.is_empty());
+    let first = path.iter().find(|one| {
+        let precedence = &definitions[**one].precedence;
+        precedence.dependencies().next().is_some()
+    });
     let message = format!("a circle: {}{more}", links[..shown].join(", "));
     Some((*first.unwrap_or(&path[0]), message))
 }

@@ -8,7 +8,7 @@ use crate::block::{Given, Scope};
 use crate::conditions;
 use crate::definition::{NotBuilt, RuleAction, RuleDef};
 use crate::expression::{Done, checked};
-use crate::fields::{ACTIONS, ACTIONS_LATER, Field};
+use crate::fields::{ACTIONS, Field};
 use crate::problem::printable;
 use crate::reader::Reader;
 use nero_model::names::word_hint;
@@ -17,8 +17,6 @@ use nero_yaml::{Entry, Kind, Mark, Node, Zero};
 
 /// Words beside an action.
 const WORDS: &[&str] = &["on", "repeat"];
-/// The longest command of an action.
-const ARGUMENT_BYTES_MAX: usize = 4096;
 /// `repeat: never`: a hundred years.
 const NEVER_MS: u64 = 100 * 365 * 86_400_000;
 
@@ -95,11 +93,6 @@ fn rule(
     not_built: &mut Vec<NotBuilt>,
     rules: &mut Vec<RuleDef>,
 ) {
-    let is_later = |entry: &&Entry| ACTIONS_LATER.contains(&entry.key.as_str());
-    let later: Vec<&Entry> = entries.iter().filter(is_later).collect();
-    for entry in &later {
-        reader.not_built(not_built, &format!("rules.{}", entry.key), entry.key_mark);
-    }
     let named = |key: &str| entries.iter().find(|entry| entry.key == key);
     let (on, repeat) = (named("on"), named("repeat"));
     let repeat_ms = repeat.map_or(Some(0), |entry| repeat_ms(reader, entry));
@@ -108,14 +101,10 @@ fn rule(
         let mut known = RuleAction::ALL.into_iter();
         let action = match (known.find(|one| one.word() == entry.key), &*entry.key) {
             (_, "on" | "repeat") => continue,
-            (_, key) if ACTIONS_LATER.contains(&key) => {
-                actions += 1;
-                continue;
-            }
             (Some(action), _) => action,
             (None, key) => {
                 let words = [ACTIONS, WORDS].concat();
-                let mut hint = word_hint(key, &words, ACTIONS_LATER);
+                let mut hint = word_hint(key, &words, &[]);
                 if key.contains([' ', '(', ')', '>', '<', '=']) || entry.value.is_null() {
                     hint.push_str("; in braces quote the expression, since a comma ends it");
                 }
@@ -143,7 +132,6 @@ fn rule(
         };
         if let Some(text) = expression(reader, when)
             && let Some(made) = checked(reader, not_built, &done, None, (text, when), entry)
-            && later.is_empty()
         {
             rules.push(made);
         }
@@ -185,25 +173,12 @@ fn done<'e>(
         return None;
     };
     let argument = reader.single(word, &entry.value)?.trim().to_owned();
-    if action == RuleAction::Signal
-        && let Err((message, hint)) = RuleAction::check_signal(&argument)
-    {
-        reader.wrong(entry.value.mark, message, hint);
-        return None;
-    }
-    let wrong = match action {
-        _ if argument.is_empty() => Some(format!("`{word}` is empty")),
-        _ if argument.len() > ARGUMENT_BYTES_MAX => {
-            Some(format!("`{word}` has more than {ARGUMENT_BYTES_MAX} bytes"))
-        }
-        _ => None,
+    let checked = match action {
+        RuleAction::Signal => RuleAction::check_signal(&argument),
+        _ => action.check_command(&argument),
     };
-    if let Some(message) = wrong {
-        reader.wrong(
-            entry.value.mark,
-            message,
-            format!("for example `{word}: {example}`"),
-        );
+    if let Err((message, hint)) = checked {
+        reader.wrong(entry.value.mark, message, hint);
         return None;
     }
     let done = Done {

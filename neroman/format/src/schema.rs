@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::fields::{ACTIONS, ACTIONS_LATER, FIELDS, Field, RESOURCES};
+use crate::fields::{ACTIONS, FIELDS, Field, RESOURCES};
 
 /// The schema of a `neronet.yaml`.
 pub fn schema() -> Value {
@@ -107,7 +107,7 @@ fn shape(field: Field) -> Value {
         Field::Parameters | Field::Conditions | Field::Render => {
             json!({"type": ["object", "null"]})
         }
-        Field::Env => json!({
+        Field::Env | Field::Probes => json!({
             "type": ["object", "null"],
             "additionalProperties": single(),
         }),
@@ -122,6 +122,10 @@ fn shape(field: Field) -> Value {
         | Field::Stages
         | Field::Tags => texts(),
         Field::DependsOn => any(&[texts(), map(&["finished", "ended", "started"], &texts())]),
+        Field::Place => {
+            let of = map(&["same_as", "apart_from"], &texts());
+            any(&[choice(&["first", "free"]), of])
+        }
         Field::Lock => any(&[single(), map(&["name", "scope"], &single())]),
         Field::Resources => map(RESOURCES, &per_node(&single())),
         Field::Files | Field::Outputs => {
@@ -129,7 +133,7 @@ fn shape(field: Field) -> Value {
             any(&[one.clone(), list(&one)])
         }
         Field::Rules => {
-            let words: Vec<&str> = [ACTIONS, ACTIONS_LATER, &["on", "repeat"]].concat();
+            let words: Vec<&str> = [ACTIONS, &["on", "repeat"]].concat();
             list(&map(&words, &single()))
         }
         Field::Metrics => {
@@ -158,6 +162,12 @@ fn shape(field: Field) -> Value {
         Field::Retry => {
             let words = ["on", "exit", "stderr", "max", "memory", "time", "after"];
             let one = any(&[single(), map(&words, &texts())]);
+            any(&[one.clone(), list(&one)])
+        }
+        Field::Steps => list(&map(&["run"], &single())),
+        Field::OnError => {
+            let words = ["exit", "stderr", "then", "max", "after", "run"];
+            let one = map(&words, &texts());
             any(&[one.clone(), list(&one)])
         }
         Field::ParametersStyle => {

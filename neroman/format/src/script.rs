@@ -10,11 +10,11 @@ use crate::pyformat::NameKind;
 use crate::reader::Reader;
 use crate::render;
 use nero_model::safe::quoted;
-use nero_yaml::Node;
+use nero_yaml::{Mark, Node};
 use std::rc::Rc;
 
 /// The kernel takes no longer argument than 128 KiB.
-const BYTES_MAX: usize = 100_000;
+pub(crate) const BYTES_MAX: usize = 100_000;
 
 /// A script before its places are filled.
 #[derive(Debug)]
@@ -31,14 +31,24 @@ enum ScriptPiece {
 
 /// Reads the field.
 pub(crate) fn read(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) -> Option<Script> {
-    let text = reader.single(&given.key, &given.value)?;
+    read_at(reader, names, &given.key, &given.value)
+}
+
+/// Reads a script below another key.
+pub(crate) fn read_at(
+    reader: &mut Reader<'_>,
+    names: &Names<'_>,
+    key: &str,
+    node: &Rc<Node>,
+) -> Option<Script> {
+    let text = reader.single(key, node)?;
     if text.trim().is_empty() {
-        reader.wrong(given.value.mark, "the script is empty", "");
+        reader.wrong(node.mark, "the script is empty", "");
         return None;
     }
     if text.len() > BYTES_MAX {
         reader.wrong(
-            given.value.mark,
+            node.mark,
             format!("the script is longer than {BYTES_MAX} bytes"),
             "put it into a file: `command: bash job.sh {x}`",
         );
@@ -65,7 +75,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) ->
             NameKind::Text(text) => literal.push_str(&text),
             NameKind::Unknown => {
                 if is_place {
-                    render::note_near(reader, names, name, "the script", given.value.mark);
+                    render::note_near(reader, names, name, "the script", node.mark);
                 }
                 literal.push('{');
                 rest = behind;
@@ -78,7 +88,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, names: &Names<'_>, given: &Given) ->
     pieces.push(ScriptPiece::Text(literal));
     Some(Script {
         pieces,
-        node: Rc::clone(&given.value),
+        node: Rc::clone(node),
     })
 }
 
@@ -98,9 +108,21 @@ impl Script {
             .any(|piece| matches!(piece, ScriptPiece::Text(text) if text.contains("NERO_PARAM")))
     }
 
+    /// Where it is written.
+    pub(crate) fn mark(&self) -> Mark {
+        self.node.mark
+    }
+
     /// Bash with the script and its arguments; `None` when a mistake was reported. A line
     /// that fails ends the script.
     pub(crate) fn argv(&self, reader: &mut Reader<'_>, params: &[Param]) -> Option<Vec<String>> {
+        let text = self.text(reader, params)?;
+        let words = ["bash", "-e", "-c", &text, "script"];
+        Some(words.map(str::to_owned).to_vec())
+    }
+
+    /// The script with these values; `None` when a mistake was reported.
+    pub(crate) fn text(&self, reader: &mut Reader<'_>, params: &[Param]) -> Option<String> {
         let mut text = String::new();
         for piece in &self.pieces {
             match piece {
@@ -125,10 +147,6 @@ impl Script {
                 }
             }
         }
-        Some(
-            ["bash", "-e", "-c", &text, "script"]
-                .map(str::to_owned)
-                .to_vec(),
-        )
+        Some(text)
     }
 }

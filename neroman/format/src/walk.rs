@@ -16,6 +16,7 @@ pub(crate) fn runs_something(scope: &Scope) -> bool {
         Field::RunCommandPrefix,
         Field::MainCodeFile,
         Field::Script,
+        Field::Steps,
     ];
     fields.into_iter().any(|field| scope.get(field).is_some())
 }

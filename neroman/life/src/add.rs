@@ -604,6 +604,44 @@ impl Merged {
         });
     }
 
+    /// Brings back those of these experiments that were removed: they were asked for again.
+    pub fn bring_back(&mut self, state: &State, ids: &[ExperimentId], now_ms: i64) {
+        for id in ids {
+            let old = state.experiment(*id);
+            let Some(old) = old.filter(|old| old.hidden_ms.is_some()) else {
+                continue;
+            };
+            let given = self.changes.iter_mut().find_map(|change| {
+                if let Change::Experiment(new) = change
+                    && new.id == *id
+                {
+                    return Some(new);
+                }
+                None
+            });
+            match given {
+                Some(new) => Arc::make_mut(new).hidden_ms = None,
+                None => self.changes.push(Change::Experiment(Arc::new(Described {
+                    hidden_ms: None,
+                    ..Described::of(old)
+                }))),
+            }
+            let back = "brought back".to_owned();
+            self.changes.push(Change::Event {
+                experiment: *id,
+                run: None,
+                at_ms: now_ms,
+                text: back.clone(),
+            });
+            for seen in self.seen.iter_mut().filter(|seen| seen.id == *id) {
+                seen.what = What::Changed;
+                seen.changes.push(back.clone());
+                // How to bring it back.
+                seen.notes.pop();
+            }
+        }
+    }
+
     /// The experiments to type next, as `124-186`; without those that are gone.
     pub fn range(&self) -> String {
         ranges(

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::acts::Acted;
 use super::batch::{Hold, HoldCause};
 use super::cohort::PeersNumber;
 use super::journal::Journal;
@@ -195,6 +196,9 @@ pub struct Dispatch {
     /// Rules that the daemon evaluates and that fired, by id.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_id")]
     pub(crate) fired: BTreeMap<u64, Firing>,
+    /// The ends of commands that rules had this machine run, by id of the rule.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_id")]
+    pub(crate) acted: BTreeMap<u64, Acted>,
     /// What people were to be told of it.
     #[serde(skip_serializing_if = "Noticed::is_nothing")]
     pub(crate) noticed: Noticed,
@@ -202,11 +206,15 @@ pub struct Dispatch {
 
 /// Keys that are numbers. A dispatch is stored flattened, and serde hands the keys of such a
 /// part over as texts.
-fn by_id<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u64, Firing>, D::Error> {
-    let fired = BTreeMap::<String, Firing>::deserialize(from)?;
+fn by_id<'de, D, T>(from: D) -> Result<BTreeMap<u64, T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let by_text = BTreeMap::<String, T>::deserialize(from)?;
     let mut by_id = BTreeMap::new();
-    for (id, firing) in fired {
-        by_id.insert(id.parse().map_err(D::Error::custom)?, firing);
+    for (id, value) in by_text {
+        by_id.insert(id.parse().map_err(D::Error::custom)?, value);
     }
     Ok(by_id)
 }

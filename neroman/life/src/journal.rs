@@ -415,6 +415,9 @@ pub struct RuleFacts {
     pub firings: BTreeMap<u32, i64>,
     /// Written name → exact name.
     pub bound: BTreeMap<String, String>,
+    /// The ends of the commands of its newest firings, by how often it had fired then.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ran: BTreeMap<u32, Ran>,
     pub problem: String,
     /// Since which run time, in seconds, the condition of each `for` holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -422,6 +425,29 @@ pub struct RuleFacts {
     /// The record of that.
     #[serde(skip_serializing_if = "is_default")]
     pub held_key: (u32, Key),
+}
+
+/// The end of the command of a firing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ran {
+    pub at_ms: i64,
+    /// `exit code 0`, `signal 9`, or a sentence.
+    pub how: String,
+    /// The end of what it printed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub output: String,
+}
+
+impl Ran {
+    /// How it ended, with the last line that it printed.
+    pub fn line(&self) -> String {
+        let mut lines = self.output.lines().map(str::trim);
+        match lines.rfind(|line| !line.is_empty()) {
+            Some(line) => format!("{}: {line}", self.how),
+            None => self.how.clone(),
+        }
+    }
 }
 
 fn is_default(key: &(u32, Key)) -> bool {

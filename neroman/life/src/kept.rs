@@ -207,7 +207,7 @@ mod tests {
     use crate::run::Takes;
 
     /// What a row has besides the fields of the stage.
-    const REST: &str = r#""why":"w","ended_told":false,"settled":false,"unsupervised":false,"far_host":"","rules_version":1,"rules_delivered":1,"results":"open","later":[{"node":"a","why":"full","since_ms":5}],"turns":2,"avoid":["b"],"abandoned":["c"],"fired":{"7":{"times":2,"at_ms":5,"action":"warn","text":"crashed","values":"exit = 1"}}"#;
+    const REST: &str = r#""why":"w","ended_told":false,"settled":false,"unsupervised":false,"far_host":"","rules_version":1,"rules_delivered":1,"results":"open","later":[{"node":"a","why":"full","since_ms":5}],"turns":2,"avoid":["b"],"abandoned":["c"],"fired":{"7":{"times":2,"at_ms":5,"action":"warn","text":"crashed","values":"exit = 1"}},"acted":{"7":{"times":2,"ran":{"at_ms":6,"how":"exit code 0"}}}"#;
 
     fn made(asked: &str) -> Made {
         Made {

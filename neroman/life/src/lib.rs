@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files"))]
 
 pub mod abort;
+pub mod acts;
 pub mod add;
 pub mod backtest;
 pub mod balance;
@@ -23,6 +24,7 @@ pub mod deferred;
 mod differences;
 mod dispatch;
 pub mod edits;
+mod errors;
 pub mod experiment;
 pub mod fold;
 pub mod gone;

@@ -1,23 +1,31 @@
-//! `lock` and `settle`: runs that a node does not get beside others.
+//! `lock`, `settle` and `place`: runs that a node does not get beside others, or only there.
 //!
 //! A lock is no record of its own: the run that has one holds it from the choice of its node,
 //! which is synced, until there is evidence of its end. A lost run that may still run keeps it
 //! until a person has the experiment begun anew beside it.
 
+use std::collections::{HashMap, HashSet};
+
 use nero_model::RunId;
 
+use super::experiment::Experiment;
 use super::now::Now;
 use super::place::{Candidate, Standing};
+use super::precedence::{Precedents, is_present};
 use super::reason::Obstacle;
 use super::run::Run;
-use super::stage::Stage;
 use super::state::State;
 
 /// What runs with nodes keep others from.
-#[derive(Debug, Default)]
-pub struct Locks {
+#[derive(Debug)]
+pub struct Locks<'a> {
+    state: &'a State,
     held: Vec<HeldLock>,
     settling: Vec<Settling>,
+    /// The experiments that `place` names.
+    precedents: Precedents<'a>,
+    /// The nodes of the runs that were placed since.
+    taken: HashMap<RunId, String>,
 }
 
 #[derive(Debug)]
@@ -38,27 +46,40 @@ struct Settling {
     left_ms: Option<i64>,
 }
 
-impl Locks {
+impl<'a> Locks<'a> {
     /// Those of all runs.
-    pub fn of(state: &State, now: &Now) -> Self {
-        let mut locks = Self::default();
+    pub fn of(state: &'a State, now: &Now) -> Self {
+        let mut sources = HashSet::new();
+        let mut locks = Self {
+            state,
+            held: Vec::new(),
+            settling: Vec::new(),
+            precedents: Precedents::within(state, &sources),
+            taken: HashMap::new(),
+        };
         for experiment in state.experiments.iter() {
+            let mut live = experiment.live();
+            if live.any(|run| run.unplaced() && !run.made.precedence.place.is_free()) {
+                sources.insert(experiment.source);
+            }
             let newest = experiment.newest().map(|run| run.made.id);
             let alone = experiment.runs.iter();
             for run in alone.filter(|run| run.made.precedence.is_alone_on_node()) {
                 // `restart --abandon` is the person's word that it does not run.
                 let is_abandoned = run.in_doubt() && newest != Some(run.made.id);
-                if let Some(node) = placed_on(run).filter(|_| !is_abandoned) {
+                if let Some(node) = run.placed_on().filter(|_| !is_abandoned) {
                     locks.add(run, node, now);
                 }
             }
         }
+        locks.precedents = Precedents::within(state, &sources);
         locks
     }
 
     /// A run goes to this node.
     pub fn take(&mut self, run: &Run, node: &str, now: &Now) {
         self.add(run, node, now);
+        self.taken.insert(run.made.id, node.to_owned());
     }
 
     fn add(&mut self, run: &Run, node: &str, now: &Now) {
@@ -109,7 +130,8 @@ impl Locks {
     fn obstacle(&self, run: &Run, node: &str) -> Option<Obstacle> {
         let precedence = &run.made.precedence;
         let of_lock = precedence.lock.as_ref().and_then(|lock| {
-            let mut held = self.held.iter().filter(|one| one.name == lock.name);
+            let others = self.held.iter().filter(|one| one.by != run.made.id);
+            let mut held = others.filter(|one| one.name == lock.name);
             held.find(|one| one.everywhere || lock.everywhere || one.node == node)
         });
         if let Some(held) = of_lock {
@@ -119,12 +141,64 @@ impl Locks {
                 is_lost: held.is_lost,
             });
         }
-        let mut settling = self.settling.iter().filter(|one| one.node == node);
-        let settling = settling.next().filter(|_| precedence.settle_ms > 0)?;
-        Some(Obstacle::Settling {
-            after: settling.after,
-            has_started: settling.left_ms.is_some(),
+        let others = self.settling.iter().filter(|one| one.after != run.made.id);
+        let mut settling = others.filter(|one| one.node == node);
+        let settling = settling.next().filter(|_| precedence.settle_ms > 0);
+        if let Some(settling) = settling {
+            return Some(Obstacle::Settling {
+                after: settling.after,
+                has_started: settling.left_ms.is_some(),
+            });
+        }
+        (self.is_elsewhere(run, node)).or_else(|| self.is_beside(run, node))
+    }
+
+    /// `same_as`: the run whose node is another one.
+    fn is_elsewhere(&self, run: &Run, node: &str) -> Option<Obstacle> {
+        let same_as = run.made.precedence.place.same_as.as_ref()?;
+        let others = self.named(run, &same_as.on).into_iter();
+        let others = others.filter(|one| one.id != run.made.id.experiment);
+        let runs = others.filter_map(Experiment::current);
+        let placed = runs.filter_map(|run| Some((run.made.id, self.node_of(run)?)));
+        let placed: Vec<(RunId, &str)> = placed.collect();
+        // A person let it go on before the other one had a node.
+        let (of, there) = *placed.first()?;
+        let is_there = placed.iter().any(|(_, there)| *there == node);
+        (!is_there).then(|| Obstacle::SameAs {
+            of,
+            there: there.to_owned(),
         })
+    }
+
+    /// `apart_from`: the run that is on the node, or may be.
+    fn is_beside(&self, run: &Run, node: &str) -> Option<Obstacle> {
+        let names = run.made.precedence.place.apart_from.iter();
+        let others = names.flat_map(|on| self.named(run, on));
+        let runs = others.flat_map(|one| {
+            let newest = one.newest().map(|run| run.made.id);
+            let may_run = move |run: &&Run| {
+                run.phase().is_live() || (run.in_doubt() && newest == Some(run.made.id))
+            };
+            one.runs.iter().filter(may_run)
+        });
+        let mut runs = runs.filter(|other| other.made.id != run.made.id);
+        let beside = runs.find(|other| self.node_of(other) == Some(node))?;
+        Some(Obstacle::ApartFrom {
+            beside: beside.made.id,
+            is_lost: beside.in_doubt(),
+        })
+    }
+
+    /// The experiments that a run's `place` names.
+    fn named(&self, run: &Run, on: &str) -> Vec<&'a Experiment> {
+        let own = self.state.experiment(run.made.id.experiment);
+        let all = own.map_or_else(Vec::new, |own| self.precedents.named(own.source, on));
+        all.into_iter().filter(|one| is_present(one)).collect()
+    }
+
+    fn node_of<'s>(&'s self, run: &'s Run) -> Option<&'s str> {
+        let taken = self.taken.get(&run.made.id).map(String::as_str);
+        taken.or_else(|| run.placed_on())
     }
 
     /// Time until a node that settles may get the next run.
@@ -133,26 +207,15 @@ impl Locks {
     }
 }
 
-/// The node of a run that was placed.
-fn placed_on(run: &Run) -> Option<&str> {
-    match run.dispatch.stage {
-        Stage::Behind { .. } | Stage::Unplaced => None,
-        Stage::Chosen { .. }
-        | Stage::Offered { .. }
-        | Stage::Accepted { .. }
-        | Stage::Recalled { .. }
-        | Stage::Begun { .. }
-        | Stage::Over { .. } => run.node(),
-    }
-}
-
-/// Whether a change of a run may free a node for others.
-pub fn may_free(before: Option<&Run>, after: Option<&Run>) -> bool {
+/// Whether a change of a run may free a node for others. `apart`: runs wait for nodes without
+/// certain others.
+pub fn may_free(before: Option<&Run>, after: Option<&Run>, apart: bool) -> bool {
     let so_far = |run: &Run| {
         let started = run.started_ms().is_some();
-        let node = placed_on(run).map(str::to_owned);
+        let node = run.placed_on().map(str::to_owned);
         (run.phase(), started, run.in_doubt(), node)
     };
     let Some(after) = after else { return false };
-    after.made.precedence.is_alone_on_node() && before.map(so_far) != Some(so_far(after))
+    let frees = apart || after.made.precedence.is_alone_on_node();
+    frees && before.map(so_far) != Some(so_far(after))
 }

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use nero_format::{Again, DataDef, Definition, NodeResources, Precedence, Processing, Scheduling};
+use nero_format::{
+    Again, DataDef, Definition, NodeProbe, NodeResources, Precedence, Processing, Scheduling,
+};
 use nero_model::{RunId, RunToken};
 use serde::{Deserialize, Serialize};
 
@@ -138,9 +140,15 @@ pub struct Takes {
     /// The canonical expression of `requires`; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub requires: String,
+    /// The probes that `requires` uses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<NodeProbe>,
     /// The node that is preferred if it fits; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub prefer: String,
+    /// Whether the first node that can start it is taken, in the order of their list.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_order: bool,
     /// The data on the nodes, with their paths.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub data: Vec<DataDef>,

@@ -2,7 +2,7 @@
 //! and takes the least loaded of the nodes that fit.
 
 use super::judge;
-pub use super::judge::{Facts, Figures, GpuFacts};
+pub use super::judge::{Facts, Figures, GpuFacts, ProbeAnswer};
 use super::made::Takes;
 use super::reason::{Misfit, NoNode, Obstacle};
 
@@ -47,7 +47,7 @@ pub enum Choice {
 }
 
 /// Judges an expression over a node.
-pub type Judge<'a> = &'a dyn Fn(&str, &Figures) -> Result<(), Misfit>;
+pub type Judge<'a> = &'a dyn Fn(&Takes, &Figures) -> Result<(), Misfit>;
 
 /// Chooses for one run and counts it in, so that the next choice sees it.
 pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choice {
@@ -59,7 +59,7 @@ pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choic
     // Whether none of the nodes may take it later.
     let mut for_good = true;
     let mut late = false;
-    let mut best: Option<(usize, f64)> = None;
+    let mut best: Option<usize> = None;
     for (index, node) in nodes.iter().enumerate() {
         match &node.standing {
             Standing::Asked => return Choice::Wait,
@@ -85,15 +85,19 @@ pub fn choose(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Choic
                         reasons.push((node.name.clone(), Obstacle::Misfit(why)));
                     }
                     Ok(()) => {
-                        if best.is_none_or(|(held, _)| less(figures, &node.name, &nodes[held])) {
-                            best = Some((index, figures.cpus));
+                        let is_better = |held: usize| match takes.in_order {
+                            true => starts_first(takes, node, &nodes[held]),
+                            false => less(figures, &node.name, &nodes[held]),
+                        };
+                        if best.is_none_or(is_better) {
+                            best = Some(index);
                         }
                     }
                 }
             }
         }
     }
-    let Some((index, _)) = best else {
+    let Some(index) = best else {
         if late {
             return Choice::Wait;
         }
@@ -126,6 +130,22 @@ fn preferred(takes: &Takes, nodes: &mut [Candidate], judge: Judge<'_>) -> Option
             Some(Choice::On(node.name.clone()))
         }
     }
+}
+
+/// Whether a later node in the list comes before an earlier one, since it can start the run now.
+fn starts_first(takes: &Takes, later: &Candidate, earlier: &Candidate) -> bool {
+    let has_room = |one: &Candidate| match &one.standing {
+        Standing::Known(figures) => {
+            let cores = figures.cores + takes.on(&one.name).cores();
+            figures.cluster.is_some() || cores <= figures.cpus
+        }
+        Standing::Asked
+        | Standing::Late
+        | Standing::Away(_)
+        | Standing::Refused(_)
+        | Standing::Taken(_) => false,
+    };
+    has_room(later) && !has_room(earlier)
 }
 
 /// Whether the first node comes before the second.
@@ -163,7 +183,7 @@ fn fits(takes: &Takes, node: &str, figures: &Figures, judge: Judge<'_>) -> Resul
     if takes.requires.is_empty() {
         return Ok(());
     }
-    judge(&takes.requires, figures)
+    judge(takes, figures)
 }
 
 /// Whether the configuration has a path for the run's data on a node.
@@ -185,7 +205,7 @@ pub fn ever_fits(takes: &Takes, figures: &Figures) -> Result<(), Misfit> {
     }
     match takes.requires.as_str() {
         "" => Ok(()),
-        requires => judge::ever(requires, figures),
+        _ => judge::ever(takes, figures),
     }
 }
 
@@ -238,7 +258,7 @@ mod tests {
         Misfit::Unmet(Vec::new())
     }
 
-    fn any(_: &str, _: &Figures) -> Result<(), Misfit> {
+    fn any(_: &Takes, _: &Figures) -> Result<(), Misfit> {
         Ok(())
     }
 
@@ -261,6 +281,21 @@ mod tests {
             }
         }
         assert_eq!(got, [2, 6]);
+    }
+
+    #[test]
+    fn in_the_order_of_the_list_a_node_gets_what_it_can_start_and_then_the_next_one() {
+        let mut nodes = [known("small", 2.0, 1.0), known("big", 6.0, 5.0)];
+        let run = Takes {
+            in_order: true,
+            ..takes(1.0, 0)
+        };
+        let mut goes_to = || match choose(&run, &mut nodes, &any) {
+            Choice::On(name) => name,
+            other => panic!("{other:?}"),
+        };
+        let went = [goes_to(), goes_to(), goes_to()];
+        assert_eq!(went, ["small", "big", "small"]);
     }
 
     #[test]
@@ -342,7 +377,7 @@ mod tests {
         );
         // A busy node is a candidate, and no run ends before each has refused
         // it.
-        let busy = |_: &str, _: &Figures| Err(unmet());
+        let busy = |_: &Takes, _: &Figures| Err(unmet());
         let asks = Takes {
             requires: "load < 4".to_owned(),
             ..run.clone()
@@ -401,7 +436,7 @@ mod tests {
             requires: "load < 4".to_owned(),
             ..Takes::default()
         };
-        let judge = |_: &str, figures: &Figures| match figures.cpus > 4.0 {
+        let judge = |_: &Takes, figures: &Figures| match figures.cpus > 4.0 {
             true => Ok(()),
             false => Err(unmet()),
         };

@@ -9,7 +9,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nero_expr::Glob;
-use nero_format::{Definition, Dependency, DependsUntil, EditMistake, Precedence};
+use nero_format::{
+    Definition, Dependency, DependsUntil, EditMistake, Precedence, experiment_number, is_named,
+};
 use nero_model::{EndReason, ExperimentId, Phase, RunId};
 
 use super::batch::Held;
@@ -85,6 +87,7 @@ impl fmt::Display for AwaitedExperiment<'_> {
         let which = match self.lack {
             Lack::Live(_) if self.is_running => "runs",
             Lack::Live(_) if self.until == DependsUntil::Started => "has not started",
+            Lack::Live(_) if self.until == DependsUntil::Placed => "has no node yet",
             Lack::Live(_) => "waits",
             Lack::Stuck(_) => "is held",
             Lack::Ended(Phase::Crashed) => "crashed",
@@ -117,9 +120,15 @@ type OpenGroups<'a> = Vec<(u64, AwaitedGroup<'a>)>;
 
 /// What an experiment needs, and the stages before its own.
 fn groups(precedence: &Precedence) -> impl Iterator<Item = AwaitedGroup<'_>> {
-    let needs = precedence.needs.iter().map(AwaitedGroup::Need);
+    let needs = precedence.dependencies().map(AwaitedGroup::Need);
     let before = precedence.stage.iter().flat_map(|stage| &stage.before);
     needs.chain(before.map(|stage| AwaitedGroup::Stage(stage)))
+}
+
+/// The words that name other experiments.
+fn names(precedence: &Precedence) -> impl Iterator<Item = &str> {
+    let needs = precedence.dependencies().map(|need| &*need.on);
+    needs.chain(precedence.place.apart_from.iter().map(String::as_str))
 }
 
 /// The experiments of a group that are not far enough.
@@ -155,7 +164,7 @@ impl<'a> Precedents<'a> {
     }
 
     /// Those of runs of these sources.
-    fn within(state: &'a State, sources: &HashSet<u64>) -> Self {
+    pub(crate) fn within(state: &'a State, sources: &HashSet<u64>) -> Self {
         let mut found = Self {
             state,
             names: HashMap::new(),
@@ -309,18 +318,22 @@ impl<'a> Precedents<'a> {
         let of = |found: Option<&Vec<&'a Experiment>>| found.cloned().unwrap_or_default();
         match group {
             AwaitedGroup::Stage(stage) => of(self.stages.get(&(source, stage))),
-            AwaitedGroup::Need(need) => match need.number() {
-                Some(number) => {
-                    let one = self.state.experiment(ExperimentId(number));
-                    one.into_iter().map(|one| &**one).collect()
-                }
-                None if Glob::new(&need.on).has_wildcard() => {
-                    let all = self.state.of_origin(source).map(|one| &**one);
-                    all.filter(|one| need.names(&one.definition)).collect()
-                }
-                None => of(self.names.get(&(source, &need.on))),
-            },
+            AwaitedGroup::Need(need) => self.named(source, &need.on),
         }
+    }
+
+    /// The experiments that a word of a source names.
+    pub(crate) fn named(&self, source: u64, on: &str) -> Vec<&'a Experiment> {
+        if let Some(number) = experiment_number(on) {
+            let one = self.state.experiment(ExperimentId(number));
+            return one.into_iter().map(|one| &**one).collect();
+        }
+        if Glob::new(on).has_wildcard() {
+            let all = self.state.of_origin(source).map(|one| &**one);
+            return all.filter(|one| is_named(on, &one.definition)).collect();
+        }
+        let found = self.names.get(&(source, on));
+        found.cloned().unwrap_or_default()
     }
 
     /// Why an experiment is not so far.
@@ -338,6 +351,7 @@ impl<'a> Precedents<'a> {
             // What is lost may still run.
             DependsUntil::Ended => run.phase().is_end() && !run.in_doubt(),
             DependsUntil::Started => run.started_ms().is_some(),
+            DependsUntil::Placed => run.placed_on().is_some(),
         };
         if is_so_far {
             return None;
@@ -373,13 +387,17 @@ impl<'a> Precedents<'a> {
     }
 }
 
-fn is_present(one: &Experiment) -> bool {
+pub(crate) fn is_present(one: &Experiment) -> bool {
     one.hidden_ms.is_none() && !one.is_gone()
 }
 
 /// Whether a change of a run may end the wait of others.
 pub fn concerns_others(before: Option<&Run>, after: Option<&Run>) -> bool {
-    let so_far = |run: &Run| (run.phase(), run.started_ms().is_some(), run.in_doubt());
+    let so_far = |run: &Run| {
+        let is_placed = run.placed_on().is_some();
+        let has_started = run.started_ms().is_some();
+        (run.phase(), has_started, run.in_doubt(), is_placed)
+    };
     before.map(so_far) != after.map(so_far)
 }
 
@@ -412,10 +430,13 @@ pub(crate) fn met(run: &Run, now_ms: i64) -> Stepped {
 /// on an experiment that does not exist, on itself, on one that waits for it.
 pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, EditMistake)> {
     let by_number = |definition: &Definition| {
-        let mut needs = definition.precedence.needs.iter();
-        needs.any(|need| need.number().is_some())
+        let mut names = names(&definition.precedence);
+        names.any(|name| experiment_number(name).is_some())
     };
-    let needs = |definition: &Definition| groups(&definition.precedence).next().is_some();
+    let needs = |definition: &Definition| {
+        let precedence = &definition.precedence;
+        groups(precedence).next().is_some() || names(precedence).next().is_some()
+    };
     let described = changes.iter().filter_map(|change| match change {
         Change::Experiment(one) if needs(&one.definition) => Some(one),
         _ => None,
@@ -449,9 +470,10 @@ pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, Edit
             found.push((one.definition.place.to_string(), mistake));
         };
         let name = &one.definition.name;
-        for need in &one.definition.precedence.needs {
-            match need.number() {
-                Some(number) if number == one.id.0 => {
+        let apart = &one.definition.precedence.place.apart_from;
+        for other in names(&one.definition.precedence) {
+            match experiment_number(other) {
+                Some(number) if number == one.id.0 && !apart.iter().any(|one| one == other) => {
                     refuse(format!("`{name}` depends on itself ({number})"), "");
                 }
                 Some(number) if state.experiment(ExperimentId(number)).is_none() => refuse(

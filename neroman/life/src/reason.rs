@@ -88,6 +88,17 @@ pub enum Obstacle {
         after: RunId,
         has_started: bool,
     },
+    /// The run has to be on the node of another one, which is elsewhere.
+    SameAs {
+        of: RunId,
+        there: String,
+    },
+    /// A run is there beside which it must not be.
+    ApartFrom {
+        beside: RunId,
+        /// Whether that run is lost, and may still run.
+        is_lost: bool,
+    },
 }
 
 impl fmt::Display for Obstacle {
@@ -98,20 +109,30 @@ impl fmt::Display for Obstacle {
             Self::Away(why) => f.write_str(why),
             Self::Locked { lock, by, is_lost } => {
                 write!(f, "{by} holds the lock {lock}")?;
-                match is_lost {
-                    true => write!(
-                        f,
-                        " and is lost: end it, then `neroman restart {} --abandon`",
-                        by.experiment
-                    ),
-                    false => Ok(()),
-                }
+                lost_remedy(f, *by, *is_lost)
+            }
+            Self::SameAs { of, there } => write!(f, "it has to be where {of} is: on {there}"),
+            Self::ApartFrom { beside, is_lost } => {
+                write!(f, "{beside} is there, from which it is kept apart")?;
+                lost_remedy(f, *beside, *is_lost)
             }
             Self::Settling { after, has_started } => match has_started {
                 true => write!(f, "{after} has just started, and settles"),
                 false => write!(f, "{after} has not started yet, and settles first"),
             },
         }
+    }
+}
+
+/// What to do about a lost run that may still run.
+fn lost_remedy(f: &mut fmt::Formatter<'_>, run: RunId, is_lost: bool) -> fmt::Result {
+    match is_lost {
+        true => write!(
+            f,
+            " and is lost: end it, then `neroman restart {} --abandon`",
+            run.experiment
+        ),
+        false => Ok(()),
     }
 }
 
@@ -226,6 +247,8 @@ pub enum NodeKind {
     Away,
     Locked(String),
     Settling,
+    SameAs,
+    ApartFrom,
 }
 
 impl Why {
@@ -266,6 +289,8 @@ impl Obstacle {
             Self::Away(_) => NodeKind::Away,
             Self::Locked { lock, .. } => NodeKind::Locked(lock.clone()),
             Self::Settling { .. } => NodeKind::Settling,
+            Self::SameAs { .. } => NodeKind::SameAs,
+            Self::ApartFrom { .. } => NodeKind::ApartFrom,
         }
     }
 }

@@ -8,7 +8,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use nero_expr::Pattern;
 use nero_format::{Retry, RetryOn, RuleAction};
 use nero_model::units::short_bytes;
 use nero_model::{EndReason, Phase, RunId, RunToken, TaskEnd};
@@ -16,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::{Change, NewRun, dispatch_changed};
 use super::dispatch::{Dispatch, Sent};
+use super::errors::line_fits;
 use super::experiment::Experiment;
 use super::journal::Exit;
 use super::made::Made;
@@ -248,10 +248,7 @@ fn counts(retry: &Retry, on: RetryOn, run: &Run) -> bool {
     }
     let is_code = |exit: &Exit| exit.signal == 0 && retry.exit.contains(&exit.code);
     let code_fits = retry.exit.is_empty() || run.exit().is_some_and(is_code);
-    let line_fits = |pattern: &String| {
-        let pattern = Pattern::new(pattern);
-        pattern.is_ok_and(|pattern| pattern.fits(run.stderr_line()))
-    };
+    let line_fits = |pattern: &String| line_fits(pattern, run.stderr_line());
     code_fits && retry.stderr.as_ref().is_none_or(line_fits)
 }
 
@@ -337,7 +334,7 @@ fn follow(experiment: &Experiment, run: &Run, cause: Cause, token: RunToken, now
     };
     made.follows = Some(follows);
     let live = experiment.live().next().map(|live| live.made.id.number);
-    let there = there.filter(|_| !made.precedence.is_alone_on_node());
+    let there = there.filter(|_| !made.precedence.looks_at_others());
     // What it needs was there, or a person waived it, when the run before started: it is not
     // asked for again.
     let dispatch = Dispatch::planned(there, live);

@@ -8,6 +8,7 @@ use nero_model::paths::run::RULES_VERSION_MAX;
 use nero_model::{EndReason, Phase, RunId};
 
 pub use super::dispatch::{Cancel, Dispatch, Unreadable};
+use super::errors;
 use super::journal::{Exit, Journal};
 use super::leaving::Deferral;
 pub use super::made::{Line, Made, Takes};
@@ -70,6 +71,7 @@ impl Run {
     ) -> Self {
         dispatch.follow_journal(&made, &journal);
         let outcome = outcome::judge(&dispatch, &journal);
+        let outcome = errors::judged(&made, &journal, outcome);
         let outcome = retry::held_back(&made, &dispatch, outcome);
         Self {
             made,
@@ -91,6 +93,7 @@ impl Run {
         }
         self.dispatch.follow_journal(&self.made, &self.journal);
         let outcome = outcome::judge(&self.dispatch, &self.journal);
+        let outcome = errors::judged(&self.made, &self.journal, outcome);
         let outcome = retry::held_back(&self.made, &self.dispatch, outcome);
         if !self.has_ended() || outcome.phase == self.outcome.phase {
             self.outcome = outcome;
@@ -164,6 +167,24 @@ impl Run {
         matches!(self.dispatch.stage, Stage::Unplaced)
             && self.hold_cause().is_none()
             && !self.awaits_nodes()
+    }
+
+    /// Whether it waits for a node without certain other runs.
+    pub fn waits_apart(&self) -> bool {
+        self.unplaced() && !self.made.precedence.place.apart_from.is_empty()
+    }
+
+    /// The node that was chosen for it.
+    pub fn placed_on(&self) -> Option<&str> {
+        match self.dispatch.stage {
+            Stage::Behind { .. } | Stage::Unplaced => None,
+            Stage::Chosen { .. }
+            | Stage::Offered { .. }
+            | Stage::Accepted { .. }
+            | Stage::Recalled { .. }
+            | Stage::Begun { .. }
+            | Stage::Over { .. } => self.node(),
+        }
     }
 
     /// Whether it was placed, and the word that was asked for may stand for other

@@ -6,10 +6,11 @@ use nero_model::{Phase, StateWord};
 use super::batch::{Hold, HoldCause};
 use super::deferred;
 use super::dispatch::{Cancel, Unreadable};
+use super::errors;
 use super::leaving::Refusal;
 use super::now::{Now, Tick};
 use super::outcome::judge;
-use super::reason::Why;
+use super::reason::{NoNode, Obstacle, Why};
 use super::results::Results;
 use super::run::Run;
 use super::stage::Stage;
@@ -33,6 +34,24 @@ impl Run {
             Why::NeedsPerson(_)
             | Why::Unknown
             | Why::NoNode(_)
+            | Why::RefusedBy { .. }
+            | Why::GoesTo { .. }
+            | Why::Said(_) => None,
+        }
+    }
+
+    /// The lost runs that hold its lock on each of its nodes: a person has to act on these.
+    pub fn locked_by_lost(&self) -> Option<String> {
+        let is_lost =
+            |obstacle: &Obstacle| matches!(obstacle, Obstacle::Locked { is_lost: true, .. });
+        match self.why() {
+            Why::NoNode(NoNode::Each(nodes)) if self.phase().is_live() => nodes
+                .iter()
+                .all(|(_, obstacle)| is_lost(obstacle))
+                .then(|| self.why().to_string()),
+            Why::NoNode(_)
+            | Why::NeedsPerson(_)
+            | Why::Unknown
             | Why::RefusedBy { .. }
             | Why::GoesTo { .. }
             | Why::Said(_) => None,
@@ -275,6 +294,8 @@ impl Run {
 
     /// Whether this journal proves the end that was told of the run.
     pub fn has_its_end_from(&self, journal: &Journal) -> bool {
-        self.has_ended() && judge(&self.dispatch, journal).phase == self.phase()
+        let outcome = judge(&self.dispatch, journal);
+        let outcome = errors::judged(&self.made, journal, outcome);
+        self.has_ended() && outcome.phase == self.phase()
     }
 }

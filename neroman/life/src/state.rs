@@ -32,6 +32,7 @@ struct Share {
     live: bool,
     unplaced: bool,
     deferred: bool,
+    apart: bool,
     open: bool,
     cores: f64,
     node: Option<String>,
@@ -45,6 +46,7 @@ impl Share {
             live: run.phase().is_live(),
             unplaced: run.unplaced(),
             deferred: run.deferred().is_some(),
+            apart: run.waits_apart(),
             open: run.open(),
             cores: (run.node()).map_or_else(
                 || run.made.takes.cores(),
@@ -100,8 +102,12 @@ pub struct State {
     pub unplaced: u64,
     /// Runs that their nodes cannot take for now, while other nodes may.
     pub deferred: u64,
+    /// Runs that wait for a node without certain other runs.
+    pub apart: u64,
     /// Runs whose outputs are home and wait for their processors.
     pub unprocessed: Arc<BTreeSet<RunId>>,
+    /// Runs with rules whose commands this machine is to run, or runs.
+    pub unacted: Arc<BTreeSet<RunId>>,
     /// Runs that wait for other experiments.
     pub waiting: Arc<BTreeSet<RunId>>,
     /// Notices for people, and their deliveries.
@@ -300,6 +306,9 @@ impl State {
         if run.awaits_processing() {
             Arc::make_mut(&mut self.unprocessed).insert(id);
         }
+        if run.unacted().next().is_some() {
+            Arc::make_mut(&mut self.unacted).insert(id);
+        }
         if run.waits_for_others() {
             Arc::make_mut(&mut self.waiting).insert(id);
         }
@@ -328,20 +337,20 @@ impl State {
         let after = (!before.same(run)).then(|| Share::of(run));
         let waits = run.awaits_processing();
         let needs = run.waits_for_others();
+        let acts = run.unacted().next().is_some();
         experiment.revision = revision;
-        if needs != self.waiting.contains(&id) {
-            let waiting = Arc::make_mut(&mut self.waiting);
-            match needs {
-                true => waiting.insert(id),
-                false => waiting.remove(&id),
-            };
-        }
-        if waits != self.unprocessed.contains(&id) {
-            let unprocessed = Arc::make_mut(&mut self.unprocessed);
-            match waits {
-                true => unprocessed.insert(id),
-                false => unprocessed.remove(&id),
-            };
+        for (index, is_in) in [
+            (&mut self.waiting, needs),
+            (&mut self.unprocessed, waits),
+            (&mut self.unacted, acts),
+        ] {
+            if is_in != index.contains(&id) {
+                let index = Arc::make_mut(index);
+                match is_in {
+                    true => index.insert(id),
+                    false => index.remove(&id),
+                };
+            }
         }
         if let Some(after) = after {
             self.count(&before, false);
@@ -361,6 +370,7 @@ impl State {
         step(&mut self.live, share.live);
         step(&mut self.unplaced, share.unplaced);
         step(&mut self.deferred, share.deferred);
+        step(&mut self.apart, share.apart);
         if let Some(batch) = share.batch {
             let count = self.batches.entry(batch);
             if add {

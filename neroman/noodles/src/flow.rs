@@ -120,11 +120,34 @@ pub enum Blocked {
     Retried,
 }
 
+/// What happened between two effects, for the log. Experiments and servers are indices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FlowNote {
+    /// A round begins, with these undeployed.
+    Round(usize, Vec<usize>),
+    /// The round is over.
+    RoundEnd,
+    /// It is the turn of an experiment.
+    Try(usize),
+    /// It has no commands.
+    Empty(usize),
+    /// It needs these.
+    Needs(usize, Vec<usize>),
+    /// Servers are looked for.
+    Search,
+    /// These servers satisfy all its requirements.
+    Satisfied(Vec<usize>),
+    /// All servers are taken.
+    NoServers,
+}
+
 /// The course of a flow.
 #[derive(Debug, Clone)]
 pub struct Flow {
     plan: FlowPlan,
     state: FlowState,
+    /// With the stage of each.
+    notes: Vec<(usize, FlowNote)>,
 }
 
 /// What the course depends on; never changes.
@@ -240,6 +263,7 @@ impl Flow {
                 phase: Phase::Before,
             },
             plan,
+            notes: Vec::new(),
         };
         flow.open_stage(0);
         flow
@@ -276,6 +300,20 @@ impl Flow {
     pub fn deployed(&self) -> (usize, usize) {
         let all = self.plan.stages[MAIN_STAGE].len();
         (self.state.successes[MAIN_STAGE], all)
+    }
+
+    /// What happened since the last time, each with the index of its stage.
+    pub fn take_notes(&mut self) -> Vec<(usize, FlowNote)> {
+        std::mem::take(&mut self.notes)
+    }
+
+    fn note(&mut self, note: FlowNote) {
+        self.notes.push((self.state.stage, note));
+    }
+
+    fn note_round(&mut self) {
+        let undeployed = self.state.undeployed.iter().copied().collect();
+        self.note(FlowNote::Round(self.state.round, undeployed));
     }
 
     /// The next effect; the same one until its result is handed in.
@@ -342,7 +380,12 @@ impl Flow {
     pub fn done(&mut self, result: FlowResult) -> Result<(), Misplaced> {
         let step = self.step();
         match (&step, result) {
-            (FlowStep::Begin { .. }, FlowResult::Begun) => self.begin_round(),
+            (FlowStep::Begin { .. }, FlowResult::Begun) => {
+                if !self.state.undeployed.is_empty() {
+                    self.note_round();
+                }
+                self.begin_round();
+            }
             (FlowStep::Wait { interval, .. }, FlowResult::Waited) => self.waited(*interval),
             (
                 FlowStep::Probe {
@@ -483,10 +526,14 @@ impl Flow {
             return;
         };
         round.turn = FlowTurn::New;
-        round.next = match round.used.len() >= self.plan.servers {
+        let is_full = round.used.len() >= self.plan.servers;
+        round.next = match is_full {
             true => usize::MAX,
             false => experiment + 1,
         };
+        if is_full {
+            self.note(FlowNote::NoServers);
+        }
     }
 
     /// The experiment whose turn it is.
@@ -500,6 +547,8 @@ impl Flow {
             let Phase::Round(round) = &mut self.state.phase else {
                 return;
             };
+            let notes = &mut self.notes;
+            let mut note = |note| notes.push((self.state.stage, note));
             let stage = &self.plan.stages[self.state.stage];
             let turn = self.state.undeployed.range(round.next..).next();
             let Some(experiment) = turn.copied() else {
@@ -509,22 +558,27 @@ impl Flow {
             let planned = &stage[experiment];
             match &round.turn {
                 FlowTurn::New if planned.empty => {
+                    note(FlowNote::Try(experiment));
+                    note(FlowNote::Empty(experiment));
                     round.deployed.insert(experiment);
                     round.next = experiment + 1;
                     self.state.successes[self.state.stage] += 1;
                 }
                 FlowTurn::New => {
+                    note(FlowNote::Try(experiment));
                     let undeployed = &self.state.undeployed;
                     let is_missing =
                         |at: &usize| undeployed.contains(at) && !round.deployed.contains(at);
                     let needs = planned.depends_on.iter().copied().filter(is_missing);
                     let needs: Vec<usize> = needs.collect();
                     if !needs.is_empty() {
+                        note(FlowNote::Needs(experiment, needs.clone()));
                         let blocked = Blocked::Needs(needs);
                         self.state.blocked.insert(experiment, blocked);
                         round.next = experiment + 1;
                         continue;
                     }
+                    note(FlowNote::Search);
                     let all = 0..self.plan.servers;
                     round.turn = FlowTurn::Probing {
                         requirement: 0,
@@ -540,6 +594,7 @@ impl Flow {
                     ..
                 } => {
                     let Some(server) = satisfied.first().copied() else {
+                        note(FlowNote::Satisfied(Vec::new()));
                         let blocked = Blocked::Unsatisfied(unsatisfied.clone());
                         self.state.blocked.insert(experiment, blocked);
                         self.end_turn(experiment);
@@ -555,6 +610,7 @@ impl Flow {
                         }
                         return;
                     }
+                    note(FlowNote::Satisfied(satisfied.iter().copied().collect()));
                     let first = round.deployed.is_empty();
                     round.turn = FlowTurn::Placing {
                         server,
@@ -580,11 +636,13 @@ impl Flow {
                 self.state.undeployed.remove(at);
             }
         }
+        self.note(FlowNote::RoundEnd);
         if self.state.undeployed.is_empty() {
             self.begin_round();
             return;
         }
         self.state.round += 1;
+        self.note_round();
         match self.plan.round_interval > 0.0 {
             true => self.state.phase = Phase::RoundPause,
             false => self.begin_round(),

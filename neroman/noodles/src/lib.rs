@@ -25,7 +25,7 @@ mod yaml;
 pub use check::{Course, Finding, Severity, check, course};
 pub use command::{CommandGroup, UnknownScheme, group, script};
 pub use difference::{Departure, Difference, INTENDED, Intended, markdown};
-pub use flow::{Blocked, CommandsEnd, Flow, FlowResult, FlowStep, Interval, Misplaced};
+pub use flow::{Blocked, CommandsEnd, Flow, FlowNote, FlowResult, FlowStep, Interval, Misplaced};
 pub use handler::{Action, Handler, ReturnCode};
 pub use literal::{Literal, literal};
 pub use metric::{Comparison, Metric, Operator, Satisfaction};

@@ -37,6 +37,9 @@ pub(crate) const STATE: Schema = Schema {
         // Rows of runs hold what a run waits for, and locks. A build of version 6 would start
         // what waits, and run beside each other what shares a lock.
         |_| Ok(()),
+        // They hold which node a run gets beside others, and what it asks of nodes. A build of
+        // version 7 would start it on another node.
+        |_| Ok(()),
     ],
 };
 

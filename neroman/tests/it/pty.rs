@@ -139,11 +139,20 @@ fn an_overview_tells_what_runs_wait_for_and_which_of_them_need_a_person() {
         .map(|task| waiting(task + 1, format!("in SLURM's queue as job 7_{task}"), ""))
         .collect();
     views.extend((41..=80).map(|id| waiting(id, never.into(), never)));
+    views.push(ExperimentView {
+        held_by_need: true,
+        ..waiting(
+            81,
+            "`neroman restart 1`".into(),
+            "needs init, which crashed",
+        )
+    });
     let shown = on_terminal(&with_list(views), 20, &["status"], "").out;
     let plain = strip(&shown);
     let needs = format!(
         "needs you\n  held 41-80: {never} · neroman start 41-80 makes new runs, abort 41-80 takes \
-         them away\n"
+         them away\n  held 81: needs init, which crashed · neroman resume 81 goes on without, abort 81 \
+         takes them away\n"
     );
     assert!(plain.contains(&needs), "{plain}");
     let waits = "waiting\n  40 in SLURM's queue as job 7_0: 1-40\n";

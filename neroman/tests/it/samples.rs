@@ -144,6 +144,7 @@ pub fn rule(experiment: u64) -> RuleState {
             exact: "error_rate".into(),
         }],
         problem: String::new(),
+        ran: Vec::new(),
     }
 }
 

@@ -235,6 +235,12 @@ pub fn rule(state: &RuleState) -> Value {
         "last_fired_at": iso_time(state.last_fired_ms),
         "bound": state.bound,
         "problem": some(&state.problem),
+        "ran": state.ran.iter().map(|ran| json!({
+            "times": ran.times,
+            "at": iso_time(ran.at_ms),
+            "how": ran.how,
+            "output": some(&ran.output),
+        })).collect::<Vec<_>>(),
     })
 }
 

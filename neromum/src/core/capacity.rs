@@ -91,14 +91,19 @@ impl NeverFits {
 }
 
 impl Needs {
-    /// From the figures of a spec; 0 CPUs mean one.
+    /// From the figures of a spec; 0 CPUs mean one, less than a millionth none.
     pub fn of(cpus: f64, memory_bytes: u64) -> Self {
         let cpus = if cpus > 0.0 { cpus } else { 1.0 };
         Self {
-            micro_cpus: micro(cpus).max(1),
+            micro_cpus: micro(cpus),
             memory_bytes,
             cards: 0,
         }
+    }
+
+    /// Whether it takes nothing from others.
+    pub fn is_nothing(self) -> bool {
+        self.micro_cpus == 0 && self.memory_bytes == 0 && self.cards == 0
     }
 
     /// The same with cards.

@@ -144,6 +144,12 @@ impl Core {
         now_ms: u64,
     ) -> Result<Granted, Waits> {
         let run = &self.runs[&token];
+        if run.needs.is_nothing() && run.request.count == 0 {
+            return Ok(Granted {
+                cards: Vec::new(),
+                shares: Vec::new(),
+            });
+        }
         let lack = self.capacity.lacks(self.used, run.needs);
         let Some(first) = first else {
             let cards = self.free_cards(run.needs.cards);

@@ -61,7 +61,8 @@ impl BareNode {
             experiment: ExperimentId(number.into()),
             number: 1,
         };
-        let needs = Needs::of(asks.cpus as f64, asks.memory);
+        // Zero is nothing here.
+        let needs = Needs::of((asks.cpus as f64).max(1e-7), asks.memory);
         self.core
             .accept(token(number), id, number.into(), needs)
             .unwrap();
@@ -141,6 +142,17 @@ fn a_higher_priority_goes_first_and_equals_in_the_order_of_their_start() {
         assert!(node.runs(next), "{next} follows {running}");
         running = next;
     }
+}
+
+#[test]
+fn a_run_that_takes_nothing_waits_for_nobody() {
+    let mut node = BareNode::new(1.0, 100, 0);
+    let busy = node.ask(cpus(1));
+    let first = node.ask(cpus(1));
+    let nothing = node.ask(cpus(0));
+    assert!(node.runs(nothing) && !node.runs(first));
+    node.end(busy);
+    assert!(node.runs(first));
 }
 
 #[test]

@@ -239,6 +239,7 @@ impl LedgerState {
                 | RecordKind::RuleBound
                 | RecordKind::RuleFired
                 | RecordKind::RuleHeld
+                | RecordKind::RuleRan
                 | RecordKind::LogTruncated
                 | RecordKind::MetricsFolded
                 | RecordKind::Progress

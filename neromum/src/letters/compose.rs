@@ -51,10 +51,11 @@ impl EndedRun {
                 }
             }
         }
-        let line = exit.as_ref().map_or_else(String::new, |exit| {
+        let (event, how) = how(stop.as_ref(), exit.as_ref());
+        let failed = exit.as_ref().filter(|_| event != "finished");
+        let line = failed.map_or_else(String::new, |exit| {
             text(&String::from_utf8_lossy(&exit.stderr_line))
         });
-        let (event, how) = how(stop.as_ref(), exit.as_ref());
         Self {
             token,
             event,

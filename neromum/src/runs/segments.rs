@@ -522,6 +522,7 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
         | RecordKind::RuleBound
         | RecordKind::RuleFired
         | RecordKind::RuleHeld
+        | RecordKind::RuleRan
         | RecordKind::LogTruncated
         | RecordKind::MetricsFolded
         | RecordKind::Progress
@@ -613,6 +614,7 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
         | RecordKind::RuleBound
         | RecordKind::RuleFired
         | RecordKind::RuleHeld
+        | RecordKind::RuleRan
         | RecordKind::LogTruncated
         | RecordKind::MetricsFolded
         | RecordKind::Progress

@@ -14,6 +14,7 @@ mod logs;
 mod mum;
 mod owner;
 mod pause;
+mod probe;
 mod room;
 mod script;
 mod watchers;
@@ -66,6 +67,8 @@ struct Inner {
     threads: Arc<Semaphore>,
     owners: owner::Owners,
     janitor: Janitor,
+    /// Probes that may be executed at once.
+    probes: Semaphore,
     /// Held while one call cleans or measures.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -116,6 +119,7 @@ impl Service {
             memory_bytes,
             gpus: gpus::Gpus::new(greeting.cards),
             threads: Arc::new(Semaphore::new(FILE_WORK_MAX)),
+            probes: Semaphore::new(probe::AT_ONCE),
         };
         Self {
             inner: Arc::new(inner),

@@ -10,9 +10,9 @@ use nero_wire::v1::{
     DiskUsageReply, DiskUsageRequest, ExamineReply, ExamineRequest, FilePart, FindJobsReply,
     FindJobsRequest, FollowEvent, FollowRequest, HandOverReply, HandOverRequest, Hello,
     ListFilesReply, ListFilesRequest, LogPart, NodeDescription, PauseRunsReply, PauseRunsRequest,
-    PutBlobsReply, ReadFileRequest, ReadFilesRequest, ReadLogRequest, RelayClaims, RelayOrder,
-    Role, RunFolder, RunsRequest, ScriptReply, ScriptRequest, SetRulesReply, SetRulesRequest, Site,
-    StopReply, StopRequest,
+    ProbeReply, ProbeRequest, PutBlobsReply, ReadFileRequest, ReadFilesRequest, ReadLogRequest,
+    RelayClaims, RelayOrder, Role, RunFolder, RunsRequest, ScriptReply, ScriptRequest,
+    SetRulesReply, SetRulesRequest, Site, StopReply, StopRequest,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -311,6 +311,13 @@ impl Mum for Service {
     ) -> Result<Response<ScriptReply>, Status> {
         self.greeted(&request)?;
         let reply = super::script::script(&self.inner, &request.into_inner()).await;
+        Ok(Response::new(reply))
+    }
+
+    async fn probe(&self, request: Request<ProbeRequest>) -> Result<Response<ProbeReply>, Status> {
+        self.greeted(&request)?;
+        let command = request.into_inner().command;
+        let reply = super::probe::probe(&self.inner, &command).await;
         Ok(Response::new(reply))
     }
 

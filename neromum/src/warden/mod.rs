@@ -6,5 +6,5 @@ pub mod bare;
 pub mod front;
 pub mod login;
 pub mod orders;
-mod process_group;
+pub mod process_group;
 pub mod runner;

@@ -3,16 +3,17 @@
 use tokio::process::Child;
 
 /// The process group of a command. Dropping it ends every process in it.
-pub(super) struct ProcessGroup(Option<rustix::process::Pid>);
+pub struct ProcessGroup(Option<rustix::process::Pid>);
 
 impl ProcessGroup {
-    pub(super) fn of(child: &Child) -> Self {
+    /// The group that a child leads.
+    pub fn of(child: &Child) -> Self {
         let leader = child.id().and_then(|id| i32::try_from(id).ok());
         Self(leader.and_then(rustix::process::Pid::from_raw))
     }
 
     /// Leaves the group alone: its leader was reaped, or its processes may go on.
-    pub(super) fn leave(&mut self) {
+    pub fn leave(&mut self) {
         self.0 = None;
     }
 }

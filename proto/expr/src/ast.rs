@@ -314,6 +314,8 @@ pub(crate) enum Node {
     Fact(Fact),
     /// A fact of a node, in requirements.
     Place(NodeFact),
+    /// The answer of a node to a probe of this name, in requirements.
+    Probe(Box<str>),
     Name(u16),
     /// `mean(loss, 10m)`: of the metric with this slot.
     Over(Fold, u16, Option<Duration>),
@@ -353,6 +355,7 @@ impl Node {
             | Node::Now
             | Node::Fact(_)
             | Node::Place(_)
+            | Node::Probe(_)
             | Node::Nan
             | Node::Inf
             | Node::Name(_)

@@ -158,6 +158,7 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             | Node::Now
             | Node::Fact(_)
             | Node::Place(_)
+            | Node::Probe(_)
             | Node::Neg(_)
             | Node::Arith(..) => Truth::Unknown,
         }
@@ -247,6 +248,7 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             Node::Now => Value::Time(self.scope.now_ms()),
             Node::Fact(fact) => self.scope.fact(*fact),
             Node::Place(fact) => self.scope.node_fact(*fact),
+            Node::Probe(name) => self.scope.probe(name),
             Node::Name(slot) => self.resolve.value(*slot, self.scope),
             Node::Over(fold, slot, window) => {
                 let window_ms = window.as_ref().map(|window| window.ms);

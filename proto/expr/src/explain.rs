@@ -98,11 +98,19 @@ impl Expr {
         };
         let mut values: Vec<String> = Vec::new();
         part.walk(&mut |node| {
-            if let Node::Place(fact) = node {
-                let value = format!("{} is {}", fact.word(), explainer.shown(node, false));
-                if !values.contains(&value) {
-                    values.push(value);
+            let value = match node {
+                Node::Place(fact) => {
+                    format!("{} is {}", fact.word(), explainer.shown(node, false))
                 }
+                Node::Probe(name) => {
+                    let shown = explainer.shown(node, false);
+                    let about = scope.about_probe(name);
+                    format!("{name} is {shown}{about}")
+                }
+                _ => return,
+            };
+            if !values.contains(&value) {
+                values.push(value);
             }
         });
         let text = explainer.printer.text(part);
@@ -172,6 +180,7 @@ impl<S: Scope> Explainer<'_, S> {
             | Node::Now
             | Node::Fact(_)
             | Node::Place(_)
+            | Node::Probe(_)
             | Node::Pick(_)
             | Node::Neg(_)
             | Node::Arith(..) => self.side(out, node, false),
@@ -330,6 +339,7 @@ fn is_literal(node: &Node) -> bool {
             node,
             Node::Fact(_)
                 | Node::Place(_)
+                | Node::Probe(_)
                 | Node::Name(_)
                 | Node::Over(..)
                 | Node::At(..)

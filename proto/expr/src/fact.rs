@@ -105,6 +105,9 @@ pub enum FactSource {
 
 /// Facts that are part of the language and not of this version.
 pub const NOT_BUILT: [&str; 1] = ["user"];
+/// Why there is no `user`.
+pub(crate) const NOT_BUILT_WHY: &str = "a home answers its owner alone: all its runs are of one user, \
+    and `tag`, `collection` and `node` tell them apart";
 
 impl Fact {
     /// All facts of this version.

@@ -52,6 +52,7 @@ pub(crate) fn kind_of(node: &Node, names: &[NameRef]) -> ValueKind {
         Node::Time(_) | Node::Now => ValueKind::Time,
         Node::Fact(fact) => of_fact(fact.kind()),
         Node::Place(fact) => of_fact(fact.kind()),
+        Node::Probe(_) => ValueKind::Any,
         Node::Name(slot) => match names.get(usize::from(*slot)).map(|name| name.asked) {
             Some(Asked::Metric) => ValueKind::Number,
             Some(Asked::Any | Asked::Quoted | Asked::Param) | None => ValueKind::Any,
@@ -124,7 +125,9 @@ pub(crate) fn check_condition(
         | ValueKind::Text
         | ValueKind::Time
         | ValueKind::Version => {
-            let noun = if kind == ValueKind::Any {
+            let noun = if matches!(node, Node::Probe(_)) {
+                "the answer to a probe"
+            } else if kind == ValueKind::Any {
                 "a number"
             } else {
                 kind.noun()
@@ -141,6 +144,7 @@ pub(crate) fn check_condition(
                     ))
                 }
                 Node::Text(_) => error.hint("compare it with something: `name == 'x'`"),
+                Node::Probe(name) => error.hint(format!("compare it: `{name} == yes`")),
                 _ => error.hint(format!("compare it: `{written} > …`")),
             })
         }

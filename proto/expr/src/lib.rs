@@ -110,6 +110,8 @@ pub struct ParseContext {
     /// Whether the expression is a standing one. Then `today`, `yesterday` and
     /// `changed` are refused, and a name not seen yet is unknown instead of a mistake.
     pub standing: bool,
+    /// Names of probes, which a requirement may use beside the facts of nodes.
+    pub probes: Vec<String>,
 }
 
 impl ParseContext {
@@ -119,6 +121,7 @@ impl ParseContext {
             now_ms,
             zone,
             standing: false,
+            probes: Vec::new(),
         }
     }
 
@@ -126,6 +129,13 @@ impl ParseContext {
     /// name their zone.
     pub fn utc(now_ms: i64) -> ParseContext {
         ParseContext::new(now_ms, TimeZone::UTC)
+    }
+
+    /// With these names of probes, for a requirement.
+    #[must_use]
+    pub fn with_probes<'n>(mut self, names: impl Iterator<Item = &'n str>) -> ParseContext {
+        self.probes = names.map(str::to_owned).collect();
+        self
     }
 
     /// For a standing rule.

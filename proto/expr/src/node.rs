@@ -103,10 +103,14 @@ impl NodeFact {
         }
     }
 
+    /// The fact of exactly this word.
+    pub fn named(word: &str) -> Option<NodeFact> {
+        NodeFact::ALL.into_iter().find(|fact| fact.word() == word)
+    }
+
     /// The fact of this word, written exactly or loosely (`GPU-mem`).
     pub fn from_word(word: &str) -> Option<NodeFact> {
-        let exact = NodeFact::ALL.into_iter().find(|fact| fact.word() == word);
-        exact.or_else(|| {
+        NodeFact::named(word).or_else(|| {
             NodeFact::ALL
                 .into_iter()
                 .find(|fact| same_loosely(fact.word(), word))
@@ -186,13 +190,24 @@ fn numbers(version: &str) -> Option<Vec<u64>> {
         .collect()
 }
 
-/// The error for a word that is no fact of a node.
-pub(crate) fn unknown_fact(word: &str) -> (String, Cow<'static, str>) {
-    let message = format!("no fact of a node is called `{word}`");
+/// The error for a word that is no fact of a node, and none of these probes.
+pub(crate) fn unknown_fact(word: &str, probes: &[String]) -> (String, Cow<'static, str>) {
+    let message = match probes {
+        [] => format!("no fact of a node is called `{word}`"),
+        _ => format!("no fact of a node and no probe is called `{word}`"),
+    };
     let words = NodeFact::ALL.map(NodeFact::word);
-    let hint = match nero_model::names::suggest(word, words) {
+    let own = probes.iter().map(String::as_str);
+    let hint = match nero_model::names::suggest(word, own.clone().chain(words)) {
         Some(near) => format!("did you mean `{near}`?").into(),
-        None => format!("facts of a node are {}", words.join(" ")).into(),
+        None => {
+            let probes: String = own.map(|probe| format!(" {probe}")).collect();
+            let probes = match probes.is_empty() {
+                true => String::new(),
+                false => format!("; probes are{probes}"),
+            };
+            format!("facts of a node are {}{probes}", words.join(" ")).into()
+        }
     };
     (message, hint)
 }

@@ -210,10 +210,11 @@ impl<'t> Parser<'t> {
         ExprError::new(ErrorKind::Syntax, span, message)
     }
 
-    fn note_not_built(&mut self, span: Span, what: &str) {
+    fn note_not_built(&mut self, span: Span, what: &str, why: Option<&str>) {
         if self.not_built.is_none() {
             let message = format!("{what} is not built yet");
-            self.not_built = Some(ExprError::new(ErrorKind::NotBuilt, span, message));
+            let error = ExprError::new(ErrorKind::NotBuilt, span, message);
+            self.not_built = Some(error.hint_if(why.map(str::to_owned)));
         }
     }
 

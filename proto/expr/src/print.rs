@@ -35,6 +35,7 @@ impl Printer<'_> {
             Node::Now => out.write_str("now"),
             Node::Fact(fact) => out.write_str(fact.word()),
             Node::Place(fact) => out.write_str(fact.word()),
+            Node::Probe(name) => out.write_str(name),
             Node::Is(state) => out.write_str(state.word()),
             Node::Name(slot) => {
                 let name = written_name(&self.names[usize::from(*slot)]);

@@ -18,11 +18,29 @@ pub trait NodeScope {
     /// A fact; [`Value::Unknown`] if it is not known (yet). Numbers in the unit of
     /// the [`NodeFact`], versions as text, groups as names with blanks between.
     fn fact(&self, fact: NodeFact) -> Value<'_>;
+
+    /// The answer of the node to the probe of this name; [`Value::Unknown`] without one.
+    fn probe(&self, name: &str) -> Value<'_> {
+        let _ = name;
+        Value::Unknown
+    }
+
+    /// What a person is told behind the answer: since when, or why there is none.
+    fn about_probe(&self, name: &str) -> String {
+        let _ = name;
+        String::new()
+    }
 }
 
 impl<S: NodeScope + ?Sized> NodeScope for &S {
     fn fact(&self, fact: NodeFact) -> Value<'_> {
         (**self).fact(fact)
+    }
+    fn probe(&self, name: &str) -> Value<'_> {
+        (**self).probe(name)
+    }
+    fn about_probe(&self, name: &str) -> String {
+        (**self).about_probe(name)
     }
 }
 
@@ -48,10 +66,24 @@ impl Requirement {
     /// Reads `gpumem > 20G && load < 4`.
     ///
     /// # Errors
-    /// The errors of [`Expr::parse`], and every name that is no fact of a node.
+    /// The errors of [`Expr::parse`], and every name that is no fact of a node and no probe of the
+    /// context ([`ParseContext::with_probes`]).
     pub fn parse(text: &str, context: &ParseContext) -> Result<Requirement, ExprError> {
         let expr = Expr::parse_as(text, &context.clone().standing(), Wanted::Requirement)?;
         Ok(Requirement { expr })
+    }
+
+    /// The names of the probes that it asks for, once each.
+    pub fn probes(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        self.expr.root().walk(&mut |node| {
+            if let Node::Probe(name) = node
+                && !names.contains(&&**name)
+            {
+                names.push(name);
+            }
+        });
+        names
     }
 
     /// The text with all parentheses; reading it again gives an equal requirement.
@@ -96,7 +128,9 @@ impl std::fmt::Display for Requirement {
 }
 
 fn is_lasting(part: &Node) -> bool {
-    facts(part).into_iter().all(NodeFact::is_lasting)
+    let mut asks_probe = false;
+    part.walk(&mut |node| asks_probe |= matches!(node, Node::Probe(_)));
+    !asks_probe && facts(part).into_iter().all(NodeFact::is_lasting)
 }
 
 fn facts(part: &Node) -> Vec<NodeFact> {
@@ -133,5 +167,13 @@ impl<S: NodeScope> Scope for OfNode<'_, S> {
 
     fn node_fact(&self, fact: NodeFact) -> Value<'_> {
         self.0.fact(fact)
+    }
+
+    fn probe(&self, name: &str) -> Value<'_> {
+        self.0.probe(name)
+    }
+
+    fn about_probe(&self, name: &str) -> String {
+        self.0.about_probe(name)
     }
 }

@@ -66,6 +66,18 @@ pub trait Scope {
         let _ = fact;
         Value::Unknown
     }
+
+    /// The answer of a node to a probe; likewise.
+    fn probe(&self, name: &str) -> Value<'_> {
+        let _ = name;
+        Value::Unknown
+    }
+
+    /// What a person is told behind the answer, such as ` since 14:02`.
+    fn about_probe(&self, name: &str) -> String {
+        let _ = name;
+        String::new()
+    }
 }
 
 impl<S: Scope + ?Sized> Scope for &S {

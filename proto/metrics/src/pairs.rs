@@ -309,8 +309,8 @@ fn unsigned(line: &[u8], found: &mut LinePairs) {
 /// is left out; the others are kept.
 fn pieces(line: &[u8], found: &mut LinePairs) {
     // `0,25` would be cut in two.
-    let comma_in_number = |two: &[u8]| two[0] == b',' && two[1].is_ascii_digit();
-    if line.windows(2).any(comma_in_number) {
+    let in_number = |comma: usize| line.get(comma + 1).is_some_and(u8::is_ascii_digit);
+    if memchr::memchr_iter(b',', line).any(in_number) {
         return;
     }
     let mark = found.len();

@@ -11,6 +11,8 @@
 //! second. A bar is within the epoch that an earlier line of its log names. In a line with
 //! an epoch without a total a bar tells nothing of the whole.
 
+use std::cell::LazyCell;
+
 use crate::found::LinePairs;
 use crate::heading;
 use crate::step::{self, Counted};
@@ -264,7 +266,8 @@ fn whole_count(line: &[u8], at: usize) -> Option<Counted> {
 
 /// The percentage of a bar, or one that stands alone: `INFO accuracy: 37%` is a value.
 fn percent(line: &[u8], from: usize, no_pairs: bool) -> Option<f64> {
-    let head = from.max(heading::length(line)).min(line.len());
+    let head = LazyCell::new(|| from.max(heading::length(line)).min(line.len()));
+    let is_in_drawing = LazyCell::new(|| is_drawn(&line[from..]));
     memchr::memchr_iter(b'%', line)
         .filter(|sign| *sign > from)
         .find_map(|sign| {
@@ -272,19 +275,22 @@ fn percent(line: &[u8], from: usize, no_pairs: bool) -> Option<f64> {
             let number = line[..sign].strip_suffix(b" ").unwrap_or(&line[..sign]);
             let digits = number.iter().rev().take_while(is_digit).count();
             let start = number.len() - digits;
-            let text = std::str::from_utf8(&number[start..]).ok()?;
-            let percent: f64 = text.parse().ok().filter(|one| *one <= 100.0)?;
             let behind = &line[sign + 1..];
             let before = line[..start].trim_ascii_end();
             let in_brackets = before.last() == Some(&b'[') && behind.first() == Some(&b']');
-            let is_head = before.len() <= head;
-            let is_bar = behind.first() == Some(&b'|');
-            let is_told = is_bar
+            let says_it = || behind.is_empty() || says_done(behind);
+            // Most percentages are values: their numbers were read before.
+            let is_told = behind.first() == Some(&b'|')
                 || in_brackets
-                || is_drawn(&line[from..])
-                || is_head && no_pairs && (behind.is_empty() || says_done(behind));
+                || *is_in_drawing
+                || no_pairs && says_it() && before.len() <= *head;
+            if !is_told {
+                return None;
+            }
+            let text = std::str::from_utf8(&number[start..]).ok()?;
+            let percent: f64 = text.parse().ok().filter(|one| *one <= 100.0)?;
             let share = percent / 100.0;
-            is_told.then(|| counted_exactly(behind, share).unwrap_or(share))
+            Some(counted_exactly(behind, share).unwrap_or(share))
         })
 }
 
@@ -300,9 +306,12 @@ fn counted_exactly(behind: &[u8], share: f64) -> Option<f64> {
 
 /// Whether a text has the signs with which bars are drawn.
 fn is_drawn(text: &[u8]) -> bool {
-    ["━", "█", "[=", "[#", "[>", "|=", "|#"]
-        .iter()
-        .any(|sign| memchr::memmem::find(text, sign.as_bytes()).is_some())
+    // Most texts have none of the three bytes with which a sign begins.
+    memchr::memchr3_iter(0xe2, b'[', b'|', text).any(|at| {
+        ["━", "█", "[=", "[#", "[>", "|=", "|#"]
+            .iter()
+            .any(|sign| text[at..].starts_with(sign.as_bytes()))
+    })
 }
 
 /// Whether a text behind a percentage says that it is one of work: `37% done`.

@@ -135,6 +135,33 @@ impl NodePaths {
     }
 }
 
+/// Names inside the folder of one firing of a rule whose command is run.
+pub mod act {
+    /// Locked while the command is supervised.
+    pub const LOCK: &str = "lock";
+    /// Made before the command is begun, once; then it names the command's process.
+    pub const BEGUN: &str = "begun";
+    /// How the command ended, in its first line, and the end of what it printed; complete or
+    /// absent.
+    pub const END: &str = "end";
+    /// The end of an output that is kept.
+    pub const KEPT_BYTES: usize = 2000;
+    /// Limit of a command in seconds.
+    pub const LIMIT_S: u64 = 600;
+
+    /// The name of a firing's folder.
+    pub fn folder(rule: u64, times: u32) -> String {
+        format!("{rule}.{times}")
+    }
+
+    /// How a command ended and the end of what it printed, by its file [`END`].
+    pub fn read_end(bytes: &[u8]) -> (String, String) {
+        let text = String::from_utf8_lossy(bytes);
+        let (how, output) = text.split_once('\n').unwrap_or((&text, ""));
+        (how.to_owned(), output.to_owned())
+    }
+}
+
 /// Names inside a run's folder.
 pub mod run {
     use std::ffi::OsStr;
@@ -172,6 +199,8 @@ pub mod run {
     pub const READER_PREFIX: &str = "reader-";
     /// The variable that such a program lacks: with it, it would count as a process of the job.
     pub const READER_LACKS: &str = "NERO_DIR";
+    /// In the run's folder: a folder for each firing of a rule that runs a command here.
+    pub const ACTS: &str = "acts";
     /// Locked by the watcher as long as it lives.
     pub const WATCH_LOCK: &str = "watch.lock";
     /// Beginning of the name of what the helper of a host measured.

@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use nero_tests::{Home, Hosts, Part, until};
+use nero_tests::disk::Small;
+use nero_tests::{Home, Part, until};
 
 const LOCAL: &str = r#"
 servers: [{name: one}, {name: two}]
@@ -34,7 +35,7 @@ after_all_experiments:
 - {name: end, commands: {run: 'echo end >> order; sleep 300 >/dev/null 2>&1 & echo $! > left'}}
 "#;
 
-fn folder(home: &Home, spec: &str) -> std::path::PathBuf {
+pub fn folder(home: &Home, spec: &str) -> std::path::PathBuf {
     let folder = home.path().join("flow");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("spec.yml"), spec).unwrap();
@@ -42,13 +43,13 @@ fn folder(home: &Home, spec: &str) -> std::path::PathBuf {
 }
 
 /// The name of the flow that the home has.
-fn only_flow(home: &Home) -> String {
+pub fn only_flow(home: &Home) -> String {
     let flows = fs::read_dir(home.base().join("data/flows")).unwrap();
     let flow = flows.map(|flow| flow.unwrap().file_name().into_string().unwrap());
     flow.last().unwrap()
 }
 
-fn read(folder: &Path, name: &str) -> String {
+pub fn read(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(name)).unwrap_or_default()
 }
 
@@ -176,54 +177,108 @@ fn an_aborted_group_ends_its_flow_and_is_run_again_at_a_persons_word() {
     assert_eq!(read(&folder, "order"), "a1\na1\na2\nb\n");
 }
 
-const REMOTE: &str = r#"
-server_default: {private_key_path: ~, port: ~, username: ~}
-servers: [{name: first, hostname: h1}, {name: second, hostname: h2}]
-requirements: {who: 'cat ~/name'}
+const SHORT: &str = r#"
+servers: [{name: one}]
 round_interval: 0
+error_handlers: [{return_code: 7, stderr_pattern: 'odd\n', commands: ['echo response >> order'], action: continue}]
+requirements: {odd: 'echo odd >&2; exit 7', ready: 'echo 1'}
 experiments:
-- name: a
-  requirements: {run: [who: ==two]}
-  commands: {run: ['pwd; cat; echo $NOODLES_SERVER_AUTHORITY > ~/mark', 'local:pwd']}
-  write_outputs: {run: {stdout_to: a.out}}
-- {name: b, commands: {run: 'exit 255'}}
-error_handlers: [{return_code: 255, stderr_pattern: '[\S\s]*', action: continue}]
+- {name: a, commands: {run: 'echo a >> order'}, requirements: {run: [ready: '>0']}}
+- {name: b, commands: {run: 'echo waits >> order; while ! test -e gate; do sleep 0.05; done; echo b >> order'}}
+- {name: c, commands: {run: 'echo c >> order'}}
 "#;
 
+/// A deadline ends the following, not the group; `--detach` goes on without a terminal; a job that
+/// has all processors does not hold a flow up.
 #[test]
-fn servers_are_reached_by_ssh_and_probed() {
-    let hosts = Hosts::up(2);
-    let mut home = Home::with_hosts(&hosts);
-    let bin = home.path().join("bin");
-    fs::create_dir_all(&bin).unwrap();
-    let ssh = format!(
-        "#!/bin/sh\nexec /usr/bin/ssh -F '{}' \"$@\"\n",
-        hosts.ssh_config().display()
-    );
-    home.script(&bin.join("ssh"), ssh);
-    let path = std::env::var("PATH").unwrap();
-    home.set_env("PATH", &format!("{}:{path}", bin.display()));
+fn a_flow_that_passed_its_deadline_goes_on_in_the_background() {
+    let mut home = Home::new();
     home.set_env("USER", "tester");
-    for (host, name) in [("h1", "one"), ("h2", "two")] {
-        hosts.put(host, "name", name, 0o644);
-    }
-    let folder = folder(&home, REMOTE);
+    home.configure("nodes: {local: {cpus: 1}}\n");
+    home.experiment("busy", "command: sleep 1000\n");
+    home.ok(&["start", &home.path().join("busy").display().to_string()]);
+    home.until_state(1, "running");
+    let folder = folder(&home, SHORT);
+    let mut command = home.command(&["noodles", "run", "spec.yml"]);
+    let mut followed = command.current_dir(&folder).spawn().unwrap();
+    until("the gated group", || match read(&folder, "order") {
+        order if order == "a\nwaits\n" => Ok(()),
+        order => Err((order, home.logs())),
+    });
+    let flow = only_flow(&home);
+    let listed = home.ok(&["noodles", "--resume"]);
+    assert!(
+        listed.contains(&flow) && listed.contains("runs"),
+        "{listed}"
+    );
+    followed.kill().unwrap();
+    followed.wait().unwrap();
+    let ran = home.run(&["noodles", "--resume", &flow, "--deadline", "0.5s"]);
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+    assert!(ran.err.contains("the deadline has passed"), "{ran:#?}");
+    let listed = home.ok(&["noodles", "--resume"]);
+    assert!(listed.contains("stopped"), "{listed}");
+    fs::write(folder.join("spec.yml"), "other").unwrap();
+    let ran = home.run(&["noodles", "--resume", &flow, "--detach"]);
+    assert!(ran.err.contains("spec.yml has changed since"), "{ran:#?}");
+    fs::write(folder.join("gate"), "").unwrap();
+    until("the end of the flow", || {
+        let listed = home.run(&["noodles", "--resume"]);
+        let log = read(&home.base().join("data/flows").join(&flow), "log");
+        let is_over = !listed.out.contains(&flow) && log.contains("Successfully deployed 100%");
+        is_over.then_some(()).ok_or((listed, log))
+    });
+    assert_eq!(read(&folder, "order"), "a\nwaits\nb\nc\n");
+    home.ok(&["abort", "1", "--yes"]);
+}
+
+/// The commands of a handler run for a probe, too.
+#[test]
+fn a_probe_that_fails_is_answered_by_its_handler() {
+    let mut home = Home::new();
+    home.set_env("USER", "tester");
+    let spec = SHORT.replace("ready: '>0'", "odd: '!=1'");
+    let folder = folder(&home, &spec);
+    fs::write(folder.join("gate"), "").unwrap();
+    let mut command = home.command(&["noodles", "run", "spec.yml"]);
+    let ran = command.current_dir(&folder).output().unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    let order = read(&folder, "order");
+    assert_eq!(order, "response\na\nwaits\nb\nc\n", "{ran:?}");
+}
+
+const FILLING: &str = r#"
+servers: [{name: one}]
+round_interval: 0
+experiments:
+- {name: a, commands: {run: ['echo a >> order; head -c 100000 /dev/zero', 'local:echo second >> order']}, write_outputs: {run: {stdout_to: $SMALL/out}}}
+- {name: b, commands: {run: 'echo b >> order'}}
+"#;
+
+/// What the shell says is the error of the group, and after room was made the flow goes on.
+#[test]
+fn a_full_disk_under_an_output_ends_the_flow_and_is_got_over() {
+    let Some(small) = Small::mounted(2) else {
+        return;
+    };
+    let mut home = Home::new();
+    home.set_env("USER", "tester");
+    home.set_env("SMALL", small.path().to_str().unwrap());
+    let folder = folder(&home, FILLING);
+    small.fill();
     let mut command = home.command(&["noodles", "run", "spec.yml"]);
     let ran = command.current_dir(&folder).output().unwrap();
     let log = String::from_utf8_lossy(&ran.stderr);
-    assert_eq!(ran.status.code(), Some(0), "{log}\n{}", home.logs());
+    assert_eq!(ran.status.code(), Some(1), "{log}");
+    assert!(log.contains("No space left on device"), "{log}");
     assert!(
-        log.contains("Deploy experiment \"a\" to server \"second\""),
+        log.contains("experiment `a` on server `one` ended the flow"),
         "{log}"
     );
-    assert!(
-        log.contains("Deploy experiment \"b\" to server \"first\""),
-        "{log}"
-    );
-    assert_eq!(
-        fs::read_to_string(hosts.home("h2").join("mark")).unwrap(),
-        "h2\n"
-    );
-    let out = read(&folder, "a.out");
-    assert!(out.ends_with(&format!("{}\n", folder.display())), "{out}");
+    small.empty();
+    let ran = home.run(&["noodles", "--resume", &only_flow(&home)]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert_eq!(read(&folder, "order"), "a\nsecond\na\nsecond\nb\n");
+    let out = fs::metadata(small.path().join("out")).unwrap();
+    assert_eq!(out.len(), 100_000, "every byte once");
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use nero_tests::Home;
+use nero_tests::{Home, Hosts};
 use serde_json::{Value, json};
 
 /// The original and what it needs. New releases of setuptools lack a module that it loads.
@@ -24,9 +24,7 @@ const FLOWS: (&str, u64) = ("NERO_NOODLES_FLOWS", 25);
 fn flows_run_as_the_original_runs_them() {
     let (name, usual) = FLOWS;
     let count = std::env::var(name).map_or(usual, |text| text.parse().expect("a number"));
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let packages = nero_pip::packages(&target.join("training-noodles"), &PACKAGES);
-    let packages = packages.unwrap_or_else(|why| panic!("{why}"));
+    let packages = original();
     let mut home = Home::new();
     home.set_env("USER", "tester");
     let path = std::env::var("PATH").expect("a search path");
@@ -40,16 +38,7 @@ fn flows_run_as_the_original_runs_them() {
             fs::write(folder.join("spec.yml"), spec.to_string()).unwrap();
             folder
         });
-        let mut theirs = Command::new("python3");
-        theirs
-            .arg(packages.join("bin/noodles"))
-            .args(["run", "spec.yml"])
-            .env_clear()
-            .envs([("USER", "tester"), ("PATH", &path)])
-            .env("HOME", home.path())
-            .env("PYTHONPATH", &packages)
-            .env("PYTHONWARNINGS", "ignore")
-            .env("PYTHONUTF8", "1");
+        let theirs = theirs(&packages, &home, &path, "run");
         let ours = home.command(&["noodles", "run", "spec.yml"]);
         let [there, here] =
             [(theirs, &folders[0]), (ours, &folders[1])].map(|(mut command, folder)| {
@@ -68,6 +57,95 @@ fn flows_run_as_the_original_runs_them() {
     assert!(alike > count / 2, "{alike} of {count}");
 }
 
+fn original() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let packages = nero_pip::packages(&target.join("training-noodles"), &PACKAGES);
+    packages.unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// The original's command, with what it needs of the caller's environment.
+fn theirs(packages: &Path, home: &Home, path: &str, command_type: &str) -> Command {
+    let mut theirs = Command::new("python3");
+    theirs
+        .arg(packages.join("bin/noodles"))
+        .args([command_type, "spec.yml"])
+        .env_clear()
+        .envs([("USER", "tester"), ("PATH", path)])
+        .env("HOME", home.path())
+        .env("PYTHONPATH", packages)
+        .env("PYTHONWARNINGS", "ignore")
+        .env("PYTHONUTF8", "1");
+    theirs
+}
+
+/// The specs of `examples/noodles`, one for each kind of use, with the types that each is run with.
+const EXAMPLES: [(&str, &[&str]); 6] = [
+    ("local", &["run"]),
+    ("long", &["run"]),
+    ("transfer", &["run"]),
+    ("sessions", &["run", "stop", "clean"]),
+    ("errors", &["run"]),
+    ("phases", &["run"]),
+];
+
+/// Each program has two servers of its own, which both call `one` and `two`.
+#[test]
+fn examples_run_as_the_original_runs_them() {
+    let packages = original();
+    let hosts = Hosts::up(4);
+    let mut home = Home::with_hosts(&hosts);
+    home.set_env("USER", "tester");
+    let usual = std::env::var("PATH").expect("a search path");
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/noodles");
+    let paths = [("there", ["h1", "h2"]), ("here", ["h3", "h4"])].map(|(who, names)| {
+        hosts.alias("one", names[0]);
+        hosts.alias("two", names[1]);
+        let bin = home.path().join(format!("bin-{who}"));
+        fs::create_dir(&bin).unwrap();
+        let config = bin.join("config");
+        fs::copy(hosts.ssh_config(), &config).unwrap();
+        for program in ["ssh", "scp"] {
+            let line = format!("exec /usr/bin/{program} -F '{}' \"$@\"", config.display());
+            home.script(&bin.join(program), format!("#!/bin/sh\n{line}\n"));
+        }
+        format!("{}:{usual}", bin.display())
+    });
+    for (name, types) in EXAMPLES {
+        let folders = ["there", "here"].map(|who| {
+            let folder = home.path().join(format!("{name}-{who}"));
+            fs::create_dir(&folder).unwrap();
+            fs::copy(examples.join("code.sh"), folder.join("code.sh")).unwrap();
+            let spec = examples.join(format!("{name}.yml"));
+            fs::copy(spec, folder.join("spec.yml")).unwrap();
+            folder
+        });
+        for command_type in types {
+            let theirs = theirs(&packages, &home, &paths[0], command_type);
+            home.set_env("PATH", &paths[1]);
+            let ours = home.command(&["noodles", command_type, "spec.yml"]);
+            let [there, here] =
+                [(theirs, &folders[0]), (ours, &folders[1])].map(|(mut command, folder)| {
+                    command.current_dir(folder).stdin(Stdio::null());
+                    let ran = command.output().expect("it starts");
+                    let log = String::from_utf8_lossy(&ran.stderr).into_owned();
+                    (Seen::of(ran.status.code(), &log, folder), log)
+                });
+            assert_eq!(there.0, here.0, "{name}:\n{}\n{}", there.1, here.1);
+            for (there, here) in [("h1", "h3"), ("h2", "h4")] {
+                let remote = |host: &str| {
+                    let files = "find . -path ./.ssh -prune -o -type f ! -name service.pid ! -name code.tgz -print \
+                                 -exec cat {} + | sort";
+                    String::from_utf8(hosts.ssh(host, files).stdout).unwrap()
+                };
+                assert_eq!(remote(there), remote(here), "{name} {command_type}");
+            }
+        }
+        for host in hosts.names() {
+            hosts.ssh(&host, "rm -rf work code.tgz prepared order");
+        }
+    }
+}
+
 /// What a program did in its folder.
 #[derive(Debug, PartialEq)]
 struct Seen {
@@ -80,8 +158,9 @@ struct Seen {
 impl Seen {
     fn of(code: Option<i32>, log: &str, folder: &Path) -> Self {
         let here = folder.display().to_string();
-        let files = fs::read_dir(folder).unwrap().map(|file| {
-            let file = file.unwrap();
+        let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap());
+        let files = files.filter(|file| file.path().extension() != Some("tgz".as_ref()));
+        let files = files.map(|file| {
             let text = String::from_utf8_lossy(&fs::read(file.path()).unwrap()).into_owned();
             let is_time = |line: &&str| {
                 ["Start time", "Previous round", "Elapsed"]
@@ -90,7 +169,7 @@ impl Seen {
             };
             let text: Vec<&str> = text.lines().filter(|line| !is_time(line)).collect();
             let name = file.file_name().into_string().unwrap();
-            // Names in the status file are quoted in another way.
+            // Names in the status file are quoted in another way; archives hold times.
             let text = text.join("\n").replace('\'', "");
             (name, text.replace(&here, "FOLDER"))
         });
@@ -114,6 +193,9 @@ fn lines(log: &str, here: &str) -> Vec<String> {
             _ => line,
         };
         if line.starts_with("run      ERROR") || line.starts_with("error:") {
+            // Here the outputs come before the error, there within it.
+            let last = (kept.iter()).rposition(|line: &String| line.contains("Deploy experiment"));
+            kept.truncate(last.map_or(0, |at| at + 1));
             break;
         }
         let ours = [

@@ -82,6 +82,28 @@ fn values_tags_and_notes_outlive_the_daemon_and_reach_the_next_run() {
 }
 
 #[test]
+fn a_copy_whose_name_its_source_took_meanwhile_does_not_come_back() {
+    let home = Home::new();
+    let folder = home.experiment("e", "collection: e\n+a: {command: 'true'}\n");
+    let path = folder.display().to_string();
+    home.ok(&["add", &path]);
+    home.ok(&["copy", "1", "slow"]);
+    home.ok(&["rm", "2", "--yes"]);
+    let both = "collection: e\n+a: {command: 'true'}\n+slow: {command: 'true'}\n";
+    fs::write(folder.join("neronet.yaml"), both).unwrap();
+    home.ok(&["add", &path]);
+    let back = home.run(&["rm", "--undo", "2"]);
+    assert_eq!(back.code, Some(1), "{back:#?}");
+    let why = "`slow` is the name of 3 now; rename that in its source first";
+    assert!(back.out.contains(why), "{back:#?}");
+    let renamed = both.replace("+slow", "+fast");
+    fs::write(folder.join("neronet.yaml"), renamed).unwrap();
+    home.ok(&["add", &path]);
+    home.ok(&["rm", "--undo", "2"]);
+    assert_eq!(home.experiment_json(2)["name"], "slow");
+}
+
+#[test]
 fn a_wait_for_any_ends_with_the_first() {
     let home = Home::new();
     let folder = home.experiment(

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use nero_tests::{Home, until};
+use nero_tests::{Home, Part, until};
 
 use crate::story::added;
 
@@ -49,6 +49,33 @@ fn data_is_found_where_it_lies() {
     let command = shown["command"].to_string();
     assert!(command.contains("{data.corpus}"), "{command}");
     assert!(!shown.to_string().contains('\u{e0d0}'), "{shown:#}");
+}
+
+#[test]
+fn a_run_waits_for_the_answer_to_a_probe_and_a_probe_that_hangs_keeps_nobody() {
+    let home = Home::new();
+    let file = home.path().join("ready");
+    let yaml = format!(
+        "collection: p\ncommand: 'true'\nresources: {{cpus: 0.1}}\n\
+         probes:\n  ready: 'test -e {} && echo yes || echo no'\n  slow: sleep 600\n\
+         +waits: {{requires: ready == yes}}\n+hangs: {{requires: slow != yes}}\n",
+        file.display()
+    );
+    added(&home, "p", &yaml);
+    home.ok(&["start", "all"]);
+    let no = "local: ready == 'yes' (ready is 'no' since ";
+    let hangs = "local: slow != 'yes' (slow is unknown: the node is being asked)";
+    waits_for(&home, 1, no);
+    waits_for(&home, 2, hangs);
+    home.kill_all(&[Part::Daemon, Part::Mum]);
+    waits_for(&home, 1, no);
+    waits_for(&home, 2, hangs);
+    fs::write(&file, "").unwrap();
+    // The next daemon knows no answer, and asks at once.
+    home.kill(Part::Daemon);
+    home.until_state(1, "finished");
+    waits_for(&home, 2, hangs);
+    home.ok(&["abort", "2"]);
 }
 
 #[test]

@@ -160,3 +160,43 @@ fn slurm_runs_are_made_again_with_more_memory_and_from_their_checkpoints() {
     );
     assert_eq!(login.home.ok(&["logs", "3"]), "at 2 resumed\n");
 }
+
+#[test]
+fn an_experiment_tells_what_counts_as_an_error_and_no_death_at_the_end_changes_it() {
+    let home = Home::new();
+    let go = home.path().join("go");
+    let until_go = format!("until [ -e {} ]; do sleep 0.02; done", go.display());
+    let yaml = format!(
+        "collection: r
+resources: {{cpus: 0.1}}
+checkpoint: 'ckpt/*'
+on_error:
+  - {{exit: 0, stderr: '^Cloning ', then: continue}}
+  - {{stderr: '^ssh: ', then: retry, max: 3}}
+  - {{exit: 3, then: continue}}
++noisy: {{command: [sh, -c, '{until_go}; echo Cloning x >&2']}}
++errs: {{command: [sh, -c, '{until_go}; echo fatal: no x >&2']}}
++taken: {{command: [sh, -c, '{until_go}; exit 3']}}
++again: {{command: [sh, -c, '{until_go}; {COUNT}; [ $n -ge 2 ] || echo ssh: no route >&2']}}
++after: {{command: 'true', depends_on: [taken]}}
+"
+    );
+    added(&home, &yaml);
+    home.ok(&["start", "all"]);
+    for id in 1..=4 {
+        home.until_state(id, "running");
+    }
+    home.kill_all(&[Part::Daemon, Part::Mum]);
+    std::fs::write(&go, "").unwrap();
+    ends(&home, 1, "1.1", "finished", "");
+    let errs = ends(&home, 2, "2.1", "crashed", "");
+    assert_eq!(errs["exit_code"], 0, "{errs:#}");
+    assert_eq!(errs["stderr_line"], "fatal: no x", "{errs:#}");
+    home.kill(Part::Daemon);
+    let taken = ends(&home, 3, "3.1", "finished", "");
+    assert_eq!(taken["exit_code"], 3, "{taken:#}");
+    let told = taken["warnings"].to_string();
+    assert!(told.contains("exit code 3 counts as success"), "{told}");
+    ends(&home, 4, "4.2", "finished", "retry 1 of 3 after a crash");
+    ends(&home, 5, "5.1", "finished", "");
+}

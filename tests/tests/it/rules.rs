@@ -317,3 +317,83 @@ fn a_signal_of_a_rule_comes_once_also_when_its_watcher_dies() {
     home.ok(&["abort", "1"]);
     home.until_state(1, "aborted");
 }
+
+#[test]
+fn commands_of_rules_run_once_beside_the_job_and_here_whatever_dies() {
+    let home = Home::new();
+    let out = home.path().join("out");
+    fs::create_dir(&out).unwrap();
+    let pipe = home.path().join("pipe");
+    make_pipe(&pipe);
+    let yaml = format!(
+        r#"collection: r
++r:
+  command: sh -c 'echo loss 3; until [ -e {out}/go ]; do sleep 0.1; done; exit 3'
+  env: {{COLOUR: red}}
+  monitor: {{interval: 200ms}}
+  rules:
+    - {{on: loss > 2, run: 'echo "$NERO_RUN $COLOUR $NERO_VALUE" >> {out}/ran; until [ -e {out}/go ]; do sleep 0.1; done; pwd'}}
+    - {{on: crashed, run_local: 'echo "$NERO_RUN $NERO_STATE $(pwd)" >> {out}/told; cat {pipe}'}}
+    - {{on: crashed, run_local: ./missing.sh}}
+"#,
+        out = out.display(),
+        pipe = pipe.display()
+    );
+    let folder = added(&home, "r", &yaml);
+    home.ok(&["start", "1"]);
+    home.ok(&[
+        "rule",
+        "add",
+        "1",
+        &format!("run_local echo late >> {}/late: loss > 1", out.display()),
+    ]);
+    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap_or_default();
+    let has = |name: &str| {
+        until("a command", || match read(name) {
+            text if text.ends_with('\n') => Ok(()),
+            text => Err((text, home.logs())),
+        });
+    };
+    has("ran");
+    has("late");
+    // The supervisor of a command is a nerokid, too.
+    until("the end of the late command", || {
+        let rules = home.json(&["rule", "list", "1"])["rules"].clone();
+        let ended = rules[3]["ran"].as_array().is_some_and(|ran| ran.len() == 1);
+        ended.then_some(()).ok_or((rules, home.logs()))
+    });
+    home.kill_all(&[Part::Daemon, Part::Mum, Part::Watcher]);
+    fs::write(out.join("go"), "").unwrap();
+    home.until_state(1, "crashed");
+    has("told");
+    home.kill_all(&[Part::Daemon, Part::Mum]);
+    home.ok(&["status"]);
+    fs::write(&pipe, "from the pipe\n").unwrap();
+    let rules = until("the ends of all commands", || {
+        let rules = home.json(&["rule", "list", "1"])["rules"].clone();
+        let all = rules.as_array().unwrap();
+        let ended = |rule: &serde_json::Value| rule["ran"].as_array().unwrap().len() == 1;
+        match all.iter().all(ended) {
+            true => Ok(all.clone()),
+            false => Err((rules, home.logs())),
+        }
+    });
+    let told = |of: &str| -> Vec<&str> {
+        rules
+            .iter()
+            .map(|rule| rule["ran"][0][of].as_str().unwrap_or_default())
+            .collect()
+    };
+    let how = ["exit code 0", "exit code 0", "exit code 127", "exit code 0"];
+    assert_eq!(told("how"), how, "{rules:#?}");
+    assert!(told("output")[0].ends_with("/work\n"), "{rules:#?}");
+    assert_eq!(told("output")[1], "from the pipe\n");
+    assert_eq!(read("ran"), "1.1 red loss = 3\n");
+    assert_eq!(read("told"), format!("1.1 crashed {folder}\n"));
+    assert_eq!(read("late"), "late\n");
+    let shown = home.ok(&["show", "1"]);
+    assert!(
+        shown.contains("command of rule `crashed`: exit code 127: "),
+        "{shown}"
+    );
+}

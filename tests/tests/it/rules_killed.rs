@@ -1,9 +1,10 @@
 //! A daemon that is killed at any step of the firing of a rule that it evaluates.
 
+use std::fs;
 use std::process::Child;
 
 use nero_tests::tracer::kill_before;
-use nero_tests::{Home, Part};
+use nero_tests::{Home, Part, until};
 use serde_json::Value;
 
 use crate::story::added;
@@ -28,7 +29,21 @@ fn fired_once(home: &Home, run: u32, step: u32) {
     let rules = home.json(&["rule", "list", "1"]);
     let fired = |rule: &Value| rule["fired"].as_u64();
     let rules = rules["rules"].as_array().expect("rules").iter();
-    assert_eq!(rules.filter_map(fired).collect::<Vec<_>>(), [1, 1], "{at}");
+    assert_eq!(
+        rules.filter_map(fired).collect::<Vec<_>>(),
+        [1, 1, 1],
+        "{at}"
+    );
+    until("the end of the rule's command", || {
+        let rules = home.json(&["rule", "list", "1"]);
+        let rules = rules["rules"].as_array().expect("rules");
+        let ran = rules.iter().filter_map(|rule| rule["ran"].as_array());
+        let ran: Vec<&Value> = ran.flatten().map(|ran| &ran["how"]).collect();
+        (ran == ["exit code 0"]).then_some(()).ok_or(rules.clone())
+    });
+    let told = fs::read_to_string(home.path().join("told")).expect("a file");
+    let own = told.lines().filter(|line| *line == format!("1.{run}"));
+    assert_eq!(own.count(), 1, "{at}{told}");
     let shown = home.ok(&["show", "1"]);
     let asked = format!("1.{run}: abort asked by rule");
     assert_eq!(shown.matches(&asked).count(), 1, "{at}{shown}");
@@ -51,8 +66,12 @@ fn dies_before(home: &Home, run: u32, step: u32) -> bool {
 #[test]
 fn a_rule_of_a_daemon_that_is_killed_at_any_step_of_its_firing_acts_once() {
     let home = Home::new();
-    let yaml = "collection: r\n+r:\n  command: sleep 600\n  rules:\n    - abort: tag == bad\n    - warn: tag == bad\n";
-    added(&home, "r", yaml);
+    let told = home.path().join("told");
+    let yaml = format!(
+        "collection: r\n+r:\n  command: sleep 600\n  rules:\n    - abort: tag == bad\n    - warn: tag == bad\n    - {{on: tag == bad, run_local: echo $NERO_RUN >> {}}}\n",
+        told.display()
+    );
+    added(&home, "r", &yaml);
     let stride: u32 = std::env::var("NERO_STRIDE").map_or(STRIDE, |text| text.parse().unwrap());
     let steps: Vec<u32> = (1..=STEPS).step_by(stride as usize).collect();
     let mut died = Vec::new();

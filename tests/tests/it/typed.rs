@@ -133,6 +133,16 @@ fn run_makes_an_experiment_of_each_combination_and_runs_it_again_when_typed_agai
             .map(Vec::len),
         Some(3)
     );
+    let ran = run(&[
+        "run", "--node", "nowhere", "--", "sh", "main.sh", "9", "", "0",
+    ]);
+    assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+    home.ok(&["rm", "3", "--yes"]);
+    let shown = home.json(&["status"])["experiments"].clone();
+    assert_eq!(shown.as_array().map(Vec::len), Some(2), "{shown:#}");
+    let ran = run(&["run", "--", "sh", "main.sh", "{x}", "", "3"]);
+    assert_eq!(ran.status.code(), Some(1), "its job failed: {ran:?}");
+    assert_eq!(home.experiment_json(3)["run"], "3.2", "it is back");
 }
 
 #[test]

@@ -18,9 +18,8 @@ const VERBS: &[&str] = &[
 /// Fields of later versions, each with a value that its form allows.
 const FIELDS_LATER: &[(&str, &str)] = &[
     ("requires", "load < 4 for 10m"),
+    ("on_error", "[{exit: 3, run: [date], then: abort}]"),
     ("progress", "mean(loss, 10m)"),
-    ("rules", "[{run: ./x.sh, on: loss > 1}]"),
-    ("rules", "[{on: crashed, run_local: ./tell.sh}]"),
 ];
 
 /// The runs for testing the words of expressions, with ids from 1. The first is
@@ -214,6 +213,9 @@ stages: [early, late]
 +unbuffered: {command: "sh -c 'echo .$PYTHONUNBUFFERED.'"}
 +node: {command: "sh -c 'echo $NERO_NODE'", node: local}
 +requires: {command: 'true', requires: cpus > 100000}
++probed: {command: echo asked, probes: {has: 'echo yes'}, requires: has == yes, place: first}
++steps: {steps: [{run: echo one}, {run: 'cat; echo {y} >&2; exit 3'}, {run: echo three}], parameters: {y: no}}
++on_error: {command: "sh -c 'echo noted >&2; exit 3'", on_error: [{exit: 3, stderr: noted, then: continue}]}
 +data: {command: "echo {data.d}", data: {d: {local: /tmp, default: /nowhere}}}
 +message: {command: 'true', custom_msg: hello from the file}
 +tagged: {command: 'true', tags: [paper, baseline]}
@@ -248,6 +250,8 @@ const PRINTED: &[(&str, &str)] = &[
     ("buffered", ".."),
     ("unbuffered", ".1."),
     ("node", "local"),
+    ("probed", "asked"),
+    ("steps", "one"),
     ("data", "/tmp"),
     ("results", "here"),
 ];
@@ -579,6 +583,10 @@ fn each_field_of_the_format_has_its_effect_in_a_real_run() {
     }
     assert_eq!(named("time")["state"], "timeout");
     assert_eq!(named("rules")["state"], "aborted");
+    assert_eq!(named("on_error")["state"], "finished");
+    let line = named("steps")["stderr_line"].as_str().unwrap_or_default();
+    assert!(line.starts_with("step 2 of 3, cat; "), "{line}");
+    assert!(line.ends_with(": exit code 3: no"), "{line}");
     assert_eq!(named("conditions")["state"], "aborted");
     assert_eq!(named("cohort")["state"], "aborted");
     assert_eq!(named("progress")["progress"], 0.75);
@@ -632,6 +640,8 @@ fn each_name_of_a_later_version_is_refused() {
         let ran = home.run(&["status", &text]);
         assert_eq!(ran.code, Some(2), "{text}: {ran:#?}");
         assert!(ran.err.contains("not built yet"), "{text}: {}", ran.err);
+        let is_told = ran.err.contains("a home answers its owner alone");
+        assert!(is_told, "{text}: {}", ran.err);
         let ran = home.run(&["rule", "add", "1", &format!("warn: {text}")]);
         assert_eq!(ran.code, Some(2), "{text}: {ran:#?}");
     }

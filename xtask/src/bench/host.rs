@@ -1,4 +1,4 @@
-//! A host reached by ssh, which ends when it is dropped.
+//! Hosts reached by ssh, which end when they are dropped.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -7,15 +7,20 @@ use std::process::{Child, Command, Stdio};
 
 use super::programs::Programs;
 
-/// One host, `h1`; it ends when this value is dropped.
+/// Hosts `h1`, …; they end when this value is dropped.
 pub struct Host {
     holder: Child,
     folder: tempfile::TempDir,
 }
 
 impl Host {
-    /// Brings the host up.
+    /// Brings one host up.
     pub fn up(root: &Path) -> Result<Self, String> {
+        Self::up_many(root, 1)
+    }
+
+    /// Brings hosts up.
+    pub fn up_many(root: &Path, count: usize) -> Result<Self, String> {
         // Socket paths are short; the build folder's may be long.
         let folder = tempfile::Builder::new()
             .prefix("nb")
@@ -25,7 +30,7 @@ impl Host {
             .arg(root.join("tests/rig/sshd.sh"))
             .arg("hold")
             .arg(folder.path())
-            .env("HOSTS", "1")
+            .env("HOSTS", count.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod files;
+mod flows;
 mod host;
 mod hyperqueue;
 mod listing;

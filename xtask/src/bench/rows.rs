@@ -12,8 +12,8 @@ use super::hyperqueue::HyperQueue;
 use super::programs::Programs;
 use super::stage::{BenchHome, private_kib, switches};
 use super::{
-    Row, cluster, files, listing, mail, median, monotonic, parsing, peers, picture, printing, ssh,
-    table, watching, workbook,
+    Row, cluster, files, flows, listing, mail, median, monotonic, parsing, peers, picture,
+    printing, ssh, table, watching, workbook,
 };
 
 type Measure = fn(&Programs, usize, usize) -> Result<Vec<Row>, String>;
@@ -43,6 +43,7 @@ pub const ALL: &[(&str, Measure)] = &[
     ("points as fast as they come", watching::flood),
     ("a number of peers", peers::peers),
     ("back-test", watching::backtest),
+    ("flows over ssh", flows::flows),
 ];
 
 fn overhead(programs: &Programs, rounds: usize, runs: usize) -> Result<Vec<Row>, String> {

@@ -34,7 +34,7 @@ fn every_exit_code_is_recorded() {
 }
 
 #[test]
-fn a_failure_keeps_the_last_line_of_standard_error() {
+fn an_end_keeps_the_last_line_of_standard_error() {
     let mut rig = Rig::new();
     let long = "x".repeat(10_000);
     let table = [
@@ -43,7 +43,8 @@ fn a_failure_keeps_the_last_line_of_standard_error() {
             "KeyError: y",
         ),
         ("echo gone >&2; kill -9 $$", "gone"),
-        ("echo fine >&2; exit 0", ""),
+        ("echo fine >&2; exit 0", "fine"),
+        ("echo out; exit 0", ""),
         ("echo out; exit 1", ""),
         ("rm ../1/stderr.log; mkfifo ../1/stderr.log; exit 1", ""),
         (&format!("echo {long} >&2; exit 1"), &long[..240]),

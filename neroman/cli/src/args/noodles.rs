@@ -37,8 +37,9 @@ pub struct Noodles {
     /// Return at once; the flow goes on without the terminal
     #[arg(long, conflicts_with = "check")]
     pub detach: bool,
-    /// Go on with a flow that was interrupted or ended with an error
-    #[arg(long, value_name = "FLOW", conflicts_with_all = ["command_type", "spec", "check"])]
+    /// Go on with a flow that was interrupted or ended with an error; without FLOW: which ones
+    /// there are
+    #[arg(long, value_name = "FLOW", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["command_type", "spec", "check"])]
     pub resume: Option<String>,
     /// In a session of its own, so that the end of a terminal does not end it
     #[arg(long, hide = true, requires = "resume")]

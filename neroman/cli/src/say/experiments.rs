@@ -74,22 +74,29 @@ pub fn counts(screen: &Screen, views: &[ExperimentView]) -> String {
 /// Why runs wait until a person acts, and what to type; a line for each reason.
 pub fn held(views: &[ExperimentView]) -> Vec<String> {
     // What its node waits for is told as it is: `resume` changes nothing there.
-    let is_there = |view: &ExperimentView| view.waiting_for == view.held;
-    let why = |view: &ExperimentView, there| match view.held.is_empty() || is_there(view) != there {
-        true => Vec::new(),
-        false => vec![view.held.clone()],
+    let kinds = [
+        "resume {ids} goes on, start {ids} makes new runs, ",
+        "start {ids} makes new runs, ",
+        "resume {ids} goes on without, ",
+    ];
+    let kind = |view: &ExperimentView| match (view.held_by_need, view.waiting_for == view.held) {
+        (true, _) => 2,
+        (false, is_there) => usize::from(is_there),
     };
-    let line = |(ids, why): (Vec<u64>, String), go_on: &str| {
-        let (ids, why) = (text::ids(&ids), Safe::line(&why));
-        let go_on = go_on.replace("{ids}", &ids);
-        format!(
-            "held {ids}: {why} · neroman {go_on}start {ids} makes new runs, abort {ids} takes them away"
-        )
-    };
-    let here = grouped(views, |view| why(view, false)).into_iter();
-    let there = grouped(views, |view| why(view, true)).into_iter();
-    let here = here.map(|one| line(one, "resume {ids} goes on, "));
-    here.chain(there.map(|one| line(one, ""))).collect()
+    let lines = kinds.iter().enumerate().flat_map(|(at, what)| {
+        let of_kind = grouped(views, |view| {
+            match view.held.is_empty() || kind(view) != at {
+                true => Vec::new(),
+                false => vec![view.held.clone()],
+            }
+        });
+        of_kind.into_iter().map(move |(ids, why)| {
+            let (ids, why) = (text::ids(&ids), Safe::line(&why));
+            let what = what.replace("{ids}", &ids);
+            format!("held {ids}: {why} · neroman {what}abort {ids} takes them away")
+        })
+    });
+    lines.collect()
 }
 
 /// Each warning once, with all experiments that have it.

@@ -47,6 +47,7 @@ pub async fn run(session: &mut Session, args: &Add) -> Result<u8, Stop> {
             None => String::new(),
         },
         offset: args.offset,
+        node: String::new(),
     };
     let client = session.client().await?;
     let reply = client

@@ -7,6 +7,7 @@ mod journal;
 mod kept;
 mod log;
 mod probe;
+mod share;
 mod shell;
 
 use std::fmt::Write as _;
@@ -32,6 +33,9 @@ const SPEC_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
     if let Some(id) = &args.resume {
+        if id.is_empty() {
+            return kept::list(session);
+        }
         return kept::resume(session, args, id).await;
     }
     let (Some(command_type), Some(word)) = (&args.command_type, &args.spec) else {

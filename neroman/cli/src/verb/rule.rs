@@ -2,6 +2,7 @@
 
 use nero_model::safe::Safe;
 use nero_views::{json, text};
+use nero_wire::v1::rule_state::Ran;
 use nero_wire::v1::{
     RuleAddRequest, RuleChangeReply, RuleListRequest, RuleRemoveRequest, RuleState,
 };
@@ -14,13 +15,18 @@ use crate::say::Screen;
 use crate::say::table::{self, Cell};
 use crate::session::{Session, author, request, selection};
 
-/// Actions that work.
-const BUILT: &[&str] = &[
-    "abort", "warn", "notify", "pause", "restart", "requeue", "signal",
+/// Actions.
+const ACTIONS: &[&str] = &[
+    "abort",
+    "warn",
+    "notify",
+    "pause",
+    "restart",
+    "requeue",
+    "signal",
+    "run",
+    "run_local",
 ];
-
-/// Actions of the design that are not built yet.
-const NOT_BUILT: &[&str] = &["run", "run_local"];
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Rule) -> Result<u8, Stop> {
@@ -93,22 +99,37 @@ async fn remove(session: &mut Session, picked: &str, rule: u64, as_json: bool) -
 /// `abort: loss > 5` in its two parts.
 pub fn split(rule: &str) -> Result<(&str, &str), Fault> {
     let how = "as in: neroman rule add 124-186 'abort: loss > 5'";
-    let Some((action, text)) = rule.split_once(':') else {
-        return Err(Fault::usage(format!("`{rule}` has no action")).hint(how));
+    // A command may have colons of its own.
+    let is_command = ["run ", "run_local "]
+        .iter()
+        .any(|word| rule.trim_start().starts_with(word));
+    let parts = match is_command {
+        true => rule.rsplit_once(": "),
+        false => rule.split_once(':'),
+    };
+    let Some((action, text)) = parts else {
+        return Err(match is_command {
+            true => Fault::usage(format!("`{rule}` does not tell when"))
+                .hint("as in: neroman rule add 124-186 'run ./save.sh: loss > 5'"),
+            false => Fault::usage(format!("`{rule}` has no action")).hint(how),
+        });
     };
     let (action, text) = (action.trim(), text.trim());
     let (word, argument) = action.split_once(' ').unwrap_or((action, ""));
-    if NOT_BUILT.contains(&word) {
-        return Err(Fault::not_built(format!("the action `{word}`"))
-            .hint(format!("there are {}", BUILT.join(", "))));
+    if matches!(word, "run" | "run_local") && argument.is_empty() {
+        return Err(
+            Fault::usage(format!("`{word}` has no command")).hint(format!(
+                "as in: neroman rule add 124-186 '{word} ./save.sh: loss > 5'"
+            )),
+        );
     }
     if word == "signal" && argument.is_empty() {
         return Err(Fault::usage("`signal` does not tell which")
             .hint("as in: neroman rule add 124-186 'signal USR1: loss > 5'"));
     }
-    if !BUILT.contains(&word) {
+    if !ACTIONS.contains(&word) {
         return Err(Fault::usage(format!("`{action}` is no action of a rule"))
-            .hint(format!("the actions are {}", BUILT.join(", "))));
+            .hint(format!("the actions are {}", ACTIONS.join(", "))));
     }
     if text.is_empty() {
         return Err(Fault::usage("the rule has no expression").hint(how));
@@ -223,6 +244,10 @@ fn row(those: &[&RuleState], with_experiments: bool) -> Vec<Cell> {
         // An older daemon.
         notes.clone_from(&state.bound);
     }
+    if let ([_], Some(ran)) = (those, state.ran.last()) {
+        let at = text::local_time(ran.at_ms);
+        notes.push(format!("command: {} at {at}", ran_line(ran)));
+    }
     notes.extend([state.problem.clone(), rule.origin.clone()]);
     notes.retain(|note| !note.is_empty());
     let done = match rule.argument.as_str() {
@@ -249,6 +274,15 @@ fn row(those: &[&RuleState], with_experiments: bool) -> Vec<Cell> {
     row
 }
 
+/// How a command ended, with the last line that it printed.
+fn ran_line(ran: &Ran) -> String {
+    let mut lines = ran.output.lines().map(str::trim);
+    match lines.rfind(|line| !line.is_empty()) {
+        Some(line) => Safe::line(&format!("{} ({line})", ran.how)).to_string(),
+        None => Safe::line(&ran.how).to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,7 +298,18 @@ mod tests {
             split("warn:error_rate>=0.35 for 10m"),
             Ok(("warn", "error_rate>=0.35 for 10m"))
         );
-        for wrong in ["loss > 5", "abort:", "kill: loss > 5", ""] {
+        assert_eq!(
+            split("run_local ssh head 'echo a: b': crashed"),
+            Ok(("run_local ssh head 'echo a: b'", "crashed"))
+        );
+        for wrong in [
+            "loss > 5",
+            "abort:",
+            "kill: loss > 5",
+            "run ./x.sh",
+            "run: loss > 5",
+            "",
+        ] {
             assert_eq!(
                 split(wrong).map_err(|fault| fault.exit_code),
                 Err(2),

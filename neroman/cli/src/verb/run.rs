@@ -37,6 +37,7 @@ pub async fn run(session: &mut Session, args: &RunCommand) -> Result<u8, Stop> {
         command: command(&args.command, !params.is_empty()),
         rows: rows(&params)?,
         rows_folder: absolute(".")?,
+        node: args.node.clone().unwrap_or_default(),
         ..AddRequest::default()
     };
     let client = session.client().await?;

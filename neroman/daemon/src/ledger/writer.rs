@@ -369,7 +369,9 @@ impl Writer {
                     if needs::changed(before, after) {
                         rings.push((run, Bell::Node));
                     }
-                    if needs::deferred(before, after) || locks::may_free(before, after) {
+                    if needs::deferred(before, after)
+                        || locks::may_free(before, after, self.state.apart > 0)
+                    {
                         rings.push((run, Bell::Placer));
                     }
                 }

@@ -217,6 +217,7 @@ pub(super) fn figures(
     about: &nero_wire::v1::NodeDescription,
 ) -> Figures {
     Figures {
+        probes: std::collections::BTreeMap::new(),
         cpus: about.cpus,
         memory_bytes: about.memory_bytes,
         disk_free_bytes: about.disk_free_bytes,

@@ -3,6 +3,7 @@
 
 mod balance;
 mod deferred;
+mod probes;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use jiff::tz::TimeZone;
 use nero_model::RunId;
 use tokio::time::Instant;
 
+use self::probes::Probes;
 use super::described::figures;
 use super::now::NodeNow;
 use super::registry::Nodes;
@@ -20,7 +22,7 @@ use crate::restored;
 use nero_life::choose::{choose, count};
 use nero_life::input::Input;
 use nero_life::locks::Locks;
-use nero_life::place::{Candidate, Choice, Standing};
+use nero_life::place::{Candidate, Choice, Figures, Standing};
 use nero_life::run::{Run, Turn};
 use nero_life::state::State;
 
@@ -45,14 +47,17 @@ pub(super) async fn run(nodes: Nodes) {
         balance_due: None,
         balancing: false,
         recalled: HashMap::new(),
+        probes: Probes::default(),
     };
     let mut known = placer.nodes.watch();
     loop {
         known.borrow_and_update();
         let pause = placer.look().await;
+        let Placer { nodes, probes, .. } = &mut placer;
         let news = async {
             tokio::select! {
-                () = placer.nodes.inboxes().placing() => {}
+                () = nodes.inboxes().placing() => {}
+                () = probes.answer(|| nodes.clock().moment().ms) => {}
                 // An error means that the daemon leaves; this is dropped then.
                 changed = known.changed() => drop(changed),
             }
@@ -78,6 +83,7 @@ struct Placer {
     balancing: bool,
     /// When runs were recalled for a node with room.
     recalled: HashMap<RunId, Instant>,
+    probes: Probes,
 }
 
 /// A request for a node's description.
@@ -136,7 +142,7 @@ impl Placer {
         // Runs with the same word share the candidates.
         let mut words: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
         let known = self.nodes.known().now(self.nodes.clock());
-        let mut locks: Option<Locks> = None;
+        let mut locks: Option<Locks<'_>> = None;
         let mut durable = false;
         for (.., id) in waiting {
             let Some(run) = state.run(id) else { continue };
@@ -148,7 +154,9 @@ impl Placer {
             let Some(candidates) = words.get_mut(word) else {
                 continue;
             };
-            let choice = match run.made.precedence.is_alone_on_node() {
+            let is_awaited = probed(&mut self.probes, &self.nodes, run, candidates);
+            let choice = match run.made.precedence.looks_at_others() {
+                _ if is_awaited => Choice::Wait,
                 false => choose(run, candidates, &now),
                 true => {
                     let locks = locks.get_or_insert_with(|| Locks::of(&state, &known));
@@ -213,7 +221,10 @@ impl Placer {
         {
             self.asked.remove(name);
             let config = self.nodes.usable_config();
-            let figures = figures(state, &config, name, &about.description);
+            let figures = Figures {
+                probes: self.probes.answers(name),
+                ..figures(state, &config, name, &about.description)
+            };
             return Standing::Known(Box::new(figures));
         }
         if now.needs_person {
@@ -327,6 +338,24 @@ impl Placer {
         }
         due
     }
+}
+
+/// Has the nodes asked what a run compares; whether a first answer is awaited.
+fn probed(probes: &mut Probes, nodes: &Nodes, run: &Run, candidates: &[Candidate]) -> bool {
+    let asked = &run.made.takes.probes;
+    if asked.is_empty() {
+        return false;
+    }
+    let known = candidates
+        .iter()
+        .filter(|one| matches!(one.standing, Standing::Known(_)));
+    let mut is_awaited = false;
+    for node in known.filter_map(|one| nodes.node(&one.name)) {
+        for probe in asked {
+            is_awaited |= probes.want(&node, &probe.command);
+        }
+    }
+    is_awaited
 }
 
 /// Whether a run that waits for a node takes the room that there is, so that balancing

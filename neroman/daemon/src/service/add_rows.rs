@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::add::{canonical, options_of, reply};
 use super::sources::{self, SourceToRead};
-use super::{Man, blocking, code};
+use super::{Man, blocking, code, start};
 use crate::failure::Failure;
 use crate::ledger::{self, Decided};
 use nero_life::add::{self, Merged, Read, What};
@@ -37,6 +37,10 @@ impl Man {
     /// Adds the rows of a request.
     pub(super) async fn add_rows(&self, request: v1::AddRequest) -> Result<v1::AddReply, Failure> {
         let _held = self.rows.lock().await;
+        if !request.node.is_empty() {
+            let config = self.nodes.config()?;
+            start::resolved(&config, &request.node, "")?;
+        }
         let options = options_of(&request);
         if options.command.is_some() == options.block.is_some() {
             return Err(Failure::usage("nothing says what the rows run")
@@ -56,8 +60,9 @@ impl Man {
         let decide = move |state: &State| {
             let reads = std::slice::from_ref(&kept.read);
             let merged = add::merge(state, reads, &missing, &now);
-            let merged = sources::accepted(state, merged)?;
+            let mut merged = sources::accepted(state, merged)?;
             let ids = ids(&kept, &merged);
+            merged.bring_back(state, &ids, now.ms);
             let mut answer = reply(reads, &merged, &folders);
             answer.range = add::ranges(ids.iter().copied());
             answer.rows = ids.iter().map(|id| id.0).collect();

@@ -11,8 +11,10 @@ use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::Decided;
 use nero_life::change::{Change, Described};
+use nero_life::experiment::Experiment;
 use nero_life::state::State;
 use nero_model::ExperimentId;
+use nero_model::safe::quoted;
 
 impl Man {
     /// Hides the picked experiments; with `undo` shows them again.
@@ -59,7 +61,9 @@ fn hide(state: &State, ids: &[ExperimentId], undo: bool, now_ms: i64) -> (Vec<On
     for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
         let mut runs = experiment.runs.iter();
         let may_run = runs.find(|run| run.phase().is_live() || run.in_doubt());
+        let taken = undo.then(|| name_taken(state, experiment)).flatten();
         let skipped_as = may_run.map(|run| run.phase().word());
+        let skipped_as = skipped_as.or(taken.as_ref().map(|_| "name taken"));
         let skipped = may_run.map(|run| {
             let (id, word) = (run.made.id, run.phase().word());
             match run.in_doubt() {
@@ -67,6 +71,7 @@ fn hide(state: &State, ids: &[ExperimentId], undo: bool, now_ms: i64) -> (Vec<On
                 false => format!("{word}: {id} has not ended; `neroman abort {id}` ends it"),
             }
         });
+        let skipped = skipped.or(taken);
         if skipped.is_none() {
             changes.push(Change::Experiment(Arc::new(Described {
                 hidden_ms: (!undo).then_some(now_ms),
@@ -90,4 +95,22 @@ fn hide(state: &State, ids: &[ExperimentId], undo: bool, now_ms: i64) -> (Vec<On
         });
     }
     (ones, changes)
+}
+
+/// Why a copy cannot come back: its source may have taken its name while it was removed.
+fn name_taken(state: &State, copy: &Experiment) -> Option<String> {
+    copy.by_hand.copy_of?;
+    let definition = &copy.definition;
+    let others = state.named(&definition.name).iter();
+    let mut others = others.filter_map(|id| state.experiment(*id));
+    let other = others.find(|other| {
+        other.id != copy.id
+            && !other.gone
+            && other.hidden_ms.is_none()
+            && other.definition.collection() == definition.collection()
+    })?;
+    let (name, other) = (quoted(&definition.name), other.id);
+    Some(format!(
+        "{name} is the name of {other} now; rename that in its source first"
+    ))
 }

@@ -61,16 +61,15 @@ impl Man {
         }
         let now_ms = self.clock.now_ms();
         let (word, argument) = action_of(&request.action);
-        let known = RuleAction::ALL.into_iter();
-        let mut known =
-            known.filter(|action| action.argument().is_none() || *action == RuleAction::Signal);
+        let mut known = RuleAction::ALL.into_iter();
         let words: Vec<&str> = known.clone().map(RuleAction::word).collect();
         let Some(action) = known.find(|action| action.word() == word) else {
-            let failure = Failure::usage(format!("not built yet: the action `{}`", request.action));
+            let failure = Failure::usage(format!("there is no action `{}`", request.action));
             return Err(failure.hint(words.join(", ")));
         };
         let checked = match action {
             RuleAction::Signal => RuleAction::check_signal(argument),
+            RuleAction::Run | RuleAction::RunLocal => action.check_command(argument),
             _ if argument.is_empty() => Ok(()),
             _ => Err((
                 format!("`{word}` takes nothing before the colon"),
@@ -202,6 +201,25 @@ pub(super) fn states(
     let Some(run) = run else {
         return next();
     };
+    let ran = |mut shown: v1::RuleState| {
+        let rule = shown.rule.as_ref().map_or(0, |rule| rule.id);
+        let beside = run.journal.rules.get(&rule).into_iter();
+        let beside = beside.flat_map(|facts| facts.ran.iter().map(|(times, ran)| (*times, ran)));
+        let here = run
+            .acted()
+            .get(&rule)
+            .map(|acted| (acted.times, &acted.ran));
+        shown.ran = beside
+            .chain(here)
+            .map(|(times, ran)| v1::rule_state::Ran {
+                times,
+                at_ms: ran.at_ms,
+                how: ran.how.clone(),
+                output: ran.output.clone(),
+            })
+            .collect();
+        shown
+    };
     let mut shown: Vec<v1::RuleState> = run
         .rules
         .iter()
@@ -210,6 +228,7 @@ pub(super) fn states(
             Some(expr) => of_daemon(rule, expr, experiment, run),
             None => of_run(rule, experiment, run),
         })
+        .map(ran)
         .collect();
     let is_newest = experiment
         .newest()

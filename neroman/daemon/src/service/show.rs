@@ -231,6 +231,17 @@ impl Man {
                 let text = format!("{id}: rule `{}` fired ({})", firing.text, firing.values);
                 lines.push((firing.at_ms, text));
             }
+            let beside = run.journal.rules.values();
+            let beside = beside.flat_map(|facts| facts.ran.values().map(|ran| (&facts.text, ran)));
+            let here = run.acted().iter().filter_map(|(rule, acted)| {
+                let text = run.fired().get(rule).map(|firing| &firing.text);
+                let text = text.or_else(|| Some(&run.journal.rules.get(rule)?.text));
+                Some((text?, &acted.ran))
+            });
+            for (text, ran) in beside.chain(here) {
+                let line = format!("{id}: command of rule `{text}`: {}", ran.line());
+                lines.push((ran.at_ms, line));
+            }
             for remark in &run.journal.notices {
                 lines.push((remark.at_ms, format!("{id}: {}", remark.text)));
             }

@@ -234,7 +234,7 @@ impl Man {
 }
 
 /// The nodes that a word stands for.
-fn resolved(config: &Config, word: &str, whose: &str) -> Result<Vec<String>, Failure> {
+pub(super) fn resolved(config: &Config, word: &str, whose: &str) -> Result<Vec<String>, Failure> {
     match config.resolve(word) {
         Ok(target) => Ok(target.nodes().to_vec()),
         Err(error) => Err(Failure::usage(format!("{whose}{error}")).hint(error.hint.clone())),
@@ -578,7 +578,7 @@ fn decide(
         // One that needs others takes its turn when it does not any more.
         let waits_in_line = (asked.at_most).is_some_and(|at_most| needs_others || runs >= at_most);
         runs += u32::from(!needs_others);
-        let node = node.filter(|_| !made.precedence.is_alone_on_node());
+        let node = node.filter(|_| !made.precedence.looks_at_others());
         let after = after.filter(|number| still_live(&work, *id, *number));
         let dispatch = match asked.pilot && batch != Some(*id) {
             true => Dispatch::behind_pilot(after),

@@ -220,6 +220,7 @@ fn of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
     view.started_ms = run.started_ms().unwrap_or(0);
     view.ended_ms = run.outcome.ended_ms.unwrap_or(0);
     view.warnings = run.journal.warnings();
+    view.warnings.extend(run.error_verdict());
     view.results = run.results().folder().to_owned();
     view.settled = !phase.is_live() && settled(run);
     let newest = run
@@ -240,6 +241,7 @@ fn of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
         let by_its_batch = held.filter(Held::needs_person).map(|held| held.to_string());
         let at_its_node = || run.needs_person().map(str::to_owned);
         view.held = by_its_batch.or_else(at_its_node).unwrap_or_default();
+        view.held_by_need = matches!(held, Some(Held::Others(_))) && !view.held.is_empty();
         view.contact = contact(run, sight);
         if run.node().is_some() {
             let refused = run.refusals().iter();

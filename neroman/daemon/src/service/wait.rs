@@ -194,10 +194,7 @@ impl Man {
             match held(run) {
                 Some(Held::AtMost(_)) => None,
                 Some(held) => Some(held.to_string()),
-                None => match run.needs_person() {
-                    Some(why) => Some(why.to_owned()),
-                    None => stuck.never(run, &nodes),
-                },
+                None => waits_for_person(run).or_else(|| stuck.never(run, &nodes)),
             }
         });
         let reasons: Vec<String> = reasons.collect::<Option<_>>()?;
@@ -277,21 +274,27 @@ async fn tell_notices(
     }
 }
 
-/// What a person has to act on at the nodes of awaited runs: each reason once.
+/// What a person has to act on before a run goes on, on its node or about a lost run.
+fn waits_for_person(run: &Run) -> Option<String> {
+    let at_node = run.needs_person().map(str::to_owned);
+    at_node.or_else(|| run.locked_by_lost())
+}
+
+/// What a person has to act on before awaited runs go on: each reason once.
 fn asking(awaited: &[Awaited], state: &State, asked: &mut HashSet<String>) -> Vec<String> {
-    let mut of: BTreeMap<&str, Vec<ExperimentId>> = BTreeMap::new();
+    let mut of: BTreeMap<String, Vec<ExperimentId>> = BTreeMap::new();
     for one in awaited {
         let run = state
             .experiment(one.chosen.id)
             .and_then(|found| one.chosen.of(found));
-        let why = run.and_then(Run::needs_person);
-        if let Some(why) = why.filter(|why| !asked.contains(*why)) {
+        let why = run.and_then(waits_for_person);
+        if let Some(why) = why.filter(|why| !asked.contains(why)) {
             of.entry(why).or_default().push(one.chosen.id);
         }
     }
-    asked.extend(of.keys().map(|why| (*why).to_owned()));
+    asked.extend(of.keys().cloned());
     let line =
-        |(why, ids): (&str, Vec<ExperimentId>)| format!("{}: {why}", ranges(ids.into_iter()));
+        |(why, ids): (String, Vec<ExperimentId>)| format!("{}: {why}", ranges(ids.into_iter()));
     of.into_iter().map(line).collect()
 }
 

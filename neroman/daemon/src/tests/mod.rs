@@ -13,6 +13,7 @@ mod nodes;
 mod notices;
 mod one_node;
 mod patience;
+mod probes;
 mod recalled;
 mod refused;
 mod restored;

@@ -101,6 +101,10 @@ struct Inner {
     unanswered: usize,
     /// How many of them their caller has given up.
     given_up: usize,
+    /// Its answers to probes; it never answers others.
+    answers: BTreeMap<String, v1::ProbeReply>,
+    /// The probes that it was asked.
+    probed: Vec<String>,
     /// Letters that it sent while neroman was away.
     claims: Vec<v1::RelayClaim>,
     /// The orders of letters that it got.

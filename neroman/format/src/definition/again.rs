@@ -15,6 +15,34 @@ pub struct Again {
     /// `on_timeout: requeue`: a run that our own time limit ended goes on from its
     /// newest checkpoint, as a new run.
     pub requeues_timeout: bool,
+    /// `on_error`: what is printed on standard error is an error, too, and the first handler
+    /// that fits an error decides. `None`: the exit code alone decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_error: Option<Vec<ErrorHandler>>,
+}
+
+/// What is made of an error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorHandler {
+    /// Exit codes of which it needs one; empty: any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exit: Vec<i32>,
+    /// A regular expression for the last line on standard error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    pub then: AfterError,
+}
+
+/// What follows an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AfterError {
+    /// It is none: the run finished.
+    Continue,
+    /// The run crashed, and is made again.
+    Retry,
+    /// The run crashed.
+    Abort,
 }
 
 impl Again {

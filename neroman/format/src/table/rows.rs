@@ -400,7 +400,9 @@ fn blanks(
     let commands = [Field::Command, Field::RunCommandPrefix, Field::MainCodeFile];
     let commands = commands.into_iter().filter_map(|field| scope.get(field));
     let depth = commands.map(|given| given.depth).max();
-    let script = scope.get(Field::Script);
+    let scripts = [Field::Script, Field::Steps].into_iter();
+    let scripts = scripts.filter_map(|field| scope.get(field));
+    let script = scripts.max_by_key(|given| given.depth);
     let script = script.filter(|script| depth.is_none_or(|depth| depth <= script.depth));
     let templates = match script {
         Some(script) => vec![script],
@@ -413,11 +415,16 @@ fn blanks(
     for given in templates {
         match &given.value.kind {
             Kind::Scalar { text, .. } => texts.push(text.clone()),
-            Kind::List(items) => texts.extend(
-                items
-                    .iter()
-                    .filter_map(|item| Some(item.scalar()?.to_owned())),
-            ),
+            Kind::List(items) => {
+                for item in items {
+                    let steps = match &item.kind {
+                        Kind::Map(entries) => entries.iter().map(|entry| &*entry.value).collect(),
+                        Kind::Scalar { .. } | Kind::List(_) => vec![&**item],
+                    };
+                    let steps = steps.into_iter().filter_map(|step| step.scalar());
+                    texts.extend(steps.map(str::to_owned));
+                }
+            }
             Kind::Map(_) => {}
         }
     }

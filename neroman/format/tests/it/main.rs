@@ -20,6 +20,7 @@ mod rows;
 mod rules;
 mod schema;
 mod slips;
+mod steps;
 mod tables;
 
 use nero_format::{Defaults, Definition, Loaded, Value, read_source_in};

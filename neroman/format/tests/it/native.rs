@@ -330,8 +330,6 @@ fn words_not_built_are_kept_with_their_place() {
         ("progress: mean(loss, 10m)", "progress: mean(loss, 10m)"),
         ("logoutput: log.txt", "logoutput"),
         ("requires: load < 4 for 10m", "requires: for 10m"),
-        ("rules: [{run: ./x}]", "rules.run"),
-        ("rules: [{run_local: ./x}]", "rules.run_local"),
     ];
     for (line, word) in table {
         let loaded = load(&format!("+a:\n  command: prog\n  {line}\n"));

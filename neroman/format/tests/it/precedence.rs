@@ -56,6 +56,27 @@ fn what_comes_before_a_run_does_not_change_what_it_executes() {
     }
 }
 
+#[test]
+fn a_place_names_experiments_of_the_file_or_an_order() {
+    let loaded = read(
+        "command: prog {d}\n\
+         +init: {parameters: {d: [a, b]}}\n\
+         +train: {parameters: {d: [a, b]}, place: {same_as: 'init_d-{d}', apart_from: [train, 7]}}\n\
+         +next: {command: prog, place: first}\n+any: {command: prog, place: free}\n",
+    )
+    .unwrap();
+    let place = |name: &str| {
+        let mut all = loaded.definitions.iter();
+        let one = all.find(|one| one.name == name).expect("it is defined");
+        one.precedence.place.clone()
+    };
+    let train = place("train_d-b");
+    assert_eq!(train.same_as.unwrap().on, "init_d-b");
+    assert_eq!(train.apart_from, ["train", "7"]);
+    assert!(place("next").in_order);
+    assert!(place("any").is_free());
+}
+
 /// Files and what the report about each names.
 const MISTAKES: &[(&str, &[&str])] = &[
     (
@@ -118,6 +139,30 @@ const MISTAKES: &[(&str, &[&str])] = &[
         &["`lock` has no name", "everywhere"],
     ),
     ("+a: {command: prog, settle: soon}\n", &["settle"]),
+    (
+        "+init: {command: prog}\n+b: {command: prog, place: {same_as: inti}}\n",
+        &["config.yaml:2:38", "did you mean `init`?"],
+    ),
+    (
+        "+init: {command: prog}\n+b: {command: prog, place: {apart_from: [inti]}}\n",
+        &["`inti` is no experiment", "did you mean `init`?"],
+    ),
+    (
+        "+b: {command: prog, place: {same_as: b}}\n",
+        &["`b` is to be on the same node as itself"],
+    ),
+    (
+        "+a: {command: prog, place: {same_as: b}}\n+b: {command: prog, place: {same_as: a}}\n",
+        &["a circle: `a` needs `b`, `b` needs `a`"],
+    ),
+    (
+        "+a: {command: prog, place: frist}\n",
+        &["frist", "did you mean `first`?"],
+    ),
+    (
+        "+a: {command: prog, place: {same: b}}\n+b: {command: prog}\n",
+        &["is no part of `place`", "did you mean `same_as`?"],
+    ),
 ];
 
 #[test]
@@ -145,4 +190,44 @@ fn ten_thousand_that_depend_on_each_other_are_read_quickly() {
     let folder = Folder::new();
     folder.write("neronet.yaml", yaml.as_bytes());
     assert_eq!(folder.read().unwrap().definitions.len(), 10_001);
+}
+
+#[test]
+fn a_probe_is_kept_where_requires_uses_it_and_blocks_add_their_own() {
+    let loaded = read(
+        "command: prog\nprobes: {has_env: 'test -d ~/env && echo yes || echo no'}\n\
+         +plain: {}\n+a: {requires: has_env == yes && load < 4}\n\
+         +b: {probes: {users: 'who | wc -l'}, requires: users < 3 || has_env != no}\n",
+    )
+    .unwrap();
+    let asked = |name: &str| {
+        let mut all = loaded.definitions.iter();
+        let one = all.find(|one| one.name == name).expect("it is defined");
+        let probes = one.probes.iter();
+        let names: Vec<&str> = probes.map(|probe| &*probe.name).collect();
+        let requires = one.requires.as_ref().map(|placed| &*placed.text);
+        (requires.unwrap_or_default().to_owned(), names.join(" "))
+    };
+    assert_eq!(asked("plain"), (String::new(), String::new()));
+    let a = "(has_env == 'yes') && (load < 4)";
+    assert_eq!(asked("a"), (a.to_owned(), "has_env".to_owned()));
+    let b = "(users < 3) || (has_env != 'no')";
+    assert_eq!(asked("b"), (b.to_owned(), "has_env users".to_owned()));
+    for (fields, says) in [
+        ("requires: has_evn == yes", "did you mean `has_env`?"),
+        ("probes: {load: uptime}", "is a fact of nodes"),
+        ("probes: {2: uptime}", "is no name for a probe"),
+        ("probes: {not: uptime}", "is no name for a probe"),
+        ("probes: {x: ' '}", "is no line of shell"),
+        ("probes: [uptime]", "takes a map"),
+        ("requires: has_env", "compare it: `has_env == yes`"),
+    ] {
+        let yaml = format!("+a: {{command: prog, probes: {{has_env: 'true'}}, {fields}}}\n");
+        let yaml = match fields.starts_with("probes") {
+            true => format!("+a: {{command: prog, {fields}}}\n"),
+            false => yaml,
+        };
+        let report = read(&yaml).expect_err(&yaml);
+        assert!(report.contains(says), "{report}");
+    }
 }

@@ -40,7 +40,18 @@ fn codes_and_patterns_that_can_never_fit_are_refused() {
         ("[{exit: 256}]", "a code from 1 to 255"),
         ("{stderr: '(ssh'}", "no regular expression"),
         ("[{exits: 1}]", "did you mean `exit`?"),
-        ("{on: node_failure, exit: 255}", "nobody saw the job's end"),
+        (
+            "{on: node_failure, exit: 255}",
+            "no `exit` of the job is known",
+        ),
+        (
+            "[{on: [node_failure, timeout], exit: 3}]",
+            "after `node_failure` no `exit`",
+        ),
+        (
+            "[{on: [crashed, timeout], stderr: x}]",
+            "after `timeout` no `stderr`",
+        ),
         ("{exit: []}", "names no code"),
         ("{stderr: ''}", "`retry.stderr` is empty"),
         ("[3, {exit: 255, max: 20}]", "is never asked"),
@@ -52,4 +63,53 @@ fn codes_and_patterns_that_can_never_fit_are_refused() {
         let text = report(&format!("+a: {{command: prog, retry: {retry}}}\n"));
         assert!(text.contains(word), "{word}\n{text}");
     }
+}
+
+#[test]
+fn handlers_of_errors_are_asked_in_their_order_before_retry() {
+    use nero_format::AfterError::{Abort, Continue, Retry};
+    let loaded = load(
+        "+a:\n  command: prog\n  retry: 2\n  on_error:\n\
+         \x20   - {exit: 0, stderr: '^Cloning .*', then: continue}\n\
+         \x20   - {stderr: '^ssh: ', then: retry, max: 20, after: 10s}\n\
+         \x20   - {exit: [3, 4], then: abort}\n+b: {command: prog, on_error: []}\n\
+         +c: {command: prog, on_error: {exit: 3, then: continue}}\n",
+    );
+    let again = &loaded.definitions[0].again;
+    let then: Vec<_> = again
+        .on_error
+        .iter()
+        .flatten()
+        .map(|one| one.then)
+        .collect();
+    assert_eq!(then, [Continue, Retry, Abort]);
+    let items: Vec<_> = again
+        .retries()
+        .map(|one| (one.exit.clone(), one.max, one.after_ms))
+        .collect();
+    let own = [(vec![], 20, 10_000), (vec![3, 4], 0, 0), (vec![], 2, 0)];
+    assert_eq!(items, own);
+    for name in [1, 2] {
+        let again = &loaded.definitions[name].again;
+        assert!(again.on_error.is_some() && again.retries().count() == 0);
+    }
+    for (handlers, word) in [
+        ("[{exit: 256, then: abort}]", "a code from 0 to 255"),
+        ("[{exit: 3}]", "does not tell what follows"),
+        ("[{exit: 3, then: ignore}]", "ignore"),
+        (
+            "[{exit: 3, then: continue, max: 2}]",
+            "`on_error.max` goes with `then: retry`",
+        ),
+        (
+            "[{then: retry}, {exit: 3, then: continue}]",
+            "is never asked",
+        ),
+        ("[{stderr: '(', then: retry}]", "no regular expression"),
+    ] {
+        let text = report(&format!("+a: {{command: prog, on_error: {handlers}}}\n"));
+        assert!(text.contains(word), "{word}\n{text}");
+    }
+    let kept = load("+a: {command: prog, on_error: [{then: retry, run: [date]}]}\n");
+    assert_eq!(kept.definitions[0].not_built[0].word, "on_error.run");
 }

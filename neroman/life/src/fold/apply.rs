@@ -5,7 +5,7 @@ use nero_journal::v1::{self, RecordKind};
 
 use super::super::journal::{
     Claimed, Exit, Gone, Granted, Host, Incarnation, Journal, Key, Lost, Metric, NotStarted,
-    Paused, Progress, Remark, RuleFacts, RuleOff, Sample, Segment, Stop, Stray, TaskOver,
+    Paused, Progress, Ran, Remark, RuleFacts, RuleOff, Sample, Segment, Stop, Stray, TaskOver,
 };
 use super::super::now::Tick;
 use super::told::{self, Told};
@@ -116,7 +116,8 @@ pub(super) fn apply(
         | RecordKind::RulesRefused
         | RecordKind::RuleBound
         | RecordKind::RuleFired
-        | RecordKind::RuleHeld => rule(journal, kind, place, at_ms, record),
+        | RecordKind::RuleHeld
+        | RecordKind::RuleRan => rule(journal, kind, place, at_ms, record),
         RecordKind::WatchStarted => record.decode().map(|started: v1::WatchStarted| {
             if started.settling {
                 // Output that is read after the end is then no sign of life.
@@ -194,6 +195,7 @@ fn is_sign(kind: RecordKind) -> bool {
         | Kind::RuleBound
         | Kind::RuleFired
         | Kind::RuleHeld
+        | Kind::RuleRan
         | Kind::WatchStarted
         | Kind::LogTruncated
         | Kind::MetricsFolded
@@ -379,6 +381,7 @@ fn life(
         | RecordKind::RuleBound
         | RecordKind::RuleFired
         | RecordKind::RuleHeld
+        | RecordKind::RuleRan
         | RecordKind::LogTruncated
         | RecordKind::MetricsFolded
         | RecordKind::Progress
@@ -546,6 +549,20 @@ fn rule(
                     .collect();
             }
         }
+        RecordKind::RuleRan => {
+            let ran: v1::RuleRan = record.decode()?;
+            let Some(facts) = rule_facts(journal, ran.rule) else {
+                return Ok(());
+            };
+            facts.ran.entry(ran.times).or_insert(Ran {
+                at_ms,
+                how: text(ran.how),
+                output: text(ran.output),
+            });
+            if facts.ran.len() > RAN_MAX {
+                facts.ran.pop_first();
+            }
+        }
         // These are not passed here.
         RecordKind::Unspecified
         | RecordKind::Claimed
@@ -585,6 +602,8 @@ fn rule(
 
 /// Most `for` of one rule: its text has no room for more.
 const HELD_MAX: usize = 2048;
+/// Commands of a rule whose ends are kept.
+const RAN_MAX: usize = 10;
 /// Firings of a rule whose times are kept.
 const FIRINGS_MAX: usize = 100;
 

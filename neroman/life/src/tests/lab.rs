@@ -49,6 +49,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         resources: Resources::default(),
         node: None,
         requires: None,
+        probes: Vec::new(),
         files: None,
         linked_files: Vec::new(),
         required_files: Vec::new(),

@@ -1,11 +1,11 @@
 //! Runs that a node does not get beside others.
 
-use nero_format::{Precedence, RunLock};
+use nero_format::{Dependency, DependsUntil, NodeChoice, Precedence, RunLock};
 
 use super::*;
 use crate::locks::Locks;
 use crate::place::{Candidate, Choice, Standing};
-use crate::reason::NoNode;
+use crate::reason::{NoNode, Obstacle, Why};
 
 fn locked(name: &str, everywhere: bool) -> Definition {
     let lock = RunLock {
@@ -29,6 +29,36 @@ fn settles(name: &str) -> Definition {
         },
         ..definition(name, "1")
     }
+}
+
+fn placed(name: &str, place: NodeChoice) -> Definition {
+    Definition {
+        precedence: Precedence {
+            place,
+            ..Precedence::default()
+        },
+        ..definition(name, "1")
+    }
+}
+
+fn same_as(name: &str, on: &str) -> Definition {
+    let same_as = Some(Dependency {
+        until: DependsUntil::Placed,
+        on: on.to_owned(),
+    });
+    let place = NodeChoice {
+        same_as,
+        ..NodeChoice::default()
+    };
+    placed(name, place)
+}
+
+fn apart_from(name: &str, on: &str) -> Definition {
+    let place = NodeChoice {
+        apart_from: vec![on.to_owned()],
+        ..NodeChoice::default()
+    };
+    placed(name, place)
 }
 
 /// Runs of these without a node.
@@ -93,6 +123,20 @@ fn one_run_at_a_time_has_a_lock_on_each_node_until_its_end_is_evident() {
     assert_eq!(free, ["b"]);
     let remedy = "1.1 holds the lock env and is lost: end it, then `neroman restart 1 --abandon`";
     assert!(why.contains(remedy), "{why}");
+    let held = |is_lost| Obstacle::Locked {
+        lock: "env".to_owned(),
+        by: run(1, 1),
+        is_lost,
+    };
+    for (other, is_told) in [(held(true), true), (held(false), false)] {
+        let nodes = vec![("a".to_owned(), held(true)), ("b".to_owned(), other)];
+        silent.dispatch(run(2, 1), |dispatch| {
+            dispatch.why = Why::NoNode(NoNode::Each(nodes))
+        });
+        let told = silent.state.run(run(2, 1)).unwrap().locked_by_lost();
+        let is_needed = told.is_some_and(|told| told.contains(remedy));
+        assert_eq!(is_needed, is_told, "another node gets free by itself");
+    }
     silent.start(
         &[1],
         Wanted {
@@ -118,6 +162,54 @@ fn a_lock_of_all_nodes_keeps_every_node_from_the_others() {
     lab.say(run(2, 1), ended(0));
     goes_to(&mut lab, run(1, 1), "a");
     assert!(may_have(&lab, run(3, 1), 9).0.is_empty());
+}
+
+#[test]
+fn a_run_that_has_to_be_where_another_one_is_waits_until_that_has_a_node() {
+    let mut lab = Lab::default();
+    lab.add(
+        "/lab",
+        vec![definition("init", "1"), same_as("train", "init")],
+    );
+    let waits = |lab: &Lab| lab.state.run(run(2, 1)).unwrap().waits_for_others();
+    lab.start_batch(&[2], false);
+    assert!(waits(&lab), "the other one was not started");
+    lab.start_batch(&[1], false);
+    assert!(!waits(&lab), "it has a node");
+    for id in [1, 2] {
+        lab.dispatch(run(id, 1), |dispatch| dispatch.stage = Stage::Unplaced);
+    }
+    goes_to(&mut lab, run(1, 1), "b");
+    let (free, why) = may_have(&lab, run(2, 1), 9);
+    assert_eq!(free, ["b"]);
+    assert_eq!(why, "a: it has to be where 1.1 is: on b");
+    lab.say(run(1, 1), running());
+    lab.say(run(1, 1), ended(0));
+    assert_eq!(may_have(&lab, run(2, 1), 9).0, ["b"], "it was there");
+}
+
+#[test]
+fn runs_of_a_block_that_are_kept_apart_share_no_node() {
+    let mut lab = unplaced(vec![apart_from("a", "*"), apart_from("b", "*")]);
+    assert_eq!(lab.state.apart, 2);
+    let candidates = ["a", "b"].map(|name| Candidate {
+        name: name.to_owned(),
+        standing: Standing::Asked,
+    });
+    let mut locks = Locks::of(&lab.state, &now(9));
+    let other = lab.state.run(run(2, 1)).unwrap();
+    // In one look of the placer, too.
+    locks.take(lab.state.run(run(1, 1)).unwrap(), "a", &now(9));
+    let free = locks.without_taken(other, &candidates);
+    assert!(matches!(free[0].standing, Standing::Taken(_)), "{free:?}");
+    goes_to(&mut lab, run(1, 1), "a");
+    assert_eq!(lab.state.apart, 1);
+    let (free, why) = may_have(&lab, run(2, 1), 9);
+    assert_eq!(free, ["b"]);
+    assert_eq!(why, "a: 1.1 is there, from which it is kept apart");
+    lab.say(run(1, 1), running());
+    lab.say(run(1, 1), ended(1));
+    assert_eq!(may_have(&lab, run(2, 1), 9).0, ["a", "b"]);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Runs that neroman makes by itself after the end of one.
 
-use nero_format::{Again, NodeResources, OnNode, OnNodes, Resources, Retry, RetryOn};
+use nero_format::{
+    AfterError, Again, ErrorHandler, NodeResources, OnNode, OnNodes, Resources, Retry, RetryOn,
+};
 use nero_journal::v1::{StopCause, lost};
 
 use super::*;
@@ -446,4 +448,47 @@ fn the_first_item_of_a_list_that_fits_an_end_decides_with_its_own_count() {
     let made = serde_json::to_value(&*lab.last().made).unwrap();
     let again: Made = serde_json::from_value(made).unwrap();
     assert_eq!(again, *lab.last().made);
+}
+
+#[test]
+fn on_error_decides_from_the_records_of_an_end_whether_it_is_one() {
+    let handler = |exit: &[i32], stderr: Option<&str>, then| ErrorHandler {
+        exit: exit.to_vec(),
+        stderr: stderr.map(str::to_owned),
+        then,
+    };
+    let again = Again {
+        on_error: Some(vec![
+            handler(&[0], Some("^Cloning "), AfterError::Continue),
+            handler(&[], Some("^ssh: "), AfterError::Retry),
+            handler(&[3], None, AfterError::Continue),
+        ]),
+        ..Again::default()
+    };
+    let phase = |code, line: &str| {
+        let mut one = ended(code);
+        line.clone_into(&mut one.exit.as_mut().unwrap().stderr_line);
+        one.gone.as_mut().unwrap().stderr_bytes = line.len() as u64;
+        let (mut lab, first) = Lab::with_again(&again);
+        lab.say(first, one);
+        let run = lab.state.run(first).unwrap();
+        let reason = run.reason().map(ToString::to_string).unwrap_or_default();
+        (run.phase(), reason, run.error_verdict().is_some())
+    };
+    let finished = |is_told| (Phase::Finished, String::new(), is_told);
+    let crashed = |code, is_told| (Phase::Crashed, format!("exit code {code}"), is_told);
+    assert_eq!(phase(0, ""), finished(false));
+    assert_eq!(phase(0, "Cloning into x"), finished(false));
+    assert_eq!(phase(0, "fatal: no x"), crashed(0, true));
+    assert_eq!(phase(3, "fatal: no x"), finished(true));
+    assert_eq!(phase(3, "ssh: no route"), crashed(3, false));
+    let of_step = "step 2 of 3, git clone: exit code 3: ssh: no route";
+    assert_eq!(phase(3, of_step), crashed(3, false));
+    assert_eq!(phase(1, "Cloning into x"), crashed(1, false));
+    // A signal is no end by a code.
+    let mut killed = ended(0);
+    killed.exit.as_mut().unwrap().signal = 9;
+    let (mut lab, first) = Lab::with_again(&again);
+    lab.say(first, killed);
+    assert_eq!(lab.state.run(first).unwrap().phase(), Phase::Crashed);
 }

@@ -3,7 +3,9 @@
 use nero_model::EndReason;
 
 use super::*;
+use crate::acts;
 use crate::change::Rule;
+use crate::journal::{Ran, RuleFacts};
 use crate::mail::NoticeKind;
 use crate::standing::{self, Fired};
 use crate::state::State;
@@ -16,10 +18,11 @@ impl Lab {
         lab.start_batch(&[1], false);
         let numbered = (1..).zip(rules);
         for (id, (action, text)) in numbered.clone() {
+            let (action, argument) = action.split_once(' ').unwrap_or((action, ""));
             lab.take(vec![Change::Rule(Arc::new(Rule {
                 id,
-                action: (*action).to_owned(),
-                argument: String::new(),
+                action: action.to_owned(),
+                argument: argument.to_owned(),
                 text: (*text).to_owned(),
                 repeat_ms: if text.contains("repeated") { 1000 } else { 0 },
                 author: String::new(),
@@ -141,4 +144,61 @@ fn a_rule_that_cannot_stand_in_one_run_is_off_there_and_said() {
         warnings[2].contains("is off: no parameter is called `momentum`"),
         "{warnings:?}"
     );
+}
+
+#[test]
+fn a_command_of_this_machine_is_wanted_until_its_end_is_recorded() {
+    let (mut lab, id) = Lab::ruled(&[("run_local ./tell.sh", "crashed"), ("notify", "crashed")]);
+    lab.say(id, running());
+    let before = lab.state.clone();
+    lab.say(id, ended(3));
+    assert!(lab.state.unacted.is_empty(), "it has not fired");
+    lab.look_at_rules(id, Some(&before), 20);
+    assert_eq!(lab.state.unacted.iter().collect::<Vec<_>>(), [&id]);
+    let commands = acts::commands(&lab.state, id);
+    let [command] = commands.as_slice() else {
+        panic!("{commands:?}");
+    };
+    assert_eq!((command.command.as_str(), command.times), ("./tell.sh", 1));
+    assert_eq!(command.values, "state = 'crashed'");
+    let ran = Ran {
+        at_ms: 30,
+        how: "exit code 0".to_owned(),
+        output: "told\n\n".to_owned(),
+    };
+    let change = acts::acted(&lab.state, command, &ran);
+    lab.take(change.into_iter().collect());
+    assert!(lab.state.unacted.is_empty() && acts::commands(&lab.state, id).is_empty());
+    assert_eq!(
+        lab.state.run(id).unwrap().acted()[&1].ran.line(),
+        "exit code 0: told"
+    );
+    // The rows of an earlier and a later start of the daemon.
+    let stored = serde_json::to_string(&crate::kept::Kept::of(lab.state.run(id).unwrap())).unwrap();
+    let kept: crate::kept::Kept = serde_json::from_str(&stored).unwrap();
+    let run = lab.state.run(id).unwrap();
+    let again = kept.run((*run.made).clone(), run.journal.clone(), run.rules.clone());
+    assert!(again.unacted().next().is_none());
+}
+
+#[test]
+fn of_firings_that_came_while_nothing_ran_the_newest_counts() {
+    let (mut lab, id) = Lab::ruled(&[("run_local ./tell.sh", "loss > 2")]);
+    lab.say(id, running());
+    let mut journal = (*lab.state.run(id).unwrap().journal).clone();
+    let facts = RuleFacts {
+        fired: 2,
+        action: "run_local".to_owned(),
+        last_values: "loss = 4".to_owned(),
+        ..RuleFacts::default()
+    };
+    journal.rules.insert(1, facts);
+    let journal = Arc::new(journal);
+    lab.take(vec![Change::Journal { run: id, journal }]);
+    let commands = acts::commands(&lab.state, id);
+    let wanted: Vec<_> = commands
+        .iter()
+        .map(|one| (one.times, one.values.as_str()))
+        .collect();
+    assert_eq!(wanted, [(2, "loss = 4")]);
 }

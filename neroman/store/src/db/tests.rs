@@ -93,7 +93,7 @@ fn files_of_both_earlier_versions_become_the_present_one() {
             matches!(
                 error,
                 StoreError::TooNew {
-                    found: 7,
+                    found: 8,
                     known: 1,
                     ..
                 }

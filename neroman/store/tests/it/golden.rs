@@ -62,6 +62,11 @@ fn version_7_is_read() {
     is_read("state-v7.db", "state-v7.series.db");
 }
 
+#[test]
+fn version_8_is_read() {
+    is_read("state-v8.db", "state-v8.series.db");
+}
+
 fn is_read(state: &str, series: &str) -> Store {
     let folder = tempfile::tempdir().unwrap();
     let old = home(&folder.path().join("old"));

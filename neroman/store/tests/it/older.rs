@@ -193,7 +193,7 @@ fn a_build_of_version_3_reads_the_copy_from_before_the_migration() {
     };
     // An older build refuses what is newer than it knows.
     let migrated = Connection::open(home.state_db()).unwrap();
-    assert_eq!(version(&migrated), 7);
+    assert_eq!(version(&migrated), 8);
     let copy = home.data.join("state.db.before-v4");
     let conn = Connection::open(copy).unwrap();
     assert_eq!(version(&conn), 3);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nero_model::SubmissionId;
 use nero_warden::standing::{Standing, Step};
@@ -27,8 +28,8 @@ pub(in crate::agent) enum Ask {
     Count(Instant),
     /// The ends of these submissions.
     Ends(Vec<SubmissionId>),
-    /// When the controller was started, since tasks of these vanished.
-    Start(Vec<SubmissionId>),
+    /// When the controller was started, since tasks of these vanished, asked at this time.
+    Start(Vec<SubmissionId>, Instant),
     /// To cancel or to ring: the answer says nothing.
     Tell,
 }
@@ -184,7 +185,7 @@ impl Agent {
             .map(|one| one.id)
             .collect();
         if !vanished.is_empty() {
-            return Some((Ask::Start(vanished), cluster.warden.uptime_calls()));
+            return Some((Ask::Start(vanished, now), cluster.warden.uptime_calls()));
         }
         let is_due = cluster.list_at.is_some_and(|at| at <= now);
         let may_submit = waits && self.core.held().is_none();
@@ -207,9 +208,12 @@ impl Agent {
         let front = cluster.setup.front.clone();
         let of_call = match &ask {
             Ask::Submit(id) => cluster.submissions.get(id).map(|one| one.files.clone()),
-            Ask::Site | Ask::List(_) | Ask::Count(_) | Ask::Ends(_) | Ask::Start(_) | Ask::Tell => {
-                None
-            }
+            Ask::Site
+            | Ask::List(_)
+            | Ask::Count(_)
+            | Ask::Ends(_)
+            | Ask::Start(..)
+            | Ask::Tell => None,
         };
         let lost = Done::Asked(Box::new(Answered {
             ask: ask.clone(),
@@ -318,9 +322,13 @@ impl Agent {
                 self.ends_answered(&ids, &said);
                 return;
             }
-            Ask::Start(ids) => {
+            Ask::Start(ids, at) => {
                 let up_s = cluster.warden.read_uptime(&said);
-                let heard = up_s.map(|up_s| self.controller_is_up(&ids, up_s));
+                // Its two moments are whole seconds, and by now it has been up for longer.
+                let more = ROUNDED + at.elapsed();
+                let up_max = |up_s| Duration::from_secs(up_s).saturating_add(more);
+                let up = up_s.map(|up_s| up_s.map(up_max));
+                let heard = up.map(|up_max| self.controller_is_up(&ids, up_max));
                 heard.map_err(|error| error.to_string())
             }
             Ask::Tell => return,
@@ -357,6 +365,9 @@ impl Agent {
 
 /// Users whose names are asked for at once.
 const USERS_MAX: usize = 50;
+
+/// What the difference of two moments in whole seconds leaves out.
+const ROUNDED: Duration = Duration::from_secs(1);
 
 /// Names of users who cancelled jobs, of those that are not in this host's own list: a
 /// directory of the site (LDAP) may have them.

@@ -191,8 +191,8 @@ impl Agent {
     /// Decides about tasks that vanished without a trace. A controller that was
     /// started since may have lost them, and so may one that gave their job's id twice;
     /// another one has had them cancelled, and only a person knows why, or has said before
-    /// that it does not matter.
-    pub(super) fn controller_is_up(&mut self, ids: &[SubmissionId], up_s: Option<u64>) {
+    /// that it does not matter. `up_max`: it has been up for no longer.
+    pub(super) fn controller_is_up(&mut self, ids: &[SubmissionId], up_max: Option<Duration>) {
         let ids_given_twice = self.ids_given_twice();
         for id in ids {
             let Some(submission) = self.submission(*id) else {
@@ -202,7 +202,8 @@ impl Agent {
             let is_given_twice = submission
                 .job()
                 .is_some_and(|job| ids_given_twice.contains(&job));
-            let is_lost = is_given_twice || up_s.is_some_and(|up_s| submission.is_older_than(up_s));
+            let is_lost =
+                is_given_twice || up_max.is_some_and(|up_max| submission.is_older_than(up_max));
             let job = submission.job_text();
             let gone = |task: &&Task| task.over && task.seen == Seen::Gone(None);
             let gone: Vec<Task> = submission.tasks.iter().filter(gone).cloned().collect();
@@ -430,10 +431,10 @@ impl Submission {
     /// Whether it was made this time ago, or before. The clock is the file server's: that of
     /// this host differs from others, and may have been set since. Without room on the disk
     /// no age is known.
-    fn is_older_than(&self, age_s: u64) -> bool {
+    fn is_older_than(&self, least: Duration) -> bool {
         let made = modified(&self.files.plan());
         let age = made.and_then(|made| Ok(since(made, server_time(&self.files.starts())?)));
-        age.is_ok_and(|age| age >= Duration::from_secs(age_s))
+        age.is_ok_and(|age| age >= least)
     }
 }
 

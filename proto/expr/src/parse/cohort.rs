@@ -234,6 +234,7 @@ impl<'t> Parser<'t> {
             self.note_not_built(
                 span,
                 &format!("`{}`{window} of the points of a peer", fold.word()),
+                None,
             );
         }
     }

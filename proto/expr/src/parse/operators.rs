@@ -9,6 +9,7 @@ use crate::kind::{
     check_some_state, kind_of,
 };
 use crate::lex::{Tok, Token};
+use crate::node::NodeFact;
 use crate::number::scan_clock;
 use crate::place::{KnownTo, states_known_to};
 use crate::state::State;
@@ -113,6 +114,7 @@ impl Parser<'_> {
         let (fact, kind) = match left {
             Node::Fact(fact) => (Some(*fact), fact.kind()),
             Node::Place(fact) => (None, fact.kind()),
+            Node::Probe(_) => (None, FactKind::Text),
             _ => return None,
         };
         let ends = !matches!(self.peek_second(), Some(Tok::Open | Tok::At));
@@ -122,6 +124,10 @@ impl Parser<'_> {
         let span = self.here();
         let word = span.of(self.text);
         if word.starts_with("param.") || word.starts_with("metric.") {
+            return None;
+        }
+        let is_probe = matches!(left, Node::Probe(_));
+        if is_probe && (NodeFact::named(word).is_some() || self.is_probe(word)) {
             return None;
         }
         let node = match kind {
@@ -200,7 +206,7 @@ impl Parser<'_> {
         let part = sign.span.to(end);
         self.one_sided.note(KnownTo::Watcher, part);
         if self.about_nodes || self.wanted == Wanted::Progress {
-            self.note_not_built(part, &format!("`{word}` here"));
+            self.note_not_built(part, &format!("`{word}` here"), None);
         }
         let node = if sign.tok == Tok::For {
             if !self.context.standing {

@@ -9,7 +9,7 @@ use super::{Operand, Parser, Wanted};
 use crate::ast::{Asked, CompareOp, MathFn, NameRef, Node, Pick, PickRef};
 use crate::direction::more_is_better;
 use crate::error::{ErrorKind, ExprError, Span};
-use crate::fact::{Fact, NOT_BUILT};
+use crate::fact::{Fact, NOT_BUILT, NOT_BUILT_WHY};
 use crate::lex::{Tok, Token, is_name_char};
 use crate::node::{NodeFact, unknown_fact};
 use crate::number::instant;
@@ -176,6 +176,7 @@ impl Parser<'_> {
         let node = match word {
             "true" => Node::Bool(true),
             "false" => Node::Bool(false),
+            _ if self.is_probe(word) => Node::Probe(word.into()),
             _ if self.about_nodes => match NodeFact::from_word(word) {
                 Some(fact) => Node::Place(fact),
                 None => return Err(self.no_node_fact(span)),
@@ -195,7 +196,7 @@ impl Parser<'_> {
                 self.metric_word(word, span)?
             }
             _ if NOT_BUILT.contains(&word) => {
-                self.note_not_built(span, &format!("`{word}`"));
+                self.note_not_built(span, &format!("`{word}`"), Some(NOT_BUILT_WHY));
                 self.name(Asked::Any, word, span)?
             }
             _ => match Fact::from_word(word) {
@@ -213,9 +214,14 @@ impl Parser<'_> {
         })
     }
 
+    /// Whether a word of a requirement is the name of a probe.
+    pub(super) fn is_probe(&self, word: &str) -> bool {
+        self.about_nodes && self.context.probes.iter().any(|probe| probe == word)
+    }
+
     /// The error for a word, name or date that is no fact of a node.
     fn no_node_fact(&self, span: Span) -> ExprError {
-        let (message, hint) = unknown_fact(span.of(self.text));
+        let (message, hint) = unknown_fact(span.of(self.text), &self.context.probes);
         ExprError::new(ErrorKind::Name, span, message).hint(hint)
     }
 
@@ -506,7 +512,7 @@ impl Parser<'_> {
     fn note_past(&mut self, span: Span) {
         if self.about_nodes || self.wanted == Wanted::Progress {
             let what = format!("`{}` here", span.of(self.text));
-            self.note_not_built(span, &what);
+            self.note_not_built(span, &what, None);
         }
     }
 

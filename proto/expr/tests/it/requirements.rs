@@ -12,7 +12,11 @@ const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 #[derive(Default)]
 struct Box {
     facts: BTreeMap<NodeFact, Value<'static>>,
+    probes: BTreeMap<&'static str, Value<'static>>,
 }
+
+/// Probes that requirements of tests may name.
+const PROBES: [&str; 3] = ["has_env", "users", "silent"];
 
 impl Box {
     fn lab() -> Self {
@@ -28,8 +32,13 @@ impl Box {
             (NodeFact::Name, Value::Text("box")),
             (NodeFact::Group, Value::Text("gpus lab")),
         ];
+        let probes = [
+            ("has_env", Value::Text("yes")),
+            ("users", Value::Number(3.0, Some("3.0"))),
+        ];
         Self {
             facts: facts.into(),
+            probes: probes.into(),
         }
     }
 
@@ -47,10 +56,21 @@ impl NodeScope for Box {
     fn fact(&self, fact: NodeFact) -> Value<'_> {
         self.facts.get(&fact).copied().unwrap_or_default()
     }
+
+    fn probe(&self, name: &str) -> Value<'_> {
+        self.probes.get(name).copied().unwrap_or_default()
+    }
+
+    fn about_probe(&self, name: &str) -> String {
+        match self.probes.contains_key(name) {
+            true => " since 14:02".to_owned(),
+            false => ": it did not end within 60s".to_owned(),
+        }
+    }
 }
 
 fn require(text: &str) -> Requirement {
-    match Requirement::parse(text, &context()) {
+    match Requirement::parse(text, &context().with_probes(PROBES.into_iter())) {
         Ok(requirement) => requirement,
         Err(error) => panic!("{}", error.render(text)),
     }
@@ -84,6 +104,53 @@ fn facts_of_nodes_are_compared_as_what_they_are() {
         ("!(load < 4) && true", Truth::True),
     ] {
         assert_eq!(lab.meets(text), truth, "{text}");
+    }
+}
+
+#[test]
+fn answers_to_probes_are_compared_as_numbers_or_as_text() {
+    let lab = Box::lab();
+    for (text, truth) in [
+        ("has_env == yes && load < 8", Truth::True),
+        ("has_env != yes", Truth::False),
+        ("has_env = y*", Truth::True),
+        ("has_env in (no, 'yes')", Truth::True),
+        ("users == 3 && users < cpus", Truth::True),
+        ("users < 2.5", Truth::False),
+        ("users == cpus", Truth::False),
+        ("has_env > 2", Truth::Unknown),
+        ("silent == yes", Truth::Unknown),
+        ("silent != yes", Truth::Unknown),
+        ("!(silent == yes)", Truth::Unknown),
+    ] {
+        assert_eq!(lab.meets(text), truth, "{text}");
+        let canonical = require(text).canonical();
+        assert_eq!(require(&canonical), require(text), "{canonical}");
+    }
+    assert_eq!(
+        lab.unmet("has_env == no && silent != yes && cpus > 1"),
+        [
+            "has_env == 'no' (has_env is 'yes' since 14:02)",
+            "silent != 'yes' (silent is unknown: it did not end within 60s)"
+        ]
+    );
+    assert!(
+        require("cpus < 2 || users > 4")
+            .unmet(&lab)
+            .iter()
+            .all(|one| !one.for_good)
+    );
+    assert_eq!(
+        require("users > 1 && has_env == users").probes(),
+        ["users", "has_env"]
+    );
+    for (text, says) in [
+        ("has_evn == yes", "did you mean `has_env`?"),
+        ("has_env", "is the answer to a probe, not a condition"),
+    ] {
+        let context = context().with_probes(PROBES.into_iter());
+        let error = Requirement::parse(text, &context).unwrap_err().render(text);
+        assert!(error.contains(says), "{error}");
     }
 }
 

@@ -174,7 +174,7 @@ pub struct JobExited {
     /// meanwhile, perhaps another run's; absent: unknown, or no SIGKILL was seen.
     #[prost(uint64, optional, tag = "10")]
     pub oom_kills: ::core::option::Option<u64>,
-    /// its last line that has a letter or digit, bounded; absent after code 0
+    /// its last line that has a letter or digit, bounded; builds of before 2026-11-27 left it out after code 0
     #[prost(bytes = "vec", tag = "11")]
     pub stderr_line: ::prost::alloc::vec::Vec<u8>,
 }
@@ -447,6 +447,21 @@ pub struct RuleFired {
     /// how often so far
     #[prost(uint32, tag = "6")]
     pub times: u32,
+}
+/// What became of the command that a firing runs beside the job.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RuleRan {
+    #[prost(uint64, tag = "1")]
+    pub rule: u64,
+    /// of the firing
+    #[prost(uint32, tag = "2")]
+    pub times: u32,
+    /// "exit code 0", "signal 9", or a sentence
+    #[prost(string, tag = "3")]
+    pub how: ::prost::alloc::string::String,
+    /// the end of what it printed
+    #[prost(string, tag = "4")]
+    pub output: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LogTruncated {
@@ -1015,6 +1030,7 @@ pub enum RecordKind {
     WatchEnded = 30,
     Progress = 31,
     RuleHeld = 32,
+    RuleRan = 33,
     /// Written by neromum, when no process beside the job could.
     Lost = 40,
     TaskOver = 41,
@@ -1062,6 +1078,7 @@ impl RecordKind {
             Self::WatchEnded => "RECORD_KIND_WATCH_ENDED",
             Self::Progress => "RECORD_KIND_PROGRESS",
             Self::RuleHeld => "RECORD_KIND_RULE_HELD",
+            Self::RuleRan => "RECORD_KIND_RULE_RAN",
             Self::Lost => "RECORD_KIND_LOST",
             Self::TaskOver => "RECORD_KIND_TASK_OVER",
             Self::Granted => "RECORD_KIND_GRANTED",
@@ -1104,6 +1121,7 @@ impl RecordKind {
             "RECORD_KIND_WATCH_ENDED" => Some(Self::WatchEnded),
             "RECORD_KIND_PROGRESS" => Some(Self::Progress),
             "RECORD_KIND_RULE_HELD" => Some(Self::RuleHeld),
+            "RECORD_KIND_RULE_RAN" => Some(Self::RuleRan),
             "RECORD_KIND_LOST" => Some(Self::Lost),
             "RECORD_KIND_TASK_OVER" => Some(Self::TaskOver),
             "RECORD_KIND_GRANTED" => Some(Self::Granted),

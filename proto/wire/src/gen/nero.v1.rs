@@ -1592,6 +1592,21 @@ pub struct ScriptReply {
     pub problem: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProbeRequest {
+    /// for /bin/sh
+    #[prost(string, tag = "1")]
+    pub command: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProbeReply {
+    /// on standard output, without the last newline
+    #[prost(bytes = "vec", tag = "1")]
+    pub printed: ::prost::alloc::vec::Vec<u8>,
+    /// why there is no answer; empty: `printed` is the answer
+    #[prost(string, tag = "2")]
+    pub problem: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FindJobsRequest {
     /// as people write them: "12", "12_3", "12.3"
     #[prost(string, repeated, tag = "1")]
@@ -2252,6 +2267,25 @@ pub mod mum_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "Script"));
             self.inner.unary(req, path, codec).await
         }
+        /// What a line of shell prints on this host.
+        pub async fn probe(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ProbeRequest>,
+        ) -> std::result::Result<tonic::Response<super::ProbeReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/Probe");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "Probe"));
+            self.inner.unary(req, path, codec).await
+        }
         /// What the scheduler has of jobs that their owner submitted by hand.
         pub async fn find_jobs(
             &mut self,
@@ -2423,6 +2457,11 @@ pub mod mum_server {
             &self,
             request: tonic::Request<super::ScriptRequest>,
         ) -> std::result::Result<tonic::Response<super::ScriptReply>, tonic::Status>;
+        /// What a line of shell prints on this host.
+        async fn probe(
+            &self,
+            request: tonic::Request<super::ProbeRequest>,
+        ) -> std::result::Result<tonic::Response<super::ProbeReply>, tonic::Status>;
         /// What the scheduler has of jobs that their owner submitted by hand.
         async fn find_jobs(
             &self,
@@ -3343,6 +3382,49 @@ pub mod mum_server {
                     };
                     Box::pin(fut)
                 }
+                "/nero.v1.Mum/Probe" => {
+                    #[allow(non_camel_case_types)]
+                    struct ProbeSvc<T: Mum>(pub Arc<T>);
+                    impl<T: Mum> tonic::server::UnaryService<super::ProbeRequest>
+                    for ProbeSvc<T> {
+                        type Response = super::ProbeReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ProbeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Mum>::probe(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ProbeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/nero.v1.Mum/FindJobs" => {
                     #[allow(non_camel_case_types)]
                     struct FindJobsSvc<T: Mum>(pub Arc<T>);
@@ -3823,6 +3905,9 @@ pub struct AddRequest {
     /// where `rows` are kept; absolute
     #[prost(string, tag = "10")]
     pub rows_folder: ::prost::alloc::string::String,
+    /// where they are to be started; nothing is added for one that is unknown
+    #[prost(string, tag = "11")]
+    pub node: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AddReply {
@@ -4033,6 +4118,9 @@ pub struct ExperimentView {
     /// why it waits until a person acts; empty: it does not
     #[prost(string, tag = "55")]
     pub held: ::prost::alloc::string::String,
+    /// because of other experiments, for which a new run would wait, too
+    #[prost(bool, tag = "74")]
+    pub held_by_need: bool,
     /// none: a person made the run
     #[prost(message, optional, tag = "56")]
     pub follows: ::core::option::Option<Follows>,
@@ -5057,6 +5145,9 @@ pub struct RuleState {
     /// where it is evaluated: "job", "daemon"
     #[prost(string, tag = "10")]
     pub place: ::prost::alloc::string::String,
+    /// the ends of the commands of its newest firings
+    #[prost(message, repeated, tag = "11")]
+    pub ran: ::prost::alloc::vec::Vec<rule_state::Ran>,
 }
 /// Nested message and enum types in `RuleState`.
 pub mod rule_state {
@@ -5066,6 +5157,17 @@ pub mod rule_state {
         pub written: ::prost::alloc::string::String,
         #[prost(string, tag = "2")]
         pub exact: ::prost::alloc::string::String,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Ran {
+        #[prost(uint32, tag = "1")]
+        pub times: u32,
+        #[prost(int64, tag = "2")]
+        pub at_ms: i64,
+        #[prost(string, tag = "3")]
+        pub how: ::prost::alloc::string::String,
+        #[prost(string, tag = "4")]
+        pub output: ::prost::alloc::string::String,
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

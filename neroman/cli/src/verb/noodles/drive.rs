@@ -6,15 +6,17 @@
 //! group, which the daemon answers once. So a flow that was cut off anywhere goes on without
 //! running a group twice.
 
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use nero_model::safe::quoted;
 use nero_noodles::{
-    Action, Blocked, CommandsEnd, Experiment, Flow, FlowResult, FlowStep, Handler, Interval,
-    MAIN_STAGE, Metric, NoodlesSpec, STAGES, Satisfaction, Server, StatusFile, float_text,
+    Action, Blocked, CommandsEnd, Experiment, Flow, FlowNote, FlowResult, FlowStep, Handler,
+    Interval, MAIN_STAGE, Metric, NoodlesSpec, STAGES, Satisfaction, Server, StatusFile,
+    float_text,
 };
 use serde_json::{Value, json};
 
@@ -22,6 +24,7 @@ use super::group::{GroupEnd, GroupPlace};
 use super::journal::FlowJournal;
 use super::kept::KeptFlow;
 use super::log::Log;
+use super::share::Connections;
 use super::shell::ShellEnd;
 use crate::fault::{Fault, Stop, code};
 use crate::session::Session;
@@ -43,6 +46,9 @@ pub struct Drive<'s> {
     pub(super) previous_round: SystemTime,
     /// What was said about each experiment that waits.
     pub(super) said: Vec<String>,
+    pub(super) connections: Connections,
+    /// Texts that were expanded, by the variables that they had.
+    pub(super) expansions: HashMap<(String, Vec<(String, String)>), String>,
 }
 
 impl<'s> Drive<'s> {
@@ -67,6 +73,8 @@ impl<'s> Drive<'s> {
             status_path: None,
             previous_round: kept.started(),
             said: Vec::new(),
+            connections: Connections::default(),
+            expansions: HashMap::new(),
         }
     }
 
@@ -77,33 +85,10 @@ impl<'s> Drive<'s> {
     pub async fn complete(&mut self) -> Result<u8, Stop> {
         let spec = self.spec;
         let mut flow = Flow::new(spec);
-        let mut at = (usize::MAX, 0);
-        let mut tried = None;
-        let mut round_began = Instant::now();
         loop {
             self.log.past = !self.journal.is_at_end();
             let step = flow.step();
-            let (stage, round) = (flow.stage(), flow.round());
-            if (stage, round) != at && !matches!(step, FlowStep::Begin { .. }) {
-                if at.0 == stage {
-                    let seconds = round_began.elapsed().as_secs_f64();
-                    self.log
-                        .verbose(&format!("Elapsed round time: {seconds:.3}s"));
-                    self.previous_round = SystemTime::now();
-                }
-                self.tell_round(&flow);
-                round_began = Instant::now();
-                at = (stage, round);
-                tried = None;
-            }
-            if let FlowStep::Probe { experiment, .. } | FlowStep::Deploy { experiment, .. } = step
-                && tried != Some(experiment)
-            {
-                let name = &spec.stages[stage][experiment].name;
-                self.log
-                    .verbose(&format!("Try to deploy experiment \"{name}\""));
-                tried = Some(experiment);
-            }
+            let stage = flow.stage();
             let result = match step {
                 FlowStep::Begin { stage } => {
                     if let Some(before) = stage.checked_sub(1) {
@@ -152,17 +137,43 @@ impl<'s> Drive<'s> {
             };
             let done = flow.done(result);
             done.map_err(|error| Fault::new(code::BUG, "the flow went wrong").because(&error))?;
+            self.tell_notes(&mut flow);
             self.tell_waiting(&flow);
         }
     }
 
-    fn tell_round(&self, flow: &Flow) {
-        let names: Vec<&str> = (flow.undeployed().into_iter())
-            .map(|at| self.spec.stages[flow.stage()][at].name.as_str())
-            .collect();
-        self.log.verbose(&format!("Round #{}", flow.round() + 1));
-        self.log
-            .verbose(&format!("Undeployed experiments: {}", json!(names)));
+    /// What happened between two effects.
+    fn tell_notes(&mut self, flow: &mut Flow) {
+        let spec = self.spec;
+        for (stage, note) in flow.take_notes() {
+            let name = |at: usize| spec.stages[stage][at].name.as_str();
+            let names = |each: &[usize]| list(each.iter().map(|at| name(*at)));
+            let line = match note {
+                FlowNote::Round(round, undeployed) => {
+                    self.log.verbose(&format!("Round #{}", round + 1));
+                    format!("Undeployed experiments: {}", names(&undeployed))
+                }
+                FlowNote::RoundEnd => {
+                    let lasted = self.previous_round.elapsed().unwrap_or_default();
+                    self.previous_round = SystemTime::now();
+                    format!("Elapsed round time: {:.3}s", lasted.as_secs_f64())
+                }
+                FlowNote::Try(at) => format!("Try to deploy experiment \"{}\"", name(at)),
+                FlowNote::Empty(at) => format!("Experiment \"{}\" is empty, skip", name(at)),
+                FlowNote::Needs(at, needs) => format!(
+                    "Experiment \"{}\" depends on experiments which are still undeployed: {}",
+                    name(at),
+                    names(&needs)
+                ),
+                FlowNote::Search => "Find satisfied servers".to_owned(),
+                FlowNote::Satisfied(servers) => {
+                    let names = servers.iter().map(|at| spec.servers[*at].name.as_str());
+                    format!("Satisfied servers: {}", list(names))
+                }
+                FlowNote::NoServers => "No available servers, skip the deployment".to_owned(),
+            };
+            self.log.verbose(&line);
+        }
     }
 
     /// Why experiments wait, a line for each that waits for something else than before.
@@ -561,6 +572,12 @@ fn iso(time: SystemTime) -> String {
     let time = jiff::Timestamp::try_from(time).unwrap_or_default();
     let local = time.to_zoned(jiff::tz::TimeZone::system());
     local.strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
+}
+
+/// Names as Python writes a list in JSON.
+fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<String> = names.map(|name| json!(name).to_string()).collect();
+    format!("[{}]", names.join(", "))
 }
 
 fn shown(metric: &Metric) -> String {

@@ -38,10 +38,11 @@ pub(super) struct GroupPlace<'p> {
 }
 
 impl Drive<'_> {
-    pub(super) fn endpoint(&self, local: bool, server: &Server) -> String {
+    pub(super) fn endpoint(&mut self, local: bool, server: &Server) -> String {
+        let shell = &self.spec.shell_string;
         match local {
-            true => self.spec.shell_string.clone(),
-            false => server.endpoint(&self.spec.shell_string),
+            true => shell.clone(),
+            false => self.connections.shared(self.spec, server.endpoint(shell)),
         }
     }
 
@@ -158,7 +159,7 @@ impl Drive<'_> {
 
     /// The files of a group.
     pub(super) fn write_group(
-        &self,
+        &mut self,
         place: &GroupPlace<'_>,
         group: &CommandGroup,
         streams: &Streams,
@@ -167,11 +168,8 @@ impl Drive<'_> {
     ) -> Result<(), Fault> {
         let text = script(&place.experiment.env, place.exact, &group.commands);
         let text = shell::whole(self.spec, text);
-        let line = shell::line(
-            self.spec,
-            &self.endpoint(group.local, place.server),
-            streams,
-        );
+        let endpoint = self.endpoint(group.local, place.server);
+        let line = shell::line(self.spec, &endpoint, streams);
         self.log.debug(&format!(
             "Write command to {}->\n{text}",
             streams.script.display()

@@ -70,6 +70,22 @@ impl FlowJournal {
         })
     }
 
+    /// What a flow with this journal does; `None`: it has finished.
+    pub fn state(path: &Path) -> Option<&'static str> {
+        let Ok(mut file) = File::open(path) else {
+            // It was interrupted before its first step.
+            return Some("stopped");
+        };
+        if let Err(TryLockError::WouldBlock) = file.try_lock_shared() {
+            return Some("runs");
+        }
+        let mut bytes = Vec::new();
+        // What cannot be read is told when it is resumed.
+        let _ = file.read_to_end(&mut bytes);
+        let is_finished = bytes.ends_with(b"{\"finished\":null}\n");
+        (!is_finished).then_some("stopped")
+    }
+
     /// Whether every result that it holds was taken.
     pub fn is_at_end(&self) -> bool {
         self.past.is_empty()
@@ -128,10 +144,12 @@ mod tests {
     fn results_are_read_back_in_order_and_a_torn_line_is_left_out() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal");
+        assert_eq!(FlowJournal::state(&path), Some("stopped"));
         let mut journal = FlowJournal::open(&path).unwrap();
         journal.write("waited", &Value::Null).unwrap();
         journal.write("text", &json!("a\nb")).unwrap();
         assert!(FlowJournal::open(&path).is_err(), "one process at a time");
+        assert_eq!(FlowJournal::state(&path), Some("runs"));
         drop(journal);
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"{\"ended\":{\"co").unwrap();
@@ -143,5 +161,8 @@ mod tests {
         journal.past("waited").unwrap();
         assert_eq!(journal.past("text").unwrap(), Some(json!("a\nb")));
         assert!(journal.is_at_end());
+        journal.write("finished", &Value::Null).unwrap();
+        drop(journal);
+        assert_eq!(FlowJournal::state(&path), None);
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nero_model::RequestId;
 use nero_noodles::{Finding, NoodlesSpec, Severity};
+use nero_views::text::local_time;
 use serde_json::{Value, json};
 
 use super::drive::{Drive, make_folder};
@@ -17,6 +18,7 @@ use super::log::Log;
 use super::{place, shell, understood};
 use crate::args::Noodles;
 use crate::fault::{Fault, Stop, code};
+use crate::say::table::{self, Cell};
 use crate::session::{Left, Session, home};
 use crate::verb::template;
 
@@ -91,7 +93,8 @@ impl KeptFlow {
         })
     }
 
-    /// Makes its folder. `flow.json` comes last: without it there is no flow.
+    /// Makes its folder. `flow.json` comes last: without it there is no flow. Its groups take so
+    /// little of a processor that none waits for one.
     fn write(&self, text: &str) -> Result<(), Fault> {
         make_folder(&self.groups())?;
         make_folder(&self.source())?;
@@ -100,7 +103,7 @@ impl KeptFlow {
         let description = format!(
             "# A flow of `neroman noodles`: each run is a group of its commands.\n+flow_{}:\n  \
              command: {}\n  parameters: {{group: 0}}\n  monitor: {{strays: leave}}\n  \
-             resources: {{cpus: 0.01}}\n  retry: 0\n  on_timeout: end\n  setup: []\n",
+             resources: {{cpus: 0.0000001}}\n  retry: 0\n  on_timeout: end\n  setup: []\n",
             hex(&self.id),
             Value::from(command),
         );
@@ -121,7 +124,7 @@ impl KeptFlow {
     fn read(id: &str) -> Result<(Self, String), Fault> {
         let none = || {
             Fault::usage(format!("there is no flow `{id}`"))
-                .hint("the line that a flow ends with when it is interrupted names it")
+                .hint("`neroman noodles --resume` lists them")
         };
         let number = u64::from_str_radix(id, 16).ok().filter(|_| id.len() == 16);
         let root = root(id)?;
@@ -197,6 +200,14 @@ pub async fn begin(
 /// As of its end, or there is no such flow.
 pub async fn resume(session: &mut Session, args: &Noodles, id: &str) -> Result<u8, Stop> {
     let (kept, text) = KeptFlow::read(id)?;
+    let path = kept.folder.join(&kept.spec_path);
+    if fs::read_to_string(&path).is_ok_and(|now| now != text) {
+        session.out.note(&format!(
+            "note: {} has changed since; the flow goes on as it began. Its copy is {}",
+            kept.spec_path,
+            kept.root.join("spec").display()
+        ));
+    }
     if args.detach {
         return detached(session, args, &kept);
     }
@@ -211,6 +222,40 @@ pub async fn resume(session: &mut Session, args: &Noodles, id: &str) -> Result<u
         kept.only.as_deref(),
     )?;
     follow(session, args, &kept, &spec, log(args)).await
+}
+
+/// Tells which flows can go on.
+///
+/// # Errors
+/// Nothing can be printed.
+pub fn list(session: &Session) -> Result<u8, Stop> {
+    let flows = fs::read_dir(root("")?).into_iter().flatten().flatten();
+    let ids = flows.filter_map(|flow| flow.file_name().into_string().ok());
+    // Others are being made.
+    let mut flows: Vec<KeptFlow> = ids
+        .filter_map(|id| Some(KeptFlow::read(&id).ok()?.0))
+        .collect();
+    flows.sort_by_key(|flow| std::cmp::Reverse(flow.started_ms));
+    let row = |flow: &KeptFlow| {
+        let state = FlowJournal::state(&flow.root.join("journal"))?;
+        let started = i64::try_from(flow.started_ms).unwrap_or(i64::MAX);
+        Some(vec![
+            Cell::text(&hex(&flow.id)),
+            Cell::text(state),
+            Cell::text(&local_time(started)),
+            Cell::text(&format!("{} {}", flow.command_type, flow.spec_path)),
+            Cell::text(&flow.folder.to_string_lossy()),
+        ])
+    };
+    let rows: Vec<Vec<Cell>> = flows.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        session.out.note("no flow of this home can go on");
+        return Ok(code::OK);
+    }
+    let header = ["flow", "state", "started", "spec", "folder"].map(str::to_owned);
+    let (text, _) = table::print(&session.out.screen, &header, &rows);
+    session.out.text(&text)?;
+    Ok(code::OK)
 }
 
 fn log(args: &Noodles) -> Log {

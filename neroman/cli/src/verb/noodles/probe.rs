@@ -24,6 +24,8 @@ impl Drive<'_> {
         servers: &[usize],
     ) -> Result<Vec<(usize, Metric)>, Stop> {
         let id = &experiment.requirements[requirement].id;
+        self.log
+            .verbose(&format!("Check requirement group #{}", requirement + 1));
         self.log.verbose(&format!("Check requirement ID: {id}"));
         if let Some(past) = self.journal.past("probed")? {
             return Ok(read_metrics(&past));
@@ -81,7 +83,10 @@ impl Drive<'_> {
                 let (error, handler) = self.judge(one)?;
                 end = match error {
                     false => CommandsEnd::Success,
-                    true => self.answer(handler, None).await?,
+                    true => {
+                        self.respond(handler, experiment, at).await;
+                        self.answer(handler, None).await?
+                    }
                 };
                 match end {
                     CommandsEnd::Retry => break,
@@ -132,8 +137,8 @@ impl Drive<'_> {
     }
 
     /// Asks one server after a pause: its commands' groups one after the other, until this time.
-    pub(super) fn ask(
-        &self,
+    fn ask(
+        &mut self,
         asked: &mut tokio::task::JoinSet<(usize, std::io::Result<Vec<ShellEnd>>)>,
         commands: &[CommandGroup],
         experiment: &Experiment,
@@ -141,31 +146,48 @@ impl Drive<'_> {
         until: Instant,
         pause: Duration,
     ) {
-        let server = &self.spec.servers[at];
-        let questions = commands.iter().enumerate().map(|(number, group)| {
-            let text = script(&experiment.env, &[], &group.commands);
-            let text = shell::whole(self.spec, text);
-            let name = format!("probe-{at}-{number}");
-            self.question(
-                &name,
-                self.endpoint(group.local, server),
-                text,
-                &experiment.env,
-            )
-        });
-        let questions: Vec<Question> = questions.collect();
+        let questions = self.questions("probe", commands, experiment, at);
         asked.spawn(async move {
             tokio::time::sleep(pause).await;
-            let mut ends = Vec::new();
-            for question in &questions {
-                let left = until.saturating_duration_since(Instant::now());
-                match shell::ask(question, left).await {
-                    Ok(end) => ends.push(end),
-                    Err(error) => return (at, Err(error)),
-                }
-            }
-            (at, Ok(ends))
+            (at, answers(&questions, until).await)
         });
+    }
+
+    /// Runs the commands of a handler where a probe failed. It is no error of the probe if they do.
+    async fn respond(&mut self, handler: Option<usize>, experiment: &Experiment, at: usize) {
+        let spec = self.spec;
+        let handler = handler.and_then(|handler| spec.error_handlers.get(handler));
+        let Some(handler) = handler.filter(|handler| !handler.commands.is_empty()) else {
+            return;
+        };
+        self.log.verbose("Run response commands");
+        let questions = self.questions("response", &handler.commands, experiment, at);
+        let until = Instant::now() + self.limit;
+        if let Err(error) = answers(&questions, until).await {
+            self.log.warning(&format!(
+                "The commands of error handler \"{}\" have no end on server \"{}\": {error}",
+                handler.name, spec.servers[at].name
+            ));
+        }
+    }
+
+    fn questions(
+        &mut self,
+        what: &str,
+        commands: &[CommandGroup],
+        experiment: &Experiment,
+        at: usize,
+    ) -> Vec<Question> {
+        let spec = self.spec;
+        let mut questions = Vec::new();
+        for (number, group) in commands.iter().enumerate() {
+            let text = script(&experiment.env, &[], &group.commands);
+            let text = shell::whole(spec, text);
+            let endpoint = self.endpoint(group.local, &spec.servers[at]);
+            let name = format!("{what}-{at}-{number}");
+            questions.push(self.question(&name, endpoint, text, &experiment.env));
+        }
+        questions
     }
 
     pub(super) fn question(
@@ -201,9 +223,21 @@ impl Drive<'_> {
         if !text.contains('$') {
             return Ok(text.to_owned());
         }
-        if let Some(past) = self.journal.past("text")? {
-            return Ok(past.as_str().unwrap_or_default().to_owned());
+        let key = (text.to_owned(), env.to_vec());
+        if let Some(known) = self.expansions.get(&key) {
+            return Ok(known.clone());
         }
+        let expanded = match self.journal.past("text")? {
+            Some(past) => past.as_str().unwrap_or_default().to_owned(),
+            None => self.expanded_now(text, env).await?,
+        };
+        if is_lasting(text) {
+            self.expansions.insert(key, expanded.clone());
+        }
+        Ok(expanded)
+    }
+
+    async fn expanded_now(&mut self, text: &str, env: &[(String, String)]) -> Result<String, Stop> {
         let endpoint = self.spec.shell_string.clone();
         let question = self.question("text", endpoint, format!("echo -n {text}"), env);
         let failed = || Fault::new(code::FAILED, format!("cannot expand {}", quoted(text)));
@@ -215,6 +249,24 @@ impl Drive<'_> {
         self.journal.write("text", &json!(end.stdout))?;
         Ok(end.stdout)
     }
+}
+
+/// The ends of shells, one after the other.
+async fn answers(questions: &[Question], until: Instant) -> std::io::Result<Vec<ShellEnd>> {
+    let mut ends = Vec::new();
+    for question in questions {
+        let left = until.saturating_duration_since(Instant::now());
+        ends.push(shell::ask(question, left).await?);
+    }
+    Ok(ends)
+}
+
+/// Whether the same variables always make the same of a text: it has no commands, and no variable
+/// that a shell changes.
+fn is_lasting(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@,+=${}".contains(c);
+    let changing = ["RANDOM", "SECONDS", "EPOCH", "PID", "$$"];
+    text.chars().all(is_plain) && !changing.iter().any(|name| text.contains(name))
 }
 
 fn write_metrics(results: &[(usize, Metric)]) -> Value {

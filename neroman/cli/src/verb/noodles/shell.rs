@@ -16,6 +16,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// Most bytes of an output that count.
 pub const OUTPUT_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
+/// Most that a probe writes into a file, in blocks of 512 bytes: one that prints without end would fill
+/// the disk within its limit of time.
+const BLOCKS_MAX: u32 = 128 * 1024;
+
 /// Where the streams of a shell go.
 #[derive(Debug, Clone)]
 pub struct Streams {
@@ -131,8 +135,10 @@ pub async fn ask(question: &Question, limit: Duration) -> io::Result<ShellEnd> {
     let outer = streams.script.with_extension("outer");
     let plain = |(name, _): &&(String, String)| !name.is_empty() && !name.contains(['=', '\0']);
     let env = question.env.iter().filter(plain);
+    // A lower limit of the caller's stays.
+    let line = format!("ulimit -f {BLOCKS_MAX} 2>/dev/null; {}", question.line);
     let mut child = tokio::process::Command::new("/bin/sh")
-        .args(["-c", &question.line])
+        .args(["-c", &line])
         .envs(env.map(|(name, value)| (name, value.replace('\0', ""))))
         // No question for a password: nobody sees it.
         .env("SSH_ASKPASS_REQUIRE", "force")

@@ -156,6 +156,7 @@ impl Placer {
                 let usual_ms = usual.get(&*experiment.definition.collections).copied();
                 let mut job = Job::of(run, usual_ms, now);
                 let goes = config.balances(&run.made.node, node)
+                    && !run.made.precedence.place.names_others()
                     && supporting.contains(node)
                     && !self.recalled.contains_key(&run.made.id);
                 if !goes {

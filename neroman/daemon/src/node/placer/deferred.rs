@@ -11,6 +11,7 @@ use super::{EVERY, LEAVE_EVERY, Placer, RUNS_MAX};
 use crate::ledger::Late;
 use nero_life::choose::choose_but;
 use nero_life::input::Input;
+use nero_life::locks::Locks;
 use nero_life::now::Tick;
 use nero_life::place::{Candidate, Choice, Standing};
 use nero_life::state::State;
@@ -68,7 +69,15 @@ impl Placer {
                     || run.passes_over(name, now)
                     || !starts_at_once.iter().any(|other| other == name)
             };
-            match choose_but(run, candidates, &no) {
+            let choice = match run.made.precedence.looks_at_others() {
+                false => choose_but(run, candidates, &no),
+                true => {
+                    let known = self.nodes.known().now(self.nodes.clock());
+                    let mut free = Locks::of(state, &known).without_taken(run, candidates);
+                    choose_but(run, &mut free, &no)
+                }
+            };
+            match choice {
                 Choice::On(_) => leave.push(run.made.id),
                 Choice::Wait => pause = pause.min(Duration::from_secs(1)),
                 Choice::Later { .. } | Choice::Nowhere(_) | Choice::Never(_) => {}

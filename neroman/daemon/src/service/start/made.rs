@@ -17,7 +17,9 @@ pub(super) fn takes(definition: &Definition) -> Takes {
         disk_bytes: definition.resources.disk_bytes.unwrap_or(0),
         requires: (definition.requires.as_ref())
             .map_or_else(String::new, |requires| requires.text.clone()),
+        probes: definition.probes.clone(),
         prefer: String::new(),
+        in_order: definition.precedence.place.in_order,
         data: definition.data.clone(),
         scheduling: definition.scheduling.clone(),
         on_nodes: definition.resources.on_nodes.clone(),

@@ -223,6 +223,21 @@ impl FakeMum {
             .await;
     }
 
+    /// What it answers to a probe from now on.
+    pub(in crate::tests) fn answers(&self, command: &str, printed: &str) {
+        let reply = nero_wire::v1::ProbeReply {
+            printed: printed.as_bytes().to_vec(),
+            problem: String::new(),
+        };
+        let mut inner = self.inner.lock().unwrap();
+        inner.answers.insert(command.to_owned(), reply);
+    }
+
+    /// The probes that it was asked.
+    pub(in crate::tests) fn probed(&self) -> Vec<String> {
+        self.inner.lock().unwrap().probed.clone()
+    }
+
     /// Whether it answers when it is looked at closely.
     pub(in crate::tests) fn examines(&self, examines: bool) {
         self.inner.lock().unwrap().examines_never = !examines;

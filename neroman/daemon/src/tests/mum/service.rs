@@ -420,6 +420,23 @@ impl Mum for Service {
         Err(Status::unimplemented("the fake has no scheduler"))
     }
 
+    async fn probe(
+        &self,
+        request: Request<v1::ProbeRequest>,
+    ) -> Result<Response<v1::ProbeReply>, Status> {
+        self.speaks("probe").await;
+        let command = request.into_inner().command;
+        let answer = self.inner(|inner| {
+            inner.probed.push(command.clone());
+            inner.answers.get(&command).cloned()
+        });
+        match answer {
+            Some(reply) => Ok(Response::new(reply)),
+            // It hangs.
+            None => std::future::pending().await,
+        }
+    }
+
     async fn stop(&self, _: Request<v1::StopRequest>) -> Result<Response<v1::StopReply>, Status> {
         Ok(Response::new(v1::StopReply {}))
     }

@@ -65,14 +65,32 @@ impl Lost {
 
     /// The controller was started after the submission.
     fn controller_was_started(&mut self) {
-        self.controller_is_up(0);
+        self.controller_is_up(Duration::ZERO);
     }
 
-    fn controller_is_up(&mut self, up_s: u64) {
+    fn controller_is_up(&mut self, up_max: Duration) {
         let cluster = self.agent.cluster.as_ref().unwrap();
         let ids: Vec<SubmissionId> = cluster.submissions.keys().copied().collect();
-        self.agent.controller_is_up(&ids, Some(up_s));
+        self.agent.controller_is_up(&ids, Some(up_max));
         self.agent.carry_out();
+    }
+
+    /// A controller tells at 10:00:00 that it was started at this time.
+    fn answers(&mut self, ask: Ask, started: &str) {
+        let text = format!(
+            "Configuration data as of 2026-11-24T10:00:00\n\
+             BOOT_TIME = {started}\nMaxArraySize = 1001\n"
+        );
+        self.agent.answered(Answered {
+            ask,
+            said: vec![Said {
+                end: End::Code(0),
+                out: text.into_bytes(),
+                err: Vec::new(),
+            }],
+            site: None,
+            users: HashMap::new(),
+        });
     }
 
     fn claim(&self) -> PathBuf {
@@ -96,7 +114,7 @@ async fn a_task_that_a_person_cancelled_is_not_submitted_again_since_the_clock_w
     for submission in cluster.submissions.values_mut() {
         submission.made_ms = 0;
     }
-    lost.controller_is_up(24 * 3600);
+    lost.controller_is_up(Duration::from_hours(24));
     assert!(matches!(
         lost.agent.stage(&lost.run),
         Stage::Submitted { .. }
@@ -211,7 +229,7 @@ async fn a_task_whose_start_lives_keeps_no_other_from_being_submitted_again() {
     std::thread::sleep(Duration::from_millis(5));
     let cluster = agent.cluster.as_ref().unwrap();
     let ids: Vec<SubmissionId> = cluster.submissions.keys().copied().collect();
-    agent.controller_is_up(&ids, Some(0));
+    agent.controller_is_up(&ids, Some(Duration::ZERO));
     agent.carry_out();
     assert_eq!(agent.stage(&runs[0]), Stage::Waiting);
     assert!(matches!(agent.stage(&runs[1]), Stage::Submitted { .. }));
@@ -280,7 +298,7 @@ async fn a_task_that_a_person_may_have_cancelled_is_submitted_again_only_when_th
         };
         let path = lost.node.paths.run(run.id).join(names::SPEC);
         nero_journal::frame::create(nero_journal::frame::FrameKind::Spec, &path, &spec).unwrap();
-        lost.controller_is_up(1000);
+        lost.controller_is_up(Duration::from_secs(1000));
         let stage = lost.agent.stage(&lost.run);
         assert_eq!(stage == Stage::Waiting, reruns_lost, "{stage:?}");
         assert_eq!(lost.files.is_closed(0).unwrap(), reruns_lost);
@@ -302,7 +320,7 @@ async fn a_task_vanishes_whose_jobs_id_the_controller_gave_twice_and_is_submitte
             task.over = true;
         }
         // The controller was not started since.
-        agent.controller_is_up(&ids, Some(1000));
+        agent.controller_is_up(&ids, Some(Duration::from_secs(1000)));
         agent.carry_out();
         let is_waiting = agent.stage(&run) == Stage::Waiting;
         assert_eq!(is_waiting, other_job == 7);
@@ -422,28 +440,30 @@ async fn a_run_that_its_task_left_paused_waits_here_and_goes_again_after_a_resum
 #[tokio::test]
 async fn after_a_task_vanished_only_what_can_tell_is_asked() {
     let mut lost = Lost::new();
+    stood_still(&lost.files.plan(), Duration::from_secs(2));
     lost.agent.vanished(&[lost.run.token]);
     let (ask, calls) = lost.agent.next_ask(Instant::now()).unwrap();
-    let Ask::Start(_) = &ask else {
+    let Ask::Start(..) = &ask else {
         panic!("{ask:?}");
     };
     assert_eq!(calls.len(), 1);
     assert_eq!(calls[0].program, "scontrol");
-    let said = Said {
-        end: End::Code(0),
-        out: b"Configuration data as of 2026-11-24T10:00:00\n\
-               BOOT_TIME = 2026-11-24T10:00:00\nMaxArraySize = 1001\n"
-            .to_vec(),
-        err: Vec::new(),
-    };
-    let site = None;
-    lost.agent.answered(Answered {
-        ask,
-        said: vec![said],
-        site,
-        users: HashMap::new(),
-    });
+    lost.answers(ask, "2026-11-24T10:00:00");
     assert_eq!(lost.agent.stage(&lost.run), Stage::Waiting);
+}
+
+#[tokio::test]
+async fn a_task_that_may_have_been_cancelled_while_the_answer_took_long_waits_for_a_person() {
+    let mut lost = Lost::new();
+    stood_still(&lost.files.plan(), Duration::from_secs(10));
+    lost.agent.vanished(&[lost.run.token]);
+    let asked = Instant::now() - Duration::from_secs(5);
+    let (ask, _) = lost.agent.next_ask(asked).unwrap();
+    lost.answers(ask, "2026-11-24T09:59:52");
+    assert!(matches!(
+        lost.agent.stage(&lost.run),
+        Stage::Submitted { .. }
+    ));
 }
 
 #[tokio::test]

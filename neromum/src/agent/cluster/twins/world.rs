@@ -227,7 +227,7 @@ impl World {
                 vec![said(0, "", ""); calls.len()]
             }
             Ask::Ends(_) => vec![said(1, "", "Slurm accounting storage is disabled")],
-            Ask::Site | Ask::Start(_) => unreachable!("{ask:?}"),
+            Ask::Site | Ask::Start(..) => unreachable!("{ask:?}"),
         }
     }
 
@@ -507,7 +507,7 @@ impl World {
                 site = Some(Ok(Arc::new(absent)));
                 Vec::new()
             }
-            Ask::Start(ids) => {
+            Ask::Start(ids, _) => {
                 // Names come meanwhile: the leader may stand still, too.
                 sleep(self.dice.seconds(60)).await;
                 self.tell_start(agent, ids);
@@ -534,8 +534,8 @@ impl World {
         let called = self.called.borrow();
         let is_lost = |id: &SubmissionId| called.get(id).is_some_and(|at| *at < up_since);
         let (lost, kept): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_lost);
-        agent.controller_is_up(&lost, Some(0));
-        agent.controller_is_up(&kept, Some(u64::MAX / 1000));
+        agent.controller_is_up(&lost, Some(Duration::ZERO));
+        agent.controller_is_up(&kept, Some(Duration::MAX));
         if !kept.is_empty() {
             self.up_since.set(Instant::now());
         }

@@ -1,0 +1,206 @@
+//! The command of one firing of a rule: run once, with limits.
+//!
+//! The watcher of a run (`run`) and neroman's daemon (`run_local`) start `nerokid act FOLDER …`,
+//! and start it again when they began anew meanwhile. The folder of the firing decides: a lock
+//! lets one of several work while the others wait, [`act::BEGUN`] is made before the command and
+//! only once, and [`act::END`] tells how the command ended. So a command is begun once, whatever
+//! is killed, and the death of whoever asked for it does not end it.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nero_model::ProcessId;
+use nero_model::paths::act;
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, setsid, waitpid,
+};
+
+use crate::readers::{end_noted, note};
+
+/// Most that a command may print.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Processes that a command may have at once.
+const PROCESSES_MAX: usize = 256;
+/// Interval of looks at a command.
+const LOOK: Duration = Duration::from_millis(20);
+/// Time between the polite signal and the final one.
+const GRACE: Duration = Duration::from_secs(2);
+/// Time in which killed processes are waited for, and what they left in the pipe is read.
+const GONE: Duration = Duration::from_secs(2);
+
+/// A command to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Act {
+    /// Folder of this firing.
+    pub folder: PathBuf,
+    /// Limit of the command.
+    pub limit: Duration,
+    /// Folder in which the command runs.
+    pub work: PathBuf,
+    /// Text for `sh -c`.
+    pub command: OsString,
+}
+
+/// Runs the command, unless it was begun before; returns when its end is in the folder.
+///
+/// # Errors
+/// When the folder cannot be used.
+pub fn act(act: &Act) -> Result<(), String> {
+    let folder = &act.folder;
+    let failed = |error: io::Error| format!("cannot use {}: {error}", folder.display());
+    let mut options = OpenOptions::new();
+    let lock = options.create(true).append(true);
+    let lock = lock.open(folder.join(act::LOCK)).map_err(failed)?;
+    flock(lock.as_fd(), FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+    if folder.join(act::END).exists() {
+        return Ok(());
+    }
+    let begun = folder.join(act::BEGUN);
+    let (how, output) = match File::create_new(&begun).and_then(|file| file.sync_all()) {
+        Ok(()) => run(act, &begun),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            end_noted(&begun);
+            (
+                "interrupted: its supervisor was killed".to_owned(),
+                Vec::new(),
+            )
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let kept = &output[output.len().saturating_sub(act::KEPT_BYTES)..];
+    end(folder, &how, kept).map_err(failed)
+}
+
+/// Leaves the end of a command for whoever asked for it: complete or absent.
+fn end(folder: &Path, how: &str, kept: &[u8]) -> io::Result<()> {
+    let draft = folder.join("end.new");
+    let mut file = File::create(&draft)?;
+    file.write_all(how.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.write_all(kept)?;
+    file.sync_all()?;
+    fs::rename(draft, folder.join(act::END))
+}
+
+/// Runs the command to its end; returns how it ended, for people, and what it printed.
+fn run(act: &Act, noted: &Path) -> (String, Vec<u8>) {
+    // Fails only for a leader of a process group, which has no terminal of another then.
+    let _ = setsid();
+    // What the command leaves behind becomes a child of this process, which ends it.
+    let _ = set_child_subreaper(Some(getpid()));
+    let spawned = io::pipe().and_then(|(reader, writer)| {
+        let mut command = Command::new("sh");
+        command
+            .arg("-c")
+            .arg(&act.command)
+            .current_dir(&act.work)
+            .stdin(Stdio::null())
+            .stdout(writer.try_clone()?)
+            .stderr(writer)
+            .process_group(0);
+        Ok((command.spawn()?, reader))
+    });
+    let (mut child, reader) = match spawned {
+        Ok(spawned) => spawned,
+        Err(error) => {
+            let work = act.work.display();
+            return (format!("not started in {work}: {error}"), Vec::new());
+        }
+    };
+    if let Ok(process) = ProcessId::of(child.id().cast_signed()) {
+        let _ = fs::write(noted, note(&process));
+    }
+    let (send, printed) = mpsc::channel();
+    thread::spawn(move || {
+        let mut output = Vec::new();
+        // An output that cannot be read any more has ended.
+        let mut measured = reader.take(OUTPUT_BYTES_MAX as u64 + 1);
+        let _ = measured.read_to_end(&mut output);
+        let _ = send.send(output);
+        // What prints more is ended for that, and not by a pipe without a reader.
+        let _ = io::copy(&mut measured.into_inner(), &mut io::sink());
+    });
+    let deadline = Instant::now() + act.limit;
+    let mut output = None;
+    let how = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break told(status),
+            Ok(None) => {}
+            Err(error) => break format!("its end is not known: {error}"),
+        }
+        output = output.or_else(|| printed.try_recv().ok());
+        let printed = output.as_ref().map_or(0, Vec::len);
+        let processes = descendants();
+        let limit = if Instant::now() >= deadline {
+            format!("ended by its limit of {} s", act.limit.as_secs())
+        } else if printed > OUTPUT_BYTES_MAX {
+            format!("ended: it printed more than {} MiB", OUTPUT_BYTES_MAX >> 20)
+        } else if processes.len() > PROCESSES_MAX {
+            format!("ended: it had more than {PROCESSES_MAX} processes")
+        } else {
+            thread::sleep(LOOK);
+            continue;
+        };
+        signal(&processes, Signal::TERM);
+        let until = Instant::now() + GRACE;
+        while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
+            thread::sleep(LOOK);
+        }
+        break limit;
+    };
+    end_all();
+    let output = output.or_else(|| printed.recv_timeout(GONE).ok());
+    (how, output.unwrap_or_default())
+}
+
+fn told(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, signal) => format!("signal {}", signal.unwrap_or(0)),
+    }
+}
+
+/// All processes below this one.
+fn descendants() -> Vec<Pid> {
+    let mut found: Vec<Pid> = Vec::new();
+    let mut todo = vec![getpid()];
+    while let Some(pid) = todo.pop() {
+        let children = crate::signals::children(pid.as_raw_nonzero().get());
+        let children = children.into_iter().filter_map(Pid::from_raw);
+        for child in children {
+            found.push(child);
+            todo.push(child);
+        }
+    }
+    found
+}
+
+fn signal(processes: &[Pid], signal: Signal) {
+    for pid in processes {
+        // It was below this process a moment ago, which waits for its children in between.
+        let _ = kill_process(*pid, signal);
+    }
+}
+
+/// Ends everything below this process.
+fn end_all() {
+    let until = Instant::now() + GONE;
+    loop {
+        while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
+        let left = descendants();
+        if left.is_empty() || Instant::now() >= until {
+            return;
+        }
+        signal(&left, Signal::KILL);
+        thread::sleep(Duration::from_millis(5));
+    }
+}

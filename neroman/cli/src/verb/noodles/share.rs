@@ -1,0 +1,117 @@
+//! One connection to each server for the lines of a flow: ssh's own sharing.
+//!
+//! The original makes a connection for each group, which takes longer than most groups. A server
+//! that is used for the second time gets a master, which ends a minute after its last use; a line
+//! names its socket while that is there, and connects by itself otherwise. Where the caller's
+//! configuration shares connections, nothing is done.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nero_noodles::NoodlesSpec;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+/// Before a master that could not be made is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(60);
+/// Longest path of the folder: with the name of a socket it has to fit into 108 bytes.
+const FOLDER_MAX: usize = 40;
+
+/// The connections of this process.
+#[derive(Debug, Default)]
+pub struct Connections {
+    folder: Option<TempDir>,
+    servers: HashMap<String, Sharing>,
+}
+
+#[derive(Debug)]
+struct Sharing {
+    sockets: PathBuf,
+    tried: Option<(Instant, Child)>,
+}
+
+impl Connections {
+    /// An endpoint, with the options that let it use a connection that is there.
+    pub fn shared(&mut self, spec: &NoodlesSpec, endpoint: String) -> String {
+        let Some(words) = endpoint.strip_prefix("ssh ") else {
+            return endpoint;
+        };
+        let Some(sharing) = self.servers.get_mut(&endpoint) else {
+            if let Some(sockets) = self.sockets() {
+                let tried = None;
+                let sharing = Sharing { sockets, tried };
+                self.servers.insert(endpoint.clone(), sharing);
+            }
+            return endpoint;
+        };
+        // The name is made of host, port and user, in which the caller's variables may stand.
+        let path = format!("-o ControlPath={}/%C", sharing.sockets.display());
+        if sharing.is_there() {
+            return format!("ssh -o ControlMaster=no {path} {words}");
+        }
+        let is_late = match &mut sharing.tried {
+            None => true,
+            Some((at, child)) => at.elapsed() > TRY_AGAIN && !matches!(child.try_wait(), Ok(None)),
+        };
+        if is_late {
+            let own = format!("ssh -G {words} | grep -qi '^controlpath'");
+            let master = format!(
+                "ssh -o ControlMaster=yes -o ControlPersist=60 -o BatchMode=yes {path} {words} true"
+            );
+            let line = format!("{} \"{own} || {master}\"", spec.shell_string);
+            let child = Command::new("/bin/sh")
+                .args(["-c", &line])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                // Ctrl-C is not for it: a group that runs may use it.
+                .process_group(0)
+                .spawn();
+            // Without a master, each line connects by itself.
+            sharing.tried = child.ok().map(|child| (Instant::now(), child));
+        }
+        endpoint
+    }
+
+    /// A folder for the sockets of one more server.
+    fn sockets(&mut self) -> Option<PathBuf> {
+        if self.folder.is_none() {
+            self.folder = tempfile::Builder::new().prefix("nero").tempdir().ok();
+        }
+        let path = self.folder.as_ref()?.path();
+        let path = path.join(self.servers.len().to_string());
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        let text = path.to_str()?;
+        let fits = text.len() <= FOLDER_MAX && text.chars().all(is_plain);
+        (fits && fs::create_dir(&path).is_ok()).then_some(path)
+    }
+}
+
+impl Sharing {
+    fn is_there(&self) -> bool {
+        !names(&self.sockets).is_empty()
+    }
+}
+
+impl Drop for Connections {
+    /// The masters end when the groups that use them have ended.
+    fn drop(&mut self) {
+        for socket in self.servers.values().flat_map(|one| names(&one.sockets)) {
+            let mut stop = std::process::Command::new("ssh");
+            stop.args(["-O", "stop", "-S"]).arg(socket).arg("x");
+            stop.stdin(Stdio::null()).stdout(Stdio::null());
+            // One that hears nothing ends a minute after its last use.
+            let _ = stop.stderr(Stdio::null()).status();
+        }
+    }
+}
+
+/// The sockets in a folder. While ssh makes one, its name has a dot.
+fn names(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = files.map(|file| file.path());
+    paths.filter(|path| path.extension().is_none()).collect()
+}

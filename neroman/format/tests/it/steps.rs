@@ -1,0 +1,72 @@
+//! Steps: scripts of one job, one after the other.
+
+use std::process::Command;
+
+use crate::{load, report};
+
+/// Executes the steps of an experiment; its code and what it printed on both streams.
+fn executed(steps: &str) -> (Option<i32>, String, String) {
+    let loaded = load(&format!("+a:\n  parameters: {{x: 3}}\n  steps: {steps}\n"));
+    let argv = &loaded.definitions[0].argv;
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("stderr.log");
+    let ran = Command::new(&argv[0])
+        .args(&argv[1..])
+        .stderr(std::fs::File::create(&log).unwrap())
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let errors = std::fs::read_to_string(log).unwrap();
+    (ran.status.code(), text(&ran.stdout), errors)
+}
+
+#[test]
+fn each_step_runs_to_its_end_and_none_swallows_the_others() {
+    let ran = executed("[{run: 'cat; echo one {x}'}, {run: 'echo two; exit 0'}, {run: 'echo 3'}]");
+    assert_eq!(ran, (Some(0), "one 3\ntwo\n3\n".to_owned(), String::new()));
+}
+
+#[test]
+fn the_first_step_that_fails_ends_them_and_is_named_before_its_last_line() {
+    let (code, out, errors) =
+        executed("[{run: echo one}, {run: 'echo no such x >&2; exit 3'}, {run: echo 3}]");
+    assert_eq!((code, out.as_str()), (Some(3), "one\n"));
+    let last = "step 2 of 3, echo no such x >&2; exit 3: exit code 3: no such x";
+    assert_eq!(errors.lines().last(), Some(last));
+    let (code, out, errors) = executed("[{run: 'false; echo on'}, {run: echo 3}]");
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(
+        errors.starts_with("step 1 of 2, false; echo on: exit code 1"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn what_is_no_step_is_refused_with_what_to_do() {
+    let shown = load("+a: {steps: [{run: tar xf a.tgz}, {run: ./b}]}\n");
+    assert_eq!(shown.definitions[0].command_text, "tar xf a.tgz && ./b");
+    let inner = load("steps: [{run: a}]\n+a: {command: b}\n+b: {}\n");
+    assert_eq!(inner.definitions[0].argv, ["b"]);
+    for (fields, says) in [
+        (
+            "steps: [{local: scp x}]",
+            "`+copy: {node: local, command: …}`",
+        ),
+        ("steps: [{rnu: x}]", "did you mean `run`?"),
+        ("steps: [x]", "a step is a map of one word"),
+        ("steps: {run: x}", "`steps` takes a list"),
+        ("steps: []", "from 1 to 64 steps"),
+        ("steps: [{run: x, local: y}]", "a step has one word"),
+        (
+            "steps: [{run: x}], command: y",
+            "`steps` and `command` exclude each other",
+        ),
+        (
+            "steps: [{run: x}], script: y",
+            "`script` and `steps` exclude each other",
+        ),
+    ] {
+        let text = report(&format!("+a: {{{fields}}}\n"));
+        assert!(text.contains(says), "{says}\n{text}");
+    }
+}

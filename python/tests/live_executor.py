@@ -239,6 +239,14 @@ class Lives(unittest.TestCase):
         with self.assertRaises(RuntimeError):
             one.submit(abs, 1)
 
+    def test_a_pool_that_starts_the_daemon_has_as_many_workers_as_processors(self):
+        client = neronet.connect()
+        client.call("daemon", "stop")
+        with neronet.Executor(nodes="local", files=os.path.join(HERE, "calls.py")) as one:
+            futures = [one.submit(calls.after, 0.5, n) for n in range(20)]
+            until("as many workers as processors", lambda: len(one.runs) == os.cpu_count())
+            self.assertEqual([future.result(DEADLINE) for future in futures], list(range(20)))
+
     def test_a_worker_is_used_before_the_daemon_tells_that_it_runs(self):
         with mock.patch("neronet.client.Client.watch", lambda *_: iter(())), pool(2) as one:
             self.assertEqual(one.submit(abs, -1).result(DEADLINE), 1)

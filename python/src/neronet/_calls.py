@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from concurrent.futures import Future
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
 from ._frames import Channel
 
@@ -69,13 +69,94 @@ def _constant(number: int) -> Any:
     return importlib.import_module("neronet.worker").constant(number)
 
 
+class _Place:
+    """Where the result of a call of ``map`` comes, in place of a future.
+
+    Nobody but the iterator of that ``map`` sees it, so that all its places share one condition. A
+    future has one of its own, and making it takes longer than all else that a tiny call costs here.
+    """
+
+    __slots__ = ("_results", "_state", "_value", "_error")
+
+    def __init__(self, results: "_Results") -> None:
+        self._results = results
+        self._state = _PENDING
+        self._value: Any = None
+        self._error: Optional[BaseException] = None
+
+    def done(self) -> bool:
+        return self._state >= _CANCELLED
+
+    def cancel(self) -> bool:
+        with self._results.changed:
+            if self._state in (_RUNNING, _FINISHED):
+                return False
+            self._state = _CANCELLED
+            self._results.changed.notify_all()
+            return True
+
+    def set_running_or_notify_cancel(self) -> bool:
+        with self._results.changed:
+            if self._state == _CANCELLED:
+                return False
+            self._state = _RUNNING
+            return True
+
+    def set_result(self, value: Any) -> None:
+        self._finish(value, None)
+
+    def set_exception(self, error: BaseException) -> None:
+        self._finish(None, error)
+
+    def _finish(self, value: Any, error: Optional[BaseException]) -> None:
+        results = self._results
+        with results.changed:
+            if self._state >= _CANCELLED:
+                raise concurrent.futures.InvalidStateError(str(self._state))
+            self._value, self._error, self._state = value, error, _FINISHED
+            if results.awaited is self:
+                results.changed.notify_all()
+
+    def result(self, timeout: Optional[float] = None) -> Any:
+        """As of a future; for one thread at a time."""
+        results = self._results
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with results.changed:
+            results.awaited = self
+            while self._state < _CANCELLED:
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    raise concurrent.futures.TimeoutError()
+                results.changed.wait(left)
+        if self._state == _CANCELLED:
+            raise concurrent.futures.CancelledError()
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                # It holds this frame.
+                del self, results
+        return self._value
+
+
+_PENDING, _RUNNING, _CANCELLED, _FINISHED = range(4)
+
+
+class _Results:
+    """What the places of one ``map`` share."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition(threading.Lock())
+        self.awaited: Optional[_Place] = None
+
+
 class _Call:
     """One call, from its submission to its result."""
 
     __slots__ = ("future", "function", "args", "kwargs", "timeout", "deaths", "is_running",
                  "is_alone")
 
-    def __init__(self, future: "Future[Any]", function: Callable[..., Any], args: Any,
+    def __init__(self, future: "Union[Future[Any], _Place]", function: Callable[..., Any], args: Any,
                  kwargs: Any, timeout: Optional[float]) -> None:
         self.future = future
         self.function = function

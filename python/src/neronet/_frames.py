@@ -24,6 +24,7 @@ WELCOME, RESULT, ERROR, RECALLED, PREPARED, UNPREPARED, MISSING, RESULTS = 65, 6
 # Kinds, from either end, about memory: numbers whose views ended, that somebody else may see,
 # and that are given up by their sender.
 _RETURNED, _DROPPED, _GIVEN_UP = 32, 33, 34
+_ABOUT_MEMORY = (_RETURNED, _DROPPED, _GIVEN_UP)
 #: Set in the kind when the last buffer is the body.
 _BODY_IS_LAST = 0x80
 
@@ -229,19 +230,26 @@ class Channel:
 
         Raises :class:`Closed` when the other end is gone.
         """
+        while True:
+            frame = self.receive_one()
+            if frame is not None:
+                return frame
+
+    def receive_one(self) -> Optional[Frame]:
+        """The same; `None` for a frame about memory, which is done already."""
         try:
-            while True:
-                frame = self._received()
-                if frame.kind not in (_RETURNED, _DROPPED, _GIVEN_UP):
-                    return frame
-                numbers = array.array("Q")
-                numbers.frombytes(_seen(frame.body))
-                if frame.kind == _RETURNED:
-                    self._lender.returned(numbers.tolist())
-                elif frame.kind == _DROPPED:
-                    self._lender.dropped(numbers.tolist())
-                else:
-                    self._borrower.forget(numbers.tolist())
+            frame = self._received()
+            if frame.kind not in _ABOUT_MEMORY:
+                return frame
+            numbers = array.array("Q")
+            numbers.frombytes(_seen(frame.body))
+            if frame.kind == _RETURNED:
+                self._lender.returned(numbers.tolist())
+            elif frame.kind == _DROPPED:
+                self._lender.dropped(numbers.tolist())
+            else:
+                self._borrower.forget(numbers.tolist())
+            return None
         except (OSError, IndexError, KeyError) as error:
             raise Closed(str(error)) from error
 
@@ -275,11 +283,12 @@ class Channel:
     def wait(self, seconds: float) -> bool:
         """Waits until there is something to receive, or the other end is gone; false when neither
         came in time."""
-        return self.has_more() or bool(self._incoming.poll(seconds * 1000))
+        return self._start < self._end or bool(self._incoming.poll(seconds * 1000))
 
     def has_more(self) -> bool:
-        """Whether a frame, or its beginning, was received already."""
-        return self._start < self._end
+        """Whether the beginning of a frame that :meth:`receive` returns was received already."""
+        return (self._end - self._start >= _HEAD.size
+                and self._block[self._start] not in _ABOUT_MEMORY)
 
     def _take(self, size: int) -> bytearray:
         if size > _BLOCK_BYTES:

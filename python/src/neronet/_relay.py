@@ -60,16 +60,18 @@ def opened(place: str) -> socket.socket:
 
 
 def _upward(link: socket.socket) -> None:
+    # Memory of this size that is taken for each read costs more than a short read.
+    block = memoryview(bytearray(_BLOCK))
     while True:
         try:
-            data = link.recv(_BLOCK)
+            got = link.recv_into(block)
         except OSError:
             # It ended before it had read everything.
-            data = b""
-        if not data:
+            got = 0
+        if not got:
             # The owner is told by the end of this process.
             os._exit(0)
-        left = memoryview(data)
+        left = block[:got]
         while left:
             left = left[os.write(1, left):]
 
@@ -115,11 +117,13 @@ def main() -> int:
         print("no worker listens here: {}".format(error), file=sys.stderr)
         return 1
     threading.Thread(target=_upward, args=(link,), daemon=True).start()
+    block = bytearray(_BLOCK)
+    view = memoryview(block)
     while True:
-        data = os.read(0, _BLOCK)
-        if not data:
+        got = os.readv(0, [block])
+        if not got:
             return 0
-        link.sendall(data)
+        link.sendall(view[:got])
 
 
 if __name__ == "__main__":

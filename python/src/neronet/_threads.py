@@ -81,13 +81,15 @@ def follow(reference: "weakref.ref[Executor]", picked: List[int]) -> None:
 def grow(
     reference: "weakref.ref[Executor]", nodes: Optional[str], cpus: float, gpus: float,
 ) -> None:
-    """Adds workers when nodes have joined, as long as calls wait."""
-    told, looked = "", time.monotonic()
+    """Adds workers when nodes have joined, as long as calls wait, or somebody waits for workers."""
+    # What a node has is known when the first worker is there, if the daemon has just started.
+    told, looked = "", time.monotonic() - GROWS_AFTER + 0.5
     while True:
         pool = reference()
         if pool is None or not pool._folder or pool._is_shut:
             return
-        if pool._waiting and time.monotonic() - looked > GROWS_AFTER:
+        is_short = bool(pool._waiting) or pool._wanted > len(pool._links)
+        if is_short and time.monotonic() - looked > GROWS_AFTER:
             looked = time.monotonic()
             try:
                 pool._grow(nodes, cpus, gpus)
@@ -99,7 +101,7 @@ def grow(
         changed = pool._changed
         del pool
         with changed:
-            changed.wait(1.0)
+            changed.wait(0.5)
 
 
 def _give_back(link: _Link) -> None:

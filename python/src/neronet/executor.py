@@ -19,7 +19,9 @@ import uuid
 import weakref
 from collections import deque
 from concurrent.futures import Future
-from typing import IO, Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Set
+from typing import (
+    IO, Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple,
+)
 
 from . import _frames as frames
 from . import _private
@@ -32,6 +34,8 @@ from ._calls import (
     _chunk,
     _dumps,
     _Link,
+    _Place,
+    _Results,
 )
 from ._folder import Files, describe, extend
 from ._frames import Closed
@@ -82,6 +86,8 @@ class Executor(Schedule):
         self._idle_after = idle_after
         self._lost_after = lost_after
         self._python = python
+        #: Workers that somebody waited for.
+        self._wanted = 0
         self._first = frames.pack((init, tuple(initargs)), _dumps(init))
         self._folder, self._folder_lock = _private.make("neronet-pool-")
         #: Where workers on this machine tell that they listen.
@@ -118,7 +124,7 @@ class Executor(Schedule):
         if self._door is not None:
             self._threads.append(threading.Thread(
                 target=answer_door, args=(weakref.ref(self), self._door), daemon=True))
-        if workers is None and self._may_change:
+        if workers is None:
             self._threads.append(threading.Thread(
                 target=grow, args=(weakref.ref(self), nodes, cpus, gpus), daemon=True))
         self._threads.append(
@@ -229,7 +235,10 @@ class Executor(Schedule):
         """The same; a call that takes longer than ``timeout`` seconds ends with
         :class:`TimeoutError`, and its worker is killed and replaced."""
         future: "Future[Any]" = Future()
-        call = _Call(future, fn, tuple(args), kwargs or {}, timeout)
+        self._submit(_Call(future, fn, tuple(args), kwargs or {}, timeout))
+        return future
+
+    def _submit(self, call: _Call) -> None:
         with self._mutex:
             if self._broken is not None:
                 raise PoolBroken(self._broken)
@@ -244,7 +253,11 @@ class Executor(Schedule):
         elif self._idle_after is not None:
             with self._mutex:
                 self._changed.notify_all()
-        return future
+
+    def _placed(self, results: _Results, fn: Callable[..., Any], args: Tuple[Any, ...]) -> _Place:
+        place = _Place(results)
+        self._submit(_Call(place, fn, args, {}, None))
+        return place
 
     def map(
         self, fn: Callable[..., Any], *iterables: Iterable[Any],
@@ -259,19 +272,19 @@ class Executor(Schedule):
         if buffersize is not None and buffersize < 1:
             raise ValueError("buffersize must be None or > 0")
         deadline = None if timeout is None else time.monotonic() + timeout
-        items = zip(*iterables)
+        items, results = zip(*iterables), _Results()
         if chunksize == 1:
-            futures = (self.submit(fn, *args) for args in items)
+            futures = (self._placed(results, fn, args) for args in items)
         else:
             chunks = iter(lambda: list(itertools.islice(items, chunksize)), [])
-            futures = (self.submit(_chunk, fn, chunk) for chunk in chunks)
+            futures = (self._placed(results, _chunk, (fn, chunk)) for chunk in chunks)
         ahead = None if buffersize is None else max(1, buffersize // chunksize)
         pending = deque(itertools.islice(futures, ahead))
         return self._mapped(futures, pending, chunksize > 1, deadline)
 
     @staticmethod
     def _mapped(
-        futures: "Iterator[Future[Any]]", pending: "Deque[Future[Any]]", are_chunks: bool,
+        futures: Iterator[_Place], pending: Deque[_Place], are_chunks: bool,
         deadline: Optional[float],
     ) -> Iterator[Any]:
         try:
@@ -340,6 +353,7 @@ class Executor(Schedule):
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._mutex:
+            self._wanted = max(self._wanted, count)
             while self.workers < count:
                 if self._broken is not None:
                     raise PoolBroken(self._broken)

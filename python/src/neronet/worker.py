@@ -177,7 +177,9 @@ class Worker:
         try:
             if not channel.wait(5.0):
                 return False
-            self._take(channel, channel.receive())
+            frame = channel.receive_one()
+            if frame is not None:
+                self._take(channel, frame)
         except (Closed, OSError):
             ended = True
         finally:

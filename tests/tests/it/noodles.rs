@@ -151,12 +151,14 @@ const ABORTED: &str = r#"
 servers: [{name: one}]
 round_interval: 0
 experiments:
-- {name: a, commands: {run: ['echo a1 >> order; test -e gate || sleep 1000', 'local:echo a2 >> order']}}
+- {name: a, commands: {run: ['test -e gate || { echo a0 >&2; exit 4; }', 'local:echo a1 >> order; test -e gate || sleep 1000', 'remote:echo a2 >> order']}}
 - {name: b, commands: {run: 'echo b >> order'}}
-error_handlers: [{return_code: '-?[0-9]+', stderr_pattern: '[\S\s]*', action: continue}]
+error_handlers:
+- {return_code: 4, stderr_pattern: 'a0\n', action: retry}
+- {return_code: '-?[0-9]+', stderr_pattern: '[\S\s]*', action: continue}
 "#;
 
-/// A person's abort is no error that a handler may pass over.
+/// A person's abort is no error that a handler may pass over, also not one of an earlier group.
 #[test]
 fn an_aborted_group_ends_its_flow_and_is_run_again_at_a_persons_word() {
     let mut home = Home::new();

@@ -34,6 +34,9 @@ pub struct Noodles {
     /// Longest time of one probe of a server
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
     pub probe_limit: Duration,
+    /// Connect anew for each group, as the original does, in place of keeping connections
+    #[arg(long, conflicts_with = "check")]
+    pub own_connections: bool,
     /// Return at once; the flow goes on without the terminal
     #[arg(long, conflicts_with = "check")]
     pub detach: bool,

@@ -74,6 +74,18 @@ def _run(item: Data) -> Any:
     return _worker.run(*args, **kwargs)
 
 
+def _known(client: neronet.Client) -> "neronet.client.Answer":
+    """The nodes; those whose cards are not known yet are asked."""
+    for row in client.nodes():
+        if row.get("cpus") is None and row.get("warden") in (None, "none"):
+            try:
+                client.call("node", "doctor", row["name"])
+            except NeronetError:
+                # It is out of reach, or something is wrong there: the others work.
+                pass
+    return client.nodes()
+
+
 class _Elsewhere(neronet.Executor):
     """Workers on other machines alone."""
 
@@ -98,7 +110,7 @@ class Pool:
         min_gpu_memory_required: float = 11000, min_workers: int = 0,
     ) -> None:
         self._job_timeout = job_timeout
-        nodes = neronet.connect().nodes()
+        nodes = _known(neronet.connect())
         words: Dict[str, Any] = {}
         executor: Type[neronet.Executor] = neronet.Executor
         taking: List[Dict[str, Any]] = list(nodes)

@@ -111,6 +111,7 @@ fn handler(
     let example = "on_error: [{exit: 0, stderr: '^Cloning ', then: continue}]";
     let mut retry = Retry {
         on: vec![RetryOn::Crashed],
+        is_handler: true,
         ..Retry::default()
     };
     let (mut then, mut of_retry) = (None, None);

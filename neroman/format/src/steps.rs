@@ -1,8 +1,8 @@
 //! `steps`: scripts that a run executes one after the other, each to its end before the next.
 //!
 //! They are one job: bash starts a bash for each, as for a `script`, and ends with the first that
-//! fails. The line that it then prints on standard error names the step, before the last line of
-//! its own, which is read back from the log.
+//! fails. The line that it then prints on standard error names the step, before the last line that
+//! this one printed there, which is read back from the log.
 
 use crate::block::Given;
 use crate::definition::Param;
@@ -15,15 +15,22 @@ use nero_yaml::Kind;
 const STEPS_MAX: usize = 64;
 const EXAMPLE: &str = "for example `steps: [{run: tar xf code.tgz}, {run: python3 train.py}]`";
 
-/// Starts its arguments; they get no input, so that none swallows anything.
-const DRIVER: &str = r#"for step do
-  n=$((n + 1))
-  bash -e -c "$step" script < /dev/null && continue
-  code=$?
-  last=$(tail -n 1 "/proc/$$/fd/2" 2> /dev/null)
-  what=${step%%$'\n'*}
-  echo "step $n of $#, ${what:0:60}: exit code $code: $last" >&2
-  exit $code
+/// Starts its arguments; they get no input, so that none swallows anything. Its variables have
+/// names that no parameter has: bash passes on what came with the environment. Standard error is a
+/// pipe under `srun` and its like, which is not read.
+const DRIVER: &str = r#"__nero_size() { stat -L -c %s "/proc/$$/fd/2" 2> /dev/null || echo 0; }
+__nero_n=0
+for __nero_step do
+  __nero_n=$((__nero_n + 1)) __nero_before=$(__nero_size) __nero_last=
+  bash -e -c "$__nero_step" script < /dev/null && continue
+  __nero_code=$? __nero_new=$(($(__nero_size) - __nero_before))
+  if [ -f "/proc/$$/fd/2" ] && [ $__nero_new -gt 0 ]; then
+    [ $__nero_new -le 4096 ] || __nero_new=4096
+    __nero_last=$(tail -c $__nero_new "/proc/$$/fd/2" | grep -a '[[:alnum:]]' | tail -n 1)
+  fi
+  __nero_what=${__nero_step%%$'\n'*}
+  echo "step $__nero_n of $#, ${__nero_what:0:60}: exit code $__nero_code: $__nero_last" >&2
+  exit $__nero_code
 done"#;
 
 /// Reads the field.

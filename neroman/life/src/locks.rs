@@ -158,15 +158,18 @@ impl<'a> Locks<'a> {
         let same_as = run.made.precedence.place.same_as.as_ref()?;
         let others = self.named(run, &same_as.on).into_iter();
         let others = others.filter(|one| one.id != run.made.id.experiment);
-        let runs = others.filter_map(Experiment::current);
-        let placed = runs.filter_map(|run| Some((run.made.id, self.node_of(run)?)));
+        let runs: Vec<&Run> = others.filter_map(Experiment::current).collect();
+        let placed = (runs.iter()).filter_map(|run| Some((run.made.id, self.node_of(run)?)));
         let placed: Vec<(RunId, &str)> = placed.collect();
-        // A person let it go on before the other one had a node.
-        let (of, there) = *placed.first()?;
+        let Some((of, there)) = placed.first() else {
+            // Where none is to come either, a person let this one go on.
+            let of = runs.iter().find(|run| run.phase().is_live())?.made.id;
+            return Some(Obstacle::SameAs { of, there: None });
+        };
         let is_there = placed.iter().any(|(_, there)| *there == node);
         (!is_there).then(|| Obstacle::SameAs {
-            of,
-            there: there.to_owned(),
+            of: *of,
+            there: Some((*there).to_owned()),
         })
     }
 

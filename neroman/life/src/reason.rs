@@ -91,7 +91,8 @@ pub enum Obstacle {
     /// The run has to be on the node of another one, which is elsewhere.
     SameAs {
         of: RunId,
-        there: String,
+        /// `None`: it has no node yet.
+        there: Option<String>,
     },
     /// A run is there beside which it must not be.
     ApartFrom {
@@ -111,7 +112,10 @@ impl fmt::Display for Obstacle {
                 write!(f, "{by} holds the lock {lock}")?;
                 lost_remedy(f, *by, *is_lost)
             }
-            Self::SameAs { of, there } => write!(f, "it has to be where {of} is: on {there}"),
+            Self::SameAs { of, there } => match there {
+                Some(there) => write!(f, "it has to be where {of} is: on {there}"),
+                None => write!(f, "it has to be where {of} will be, which has no node yet"),
+            },
             Self::ApartFrom { beside, is_lost } => {
                 write!(f, "{beside} is there, from which it is kept apart")?;
                 lost_remedy(f, *beside, *is_lost)
@@ -145,6 +149,18 @@ pub enum NoNode {
     NoneLeft,
     /// What keeps each node from it, by the node's name.
     Each(Vec<(String, Obstacle)>),
+}
+
+impl NoNode {
+    /// Whether the run has to be on the node of another one, which is none of its own nodes.
+    pub fn is_elsewhere(&self) -> bool {
+        let elsewhere =
+            |(_, why): &(String, Obstacle)| matches!(why, Obstacle::SameAs { there: Some(_), .. });
+        match self {
+            Self::Each(nodes) => nodes.iter().all(elsewhere),
+            Self::NoneConfigured | Self::NoneLeft => false,
+        }
+    }
 }
 
 impl fmt::Display for NoNode {

@@ -242,6 +242,9 @@ fn by_rule(state: &State, run: &Run, rule: u64) -> Option<Result<Cause, String>>
 /// Whether an item is for this end. A failure for want of memory counts, too, where any crash
 /// does.
 fn counts(retry: &Retry, on: RetryOn, run: &Run) -> bool {
+    if retry.is_handler && !matches!(run.reason(), Some(EndReason::Exited { .. })) {
+        return false;
+    }
     let crash = on == RetryOn::OutOfMemory && retry.on.contains(&RetryOn::Crashed);
     if !crash && !retry.on.contains(&on) {
         return false;

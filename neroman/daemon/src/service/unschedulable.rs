@@ -309,7 +309,8 @@ impl Stuck {
         }
         let word = &run.made.node;
         let (takes, avoid) = (&run.made.takes, run.excluded());
-        let why = Outlook::of(nodes.config, nodes.figures, word, takes, avoid).never()?;
+        let outlook = Outlook::of(nodes.config, nodes.figures, word, takes, avoid);
+        let why = elsewhere(run).or_else(|| outlook.never())?;
         Some(format!("`{word}` can never take it ({why})"))
     }
 
@@ -337,7 +338,7 @@ impl Stuck {
                     run.excluded(),
                 ),
             };
-            if let Some(why) = outlook.never() {
+            if let Some(why) = elsewhere(run).or_else(|| outlook.never()) {
                 self.never.insert(id);
                 unschedulable.add(&run.made.node, &Why::NoNode(why), id);
             } else if !self.away.contains(&id) {
@@ -359,6 +360,14 @@ impl Stuck {
             .lines(|_| ["it", "them"].map(|what| format!("no node takes {what} now")));
         let lines = never_lines(unschedulable).chain(waiting).collect();
         (lines, again.map(Duration::from_millis))
+    }
+}
+
+/// Why a run gets no node, if it has to be where another one is and may not go there.
+fn elsewhere(run: &Run) -> Option<NoNode> {
+    match run.why() {
+        Why::NoNode(why) => Some(why.clone()).filter(NoNode::is_elsewhere),
+        _ => None,
     }
 }
 

@@ -77,6 +77,9 @@ pub struct Retry {
     /// Pause between the end of a run and the next one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub after_ms: u64,
+    /// Whether it is a handler of `on_error`: it counts ends by an exit code alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_handler: bool,
 }
 
 #[expect(
@@ -97,6 +100,7 @@ impl Default for Retry {
             memory: 1.0,
             time: 1.0,
             after_ms: 0,
+            is_handler: false,
         }
     }
 }

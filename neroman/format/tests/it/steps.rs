@@ -42,6 +42,27 @@ fn the_first_step_that_fails_ends_them_and_is_named_before_its_last_line() {
 }
 
 #[test]
+fn a_silent_failure_is_not_told_with_words_of_another_step_and_variables_are_the_job_s() {
+    let steps = "[{run: echo Cloning >&2}, {run: 'exit 3'}]";
+    let (_, _, errors) = executed(steps);
+    let last = "step 2 of 2, exit 3: exit code 3: ";
+    assert_eq!(errors.lines().last(), Some(last));
+    // Under srun standard error is a pipe, which has no end to read to.
+    let loaded = load("+a: {steps: [{run: 'echo n=$n step=$step'}, {run: 'exit 4'}]}\n");
+    let argv = &loaded.definitions[0].argv;
+    let ran = Command::new(&argv[0])
+        .args(&argv[1..])
+        .env("n", "10")
+        .env("step", "500")
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(4));
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "n=10 step=500\n");
+    let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(errors, "step 2 of 2, exit 4: exit code 4: \n");
+}
+
+#[test]
 fn what_is_no_step_is_refused_with_what_to_do() {
     let shown = load("+a: {steps: [{run: tar xf a.tgz}, {run: ./b}]}\n");
     assert_eq!(shown.definitions[0].command_text, "tar xf a.tgz && ./b");

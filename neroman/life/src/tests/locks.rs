@@ -77,6 +77,22 @@ fn now(ms: i64) -> Now {
     Now::at(&moment(ms))
 }
 
+/// Whether a run that may have this node alone is told that it never gets one.
+fn is_elsewhere(lab: &Lab, id: RunId, node: &str) -> bool {
+    let only = Candidate {
+        name: node.to_owned(),
+        standing: Standing::Asked,
+    };
+    let locks = Locks::of(&lab.state, &now(9));
+    let all = locks.without_taken(lab.state.run(id).unwrap(), &[only]);
+    let taken = all.into_iter().filter_map(|one| match one.standing {
+        Standing::Taken(obstacle) => Some((one.name, obstacle)),
+        _ => None,
+    });
+    let taken: Vec<_> = taken.collect();
+    !taken.is_empty() && NoNode::Each(taken).is_elsewhere()
+}
+
 /// Which nodes a run may get of two, and why not the others.
 fn may_have(lab: &Lab, id: RunId, at_ms: i64) -> (Vec<String>, String) {
     let candidates = ["a", "b"].map(|name| Candidate {
@@ -184,8 +200,19 @@ fn a_run_that_has_to_be_where_another_one_is_waits_until_that_has_a_node() {
     assert_eq!(free, ["b"]);
     assert_eq!(why, "a: it has to be where 1.1 is: on b");
     lab.say(run(1, 1), running());
-    lab.say(run(1, 1), ended(0));
+    lab.say(run(1, 1), ended(1));
     assert_eq!(may_have(&lab, run(2, 1), 9).0, ["b"], "it was there");
+    assert!(is_elsewhere(&lab, run(2, 1), "a") && !is_elsewhere(&lab, run(2, 1), "b"));
+    // Begun anew, it may come to another one.
+    lab.start_batch(&[1], false);
+    lab.dispatch(run(1, 2), |dispatch| dispatch.stage = Stage::Unplaced);
+    let (free, why) = may_have(&lab, run(2, 1), 9);
+    assert!(free.is_empty());
+    let waits = "it has to be where 1.2 will be, which has no node yet";
+    assert_eq!(why, format!("a: {waits}; b: {waits}"));
+    assert!(!is_elsewhere(&lab, run(2, 1), "a"), "it may come there");
+    lab.cancel(run(1, 2));
+    assert_eq!(may_have(&lab, run(2, 1), 9).0, ["a", "b"], "let go on");
 }
 
 #[test]

@@ -485,6 +485,30 @@ fn on_error_decides_from_the_records_of_an_end_whether_it_is_one() {
     let of_step = "step 2 of 3, git clone: exit code 3: ssh: no route";
     assert_eq!(phase(3, of_step), crashed(3, false));
     assert_eq!(phase(1, "Cloning into x"), crashed(1, false));
+    // Other ends are for `retry` alone.
+    let handled = Retry {
+        on: vec![RetryOn::Crashed],
+        max: 0,
+        is_handler: true,
+        ..Retry::default()
+    };
+    let both = Again {
+        retry: Some(handled),
+        more: retrying(&[RetryOn::OutOfMemory], 1)
+            .retry
+            .into_iter()
+            .collect(),
+        on_error: Some(vec![handler(&[], None, AfterError::Abort)]),
+        ..Again::default()
+    };
+    let mut starved = ended(1);
+    starved.exit.as_mut().unwrap().oom_kills = 1;
+    let (mut lab, first) = Lab::with_again(&both);
+    lab.say(first, starved);
+    assert!(lab.follow(first).is_some(), "after out of memory");
+    let (mut lab, first) = Lab::with_again(&both);
+    lab.say(first, ended(1));
+    assert_eq!(lab.follow(first), None, "by the handler");
     // A signal is no end by a code.
     let mut killed = ended(0);
     killed.exit.as_mut().unwrap().signal = 9;

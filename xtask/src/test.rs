@@ -21,6 +21,8 @@ const ON_HOSTS: &[&str] = &[
     "neighbours::a_forwarded_agent",
     "neighbours::a_neighbour_on_a_node",
     "neighbours::a_socket_folder",
+    "noodles_beside::examples",
+    "noodles_ssh::",
     "scheduler_ends::",
     "shared_home::",
     "skew::",
@@ -28,6 +30,7 @@ const ON_HOSTS: &[&str] = &[
     "ssh_clusters::",
     "ssh_faults::",
     "ssh_groups::",
+    "ssh_placed::",
     "submitted_kills::",
     "wheel::",
 ];

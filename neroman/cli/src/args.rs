@@ -22,7 +22,7 @@ pub use files::{Clean, Du, Exec, Fetch, Shell as ShellOn};
 pub use live::{Abort, Adopt, Launch, Pause, Restart, Start, Wait};
 pub use mail::MailVerb;
 pub use node::{NodeAdd, NodeJoin, NodeVerb, NodeWelcome, Warden, YesNo};
-pub use noodles::Noodles;
+pub use noodles::{Import, Noodles};
 pub use own::{Copy, Note, Set, Tag};
 pub use typed::{Add, RunCommand};
 
@@ -216,6 +216,11 @@ pub enum Verb {
         after_help = "Examples:\n  neroman noodles run spec.yml\n  neroman noodles stop 'spec.yml:Exp 1,Exp 2' --check"
     )]
     Noodles(Noodles),
+    /// Write a spec of Training Noodles in the words of neronet.yaml
+    #[command(
+        after_help = "Examples:\n  neroman import spec.yml -o neronet.yaml\n  neroman import 'spec.yml:Exp 1,Exp 2' --type stop -o -"
+    )]
+    Import(Import),
     /// Mail about what happens: whether it works
     #[command(subcommand)]
     #[command(

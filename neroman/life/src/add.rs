@@ -2,6 +2,7 @@
 //! no longer in their source are kept and marked.
 
 mod copies;
+mod known;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -11,11 +12,12 @@ use std::sync::Arc;
 use nero_format::{Definition, EditMistake, Edited, Loaded, Place};
 use nero_model::ExperimentId;
 
+pub(crate) use self::known::origin_of;
+use self::known::{Known, across, recognised};
 use super::change::{Change, Described};
 use super::differences::differences;
 use super::edits::{self, EditedOnes};
 use super::experiment::{ByHand, Experiment, Origin, Stamp};
-use super::identity;
 use super::input::Input;
 use super::now::Moment;
 use super::precedence;
@@ -82,17 +84,6 @@ pub struct Merged {
     /// Whether a person changed experiments after their sources were read: these have to
     /// be read again.
     pub is_outdated: bool,
-}
-
-/// A source that was read, with the part of the state that it matches.
-struct Known<'a> {
-    read: &'a Read,
-    id: u64,
-    before: Option<&'a Arc<Origin>>,
-    /// Its experiments before this reading.
-    old: Vec<&'a Experiment>,
-    /// The experiment of each definition.
-    pairs: Vec<Option<&'a Experiment>>,
 }
 
 /// Compares sources with the state. Pure: the caller applies the changes. A source
@@ -196,150 +187,6 @@ fn holder<'a>(
     }
     let other = given.insert(number, definition)?;
     Some((other.name.clone(), PathBuf::from(&other.place.file)))
-}
-
-/// The known source of each of these, and the experiment of each definition.
-fn recognised<'a>(state: &'a State, sources: &'a [Read], missing: &HashSet<u64>) -> Vec<Known<'a>> {
-    let mut next_origin = state.origins.last_key_value().map_or(1, |(id, _)| id + 1);
-    let mut claimed: HashSet<u64> = HashSet::new();
-    let mut known = Vec::new();
-    for read in sources {
-        let before = origin_of(state, read, missing, &claimed);
-        if before.is_some_and(|before| !claimed.insert(before.id)) {
-            continue; // Named twice in one command.
-        }
-        let id = before.map_or(next_origin, |origin| origin.id);
-        if before.is_none() {
-            next_origin += 1;
-        }
-        let old: Vec<&Experiment> = match before {
-            Some(_) => {
-                let all = state.of_origin(id).map(|old| &**old);
-                all.filter(|old| old.by_hand.copy_of.is_none()).collect()
-            }
-            None => Vec::new(),
-        };
-        known.push(Known {
-            pairs: identity::pair(&old, &read.loaded.definitions),
-            read,
-            id,
-            before,
-            old,
-        });
-    }
-    known
-}
-
-/// The source as which a source was read before, if it was.
-pub(crate) fn origin_of<'a>(
-    state: &'a State,
-    read: &Read,
-    missing: &HashSet<u64>,
-    claimed: &HashSet<u64>,
-) -> Option<&'a Arc<Origin>> {
-    known_origin(state, read).or_else(|| moved_from(state, read, missing, claimed))
-}
-
-fn known_origin<'a>(state: &'a State, read: &Read) -> Option<&'a Arc<Origin>> {
-    let source = &read.loaded.source;
-    state.origin_at(&source.path).or_else(|| {
-        state
-            .origins
-            .values()
-            .find(|origin| origin.source.file == source.file)
-    })
-}
-
-/// The missing source that this new one was before its folder was moved or renamed,
-/// if they have something in common: first the same file, then the same content,
-/// then the same folder's name, then the most in common.
-fn moved_from<'a>(
-    state: &'a State,
-    read: &Read,
-    missing: &HashSet<u64>,
-    claimed: &HashSet<u64>,
-) -> Option<&'a Arc<Origin>> {
-    let source = &read.loaded.source;
-    let names: HashSet<&str> = (read.loaded.definitions.iter())
-        .map(|definition| definition.name.as_str())
-        .collect();
-    let candidates = state.origins.values().filter(|origin| {
-        missing.contains(&origin.id)
-            && !claimed.contains(&origin.id)
-            && !taken_over::stands_in(&origin.source)
-    });
-    candidates
-        .map(|origin| {
-            let common = state
-                .of_origin(origin.id)
-                .filter(|old| names.contains(old.definition.name.as_str()))
-                .count();
-            let like = (
-                origin.stamp.inode != 0 && origin.stamp.inode == read.stamp.inode,
-                origin.source.digest == source.digest,
-                origin.source.folder.file_name() == source.folder.file_name(),
-                common,
-            );
-            (like, origin)
-        })
-        .filter(|((_, same_content, _, common), _)| *common > 0 || *same_content)
-        // The first of equal ones.
-        .rev()
-        .max_by_key(|(like, _)| *like)
-        .map(|(_, origin)| origin)
-}
-
-/// Finds the experiments of definitions that are new to their source, among those
-/// that another source has lost: a file of the same folder, a source that is
-/// missing, or a take-over without a source.
-fn across<'a>(state: &'a State, known: &mut [Known<'a>], missing: &HashSet<u64>) {
-    let mut paired: HashSet<ExperimentId> = HashSet::new();
-    let mut leaving: HashSet<ExperimentId> = HashSet::new();
-    for one in &*known {
-        paired.extend(one.pairs.iter().flatten().map(|old| old.id));
-    }
-    for one in &*known {
-        let left = one.old.iter().filter(|old| !paired.contains(&old.id));
-        leaving.extend(left.map(|old| old.id));
-    }
-    for one in known {
-        let source = &one.read.loaded.source;
-        for (definition, pair) in one.read.loaded.definitions.iter().zip(&mut one.pairs) {
-            if pair.is_some() {
-                continue;
-            }
-            let number = definition.number.map(ExperimentId);
-            let namesakes = match &number {
-                Some(number) => std::slice::from_ref(number),
-                None => state.named(&definition.name),
-            };
-            let mut fits = namesakes
-                .iter()
-                .filter(|id| !paired.contains(id))
-                .filter_map(|id| state.experiment(*id))
-                .filter(|old| old.source != one.id && old.by_hand.copy_of.is_none())
-                .filter(|old| match number {
-                    None => old.definition.collection() == definition.collection(),
-                    // A number alone is no evidence: other tables count from 1 as well.
-                    Some(_) => {
-                        taken_over::without_source(&old.definition)
-                            || old.definition.name == definition.name
-                            || missing.contains(&old.source)
-                                && old.definition.folder == source.folder
-                    }
-                })
-                .filter(|old| {
-                    let beside = old.definition.folder == source.folder;
-                    taken_over::without_source(&old.definition)
-                        || missing.contains(&old.source)
-                        || beside && (old.gone || leaving.contains(&old.id))
-                });
-            if let Some(old) = fits.next() {
-                paired.insert(old.id);
-                *pair = Some(old);
-            }
-        }
-    }
 }
 
 /// The present path of a path in a folder that was moved.

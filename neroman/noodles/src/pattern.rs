@@ -17,6 +17,7 @@ const CHARS_MAX: usize = 10_000;
 /// A pattern that matches whole texts.
 #[derive(Debug)]
 pub struct FullPattern {
+    python: String,
     regex: fancy_regex::Regex,
 }
 
@@ -57,7 +58,15 @@ impl FullPattern {
             at: None,
             why: error.to_string(),
         })?;
-        Ok(Self { regex })
+        Ok(Self {
+            python: python.to_owned(),
+            regex,
+        })
+    }
+
+    /// The pattern as it was written.
+    pub fn python(&self) -> &str {
+        &self.python
     }
 
     /// `re.fullmatch`

@@ -34,6 +34,8 @@ pub struct Turn {
 /// The order of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
+    /// Those that take no processors wait for nobody.
+    takes_cpus: bool,
     priority: Reverse<i32>,
     since_ms: u64,
     rank: u32,
@@ -44,6 +46,7 @@ impl Run {
     pub(super) fn place(&self) -> Place {
         let turn = self.turn;
         Place {
+            takes_cpus: self.needs.micro_cpus > 0,
             priority: Reverse(turn.priority),
             since_ms: turn.since_ms,
             rank: turn.rank,

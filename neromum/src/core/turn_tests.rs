@@ -149,6 +149,9 @@ fn a_run_that_takes_nothing_waits_for_nobody() {
     let mut node = BareNode::new(1.0, 100, 0);
     let busy = node.ask(cpus(1));
     let first = node.ask(cpus(1));
+    for _ in 0..100 {
+        node.asked(cpus(1));
+    }
     let nothing = node.ask(cpus(0));
     assert!(node.runs(nothing) && !node.runs(first));
     node.end(busy);

@@ -151,12 +151,14 @@ const ABORTED: &str = r#"
 servers: [{name: one}]
 round_interval: 0
 experiments:
-- {name: a, commands: {run: ['echo a1 >> order; test -e gate || sleep 1000', 'local:echo a2 >> order']}}
+- {name: a, commands: {run: ['test -e gate || { echo a0 >&2; exit 4; }', 'local:echo a1 >> order; test -e gate || sleep 1000', 'remote:echo a2 >> order']}}
 - {name: b, commands: {run: 'echo b >> order'}}
-error_handlers: [{return_code: '-?[0-9]+', stderr_pattern: '[\S\s]*', action: continue}]
+error_handlers:
+- {return_code: 4, stderr_pattern: 'a0\n', action: retry}
+- {return_code: '-?[0-9]+', stderr_pattern: '[\S\s]*', action: continue}
 "#;
 
-/// A person's abort is no error that a handler may pass over.
+/// A person's abort is no error that a handler may pass over, also not one of an earlier group.
 #[test]
 fn an_aborted_group_ends_its_flow_and_is_run_again_at_a_persons_word() {
     let mut home = Home::new();
@@ -281,4 +283,53 @@ fn a_full_disk_under_an_output_ends_the_flow_and_is_got_over() {
     assert_eq!(read(&folder, "order"), "a\nsecond\na\nsecond\nb\n");
     let out = fs::metadata(small.path().join("out")).unwrap();
     assert_eq!(out.len(), 100_000, "every byte once");
+}
+
+#[test]
+fn an_imported_spec_runs_in_our_own_words_whoever_is_killed() {
+    let home = Home::new();
+    let folder = folder(&home, LOCAL);
+    let mut command = home.command(&["import", "spec.yml"]);
+    let ran = command.current_dir(&folder).output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(0), "{told}");
+    for lost in [
+        "the status file",
+        "stdout_to",
+        "the commands of the error handler",
+    ] {
+        assert!(told.contains(lost), "{lost}: {told}");
+    }
+    let again = home.command(&["import", "spec.yml"]);
+    let again = { again }.current_dir(&folder).output().unwrap();
+    assert_eq!(again.status.code(), Some(1), "it would overwrite the file");
+    let file = folder.join("neronet.yaml").display().to_string();
+    home.ok(&["add", &file]);
+    home.ok(&["start", "all"]);
+    until("the second try", || match read(&folder, "order") {
+        order if order.contains("b one\n") => Ok(()),
+        order => Err((order, home.ok(&["status"]), home.logs())),
+    });
+    // The next daemon asks at once whether all is ready.
+    home.kill(Part::Daemon);
+    home.ok(&["wait", "all"]);
+    let order = read(&folder, "order");
+    let mut lines: Vec<&str> = order.lines().collect();
+    assert_eq!(lines.last(), Some(&"end"), "{order}");
+    let at = |line: &str| lines.iter().position(|one| *one == line);
+    assert!(at("a it's \"me\" one") < at("b one"), "{order}");
+    lines.sort_unstable();
+    let all = [
+        "a it's \"me\" one",
+        "b one",
+        "c",
+        "end",
+        "init",
+        "lr>made $HOME",
+    ];
+    assert_eq!(lines, all, "{order}");
+    let left = read(&folder, "left").trim().to_owned();
+    assert!(Path::new("/proc").join(&left).exists(), "it stays: {left}");
+    let raw = left.parse().ok().and_then(rustix::process::Pid::from_raw);
+    let _ = rustix::process::kill_process(raw.unwrap(), rustix::process::Signal::KILL);
 }

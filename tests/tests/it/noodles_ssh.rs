@@ -1,6 +1,7 @@
 //! Flows over ssh, and what can be wrong with servers.
 
 use std::fs;
+use std::path::Path;
 
 use nero_tests::hosts::Plan;
 use nero_tests::{Home, Hosts, until};
@@ -35,20 +36,38 @@ experiments:
   write_outputs: {run: {stdout_to: a.out}}
 - {name: b, commands: {run: 'exit 255'}}
 - {name: c, depends_on: {run: b}, commands: {run: ['true', 'local:sleep 1', 'true']}}
-- {name: d, depends_on: {run: c}, commands: {run: ['true', 'local:sleep 1', 'true']}}
+- {name: d, depends_on: {run: c}, commands: {run: ['true', 'local:touch at; while ! test -e gate; do sleep 0.05; done', 'echo d']}}
 error_handlers: [{return_code: 255, stderr_pattern: '[\S\s]*', action: continue}]
 "#;
 
 #[test]
 fn servers_are_reached_by_ssh_and_probed() {
     let hosts = Hosts::up(2);
-    let home = reaching(&hosts);
+    let mut home = reaching(&hosts);
+    let sockets = home.path().join("t");
+    fs::create_dir(&sockets).unwrap();
+    home.set_env("TMPDIR", sockets.to_str().unwrap());
     for (host, name) in [("h1", "one"), ("h2", "two")] {
         hosts.put(host, "name", name, 0o644);
     }
     let folder = folder(&home, REMOTE);
     let mut command = home.command(&["noodles", "run", "spec.yml"]);
-    let ran = command.current_dir(&folder).output().unwrap();
+    command.stderr(std::process::Stdio::piped());
+    let followed = command.current_dir(&folder).spawn().unwrap();
+    // A kept connection that is killed leaves its socket, of which no line of the flow is to speak.
+    until("the gate", || {
+        folder.join("at").exists().then_some(()).ok_or(())
+    });
+    let kept = until("connections that are kept", || {
+        let kept = kept_connections(&sockets);
+        (!kept.is_empty()).then_some(kept).ok_or(())
+    });
+    for pid in kept {
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+    fs::write(folder.join("gate"), "").unwrap();
+    let ran = followed.wait_with_output().unwrap();
     let log = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status.code(), Some(0), "{log}\n{}", home.logs());
     assert!(
@@ -72,6 +91,18 @@ fn servers_are_reached_by_ssh_and_probed() {
         let is_alone = users.iter().all(|count| count.trim() == "1");
         is_alone.then_some(()).ok_or(users)
     });
+}
+
+/// Masters of ssh whose sockets are in this folder.
+fn kept_connections(sockets: &Path) -> Vec<i32> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_kept = |pid: &i32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        line.starts_with("ssh: ") && line.contains(sockets.to_str().unwrap())
+    };
+    pids.filter(is_kept).collect()
 }
 
 /// How many connections of this user its host serves, this one among them.

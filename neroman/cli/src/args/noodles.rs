@@ -1,4 +1,4 @@
-//! What `noodles` accepts.
+//! What `noodles` and `import` accept.
 
 use std::time::Duration;
 
@@ -34,6 +34,9 @@ pub struct Noodles {
     /// Longest time of one probe of a server
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
     pub probe_limit: Duration,
+    /// Connect anew for each group, as the original does, in place of keeping connections
+    #[arg(long, conflicts_with = "check")]
+    pub own_connections: bool,
     /// Return at once; the flow goes on without the terminal
     #[arg(long, conflicts_with = "check")]
     pub detach: bool,
@@ -44,4 +47,18 @@ pub struct Noodles {
     /// In a session of its own, so that the end of a terminal does not end it
     #[arg(long, hide = true, requires = "resume")]
     pub own_session: bool,
+}
+
+/// `import`.
+#[derive(Debug, Args)]
+pub struct Import {
+    /// The spec; behind a colon the names of the experiments that are meant
+    #[arg(value_name = "SPEC[:NAME,…]", value_hint = clap::ValueHint::FilePath)]
+    pub spec: String,
+    /// The command type whose commands are imported
+    #[arg(long = "type", value_name = "TYPE", default_value = "run")]
+    pub command_type: String,
+    /// The file to write; - prints it
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, default_value = "neronet.yaml")]
+    pub output: String,
 }

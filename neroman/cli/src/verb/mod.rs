@@ -17,6 +17,7 @@ mod exec;
 mod export;
 mod fetch;
 pub mod help;
+mod import;
 mod listed;
 mod logs;
 mod mail;
@@ -98,6 +99,7 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Backup(args) => backup::run(session, args).await,
         Verb::Rule(args) => rule::run(session, args).await,
         Verb::Noodles(args) => noodles::run(session, args).await,
+        Verb::Import(args) => import::run(&session.out, args),
         Verb::Config(args) => config::run(&session.out, args),
         Verb::Mail(args) => mail::run(session, args).await,
         Verb::Daemon(args) => daemon::run(session, args).await,

@@ -84,7 +84,7 @@ pub async fn interrupted(session: &mut Session, run: &str) -> Result<(), Stop> {
 }
 
 /// The spec, or all its mistakes.
-fn understood(
+pub(super) fn understood(
     path: &str,
     text: &str,
     command_type: &str,
@@ -108,7 +108,8 @@ fn understood(
     })
 }
 
-fn contents(path: &str) -> Result<String, Fault> {
+/// The text of a spec.
+pub(super) fn contents(path: &str) -> Result<String, Fault> {
     let failed = || Fault::new(code::FAILED, format!("cannot read {path}"));
     let file = fs::File::open(Path::new(path)).map_err(|error| failed().because(&error))?;
     let mut bytes = Vec::new();

@@ -6,7 +6,7 @@
 //! group, which the daemon answers once. So a flow that was cut off anywhere goes on without
 //! running a group twice.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub struct Drive<'s> {
     pub(super) status_path: Option<String>,
     pub(super) previous_round: SystemTime,
     /// What was said about each experiment that waits.
-    pub(super) said: Vec<String>,
+    pub(super) said: HashSet<String>,
     pub(super) connections: Connections,
     /// Texts that were expanded, by the variables that they had.
     pub(super) expansions: HashMap<(String, Vec<(String, String)>), String>,
@@ -72,7 +72,7 @@ impl<'s> Drive<'s> {
             experiment: None,
             status_path: None,
             previous_round: kept.started(),
-            said: Vec::new(),
+            said: HashSet::new(),
             connections: Connections::default(),
             expansions: HashMap::new(),
         }
@@ -213,7 +213,7 @@ impl<'s> Drive<'s> {
                 self.log.info(line);
             }
         }
-        self.said = now;
+        self.said = now.into_iter().collect();
     }
 
     fn finished(&self, flow: &Flow) {
@@ -332,7 +332,9 @@ impl<'s> Drive<'s> {
             }
         }
         let mut status = CommandsEnd::Success;
-        for end in &ends {
+        // What a person ended is no matter of handlers.
+        let cut = ends.iter().filter(|end| end.code.is_none());
+        for end in cut.chain(&ends) {
             status = match end.error {
                 false => CommandsEnd::Success,
                 true => self.answer(end.handler, Some(&place)).await?,
@@ -576,7 +578,20 @@ fn iso(time: SystemTime) -> String {
 
 /// Names as Python writes a list in JSON.
 fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let names: Vec<String> = names.map(|name| json!(name).to_string()).collect();
+    let names = names.map(|name| {
+        let mut text = String::new();
+        for c in json!(name).to_string().chars() {
+            match c.is_ascii() {
+                true => text.push(c),
+                false => {
+                    let units = c.encode_utf16(&mut [0; 2]).to_vec();
+                    text.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
+                }
+            }
+        }
+        text
+    });
+    let names: Vec<String> = names.collect();
     format!("[{}]", names.join(", "))
 }
 

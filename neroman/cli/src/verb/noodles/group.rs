@@ -38,11 +38,11 @@ pub(super) struct GroupPlace<'p> {
 }
 
 impl Drive<'_> {
-    pub(super) fn endpoint(&mut self, local: bool, server: &Server) -> String {
+    pub(super) fn endpoint(&self, local: bool, server: &Server) -> String {
         let shell = &self.spec.shell_string;
         match local {
             true => shell.clone(),
-            false => self.connections.shared(self.spec, server.endpoint(shell)),
+            false => server.endpoint(shell),
         }
     }
 
@@ -169,6 +169,10 @@ impl Drive<'_> {
         let text = script(&place.experiment.env, place.exact, &group.commands);
         let text = shell::whole(self.spec, text);
         let endpoint = self.endpoint(group.local, place.server);
+        let endpoint = match group.local {
+            true => endpoint,
+            false => self.connections.shared(self.spec, endpoint),
+        };
         let line = shell::line(self.spec, &endpoint, streams);
         self.log.debug(&format!(
             "Write command to {}->\n{text}",

@@ -108,6 +108,12 @@ impl FlowJournal {
         }
     }
 
+    /// Takes the next result that it holds when it is of this kind.
+    pub fn past_if(&mut self, kind: &str) -> Option<Value> {
+        let (_, value) = self.past.pop_front_if(|(known, _)| known == kind)?;
+        Some(value)
+    }
+
     /// Writes a result; it is on disk when this returns.
     ///
     /// # Errors

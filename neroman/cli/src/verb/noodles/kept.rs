@@ -96,6 +96,19 @@ impl KeptFlow {
     /// Makes its folder. `flow.json` comes last: without it there is no flow. Its groups take so
     /// little of a processor that none waits for one.
     fn write(&self, text: &str) -> Result<(), Fault> {
+        // It stands within quotes in the original's lines.
+        let odd = ['\'', '"', '$', '`', '\\', '\n'];
+        let is_plain = self.root.to_str().is_some_and(|root| !root.contains(odd));
+        for (path, fits) in [
+            (&self.root, is_plain),
+            (&self.folder, self.folder.to_str().is_some()),
+        ] {
+            if !fits {
+                let what = format!("cannot run a flow in {}", path.display());
+                let cause = "its name is no text, or has signs that mean something to a shell";
+                return Err(Fault::new(code::FAILED, what).cause(cause));
+            }
+        }
         make_folder(&self.groups())?;
         make_folder(&self.source())?;
         let go = self.root.join("go");
@@ -108,7 +121,7 @@ impl KeptFlow {
             Value::from(command),
         );
         let flow = json!({
-            "version": 1,
+            "version": 2,
             "type": self.command_type,
             "spec": self.spec_path,
             "only": self.only,
@@ -133,8 +146,8 @@ impl KeptFlow {
             return Err(none());
         };
         let flow: Value = serde_json::from_str(&flow).map_err(|error| none().because(&error))?;
-        if flow["version"] != json!(1) {
-            return Err(none().cause("it was made by a newer version"));
+        if flow["version"] != json!(2) {
+            return Err(none().cause("it was made by another version"));
         }
         let spec = read("spec").map_err(|error| none().because(&error))?;
         let text = |key: &str| flow[key].as_str().unwrap_or_default().to_owned();
@@ -281,6 +294,7 @@ async fn follow(
     private(&kept.env(), &env)?;
     session.on_interrupt(Left::text(format!("{} goes on", kept.resume())));
     let mut drive = Drive::new(session, spec, kept, journal, log, args.probe_limit);
+    drive.connections.is_off = args.own_connections;
     let deadline = async {
         match args.deadline {
             Some(deadline) => tokio::time::sleep(deadline).await,
@@ -316,6 +330,7 @@ fn detached(session: &Session, args: &Noodles, kept: &KeptFlow) -> Result<u8, St
     command.args(["noodles", "--resume", &hex(&kept.id), "--own-session"]);
     command.args(["--probe-limit", &limit]);
     for (is_given, word) in [
+        (args.own_connections, "--own-connections"),
         (args.verbose, "-v"),
         (args.debug, "-d"),
         (args.silent, "-s"),

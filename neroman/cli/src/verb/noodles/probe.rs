@@ -2,18 +2,26 @@
 //! Both change nothing, so they are processes of this program and no runs.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nero_model::safe::quoted;
 use nero_noodles::{CommandGroup, CommandsEnd, Experiment, Metric, script};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::drive::Drive;
+use super::group::GroupPlace;
 use super::shell::{self, Question, ShellEnd, Streams};
 use crate::fault::{Fault, Stop, code};
 
 /// Before a probe whose error a handler wants tried again at once.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
+/// Connections to one host at once: ten that have not logged in are the least that make sshd refuse
+/// others.
+const AT_ONCE: usize = 6;
+/// Between the starts of connections, as all may go through one host.
+const APART: Duration = Duration::from_millis(20);
 
 impl Drive<'_> {
     /// Asks all servers at once.
@@ -27,6 +35,12 @@ impl Drive<'_> {
         self.log
             .verbose(&format!("Check requirement group #{}", requirement + 1));
         self.log.verbose(&format!("Check requirement ID: {id}"));
+        // What answered an error of this probe before this process began: it is not run again.
+        while let Some(past) = self.journal.past_if("response") {
+            let number = |at: usize| past[at].as_u64().and_then(|at| usize::try_from(at).ok());
+            let (handler, at) = (number(0), number(1).unwrap_or_default());
+            self.respond(handler, experiment, at).await?;
+        }
         if let Some(past) = self.journal.past("probed")? {
             return Ok(read_metrics(&past));
         }
@@ -40,22 +54,34 @@ impl Drive<'_> {
                 .cause("no requirement has this id")
                 .into());
         };
-        let mut asked = tokio::task::JoinSet::new();
-        // Each server has one limit over all its tries.
-        let mut untils = HashMap::new();
+        let mut asked = AskedServers::new();
         let mut retried = HashSet::new();
-        for at in servers {
+        let mut rooms = HashMap::new();
+        for (order, at) in (0..).zip(servers) {
+            let server = &self.spec.servers[*at];
             self.log.verbose(&format!(
                 "Check requirement \"{id}\" on server \"{}\"",
-                self.spec.servers[*at].name
+                server.name
             ));
-            let until = Instant::now() + self.limit;
-            untils.insert(*at, until);
-            self.ask(&mut asked, commands, experiment, *at, until, Duration::ZERO);
+            let room = rooms.entry(self.endpoint(false, server));
+            let room = Arc::clone(room.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))));
+            let pause = if server.is_local() {
+                Duration::ZERO
+            } else {
+                APART * order
+            };
+            self.ask(
+                &mut asked,
+                commands,
+                experiment,
+                *at,
+                pause,
+                Limit::Whole(self.limit, room),
+            );
         }
         let mut results = Vec::new();
         while let Some(joined) = asked.join_next().await {
-            let (at, ends) =
+            let (at, until, ends) =
                 joined.map_err(|error| Fault::new(code::BUG, "a probe broke").because(&error))?;
             let server = &self.spec.servers[at];
             let ends = match ends {
@@ -79,13 +105,21 @@ impl Drive<'_> {
                 }
             };
             let mut end = CommandsEnd::Success;
+            let mut has_answered = false;
             for one in &ends {
                 let (error, handler) = self.judge(one)?;
-                end = match error {
-                    false => CommandsEnd::Success,
-                    true => {
-                        self.respond(handler, experiment, at).await;
-                        self.answer(handler, None).await?
+                let responds =
+                    handler.is_some_and(|at| !self.spec.error_handlers[at].commands.is_empty());
+                end = match (error, handler) {
+                    (false, _) => CommandsEnd::Success,
+                    (true, None) => CommandsEnd::Abort,
+                    (true, Some(_)) => {
+                        if responds {
+                            has_answered = true;
+                            self.log.verbose("Run response commands");
+                            self.journal.write("response", &json!([handler, at]))?;
+                        }
+                        self.respond(handler, experiment, at).await?
                     }
                 };
                 match end {
@@ -109,14 +143,13 @@ impl Drive<'_> {
                             server.name
                         ));
                     }
-                    self.ask(
-                        &mut asked,
-                        commands,
-                        experiment,
-                        at,
-                        untils[&at],
-                        PROBE_PAUSE,
-                    );
+                    let room = Arc::new(Semaphore::new(1));
+                    // The time of what answered it is not the probe's.
+                    let limit = match has_answered {
+                        true => Limit::Whole(self.limit, room),
+                        false => Limit::Until(until),
+                    };
+                    self.ask(&mut asked, commands, experiment, at, PROBE_PAUSE, limit);
                 }
                 CommandsEnd::Continue => {
                     self.log.warning(&format!(
@@ -136,44 +169,49 @@ impl Drive<'_> {
         Ok(results)
     }
 
-    /// Asks one server after a pause: its commands' groups one after the other, until this time.
+    /// Asks one server after a pause: its commands' groups one after the other.
     fn ask(
-        &mut self,
-        asked: &mut tokio::task::JoinSet<(usize, std::io::Result<Vec<ShellEnd>>)>,
+        &self,
+        asked: &mut AskedServers,
         commands: &[CommandGroup],
         experiment: &Experiment,
         at: usize,
-        until: Instant,
         pause: Duration,
+        limit: Limit,
     ) {
-        let questions = self.questions("probe", commands, experiment, at);
+        let questions = self.questions(commands, experiment, at);
         asked.spawn(async move {
             tokio::time::sleep(pause).await;
-            (at, answers(&questions, until).await)
+            let (until, _room) = match limit {
+                Limit::Until(until) => (until, None),
+                Limit::Whole(limit, room) => {
+                    let room = room.acquire_owned().await;
+                    (Instant::now() + limit, Some(room))
+                }
+            };
+            (at, until, answers(&questions, until).await)
         });
     }
 
-    /// Runs the commands of a handler where a probe failed. It is no error of the probe if they do.
-    async fn respond(&mut self, handler: Option<usize>, experiment: &Experiment, at: usize) {
+    /// Runs the commands of a handler where a probe failed; what it wants then.
+    async fn respond(
+        &mut self,
+        handler: Option<usize>,
+        experiment: &Experiment,
+        at: usize,
+    ) -> Result<CommandsEnd, Stop> {
         let spec = self.spec;
-        let handler = handler.and_then(|handler| spec.error_handlers.get(handler));
-        let Some(handler) = handler.filter(|handler| !handler.commands.is_empty()) else {
-            return;
+        let place = GroupPlace {
+            experiment,
+            server: &spec.servers[at],
+            exact: &[],
+            env: &experiment.env,
         };
-        self.log.verbose("Run response commands");
-        let questions = self.questions("response", &handler.commands, experiment, at);
-        let until = Instant::now() + self.limit;
-        if let Err(error) = answers(&questions, until).await {
-            self.log.warning(&format!(
-                "The commands of error handler \"{}\" have no end on server \"{}\": {error}",
-                handler.name, spec.servers[at].name
-            ));
-        }
+        self.answer(handler, Some(&place)).await
     }
 
     fn questions(
-        &mut self,
-        what: &str,
+        &self,
         commands: &[CommandGroup],
         experiment: &Experiment,
         at: usize,
@@ -184,7 +222,8 @@ impl Drive<'_> {
             let text = script(&experiment.env, &[], &group.commands);
             let text = shell::whole(spec, text);
             let endpoint = self.endpoint(group.local, &spec.servers[at]);
-            let name = format!("{what}-{at}-{number}");
+            // A probe of a process that was killed may still write.
+            let name = format!("probe-{}-{at}-{number}", std::process::id());
             questions.push(self.question(&name, endpoint, text, &experiment.env));
         }
         questions
@@ -238,17 +277,49 @@ impl Drive<'_> {
     }
 
     async fn expanded_now(&mut self, text: &str, env: &[(String, String)]) -> Result<String, Stop> {
-        let endpoint = self.spec.shell_string.clone();
-        let question = self.question("text", endpoint, format!("echo -n {text}"), env);
         let failed = || Fault::new(code::FAILED, format!("cannot expand {}", quoted(text)));
-        let end = shell::ask(&question, self.limit).await;
-        let end = end.map_err(|error| failed().because(&error))?;
-        if end.code != 0 || !end.stderr.is_empty() || !end.outer.is_empty() {
-            return Err(failed().cause(end.stderr + &end.outer).into());
+        loop {
+            let endpoint = self.spec.shell_string.clone();
+            let name = format!("text-{}", std::process::id());
+            let question = self.question(&name, endpoint, format!("echo -n {text}"), env);
+            let end = shell::ask(&question, self.limit).await;
+            let end = end.map_err(|error| failed().because(&error))?;
+            let (error, handler) = self.judge(&end)?;
+            let wanted = match error {
+                false => CommandsEnd::Success,
+                true => self.answer(handler, None).await?,
+            };
+            let expanded = match wanted {
+                CommandsEnd::Success => end.stdout,
+                CommandsEnd::Continue => {
+                    self.log.warning(&format!(
+                        "Unsuccessful expression evaluation, will continue->\n{text}"
+                    ));
+                    text.to_owned()
+                }
+                CommandsEnd::Retry => {
+                    tokio::time::sleep(PROBE_PAUSE).await;
+                    continue;
+                }
+                CommandsEnd::Abort => {
+                    return Err(failed().cause(end.stderr + &end.outer).into());
+                }
+            };
+            self.journal.write("text", &json!(expanded))?;
+            return Ok(expanded);
         }
-        self.journal.write("text", &json!(end.stdout))?;
-        Ok(end.stdout)
     }
+}
+
+/// Servers that are asked: each with the end of its limit, and its answers.
+type AskedServers = tokio::task::JoinSet<(usize, Instant, std::io::Result<Vec<ShellEnd>>)>;
+
+/// The time that a probe has.
+enum Limit {
+    /// Until then.
+    Until(Instant),
+    /// So long, from when there is room.
+    Whole(Duration, Arc<Semaphore>),
 }
 
 /// The ends of shells, one after the other.

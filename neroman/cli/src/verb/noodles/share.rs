@@ -2,11 +2,13 @@
 //!
 //! The original makes a connection for each group, which takes longer than most groups. A server
 //! that is used for the second time gets a master, which ends a minute after its last use; a line
-//! names its socket while that is there, and connects by itself otherwise. Where the caller's
-//! configuration shares connections, nothing is done.
+//! names its socket while that is there, and connects by itself otherwise. Probes always do: a host
+//! has a limit of sessions on one connection. Where the caller's configuration shares connections,
+//! or opens ports or runs commands with each, nothing is done.
 
 use std::collections::HashMap;
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -20,9 +22,14 @@ const TRY_AGAIN: Duration = Duration::from_secs(60);
 /// Longest path of the folder: with the name of a socket it has to fit into 108 bytes.
 const FOLDER_MAX: usize = 40;
 
+/// Words of ssh's configuration with which a connection is not shared.
+const OWN: &str = "controlpath|localforward|remoteforward|dynamicforward|localcommand";
+
 /// The connections of this process.
 #[derive(Debug, Default)]
 pub struct Connections {
+    /// Whether nothing is shared.
+    pub is_off: bool,
     folder: Option<TempDir>,
     servers: HashMap<String, Sharing>,
 }
@@ -36,7 +43,8 @@ struct Sharing {
 impl Connections {
     /// An endpoint, with the options that let it use a connection that is there.
     pub fn shared(&mut self, spec: &NoodlesSpec, endpoint: String) -> String {
-        let Some(words) = endpoint.strip_prefix("ssh ") else {
+        let words = endpoint.strip_prefix("ssh ").filter(|_| !self.is_off);
+        let Some(words) = words else {
             return endpoint;
         };
         let Some(sharing) = self.servers.get_mut(&endpoint) else {
@@ -57,9 +65,10 @@ impl Connections {
             Some((at, child)) => at.elapsed() > TRY_AGAIN && !matches!(child.try_wait(), Ok(None)),
         };
         if is_late {
-            let own = format!("ssh -G {words} | grep -qi '^controlpath'");
+            let own = format!("ssh -G {words} | grep -qiE '^({OWN})'");
             let master = format!(
-                "ssh -o ControlMaster=yes -o ControlPersist=60 -o BatchMode=yes {path} {words} true"
+                "ssh -o ControlMaster=yes -o ControlPersist=60 -o BatchMode=yes \
+                 -o ServerAliveInterval=15 -o ServerAliveCountMax=2 {path} {words} true"
             );
             let line = format!("{} \"{own} || {master}\"", spec.shell_string);
             let child = Command::new("/bin/sh")
@@ -92,7 +101,16 @@ impl Connections {
 
 impl Sharing {
     fn is_there(&self) -> bool {
-        !names(&self.sockets).is_empty()
+        let mut is_there = false;
+        for socket in names(&self.sockets) {
+            match UnixStream::connect(&socket) {
+                Ok(_) => is_there = true,
+                // Its master was killed, and ssh would complain. What cannot be removed, it
+                // tells.
+                Err(_) => drop(fs::remove_file(&socket)),
+            }
+        }
+        is_there
     }
 }
 

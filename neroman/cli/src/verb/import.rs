@@ -1,0 +1,647 @@
+//! `import SPEC`: writes a spec of Training Noodles in the words of `neronet.yaml`. What has no
+//! counterpart there is a comment in the file and a warning. Answered without a daemon.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+
+use nero_expr::{NodeFact, Pattern};
+use nero_model::safe::{Safe, quoted};
+use nero_noodles::{
+    Action, CommandGroup, Comparison, Experiment, Handler, Literal, NoodlesSpec, Requirement,
+    ReturnCode, STAGES, Server, script, target,
+};
+use serde_json::Value;
+
+use super::noodles;
+use crate::args::Import;
+use crate::fault::{Fault, Stop, code};
+use crate::say::Out;
+
+/// The group of nodes that stands for the servers of a spec.
+const GROUP: &str = "servers";
+/// Most runs that a handler with `retry` makes: the original has no end.
+const RETRIES: u32 = 100;
+
+/// Runs the verb.
+pub fn run(out: &Out, args: &Import) -> Result<u8, Stop> {
+    let Ok((path, only)) = target(&args.spec) else {
+        let what = "there is more than one `:` in the spec's name";
+        let fault = Fault::new(code::FAILED, what);
+        return Err(fault
+            .hint("write SPEC:NAME,NAME; no name holds a `:`")
+            .into());
+    };
+    let text = noodles::contents(path)?;
+    let spec = noodles::understood(path, &text, &args.command_type, only.as_deref())?;
+    let folder = std::env::current_dir();
+    let folder = folder.map_or_else(|_| "~".to_owned(), |folder| folder.display().to_string());
+    let Imported { text, warnings } = imported(&spec, &args.command_type, path, &folder);
+    for warning in &warnings {
+        out.note(&format!("warning: not imported: {}", Safe::line(warning)));
+    }
+    if args.output == "-" {
+        out.raw(text.as_bytes())?;
+        return Ok(code::OK);
+    }
+    let made = fs::File::create_new(&args.output);
+    match made.and_then(|mut file| file.write_all(text.as_bytes())) {
+        Ok(()) => {
+            let file = Safe::line(&args.output);
+            let next = format!("wrote {file}; look at it, then: neroman add {file}\n");
+            out.raw(next.as_bytes())?;
+            Ok(code::OK)
+        }
+        Err(error) => {
+            let is_there = error.kind() == ErrorKind::AlreadyExists;
+            let fault = Fault::new(code::FAILED, format!("cannot write {}", args.output));
+            Err(match is_there {
+                true => fault.cause("it is there already").hint("`-o -` prints it"),
+                false => fault.because(&error),
+            }
+            .into())
+        }
+    }
+}
+
+struct Imported {
+    text: String,
+    warnings: Vec<String>,
+}
+
+/// What the spec says in our words.
+fn imported(spec: &NoodlesSpec, command_type: &str, path: &str, folder: &str) -> Imported {
+    let mut importer = Importer {
+        spec,
+        folder,
+        text: String::new(),
+        warnings: Vec::new(),
+        probes: BTreeMap::new(),
+        names: BTreeSet::new(),
+        pinned: 0,
+    };
+    importer.head(command_type, path);
+    // Probes stand before the experiments that use them.
+    let mut all = String::new();
+    let named = importer.named();
+    for (stage, experiments) in STAGES.iter().zip(&named) {
+        for (name, experiment) in experiments {
+            all.push_str(&importer.experiment(stage, name, experiment, experiments));
+        }
+    }
+    if !importer.probes.is_empty() {
+        importer.text.push_str("probes:\n");
+        for (name, command) in &importer.probes {
+            let _ = writeln!(importer.text, "  {name}: {}", scalar(command));
+        }
+    }
+    importer.text.push_str(&all);
+    Imported {
+        text: importer.text,
+        warnings: importer.warnings,
+    }
+}
+
+struct Importer<'s> {
+    spec: &'s NoodlesSpec,
+    /// Where commands of this machine begin.
+    folder: &'s str,
+    text: String,
+    warnings: Vec<String>,
+    /// Lines of shell by their names here.
+    probes: BTreeMap<String, String>,
+    /// Names of experiments that are taken.
+    names: BTreeSet<String>,
+    /// Experiments that go to a server which is chosen here.
+    pinned: usize,
+}
+
+impl<'s> Importer<'s> {
+    /// Tells what has no counterpart; the line for the file.
+    fn lost(&mut self, what: impl Into<String>) -> String {
+        let what = what.into();
+        let line = format!("# not imported: {}\n", Safe::line(&what));
+        self.warnings.push(what);
+        line
+    }
+
+    fn is_local(&self) -> bool {
+        self.spec.servers.iter().all(Server::is_local)
+    }
+
+    fn head(&mut self, command_type: &str, path: &str) {
+        let spec = self.spec;
+        let mut text = format!(
+            "# The commands of the type {} of {}, by `neroman import`.\n",
+            quoted(command_type),
+            Safe::line(path)
+        );
+        if !self.is_local() {
+            text.push_str("# Its servers, the preferred one first, are nodes here:\n");
+            for server in spec.servers.iter().filter(|server| !server.is_local()) {
+                let at = match server.username.as_deref() {
+                    Some("$USER") => server.hostname.clone(),
+                    Some(_) | None => server.authority(),
+                };
+                let (node, at) = (node_name(server), Safe::line(&at).to_string());
+                let _ = writeln!(text, "#   neroman node add {node} {at}");
+                let port = server.port.as_ref().filter(|port| *port != "22");
+                let default = "$HOME/.ssh/id_rsa";
+                let key = server
+                    .private_key_path
+                    .as_ref()
+                    .filter(|key| *key != default);
+                for (word, value) in [("Port", port), ("IdentityFile", key)] {
+                    if let Some(value) = value {
+                        let value = Safe::line(value);
+                        let _ = writeln!(text, "#     with `{word} {value}` in ~/.ssh/config");
+                    }
+                }
+            }
+            let nodes: Vec<String> = spec.servers.iter().map(node_name).collect();
+            let nodes = nodes.join(", ");
+            let _ = writeln!(
+                text,
+                "#   and in config.yaml: `groups: {{{GROUP}: [{nodes}]}}`"
+            );
+        }
+        if spec.servers.is_empty() {
+            text.push_str(
+                &self.lost("the spec has no servers: its experiments go to this machine"),
+            );
+        }
+        for other in spec.remarks.types.iter().filter(|one| *one != command_type) {
+            let what = format!(
+                "commands of the type {}: `--type` imports them into a file of their own",
+                quoted(other)
+            );
+            text.push_str(&self.lost(what));
+        }
+        for unknown in &spec.remarks.unknown_keys {
+            let what = format!("the key {} means nothing", quoted(&unknown.key));
+            text.push_str(&self.lost(what));
+        }
+        if let Some(path) = &spec.status_path {
+            let what = format!(
+                "the status file {}: `neroman status --json` tells the same",
+                quoted(path)
+            );
+            text.push_str(&self.lost(what));
+        }
+        for (name, seconds) in [
+            ("round_interval", spec.round_interval),
+            ("commands_interval", spec.commands_interval),
+        ] {
+            if seconds > 0.0 {
+                let what = format!("{name} {seconds}: a run starts as soon as it can");
+                text.push_str(&self.lost(what));
+            }
+        }
+        for (name, shell, default) in [
+            ("shell_string", &spec.shell_string, "bash -c"),
+            ("shell_stdin", &spec.shell_stdin, "bash -s"),
+        ] {
+            if shell != default {
+                let what = format!("{name} {}: bash executes the scripts", quoted(shell));
+                text.push_str(&self.lost(what));
+            }
+        }
+        let _ = writeln!(text, "collection: {}", scalar(&spec.name));
+        let _ = writeln!(text, "stages: [{}]", STAGES.join(", "));
+        let node = if self.is_local() { "local" } else { GROUP };
+        let _ = writeln!(text, "node: {node}");
+        text.push_str("place: first\nlock: deployment          # one at a time on each server\n");
+        if spec.deployment_interval > 0.0 {
+            let ms = (spec.deployment_interval * 1000.0).ceil();
+            let _ = writeln!(text, "settle: {ms}ms");
+        }
+        text.push_str("files: []                 # nothing travels\nmonitor: {strays: leave}\n");
+        text.push_str(&self.handlers());
+        self.text = text;
+    }
+
+    fn handlers(&mut self) -> String {
+        if !self.spec.check_any_errors {
+            return "on_error: [{then: continue}]\n".to_owned();
+        }
+        let mut items = String::new();
+        let mut has_any = false;
+        for handler in &self.spec.error_handlers {
+            match self.handler(handler) {
+                Ok(item) => {
+                    has_any = true;
+                    items.push_str(&item);
+                }
+                Err(why) => {
+                    let name = handler_name(handler);
+                    items.push_str(&self.lost(format!("the error handler {name}: {why}")));
+                }
+            }
+        }
+        // Anything on standard error is an error.
+        match has_any {
+            true => format!("on_error:\n{items}"),
+            false => format!("{items}on_error: []\n"),
+        }
+    }
+
+    fn handler(&mut self, handler: &Handler) -> Result<String, String> {
+        let mut words = Vec::new();
+        let codes: Vec<u16> = match &handler.return_code {
+            ReturnCode::Never => return Err("it has no `return_code` and fits nothing".to_owned()),
+            ReturnCode::Is(code) => (0..=255).filter(|one| f64::from(*one) == *code).collect(),
+            ReturnCode::Matches(pattern) => {
+                let fits = |code: &u16| pattern.matches(&code.to_string()) == Ok(true);
+                (0..=255).filter(fits).collect()
+            }
+        };
+        match codes.as_slice() {
+            [] => return Err("no exit code fits it".to_owned()),
+            codes if codes.len() == 256 => {}
+            [code] => words.push(format!("exit: {code}")),
+            codes => {
+                let codes: Vec<String> = codes.iter().map(u16::to_string).collect();
+                words.push(format!("exit: [{}]", codes.join(", ")));
+            }
+        }
+        let takes_all = |text: &&str| handler.stderr.matches(text) == Ok(true);
+        if !["", "x", "x\ny\n"].iter().all(takes_all) {
+            let python = handler.stderr.python();
+            let python = python
+                .strip_suffix("\\n")
+                .unwrap_or(python)
+                .trim_end_matches('\n');
+            let pattern = format!("^(?:{python})$");
+            if Pattern::new(&pattern).is_err() {
+                return Err(format!(
+                    "its pattern {} is one of Python alone",
+                    quoted(python)
+                ));
+            }
+            let of = handler_name(handler);
+            let what = format!(
+                "the whole standard error: the pattern of the error handler {of} is compared with its last line"
+            );
+            if !self.warnings.contains(&what) {
+                self.warnings.push(what);
+            }
+            words.push(format!("stderr: {}", scalar(&pattern)));
+        }
+        words.push(match &handler.action {
+            Action::Continue => "then: continue".to_owned(),
+            Action::Retry => format!("then: retry, max: {RETRIES}"),
+            Action::Abort => "then: abort".to_owned(),
+            Action::Unknown(word) => return Err(format!("its action {}", quoted(word))),
+        });
+        let mut text = String::new();
+        if !handler.commands.is_empty() {
+            let of = handler_name(handler);
+            text.push_str(&self.lost(format!("the commands of the error handler {of}")));
+        }
+        let _ = writeln!(text, "  - {{{}}}", words.join(", "));
+        Ok(text)
+    }
+
+    /// The experiments of each stage with their names here.
+    fn named(&mut self) -> Vec<Vec<(String, &'s Experiment)>> {
+        let spec = self.spec;
+        let stages = spec.stages.iter().map(|experiments| {
+            let mut named = Vec::new();
+            for one in experiments.iter().filter(|one| !one.commands.is_empty()) {
+                named.push((self.name(&one.name), one));
+            }
+            named
+        });
+        stages.collect()
+    }
+
+    /// A name that means nothing else in `depends_on`, and that no other experiment has.
+    fn name(&mut self, wanted: &str) -> String {
+        let plain: String = wanted
+            .trim()
+            .chars()
+            .map(|c| match c {
+                '*' | '?' | '{' | '}' | '/' => '_',
+                c if c.is_control() => ' ',
+                c => c,
+            })
+            .collect();
+        let is_number = plain.bytes().all(|byte| byte.is_ascii_digit());
+        let plain = if is_number {
+            format!("e{plain}")
+        } else {
+            plain
+        };
+        let mut name = plain.clone();
+        let mut count = 1;
+        while !self.names.insert(name.clone()) {
+            count += 1;
+            name = format!("{plain}-{count}");
+        }
+        name
+    }
+
+    /// An experiment for each place in turn at which its commands run; on this machine one for
+    /// all of them.
+    fn experiment(
+        &mut self,
+        stage: &str,
+        name: &str,
+        experiment: &Experiment,
+        beside: &[(String, &Experiment)],
+    ) -> String {
+        let mut text = String::from("\n");
+        for (word, path) in [
+            ("stdout_to", &experiment.stdout_to),
+            ("stderr_to", &experiment.stderr_to),
+        ] {
+            if let Some(path) = path {
+                let (of, path) = (quoted(name), quoted(path));
+                text.push_str(&self.lost(format!("{word} {path} of {of}: `neroman logs` has it")));
+            }
+        }
+        let needs = self.needs(name, experiment, beside, &mut text);
+        let requires = self.requires(name, experiment, &mut text);
+        if self.is_local() {
+            let here = self.spec.servers.first().cloned();
+            let steps: Vec<String> = (experiment.commands.iter())
+                .map(|group| self.script(experiment, group, here.as_ref()))
+                .collect();
+            let _ = writeln!(text, "{}:\n  stage: {stage}", scalar(&format!("+{name}")));
+            put_list(&mut text, "depends_on", &needs);
+            put_requires(&mut text, &requires);
+            match steps.as_slice() {
+                [only] => put_block(&mut text, "  script: ", only),
+                steps => {
+                    text.push_str("  steps:\n");
+                    steps
+                        .iter()
+                        .for_each(|step| put_block(&mut text, "    - run: ", step));
+                }
+            }
+            return text;
+        }
+        self.groups(&mut text, (stage, name), experiment, needs, &requires);
+        text
+    }
+
+    /// The groups of an experiment that may go to other machines.
+    fn groups(
+        &mut self,
+        text: &mut String,
+        (stage, name): (&str, &str),
+        experiment: &Experiment,
+        mut needs: Vec<String>,
+        requires: &str,
+    ) {
+        let groups = &experiment.commands;
+        let names_server = |group: &CommandGroup| {
+            let values = experiment.env.iter().map(|(_, value)| value);
+            let mut lines = group.commands.iter().chain(values);
+            lines.any(|line| line.contains("NOODLES_SERVER"))
+        };
+        let asks_server = groups
+            .iter()
+            .any(|group| group.local && names_server(group));
+        let servers = &self.spec.servers;
+        let pinned = servers.get(self.pinned % servers.len().max(1));
+        let pinned = pinned.filter(|_| asks_server).cloned();
+        self.pinned += usize::from(asks_server);
+        if let Some(server) = pinned.as_ref().filter(|_| servers.len() > 1) {
+            let what = format!(
+                "the choice of a server for {}: its `local:` commands name the server, so it goes \
+                 to {}, each such one to the next in turn",
+                quoted(name),
+                quoted(&server.name)
+            );
+            text.push_str(&self.lost(what));
+        }
+        let mut placed: Option<String> = None;
+        for (at, group) in groups.iter().enumerate() {
+            let is_last = at + 1 == groups.len();
+            let own = match is_last {
+                true => name.to_owned(),
+                false => self.name(&format!("{name}-{}", at + 1)),
+            };
+            let _ = writeln!(text, "{}:\n  stage: {stage}", scalar(&format!("+{own}")));
+            if group.local {
+                text.push_str("  node: local\n");
+            } else if let Some(server) = &pinned {
+                let _ = writeln!(text, "  node: {}", node_name(server));
+            }
+            match (&placed, group.local) {
+                (_, true) => {}
+                (Some(before), false) => {
+                    let _ = writeln!(text, "  place: {{same_as: {}}}", scalar(before));
+                }
+                (None, false) => {
+                    put_requires(text, requires);
+                    placed = Some(own.clone());
+                }
+            }
+            put_list(text, "depends_on", &needs);
+            let script = self.script(experiment, group, pinned.as_ref());
+            put_block(text, "  script: ", &script);
+            needs = vec![own];
+        }
+    }
+
+    /// The experiments that come before.
+    fn needs(
+        &mut self,
+        name: &str,
+        experiment: &Experiment,
+        beside: &[(String, &Experiment)],
+        text: &mut String,
+    ) -> Vec<String> {
+        let mut needs = Vec::new();
+        for wanted in &experiment.depends_on {
+            let those = beside.iter().filter(|(_, one)| one.name == wanted.name);
+            let before = needs.len();
+            needs.extend(those.map(|(own, _)| own.clone()).filter(|own| own != name));
+            if needs.len() == before {
+                let (of, on) = (quoted(name), quoted(&wanted.name));
+                text.push_str(&self.lost(format!("{of} depends on {on}, which nobody defines")));
+            }
+        }
+        needs
+    }
+
+    fn requires(&mut self, name: &str, experiment: &Experiment, text: &mut String) -> String {
+        let mut parts = Vec::new();
+        for one in &experiment.requirements {
+            match self.required(one) {
+                Ok(part) => parts.push(part),
+                Err(why) => {
+                    let (of, id) = (quoted(name), quoted(&one.id));
+                    text.push_str(&self.lost(format!("{of} requires {id}: {why}")));
+                }
+            }
+        }
+        parts.join(" && ")
+    }
+
+    fn required(&mut self, one: &Requirement) -> Result<String, String> {
+        let groups = self.spec.probes.get(&one.id).ok_or("nobody defines it")?;
+        if groups.iter().any(|group| group.local) {
+            return Err("its commands run on this machine for each server".to_owned());
+        }
+        let commands: Vec<&str> = (groups.iter())
+            .flat_map(|group| group.commands.iter().map(String::as_str))
+            .collect();
+        let Comparison { operator, value } = &one.comparison;
+        let value = match value {
+            Literal::Int(number) | Literal::Float(number) if number.is_finite() => {
+                number.to_string()
+            }
+            Literal::Bool(truth) => if *truth { "'True'" } else { "'False'" }.to_owned(),
+            Literal::Text(text) if !text.contains(['\'', '\\', '\n']) => format!("'{text}'"),
+            Literal::Int(_)
+            | Literal::Float(_)
+            | Literal::Text(_)
+            | Literal::Null
+            | Literal::Other => return Err("its value is one of Python alone".to_owned()),
+        };
+        let name = probe_name(&one.id);
+        let mut command = probe(&commands);
+        if self.is_local() {
+            command = format!("{}\n{command}", self.own_folder());
+        }
+        self.probes.insert(name.clone(), command);
+        Ok(format!("{name} {operator} {value}"))
+    }
+
+    /// The line that goes to where commands of this machine begin.
+    fn own_folder(&self) -> String {
+        format!("cd '{}'", self.folder.replace('\'', r"'\''"))
+    }
+
+    /// A group as lines of bash that go on after a failure, as there.
+    fn script(
+        &self,
+        experiment: &Experiment,
+        group: &CommandGroup,
+        server: Option<&Server>,
+    ) -> String {
+        let is_here = group.local || self.is_local();
+        let folder = match is_here {
+            true => self.own_folder(),
+            false => "cd ~".to_owned(),
+        };
+        let mentions = |word: &str| {
+            let values = experiment.env.iter().map(|(_, value)| value);
+            let mut lines = group.commands.iter().chain(values);
+            lines.any(|line| line.contains(word))
+        };
+        let mut servers = String::new();
+        let mut exact = Vec::new();
+        if mentions("NOODLES_EXPERIMENT") {
+            exact.push(("NOODLES_EXPERIMENT_NAME", experiment.name.clone()));
+        }
+        if mentions("NOODLES_SERVER") {
+            match server {
+                Some(server) => {
+                    exact.extend_from_slice(&with_user(server).variables(&experiment.name)[1..]);
+                }
+                None => {
+                    servers.push_str("case $NERO_NODE in\n");
+                    for server in &self.spec.servers {
+                        let variables = with_user(server).variables(&experiment.name);
+                        let variables = script(&[], &variables[1..], &[]).replace('\n', "; ");
+                        let _ = writeln!(servers, "{}) {variables} ;;", node_name(server));
+                    }
+                    servers.push_str("esac\n");
+                }
+            }
+        }
+        let lines = script(&experiment.env, &exact, &group.commands);
+        format!("set +e\n{folder}\n{servers}{lines}\n")
+    }
+}
+
+fn handler_name(handler: &Handler) -> String {
+    match handler.name.as_str() {
+        "" => format!("in line {}", handler.mark.line),
+        name => quoted(name),
+    }
+}
+
+/// The server with the user who types this, where its spec has `$USER`.
+fn with_user(server: &Server) -> Server {
+    let is_typist = server.username.as_deref() == Some("$USER");
+    let typist = std::env::var("USER").ok().filter(|_| is_typist);
+    Server {
+        username: typist.or_else(|| server.username.clone()),
+        ..server.clone()
+    }
+}
+
+/// The name of the node that stands for a server.
+fn node_name(server: &Server) -> String {
+    if server.is_local() {
+        return "local".to_owned();
+    }
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let name = server.name.chars().map(|c| if fits(c) { c } else { '_' });
+    name.collect()
+}
+
+/// The name of a probe that `requires` takes.
+fn probe_name(id: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let plain: String = id.chars().map(|c| if fits(c) { c } else { '_' }).collect();
+    let is_word = plain.starts_with(|c: char| c.is_ascii_alphabetic());
+    match is_word && NodeFact::from_word(&plain).is_none() {
+        true => plain,
+        false => format!("probe_{plain}"),
+    }
+}
+
+/// One line of shell; of several that print numbers the mean, as there.
+fn probe(commands: &[&str]) -> String {
+    match commands {
+        [only] => (*only).to_owned(),
+        several => format!(
+            "{{\n{}\n}} | awk 'NF {{ if ($0 !~ /^[ \\t]*[-+]?[0-9.]+([eE][-+]?[0-9]+)?[ \\t]*$/) t = 1; \
+             s += $0; n++; a = a e $0; e = \"\\n\" }} END {{ if (n && !t) print s / n; else print a }}'",
+            several.join("\n")
+        ),
+    }
+}
+
+/// A text as a value of YAML.
+fn scalar(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}
+
+fn put_list(text: &mut String, key: &str, names: &[String]) {
+    if !names.is_empty() {
+        let names: Vec<String> = names.iter().map(|name| scalar(name)).collect();
+        let _ = writeln!(text, "  {key}: [{}]", names.join(", "));
+    }
+}
+
+fn put_requires(text: &mut String, requires: &str) {
+    if !requires.is_empty() {
+        let _ = writeln!(text, "  requires: {}", scalar(requires));
+    }
+}
+
+/// A text of several lines, as it is where YAML lets it be.
+fn put_block(text: &mut String, key: &str, lines: &str) {
+    let is_plain = |c: char| c == '\n' || !c.is_control();
+    if !lines.chars().all(is_plain) {
+        let _ = writeln!(text, "{key}{}", scalar(lines));
+        return;
+    }
+    let indent = key.len() - key.trim_start().len() + 4;
+    let _ = writeln!(text, "{key}|");
+    for line in lines.lines() {
+        let indent = if line.is_empty() { 0 } else { indent };
+        let _ = writeln!(text, "{:indent$}{line}", "");
+    }
+}

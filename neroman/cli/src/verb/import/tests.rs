@@ -1,0 +1,104 @@
+//! Specs of Training Noodles in our own words.
+
+use super::*;
+
+/// A spec in our words, as the format reads it.
+fn read(spec: &str, command_type: &str) -> (nero_format::Loaded, Imported) {
+    let spec = nero_noodles::read(spec, command_type, None).expect("a spec");
+    let imported = imported(&spec, command_type, "spec.yml", "/home/me/it's here");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("neronet.yaml");
+    fs::write(&file, &imported.text).unwrap();
+    let loaded = nero_format::read_source(&file, &nero_format::Defaults::default());
+    let loaded = loaded.unwrap_or_else(|errors| panic!("{errors:?}\n{}", imported.text));
+    (loaded, imported)
+}
+
+const LONG: &str = "servers: [{name: gpu 1, hostname: gpu1.example.org, username: ada}, {name: here}]\n\
+    experiments:\n- name: train\n  requirements: {run: [cpu_usage: <0.3, cpu_load: <=2, ready: ==Yes]}\n\
+    \x20 commands: {run: tmux new-session -d 'python3 train.py'}\nrequirements: {ready: echo Yes}\n";
+
+const FILES: &str = "servers: [{name: s1, hostname: s1}, {name: s2, hostname: s2}]\n\
+    before_all_experiments:\n- name: init\n  commands:\n    run:\n    - local:tar czf code.tgz src\n\
+    \x20   - 'local:scp code.tgz $NOODLES_SERVER_AUTHORITY:'\n    - tar xf code.tgz\n\
+    experiments:\n- {name: '7', envs: {A: 'it''s \"$B\"'}, commands: {run: echo $A}}\n\
+    - {name: b*, depends_on: {run: ['7', nobody]}, commands: {run: [echo 1, 'local:echo 2', echo 3]}}\n";
+
+const ERRORS: &str = "servers: [{name: s, hostname: s}]\nwrite_status_to: {run: status.yml}\nerror_handlers:\n\
+    - {name: ssh, return_code: 255, stderr_pattern: '[\\S\\s]*', action: retry}\n\
+    - {name: odd, return_code: '[0-3]', stderr_pattern: 'Cloning .*\\n', commands: [date], action: continue}\n\
+    - {name: none, action: continue}\n- {name: back, return_code: 1, stderr_pattern: '(a)\\1', action: abort}\n\
+    experiments:\n- {name: a, commands: {run: git clone x}, write_outputs: {run: {stdout_to: out}}}\n";
+
+#[test]
+fn a_spec_of_each_kind_of_use_is_one_that_the_format_takes() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/noodles");
+    let files = fs::read_dir(examples)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let specs = files.filter(|file| file.extension().is_some_and(|of| of == "yml"));
+    let mut count = 0;
+    for spec in specs.map(|file| fs::read_to_string(file).unwrap()) {
+        let (loaded, _) = read(&spec, "run");
+        assert!(!loaded.definitions.is_empty());
+        count += 1;
+    }
+    assert_eq!(count, 6);
+}
+
+#[test]
+fn places_requirements_and_errors_keep_their_meaning() {
+    let (loaded, imported) = read(LONG, "run");
+    let one = &loaded.definitions[0];
+    let requires = one.requires.as_ref().unwrap();
+    let wanted = "(cpu_usage < 0.3) && (cpu_load <= 2) && (ready == 'Yes')";
+    assert_eq!(requires.text, wanted);
+    assert_eq!(one.probes.len(), 3);
+    assert!(one.precedence.place.in_order && one.precedence.lock.is_some());
+    assert!(
+        imported
+            .text
+            .contains("neroman node add gpu_1 ada@gpu1.example.org")
+    );
+    let (loaded, imported) = read(FILES, "run");
+    let of = |name: &str| {
+        loaded
+            .definitions
+            .iter()
+            .find(|one| one.name == name)
+            .unwrap()
+    };
+    let node = |name: &str| of(name).node.as_ref().unwrap().text.clone();
+    assert_eq!(
+        (node("init-1"), node("init")),
+        ("local".to_owned(), "s1".to_owned())
+    );
+    assert_eq!(of("init").precedence.needs[0].on, "init-1");
+    let same_as = of("b_").precedence.place.same_as.as_ref().unwrap();
+    assert_eq!(same_as.on, "b_-1");
+    assert_eq!(of("b_-1").precedence.needs[0].on, "e7");
+    let lost = imported.warnings.join("\n");
+    assert!(lost.contains("`nobody`, which nobody defines"), "{lost}");
+    assert!(lost.contains("so it goes to `s1`"), "{lost}");
+    let (loaded, imported) = read(ERRORS, "run");
+    let again = &loaded.definitions[0].again;
+    let handlers = again.on_error.as_ref().unwrap();
+    assert_eq!(handlers.len(), 2, "{}", imported.text);
+    assert_eq!(
+        (&*handlers[0].exit, &handlers[0].stderr),
+        (&[255][..], &None)
+    );
+    assert_eq!(handlers[1].exit, [0, 1, 2, 3]);
+    assert_eq!(handlers[1].stderr.as_deref(), Some("^(?:Cloning .*)$"));
+    for what in [
+        "`none`",
+        "`back`",
+        "the commands of",
+        "status file",
+        "stdout_to",
+    ] {
+        let told = imported.warnings.iter().filter(|one| one.contains(what));
+        assert_eq!(told.count(), 1, "{what}: {:#?}", imported.warnings);
+        assert!(imported.text.contains(what), "{}", imported.text);
+    }
+}

@@ -303,6 +303,9 @@ pub(crate) fn rule(rule: &Rule) -> v1::Rule {
 
 /// The command as it is shown: places of data as they were written.
 pub(crate) fn shown(argv: &[String]) -> Vec<String> {
+    if let Some(steps) = nero_format::shown_steps(argv) {
+        return vec![steps];
+    }
     argv.iter()
         .map(|word| nero_model::data::shown(word))
         .collect()

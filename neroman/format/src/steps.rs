@@ -2,7 +2,7 @@
 //!
 //! They are one job: bash starts a bash for each, as for a `script`, and ends with the first that
 //! fails. The line that it then prints on standard error names the step, before the last line that
-//! this one printed there, which is read back from the log.
+//! this one printed there, which is read back from the log. No number in it is read as a metric.
 
 use crate::block::Given;
 use crate::definition::Param;
@@ -29,7 +29,7 @@ for __nero_step do
     __nero_last=$(tail -c $__nero_new "/proc/$$/fd/2" | grep -a '[[:alnum:]]' | tail -n 1)
   fi
   __nero_what=${__nero_step%%$'\n'*}
-  echo "step $__nero_n of $#, ${__nero_what:0:60}: exit code $__nero_code: $__nero_last" >&2
+  echo "\`${__nero_what:0:60}\`, no. $__nero_n of $# steps: exit code $__nero_code: $__nero_last" >&2
   exit $__nero_code
 done"#;
 
@@ -93,8 +93,8 @@ pub(crate) fn argv(
     Some(argv)
 }
 
-/// The steps of a command line, as people read them.
-pub(crate) fn shown(argv: &[String]) -> Option<String> {
+/// The steps of a command line, as people read them; `None`: it has none.
+pub fn shown(argv: &[String]) -> Option<String> {
     match argv {
         [_, _, driver, _, steps @ ..] if driver == DRIVER => {
             let steps = steps

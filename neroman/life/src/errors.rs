@@ -61,8 +61,8 @@ fn fits(handler: &ErrorHandler, exit: &Exit) -> bool {
 /// Whether the last line on standard error fits a pattern. A failed step has its own words before
 /// the line of its command.
 pub(crate) fn line_fits(pattern: &str, line: &str) -> bool {
-    let own = line.strip_prefix("step ");
-    let own = own.and_then(|line| line.split_once(": exit code "));
+    let own = line.strip_prefix('`');
+    let own = own.and_then(|line| line.split_once(" steps: exit code "));
     let own = own.and_then(|(_, line)| line.split_once(": "));
     Pattern::new(pattern)
         .is_ok_and(|pattern| pattern.fits(line) || own.is_some_and(|(_, line)| pattern.fits(line)))

@@ -585,8 +585,12 @@ fn each_field_of_the_format_has_its_effect_in_a_real_run() {
     assert_eq!(named("rules")["state"], "aborted");
     assert_eq!(named("on_error")["state"], "finished");
     let line = named("steps")["stderr_line"].as_str().unwrap_or_default();
-    assert!(line.starts_with("step 2 of 3, cat; "), "{line}");
-    assert!(line.ends_with(": exit code 3: no"), "{line}");
+    assert!(line.starts_with("`cat; "), "{line}");
+    assert!(
+        line.ends_with("`, no. 2 of 3 steps: exit code 3: no"),
+        "{line}"
+    );
+    assert_eq!(named("steps")["metrics"], serde_json::json!({}));
     assert_eq!(named("conditions")["state"], "aborted");
     assert_eq!(named("cohort")["state"], "aborted");
     assert_eq!(named("progress")["progress"], 0.75);

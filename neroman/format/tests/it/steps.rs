@@ -31,12 +31,12 @@ fn the_first_step_that_fails_ends_them_and_is_named_before_its_last_line() {
     let (code, out, errors) =
         executed("[{run: echo one}, {run: 'echo no such x >&2; exit 3'}, {run: echo 3}]");
     assert_eq!((code, out.as_str()), (Some(3), "one\n"));
-    let last = "step 2 of 3, echo no such x >&2; exit 3: exit code 3: no such x";
+    let last = "`echo no such x >&2; exit 3`, no. 2 of 3 steps: exit code 3: no such x";
     assert_eq!(errors.lines().last(), Some(last));
     let (code, out, errors) = executed("[{run: 'false; echo on'}, {run: echo 3}]");
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(
-        errors.starts_with("step 1 of 2, false; echo on: exit code 1"),
+        errors.starts_with("`false; echo on`, no. 1 of 2 steps: exit code 1"),
         "{errors}"
     );
 }
@@ -45,7 +45,7 @@ fn the_first_step_that_fails_ends_them_and_is_named_before_its_last_line() {
 fn a_silent_failure_is_not_told_with_words_of_another_step_and_variables_are_the_job_s() {
     let steps = "[{run: echo Cloning >&2}, {run: 'exit 3'}]";
     let (_, _, errors) = executed(steps);
-    let last = "step 2 of 2, exit 3: exit code 3: ";
+    let last = "`exit 3`, no. 2 of 2 steps: exit code 3: ";
     assert_eq!(errors.lines().last(), Some(last));
     // Under srun standard error is a pipe, which has no end to read to.
     let loaded = load("+a: {steps: [{run: 'echo n=$n step=$step'}, {run: 'exit 4'}]}\n");
@@ -59,7 +59,7 @@ fn a_silent_failure_is_not_told_with_words_of_another_step_and_variables_are_the
     assert_eq!(ran.status.code(), Some(4));
     assert_eq!(String::from_utf8_lossy(&ran.stdout), "n=10 step=500\n");
     let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert_eq!(errors, "step 2 of 2, exit 4: exit code 4: \n");
+    assert_eq!(errors, "`exit 4`, no. 2 of 2 steps: exit code 4: \n");
 }
 
 #[test]

@@ -482,7 +482,7 @@ fn on_error_decides_from_the_records_of_an_end_whether_it_is_one() {
     assert_eq!(phase(0, "fatal: no x"), crashed(0, true));
     assert_eq!(phase(3, "fatal: no x"), finished(true));
     assert_eq!(phase(3, "ssh: no route"), crashed(3, false));
-    let of_step = "step 2 of 3, git clone: exit code 3: ssh: no route";
+    let of_step = "`git clone`, no. 2 of 3 steps: exit code 3: ssh: no route";
     assert_eq!(phase(3, of_step), crashed(3, false));
     assert_eq!(phase(1, "Cloning into x"), crashed(1, false));
     // Other ends are for `retry` alone.

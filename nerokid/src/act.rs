@@ -17,14 +17,15 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nero_model::ProcessId;
 use nero_model::paths::act;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, setsid, waitpid,
+    Pid, Signal, WaitOptions, getpid, kill_process, pidfd_send_signal, set_child_subreaper, setsid,
+    waitpid,
 };
 
-use crate::readers::{end_noted, note};
+use crate::life::pidfd;
+use crate::marked::Marked;
 
 /// Most that a command may print.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -36,6 +37,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const GRACE: Duration = Duration::from_secs(2);
 /// Time in which killed processes are waited for, and what they left in the pipe is read.
 const GONE: Duration = Duration::from_secs(2);
+/// The variable by which processes of a command are known to the next supervisor.
+const MARK: &str = "NERO_ACT";
 
 /// A command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +58,15 @@ pub struct Act {
 /// # Errors
 /// When the folder cannot be used.
 pub fn act(act: &Act) -> Result<(), String> {
+    let done = once(act);
+    if let Err(why) = &done {
+        // Whoever asked for it cannot hear this process otherwise.
+        let _ = end(&act.folder, &format!("not run: {why}"), b"");
+    }
+    done
+}
+
+fn once(act: &Act) -> Result<(), String> {
     let folder = &act.folder;
     let failed = |error: io::Error| format!("cannot use {}: {error}", folder.display());
     let mut options = OpenOptions::new();
@@ -66,9 +78,9 @@ pub fn act(act: &Act) -> Result<(), String> {
     }
     let begun = folder.join(act::BEGUN);
     let (how, output) = match File::create_new(&begun).and_then(|file| file.sync_all()) {
-        Ok(()) => run(act, &begun),
+        Ok(()) => run(act),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            end_noted(&begun);
+            end_marked(folder);
             (
                 "interrupted: its supervisor was killed".to_owned(),
                 Vec::new(),
@@ -92,7 +104,7 @@ fn end(folder: &Path, how: &str, kept: &[u8]) -> io::Result<()> {
 }
 
 /// Runs the command to its end; returns how it ended, for people, and what it printed.
-fn run(act: &Act, noted: &Path) -> (String, Vec<u8>) {
+fn run(act: &Act) -> (String, Vec<u8>) {
     // Fails only for a leader of a process group, which has no terminal of another then.
     let _ = setsid();
     // What the command leaves behind becomes a child of this process, which ends it.
@@ -102,6 +114,7 @@ fn run(act: &Act, noted: &Path) -> (String, Vec<u8>) {
         command
             .arg("-c")
             .arg(&act.command)
+            .env(MARK, &act.folder)
             .current_dir(&act.work)
             .stdin(Stdio::null())
             .stdout(writer.try_clone()?)
@@ -116,9 +129,6 @@ fn run(act: &Act, noted: &Path) -> (String, Vec<u8>) {
             return (format!("not started in {work}: {error}"), Vec::new());
         }
     };
-    if let Ok(process) = ProcessId::of(child.id().cast_signed()) {
-        let _ = fs::write(noted, note(&process));
-    }
     let (send, printed) = mpsc::channel();
     thread::spawn(move || {
         let mut output = Vec::new();
@@ -188,6 +198,23 @@ fn signal(processes: &[Pid], signal: Signal) {
     for pid in processes {
         // It was below this process a moment ago, which waits for its children in between.
         let _ = kill_process(*pid, signal);
+    }
+}
+
+/// Ends what is left of a command whose supervisor was killed.
+fn end_marked(folder: &Path) {
+    let mark = [MARK.as_bytes(), b"=", folder.as_os_str().as_encoded_bytes()].concat();
+    let marked = Marked::new(vec![mark]);
+    let until = Instant::now() + GONE;
+    loop {
+        let left = marked.processes();
+        if left.is_empty() || Instant::now() >= until {
+            return;
+        }
+        for fd in left.iter().filter_map(pidfd) {
+            let _ = pidfd_send_signal(fd, Signal::KILL);
+        }
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

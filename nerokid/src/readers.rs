@@ -323,7 +323,7 @@ fn create_anew(path: &Path) -> io::Result<File> {
 }
 
 /// A process as a file names it.
-pub fn note(process: &ProcessId) -> String {
+fn note(process: &ProcessId) -> String {
     let ProcessId {
         boot_id,
         pid_namespace,
@@ -335,7 +335,7 @@ pub fn note(process: &ProcessId) -> String {
 
 /// Ends the process that a file names, with its process group. A reader whose watcher was killed
 /// may not care for the end of its input.
-pub fn end_noted(path: &Path) {
+fn end_noted(path: &Path) {
     let Ok(text) = fs::read_to_string(path) else {
         return;
     };

@@ -17,16 +17,20 @@ use crate::readers::variables;
 /// Commands that have not come to their ends.
 #[derive(Debug, Default)]
 pub(super) struct Acts {
+    /// Whether nobody watched the run when it ended: nothing is begun, or waited for.
+    is_settling: bool,
     running: Vec<Running>,
     /// Ends that are not recorded yet.
     ended: Vec<RuleRan>,
+    /// Folders of firings whose ends are recorded with the next records.
+    done: Vec<PathBuf>,
 }
 
 /// A command at work.
 #[derive(Debug)]
 struct Running {
-    rule: u64,
-    times: u32,
+    fired: RuleFired,
+    job: Option<ProcessId>,
     folder: PathBuf,
     supervisor: Child,
     /// Whether an earlier supervisor of this watcher ended without a word.
@@ -34,6 +38,13 @@ struct Running {
 }
 
 impl Acts {
+    pub(super) fn new(is_settling: bool) -> Self {
+        Self {
+            is_settling,
+            ..Self::default()
+        }
+    }
+
     /// Whether nothing is at work or to be recorded.
     pub(super) fn is_empty(&self) -> bool {
         self.running.is_empty() && self.ended.is_empty()
@@ -43,35 +54,49 @@ impl Acts {
     pub(super) fn begin(&mut self, place: &WatchedStart, job: Option<ProcessId>, of: &RuleFired) {
         let name = act::folder(of.rule, of.times);
         let folder = place.run.join(run::ACTS).join(name);
+        if self.is_settling {
+            let end = fs::read(folder.join(act::END)).ok();
+            let why = match folder.join(act::BEGUN).exists() {
+                true => "its end is not known: nobody watched the run any more",
+                false => "not run: nobody watched the run when the rule fired",
+            };
+            let (how, output) =
+                end.map_or((why.to_owned(), String::new()), |end| act::read_end(&end));
+            return self.tell(of, folder, how, output);
+        }
         match start(place, job, of, &folder) {
             Ok(supervisor) => self.running.push(Running {
-                rule: of.rule,
-                times: of.times,
+                fired: of.clone(),
+                job,
                 folder,
                 supervisor,
                 is_second: false,
             }),
-            Err(error) => self.ended.push(RuleRan {
-                rule: of.rule,
-                times: of.times,
-                how: format!("not started: {error}"),
-                output: String::new(),
-            }),
+            Err(error) => self.tell(of, folder, format!("not started: {error}"), String::new()),
         }
     }
 
+    fn tell(&mut self, of: &RuleFired, folder: PathBuf, how: String, output: String) {
+        self.done.push(folder);
+        self.ended.push(RuleRan {
+            rule: of.rule,
+            times: of.times,
+            how,
+            output,
+        });
+    }
+
     /// Takes the ends of commands.
-    pub(super) fn ended(&mut self) -> Vec<RuleRan> {
-        let running = std::mem::take(&mut self.running);
-        for mut one in running {
+    pub(super) fn ended(&mut self, place: &WatchedStart) -> Vec<RuleRan> {
+        for mut one in std::mem::take(&mut self.running) {
             if matches!(one.supervisor.try_wait(), Ok(None)) {
                 self.running.push(one);
                 continue;
             }
             let end = fs::read(one.folder.join(act::END));
             if end.is_err() && !one.is_second {
-                // The next one finds out whether its command was begun.
-                if let Ok(supervisor) = supervise(&one.folder).arg("/").arg("").spawn() {
+                // The next one finds out whether the command was begun.
+                if let Ok(supervisor) = start(place, one.job, &one.fired, &one.folder) {
                     self.running.push(Running {
                         supervisor,
                         is_second: true,
@@ -84,14 +109,18 @@ impl Acts {
                 Ok(end) => act::read_end(&end),
                 Err(error) => (format!("its end is not known: {error}"), String::new()),
             };
-            self.ended.push(RuleRan {
-                rule: one.rule,
-                times: one.times,
-                how,
-                output,
-            });
+            self.tell(&one.fired, one.folder, how, output);
         }
         std::mem::take(&mut self.ended)
+    }
+
+    /// Removes the folders of firings whose ends are on disk.
+    pub(super) fn sweep(&mut self) {
+        if self.ended.is_empty() {
+            for folder in self.done.drain(..) {
+                let _ = fs::remove_dir_all(folder);
+            }
+        }
     }
 }
 
@@ -120,7 +149,8 @@ fn start(
     }
     let work = run::work_folder(&place.run, place.incarnation);
     supervisor
-        .env("NERO_DIR", &work)
+        // With it the command would count as a process of the job, and end with it.
+        .env_remove(run::READER_LACKS)
         .env("NERO_RULE", &of.text)
         .env("NERO_VALUE", &of.values)
         .arg(work)

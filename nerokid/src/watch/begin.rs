@@ -149,7 +149,7 @@ impl Watch {
             progress,
             rules: Rules::new(history.bound, history.fired, history.ran, history.held),
             asked: Vec::new(),
-            acts: Acts::default(),
+            acts: Acts::new(settling),
             rules_refused: history.rules_refused,
             sampler: Sampler::new(history.sample),
             journal: Journal::new(segment),

@@ -59,7 +59,7 @@ impl Watch {
 
     /// Records the ends of commands of rules.
     pub(super) fn take_ran(&mut self) {
-        for ran in self.acts.ended() {
+        for ran in self.acts.ended(&self.place) {
             self.rules.ran(ran.rule, ran.times);
             self.out.push(Record::RuleRan(ran));
         }
@@ -70,6 +70,7 @@ impl Watch {
     pub(super) fn write(&mut self) -> Result<(), WatchError> {
         self.journal.write(self.out.drain(..))?;
         if !self.journal.is_stuck() {
+            self.acts.sweep();
             self.asked.extend(self.rules.take_asked());
             self.carry_out();
         }

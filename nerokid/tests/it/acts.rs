@@ -66,14 +66,9 @@ fn a_command_is_run_once_however_often_its_supervisor_is_started() {
 fn a_command_whose_supervisor_was_killed_is_ended_and_called_interrupted() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let command = "echo begun >> begun.log; exec sleep 71503";
+    let command = "echo begun >> begun.log; setsid sleep 71503 & exec sleep 71503";
     let mut first = supervisor(folder, 60, command);
-    // Its process is in the file that was made before it.
-    until("a command that is noted", || {
-        let noted = fs::read_to_string(folder.join(act::BEGUN)).unwrap_or_default();
-        let is_begun = folder.join("begun.log").exists() && noted.ends_with('\n');
-        is_begun.then_some(()).ok_or(noted)
-    });
+    has_lines(&folder.join("begun.log"), 1);
     first.kill();
     assert!(supervisor(folder, 60, command).ended().success());
     is_gone("sleep 71503");
@@ -186,7 +181,7 @@ fn a_command_whose_firing_was_recorded_by_a_killed_watcher_is_run_by_the_next_on
     let mut rig = with_command("echo ran >> ran.log");
     let work = rig.folder.path().join("work");
     rig.print("loss=7\n");
-    // Its folder cannot be made: the command does not begin.
+    // Its folder cannot be made, so the command does not begin.
     let acts = rig.folder.path().join("acts");
     fs::write(&acts, "").unwrap();
     let mut watcher = rig.watcher(None);
@@ -213,4 +208,23 @@ fn a_command_whose_firing_was_recorded_by_a_killed_watcher_is_run_by_the_next_on
     assert!(watcher.ended().success());
     let ran = rig.all::<RuleRan>(RecordKind::RuleRan);
     assert_eq!(ran[0].how, "exit code 0");
+}
+
+#[test]
+fn a_run_that_nobody_watched_is_settled_without_its_commands() {
+    let mut rig = with_command("echo ran >> ran.log");
+    rig.print("loss=7\n");
+    rig.end();
+    let line = rig.folder.path().join("line");
+    fs::write(&line, format!("{}\t1\n", rig.folder.path().display())).unwrap();
+    let mut settle = Command::new(env!("CARGO_BIN_EXE_nerokid"));
+    settle.arg("settle").stdin(fs::File::open(&line).unwrap());
+    let answer = settle.output().unwrap();
+    assert!(answer.stdout.starts_with(b"ok "), "{answer:?}");
+    let ran = rig.all::<RuleRan>(RecordKind::RuleRan);
+    assert_eq!(
+        ran[0].how,
+        "not run: nobody watched the run when the rule fired"
+    );
+    assert!(!rig.folder.path().join("work/ran.log").exists());
 }

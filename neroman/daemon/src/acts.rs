@@ -36,6 +36,7 @@ pub(crate) async fn run(home: Home, ledger: Ledger, clock: Clock) {
     let mut at_work: JoinSet<(LocalCommand, Ran)> = JoinSet::new();
     let mut begun: BTreeSet<LocalCommand> = BTreeSet::new();
     states.mark_changed();
+    sweep(&home, &states.borrow());
     loop {
         let state = Arc::clone(&states.borrow_and_update());
         let wanted = state.unacted.iter();
@@ -66,6 +67,23 @@ pub(crate) async fn run(home: Home, ledger: Ledger, clock: Clock) {
             changed = states.changed() => if changed.is_err() {
                 return;
             },
+        }
+    }
+}
+
+/// Removes the folders of firings whose ends are recorded: an earlier daemon died before that.
+fn sweep(home: &Home, state: &State) {
+    let wanted = state
+        .unacted
+        .iter()
+        .flat_map(|id| acts::commands(state, *id));
+    let wanted: BTreeSet<PathBuf> = wanted.map(|one| folder(home, state, &one)).collect();
+    let Ok(entries) = fs::read_dir(all_folders(home)) else {
+        return;
+    };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() && !wanted.contains(&path) {
+            let _ = fs::remove_dir_all(path);
         }
     }
 }

@@ -126,6 +126,14 @@ fn rule(
             reader.wrong(repeat.key_mark, message, "leave `repeat` out");
             continue;
         }
+        let is_command = matches!(action, RuleAction::Run | RuleAction::RunLocal);
+        if let Some(repeat) =
+            repeat.filter(|_| is_command && (1..1000).contains(&repeat_ms.unwrap_or(0)))
+        {
+            let message = format!("`{}` repeats at most once a second", action.word());
+            reader.wrong(repeat.value.mark, message, "for example `repeat: 10m`");
+            continue;
+        }
         let done = Done {
             repeat_ms: repeat_ms.unwrap_or(0),
             ..done

@@ -3,16 +3,22 @@
 //! Nothing says that a command is to be run but the record of its firing, whose command did not
 //! come to an end by [`Acted`]. So a firing and what follows from it cannot be torn apart.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use nero_model::RunId;
 use serde::{Deserialize, Serialize};
 
-use super::change::{Change, dispatch_changed};
+use super::change::{Change, Rule, dispatch_changed};
 use super::journal::Ran;
 use super::run::Run;
 use super::state::State;
 
 /// The action that this machine carries out.
 const RUN_LOCAL: &str = "run_local";
+
+/// Every rule by its number.
+pub(crate) type AllRules = BTreeMap<u64, Arc<Rule>>;
 
 /// A command to run on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +50,7 @@ pub fn commands(state: &State, id: RunId) -> Vec<LocalCommand> {
     let Some(run) = state.run(id) else {
         return Vec::new();
     };
-    let lacking = run.unacted().filter_map(|(rule, times)| {
+    let lacking = run.unacted(&state.rules).filter_map(|(rule, times)| {
         let known = state.rules.get(&rule)?;
         let (fired_ms, values) = match run.dispatch.fired.get(&rule) {
             Some(firing) => (firing.at_ms, &firing.values),
@@ -79,20 +85,37 @@ pub fn acted(state: &State, command: &LocalCommand, ran: &Ran) -> Option<Change>
 
 impl Run {
     /// The ends of commands that this machine ran, by id of the rule.
-    pub fn acted(&self) -> &std::collections::BTreeMap<u64, Acted> {
+    pub fn acted(&self) -> &BTreeMap<u64, Acted> {
         &self.dispatch.acted
     }
 
     /// Rules of which a firing has this machine run a command that has not come to its end, and
-    /// how often each fired.
-    pub(crate) fn unacted(&self) -> impl Iterator<Item = (u64, u32)> {
-        let watched = self.journal.rules.iter();
-        let watched = watched.map(|(id, facts)| (*id, facts.fired, facts.action.as_str()));
-        let decided = self.dispatch.fired.iter();
-        let decided = decided.map(|(id, one)| (*id, one.times, one.action.as_str()));
-        watched.chain(decided).filter_map(|(id, times, action)| {
-            let acted = self.dispatch.acted.get(&id).map_or(0, |acted| acted.times);
-            (action == RUN_LOCAL && times > acted).then_some((id, times))
+    /// how often each fired. Only rules that were given here count, whatever a node says: none
+    /// of a run that was taken over, whose rules come from its node.
+    pub(crate) fn unacted(&self, rules: &AllRules) -> impl Iterator<Item = (u64, u32)> {
+        let is_own = !self.made.fingerprint.is_empty();
+        let own = self.rules.iter().filter(move |_| is_own);
+        own.filter_map(|id| {
+            rules.get(id).filter(|rule| rule.action == RUN_LOCAL)?;
+            let watched = self.journal.rules.get(id).map_or(0, |facts| facts.fired);
+            let decided = self.dispatch.fired.get(id).map_or(0, |firing| firing.times);
+            let acted = self.dispatch.acted.get(id).map_or(0, |acted| acted.times);
+            let times = watched.max(decided);
+            (times > acted).then_some((*id, times))
         })
     }
+}
+
+/// Keeps commands of a rule from being run: those of firings that have not come to an end. The
+/// end of one that is at work takes the place of this.
+pub fn forget(state: &State, run: &Run, rule: u64, why: &str, now_ms: i64) -> Option<Change> {
+    let (_, times) = run.unacted(&state.rules).find(|(id, _)| *id == rule)?;
+    let ran = Ran {
+        at_ms: now_ms,
+        how: why.to_owned(),
+        output: String::new(),
+    };
+    dispatch_changed(run, |dispatch| {
+        dispatch.acted.insert(rule, Acted { times, ran });
+    })
 }

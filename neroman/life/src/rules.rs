@@ -7,6 +7,7 @@ use std::sync::Arc;
 use nero_expr::{Asked, Doubt, Expr, ExprError, ParseContext};
 use nero_model::ExperimentId;
 
+use super::acts;
 use super::change::{Change, Described, Rule};
 use super::experiment::Experiment;
 use super::input::Input;
@@ -164,7 +165,12 @@ pub enum Removed {
 }
 
 /// Removes a rule from an experiment and its live run.
-pub fn remove(experiment: &Experiment, id: u64, now_ms: i64) -> (Removed, Vec<Change>) {
+pub fn remove(
+    state: &State,
+    experiment: &Experiment,
+    id: u64,
+    now_ms: i64,
+) -> (Removed, Vec<Change>) {
     let mut changes = Vec::new();
     let by_hand = experiment.extra_rules.contains(&id);
     if by_hand {
@@ -173,6 +179,9 @@ pub fn remove(experiment: &Experiment, id: u64, now_ms: i64) -> (Removed, Vec<Ch
     if let Some(run) = live(experiment).filter(|run| run.rules.contains(&id)) {
         changes.extend(in_force(run, without(&run.rules, id), now_ms));
     }
+    let why = "not run: the rule was removed";
+    let runs = experiment.runs.iter();
+    changes.extend(runs.filter_map(|run| acts::forget(state, run, id, why, now_ms)));
     let removed = match (by_hand, changes.is_empty()) {
         (true, _) => Removed::Gone,
         (false, false) => Removed::FromRunOnly,

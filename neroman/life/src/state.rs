@@ -306,7 +306,7 @@ impl State {
         if run.awaits_processing() {
             Arc::make_mut(&mut self.unprocessed).insert(id);
         }
-        if run.unacted().next().is_some() {
+        if run.unacted(&self.rules).next().is_some() {
             Arc::make_mut(&mut self.unacted).insert(id);
         }
         if run.waits_for_others() {
@@ -337,7 +337,7 @@ impl State {
         let after = (!before.same(run)).then(|| Share::of(run));
         let waits = run.awaits_processing();
         let needs = run.waits_for_others();
-        let acts = run.unacted().next().is_some();
+        let acts = run.unacted(&self.rules).next().is_some();
         experiment.revision = revision;
         for (index, is_in) in [
             (&mut self.waiting, needs),

@@ -73,8 +73,13 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option
     if line.len() > LINE_BYTES_MAX || !may_tell(line) {
         return None;
     }
+    // Without a total a percentage tells alone, and most are values.
+    let no_pairs = found.is_empty();
+    if memchr::memchr(b'/', line).is_none() && percent(line, 0, no_pairs).is_none() {
+        return None;
+    }
     let steps = Steps::of(line);
-    let bar = bar(line, steps.to, found.is_empty());
+    let bar = bar(line, steps.to, no_pairs);
     if bar.is_none() && steps.counts.is_empty() {
         return None;
     }

@@ -16,12 +16,13 @@ use crate::number;
 /// The rank of a name that gives the step, 0 for the best.
 pub fn rank(name: &[u8]) -> Option<u8> {
     let is = |word: &[u8]| name.eq_ignore_ascii_case(word);
-    match name.len() {
-        4 if is(b"step") => Some(0),
-        11 if is(b"global_step") || is(b"global step") || is(b"global-step") => Some(1),
-        9 if is(b"iteration") => Some(2),
-        4 if is(b"iter") => Some(3),
-        5 if is(b"epoch") => Some(4),
+    let first = name.first()?.to_ascii_lowercase();
+    match (name.len(), first) {
+        (4, b's') if is(b"step") => Some(0),
+        (11, b'g') if is(b"global_step") || is(b"global step") || is(b"global-step") => Some(1),
+        (9, b'i') if is(b"iteration") => Some(2),
+        (4, b'i') if is(b"iter") => Some(3),
+        (5, b'e') if is(b"epoch") => Some(4),
         _ => None,
     }
 }
@@ -257,17 +258,37 @@ pub fn word_length(text: &[u8]) -> usize {
 
 /// Start of the next word that could be a step's, from `at` on.
 pub fn next_word(line: &[u8], at: usize) -> Option<usize> {
-    let part_of_name =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/' | b'.');
-    let mut before = line[..at].last().copied().unwrap_or(b' ');
+    let kind = |byte: u8| KINDS[usize::from(byte)];
+    let mut before = kind(line[..at].last().copied().unwrap_or(b' '));
     for (offset, byte) in line[at..].iter().enumerate() {
-        if matches!(byte | 0x20, b's' | b'g' | b'i' | b'e') && !part_of_name(before) {
+        let kind = kind(*byte);
+        if kind & BEGINS > 0 && before & PART_OF_NAME == 0 {
             return Some(at + offset);
         }
-        before = *byte;
+        before = kind;
     }
     None
 }
+
+/// A byte with which the word of a step begins.
+const BEGINS: u8 = 1;
+/// A byte that may stand within a name.
+const PART_OF_NAME: u8 = 2;
+/// What each byte is, none of these beyond ASCII: lines are looked at byte by byte for steps.
+const KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut byte: u8 = 0;
+    while byte < 128 {
+        if matches!(byte | 0x20, b's' | b'g' | b'i' | b'e') {
+            kinds[byte as usize] |= BEGINS;
+        }
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/' | b'.') {
+            kinds[byte as usize] |= PART_OF_NAME;
+        }
+        byte += 1;
+    }
+    kinds
+};
 
 #[cfg(test)]
 mod tests {

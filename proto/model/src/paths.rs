@@ -139,7 +139,7 @@ impl NodePaths {
 pub mod act {
     /// Locked while the command is supervised.
     pub const LOCK: &str = "lock";
-    /// Made before the command is begun, once; then it names the command's process.
+    /// Made before the command is begun, once.
     pub const BEGUN: &str = "begun";
     /// How the command ended, in its first line, and the end of what it printed; complete or
     /// absent.

@@ -101,6 +101,10 @@ fn a_copy_whose_name_its_source_took_meanwhile_does_not_come_back() {
     home.ok(&["add", &path]);
     home.ok(&["rm", "--undo", "2"]);
     assert_eq!(home.experiment_json(2)["name"], "slow");
+    home.ok(&["rm", "1", "--yes"]);
+    let left_out = "1: removed, so left out; `neroman rm --undo 1` brings back";
+    let ran = home.run(&["start", &path, "--dry-run"]);
+    assert!(ran.err.contains(left_out), "{ran:#?}");
 }
 
 #[test]

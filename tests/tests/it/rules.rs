@@ -363,6 +363,8 @@ fn commands_of_rules_run_once_beside_the_job_and_here_whatever_dies() {
         ended.then_some(()).ok_or((rules, home.logs()))
     });
     home.kill_all(&[Part::Daemon, Part::Mum, Part::Watcher]);
+    // The end of a command is known where a watcher saw that of the run.
+    home.until_alive(Part::Watcher);
     fs::write(out.join("go"), "").unwrap();
     home.until_state(1, "crashed");
     has("told");

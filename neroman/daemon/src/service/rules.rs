@@ -158,7 +158,7 @@ impl Man {
                 let mut changes = Vec::new();
                 let mut changed = Vec::new();
                 for experiment in ids.iter().filter_map(|id| state.experiment(*id)) {
-                    let (removed, more) = rules::remove(experiment, rule, now_ms);
+                    let (removed, more) = rules::remove(state, experiment, rule, now_ms);
                     changes.extend(more);
                     let note = match removed {
                         Removed::NotThere => continue,

@@ -389,7 +389,16 @@ fn pick(
 ) -> Result<Vec<ExperimentId>, Failure> {
     let mut picked = Vec::new();
     if !asked.paths.is_empty() {
-        picked.extend(of_paths(state, &asked.paths));
+        let there = of_paths(state, &asked.paths);
+        let removed = there.iter().filter(|one| one.hidden_ms.is_some());
+        let removed = add::ranges(removed.map(|one| one.id));
+        if !removed.is_empty() {
+            notes.push(format!(
+                "{removed}: removed, so left out; `neroman rm --undo {removed}` brings back"
+            ));
+        }
+        let shown = there.iter().filter(|one| one.hidden_ms.is_none());
+        picked.extend(shown.map(|one| one.id));
     }
     if let Some(selection) = &asked.selection {
         let other_code = match selection.asks_changed() {
@@ -427,7 +436,7 @@ fn pick(
 }
 
 /// The experiments that are in the sources of these paths now.
-fn of_paths(state: &State, paths: &[PathBuf]) -> Vec<ExperimentId> {
+fn of_paths<'s>(state: &'s State, paths: &[PathBuf]) -> Vec<&'s Experiment> {
     paths
         .iter()
         .filter_map(|path| {
@@ -439,8 +448,8 @@ fn of_paths(state: &State, paths: &[PathBuf]) -> Vec<ExperimentId> {
             })
         })
         .flat_map(|origin| state.of_origin(origin.id))
-        .filter(|experiment| !experiment.gone && experiment.hidden_ms.is_none())
-        .map(|experiment| experiment.id)
+        .filter(|experiment| !experiment.gone)
+        .map(|experiment| &**experiment)
         .collect()
 }
 

@@ -178,7 +178,24 @@ fn a_command_of_this_machine_is_wanted_until_its_end_is_recorded() {
     let kept: crate::kept::Kept = serde_json::from_str(&stored).unwrap();
     let run = lab.state.run(id).unwrap();
     let again = kept.run((*run.made).clone(), run.journal.clone(), run.rules.clone());
-    assert!(again.unacted().next().is_none());
+    assert!(again.unacted(&lab.state.rules).next().is_none());
+}
+
+#[test]
+fn a_node_cannot_have_another_rule_run_here() {
+    let (mut lab, id) = Lab::ruled(&[("signal USR1", "loss > 2")]);
+    lab.say(id, running());
+    let mut journal = (*lab.state.run(id).unwrap().journal).clone();
+    let facts = RuleFacts {
+        fired: 1,
+        action: "run_local".to_owned(),
+        ..RuleFacts::default()
+    };
+    journal.rules.insert(1, facts.clone());
+    journal.rules.insert(2, facts);
+    let journal = Arc::new(journal);
+    lab.take(vec![Change::Journal { run: id, journal }]);
+    assert!(lab.state.unacted.is_empty());
 }
 
 #[test]
@@ -201,4 +218,11 @@ fn of_firings_that_came_while_nothing_ran_the_newest_counts() {
         .map(|one| (one.times, one.values.as_str()))
         .collect();
     assert_eq!(wanted, [(2, "loss = 4")]);
+    // A rule that is removed takes what waits with it.
+    let experiment = lab.state.experiment(id.experiment).unwrap();
+    let (_, changes) = crate::rules::remove(&lab.state, experiment, 1, 50);
+    lab.take(changes);
+    assert!(lab.state.unacted.is_empty());
+    let told = &lab.state.run(id).unwrap().acted()[&1].ran.how;
+    assert_eq!(told, "not run: the rule was removed");
 }

@@ -1,8 +1,11 @@
 """Frames between two ends."""
 
+import pickle
 import socket
 import unittest
+from unittest import mock
 
+from neronet import _calls
 from neronet import _frames as frames
 
 
@@ -23,6 +26,30 @@ class Frames(unittest.TestCase):
         self.assertFalse(other.has_more() or other.wait(0))
         one.close()
         other.close()
+
+
+class OtherPythons(unittest.TestCase):
+    def test_code_of_another_version_is_refused_by_name_before_it_is_read(self):
+        class Code:
+            def __reduce__(self):
+                return _read, ()
+
+        packed = pickle.dumps(_calls._ByValue(Code()))
+        self.assertEqual(pickle.loads(packed), "read")
+        with mock.patch.object(_calls.sys, "version_info", (3, 99, 1)):
+            other = pickle.dumps(_calls._ByValue(Code()))
+        _times.clear()
+        with self.assertRaisesRegex(RuntimeError, r"from Python 3\.99 to 3\.\d+: put it into"):
+            pickle.loads(other)
+        self.assertEqual(_times, [])
+
+
+_times = []
+
+
+def _read():
+    _times.append(1)
+    return "read"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import concurrent.futures
 import importlib
 import pickle
+import sys
 import threading
 import time
 import traceback
@@ -237,6 +238,34 @@ def _cloudpickle() -> Any:
         return None
 
 
+class _ByValue:
+    """What holds code of this Python: another one refuses it, by name, before it reads the code."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return _second, (_Python(), self._value)
+
+
+class _Python:
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return _check_python, (list(sys.version_info[:2]),)
+
+
+def _second(_: None, value: Any) -> Any:
+    return value
+
+
+def _check_python(made: List[int]) -> None:
+    here = list(sys.version_info[:2])
+    if made != here:
+        raise RuntimeError(
+            "a function that is in no module cannot go from Python {} to {}: put it into a module "
+            "that travels (files=…), or give the pool python=…".format(
+                *(".".join(str(one) for one in version) for version in (made, here))))
+
+
 def _dumps(function: Any) -> Callable[..., bytes]:
     """How to pickle a call: by value when its function cannot be imported by workers."""
     module = getattr(function, "__module__", None)
@@ -245,7 +274,7 @@ def _dumps(function: Any) -> Callable[..., bytes]:
         helper = _cloudpickle()
         if helper is not None:
             dumps: Callable[..., bytes] = helper.dumps
-            return dumps
+            return lambda value, **options: dumps(_ByValue(value), **options)
         if function is not None and callable(function) and hasattr(function, "__code__"):
             raise pickle.PicklingError(
                 "workers cannot import {!r}: put it into a module that travels (files=…), or "

@@ -274,6 +274,9 @@ def _dumps(function: Any) -> Callable[..., bytes]:
         helper = _cloudpickle()
         if helper is not None:
             dumps: Callable[..., bytes] = helper.dumps
+            if module is None:
+                # Data, which any Python reads.
+                return dumps
             return lambda value, **options: dumps(_ByValue(value), **options)
         if function is not None and callable(function) and hasattr(function, "__code__"):
             raise pickle.PicklingError(

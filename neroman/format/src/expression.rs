@@ -1,9 +1,9 @@
 //! The expression of a rule, parsed.
 
 use crate::definition::{NotBuilt, RuleAction, RuleDef};
-use crate::fields::ACTIONS;
 use crate::problem::printable;
 use crate::reader::Reader;
+use nero_expr::ACTIONS;
 use nero_expr::{ErrorKind, Expr, ExprError};
 use nero_yaml::Entry;
 

@@ -170,19 +170,6 @@ pub(crate) const RESOURCES: &[&str] = &[
     "processes",
     "exclusive",
 ];
-/// Actions of rules.
-pub const ACTIONS: &[&str] = &[
-    "abort",
-    "warn",
-    "notify",
-    "pause",
-    "restart",
-    "requeue",
-    "signal",
-    "run",
-    "run_local",
-];
-
 /// The field of a key.
 pub(crate) fn field(key: &str) -> Option<Field> {
     FIELDS
@@ -245,7 +232,7 @@ pub(crate) fn field_hint(key: &str, is_map: bool) -> String {
     }
     for (outer, words) in [
         ("resources", RESOURCES.to_vec()),
-        ("rules", ACTIONS.to_vec()),
+        ("rules", nero_expr::ACTIONS.to_vec()),
         ("monitor", vec!["interval", "grace", "strays"]),
     ] {
         if words.contains(&key) {

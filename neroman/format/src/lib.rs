@@ -66,8 +66,8 @@ pub use definition::{
     RunLock, Scheduling, ShownValue, Source, SourceKind, Strays, Stream, TableOptions, Value,
 };
 pub use edit::{Edit, EditMistake, Edited, Edits, Effective, Override};
-pub use fields::ACTIONS;
 pub use jsonl::{ROWS_FOLDER, is_rows, read_rows};
+pub use nero_expr::ACTIONS;
 pub use nero_table::CellValue;
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use outputs::glob_mistake;

@@ -3,7 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::fields::{ACTIONS, FIELDS, Field, RESOURCES};
+use crate::fields::{FIELDS, Field, RESOURCES};
+use nero_expr::ACTIONS;
 
 /// The schema of a `neronet.yaml`.
 pub fn schema() -> Value {

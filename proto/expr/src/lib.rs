@@ -87,6 +87,7 @@ pub use pattern::{Glob, Pattern};
 pub use place::{KnownTo, RulePlace};
 pub use requirement::{NodeScope, Requirement, Unmet};
 pub use scope::Scope;
+pub use slips::ACTIONS;
 pub use state::State;
 pub use value::{NumberText, Truth, Value};
 

@@ -2,8 +2,8 @@
 
 use crate::fact::Fact;
 
-/// Words that stand before a condition in a file.
-pub(crate) const ACTIONS: [&str; 9] = [
+/// Actions of rules: words that stand before a condition in a file.
+pub const ACTIONS: &[&str] = &[
     "abort",
     "warn",
     "notify",

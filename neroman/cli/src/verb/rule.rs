@@ -1,5 +1,6 @@
 //! `rule list|add|rm`: standing rules.
 
+use nero_format::ACTIONS;
 use nero_model::safe::Safe;
 use nero_views::{json, text};
 use nero_wire::v1::rule_state::Ran;
@@ -14,19 +15,6 @@ use crate::fault::{Fault, Stop, code};
 use crate::say::Screen;
 use crate::say::table::{self, Cell};
 use crate::session::{Session, author, request, selection};
-
-/// Actions.
-const ACTIONS: &[&str] = &[
-    "abort",
-    "warn",
-    "notify",
-    "pause",
-    "restart",
-    "requeue",
-    "signal",
-    "run",
-    "run_local",
-];
 
 /// Runs the verb.
 pub async fn run(session: &mut Session, args: &Rule) -> Result<u8, Stop> {

@@ -4,7 +4,7 @@
 //! and start it again when they began anew meanwhile. The folder of the firing decides: a lock
 //! lets one of several work while the others wait, [`act::BEGUN`] is made before the command and
 //! only once, and [`act::END`] tells how the command ended. So a command is begun once, whatever
-//! is killed, and the death of whoever asked for it does not end it.
+//! is killed, and the death of the watcher or the daemon does not end it.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -17,7 +17,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nero_model::paths::act;
+use nero_model::paths::{self, act};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, pidfd_send_signal, set_child_subreaper, setsid,
@@ -58,15 +58,23 @@ pub struct Act {
 /// # Errors
 /// When the folder cannot be used.
 pub fn act(act: &Act) -> Result<(), String> {
-    let done = once(act);
-    if let Err(why) = &done {
-        // Whoever asked for it cannot hear this process otherwise.
+    let ended = once(act);
+    if let Err(why) = &ended {
+        // The watcher or the daemon learns the reason from this file alone.
         let _ = end(&act.folder, &format!("not run: {why}"), b"");
     }
-    done
+    let Some((_lock, how, output)) = ended? else {
+        return Ok(());
+    };
+    let kept = &output[output.len().saturating_sub(act::KEPT_BYTES)..];
+    // A full disk may have room for the words alone.
+    let told = end(&act.folder, &how, kept).or_else(|_| end(&act.folder, &how, b""));
+    told.map_err(|error| format!("cannot write in {}: {error}", act.folder.display()))
 }
 
-fn once(act: &Act) -> Result<(), String> {
+/// Runs the command or finds out what became of it: the lock of the folder, how it ended, and
+/// what it printed. `None`: that is in the folder. An error: nothing was run.
+fn once(act: &Act) -> Result<Option<(File, String, Vec<u8>)>, String> {
     let folder = &act.folder;
     let failed = |error: io::Error| format!("cannot use {}: {error}", folder.display());
     let mut options = OpenOptions::new();
@@ -74,10 +82,11 @@ fn once(act: &Act) -> Result<(), String> {
     let lock = lock.open(folder.join(act::LOCK)).map_err(failed)?;
     flock(lock.as_fd(), FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
     if folder.join(act::END).exists() {
-        return Ok(());
+        return Ok(None);
     }
     let begun = folder.join(act::BEGUN);
-    let (how, output) = match File::create_new(&begun).and_then(|file| file.sync_all()) {
+    let made = File::create_new(&begun).and_then(|file| file.sync_all());
+    let (how, output) = match made.and_then(|()| paths::sync_parents(&begun)) {
         Ok(()) => run(act),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             end_marked(folder);
@@ -88,11 +97,10 @@ fn once(act: &Act) -> Result<(), String> {
         }
         Err(error) => return Err(failed(error)),
     };
-    let kept = &output[output.len().saturating_sub(act::KEPT_BYTES)..];
-    end(folder, &how, kept).map_err(failed)
+    Ok(Some((lock, how, output)))
 }
 
-/// Leaves the end of a command for whoever asked for it: complete or absent.
+/// Leaves the end of a command for the watcher or the daemon: complete or absent.
 fn end(folder: &Path, how: &str, kept: &[u8]) -> io::Result<()> {
     let draft = folder.join("end.new");
     let mut file = File::create(&draft)?;

@@ -17,7 +17,8 @@ use crate::readers::variables;
 /// Commands that have not come to their ends.
 #[derive(Debug, Default)]
 pub(super) struct Acts {
-    /// Whether nobody watched the run when it ended: nothing is begun, or waited for.
+    /// Whether the run has ended and this process only settles it: no command is begun or waited
+    /// for.
     is_settling: bool,
     running: Vec<Running>,
     /// Ends that are not recorded yet.

@@ -62,6 +62,20 @@ fn a_command_is_run_once_however_often_its_supervisor_is_started() {
     assert_eq!(end(folder), ("exit code 3".to_owned(), "over\n".to_owned()));
 }
 
+/// A file that cannot be made before the command is no command that ran.
+#[test]
+fn a_command_that_cannot_be_recorded_is_not_run_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // A folder has the lock's name, and is no file to open.
+    fs::create_dir(folder.join(act::LOCK)).unwrap();
+    let mut supervisor = supervisor(folder, 60, "echo ran > ran.log");
+    assert!(!supervisor.ended().success());
+    assert!(!folder.join("ran.log").exists());
+    let (how, _) = end(folder);
+    assert!(how.starts_with("not run: cannot use "), "{how}");
+}
+
 #[test]
 fn a_command_whose_supervisor_was_killed_is_ended_and_called_interrupted() {
     let folder = tempfile::tempdir().unwrap();
@@ -190,7 +204,7 @@ fn a_command_whose_firing_was_recorded_by_a_killed_watcher_is_run_by_the_next_on
     });
     watcher.kill();
     fs::remove_file(&acts).unwrap();
-    // As if the watcher had died between the record of the firing and that of its command.
+    // Without the records behind the firing, the journal is that of a watcher that died there.
     for path in nerokid::segments::list(&rig.inc(), "watch-").unwrap() {
         let mut ran = None;
         nerokid::segments::for_each(&path, |record| {

@@ -70,14 +70,9 @@ impl Drive<'_> {
             } else {
                 APART * order
             };
-            self.ask(
-                &mut asked,
-                commands,
-                experiment,
-                *at,
-                pause,
-                Limit::Whole(self.limit, room),
-            );
+            let until = None;
+            let first = ProbeTry { pause, room, until };
+            self.ask(&mut asked, commands, experiment, *at, first);
         }
         let mut results = Vec::new();
         while let Some(joined) = asked.join_next().await {
@@ -143,13 +138,13 @@ impl Drive<'_> {
                             server.name
                         ));
                     }
-                    let room = Arc::new(Semaphore::new(1));
-                    // The time of what answered it is not the probe's.
-                    let limit = match has_answered {
-                        true => Limit::Whole(self.limit, room),
-                        false => Limit::Until(until),
+                    let again = ProbeTry {
+                        pause: PROBE_PAUSE,
+                        room: Arc::clone(&rooms[&self.endpoint(false, server)]),
+                        // The time of the handler's commands is not the probe's.
+                        until: (!has_answered).then_some(until),
                     };
-                    self.ask(&mut asked, commands, experiment, at, PROBE_PAUSE, limit);
+                    self.ask(&mut asked, commands, experiment, at, again);
                 }
                 CommandsEnd::Continue => {
                     self.log.warning(&format!(
@@ -176,19 +171,14 @@ impl Drive<'_> {
         commands: &[CommandGroup],
         experiment: &Experiment,
         at: usize,
-        pause: Duration,
-        limit: Limit,
+        this: ProbeTry,
     ) {
         let questions = self.questions(commands, experiment, at);
+        let limit = self.limit;
         asked.spawn(async move {
-            tokio::time::sleep(pause).await;
-            let (until, _room) = match limit {
-                Limit::Until(until) => (until, None),
-                Limit::Whole(limit, room) => {
-                    let room = room.acquire_owned().await;
-                    (Instant::now() + limit, Some(room))
-                }
-            };
+            tokio::time::sleep(this.pause).await;
+            let _room = this.room.acquire_owned().await;
+            let until = this.until.unwrap_or_else(|| Instant::now() + limit);
             (at, until, answers(&questions, until).await)
         });
     }
@@ -314,12 +304,13 @@ impl Drive<'_> {
 /// Servers that are asked: each with the end of its limit, and its answers.
 type AskedServers = tokio::task::JoinSet<(usize, Instant, std::io::Result<Vec<ShellEnd>>)>;
 
-/// The time that a probe has.
-enum Limit {
-    /// Until then.
-    Until(Instant),
-    /// So long, from when there is room.
-    Whole(Duration, Arc<Semaphore>),
+/// A try of a probe.
+struct ProbeTry {
+    pause: Duration,
+    /// Room for one more connection to the host.
+    room: Arc<Semaphore>,
+    /// When its limit ends; `None`: the whole limit, from when there is room.
+    until: Option<Instant>,
 }
 
 /// The ends of shells, one after the other.

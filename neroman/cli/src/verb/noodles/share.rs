@@ -105,8 +105,7 @@ impl Sharing {
         for socket in names(&self.sockets) {
             match UnixStream::connect(&socket) {
                 Ok(_) => is_there = true,
-                // Its master was killed, and ssh would complain. What cannot be removed, it
-                // tells.
+                // Its master was killed, and ssh would print that as an error of the group.
                 Err(_) => drop(fs::remove_file(&socket)),
             }
         }

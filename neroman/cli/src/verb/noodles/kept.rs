@@ -129,7 +129,7 @@ impl KeptFlow {
             "started_ms": self.started_ms,
         });
         private(&self.root.join("spec"), text.as_bytes())?;
-        private(&go, b"exec /bin/sh \"${0%/*}/groups/$1.sh\"\n")?;
+        private(&go, b". \"${0%/*}/groups/$1.sh\"\n")?;
         private(&self.source().join("neronet.yaml"), description.as_bytes())?;
         private(&self.root.join("flow.json"), flow.to_string().as_bytes())
     }

@@ -63,6 +63,7 @@ mod ssh;
 mod ssh_balance;
 mod ssh_clusters;
 mod ssh_faults;
+mod ssh_flows;
 mod ssh_groups;
 mod ssh_placed;
 mod ssh_recalled;

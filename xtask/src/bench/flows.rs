@@ -139,7 +139,45 @@ pub fn flows(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, S
         beside: format!("Training Noodles 1.2.2 {theirs:.2} s"),
         goal: "0.1 x",
     };
-    Ok(vec![many, probed(&flows)?, late(programs, &flows)?])
+    Ok(vec![
+        many,
+        probed(&flows)?,
+        rounds_apart(&flows)?,
+        late(programs, &flows)?,
+    ])
+}
+
+/// What lies between two rounds besides the interval.
+fn rounds_apart(flows: &Flows) -> Result<Row, String> {
+    const INTERVAL_S: f64 = 0.2;
+    let experiments = (0..20)
+        .map(|at| json!({"name": format!("e{at}"), "commands": {"run": "date +%s.%N >> times"}}));
+    let spec = json!({
+        "servers": [{"name": "here"}],
+        "round_interval": INTERVAL_S,
+        "experiments": experiments.collect::<Vec<_>>(),
+    });
+    let more = |who: &str, run: &dyn Fn(&Path) -> Result<f64, String>| {
+        let folder = flows.folder(who, &spec)?;
+        run(&folder)?;
+        let times = fs::read_to_string(folder.join("times")).map_err(|error| error.to_string())?;
+        let times: Vec<f64> = times.lines().filter_map(|time| time.parse().ok()).collect();
+        let pauses = times.windows(2);
+        let more: Vec<f64> = pauses
+            .map(|two| (two[1] - two[0] - INTERVAL_S) * 1e3)
+            .collect();
+        Ok::<_, String>(format!(
+            "p50 {:.1} ms, p99 {:.1} ms",
+            median(more.clone()),
+            quantile(more, 0.99)
+        ))
+    };
+    Ok(Row {
+        what: "noodles: between two rounds, beyond their interval",
+        ours: more("rounds", &|folder| flows.ours(folder))?,
+        beside: more("rounds-there", &|folder| flows.theirs(folder))?,
+        goal: "50 ms",
+    })
 }
 
 /// A requirement that takes seconds on each of many servers.

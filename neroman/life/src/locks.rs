@@ -13,7 +13,7 @@ use nero_model::{ExperimentId, RunId};
 use super::experiment::Experiment;
 use super::now::Now;
 use super::place::{Candidate, Standing};
-use super::precedence::{is_present, named};
+use super::precedence::{is_meant, is_present, named};
 use super::reason::{NoNode, Obstacle, Why};
 use super::run::Run;
 use super::state::State;
@@ -63,12 +63,13 @@ struct Whereabouts {
 
 impl Whereabouts {
     fn of<'r>(
+        on: &str,
         experiments: impl Iterator<Item = &'r Experiment>,
         node_of: impl Fn(&Run) -> Option<String>,
     ) -> Self {
         let mut all = Self::default();
         for one in experiments.filter(|one| is_present(one)) {
-            if let Some(run) = one.current() {
+            if let Some(run) = one.current().filter(|_| is_meant(one, on)) {
                 match node_of(run) {
                     Some(node) => all.place(run.made.id, node),
                     None if run.phase().is_live() && all.coming.len() < 2 => {
@@ -142,7 +143,9 @@ impl<'a> Locks<'a> {
                 None => *source == own.source && is_named(on, &own.definition),
             };
             if names_it && is_present(own) {
-                there.place(run.made.id, node.to_owned());
+                if is_meant(own, on) {
+                    there.place(run.made.id, node.to_owned());
+                }
                 let beside = there.beside.entry(node.to_owned());
                 beside.or_insert((run.made.id, false));
             }
@@ -282,7 +285,7 @@ impl<'a> Locks<'a> {
                 let taken = self.taken.get(&run.made.id).map(String::as_str);
                 taken.or_else(|| run.placed_on()).map(str::to_owned)
             };
-            Whereabouts::of(named(self.state, source, on), node_of)
+            Whereabouts::of(on, named(self.state, source, on), node_of)
         });
         look(there)
     }

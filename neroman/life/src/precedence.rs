@@ -14,7 +14,7 @@ use nero_format::{
 use nero_model::{EndReason, ExperimentId, Phase, RunId};
 
 use super::batch::Held;
-use super::change::{Change, dispatch_changed};
+use super::change::{Change, Described, dispatch_changed};
 use super::experiment::Experiment;
 use super::late::{Late, Stepped};
 use super::run::Run;
@@ -323,7 +323,17 @@ pub(crate) fn members<'a, 'g>(
         AwaitedGroup::Need(need) => state.members().named(state, source, &need.on),
         AwaitedGroup::Stage(stage) => state.members().in_stage(source, stage),
     };
-    (0..ids.len()).filter_map(move |at| Some(&**state.experiment(ids[at])?))
+    let all = (0..ids.len()).filter_map(move |at| Some(&**state.experiment(ids[at])?));
+    all.filter(move |one| match group {
+        AwaitedGroup::Need(need) => is_meant(one, &need.on),
+        AwaitedGroup::Stage(_) => one.by_hand.copy_of.is_none(),
+    })
+}
+
+/// Whether a word that names an experiment means it: one that a person copied is meant by its own
+/// name or number alone.
+pub(crate) fn is_meant(one: &Experiment, on: &str) -> bool {
+    one.by_hand.copy_of.is_none() || one.definition.name == on || experiment_number(on).is_some()
 }
 
 /// The experiments that a word of a source names.
@@ -386,8 +396,9 @@ pub(crate) fn met(run: &Run, now_ms: i64) -> Stepped {
     Ok(change.into_iter().chain([event]).collect())
 }
 
-/// The dependencies by number that cannot be, of the experiments that these changes describe:
-/// on an experiment that does not exist, on itself, on one that waits for it.
+/// The dependencies that cannot be, of the experiments that these changes describe: on an
+/// experiment that does not exist, on itself, on one that waits for it. Names that stand in a
+/// source were looked at when it was read; those that a value makes which a person set were not.
 pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, EditMistake)> {
     let by_number = |definition: &Definition| {
         let mut names = names(&definition.precedence);
@@ -405,24 +416,31 @@ pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, Edit
     let mut found = Vec::new();
     // Where all is by name, each source has been looked at by itself. A circle over several has a
     // number in it, and any of its members may close it.
-    let has_number = || {
-        described.iter().any(|one| by_number(&one.definition))
-            || state
-                .experiments
-                .iter()
-                .any(|one| by_number(&one.definition))
+    let has_number = described.iter().any(|one| by_number(&one.definition))
+        || !described.is_empty()
+            && (state.experiments.iter()).any(|one| by_number(&one.definition));
+    let set_now = |one: &Described| {
+        let before = state.experiment(one.id).map(|one| &*one.by_hand);
+        let before = before.map_or(&[][..], |before| &before.overrides);
+        one.by_hand.overrides != before
     };
-    if described.is_empty() || !has_number() {
+    let is_looked_at = |one: &&Arc<Described>| has_number || set_now(one);
+    let described = described.into_iter().filter(is_looked_at);
+    let described: Vec<(ExperimentId, bool)> =
+        described.map(|one| (one.id, set_now(one))).collect();
+    if described.is_empty() {
         return found;
     }
-    let described: Vec<ExperimentId> = described.iter().map(|one| one.id).collect();
     let mut prospect = state.clone();
     for change in changes {
         prospect.apply(change);
     }
     let state = &prospect;
     let precedents = Precedents::of(state);
-    for one in described.iter().filter_map(|id| state.experiment(*id)) {
+    for (id, is_set) in described {
+        let Some(one) = state.experiment(id) else {
+            continue;
+        };
         let mut refuse = |message: String, hint: &str| {
             let hint = hint.to_owned();
             let mistake = EditMistake { message, hint };
@@ -438,6 +456,10 @@ pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, Edit
                 Some(number) if state.experiment(ExperimentId(number)).is_none() => refuse(
                     format!("`{name}` depends on experiment {number}, which does not exist"),
                     "`neroman status` shows the numbers",
+                ),
+                None if is_set && !named(state, one.source, other).any(is_present) => refuse(
+                    format!("`{name}` depends on `{other}`, which is no experiment of its source"),
+                    "`depends_on` and `place` name experiments with the value that was set",
                 ),
                 Some(_) | None => {}
             }

@@ -13,7 +13,7 @@ use nero_model::{ExperimentId, RunId};
 use super::experiment::Experiment;
 use super::now::Now;
 use super::place::{Candidate, Standing};
-use super::precedence::{is_meant, is_present, named};
+use super::precedence::{AwaitedGroup, is_meant, is_present, members, named};
 use super::reason::{NoNode, Obstacle, Why};
 use super::run::Run;
 use super::state::State;
@@ -295,6 +295,20 @@ impl<'a> Locks<'a> {
         let all = self.settling.values().flatten();
         all.filter_map(|one| one.left_ms).min()
     }
+}
+
+/// The runs of the experiments whose node an experiment's next run has to be on: those that have
+/// a node, or are to get one.
+pub fn companions(state: &State, own: ExperimentId) -> Vec<&Run> {
+    let Some(own) = state.experiment(own) else {
+        return Vec::new();
+    };
+    let same_as = own.definition.precedence.place.same_as.iter();
+    let all = same_as.flat_map(|on| members(state, own.source, AwaitedGroup::Need(on)));
+    let others = all.filter(|one| one.id != own.id && is_present(one));
+    let runs = others.filter_map(Experiment::current);
+    runs.filter(|run| run.placed_on().is_some() || run.phase().is_live())
+        .collect()
 }
 
 /// Whether a change of a run may free a node for others. `apart`: runs wait for nodes without

@@ -123,6 +123,7 @@ impl Placer {
         let later = self.recall_deferred(&state, &now).await;
         let due = due.into_iter().chain(later).min();
         if state.unplaced == 0 {
+            self.probes.looked();
             let room = self.balance(&state, &now).await;
             if state.deferred == 0 && !self.balancing {
                 self.asked.clear();
@@ -152,6 +153,7 @@ impl Placer {
             if let Some((like, choice)) = &last
                 && is_alike(like, run)
             {
+                self.probes.want_alike(id, like.made.id);
                 changes.extend(news(run, choice.clone()));
                 continue;
             }
@@ -163,23 +165,25 @@ impl Placer {
             let Some(candidates) = words.get_mut(word) else {
                 continue;
             };
-            let is_awaited = probed(&mut self.probes, &self.nodes, run, candidates);
-            let choice = match run.made.precedence.looks_at_others() {
+            let mut free = run.made.precedence.looks_at_others().then(|| {
+                let locks = locks.get_or_insert_with(|| Locks::of(&state, &known));
+                locks.without_taken(run, candidates)
+            });
+            let asked = free.as_deref().unwrap_or(candidates);
+            let is_awaited = probed(&mut self.probes, &self.nodes, run, asked);
+            let choice = match &mut free {
                 _ if is_awaited => Choice::Wait,
-                false => choose(run, candidates, &now),
-                true => {
-                    let locks = locks.get_or_insert_with(|| Locks::of(&state, &known));
-                    let mut free = locks.without_taken(run, candidates);
-                    let choice = choose(run, &mut free, &now);
-                    if let Choice::On(name) = &choice {
-                        locks.take(run, name, &known);
-                        count(candidates, name, run.made.takes.on(name).cores());
-                        // After a power cut another run would get the lock beside it.
-                        durable = true;
-                    }
-                    choice
-                }
+                None => choose(run, candidates, &now),
+                Some(free) => choose(run, free, &now),
             };
+            if let (Choice::On(name), Some(locks)) = (&choice, &mut locks)
+                && free.is_some()
+            {
+                locks.take(run, name, &known);
+                count(candidates, name, run.made.takes.on(name).cores());
+                // After a power cut another run would get the lock beside it.
+                durable = true;
+            }
             match &choice {
                 Choice::On(name) => {
                     taken(&mut words, name, run.made.takes.on(name).cores(), word);
@@ -194,6 +198,7 @@ impl Placer {
             is_taken |= takes_room(&choice);
             changes.extend(news(run, choice));
         }
+        self.probes.looked();
         if let Some(left_ms) = locks.as_ref().and_then(Locks::settled_in_ms) {
             pause = pause.min(Duration::from_millis(left_ms.unsigned_abs()));
         }
@@ -365,7 +370,7 @@ fn probed(probes: &mut Probes, nodes: &Nodes, run: &Run, candidates: &[Candidate
     let mut is_awaited = false;
     for node in known.filter_map(|one| nodes.node(&one.name)) {
         for probe in asked {
-            is_awaited |= probes.want(&node, &probe.command);
+            is_awaited |= probes.want(&node, run.made.id, &probe.command);
         }
     }
     is_awaited

@@ -1,19 +1,20 @@
-//! The command of one firing of a rule: run once, with limits.
+//! The command of one firing of a rule, or a `local` step: run once.
 //!
-//! The watcher of a run (`run`) and neroman's daemon (`run_local`) start `nerokid act FOLDER …`,
-//! and start it again when they began anew meanwhile. The folder of the firing decides: a lock
+//! The watcher of a run (`run`) and neroman's daemon (`run_local`, `local`) start `nerokid act FOLDER …`,
+//! and start it again when they began anew meanwhile. The folder decides: a lock
 //! lets one of several work while the others wait, [`act::BEGUN`] is made before the command and
 //! only once, and [`act::END`] tells how the command ended. So a command is begun once, whatever
 //! is killed, and the death of the watcher or the daemon does not end it.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,8 +32,9 @@ use crate::marked::Marked;
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Processes that a command may have at once.
 const PROCESSES_MAX: usize = 256;
-/// Interval of looks at a command.
+/// Interval of looks at a command, at first and at most: one may work for days.
 const LOOK: Duration = Duration::from_millis(20);
+const LOOK_MAX: Duration = Duration::from_millis(500);
 /// Time between the polite signal and the final one.
 const GRACE: Duration = Duration::from_secs(2);
 /// Time in which killed processes are waited for, and what they left in the pipe is read.
@@ -43,10 +45,11 @@ const MARK: &str = "NERO_ACT";
 /// A command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act {
-    /// Folder of this firing.
+    /// Folder of this firing or step.
     pub folder: PathBuf,
-    /// Limit of the command.
-    pub limit: Duration,
+    /// Limit of the command of a rule. That of a step has none, nor of output and processes:
+    /// the removal of its folder ends it.
+    pub limit: Option<Duration>,
     /// Folder in which the command runs.
     pub work: PathBuf,
     /// Text for `sh -c`.
@@ -66,9 +69,8 @@ pub fn act(act: &Act) -> Result<(), String> {
     let Some((_lock, how, output)) = ended? else {
         return Ok(());
     };
-    let kept = &output[output.len().saturating_sub(act::KEPT_BYTES)..];
     // A full disk may have room for the words alone.
-    let told = end(&act.folder, &how, kept).or_else(|_| end(&act.folder, &how, b""));
+    let told = end(&act.folder, &how, &output).or_else(|_| end(&act.folder, &how, b""));
     told.map_err(|error| format!("cannot write in {}: {error}", act.folder.display()))
 }
 
@@ -137,38 +139,26 @@ fn run(act: &Act) -> (String, Vec<u8>) {
             return (format!("not started in {work}: {error}"), Vec::new());
         }
     };
-    let (send, printed) = mpsc::channel();
+    let (send, ended) = mpsc::channel();
+    let printed = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&printed);
     thread::spawn(move || {
-        let mut output = Vec::new();
-        // An output that cannot be read any more has ended.
-        let mut measured = reader.take(OUTPUT_BYTES_MAX as u64 + 1);
-        let _ = measured.read_to_end(&mut output);
-        let _ = send.send(output);
-        // What prints more is ended for that, and not by a pipe without a reader.
-        let _ = io::copy(&mut measured.into_inner(), &mut io::sink());
+        // What prints too much is ended for that, and not by a pipe without a reader.
+        let _ = send.send(tail_of(reader, &count));
     });
-    let deadline = Instant::now() + act.limit;
-    let mut output = None;
+    let began = Instant::now();
     let how = loop {
         match child.try_wait() {
             Ok(Some(status)) => break told(status),
             Ok(None) => {}
             Err(error) => break format!("its end is not known: {error}"),
         }
-        output = output.or_else(|| printed.try_recv().ok());
-        let printed = output.as_ref().map_or(0, Vec::len);
-        let processes = descendants();
-        let limit = if Instant::now() >= deadline {
-            format!("ended by its limit of {} s", act.limit.as_secs())
-        } else if printed > OUTPUT_BYTES_MAX {
-            format!("ended: it printed more than {} MiB", OUTPUT_BYTES_MAX >> 20)
-        } else if processes.len() > PROCESSES_MAX {
-            format!("ended: it had more than {PROCESSES_MAX} processes")
-        } else {
-            thread::sleep(LOOK);
+        let printed = printed.load(Ordering::Relaxed);
+        let Some(limit) = over_limit(act, began.elapsed(), printed) else {
+            thread::sleep((began.elapsed() / 50).clamp(LOOK, LOOK_MAX));
             continue;
         };
-        signal(&processes, Signal::TERM);
+        signal(&descendants(), Signal::TERM);
         let until = Instant::now() + GRACE;
         while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
             thread::sleep(LOOK);
@@ -176,8 +166,44 @@ fn run(act: &Act) -> (String, Vec<u8>) {
         break limit;
     };
     end_all();
-    let output = output.or_else(|| printed.recv_timeout(GONE).ok());
-    (how, output.unwrap_or_default())
+    (how, ended.recv_timeout(GONE).unwrap_or_default())
+}
+
+/// Why a command is ended, if it is.
+fn over_limit(act: &Act, ran: Duration, printed: usize) -> Option<String> {
+    let Some(limit) = act.limit else {
+        let is_wanted = act.folder.join(act::BEGUN).exists();
+        return (!is_wanted).then(|| "ended: its run is over".to_owned());
+    };
+    if ran >= limit {
+        Some(format!("ended by its limit of {} s", limit.as_secs()))
+    } else if printed > OUTPUT_BYTES_MAX {
+        let most = OUTPUT_BYTES_MAX >> 20;
+        Some(format!("ended: it printed more than {most} MiB"))
+    } else if descendants().len() > PROCESSES_MAX {
+        Some(format!("ended: it had more than {PROCESSES_MAX} processes"))
+    } else {
+        None
+    }
+}
+
+/// Reads an output to its end and returns what is kept of it; `count` has the bytes so far.
+fn tail_of(mut from: impl Read, count: &AtomicUsize) -> Vec<u8> {
+    let mut tail = Vec::new();
+    let mut block = [0; 8192];
+    loop {
+        match from.read(&mut block) {
+            Ok(0) => return tail,
+            Ok(read) => {
+                tail.extend_from_slice(&block[..read]);
+                tail.drain(..tail.len().saturating_sub(act::KEPT_BYTES));
+                count.fetch_add(read, Ordering::Relaxed);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // An output that cannot be read any more has ended.
+            Err(_) => return tail,
+        }
+    }
 }
 
 fn told(status: ExitStatus) -> String {

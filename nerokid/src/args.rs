@@ -24,7 +24,8 @@ host measures a run's processes on one host of several until standard input ends
 the run is over, and ends what is left then.
 gpus reads the host's GPUs once a second into a page in FOLDER, as long as it is read;
 SYS stands in place of /sys.
-act runs the command of one firing of a rule in WORK, once, and leaves its end in FOLDER.
+act runs the command of one firing of a rule in WORK, once, and leaves its end in FOLDER;
+0 SECONDS: it has no limits and ends when FOLDER is removed.
 All are started by Neronet itself.";
 
 /// Command to carry out.
@@ -157,9 +158,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, ArgsEr
             let mut next = |what| words.next().ok_or(ArgsError::Missing(what));
             let folder = next("FOLDER")?.into();
             let seconds = text(next("SECONDS")?).parse().ok();
+            let seconds = seconds.ok_or(ArgsError::Missing("SECONDS"))?;
             Command::Act(Act {
                 folder,
-                limit: Duration::from_secs(seconds.ok_or(ArgsError::Missing("SECONDS"))?),
+                limit: (seconds > 0).then(|| Duration::from_secs(seconds)),
                 work: next("WORK")?.into(),
                 command: next("COMMAND")?,
             })

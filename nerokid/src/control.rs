@@ -153,6 +153,19 @@ pub fn newest_requests(folder: &Path) -> io::Result<[u64; 2]> {
     Ok([newest(cancels(folder)?), newest(pauses)])
 }
 
+/// The newest step on neroman's machine that the job of this start waited for; 0: none.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn newest_ask(folder: &Path, incarnation: u32) -> io::Result<u32> {
+    let asks = numbers(folder, |name| {
+        let (start, step) = name.to_str()?.strip_prefix("ask.")?.split_once('.')?;
+        let is_own = start.parse() == Ok(incarnation);
+        step.parse().ok().filter(|_| is_own).map(u32::into)
+    })?;
+    Ok(asks.first().map_or(0, |step| *step as u32))
+}
+
 fn is_by_rule(cancel: &Cancel, rule: u64) -> bool {
     cancel.cause == StopCause::Rule as u32 && cancel.rule == rule
 }

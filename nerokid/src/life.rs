@@ -160,6 +160,7 @@ impl Life {
             | RecordKind::RuleFired
             | RecordKind::RuleHeld
             | RecordKind::RuleRan
+            | RecordKind::StepAsked
             | RecordKind::LogTruncated
             | RecordKind::MetricsFolded
             | RecordKind::Progress

@@ -17,6 +17,7 @@ const ON_HOSTS: &[&str] = &[
     "described::",
     "environments::",
     "hosts::",
+    "local_steps::steps_of_both",
     "multihost::",
     "neighbours::a_forwarded_agent",
     "neighbours::a_neighbour_on_a_node",

@@ -161,6 +161,7 @@ impl History {
             | RecordKind::WatchStarted
             | RecordKind::MetricsFolded
             | RecordKind::Notice
+            | RecordKind::StepAsked
             | RecordKind::Lost
             | RecordKind::LedgerAccepted
             | RecordKind::LedgerTakenAway

@@ -24,6 +24,8 @@ pub enum Record {
     RuleHeld(v1::RuleHeld),
     /// The command of a firing ended.
     RuleRan(v1::RuleRan),
+    /// The job waits for a step on neroman's machine.
+    StepAsked(v1::StepAsked),
     /// A log was cut by its job.
     Truncated(v1::LogTruncated),
     /// Points were folded.
@@ -65,6 +67,7 @@ impl Record {
             Self::RuleFired(message) => segment.append(RecordKind::RuleFired, clocks, message),
             Self::RuleHeld(message) => segment.append(RecordKind::RuleHeld, clocks, message),
             Self::RuleRan(message) => segment.append(RecordKind::RuleRan, clocks, message),
+            Self::StepAsked(message) => segment.append(RecordKind::StepAsked, clocks, message),
             Self::Truncated(message) => segment.append(RecordKind::LogTruncated, clocks, message),
             Self::Folded(message) => segment.append(RecordKind::MetricsFolded, clocks, message),
             Self::Progress(message) => segment.append(RecordKind::Progress, clocks, message),

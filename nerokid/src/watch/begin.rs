@@ -178,6 +178,8 @@ impl Watch {
             look_at_rules: !settling,
             control_due_ms: now.mono_ms,
             passed_on: [0; 2],
+            // Told again by each watcher, which changes nothing.
+            step_asked: 0,
             _lock: lock,
         };
         watch.facts_of_life();

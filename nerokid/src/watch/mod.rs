@@ -165,6 +165,8 @@ pub struct Watch {
     /// The highest cancel request and the highest pause request for which the
     /// supervisor was rung.
     passed_on: [u64; 2],
+    /// The newest step on neroman's machine that the job waited for; 0: none yet.
+    step_asked: u32,
     /// Lock file: no other watcher can begin while it is open.
     _lock: File,
 }

@@ -4,7 +4,7 @@
 use std::io;
 
 use nero_expr::CohortNumber;
-use nero_journal::v1::{RulesApplied, RulesRefused};
+use nero_journal::v1::{RulesApplied, RulesRefused, StepAsked};
 use nero_model::paths::run as names;
 use nero_wire::v1::RuleSet;
 
@@ -39,6 +39,7 @@ impl Watch {
                 let since = self.rules.version().max(self.rules_refused);
                 self.newer_rules(since, 0);
                 self.pass_requests_on();
+                self.tell_step();
             }
             self.remember()?;
             more = self.read_logs()? | self.read_files()?;
@@ -267,6 +268,17 @@ impl Watch {
         };
         if newest != self.passed_on && control::ring(&self.place.folder).is_ok() {
             self.passed_on = newest;
+        }
+    }
+
+    /// Records that the job waits for a step on neroman's machine.
+    fn tell_step(&mut self) {
+        let asked = control::newest_ask(&self.place.control(), self.place.incarnation);
+        // If the folder cannot be listed now, the next sample looks again.
+        let step = asked.unwrap_or(0);
+        if step > self.step_asked {
+            self.step_asked = step;
+            self.out.push(Record::StepAsked(StepAsked { step }));
         }
     }
 

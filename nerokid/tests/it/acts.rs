@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use nero_journal::v1::{RecordKind, RuleFired, RuleRan, WatchEnded};
+use nero_journal::v1::{RecordKind, RuleFired, RuleRan, StepAsked, WatchEnded};
 use nero_model::paths::act;
 use nero_wire::v1::{Monitor, Rule, RuleSet, RunSpec};
 
@@ -124,6 +124,48 @@ fn a_command_without_end_measure_or_folder_is_ended_with_all_that_it_started() {
     assert!(supervisor.status().unwrap().success());
     let (how, _) = end(folder.path());
     assert!(how.starts_with("not started in /no/such/folder: "), "{how}");
+}
+
+/// A step has no limits, and ends when its run does.
+#[test]
+fn a_command_without_limits_is_ended_by_the_removal_of_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("step");
+    fs::create_dir(&own).unwrap();
+    let command = "head -c 3000000 /dev/zero | tr '\\0' x; echo over; exit 5";
+    assert!(supervisor(&own, 0, command).ended().success());
+    let (how, printed) = end(&own);
+    assert_eq!(how, "exit code 5");
+    assert!(printed.len() == act::KEPT_BYTES && printed.ends_with("xover\n"));
+    let other = folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    let mut supervisor = supervisor(&other, 0, "echo begun > begun.log; sleep 71505");
+    has_lines(&other.join("begun.log"), 1);
+    fs::rename(&other, folder.path().join("removed")).unwrap();
+    is_gone("sleep 71505");
+    assert!(!supervisor.ended().success());
+}
+
+#[test]
+fn a_step_that_the_job_waits_for_is_told_by_each_watcher() {
+    let rig = Rig::new(RunSpec::default());
+    let control = rig.folder.path().join("control");
+    fs::create_dir_all(&control).unwrap();
+    let steps = |rig: &Rig| {
+        let asked = rig.all::<StepAsked>(RecordKind::StepAsked);
+        asked.iter().map(|asked| asked.step).collect::<Vec<_>>()
+    };
+    let mut watcher = rig.watcher(None);
+    for name in ["ask.1.2", "ask.2.9", "ask.1.x", "ask.3"] {
+        fs::write(control.join(name), "").unwrap();
+    }
+    rig.wait_for::<StepAsked>(RecordKind::StepAsked, |asked| asked.step == 2);
+    watcher.kill();
+    fs::write(control.join("ask.1.4"), "").unwrap();
+    let mut watcher = rig.watcher(None);
+    rig.wait_for::<StepAsked>(RecordKind::StepAsked, |asked| asked.step == 4);
+    watcher.kill();
+    assert_eq!(steps(&rig), [2, 4]);
 }
 
 /// A run with this rule, whose command works in a folder `work`.

@@ -197,6 +197,13 @@ mod greeter {
             nothing()
         }
 
+        async fn answer_step(
+            &self,
+            _: Request<nero_wire::v1::AnswerStepRequest>,
+        ) -> Answer<nero_wire::v1::AnswerStepReply> {
+            nothing()
+        }
+
         async fn follow(&self, _: Request<Streaming<FollowRequest>>) -> Answer<Self::FollowStream> {
             nothing()
         }

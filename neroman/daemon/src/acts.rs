@@ -1,9 +1,9 @@
-//! Commands that rules run on this machine (`run_local`).
+//! Commands that run on this machine: of rules (`run_local`), and `local` steps.
 //!
-//! A firing is recorded before its command begins, and [`State::unacted`] has its run until the
-//! end of the command is recorded, too. The command is supervised by a `nerokid act` of its own,
-//! which outlives this daemon: the next one waits for the same command, by the folder of the
-//! firing.
+//! A firing, or the wait of a job, is recorded before the command begins, and [`State::unacted`]
+//! has its run until the end of the command is recorded, too. The command is supervised by a
+//! `nerokid act` of its own, which outlives this daemon: the next one waits for the same command,
+//! by its folder.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use nero_agents::nerokid;
-use nero_life::acts::{self, LocalCommand};
+use nero_life::acts::{self, CommandOf, LocalCommand};
 use nero_life::journal::Ran;
 use nero_life::state::State;
 use nero_model::Home;
@@ -22,16 +22,21 @@ use nero_model::paths::{self, act};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
-use crate::clock::Clock;
-use crate::ledger::Ledger;
+use crate::service::Man;
 
-/// Commands at work at once; one that never ends stands in the way of others for its limit.
+mod step;
+
+/// Commands of rules at work at once, and of steps: one that never ends stands in the way of
+/// others.
 const COMMANDS_MAX: usize = 16;
 /// In the folder of all commands: since when firings count, of a home that was restored.
 const SINCE: &str = "since";
+/// Ending of the name of a folder that is being removed.
+const REMOVED: &str = ".removed";
 
 /// Works until the daemon stops, which drops it.
-pub(crate) async fn run(home: Home, ledger: Ledger, clock: Clock) {
+pub(crate) async fn run(man: Man) {
+    let (home, ledger, clock) = (man.home.clone(), man.ledger.clone(), man.clock);
     let mut states = ledger.watch();
     let mut at_work: JoinSet<(LocalCommand, Ran)> = JoinSet::new();
     let mut begun: BTreeSet<LocalCommand> = BTreeSet::new();
@@ -40,26 +45,39 @@ pub(crate) async fn run(home: Home, ledger: Ledger, clock: Clock) {
     loop {
         let state = Arc::clone(&states.borrow_and_update());
         let wanted = state.unacted.iter();
-        for command in wanted.flat_map(|id| acts::commands(&state, *id)) {
-            let same = |one: &LocalCommand| (one.run, one.rule) == (command.run, command.rule);
-            if at_work.len() < COMMANDS_MAX && !begun.iter().any(same) {
+        let wanted: BTreeSet<_> = wanted.flat_map(|id| acts::commands(&state, *id)).collect();
+        for command in &wanted {
+            let alike = |one: &&LocalCommand| is_step(one) == is_step(command);
+            let may_begin = begun.iter().filter(alike).count() < COMMANDS_MAX;
+            if may_begin && !begun.iter().any(|one| excludes(one, command)) {
                 begun.insert(command.clone());
-                let (home, state) = (home.clone(), Arc::clone(&state));
+                let (man, state, command) = (man.clone(), Arc::clone(&state), command.clone());
                 at_work.spawn(async move {
-                    let ran = carry_out(&home, &state, &command, clock).await;
-                    (command, ran)
+                    let how = carry_out(&man, &state, &command).await;
+                    let (how, output) = match how {
+                        Ok(end) => act::read_end(&end),
+                        Err(why) => (format!("not run: {why}"), String::new()),
+                    };
+                    let at_ms = clock.now_ms();
+                    (command, Ran { at_ms, how, output })
                 });
+            }
+        }
+        for command in begun.iter().filter(|one| is_step(one)) {
+            if !wanted.iter().any(|one| excludes(one, command)) {
+                // Its supervisor ends it.
+                remove(&folder(&home, &state, command));
             }
         }
         tokio::select! {
             Some(Ok((command, ran))) = at_work.join_next() => {
                 let recorded = command.clone();
                 let noted = ledger.note(true, move |state, _| {
-                    acts::acted(state, &recorded, &ran).into_iter().collect()
+                    acts::acted(state, &recorded, &ran)
                 });
                 // A folder whose end is not recorded is looked at by the next daemon.
                 if noted.await.is_ok() {
-                    let _ = fs::remove_dir_all(folder(&home, &state, &command));
+                    remove(&folder(&home, &state, &command));
                     begun.remove(&command);
                 }
                 states.mark_changed();
@@ -71,7 +89,22 @@ pub(crate) async fn run(home: Home, ledger: Ledger, clock: Clock) {
     }
 }
 
-/// Removes the folders of firings whose ends are recorded: an earlier daemon died before that.
+fn is_step(command: &LocalCommand) -> bool {
+    matches!(command.of, CommandOf::Step { .. })
+}
+
+/// Whether a command is not begun as long as another is at work: the same, or one of the same
+/// rule for the same run.
+fn excludes(at_work: &LocalCommand, command: &LocalCommand) -> bool {
+    let is_alike = match (&at_work.of, &command.of) {
+        (CommandOf::Rule { rule: one, .. }, CommandOf::Rule { rule: other, .. }) => one == other,
+        (one, other) => one == other,
+    };
+    is_alike && at_work.run == command.run
+}
+
+/// Removes the folders of commands whose ends are recorded or not wanted any more: an earlier
+/// daemon died before that.
 fn sweep(home: &Home, state: &State) {
     let wanted = state
         .unacted
@@ -83,8 +116,18 @@ fn sweep(home: &Home, state: &State) {
     };
     for path in entries.flatten().map(|entry| entry.path()) {
         if path.is_dir() && !wanted.contains(&path) {
-            let _ = fs::remove_dir_all(path);
+            remove(&path);
         }
+    }
+}
+
+/// Removes a folder at once, for whoever looks for it.
+fn remove(folder: &Path) {
+    let mut renamed = folder.as_os_str().to_owned();
+    renamed.push(REMOVED);
+    if fs::rename(folder, &renamed).is_ok() {
+        // The next daemon removes what is left.
+        let _ = fs::remove_dir_all(renamed);
     }
 }
 
@@ -92,82 +135,75 @@ fn all_folders(home: &Home) -> PathBuf {
     home.data.join("acts")
 }
 
-/// The folder of a firing; its name has the run's token, which no other run has.
+/// The folder of a command; its name has the run's token, which no other run has.
 fn folder(home: &Home, state: &State, command: &LocalCommand) -> PathBuf {
     let run = state.run(command.run);
     let token = run.map(|run| hex(run.made.token.as_bytes()));
-    let firing = act::folder(command.rule, command.times);
-    all_folders(home).join(format!("{}-{firing}", token.unwrap_or_default()))
-}
-
-/// Has the command run, unless it was begun by an earlier daemon, and waits for its end.
-async fn carry_out(home: &Home, state: &State, command: &LocalCommand, clock: Clock) -> Ran {
-    let folder = folder(home, state, command);
-    let done = match is_of_before(home, command) {
-        Ok(true) => Err(io::Error::other("it fired before this home was restored")),
-        Ok(false) => supervise(&folder, state, command).await,
-        Err(error) => Err(error),
+    let name = match command.of {
+        CommandOf::Rule { rule, times, .. } => act::folder(rule, times),
+        CommandOf::Step { incarnation, step } => format!("step.{incarnation}.{step}"),
     };
-    let (how, output) = match done {
-        Ok(end) => act::read_end(&end),
-        Err(error) => (format!("not run: {error}"), String::new()),
-    };
-    Ran {
-        at_ms: clock.now_ms(),
-        how,
-        output,
+    all_folders(home).join(format!("{}-{name}", token.unwrap_or_default()))
+}
+
+/// Has the command run, unless it was begun by an earlier daemon; returns its end, as its
+/// supervisor leaves it.
+async fn carry_out(man: &Man, state: &State, command: &LocalCommand) -> io::Result<Vec<u8>> {
+    if is_of_before(&man.home, command)? {
+        let why = "it was asked for before this home was restored";
+        return Err(io::Error::other(why));
     }
-}
-
-/// Forgets the commands of a home that was restored from a backup, which does not tell which of
-/// them ran: what fired until now is not run.
-///
-/// # Errors
-/// When nothing was written.
-pub(crate) fn restored(home: &Home, now_ms: i64) -> io::Result<()> {
-    paths::make_private(&all_folders(home))?;
-    fs::write(all_folders(home).join(SINCE), now_ms.to_string())
-}
-
-/// Whether the rule fired before this home was restored.
-fn is_of_before(home: &Home, command: &LocalCommand) -> io::Result<bool> {
-    match fs::read_to_string(all_folders(home).join(SINCE)) {
-        Ok(since) => Ok(since
-            .trim()
-            .parse()
-            .is_ok_and(|ms: i64| command.fired_ms < ms)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// The end of the command, as its supervisor leaves it.
-async fn supervise(folder: &Path, state: &State, command: &LocalCommand) -> io::Result<Vec<u8>> {
     let found = state.experiment(command.run.experiment);
     let Some((experiment, run)) = found.zip(state.run(command.run)) else {
         return Err(io::Error::other("the experiment was removed"));
     };
-    paths::make_private(folder)?;
-    let program = nerokid().map_err(io::Error::other)?;
     let definition = &experiment.definition;
+    let mut env = vec![
+        ("NERO_RUN".to_owned(), command.run.to_string()),
+        ("NERO_ID".to_owned(), command.run.experiment.to_string()),
+        ("NERO_NAME".to_owned(), definition.name.clone()),
+        (
+            "NERO_COLLECTION".to_owned(),
+            definition.collection().to_owned(),
+        ),
+        ("NERO_NODE".to_owned(), run.node_word().to_owned()),
+        ("NERO_STATE".to_owned(), run.word().word().to_owned()),
+        ("NERO_RESULTS".to_owned(), run.results().folder().to_owned()),
+    ];
+    let (limit_s, line) = match &command.of {
+        CommandOf::Rule {
+            command,
+            text,
+            values,
+            ..
+        } => {
+            env.push(("NERO_RULE".to_owned(), text.clone()));
+            env.push(("NERO_VALUE".to_owned(), values.clone()));
+            (act::LIMIT_S, command.clone())
+        }
+        CommandOf::Step { step, .. } => {
+            let (more, line) = step::line(man, run, *step).await?;
+            env.extend(more);
+            (0, line)
+        }
+    };
+    let present = acts::commands(&man.ledger.state(), command.run);
+    if is_step(command) && !present.iter().any(|one| excludes(one, command)) {
+        return Err(io::Error::other("its run is over"));
+    }
+    let folder = folder(&man.home, state, command);
+    paths::make_private(&folder)?;
+    let program = nerokid().map_err(io::Error::other)?;
     let mut is_second = false;
     loop {
         let mut supervisor = Command::new(&program);
         supervisor
             .arg("act")
-            .arg(folder)
-            .arg(act::LIMIT_S.to_string())
+            .arg(&folder)
+            .arg(limit_s.to_string())
             .arg(&definition.folder)
-            .arg(&command.command)
-            .env("NERO_RUN", command.run.to_string())
-            .env("NERO_ID", command.run.experiment.to_string())
-            .env("NERO_NAME", &definition.name)
-            .env("NERO_COLLECTION", definition.collection())
-            .env("NERO_NODE", run.node_word())
-            .env("NERO_STATE", run.word().word())
-            .env("NERO_RESULTS", run.results().folder())
-            .env("NERO_RULE", &command.text)
-            .env("NERO_VALUE", &command.values)
+            .arg(&line)
+            .envs(env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -177,5 +213,27 @@ async fn supervise(folder: &Path, state: &State, command: &LocalCommand) -> io::
             Err(_) if !is_second => is_second = true,
             end => return end,
         }
+    }
+}
+
+/// Forgets the commands of a home that was restored from a backup, which does not tell which of
+/// them ran: what was asked for until now is not run.
+///
+/// # Errors
+/// When nothing was written.
+pub(crate) fn restored(home: &Home, now_ms: i64) -> io::Result<()> {
+    paths::make_private(&all_folders(home))?;
+    fs::write(all_folders(home).join(SINCE), now_ms.to_string())
+}
+
+/// Whether the command was asked for before this home was restored.
+fn is_of_before(home: &Home, command: &LocalCommand) -> io::Result<bool> {
+    match fs::read_to_string(all_folders(home).join(SINCE)) {
+        Ok(since) => Ok(since
+            .trim()
+            .parse()
+            .is_ok_and(|ms: i64| command.asked_ms < ms)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }

@@ -181,7 +181,7 @@ async fn serve(home: &Home, lock: File) -> Result<(), DaemonError> {
             _ = &mut processing => break Some("processors of outputs"),
             _ = &mut cohorts => break Some("cohorts"),
             _ = &mut keeping => break Some("folders that are not kept"),
-            _ = &mut acts => break Some("commands of rules"),
+            _ = &mut acts => break Some("commands of rules and steps"),
             _ = &mut server => break Some("server"),
             changed = ledger_gone.changed() => if changed.is_err() {
                 break Some("ledger");
@@ -334,7 +334,7 @@ fn start(home: &Home) -> Result<Running, DaemonError> {
         deployment,
     });
     let cohorts = crate::cohorts::run(ledger.clone(), home.clone(), clock);
-    let acts = crate::acts::run(home.clone(), ledger.clone(), clock);
+    let acts = crate::acts::run(man.clone());
     let upkeep = upkeep::run(home.clone(), clock, ledger.clone(), check_owed);
     #[expect(clippy::disallowed_methods, reason = "`Running` is awaited")]
     let (nodes, upkeep, cells, mail, processing, cohorts, keeping, acts) = (

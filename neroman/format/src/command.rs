@@ -11,7 +11,7 @@ use crate::params::Axis;
 use crate::pyformat::{Template, TemplateError};
 use crate::reader::Reader;
 use crate::script::{self, Script};
-use crate::steps;
+use crate::steps::{self, StepScript};
 use crate::style::Style;
 use crate::words;
 use nero_model::safe::quoted;
@@ -31,7 +31,7 @@ pub(crate) enum Command {
     },
     /// Lines that bash executes.
     Script(Script),
-    Steps(Vec<Script>),
+    Steps(Vec<StepScript>),
     /// There is none: a mistake.
     Missing,
 }
@@ -445,7 +445,10 @@ pub(crate) fn placed(command: &Command) -> HashSet<usize> {
     let words: Vec<&TemplateAt> = match command {
         Command::Missing => Vec::new(),
         Command::Script(script) => return script.params().collect(),
-        Command::Steps(steps) => return steps.iter().flat_map(Script::params).collect(),
+        Command::Steps(steps) => {
+            let scripts = steps.iter().map(|step| &step.script);
+            return scripts.flat_map(Script::params).collect();
+        }
         Command::Words(words) => words.iter().collect(),
         Command::Original { format, .. } => format.iter().collect(),
     };
@@ -464,7 +467,7 @@ pub(crate) fn report_unused(
     let reads_variables = match command {
         Command::Missing => return,
         Command::Script(script) => script.reads_variables(),
-        Command::Steps(steps) => steps.iter().any(Script::reads_variables),
+        Command::Steps(steps) => steps.iter().any(|step| step.script.reads_variables()),
         Command::Words(_) | Command::Original { .. } => false,
     };
     let used_otherwise = [Field::ParametersStyle, Field::Setup]

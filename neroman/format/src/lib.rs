@@ -76,7 +76,7 @@ pub use problem::{FormatErrors, Problem};
 pub use processing::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
 pub use scheduling::values::{NODE_WORDS as NODE_SCHEDULING, node_word as node_scheduling};
 pub use schema::schema;
-pub use steps::shown as shown_steps;
+pub use steps::{PLACES as STEP_PLACES, local as local_step, shown as shown_steps};
 pub use table::{
     NUMBER_MAX, NUMBERS_HEADER, NumberColumn, ReadSheet, companion, is_table, read_table,
     read_table_edited,

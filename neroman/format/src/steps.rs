@@ -3,6 +3,7 @@
 //! They are one job: bash starts a bash for each, as for a `script`, and ends with the first that
 //! fails. The line that it then prints on standard error names the step, before the last line that
 //! this one printed there, which is read back from the log. No number in it is read as a metric.
+//! `local` steps are executed by neroman's daemon; the job waits for their ends.
 
 use crate::block::Given;
 use crate::definition::Param;
@@ -15,14 +16,42 @@ use nero_yaml::Kind;
 const STEPS_MAX: usize = 64;
 const EXAMPLE: &str = "for example `steps: [{run: tar xf code.tgz}, {run: python3 train.py}]`";
 
+/// Beginnings of the arguments of the two kinds of steps.
+const RUN: &str = "run: ";
+const LOCAL: &str = "local: ";
+/// In a `local` step: what this machine's `ssh` reaches the run's node by, and the folder there in
+/// which the job works.
+pub const PLACES: [&str; 2] = ["{node.address}", "{run.folder}"];
+
 /// Starts its arguments; they get no input, so that none swallows anything. Its variables have
 /// names that no parameter has: bash passes on what came with the environment. Standard error is a
-/// pipe under `srun` and its like, which is not read.
+/// pipe under `srun` and its like, which is not read. For a `local` step it makes a name in the
+/// run's folder, which the watcher tells on, and waits for the answer there, however long: no file
+/// system that hosts share would report it.
 const DRIVER: &str = r#"__nero_size() { stat -L -c %s "/proc/$$/fd/2" 2> /dev/null || echo 0; }
+__nero_start=${NERO_DIR##*/work} __nero_control=${NERO_DIR%/*}/control
+__nero_start=${__nero_start#.}
+__nero_here() {
+  __nero_name=${__nero_start:-1}.$__nero_n
+  : >> "$__nero_control/ask.$__nero_name" || return 1
+  until [ -e "$__nero_control/answer.$__nero_name" ]; do sleep 0.3 2> /dev/null || sleep 1; done
+  { read -r __nero_how; __nero_out=$(cat); } < "$__nero_control/answer.$__nero_name"
+  [ "$__nero_how" != 'exit code 0' ] || { [ -z "$__nero_out" ] || echo "$__nero_out"; return 0; }
+  [ -z "$__nero_out" ] || echo "$__nero_out" >&2
+  case $__nero_how in
+  'exit code '*) return "${__nero_how#exit code }" ;;
+  'signal '*) return $((128 + ${__nero_how#signal })) ;;
+  esac
+  echo "$__nero_how" >&2
+  return 1
+}
 __nero_n=0
 for __nero_step do
   __nero_n=$((__nero_n + 1)) __nero_before=$(__nero_size) __nero_last=
-  bash -e -c "$__nero_step" script < /dev/null && continue
+  case $__nero_step in
+  'local: '*) __nero_here ;;
+  *) __nero_step=${__nero_step#run: }; bash -e -c "$__nero_step" script < /dev/null ;;
+  esac && continue
   __nero_code=$? __nero_new=$(($(__nero_size) - __nero_before))
   if [ -f "/proc/$$/fd/2" ] && [ $__nero_new -gt 0 ]; then
     [ $__nero_new -le 4096 ] || __nero_new=4096
@@ -33,12 +62,19 @@ for __nero_step do
   exit $__nero_code
 done"#;
 
+/// A step before its places are filled.
+#[derive(Debug)]
+pub(crate) struct StepScript {
+    pub(crate) script: Script,
+    is_local: bool,
+}
+
 /// Reads the field.
 pub(crate) fn read(
     reader: &mut Reader<'_>,
     names: &Names<'_>,
     given: &Given,
-) -> Option<Vec<Script>> {
+) -> Option<Vec<StepScript>> {
     let Kind::List(items) = &given.value.kind else {
         reader.wrong(given.value.mark, "`steps` takes a list", EXAMPLE);
         return None;
@@ -60,16 +96,25 @@ pub(crate) fn read(
             reader.wrong(item.mark, message, EXAMPLE);
             continue;
         };
-        match entry.key.as_str() {
-            "run" => steps.extend(script::read_at(reader, names, "run", &entry.value)),
-            "local" => reader.wrong(
-                entry.key_mark,
-                "`local` steps are not built yet",
-                "make it an experiment of its own: `+copy: {node: local, command: …}`, and \
-                 `depends_on: [copy]` here",
-            ),
-            _ => reader.unknown(entry, "is no step", &["run"], &["local"]),
+        let is_local = match entry.key.as_str() {
+            "run" => false,
+            "local" => true,
+            _ => {
+                reader.unknown(entry, "is no step", &["run", "local"], &[]);
+                continue;
+            }
+        };
+        let place = PLACES.into_iter().find(|place| match &entry.value.kind {
+            Kind::Scalar { text, .. } => text.contains(place) && !is_local,
+            Kind::List(_) | Kind::Map(_) => false,
+        });
+        if let Some(place) = place {
+            let message = format!("`{place}` is a place of `local` steps alone");
+            let hint = "on the node itself, the folder of the run is $NERO_DIR";
+            reader.wrong(entry.value.mark, message, hint);
         }
+        let script = script::read_at(reader, names, &entry.key, &entry.value);
+        steps.extend(script.map(|script| StepScript { script, is_local }));
     }
     (reader.count() == mistakes).then_some(steps)
 }
@@ -77,17 +122,24 @@ pub(crate) fn read(
 /// Bash with the steps; `None` when a mistake was reported.
 pub(crate) fn argv(
     reader: &mut Reader<'_>,
-    steps: &[Script],
+    steps: &[StepScript],
     params: &[Param],
 ) -> Option<Vec<String>> {
     let mut argv = ["bash", "-c", DRIVER, "steps"].map(str::to_owned).to_vec();
-    for step in steps {
-        argv.push(step.text(reader, params)?);
+    for StepScript { script, is_local } in steps {
+        let text = script.text(reader, params)?;
+        if *is_local && nero_model::data::shown(&text) != text {
+            let message = "data lies on the nodes, and a `local` step is executed here";
+            let hint = "name the file here, or what `ssh` reaches: `scp a {node.address}:b`";
+            reader.wrong(script.mark(), message, hint);
+            return None;
+        }
+        argv.push(format!("{}{text}", if *is_local { LOCAL } else { RUN }));
     }
     let bytes: usize = argv.iter().map(String::len).sum();
     if bytes > script::BYTES_MAX {
         let message = format!("the steps have more than {} bytes", script::BYTES_MAX);
-        reader.wrong(steps.first()?.mark(), message, "put them into files");
+        reader.wrong(steps.first()?.script.mark(), message, "put them into files");
         return None;
     }
     Some(argv)
@@ -95,13 +147,23 @@ pub(crate) fn argv(
 
 /// The steps of a command line, as people read them; `None`: it has none.
 pub fn shown(argv: &[String]) -> Option<String> {
+    let steps = all(argv)?.iter().map(|step| {
+        let step = step.strip_prefix(RUN).unwrap_or(step);
+        nero_model::data::shown(step.trim())
+    });
+    Some(steps.collect::<Vec<_>>().join(" && "))
+}
+
+/// The script of a `local` step, by its number; `None`: there is no such step.
+pub fn local(argv: &[String], number: u32) -> Option<&str> {
+    let index = usize::try_from(number).ok()?.checked_sub(1)?;
+    all(argv)?.get(index)?.strip_prefix(LOCAL)
+}
+
+/// The arguments of the driver.
+fn all(argv: &[String]) -> Option<&[String]> {
     match argv {
-        [_, _, driver, _, steps @ ..] if driver == DRIVER => {
-            let steps = steps
-                .iter()
-                .map(|step| nero_model::data::shown(step.trim()));
-            Some(steps.collect::<Vec<_>>().join(" && "))
-        }
+        [_, _, driver, _, steps @ ..] if driver == DRIVER => Some(steps),
         _ => None,
     }
 }

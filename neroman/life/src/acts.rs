@@ -1,7 +1,8 @@
-//! Commands that rules have this machine run (`run_local`).
+//! Commands that this machine runs for runs: of rules (`run_local`), and `local` steps.
 //!
-//! Nothing says that a command is to be run but the record of its firing, whose command did not
-//! come to an end by [`Acted`]. So a firing and what follows from it cannot be torn apart.
+//! Nothing says that a command is to be run but the record of its firing, or of the wait of its
+//! job, while its end is not in [`Acted`] or [`StepEnd`]. So a firing and what follows from it
+//! cannot be torn apart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use nero_model::RunId;
 use serde::{Deserialize, Serialize};
 
 use super::change::{Change, Rule, dispatch_changed};
-use super::journal::Ran;
+use super::journal::{AskedStep, Ran};
 use super::run::Run;
 use super::state::State;
 
@@ -24,16 +25,27 @@ pub(crate) type AllRules = BTreeMap<u64, Arc<Rule>>;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LocalCommand {
     pub run: RunId,
-    pub rule: u64,
-    /// How often the rule had fired.
-    pub times: u32,
-    /// When it fired.
-    pub fired_ms: i64,
-    pub command: String,
-    /// The condition of the rule.
-    pub text: String,
-    /// The names of the rule with their values.
-    pub values: String,
+    /// When it was asked for.
+    pub asked_ms: i64,
+    pub of: CommandOf,
+}
+
+/// What a command belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CommandOf {
+    /// A firing of a rule.
+    Rule {
+        rule: u64,
+        /// How often the rule had fired.
+        times: u32,
+        command: String,
+        /// The condition of the rule.
+        text: String,
+        /// The names of the rule with their values.
+        values: String,
+    },
+    /// A step of the run's job; its command is in the run's spec.
+    Step { incarnation: u32, step: u32 },
 }
 
 /// The end of the command of a rule's newest firing that this machine ran.
@@ -42,6 +54,17 @@ pub struct LocalCommand {
 pub struct Acted {
     pub times: u32,
     pub ran: Ran,
+}
+
+/// The end of a step that this machine executed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StepEnd {
+    /// The start whose job asked, and the number of the step.
+    pub of: (u32, u32),
+    pub ran: Ran,
+    /// Whether the node has it.
+    pub delivered: bool,
 }
 
 /// The commands of a run that have not come to their ends. Of several firings of a rule that came
@@ -61,25 +84,62 @@ pub fn commands(state: &State, id: RunId) -> Vec<LocalCommand> {
         };
         Some(LocalCommand {
             run: id,
-            rule,
-            times,
-            fired_ms,
-            command: known.argument.clone(),
-            text: known.text.clone(),
-            values: values.clone(),
+            asked_ms: fired_ms,
+            of: CommandOf::Rule {
+                rule,
+                times,
+                command: known.argument.clone(),
+                text: known.text.clone(),
+                values: values.clone(),
+            },
         })
     });
-    lacking.collect()
+    let step = run.awaited_step().map(|asked| LocalCommand {
+        run: id,
+        asked_ms: asked.at_ms,
+        of: CommandOf::Step {
+            incarnation: asked.of.0,
+            step: asked.of.1,
+        },
+    });
+    lacking.chain(step).collect()
 }
 
 /// Records the end of a command.
-pub fn acted(state: &State, command: &LocalCommand, ran: &Ran) -> Option<Change> {
-    dispatch_changed(state.run(command.run)?, |dispatch| {
-        let acted = Acted {
-            times: command.times,
-            ran: ran.clone(),
-        };
-        dispatch.acted.insert(command.rule, acted);
+pub fn acted(state: &State, command: &LocalCommand, ran: &Ran) -> Vec<Change> {
+    let id = command.run;
+    let Some(run) = state.run(id) else {
+        return Vec::new();
+    };
+    let ran = ran.clone();
+    let mut event = None;
+    let change = dispatch_changed(run, |dispatch| match command.of {
+        CommandOf::Rule { rule, times, .. } => {
+            dispatch.acted.insert(rule, Acted { times, ran });
+        }
+        CommandOf::Step { incarnation, step } => {
+            event = Some(Change::Event {
+                experiment: id.experiment,
+                run: Some(id.number),
+                at_ms: ran.at_ms,
+                text: format!("{id}: local step {step}: {}", ran.line()),
+            });
+            dispatch.stepped = Some(StepEnd {
+                of: (incarnation, step),
+                ran,
+                delivered: false,
+            });
+        }
+    });
+    change.into_iter().chain(event).collect()
+}
+
+/// Records that the node has the end of this step.
+pub fn answered(state: &State, id: RunId, of: (u32, u32)) -> Option<Change> {
+    dispatch_changed(state.run(id)?, |dispatch| {
+        if let Some(stepped) = dispatch.stepped.as_mut().filter(|one| one.of == of) {
+            stepped.delivered = true;
+        }
     })
 }
 
@@ -87,6 +147,50 @@ impl Run {
     /// The ends of commands that this machine ran, by id of the rule.
     pub fn acted(&self) -> &BTreeMap<u64, Acted> {
         &self.dispatch.acted
+    }
+
+    /// The step that its job waits for and that this machine has not executed to its end. What
+    /// makes it unwanted never passes: then its command is ended, and not begun again. The steps
+    /// of a run that was taken over come from its node, and are not executed.
+    pub fn awaited_step(&self) -> Option<AskedStep> {
+        let asked = self
+            .journal
+            .step
+            .filter(|_| !self.made.fingerprint.is_empty())?;
+        let (newest, _) = self.journal.newest()?;
+        let is_wanted = asked.of.0 == newest && self.cancel().is_none() && !self.has_ended();
+        let ended = self.dispatch.stepped.as_ref().map(|one| one.of);
+        (is_wanted && ended < Some(asked.of)).then_some(asked)
+    }
+
+    /// The `local` step that its job waits for, for people.
+    pub fn waits_for_step(&self) -> Option<String> {
+        let (newest, _) = self.journal.newest()?;
+        let asked = self.journal.step.filter(|asked| asked.of.0 == newest)?;
+        let step = format!("local step {}", asked.of.1);
+        if self.made.fingerprint.is_empty() {
+            return Some(format!(
+                "{step}, which is not executed: the run was taken over"
+            ));
+        }
+        match self.dispatch.stepped.as_ref() {
+            Some(ended) if ended.of == asked.of && ended.delivered => None,
+            Some(ended) if ended.of == asked.of => {
+                Some(format!("its node, to be told the end of {step}"))
+            }
+            Some(_) | None => Some(step),
+        }
+    }
+
+    /// The end of a step that its node is to be told.
+    pub fn step_to_tell(&self) -> Option<&StepEnd> {
+        let stepped = self.dispatch.stepped.as_ref();
+        stepped.filter(|stepped| !stepped.delivered)
+    }
+
+    /// Whether commands of it are to be run, or run, on this machine.
+    pub(crate) fn has_commands_here(&self, rules: &AllRules) -> bool {
+        self.awaited_step().is_some() || self.unacted(rules).next().is_some()
     }
 
     /// Rules of which a firing has this machine run a command that has not come to its end, and

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::acts::Acted;
+use super::acts::{Acted, StepEnd};
 use super::batch::{Hold, HoldCause};
 use super::cohort::PeersNumber;
 use super::journal::Journal;
@@ -199,6 +199,9 @@ pub struct Dispatch {
     /// The ends of commands that rules had this machine run, by id of the rule.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_id")]
     pub(crate) acted: BTreeMap<u64, Acted>,
+    /// The end of the newest step of its job that this machine executed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stepped: Option<StepEnd>,
     /// What people were to be told of it.
     #[serde(skip_serializing_if = "Noticed::is_nothing")]
     pub(crate) noticed: Noticed,

@@ -6,6 +6,7 @@
 
 mod apply;
 mod notable;
+mod text;
 mod told;
 
 use std::collections::BTreeMap;

@@ -47,6 +47,9 @@ pub struct Journal {
     /// By id of the rule.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rules: BTreeMap<u64, RuleFacts>,
+    /// The newest step on neroman's machine that its job waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<AskedStep>,
     /// Highest version of the rules that a watcher took.
     pub rules_applied: u64,
     /// Rules of that version that cannot apply to this run, by id.
@@ -452,6 +455,14 @@ impl Ran {
 
 fn is_default(key: &(u32, Key)) -> bool {
     *key == Default::default()
+}
+
+/// A step on neroman's machine that a job waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedStep {
+    /// The start whose job asked, and the number of the step.
+    pub of: (u32, u32),
+    pub at_ms: i64,
 }
 
 /// A rule that cannot apply to this run.

@@ -22,6 +22,8 @@ pub struct Needs {
     pub lift: bool,
     /// The node has older rules.
     pub rules: bool,
+    /// Its job waits for the end of a step, which is known here.
+    pub answer: bool,
     /// Its results must come home.
     pub results: bool,
     /// Files come home while the job produces them, if its outputs ask for
@@ -85,6 +87,7 @@ pub fn of(run: &Run) -> Needs {
                 hand_over: dispatch.send_spec && known,
                 lift,
                 rules,
+                answer: goes_on && run.step_to_tell().is_some(),
                 results,
                 live_results: run.made.outputs && is_at_work(run),
                 close: sent_all && !results,

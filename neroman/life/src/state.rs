@@ -109,7 +109,7 @@ pub struct State {
     pub apart: u64,
     /// Runs whose outputs are home and wait for their processors.
     pub unprocessed: Arc<BTreeSet<RunId>>,
-    /// Runs with rules whose commands this machine is to run, or runs.
+    /// Runs with commands of rules and steps that this machine is to run, or runs.
     pub unacted: Arc<BTreeSet<RunId>>,
     /// Runs that wait for other experiments.
     pub waiting: Arc<BTreeSet<RunId>>,
@@ -315,7 +315,7 @@ impl State {
         if run.awaits_processing() {
             Arc::make_mut(&mut self.unprocessed).insert(id);
         }
-        if run.unacted(&self.rules).next().is_some() {
+        if run.has_commands_here(&self.rules) {
             Arc::make_mut(&mut self.unacted).insert(id);
         }
         if run.waits_for_others() {
@@ -346,7 +346,7 @@ impl State {
         let after = (!before.same(run)).then(|| Share::of(run));
         let waits = run.awaits_processing();
         let needs = run.waits_for_others();
-        let acts = run.unacted(&self.rules).next().is_some();
+        let acts = run.has_commands_here(&self.rules);
         experiment.revision = revision;
         for (index, is_in) in [
             (&mut self.waiting, needs),

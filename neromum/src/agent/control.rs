@@ -20,7 +20,7 @@ use super::hand_over::NEVER_AGAIN;
 use super::{Agent, Refused};
 use crate::config;
 use crate::core::{Cancelled, Stage};
-use crate::runs::control::{first_free, keep_rules, newest_cancel};
+use crate::runs::control::{first_free, keep_answer, keep_rules, newest_cancel};
 use crate::runs::spec::may_pass;
 use crate::runs::{gone, spec};
 
@@ -372,6 +372,17 @@ impl Agent {
                 }
             }
         }
+    }
+
+    /// Keeps the end of a step for the job that waits for it.
+    pub(super) fn write_answer(
+        &mut self,
+        token: RunToken,
+        request: &v1::AnswerStepRequest,
+    ) -> Result<(), Refused> {
+        let entry = self.entries.get(&token).ok_or(Refused::UnknownRun)?;
+        let control = self.setup.paths.run(entry.id).join(names::CONTROL);
+        keep_answer(&control, request).map_err(|error| Refused::Disk(error.to_string()))
     }
 
     /// Keeps a rule set; returns the version under which it is kept.

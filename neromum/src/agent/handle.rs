@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use nero_model::{RunId, RunToken};
 use nero_wire::v1::{
-    FollowRequest, HandOverReply, RelayClaims, RelayOrder, RuleSet, WatcherCommand,
+    AnswerStepRequest, FollowRequest, HandOverReply, RelayClaims, RelayOrder, RuleSet,
+    WatcherCommand,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -27,6 +28,11 @@ pub(super) enum Message {
     Pause(Pausing, oneshot::Sender<Result<Vec<PauseOutcome>, Refused>>),
     /// Set the rules of one run.
     SetRules(RunToken, RuleSet, oneshot::Sender<Result<u64, Refused>>),
+    AnswerStep(
+        RunToken,
+        AnswerStepRequest,
+        oneshot::Sender<Result<(), Refused>>,
+    ),
     /// Clean the folders of runs; with `true`, only decide.
     Clean(Vec<Candidate>, bool, oneshot::Sender<Vec<Verdict>>),
     /// The folders of these runs are gone, or stay after all.
@@ -211,6 +217,16 @@ impl AgentHandle {
         rules: RuleSet,
     ) -> Result<Result<u64, Refused>, Leaving> {
         self.ask(|answer| Message::SetRules(token, rules, answer))
+            .await
+    }
+
+    /// Keeps the end of a step that neroman's machine executed.
+    pub async fn answer_step(
+        &self,
+        token: RunToken,
+        request: AnswerStepRequest,
+    ) -> Result<Result<(), Refused>, Leaving> {
+        self.ask(|answer| Message::AnswerStep(token, request, answer))
             .await
     }
 

@@ -298,6 +298,10 @@ impl Agent {
                 // file.
                 let _ = answer.send(self.write_rules(token, &rules));
             }
+            Message::AnswerStep(token, request, answer) => {
+                // A caller that has left asks again: the first answer stays.
+                let _ = answer.send(self.write_answer(token, &request));
+            }
             Message::Clean(candidates, rehearsal, answer) => {
                 self.clean(candidates, rehearsal, answer);
             }

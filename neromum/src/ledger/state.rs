@@ -240,6 +240,7 @@ impl LedgerState {
                 | RecordKind::RuleFired
                 | RecordKind::RuleHeld
                 | RecordKind::RuleRan
+                | RecordKind::StepAsked
                 | RecordKind::LogTruncated
                 | RecordKind::MetricsFolded
                 | RecordKind::Progress

@@ -1,7 +1,7 @@
-//! The control folder of a run: cancel requests `cancel.<n>` and rule sets
-//! `rules.<version>`, complete or absent.
+//! The control folder of a run: cancel requests `cancel.<n>`, rule sets `rules.<version>` and
+//! ends of steps `answer.<start>.<step>`, complete or absent.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use nero_journal::Clocks;
@@ -9,7 +9,7 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::StopCause;
 use nero_model::RunToken;
 use nero_model::paths::run as names;
-use nero_wire::v1::{Cancel, Pause, RuleSet, RunSpec};
+use nero_wire::v1::{AnswerStepRequest, Cancel, Pause, RuleSet, RunSpec};
 
 use super::spec::may_pass;
 
@@ -100,6 +100,26 @@ pub fn has_rules(spec: &RunSpec, run_dir: &Path) -> bool {
         })
 }
 
+/// Makes `control/answer.<start>.<step>`, synced: how the step ended in its first line, and then
+/// the end of what it printed. One that lies there stays.
+///
+/// # Errors
+/// When the disk refuses.
+pub fn keep_answer(control: &Path, answer: &AnswerStepRequest) -> io::Result<()> {
+    let (start, step) = (answer.incarnation, answer.step);
+    let path = control.join(format!("answer.{start}.{step}"));
+    if std::fs::symlink_metadata(&path).is_ok() {
+        return Ok(());
+    }
+    let draft = control.join(format!("answer.{start}.{step}.new"));
+    let how = answer.how.replace('\n', " ");
+    let mut file = std::fs::File::create(&draft)?;
+    file.write_all(format!("{how}\n{}", answer.output).as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&draft, &path)?;
+    std::fs::File::open(control)?.sync_all()
+}
+
 /// Newest rule sets of a run that are kept.
 const RULE_SETS_KEPT: usize = 8;
 
@@ -170,4 +190,27 @@ fn newest_rules(control: &Path) -> io::Result<u64> {
         newest = newest.max(version.unwrap_or(0));
     }
     Ok(newest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_answer_to_a_step_stays() {
+        let control = tempfile::tempdir().unwrap();
+        let mut answer = AnswerStepRequest {
+            incarnation: 2,
+            step: 3,
+            how: "not run:\nno host".to_owned(),
+            output: "a\nb\n".to_owned(),
+            ..AnswerStepRequest::default()
+        };
+        keep_answer(control.path(), &answer).unwrap();
+        answer.how = "exit code 0".to_owned();
+        keep_answer(control.path(), &answer).unwrap();
+        let kept = std::fs::read_to_string(control.path().join("answer.2.3")).unwrap();
+        assert_eq!(kept, "not run: no host\na\nb\n");
+        assert_eq!(std::fs::read_dir(control.path()).unwrap().count(), 1);
+    }
 }

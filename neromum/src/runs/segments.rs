@@ -523,6 +523,7 @@ fn take(record: &Record<'_>, facts: &mut Facts, look: &mut Look) {
         | RecordKind::RuleFired
         | RecordKind::RuleHeld
         | RecordKind::RuleRan
+        | RecordKind::StepAsked
         | RecordKind::LogTruncated
         | RecordKind::MetricsFolded
         | RecordKind::Progress
@@ -615,6 +616,7 @@ fn fact_of(kind: RecordKind, record: &Record<'_>) -> Option<Fact> {
         | RecordKind::RuleFired
         | RecordKind::RuleHeld
         | RecordKind::RuleRan
+        | RecordKind::StepAsked
         | RecordKind::LogTruncated
         | RecordKind::MetricsFolded
         | RecordKind::Progress

@@ -6,13 +6,13 @@ use nero_wire::hello;
 use nero_wire::v1::mum_server::Mum;
 use nero_wire::v1::read_files_request::Want;
 use nero_wire::v1::{
-    BlobList, BlobPart, CancelReply, CancelRequest, CleanReply, CleanRequest, DescribeRequest,
-    DiskUsageReply, DiskUsageRequest, ExamineReply, ExamineRequest, FilePart, FindJobsReply,
-    FindJobsRequest, FollowEvent, FollowRequest, HandOverReply, HandOverRequest, Hello,
-    ListFilesReply, ListFilesRequest, LogPart, NodeDescription, PauseRunsReply, PauseRunsRequest,
-    ProbeReply, ProbeRequest, PutBlobsReply, ReadFileRequest, ReadFilesRequest, ReadLogRequest,
-    RelayClaims, RelayOrder, Role, RunFolder, RunsRequest, ScriptReply, ScriptRequest,
-    SetRulesReply, SetRulesRequest, Site, StopReply, StopRequest,
+    AnswerStepReply, AnswerStepRequest, BlobList, BlobPart, CancelReply, CancelRequest, CleanReply,
+    CleanRequest, DescribeRequest, DiskUsageReply, DiskUsageRequest, ExamineReply, ExamineRequest,
+    FilePart, FindJobsReply, FindJobsRequest, FollowEvent, FollowRequest, HandOverReply,
+    HandOverRequest, Hello, ListFilesReply, ListFilesRequest, LogPart, NodeDescription,
+    PauseRunsReply, PauseRunsRequest, ProbeReply, ProbeRequest, PutBlobsReply, ReadFileRequest,
+    ReadFilesRequest, ReadLogRequest, RelayClaims, RelayOrder, Role, RunFolder, RunsRequest,
+    ScriptReply, ScriptRequest, SetRulesReply, SetRulesRequest, Site, StopReply, StopRequest,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -165,6 +165,20 @@ impl Mum for Service {
         let answer = self.inner.agent.set_rules(token, rules);
         let version = self.inner.answer(answer).await??;
         Ok(Response::new(SetRulesReply { version }))
+    }
+
+    async fn answer_step(
+        &self,
+        request: Request<AnswerStepRequest>,
+    ) -> Result<Response<AnswerStepReply>, Status> {
+        self.greeted(&request)?;
+        let request = request.into_inner();
+        let token = request.run.as_ref();
+        let token = token.and_then(|run| RunToken::from_slice(&run.token));
+        let token = token.ok_or(Refused::UnknownRun)?;
+        let answer = self.inner.agent.answer_step(token, request);
+        self.inner.answer(answer).await??;
+        Ok(Response::new(AnswerStepReply {}))
     }
 
     type FollowStream = Answers<FollowEvent>;

@@ -28,6 +28,7 @@ mod input;
 mod jobs;
 mod joined;
 mod kill;
+mod local_steps;
 mod mail;
 mod mail_test;
 mod multihost;

@@ -214,7 +214,7 @@ stages: [early, late]
 +node: {command: "sh -c 'echo $NERO_NODE'", node: local}
 +requires: {command: 'true', requires: cpus > 100000}
 +probed: {command: echo asked, probes: {has: 'echo yes'}, requires: has == yes, place: first}
-+steps: {steps: [{run: echo one}, {run: 'cat; echo {y} >&2; exit 3'}, {run: echo three}], parameters: {y: no}}
++steps: {steps: [{run: echo one}, {local: 'echo {node.address} $NERO_PARAM_Y'}, {run: 'cat; echo {y} >&2; exit 3'}, {run: echo three}], parameters: {y: no}}
 +on_error: {command: "sh -c 'echo noted >&2; exit 3'", on_error: [{exit: 3, stderr: noted, then: continue}]}
 +data: {command: "echo {data.d}", data: {d: {local: /tmp, default: /nowhere}}}
 +message: {command: 'true', custom_msg: hello from the file}
@@ -251,7 +251,7 @@ const PRINTED: &[(&str, &str)] = &[
     ("unbuffered", ".1."),
     ("node", "local"),
     ("probed", "asked"),
-    ("steps", "one"),
+    ("steps", "one\nlocalhost no"),
     ("data", "/tmp"),
     ("results", "here"),
 ];
@@ -587,7 +587,7 @@ fn each_field_of_the_format_has_its_effect_in_a_real_run() {
     let line = named("steps")["stderr_line"].as_str().unwrap_or_default();
     assert!(line.starts_with("`cat; "), "{line}");
     assert!(
-        line.ends_with("`, no. 2 of 3 steps: exit code 3: no"),
+        line.ends_with("`, no. 3 of 4 steps: exit code 3: no"),
         "{line}"
     );
     assert_eq!(named("steps")["metrics"], serde_json::json!({}));

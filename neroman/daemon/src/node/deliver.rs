@@ -1,7 +1,8 @@
-//! Delivers decisions to a node: cancel requests and rules, and which runs to
+//! Delivers decisions to a node: cancel requests, rules and ends of steps, and which runs to
 //! hand over or to fetch. Every message may be sent twice; its effect is
 //! recorded when the node has answered.
 
+mod answer;
 mod hold;
 mod recall;
 
@@ -138,6 +139,7 @@ impl Deliver {
         };
         let (mut hand_over, mut cancel, mut rules) = (Vec::new(), Vec::new(), Vec::new());
         let (mut recall, mut hold, mut lift) = (Vec::new(), Vec::new(), Vec::new());
+        let mut answer = Vec::new();
         for id in runs {
             let Some(run) = state
                 .run(id)
@@ -152,6 +154,7 @@ impl Deliver {
                 hold: held,
                 lift: goes_on,
                 rules: newer,
+                answer: ended,
                 results,
                 live_results,
                 close,
@@ -174,6 +177,9 @@ impl Deliver {
             if newer {
                 rules.push(id);
             }
+            if ended {
+                answer.push(id);
+            }
             if results || live_results {
                 // The fetcher lives as long as this connection.
                 let _ = self.results.send(id);
@@ -191,6 +197,9 @@ impl Deliver {
         }
         for part in lift.chunks(hold::RUNS_MAX) {
             self.hold(&state, part, true).await?;
+        }
+        for part in answer.chunks(RULES_MAX) {
+            self.answer(&state, part).await?;
         }
         for part in recall.chunks(recall::RUNS_MAX) {
             self.recall(part).await?;

@@ -32,7 +32,7 @@ mod node_way;
 mod nodes;
 mod numbers;
 mod order;
-mod paths;
+pub(crate) mod paths;
 mod pause;
 mod per_node;
 mod plots;

@@ -247,7 +247,7 @@ impl Man {
     }
 
     /// The root of a node, absolute, if known.
-    pub(super) fn root_of(&self, name: &str) -> Option<String> {
+    pub(crate) fn root_of(&self, name: &str) -> Option<String> {
         if name == LOCAL {
             return Some(self.home.local_root.display().to_string());
         }

@@ -139,7 +139,7 @@ fn results(run: &Run) -> (String, String) {
 }
 
 /// The job's folder on its node.
-pub(super) fn work_folder(nodes: &NodePaths, run: &Run) -> String {
+pub(crate) fn work_folder(nodes: &NodePaths, run: &Run) -> String {
     let folder = nodes.run(run.made.id);
     let name = match run.journal.newest() {
         Some((number, _)) if number > 1 => format!("{WORK}.{number}"),

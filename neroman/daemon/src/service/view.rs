@@ -442,6 +442,7 @@ fn waiting_for(run: &Run, held: Option<Held<'_>>, sight: &Sight<'_>) -> String {
                 Some(before) => format!("{why} ({before} before it)"),
             }
         }
+        (Phase::Running, None) if let Some(step) = run.waits_for_step() => step,
         (Phase::Queued | Phase::Staging | Phase::Pending | Phase::Running, None) => {
             run.why().to_string()
         }

@@ -4,16 +4,14 @@ use nero_journal::Record;
 use nero_journal::v1::{self, RecordKind};
 
 use super::super::journal::{
-    Claimed, Exit, Gone, Granted, Host, Incarnation, Journal, Key, Lost, Metric, NotStarted,
-    Paused, Progress, Ran, Remark, RuleFacts, RuleOff, Sample, Segment, Stop, Stray, TaskOver,
+    AskedStep, Claimed, Exit, Gone, Granted, Host, Incarnation, Journal, Key, Lost, Metric,
+    NotStarted, Paused, Progress, Ran, Remark, RuleFacts, RuleOff, Sample, Segment, Stop, Stray,
+    TaskOver,
 };
 use super::super::now::Tick;
+use super::text::{bounded, short_text, text};
 use super::told::{self, Told};
 
-/// Longest remark that is kept, in characters: texts come from other machines.
-const TEXT_CHARS_MAX: usize = 2000;
-/// Longest line of a job, and name of a program, that is kept, in characters.
-const LINE_CHARS_MAX: usize = 240;
 /// Most processes named that outlived a main process.
 const STRAYS_MAX: usize = 16;
 /// Most GPUs named that a start was given.
@@ -118,6 +116,15 @@ pub(super) fn apply(
         | RecordKind::RuleFired
         | RecordKind::RuleHeld
         | RecordKind::RuleRan => rule(journal, kind, place, at_ms, record),
+        RecordKind::StepAsked => record.decode().map(|v1::StepAsked { step }| {
+            let newer = |old: &AskedStep| old.of < (number, step);
+            if journal.step.as_ref().is_none_or(newer) {
+                journal.step = Some(AskedStep {
+                    of: (number, step),
+                    at_ms,
+                });
+            }
+        }),
         RecordKind::WatchStarted => record.decode().map(|started: v1::WatchStarted| {
             if started.settling {
                 // Output that is read after the end is then no sign of life.
@@ -196,6 +203,7 @@ fn is_sign(kind: RecordKind) -> bool {
         | Kind::RuleFired
         | Kind::RuleHeld
         | Kind::RuleRan
+        | Kind::StepAsked
         | Kind::WatchStarted
         | Kind::LogTruncated
         | Kind::MetricsFolded
@@ -382,6 +390,7 @@ fn life(
         | RecordKind::RuleFired
         | RecordKind::RuleHeld
         | RecordKind::RuleRan
+        | RecordKind::StepAsked
         | RecordKind::LogTruncated
         | RecordKind::MetricsFolded
         | RecordKind::Progress
@@ -581,6 +590,7 @@ fn rule(
         | RecordKind::LogTruncated
         | RecordKind::MetricsFolded
         | RecordKind::Progress
+        | RecordKind::StepAsked
         | RecordKind::Notice
         | RecordKind::WatchEnded
         | RecordKind::Lost
@@ -666,31 +676,5 @@ fn stray(told: &v1::Stray) -> Stray {
     Stray {
         pid: told.pid,
         name: short_text(&told.name),
-    }
-}
-
-/// Bytes of a node as one short line, without colours and other terminal
-/// commands; every output makes the rest harmless.
-fn short_text(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let mut plain = String::new();
-    let mut rest = text.trim();
-    while let Some((before, behind)) = rest.split_once("\u{1b}[") {
-        plain.push_str(before);
-        let end = behind.find(|c: char| ('@'..='~').contains(&c));
-        rest = end.map_or("", |end| &behind[end + 1..]);
-    }
-    plain.push_str(rest);
-    bounded(plain, LINE_CHARS_MAX)
-}
-
-pub(super) fn text(given: String) -> String {
-    bounded(given, TEXT_CHARS_MAX)
-}
-
-fn bounded(given: String, chars_max: usize) -> String {
-    match given.char_indices().nth(chars_max) {
-        Some((cut, _)) => format!("{}…", &given[..cut]),
-        None => given,
     }
 }

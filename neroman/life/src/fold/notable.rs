@@ -5,7 +5,7 @@ use nero_journal::v1::{self, RecordKind};
 use nero_journal::{Record, SegmentId};
 
 use super::Part;
-use super::apply::text;
+use super::text::text;
 
 /// A record that may concern people, with its place as evidence.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,9 +3,9 @@
 use nero_model::EndReason;
 
 use super::*;
-use crate::acts;
+use crate::acts::{self, CommandOf, LocalCommand};
 use crate::change::Rule;
-use crate::journal::{Ran, RuleFacts};
+use crate::journal::{AskedStep, Ran, RuleFacts};
 use crate::mail::NoticeKind;
 use crate::standing::{self, Fired};
 use crate::state::State;
@@ -159,8 +159,14 @@ fn a_command_of_this_machine_is_wanted_until_its_end_is_recorded() {
     let [command] = commands.as_slice() else {
         panic!("{commands:?}");
     };
-    assert_eq!((command.command.as_str(), command.times), ("./tell.sh", 1));
-    assert_eq!(command.values, "state = 'crashed'");
+    let wanted = CommandOf::Rule {
+        rule: 1,
+        times: 1,
+        command: "./tell.sh".to_owned(),
+        text: "crashed".to_owned(),
+        values: "state = 'crashed'".to_owned(),
+    };
+    assert_eq!(command.of, wanted);
     let ran = Ran {
         at_ms: 30,
         how: "exit code 0".to_owned(),
@@ -213,11 +219,13 @@ fn of_firings_that_came_while_nothing_ran_the_newest_counts() {
     let journal = Arc::new(journal);
     lab.take(vec![Change::Journal { run: id, journal }]);
     let commands = acts::commands(&lab.state, id);
-    let wanted: Vec<_> = commands
-        .iter()
-        .map(|one| (one.times, one.values.as_str()))
-        .collect();
-    assert_eq!(wanted, [(2, "loss = 4")]);
+    let [LocalCommand { of, .. }] = commands.as_slice() else {
+        panic!("{commands:?}");
+    };
+    assert!(
+        matches!(of, CommandOf::Rule { times: 2, values, .. } if values == "loss = 4"),
+        "{of:?}"
+    );
     // A rule that is removed takes what waits with it.
     let experiment = lab.state.experiment(id.experiment).unwrap();
     let (_, changes) = crate::rules::remove(&lab.state, experiment, 1, 50);
@@ -225,4 +233,96 @@ fn of_firings_that_came_while_nothing_ran_the_newest_counts() {
     assert!(lab.state.unacted.is_empty());
     let told = &lab.state.run(id).unwrap().acted()[&1].ran.how;
     assert_eq!(told, "not run: the rule was removed");
+}
+
+/// The run's node tells that its job waits for this step of this start.
+fn ask(lab: &mut Lab, id: RunId, of: (u32, u32)) {
+    let mut journal = (*lab.state.run(id).unwrap().journal).clone();
+    journal.incarnations.entry(of.0).or_default();
+    journal.step = Some(AskedStep { of, at_ms: 20 });
+    let journal = Arc::new(journal);
+    lab.take(vec![Change::Journal { run: id, journal }]);
+}
+
+#[test]
+fn a_local_step_is_wanted_once_and_its_end_is_told_until_the_node_has_it() {
+    let (mut lab, id) = Lab::ruled(&[]);
+    lab.say(id, running());
+    assert_eq!(lab.state.run(id).unwrap().waits_for_step(), None);
+    ask(&mut lab, id, (1, 2));
+    assert_eq!(lab.state.unacted.iter().collect::<Vec<_>>(), [&id]);
+    let commands = acts::commands(&lab.state, id);
+    let [command] = commands.as_slice() else {
+        panic!("{commands:?}");
+    };
+    let step = CommandOf::Step {
+        incarnation: 1,
+        step: 2,
+    };
+    assert_eq!(command.of, step);
+    let waits = |lab: &Lab| lab.state.run(id).unwrap().waits_for_step();
+    assert_eq!(waits(&lab).as_deref(), Some("local step 2"));
+    let ran = Ran {
+        at_ms: 30,
+        how: "exit code 3".to_owned(),
+        output: "no such host\n".to_owned(),
+    };
+    let changes = acts::acted(&lab.state, command, &ran);
+    let event = changes.iter().find_map(|change| match change {
+        Change::Event { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(event, Some("1.1: local step 2: exit code 3: no such host"));
+    lab.take(changes);
+    assert!(lab.state.unacted.is_empty());
+    let answers = |lab: &Lab| crate::needs::of(lab.state.run(id).unwrap()).answer;
+    assert!(answers(&lab));
+    // The rows of an earlier and a later start of the daemon.
+    let run = lab.state.run(id).unwrap();
+    let stored = serde_json::to_string(&crate::kept::Kept::of(run)).unwrap();
+    let sample = r#""stepped":{"of":[1,2],"ran":{"at_ms":30,"how":"exit code 3","output":"no such host\n"},"delivered":false}"#;
+    assert!(stored.contains(sample), "{stored}");
+    let asked = serde_json::to_string(&*run.journal).unwrap();
+    assert!(
+        asked.contains(r#""step":{"of":[1,2],"at_ms":20}"#),
+        "{asked}"
+    );
+    let kept: crate::kept::Kept = serde_json::from_str(&stored).unwrap();
+    let again = kept.run((*run.made).clone(), run.journal.clone(), run.rules.clone());
+    assert_eq!(again.step_to_tell(), run.step_to_tell());
+    let other = acts::answered(&lab.state, id, (1, 1));
+    assert!(other.is_none(), "an answer to another step");
+    lab.take(acts::answered(&lab.state, id, (1, 2)).into_iter().collect());
+    assert!(!answers(&lab) && waits(&lab).is_none());
+    // A watcher that begins anew tells the step again.
+    ask(&mut lab, id, (1, 2));
+    assert!(lab.state.unacted.is_empty());
+    ask(&mut lab, id, (1, 3));
+    assert_eq!(lab.state.unacted.len(), 1);
+}
+
+#[test]
+fn a_step_of_an_earlier_start_or_of_a_run_that_is_to_end_is_not_wanted() {
+    let (mut lab, id) = Lab::ruled(&[]);
+    lab.say(id, running());
+    ask(&mut lab, id, (1, 1));
+    assert_eq!(lab.state.unacted.len(), 1);
+    let mut journal = (*lab.state.run(id).unwrap().journal).clone();
+    journal.incarnations.entry(2).or_default();
+    let journal = Arc::new(journal);
+    lab.take(vec![Change::Journal { run: id, journal }]);
+    assert!(lab.state.unacted.is_empty(), "its job is gone");
+    ask(&mut lab, id, (2, 1));
+    assert_eq!(lab.state.unacted.len(), 1);
+    lab.dispatch(id, |dispatch| {
+        dispatch.cancel = Some(crate::run::Cancel {
+            asked_ms: 40,
+            author: "ada".to_owned(),
+            grace_ms: 0,
+            signal: 0,
+            delivered: false,
+            rule: None,
+        });
+    });
+    assert!(lab.state.unacted.is_empty());
 }

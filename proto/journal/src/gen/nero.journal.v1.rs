@@ -463,6 +463,13 @@ pub struct RuleRan {
     #[prost(string, tag = "4")]
     pub output: ::prost::alloc::string::String,
 }
+/// The job waits until neroman's machine has executed this step of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StepAsked {
+    /// counted from 1
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LogTruncated {
     #[prost(enumeration = "Stream", tag = "1")]
@@ -1031,6 +1038,7 @@ pub enum RecordKind {
     Progress = 31,
     RuleHeld = 32,
     RuleRan = 33,
+    StepAsked = 34,
     /// Written by neromum, when no process beside the job could.
     Lost = 40,
     TaskOver = 41,
@@ -1079,6 +1087,7 @@ impl RecordKind {
             Self::Progress => "RECORD_KIND_PROGRESS",
             Self::RuleHeld => "RECORD_KIND_RULE_HELD",
             Self::RuleRan => "RECORD_KIND_RULE_RAN",
+            Self::StepAsked => "RECORD_KIND_STEP_ASKED",
             Self::Lost => "RECORD_KIND_LOST",
             Self::TaskOver => "RECORD_KIND_TASK_OVER",
             Self::Granted => "RECORD_KIND_GRANTED",
@@ -1122,6 +1131,7 @@ impl RecordKind {
             "RECORD_KIND_PROGRESS" => Some(Self::Progress),
             "RECORD_KIND_RULE_HELD" => Some(Self::RuleHeld),
             "RECORD_KIND_RULE_RAN" => Some(Self::RuleRan),
+            "RECORD_KIND_STEP_ASKED" => Some(Self::StepAsked),
             "RECORD_KIND_LOST" => Some(Self::Lost),
             "RECORD_KIND_TASK_OVER" => Some(Self::TaskOver),
             "RECORD_KIND_GRANTED" => Some(Self::Granted),

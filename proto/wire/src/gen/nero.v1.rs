@@ -1106,6 +1106,25 @@ pub mod pause_runs_reply {
         }
     }
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AnswerStepRequest {
+    #[prost(message, optional, tag = "1")]
+    pub run: ::core::option::Option<RunRef>,
+    /// whose job asked
+    #[prost(uint32, tag = "2")]
+    pub incarnation: u32,
+    #[prost(uint32, tag = "3")]
+    pub step: u32,
+    /// "exit code 0", "signal 9", or a sentence
+    #[prost(string, tag = "4")]
+    pub how: ::prost::alloc::string::String,
+    /// the end of what it printed
+    #[prost(string, tag = "5")]
+    pub output: ::prost::alloc::string::String,
+}
+/// Answered when the answer lies synced in the run's folder. A later one for the same step changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AnswerStepReply {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SetRulesRequest {
     #[prost(bytes = "vec", tag = "1")]
@@ -2080,6 +2099,28 @@ pub mod mum_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "SetRules"));
             self.inner.unary(req, path, codec).await
         }
+        /// The end of a step that neroman's machine executed, for a job that waits for it.
+        pub async fn answer_step(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AnswerStepRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AnswerStepReply>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/AnswerStep");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "AnswerStep"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Replication upward: first message in `positions`, then acknowledgements.
         pub async fn follow(
             &mut self,
@@ -2395,6 +2436,11 @@ pub mod mum_server {
             &self,
             request: tonic::Request<super::SetRulesRequest>,
         ) -> std::result::Result<tonic::Response<super::SetRulesReply>, tonic::Status>;
+        /// The end of a step that neroman's machine executed, for a job that waits for it.
+        async fn answer_step(
+            &self,
+            request: tonic::Request<super::AnswerStepRequest>,
+        ) -> std::result::Result<tonic::Response<super::AnswerStepReply>, tonic::Status>;
         /// Server streaming response type for the Follow method.
         type FollowStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::FollowEvent, tonic::Status>,
@@ -2936,6 +2982,49 @@ pub mod mum_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SetRulesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Mum/AnswerStep" => {
+                    #[allow(non_camel_case_types)]
+                    struct AnswerStepSvc<T: Mum>(pub Arc<T>);
+                    impl<T: Mum> tonic::server::UnaryService<super::AnswerStepRequest>
+                    for AnswerStepSvc<T> {
+                        type Response = super::AnswerStepReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AnswerStepRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Mum>::answer_step(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AnswerStepSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

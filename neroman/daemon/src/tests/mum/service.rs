@@ -312,6 +312,13 @@ impl Mum for Service {
         Ok(Response::new(v1::SetRulesReply { version }))
     }
 
+    async fn answer_step(
+        &self,
+        _: Request<v1::AnswerStepRequest>,
+    ) -> Result<Response<v1::AnswerStepReply>, Status> {
+        Ok(Response::new(v1::AnswerStepReply {}))
+    }
+
     type FollowStream = ReceiverStream<Result<v1::FollowEvent, Status>>;
 
     async fn follow(

@@ -131,6 +131,7 @@ fn needed(run: &Run) -> Vec<&'static str> {
         hold,
         lift,
         rules: _,
+        answer,
         results,
         // True for every run that runs.
         live_results: _,
@@ -142,6 +143,7 @@ fn needed(run: &Run) -> Vec<&'static str> {
         (recall, "recall"),
         (hold, "hold"),
         (lift, "let go"),
+        (answer, "answer"),
         (results, "results"),
         (close, "close"),
     ];

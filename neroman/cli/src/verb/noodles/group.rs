@@ -167,7 +167,6 @@ impl Drive<'_> {
         outer: &Path,
     ) -> Result<(), Fault> {
         let text = script(&place.experiment.env, place.exact, &group.commands);
-        let text = shell::whole(self.spec, text);
         let endpoint = self.endpoint(group.local, place.server);
         let endpoint = match group.local {
             true => endpoint,
@@ -241,6 +240,7 @@ impl Drive<'_> {
         let asked = match &self.experiment {
             Some(experiment) => StartRequest {
                 selection: Some(selection(&[experiment.to_string()])),
+        let text = shell::whole(self.spec, &text);
                 restart: true,
                 set: vec![Assignment {
                     key: "group".to_owned(),

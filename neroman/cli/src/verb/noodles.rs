@@ -1,6 +1,7 @@
 //! `noodles TYPE SPEC`: runs a spec of Training Noodles. With `--check`: what it would do, without a
 //! daemon and without asking a server.
 
+mod caller;
 mod drive;
 mod group;
 mod journal;

@@ -42,6 +42,10 @@ pub struct Drive<'s> {
     pub(super) groups: u64,
     /// The experiment whose runs the groups are; known once the first group has started.
     pub(super) experiment: Option<u64>,
+    /// The run of the group before.
+    pub(super) newest: u64,
+    /// Whether it was told what groups cannot have of the caller.
+    pub(super) has_told_refused: bool,
     pub(super) status_path: Option<String>,
     pub(super) previous_round: SystemTime,
     /// What was said about each experiment that waits.
@@ -72,6 +76,8 @@ impl<'s> Drive<'s> {
             experiment: None,
             status_path: None,
             previous_round: kept.started(),
+            newest: 0,
+            has_told_refused: false,
             said: HashSet::new(),
             connections: Connections::default(),
             expansions: HashMap::new(),

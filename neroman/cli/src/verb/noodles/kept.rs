@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::drive::{Drive, make_folder};
 use super::journal::FlowJournal;
 use super::log::Log;
-use super::{place, shell, understood};
+use super::{caller, place, understood};
 use crate::args::Noodles;
 use crate::fault::{Fault, Stop, code};
 use crate::say::table::{self, Cell};
@@ -56,7 +56,7 @@ impl KeptFlow {
         self.root.join("groups")
     }
 
-    /// The caller's variables, as lines of a shell.
+    /// What commands have of the caller, as lines of a shell.
     pub fn env(&self) -> PathBuf {
         self.root.join("env")
     }
@@ -69,11 +69,21 @@ impl KeptFlow {
     /// What goes on with it.
     pub fn resume(&self) -> String {
         format!("`neroman noodles --resume {}`", hex(&self.id))
+    /// What of that they cannot have.
+    pub fn refused(&self) -> PathBuf {
+        self.root.join("refused")
+    }
+
     }
 
     /// The id of the request for a group: the daemon answers one once.
     pub fn request(&self, group: u64) -> Vec<u8> {
         [self.id, group.to_be_bytes()].concat()
+    /// The name of that experiment.
+    pub fn experiment(&self) -> String {
+        format!("flow_{}", hex(&self.id))
+    }
+
     }
 
     fn new(id: [u8; 8], asked: &AskedFlow<'_>) -> Result<Self, Fault> {
@@ -114,10 +124,10 @@ impl KeptFlow {
         let go = self.root.join("go");
         let command = format!("env -i /bin/sh {} {{group}}", in_command(&go)?);
         let description = format!(
-            "# A flow of `neroman noodles`: each run is a group of its commands.\n+flow_{}:\n  \
+            "# A flow of `neroman noodles`: each run is a group of its commands.\n+{}:\n  \
              command: {}\n  parameters: {{group: 0}}\n  monitor: {{strays: leave}}\n  \
              resources: {{cpus: 0.0000001}}\n  retry: 0\n  on_timeout: end\n  setup: []\n",
-            hex(&self.id),
+            self.experiment(),
             Value::from(command),
         );
         let flow = json!({
@@ -289,9 +299,8 @@ async fn follow(
 ) -> Result<u8, Stop> {
     let journal = FlowJournal::open(&kept.root.join("journal"))?;
     make_folder(&kept.groups())?;
-    let mut env = umask();
-    env.extend(shell::exports(std::env::vars_os()));
-    private(&kept.env(), &env)?;
+    let _ = fs::remove_file(kept.refused());
+    private(&kept.env(), &caller::lines(&kept.refused()))?;
     session.on_interrupt(Left::text(format!("{} goes on", kept.resume())));
     let mut drive = Drive::new(session, spec, kept, journal, log, args.probe_limit);
     drive.connections.is_off = args.own_connections;
@@ -323,6 +332,7 @@ fn detached(session: &Session, args: &Noodles, kept: &KeptFlow) -> Result<u8, St
     let path = kept.root.join("log");
     let mut options = fs::OpenOptions::new();
     options.create(true).append(true).mode(0o600);
+    let _ = fs::remove_file(kept.refused());
     let log = options.open(&path).map_err(|error| failed(&error))?;
     let own = std::env::current_exe().map_err(|error| failed(&error))?;
     let limit = format!("{}ms", args.probe_limit.as_millis());
@@ -352,14 +362,6 @@ fn detached(session: &Session, args: &Noodles, kept: &KeptFlow) -> Result<u8, St
         .out
         .text(&format!("flow {id} goes on; its log: {}\n", path.display()))?;
     Ok(code::OK)
-}
-
-/// The line that makes files as the caller's shell does; the daemon's own files are private.
-fn umask() -> Vec<u8> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    let line = mask.map(|mask| format!("umask {}\n", mask.trim()));
-    line.unwrap_or_default().into_bytes()
 }
 
 fn root(id: &str) -> Result<PathBuf, Fault> {

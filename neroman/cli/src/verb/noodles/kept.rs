@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nero_model::RequestId;
-use nero_noodles::{Finding, NoodlesSpec, Severity};
+use nero_noodles::{Finding, NoodlesSpec, Severity, list_text};
 use nero_views::text::local_time;
 use serde_json::{Value, json};
 
@@ -51,6 +51,14 @@ impl KeptFlow {
         UNIX_EPOCH + Duration::from_millis(self.started_ms)
     }
 
+    /// The spec as it was typed, with the names of experiments.
+    pub fn spec_word(&self) -> String {
+        match &self.only {
+            Some(names) => format!("{}:{}", self.spec_path, names.join(",")),
+            None => self.spec_path.clone(),
+        }
+    }
+
     /// The folder of its groups' files.
     pub fn groups(&self) -> PathBuf {
         self.root.join("groups")
@@ -61,29 +69,29 @@ impl KeptFlow {
         self.root.join("env")
     }
 
-    /// The folder of the experiment whose runs its groups are.
-    pub fn source(&self) -> PathBuf {
-        self.root.join("noodles")
-    }
-
-    /// What goes on with it.
-    pub fn resume(&self) -> String {
-        format!("`neroman noodles --resume {}`", hex(&self.id))
     /// What of that they cannot have.
     pub fn refused(&self) -> PathBuf {
         self.root.join("refused")
     }
 
+    /// The folder of the experiment whose runs its groups are.
+    pub fn source(&self) -> PathBuf {
+        self.root.join("noodles")
     }
 
-    /// The id of the request for a group: the daemon answers one once.
-    pub fn request(&self, group: u64) -> Vec<u8> {
-        [self.id, group.to_be_bytes()].concat()
     /// The name of that experiment.
     pub fn experiment(&self) -> String {
         format!("flow_{}", hex(&self.id))
     }
 
+    /// What goes on with it.
+    pub fn resume(&self) -> String {
+        format!("`neroman noodles --resume {}`", hex(&self.id))
+    }
+
+    /// The id of the request for a group: the daemon answers one once.
+    pub fn request(&self, group: u64) -> Vec<u8> {
+        [self.id, group.to_be_bytes()].concat()
     }
 
     fn new(id: [u8; 8], asked: &AskedFlow<'_>) -> Result<Self, Fault> {
@@ -195,6 +203,10 @@ pub async fn begin(
     }
     if args.debug {
         log.line("root", "WARNING", "Debug logging is on");
+    }
+    if let Some(names) = &asked.only {
+        let text = format!("Filtered experiments: {}", list_text(names));
+        log.line("root", "INFO", &text);
     }
     for finding in findings {
         let at = finding.mark.map_or_else(
@@ -320,6 +332,7 @@ async fn follow(
     };
     // The journal stays, and the folder that `show` names as the source.
     let _ = fs::remove_file(kept.env());
+    let _ = fs::remove_file(kept.refused());
     let _ = fs::remove_dir_all(kept.groups());
     Ok(ended)
 }
@@ -332,7 +345,6 @@ fn detached(session: &Session, args: &Noodles, kept: &KeptFlow) -> Result<u8, St
     let path = kept.root.join("log");
     let mut options = fs::OpenOptions::new();
     options.create(true).append(true).mode(0o600);
-    let _ = fs::remove_file(kept.refused());
     let log = options.open(&path).map_err(|error| failed(&error))?;
     let own = std::env::current_exe().map_err(|error| failed(&error))?;
     let limit = format!("{}ms", args.probe_limit.as_millis());

@@ -34,6 +34,7 @@ mod multihost;
 mod neighbours;
 mod noodles;
 mod noodles_beside;
+mod noodles_killed;
 mod noodles_ssh;
 mod notebook;
 mod optuna;

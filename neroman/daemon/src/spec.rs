@@ -55,6 +55,11 @@ pub(crate) fn build(
         priority: made.priority,
         since_ms: made.created_ms,
         rank: made.rank,
+        lock: made.precedence.lock.as_ref().map(|lock| v1::RunLock {
+            name: lock.name.clone(),
+            everywhere: lock.everywhere,
+        }),
+        settle_ms: made.precedence.settle_ms,
         ..v1::RunSpec::default()
     }
 }

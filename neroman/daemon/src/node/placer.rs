@@ -19,10 +19,11 @@ use super::now::NodeNow;
 use super::registry::Nodes;
 use crate::ledger::Late;
 use crate::restored;
-use nero_life::choose::{choose, count};
+use nero_life::choose::{choose, count, is_alike};
 use nero_life::input::Input;
 use nero_life::locks::Locks;
 use nero_life::place::{Candidate, Choice, Figures, Standing};
+use nero_life::reason::Why;
 use nero_life::run::{Run, Turn};
 use nero_life::state::State;
 
@@ -143,9 +144,17 @@ impl Placer {
         let mut words: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
         let known = self.nodes.known().now(self.nodes.clock());
         let mut locks: Option<Locks<'_>> = None;
-        let mut durable = false;
+        let (mut durable, mut is_taken) = (false, false);
+        // Thousands may wait for the same: what no node takes is no more taken a moment later.
+        let mut last: Option<(&Run, Choice)> = None;
         for (.., id) in waiting {
             let Some(run) = state.run(id) else { continue };
+            if let Some((like, choice)) = &last
+                && is_alike(like, run)
+            {
+                changes.extend(news(run, choice.clone()));
+                continue;
+            }
             let word = &run.made.node;
             if !words.contains_key(word) {
                 let candidates = self.candidates(&state, word);
@@ -179,11 +188,12 @@ impl Placer {
                 Choice::Later { left_ms } => {
                     pause = pause.min(Duration::from_millis(left_ms.unsigned_abs()));
                 }
-                Choice::Nowhere(_) | Choice::Never(_) => {}
+                Choice::Nowhere(_) => last = Some((run, choice.clone())),
+                Choice::Never(_) => {}
             }
-            changes.push((id, choice));
+            is_taken |= takes_room(&choice);
+            changes.extend(news(run, choice));
         }
-        let is_taken = changes.iter().any(|(_, choice)| takes_room(choice));
         if let Some(left_ms) = locks.as_ref().and_then(Locks::settled_in_ms) {
             pause = pause.min(Duration::from_millis(left_ms.unsigned_abs()));
         }
@@ -274,6 +284,9 @@ impl Placer {
     }
 
     async fn write(&self, durable: bool, choices: Vec<(RunId, Choice)>) {
+        if choices.is_empty() {
+            return;
+        }
         let input = |(id, choice)| (id, Input::Choice(choice));
         let choices: Vec<_> = choices.into_iter().map(input).collect();
         let late = Late::Passes("it was cancelled or placed meanwhile");
@@ -356,6 +369,16 @@ fn probed(probes: &mut Probes, nodes: &Nodes, run: &Run, candidates: &[Candidate
         }
     }
     is_awaited
+}
+
+/// A choice that says something new about a run.
+fn news(run: &Run, choice: Choice) -> Option<(RunId, Choice)> {
+    let is_known = match (&choice, run.why()) {
+        (Choice::Nowhere(why), Why::NoNode(known)) => why == known,
+        (Choice::Wait, _) => true,
+        _ => false,
+    };
+    (!is_known).then(|| (run.made.id, choice))
 }
 
 /// Whether a run that waits for a node takes the room that there is, so that balancing

@@ -35,6 +35,7 @@ mod multihost;
 mod neighbours;
 mod noodles;
 mod noodles_beside;
+mod noodles_killed;
 mod noodles_ssh;
 mod notebook;
 mod optuna;

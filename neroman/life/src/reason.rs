@@ -220,7 +220,19 @@ impl fmt::Display for NoNode {
             Self::NoneConfigured => f.write_str("no node is configured for it"),
             Self::NoneLeft => f.write_str("no node is left for it"),
             Self::Each(nodes) => {
-                let each = nodes.iter().map(|(node, why)| format!("{node}: {why}"));
+                // Nodes with the same obstacle share it.
+                let mut each: Vec<(String, String)> = Vec::new();
+                for (node, why) in nodes {
+                    let why = why.to_string();
+                    match each.iter_mut().find(|(_, known)| *known == why) {
+                        Some((names, _)) => {
+                            names.push_str(", ");
+                            names.push_str(node);
+                        }
+                        None => each.push((node.clone(), why)),
+                    }
+                }
+                let each = each.iter().map(|(names, why)| format!("{names}: {why}"));
                 f.write_str(&each.collect::<Vec<_>>().join("; "))
             }
         }

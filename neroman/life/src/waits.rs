@@ -22,14 +22,14 @@ pub struct Waits {
     /// Whether all waiting runs were looked at.
     is_whole: bool,
     /// The groups by their witnesses.
-    witnesses: HashMap<ExperimentId, Vec<Group>>,
+    witnesses: HashMap<ExperimentId, Vec<GroupKey>>,
     /// The runs that wait for a group.
-    waiting: HashMap<Group, BTreeSet<RunId>>,
+    waiting: HashMap<GroupKey, BTreeSet<RunId>>,
 }
 
 /// A group of experiments that is waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Group {
+struct GroupKey {
     source: u64,
     of: GroupName,
     /// The member that waits for the others.
@@ -42,8 +42,8 @@ enum GroupName {
     Stage(String),
 }
 
-/// How far a group is.
-enum Standing {
+/// How far a group has come.
+enum GroupStanding {
     FarEnough,
     /// This one is not.
     Lacks(ExperimentId),
@@ -51,7 +51,7 @@ enum Standing {
     Empty,
 }
 
-impl Group {
+impl GroupKey {
     fn new(own: &Experiment, of: AwaitedGroup<'_>) -> Self {
         let definition = &own.definition;
         let is_member = match of {
@@ -74,7 +74,7 @@ impl Group {
         }
     }
 
-    fn standing(&self, state: &State) -> Standing {
+    fn standing(&self, state: &State) -> GroupStanding {
         let group = match &self.of {
             GroupName::Need(need) => AwaitedGroup::Need(need),
             GroupName::Stage(stage) => AwaitedGroup::Stage(stage),
@@ -84,7 +84,7 @@ impl Group {
         // What left its source counts where nothing else has the name.
         let counts_removed = is_need && !all().any(is_present);
         if counts_removed && all().next().is_none() {
-            return Standing::Empty;
+            return GroupStanding::Empty;
         }
         let lacks = |one: &&Experiment| {
             Some(one.id) != self.but
@@ -93,8 +93,8 @@ impl Group {
         };
         // The last one is mostly the last to end: it stays the witness for long.
         match all().rev().find(lacks) {
-            Some(one) => Standing::Lacks(one.id),
-            None => Standing::FarEnough,
+            Some(one) => GroupStanding::Lacks(one.id),
+            None => GroupStanding::FarEnough,
         }
     }
 }
@@ -135,7 +135,8 @@ impl Waits {
             let own = state.experiment(run.made.id.experiment);
             let waits = run.waits_for_others();
             own.is_some_and(|own| {
-                let mut groups = groups(&run.made.precedence).map(|group| Group::new(own, group));
+                let mut groups =
+                    groups(&run.made.precedence).map(|group| GroupKey::new(own, group));
                 waits && groups.all(|group| self.passes(state, run.made.id, group, &mut far_enough))
             })
         });
@@ -147,8 +148,8 @@ impl Waits {
     fn look_again(&mut self, state: &State, witness: ExperimentId, look: &mut BTreeSet<RunId>) {
         for group in self.witnesses.remove(&witness).unwrap_or_default() {
             match group.standing(state) {
-                Standing::Lacks(other) => self.witnesses.entry(other).or_default().push(group),
-                Standing::FarEnough | Standing::Empty => {
+                GroupStanding::Lacks(other) => self.witnesses.entry(other).or_default().push(group),
+                GroupStanding::FarEnough | GroupStanding::Empty => {
                     look.extend(self.waiting.remove(&group).unwrap_or_default());
                 }
             }
@@ -160,8 +161,8 @@ impl Waits {
         &mut self,
         state: &State,
         run: RunId,
-        group: Group,
-        far_enough: &mut HashSet<Group>,
+        group: GroupKey,
+        far_enough: &mut HashSet<GroupKey>,
     ) -> bool {
         if far_enough.contains(&group) {
             return true;
@@ -171,16 +172,16 @@ impl Waits {
             return false;
         }
         match group.standing(state) {
-            Standing::FarEnough => {
+            GroupStanding::FarEnough => {
                 far_enough.insert(group);
                 return true;
             }
-            Standing::Lacks(one) => {
+            GroupStanding::Lacks(one) => {
                 let groups = self.witnesses.entry(one).or_default();
                 groups.push(group.clone());
             }
             // Only a description can change that.
-            Standing::Empty => {}
+            GroupStanding::Empty => {}
         }
         self.waiting.insert(group, BTreeSet::from([run]));
         false

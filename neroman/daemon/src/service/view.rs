@@ -255,7 +255,10 @@ fn of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
         let by_its_batch = held.filter(Held::needs_person).map(|held| held.to_string());
         let at_its_node = || run.needs_person().map(str::to_owned);
         view.held = by_its_batch.or_else(at_its_node).unwrap_or_default();
-        view.held_by_need = matches!(held, Some(Held::Others(_))) && !view.held.is_empty();
+        if let Some(Held::Others(awaited)) = held.filter(Held::needs_person) {
+            view.held_by_need = true;
+            view.need_remedy = awaited.remedy().unwrap_or_default();
+        }
         view.contact = contact(run, sight);
         if run.node().is_some() {
             let refused = run.refusals().iter();

@@ -213,7 +213,7 @@ fn a_run_that_has_to_be_where_another_one_is_waits_until_that_has_a_node() {
     let (free, why) = may_have(&lab, run(2, 1), 9);
     assert!(free.is_empty());
     let waits = "it has to be where 1.2 will be, which has no node yet";
-    assert_eq!(why, format!("a: {waits}; b: {waits}"));
+    assert_eq!(why, format!("a, b: {waits}"));
     assert!(!is_elsewhere(&lab, run(2, 1), "a"), "it may come there");
     lab.cancel(run(1, 2));
     assert_eq!(may_have(&lab, run(2, 1), 9).0, ["a", "b"], "let go on");

@@ -4224,6 +4224,9 @@ pub struct ExperimentView {
     /// because of other experiments, for which a new run would wait, too
     #[prost(bool, tag = "74")]
     pub held_by_need: bool,
+    /// what a person may type for these, as in `neroman restart 1`; may be empty
+    #[prost(string, tag = "78")]
+    pub need_remedy: ::prost::alloc::string::String,
     /// none: a person made the run
     #[prost(message, optional, tag = "56")]
     pub follows: ::core::option::Option<Follows>,

@@ -41,7 +41,8 @@ pub(crate) async fn run(man: Man) {
     let mut at_work: JoinSet<(LocalCommand, Ran)> = JoinSet::new();
     let mut begun: BTreeSet<LocalCommand> = BTreeSet::new();
     states.mark_changed();
-    sweep(&home, &states.borrow());
+    let state = Arc::clone(&states.borrow());
+    sweep(&home, &state).await;
     loop {
         let state = Arc::clone(&states.borrow_and_update());
         let wanted = state.unacted.iter();
@@ -105,7 +106,7 @@ fn excludes(at_work: &LocalCommand, command: &LocalCommand) -> bool {
 
 /// Removes the folders of commands whose ends are recorded or not wanted any more: an earlier
 /// daemon died before that.
-fn sweep(home: &Home, state: &State) {
+async fn sweep(home: &Home, state: &State) {
     let wanted = state
         .unacted
         .iter()
@@ -116,8 +117,26 @@ fn sweep(home: &Home, state: &State) {
     };
     for path in entries.flatten().map(|entry| entry.path()) {
         if path.is_dir() && !wanted.contains(&path) {
+            end_left(&path).await;
             remove(&path);
         }
+    }
+}
+
+/// Ends a command that was begun and whose supervisor was killed, too: the next supervisor does.
+async fn end_left(folder: &Path) {
+    let is_left = folder.join(act::BEGUN).exists() && !folder.join(act::END).exists();
+    let lock = fs::File::open(folder.join(act::LOCK));
+    // A supervisor at work has the lock, and ends its command once the folder is removed.
+    let is_alone = lock.is_ok_and(|lock| lock.try_lock().is_ok());
+    if is_left
+        && is_alone
+        && let Ok(program) = nerokid()
+    {
+        let mut supervisor = Command::new(program);
+        supervisor.arg("act").arg(folder).args(["0", "/", ":"]);
+        // What cannot be ended now has no folder by which it could be found later.
+        let _ = supervisor.stdin(Stdio::null()).status().await;
     }
 }
 
@@ -191,6 +210,9 @@ async fn carry_out(man: &Man, state: &State, command: &LocalCommand) -> io::Resu
     if is_step(command) && !present.iter().any(|one| excludes(one, command)) {
         return Err(io::Error::other("its run is over"));
     }
+    // After a power cut the record of what asked for it would be gone, and its folder be removed.
+    let durable = man.ledger.durable().await;
+    durable.map_err(|failure| io::Error::other(failure.to_string()))?;
     let folder = folder(&man.home, state, command);
     paths::make_private(&folder)?;
     let program = nerokid().map_err(io::Error::other)?;
@@ -209,6 +231,9 @@ async fn carry_out(man: &Man, state: &State, command: &LocalCommand) -> io::Resu
             .stderr(Stdio::null());
         supervisor.spawn()?.wait().await?;
         match fs::read(folder.join(act::END)) {
+            Err(_) if is_step(command) && !folder.try_exists().unwrap_or(true) => {
+                return Ok(b"ended: its run is over\n".to_vec());
+            }
             // The next one finds out whether the command was begun.
             Err(_) if !is_second => is_second = true,
             end => return end,

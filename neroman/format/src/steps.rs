@@ -23,6 +23,9 @@ const LOCAL: &str = "local: ";
 /// which the job works.
 pub const PLACES: [&str; 2] = ["{node.address}", "{run.folder}"];
 
+/// A line that the driver has in each version.
+const LOOP: &str = "\nfor __nero_step do\n";
+
 /// Starts its arguments; they get no input, so that none swallows anything. Its variables have
 /// names that no parameter has: bash passes on what came with the environment. Standard error is a
 /// pipe under `srun` and its like, which is not read. For a `local` step it makes a name in the
@@ -34,8 +37,14 @@ __nero_start=${__nero_start#.}
 __nero_here() {
   __nero_name=${__nero_start:-1}.$__nero_n
   : >> "$__nero_control/ask.$__nero_name" || return 1
-  until [ -e "$__nero_control/answer.$__nero_name" ]; do sleep 0.3 2> /dev/null || sleep 1; done
-  { read -r __nero_how; __nero_out=$(cat); } < "$__nero_control/answer.$__nero_name"
+  __nero_how= __nero_gone=0
+  until [ -n "$__nero_how" ]; do
+    { read -r __nero_how && __nero_out=$(cat); } 2> /dev/null < "$__nero_control/answer.$__nero_name" && continue
+    __nero_how=
+    if [ -e "$__nero_control/ask.$__nero_name" ]; then __nero_gone=0; else __nero_gone=$((__nero_gone + 1)); fi
+    [ $__nero_gone -lt 100 ] || __nero_how='its folder is gone, in which it waited for an answer' __nero_out=
+    sleep 0.3 2> /dev/null || sleep 1
+  done
   [ "$__nero_how" != 'exit code 0' ] || { [ -z "$__nero_out" ] || echo "$__nero_out"; return 0; }
   [ -z "$__nero_out" ] || echo "$__nero_out" >&2
   case $__nero_how in
@@ -160,10 +169,14 @@ pub fn local(argv: &[String], number: u32) -> Option<&str> {
     all(argv)?.get(index)?.strip_prefix(LOCAL)
 }
 
-/// The arguments of the driver.
+/// The arguments of the driver, of this version or another: its runs live for days.
 fn all(argv: &[String]) -> Option<&[String]> {
     match argv {
-        [_, _, driver, _, steps @ ..] if driver == DRIVER => Some(steps),
+        [shell, option, driver, name, steps @ ..]
+            if [shell, option, name] == ["bash", "-c", "steps"] && driver.contains(LOOP) =>
+        {
+            Some(steps)
+        }
         _ => None,
     }
 }

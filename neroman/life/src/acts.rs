@@ -111,6 +111,13 @@ pub fn acted(state: &State, command: &LocalCommand, ran: &Ran) -> Vec<Change> {
     let Some(run) = state.run(id) else {
         return Vec::new();
     };
+    let is_late = |of| (run.dispatch.stepped.as_ref()).is_some_and(|newer| newer.of >= of);
+    if let CommandOf::Step { incarnation, step } = command.of
+        && is_late((incarnation, step))
+    {
+        // It was ended because a later start asks for steps, whose ends count.
+        return Vec::new();
+    }
     let ran = ran.clone();
     let mut event = None;
     let change = dispatch_changed(run, |dispatch| match command.of {
@@ -158,7 +165,8 @@ impl Run {
             .step
             .filter(|_| !self.made.fingerprint.is_empty())?;
         let (newest, _) = self.journal.newest()?;
-        let is_wanted = asked.of.0 == newest && self.cancel().is_none() && !self.has_ended();
+        let is_over = self.phase().is_end() && !self.in_doubt();
+        let is_wanted = asked.of.0 == newest && self.cancel().is_none() && !is_over;
         let ended = self.dispatch.stepped.as_ref().map(|one| one.of);
         (is_wanted && ended < Some(asked.of)).then_some(asked)
     }
@@ -169,8 +177,9 @@ impl Run {
         let asked = self.journal.step.filter(|asked| asked.of.0 == newest)?;
         let step = format!("local step {}", asked.of.1);
         if self.made.fingerprint.is_empty() {
+            // The former neroman may have executed it; the node does not say.
             return Some(format!(
-                "{step}, which is not executed: the run was taken over"
+                "{step}, unless it was executed before the run was taken over"
             ));
         }
         match self.dispatch.stepped.as_ref() {

@@ -152,6 +152,11 @@ impl<'a> Locks<'a> {
         }
     }
 
+    /// Keeps the lock of a node, and its settling, for a run that may get them in a moment.
+    pub fn reserve(&mut self, run: &Run, node: &str, now: &Now) {
+        self.add(run, node, now);
+    }
+
     fn add(&mut self, run: &Run, node: &str, now: &Now) {
         let precedence = &run.made.precedence;
         let is_lost = run.in_doubt();

@@ -136,7 +136,15 @@ pub fn changed(before: Option<&Run>, after: Option<&Run>) -> bool {
 fn asked_of_driver(run: &Run) -> impl PartialEq + use<'_> {
     let cancel = run.dispatch.cancel.as_ref();
     let placed = (run.node(), run.generation());
-    (of(run), placed, cancel, run.rules_version(), begun(run))
+    let step = run.step_to_tell().map(|stepped| stepped.of);
+    (
+        of(run),
+        placed,
+        cancel,
+        run.rules_version(),
+        step,
+        begun(run),
+    )
 }
 
 /// Whether a change of a run gives the placer work beside the runs without a

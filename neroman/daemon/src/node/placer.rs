@@ -122,8 +122,8 @@ impl Placer {
         let due = self.leave(&state, now.ms).await;
         let later = self.recall_deferred(&state, &now).await;
         let due = due.into_iter().chain(later).min();
+        self.probes.begin_look();
         if state.unplaced == 0 {
-            self.probes.looked();
             let room = self.balance(&state, &now).await;
             if state.deferred == 0 && !self.balancing {
                 self.asked.clear();
@@ -152,8 +152,8 @@ impl Placer {
             let Some(run) = state.run(id) else { continue };
             if let Some((like, choice)) = &last
                 && is_alike(like, run)
+                && self.probes.keep_ready(run)
             {
-                self.probes.want_alike(id, like.made.id);
                 changes.extend(news(run, choice.clone()));
                 continue;
             }
@@ -165,24 +165,35 @@ impl Placer {
             let Some(candidates) = words.get_mut(word) else {
                 continue;
             };
-            let mut free = run.made.precedence.looks_at_others().then(|| {
+            let looks = run.made.precedence.looks_at_others();
+            let mut own = looks.then(|| {
                 let locks = locks.get_or_insert_with(|| Locks::of(&state, &known));
                 locks.without_taken(run, candidates)
             });
-            let asked = free.as_deref().unwrap_or(candidates);
-            let is_awaited = probed(&mut self.probes, &self.nodes, run, asked);
-            let choice = match &mut free {
-                _ if is_awaited => Choice::Wait,
+            let asked = own.as_deref().unwrap_or(candidates);
+            let asked = self.probes.ask(&self.nodes, run, asked);
+            if !asked.old.is_empty() {
+                let own = own.get_or_insert_with(|| candidates.clone());
+                without_answers(own, &asked.old);
+            }
+            let choice = match &mut own {
+                _ if !asked.awaited.is_empty() => Choice::Wait,
+                Some(own) => choose(run, own, &now),
                 None => choose(run, candidates, &now),
-                Some(free) => choose(run, free, &now),
             };
-            if let (Choice::On(name), Some(locks)) = (&choice, &mut locks)
-                && free.is_some()
-            {
-                locks.take(run, name, &known);
+            if let (Choice::On(name), Some(_)) = (&choice, &own) {
                 count(candidates, name, run.made.takes.on(name).cores());
-                // After a power cut another run would get the lock beside it.
-                durable = true;
+            }
+            if let Some(locks) = locks.as_mut().filter(|_| looks) {
+                if let Choice::On(name) = &choice {
+                    locks.take(run, name, &known);
+                    // After a power cut another run would get the lock beside it.
+                    durable = true;
+                }
+                for node in &asked.awaited {
+                    // It is this one's turn, once its node has answered.
+                    locks.reserve(run, node, &known);
+                }
             }
             match &choice {
                 Choice::On(name) => {
@@ -198,7 +209,6 @@ impl Placer {
             is_taken |= takes_room(&choice);
             changes.extend(news(run, choice));
         }
-        self.probes.looked();
         if let Some(left_ms) = locks.as_ref().and_then(Locks::settled_in_ms) {
             pause = pause.min(Duration::from_millis(left_ms.unsigned_abs()));
         }
@@ -358,22 +368,13 @@ impl Placer {
     }
 }
 
-/// Has the nodes asked what a run compares; whether a first answer is awaited.
-fn probed(probes: &mut Probes, nodes: &Nodes, run: &Run, candidates: &[Candidate]) -> bool {
-    let asked = &run.made.takes.probes;
-    if asked.is_empty() {
-        return false;
-    }
-    let known = candidates
-        .iter()
-        .filter(|one| matches!(one.standing, Standing::Known(_)));
-    let mut is_awaited = false;
-    for node in known.filter_map(|one| nodes.node(&one.name)) {
-        for probe in asked {
-            is_awaited |= probes.want(&node, run.made.id, &probe.command);
+/// Forgets what these nodes answered.
+fn without_answers(candidates: &mut [Candidate], nodes: &[String]) {
+    for one in candidates.iter_mut().filter(|one| nodes.contains(&one.name)) {
+        if let Standing::Known(figures) = &mut one.standing {
+            figures.probes.clear();
         }
     }
-    is_awaited
 }
 
 /// A choice that says something new about a run.

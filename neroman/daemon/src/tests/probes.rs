@@ -59,3 +59,29 @@ async fn an_answer_from_before_the_lock_was_free_does_not_count() {
     assert_eq!(alpha.hand_overs(), 1);
     rig.stop().await;
 }
+
+/// A run whose turn it is keeps its turn while its node is asked.
+#[tokio::test]
+async fn a_lock_waits_for_the_answer_that_its_next_holder_needs() {
+    let rig = both().await;
+    rig.write(&format!(
+        "collection: lab\ncommand: echo\nprobes: {{has_env: '{PROBE}'}}\nlock: env\n\
+         +one: {{}}\n+asks: {{requires: has_env == yes, priority: 5}}\n+three: {{}}\n"
+    ));
+    rig.add().await;
+    let alpha = rig.node("alpha");
+    alpha.answers(PROBE, "yes");
+    start_on(&rig, "1", "alpha").await.unwrap();
+    let token = alpha.token(1, 1).await;
+    alpha.begin(&token);
+    rig.state(1, "running").await;
+    start_on(&rig, "2-3", "alpha").await.unwrap();
+    for id in [2, 3] {
+        let locked = |view: &nero_wire::v1::ExperimentView| view.waiting_for.contains("lock");
+        rig.until(id, "said whose lock it is", locked).await;
+    }
+    alpha.end(&token, 0, b"");
+    alpha.token(2, 1).await;
+    assert_eq!(alpha.hand_overs(), 2);
+    rig.stop().await;
+}

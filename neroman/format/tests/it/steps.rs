@@ -146,3 +146,16 @@ fn what_is_no_step_is_refused_with_what_to_do() {
         assert!(text.contains(says), "{says}\n{text}");
     }
 }
+
+/// Jobs live for days, in which neroman may become another version.
+#[test]
+fn the_driver_of_another_version_is_known() {
+    let driver = "__nero_n=0\nfor __nero_step do\n  bash -e -c \"$__nero_step\" script\ndone";
+    let argv = ["bash", "-c", driver, "steps", "echo a", "local: echo b"].map(str::to_owned);
+    assert_eq!(nero_format::local_step(&argv, 2), Some("echo b"));
+    assert_eq!(nero_format::local_step(&argv, 1), None);
+    assert_eq!(
+        nero_format::shown_steps(&argv).as_deref(),
+        Some("echo a && local: echo b")
+    );
+}

@@ -302,6 +302,27 @@ fn a_local_step_is_wanted_once_and_its_end_is_told_until_the_node_has_it() {
 }
 
 #[test]
+fn each_end_of_a_step_is_told_and_one_of_an_earlier_start_is_not() {
+    let (mut lab, id) = Lab::ruled(&[]);
+    lab.say(id, running());
+    let command = |lab: &Lab| acts::commands(&lab.state, id).pop().unwrap();
+    let ran = Ran::default();
+    ask(&mut lab, id, (1, 1));
+    let old = command(&lab);
+    ask(&mut lab, id, (2, 1));
+    lab.take(acts::acted(&lab.state, &command(&lab), &ran));
+    // Its command was ended, which takes a while.
+    assert!(acts::acted(&lab.state, &old, &ran).is_empty());
+    assert!(lab.state.unacted.is_empty());
+    // The job goes on before the reply of its node is here.
+    ask(&mut lab, id, (2, 2));
+    let before = lab.state.run(id).unwrap().clone();
+    lab.take(acts::acted(&lab.state, &command(&lab), &ran));
+    let after = lab.state.run(id);
+    assert!(crate::needs::changed(Some(&before), after.map(|run| &**run)));
+}
+
+#[test]
 fn a_step_of_an_earlier_start_or_of_a_run_that_is_to_end_is_not_wanted() {
     let (mut lab, id) = Lab::ruled(&[]);
     lab.say(id, running());

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nero_life::place::ProbeAnswer;
+use nero_life::place::{Candidate, ProbeAnswer, Standing};
+use nero_life::run::Run;
 use nero_model::RunId;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
@@ -14,6 +15,7 @@ use tonic::Code;
 
 use super::{PATIENCE, clock};
 use crate::node::NodeHandle;
+use crate::node::registry::Nodes;
 
 /// A node is asked again so long after its last answer.
 const EVERY: Duration = Duration::from_secs(10);
@@ -29,11 +31,12 @@ const KEPT: Duration = Duration::from_secs(600);
 const ANSWER_BYTES_MAX: usize = 4096;
 
 /// The probes of all nodes.
-#[derive(Default)]
 pub(super) struct Probes {
     /// By node, then by line of shell.
     asked: BTreeMap<String, BTreeMap<String, AskedProbe>>,
     calls: JoinSet<Answered>,
+    /// When this look at the runs that wait began.
+    look: Instant,
     /// Since when runs wait for no more than answers, by node; of the last look and of this one.
     ready: BTreeMap<RunId, BTreeMap<String, Instant>>,
     ready_now: BTreeMap<RunId, BTreeMap<String, Instant>>,
@@ -41,15 +44,19 @@ pub(super) struct Probes {
 
 /// One line of shell of one node.
 struct AskedProbe {
-    printed: Option<Result<String, String>>,
-    /// Since when it is this answer.
-    since_ms: i64,
-    /// When it was asked last, and when that was answered. `None`: its answer does not count.
-    asked: Instant,
-    answered: Option<Instant>,
-    is_asked: bool,
+    answer: Option<Answer>,
+    /// Since when its present answer is awaited.
+    asking: Option<Instant>,
     /// When a run last asked for it.
     last_wanted: Instant,
+}
+
+struct Answer {
+    printed: Result<String, String>,
+    /// Since when it is this answer.
+    since_ms: i64,
+    asked: Instant,
+    answered: Instant,
 }
 
 struct Answered {
@@ -58,58 +65,115 @@ struct Answered {
     printed: Result<String, String>,
 }
 
+/// What the nodes are asked for a run.
+#[derive(Default)]
+pub(super) struct AskedForRun {
+    /// Nodes for whose answers its choice is to wait.
+    pub awaited: Vec<String>,
+    /// Nodes whose answers are from before: they do not count for it.
+    pub old: Vec<String>,
+}
+
+impl Default for Probes {
+    fn default() -> Self {
+        Self {
+            asked: BTreeMap::new(),
+            calls: JoinSet::new(),
+            look: Instant::now(),
+            ready: BTreeMap::new(),
+            ready_now: BTreeMap::new(),
+        }
+    }
+}
+
 impl Probes {
-    /// Asks a node that could take a run but for its probes, unless its answer is new or awaited. An
-    /// answer from before is none: what the run waited for may have changed it. Returns whether a
-    /// choice is to wait for the answer.
-    pub(super) fn want(&mut self, node: &NodeHandle, run: RunId, command: &str) -> bool {
-        let now = Instant::now();
-        let before = self.ready.get(&run).and_then(|of| of.get(&node.name));
-        let of = self.ready_now.entry(run).or_default();
-        let since = *of
-            .entry(node.name.clone())
-            .or_insert(before.copied().unwrap_or(now));
+    /// Begins a look: runs and nodes that the last one did not name are not ready any more.
+    pub(super) fn begin_look(&mut self) {
+        self.look = Instant::now();
+        self.ready = std::mem::take(&mut self.ready_now);
+    }
+
+    /// Has the nodes asked what a run compares. What they said before it waited for nothing else
+    /// does not count: what it waited for may have changed it.
+    pub(super) fn ask(
+        &mut self,
+        nodes: &Nodes,
+        run: &Run,
+        candidates: &[Candidate],
+    ) -> AskedForRun {
+        let mut found = AskedForRun::default();
+        if run.made.takes.probes.is_empty() {
+            return found;
+        }
+        let before = self.ready.remove(&run.made.id).unwrap_or_default();
+        let mut ready = BTreeMap::new();
+        for one in candidates {
+            let since = before.get(&one.name).copied();
+            let node = match one.standing {
+                Standing::Known(_) => nodes.node(&one.name),
+                Standing::Taken(_) => continue,
+                _ => None,
+            };
+            let Some(node) = node else {
+                ready.extend(since.map(|since| (one.name.clone(), since)));
+                continue;
+            };
+            let since = since.unwrap_or(self.look);
+            ready.insert(one.name.clone(), since);
+            for probe in &run.made.takes.probes {
+                let asked = self.want(&node, &probe.command);
+                if asked.is_some_and(|asked| asked >= since) {
+                    continue;
+                }
+                if asked.is_some() {
+                    found.old.push(one.name.clone());
+                }
+                if self.look - since < PATIENCE {
+                    found.awaited.push(one.name.clone());
+                }
+            }
+        }
+        self.ready_now.insert(run.made.id, ready);
+        found
+    }
+
+    /// Has a node asked, unless its answer is new or awaited; returns when its answer was asked
+    /// for.
+    fn want(&mut self, node: &NodeHandle, command: &str) -> Option<Instant> {
+        let look = self.look;
         let all = self.asked.entry(node.name.clone()).or_default();
-        let at_once = all.values().filter(|one| one.is_asked).count();
+        let at_once = all.values().filter(|one| one.asking.is_some()).count();
         let one = all.entry(command.to_owned()).or_insert(AskedProbe {
-            printed: None,
-            since_ms: 0,
-            asked: now,
-            answered: None,
-            is_asked: false,
-            last_wanted: now,
+            answer: None,
+            asking: None,
+            last_wanted: look,
         });
-        one.last_wanted = now;
-        let is_old = one.asked < since && one.answered.take().is_some();
-        let is_due = one.answered.is_none_or(|at| at.elapsed() >= EVERY);
-        if is_due && !one.is_asked && at_once < AT_ONCE {
-            one.is_asked = true;
-            one.asked = now;
+        one.last_wanted = look;
+        let is_new = |answer: &Answer| answer.answered.elapsed() < EVERY;
+        if !one.answer.as_ref().is_some_and(is_new) && one.asking.is_none() && at_once < AT_ONCE {
+            one.asking = Some(look);
             self.calls.spawn(ask(node.clone(), command.to_owned()));
         }
-        is_old || one.answered.is_none() && since.elapsed() < PATIENCE
+        one.answer.as_ref().map(|answer| answer.asked)
     }
 
-    /// A run waits for the same as another one.
-    pub(super) fn want_alike(&mut self, run: RunId, like: RunId) {
-        if let Some(of) = self.ready_now.get(&like).cloned() {
-            self.ready_now.insert(run, of);
-        }
-    }
-
-    /// Ends a look: runs and nodes that were not named in it are not ready any more.
-    pub(super) fn looked(&mut self) {
-        self.ready = std::mem::take(&mut self.ready_now);
+    /// Whether a run was looked at before, as one that waits for no more than answers.
+    pub(super) fn keep_ready(&mut self, run: &Run) -> bool {
+        let ready = self.ready.remove_entry(&run.made.id);
+        let is_ready = ready.is_some() || run.made.takes.probes.is_empty();
+        self.ready_now.extend(ready);
+        is_ready
     }
 
     /// The answers of a node that count now, by their lines of shell.
     pub(super) fn answers(&self, node: &str) -> BTreeMap<String, ProbeAnswer> {
         let all = self.asked.get(node).into_iter().flatten();
         let fresh = all.filter_map(|(command, one)| {
-            let is_fresh = one.answered.is_some_and(|at| at.elapsed() < FRESH);
+            let answer = one.answer.as_ref();
+            let answer = answer.filter(|answer| answer.answered.elapsed() < FRESH)?;
             let answer = ProbeAnswer {
-                printed: one.printed.clone().filter(|_| is_fresh)?,
-                since: clock(one.since_ms),
+                printed: answer.printed.clone(),
+                since: clock(answer.since_ms),
             };
             Some((command.clone(), answer))
         });
@@ -130,15 +194,19 @@ impl Probes {
             return;
         };
         let all = self.asked.entry(node).or_default();
-        all.retain(|_, one| one.is_asked || one.last_wanted.elapsed() < KEPT);
-        if let Some(one) = all.get_mut(&command) {
-            one.is_asked = false;
-            one.answered = Some(Instant::now());
-            if one.printed.as_ref() != Some(&printed) {
-                one.since_ms = now_ms();
-                one.printed = Some(printed);
-            }
-        }
+        all.retain(|_, one| one.asking.is_some() || one.last_wanted.elapsed() < KEPT);
+        let Some(one) = all.get_mut(&command) else {
+            return;
+        };
+        let answered = Instant::now();
+        let asked = one.asking.take().unwrap_or(answered);
+        let known = one.answer.take().filter(|known| known.printed == printed);
+        one.answer = Some(Answer {
+            since_ms: known.map_or_else(now_ms, |known| known.since_ms),
+            printed,
+            asked,
+            answered,
+        });
     }
 }
 

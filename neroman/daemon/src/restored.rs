@@ -162,13 +162,22 @@ pub(crate) async fn release(ledger: &Ledger, config: &Config) -> Result<(), Fail
     };
     let is_over = restored::waiting(&state).is_empty() && state.restored.nodes.is_empty();
     let is_due = !restored::release(&state, |word| nodes(config, word)).is_empty();
-    if !is_over && !is_due {
+    let is_known = |node: &String| config.nodes.contains_key(node);
+    if !is_over && !is_due && state.restored.nodes.iter().all(is_known) {
         return Ok(());
     }
     let config = config.clone();
     ledger
         .note(true, move |state, _| {
             let mut changes = restored::release(state, |word| nodes(&config, word));
+            let all = state.restored.nodes.iter();
+            let mut unknown = all.filter(|node| !config.nodes.contains_key(*node));
+            // The others at the next looks.
+            changes.extend(
+                unknown
+                    .next()
+                    .and_then(|node| restored::never_tells(state, node)),
+            );
             let is_over = restored::waiting(state).is_empty() && state.restored.nodes.is_empty();
             if is_over {
                 changes.push(Change::Restored(std::sync::Arc::default()));

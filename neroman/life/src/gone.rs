@@ -6,6 +6,7 @@ use super::change::Change;
 use super::input::Input;
 pub use super::lost::Gone;
 use super::lost::comes_to;
+use super::restored;
 use super::state::State;
 use super::step::{fits, step};
 
@@ -35,5 +36,6 @@ pub fn decide(
         };
         changes.extend(fits(step(run, &input, now_ms)));
     }
+    changes.extend(restored::never_tells(state, node));
     (told, changes)
 }

@@ -215,9 +215,18 @@ impl<'a> Locks<'a> {
     fn obstacle(&self, run: &Run, node: &str) -> Option<Obstacle> {
         let precedence = &run.made.precedence;
         let of_lock = precedence.lock.as_ref().and_then(|lock| {
-            let held = self.held.get(&lock.name)?.iter();
+            let held = self.held.get(&lock.name).into_iter().flatten();
             let mut others = held.filter(|one| one.by != run.made.id);
-            let held = others.find(|one| one.everywhere || lock.everywhere || one.node == node)?;
+            let held = others.find(|one| one.everywhere || lock.everywhere || one.node == node);
+            let Some(held) = held else {
+                let untold = self.state.restored.nodes.first();
+                let untold = untold.filter(|_| lock.everywhere)?;
+                return Some(Obstacle::Away(format!(
+                    "a run on {untold} may hold the lock {}: this home was restored from a backup; \
+                     `neroman node gone {untold}` where it never tells",
+                    lock.name
+                )));
+            };
             Some(Obstacle::Locked {
                 lock: lock.name.clone(),
                 by: Some(held.by),

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nero_format::{
-    Definition, Dependency, DependsUntil, EditMistake, Precedence, experiment_number,
+    Definition, Dependency, DependsUntil, EditMistake, Precedence, experiment_number, is_named,
 };
 use nero_model::{EndReason, ExperimentId, Phase, RunId};
 
@@ -200,8 +200,8 @@ impl<'a> Precedents<'a> {
             let lacking = self.lacking(own.source, group, open);
             let others =
                 |(one, _): &&(Option<&Experiment>, Lack)| one.is_none_or(|one| one.id != own.id);
-            let is_own = lacking.first.iter().filter(|one| !others(one)).count();
-            count += lacking.count - is_own;
+            let is_own = is_member(own, group) && is_present(own) && !is_far_enough(own, group);
+            count += lacking.count.saturating_sub(usize::from(is_own));
             let Some((one, lack)) = lacking.first.iter().find(others) else {
                 continue;
             };
@@ -330,6 +330,24 @@ pub(crate) fn members<'a, 'g>(
     })
 }
 
+/// Whether an experiment is one of a group of its source.
+pub(crate) fn is_member(own: &Experiment, group: AwaitedGroup<'_>) -> bool {
+    let definition = &own.definition;
+    match group {
+        AwaitedGroup::Need(need) => {
+            let is_named = match experiment_number(&need.on) {
+                Some(number) => number == own.id.0,
+                None => is_named(&need.on, definition),
+            };
+            is_named && is_meant(own, &need.on)
+        }
+        AwaitedGroup::Stage(name) => {
+            let stage = definition.precedence.stage.as_ref();
+            stage.is_some_and(|stage| stage.name == name) && own.by_hand.copy_of.is_none()
+        }
+    }
+}
+
 /// Whether a word that names an experiment means it: one that a person copied is meant by its own
 /// name or number alone.
 pub(crate) fn is_meant(one: &Experiment, on: &str) -> bool {
@@ -420,9 +438,10 @@ pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, Edit
         || !described.is_empty()
             && (state.experiments.iter()).any(|one| by_number(&one.definition));
     let set_now = |one: &Described| {
-        let before = state.experiment(one.id).map(|one| &*one.by_hand);
-        let before = before.map_or(&[][..], |before| &before.overrides);
-        one.by_hand.overrides != before
+        let before = state.experiment(one.id);
+        let known = before.map_or(&[][..], |before| &before.by_hand.overrides);
+        let precedence = before.map(|before| &before.definition.precedence);
+        one.by_hand.overrides != known && precedence != Some(&one.definition.precedence)
     };
     let is_looked_at = |one: &&Arc<Described>| has_number || set_now(one);
     let described = described.into_iter().filter(is_looked_at);
@@ -457,7 +476,7 @@ pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, Edit
                     format!("`{name}` depends on experiment {number}, which does not exist"),
                     "`neroman status` shows the numbers",
                 ),
-                None if is_set && !named(state, one.source, other).any(is_present) => refuse(
+                None if is_set && !names_another(state, one, other) => refuse(
                     format!("`{name}` depends on `{other}`, which is no experiment of its source"),
                     "`depends_on` and `place` name experiments with the value that was set",
                 ),
@@ -478,6 +497,16 @@ pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, Edit
         }
     }
     found
+}
+
+/// Whether a word of an experiment means another one, or for `apart_from` itself.
+fn names_another(state: &State, one: &Experiment, word: &str) -> bool {
+    let apart = &one.definition.precedence.place.apart_from;
+    let mut all = named(state, one.source, word).filter(|other| is_present(other));
+    match apart.iter().any(|apart| apart == word) {
+        true => all.next().is_some(),
+        false => all.any(|other| other.id != one.id && is_meant(other, word)),
+    }
 }
 
 impl<'a> Precedents<'a> {

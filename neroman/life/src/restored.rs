@@ -108,6 +108,13 @@ pub fn told(state: &State, node: &str, there: &[OnNode], is_whole: bool) -> Vec<
     changes
 }
 
+/// The change when nothing more will be heard of a node.
+pub fn never_tells(state: &State, node: &str) -> Option<Change> {
+    let mut left = (*state.restored).clone();
+    let was_awaited = left.nodes.remove(node);
+    was_awaited.then(|| Change::Restored(Arc::new(left)))
+}
+
 /// The changes of runs whose nodes have all told what they know. `nodes` returns those that a
 /// word stands for.
 pub fn release(state: &State, nodes: impl Fn(&str) -> Vec<String>) -> Vec<Change> {
@@ -147,7 +154,7 @@ pub fn awaited(state: &State, run: &Run) -> Option<String> {
     Some(match (restored.other_host.as_str(), nodes.as_slice()) {
         ("", []) => "its node's word, since this home was restored from a backup".to_owned(),
         ("", nodes) => format!(
-            "what {} knows: this home was restored from a backup",
+            "what {} knows: this home was restored from a backup; `neroman resume {id}` goes on without",
             nodes.join(", ")
         ),
         (host, _) => format!(

@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use nero_format::{Dependency, experiment_number, is_named};
+use nero_format::Dependency;
 use nero_model::{ExperimentId, RunId};
 
 use super::change::Change;
 use super::experiment::Experiment;
 use super::input::Input;
-use super::precedence::{AwaitedGroup, groups, is_far_enough, is_present, members};
+use super::precedence::{AwaitedGroup, groups, is_far_enough, is_member, is_present, members};
 use super::state::State;
 use super::step::{fits, step};
 
@@ -53,24 +53,13 @@ enum GroupStanding {
 
 impl GroupKey {
     fn new(own: &Experiment, of: AwaitedGroup<'_>) -> Self {
-        let definition = &own.definition;
-        let is_member = match of {
-            AwaitedGroup::Need(need) => match experiment_number(&need.on) {
-                Some(number) => number == own.id.0,
-                None => is_named(&need.on, definition),
-            },
-            AwaitedGroup::Stage(name) => {
-                let stage = definition.precedence.stage.as_ref();
-                stage.is_some_and(|stage| stage.name == name)
-            }
-        };
         Self {
             source: own.source,
             of: match of {
                 AwaitedGroup::Need(need) => GroupName::Need(need.clone()),
                 AwaitedGroup::Stage(stage) => GroupName::Stage(stage.to_owned()),
             },
-            but: is_member.then_some(own.id),
+            but: is_member(own, of).then_some(own.id),
         }
     }
 

@@ -1,5 +1,7 @@
 //! A home restored from a backup: nothing that waited starts before its nodes told what they know.
 
+use crate::locks::Locks;
+use crate::place::Candidate;
 use crate::report::{Stray, reported, stray};
 use crate::restored::{self, OnNode, Restored};
 
@@ -118,7 +120,22 @@ fn a_lock_of_all_nodes_waits_for_the_word_of_each() {
     let waits = |lab: &Lab, id| lab.state.run(id).unwrap().awaits_nodes();
     // On `beta` a run may have got it since the backup.
     assert!(waits(&lab, run(1, 1)) && !waits(&lab, run(2, 1)));
-    lab.take(restored::told(&lab.state, "beta", &[], true));
+    lab.add("/other", vec![locked("c", true)]);
+    lab.start(&[3], Wanted::default());
+    let kept = |lab: &Lab| {
+        let all = Locks::of(&lab.state, &crate::now::Now::default());
+        let candidate = Candidate {
+            name: "local".to_owned(),
+            standing: crate::place::Standing::Asked,
+        };
+        let free = all.without_taken(lab.state.run(run(3, 1)).unwrap(), &[candidate]);
+        matches!(free[0].standing, crate::place::Standing::Taken(_))
+    };
+    assert!(kept(&lab), "what is started now is no exception");
+    // A person gave the node up.
+    let (_, changes) = crate::gone::decide(&lab.state, "beta", "me", 9, &|_| true);
+    lab.take(changes);
+    assert!(!kept(&lab));
     let changes = restored::release(&lab.state, local);
     lab.take(changes);
     assert!(!waits(&lab, run(1, 1)));

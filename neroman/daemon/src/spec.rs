@@ -55,6 +55,7 @@ pub(crate) fn build(
         priority: made.priority,
         since_ms: made.created_ms,
         rank: made.rank,
+        responds: made.again.responds(),
         ..v1::RunSpec::default()
     }
 }

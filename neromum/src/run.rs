@@ -281,6 +281,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
             gives: hello::gives(options.cpus, options.memory, options.min_free, &more),
             front,
             cards,
+            nerokid: programs.watcher.clone(),
         },
         options.memory,
         held.clone(),

@@ -197,6 +197,13 @@ mod greeter {
             nothing()
         }
 
+        async fn respond(
+            &self,
+            _: Request<nero_wire::v1::RespondRequest>,
+        ) -> Answer<nero_wire::v1::RespondReply> {
+            nothing()
+        }
+
         async fn answer_step(
             &self,
             _: Request<nero_wire::v1::AnswerStepRequest>,

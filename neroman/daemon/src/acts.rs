@@ -1,4 +1,5 @@
-//! Commands that run on this machine: of rules (`run_local`), and `local` steps.
+//! Commands that the daemon has run: of rules (`run_local`) and `local` steps on this machine,
+//! responses by `on_error` on the nodes of their runs.
 //!
 //! A firing, or the wait of a job, is recorded before the command begins, and [`State::unacted`]
 //! has its run until the end of the command is recorded, too. The command is supervised by a
@@ -24,6 +25,7 @@ use tokio::task::JoinSet;
 
 use crate::service::Man;
 
+mod response;
 mod step;
 
 /// Commands of rules at work at once, and of steps: one that never ends stands in the way of
@@ -48,8 +50,10 @@ pub(crate) async fn run(man: Man) {
         let wanted = state.unacted.iter();
         let wanted: BTreeSet<_> = wanted.flat_map(|id| acts::commands(&state, *id)).collect();
         for command in &wanted {
-            let alike = |one: &&LocalCommand| is_step(one) == is_step(command);
-            let may_begin = begun.iter().filter(alike).count() < COMMANDS_MAX;
+            let alike = |one: &&LocalCommand| kind(one) == kind(command);
+            // A response waits for its node, perhaps for days.
+            let may_begin = matches!(command.of, CommandOf::Response { .. })
+                || begun.iter().filter(alike).count() < COMMANDS_MAX;
             if may_begin && !begun.iter().any(|one| excludes(one, command)) {
                 begun.insert(command.clone());
                 let (man, state, command) = (man.clone(), Arc::clone(&state), command.clone());
@@ -88,6 +92,10 @@ pub(crate) async fn run(man: Man) {
             },
         }
     }
+}
+
+fn kind(command: &LocalCommand) -> std::mem::Discriminant<CommandOf> {
+    std::mem::discriminant(&command.of)
 }
 
 fn is_step(command: &LocalCommand) -> bool {
@@ -161,6 +169,8 @@ fn folder(home: &Home, state: &State, command: &LocalCommand) -> PathBuf {
     let name = match command.of {
         CommandOf::Rule { rule, times, .. } => act::folder(rule, times),
         CommandOf::Step { incarnation, step } => format!("step.{incarnation}.{step}"),
+        // Its folder lies on the node.
+        CommandOf::Response { incarnation, .. } => format!("response.{incarnation}"),
     };
     all_folders(home).join(format!("{}-{name}", token.unwrap_or_default()))
 }
@@ -168,7 +178,9 @@ fn folder(home: &Home, state: &State, command: &LocalCommand) -> PathBuf {
 /// Has the command run, unless it was begun by an earlier daemon; returns its end, as its
 /// supervisor leaves it.
 async fn carry_out(man: &Man, state: &State, command: &LocalCommand) -> io::Result<Vec<u8>> {
-    if is_of_before(&man.home, command)? {
+    // A response is of an end that the node knows, and its folder there decides.
+    let is_here = !matches!(command.of, CommandOf::Response { .. });
+    if is_here && is_of_before(&man.home, command)? {
         let why = "it was asked for before this home was restored";
         return Err(io::Error::other(why));
     }
@@ -176,6 +188,13 @@ async fn carry_out(man: &Man, state: &State, command: &LocalCommand) -> io::Resu
     let Some((experiment, run)) = found.zip(state.run(command.run)) else {
         return Err(io::Error::other("the experiment was removed"));
     };
+    if let CommandOf::Response {
+        incarnation,
+        command,
+    } = &command.of
+    {
+        return response::end(man, run, *incarnation, command).await;
+    }
     let definition = &experiment.definition;
     let mut env = vec![
         ("NERO_RUN".to_owned(), command.run.to_string()),
@@ -205,6 +224,7 @@ async fn carry_out(man: &Man, state: &State, command: &LocalCommand) -> io::Resu
             env.extend(more);
             (0, line)
         }
+        CommandOf::Response { .. } => return Err(io::Error::other("it is for its node")),
     };
     let present = acts::commands(&man.ledger.state(), command.run);
     if is_step(command) && !present.iter().any(|one| excludes(one, command)) {

@@ -60,6 +60,7 @@ pub(crate) fn build(
             everywhere: lock.everywhere,
         }),
         settle_ms: made.precedence.settle_ms,
+        responds: made.again.responds(),
         ..v1::RunSpec::default()
     }
 }

@@ -1,7 +1,7 @@
 //! What follows the end of a run by itself: `retry`, `on_error` and `on_timeout`.
 
 use crate::block::{Given, Scope};
-use crate::definition::{AfterError, Again, ErrorHandler, NotBuilt, Resources, Retry, RetryOn};
+use crate::definition::{AfterError, Again, ErrorHandler, Resources, Retry, RetryOn};
 use crate::fields::Field;
 use crate::reader::Reader;
 use nero_expr::Pattern;
@@ -12,6 +12,8 @@ use nero_yaml::{Kind, Mark, Node, Zero};
 const RETRIES_MAX: usize = 32;
 /// Most runs that `retry` makes after one.
 const MAX: u32 = 100;
+/// Largest text of the commands of a handler.
+const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 /// Largest factor.
 const FACTOR_MAX: f64 = 100.0;
 
@@ -21,7 +23,6 @@ pub(crate) fn read(
     scope: &Scope,
     resources: &Resources,
     has_checkpoint: bool,
-    not_built: &mut Vec<NotBuilt>,
 ) -> Again {
     let given = scope.get(Field::Retry);
     let mut retries = given.map_or_else(Vec::new, |given| {
@@ -33,7 +34,7 @@ pub(crate) fn read(
     });
     // A handler that fits an error decides before `retry` is asked.
     let on_error = scope.get(Field::OnError).map(|given| {
-        let (handlers, items) = handlers(reader, given, not_built);
+        let (handlers, items) = handlers(reader, given);
         retries.splice(0..0, items);
         handlers
     });
@@ -64,11 +65,7 @@ pub(crate) fn read(
 }
 
 /// The handlers of `on_error`, and as items of `retry` those that a run does not finish by.
-fn handlers(
-    reader: &mut Reader<'_>,
-    given: &Given,
-    not_built: &mut Vec<NotBuilt>,
-) -> (Vec<ErrorHandler>, Vec<Retry>) {
+fn handlers(reader: &mut Reader<'_>, given: &Given) -> (Vec<ErrorHandler>, Vec<Retry>) {
     let items: Vec<&Node> = match &given.value.kind {
         Kind::List(items) => items.iter().map(|item| &**item).collect(),
         Kind::Map(_) | Kind::Scalar { .. } => vec![&given.value],
@@ -87,7 +84,7 @@ fn handlers(
                 "put the one with `exit` or `stderr` first",
             );
         }
-        let Some((handler, retry)) = handler(reader, item, not_built) else {
+        let Some((handler, retry)) = handler(reader, item) else {
             continue;
         };
         retries.extend((handler.then != AfterError::Continue).then_some(retry));
@@ -97,11 +94,7 @@ fn handlers(
 }
 
 /// `{exit: 0, stderr: '^Cloning ', then: continue}`.
-fn handler(
-    reader: &mut Reader<'_>,
-    value: &Node,
-    not_built: &mut Vec<NotBuilt>,
-) -> Option<(ErrorHandler, Retry)> {
+fn handler(reader: &mut Reader<'_>, value: &Node) -> Option<(ErrorHandler, Retry)> {
     const KEYS: &[&str] = &["exit", "stderr", "then", "max", "after", "run"];
     const THEN: &[(&str, AfterError)] = &[
         ("continue", AfterError::Continue),
@@ -115,6 +108,7 @@ fn handler(
         ..Retry::default()
     };
     let (mut then, mut of_retry) = (None, None);
+    let mut run = Vec::new();
     let mistakes = reader.count();
     for entry in reader.map("on_error", value, example) {
         let (key, value) = (&entry.key, &entry.value);
@@ -134,7 +128,7 @@ fn handler(
                 let after = reader.duration_ms("on_error.after", value, Zero::Allowed);
                 retry.after_ms = after.unwrap_or(0);
             }
-            "run" => reader.not_built(not_built, "on_error.run", entry.key_mark),
+            "run" => run = response(reader, value),
             _ => reader.unknown(entry, "is no part of `on_error`", KEYS, &[]),
         }
     }
@@ -158,9 +152,25 @@ fn handler(
     let handler = ErrorHandler {
         exit: retry.exit.clone(),
         stderr: retry.stderr.clone(),
+        run,
         then,
     };
     Some((handler, retry))
+}
+
+/// `date`, or `[date, ./clean.sh]`: lines for `sh`.
+fn response(reader: &mut Reader<'_>, value: &Node) -> Vec<String> {
+    let lines = reader.several("on_error.run", value);
+    let lines: Vec<String> = lines.iter().map(|(line, _)| (*line).to_owned()).collect();
+    let bytes: usize = lines.iter().map(String::len).sum();
+    if bytes > RESPONSE_BYTES_MAX || lines.iter().all(|line| line.trim().is_empty()) {
+        let message = match bytes {
+            0..=RESPONSE_BYTES_MAX => "`on_error.run` is empty",
+            _ => "`on_error.run` is longer than 64 KiB",
+        };
+        reader.wrong(value.mark, message, "for example [date, './clean.sh all']");
+    }
+    lines
 }
 
 /// One item, or a list of them.

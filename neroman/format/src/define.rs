@@ -74,13 +74,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
     let checkpoint = placing::checkpoint(reader, scope);
     let (requires, probes) = placing::requires(reader, scope, &mut not_built);
     let (precedence, needs_marks) = precedence::read(reader, scope);
-    let again = again::read(
-        reader,
-        scope,
-        &resources,
-        !checkpoint.is_empty(),
-        &mut not_built,
-    );
+    let again = again::read(reader, scope, &resources, !checkpoint.is_empty());
     let mut outputs = match scope.get(Field::Outputs) {
         Some(given) => outputs::read(reader, &given.value),
         None => Vec::new(),

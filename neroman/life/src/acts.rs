@@ -1,4 +1,5 @@
-//! Commands that this machine runs for runs: of rules (`run_local`), and `local` steps.
+//! Commands that the daemon has run for runs: of rules (`run_local`), `local` steps, and
+//! responses by `on_error` on their nodes.
 //!
 //! Nothing says that a command is to be run but the record of its firing, or of the wait of its
 //! job, while its end is not in [`Acted`] or [`StepEnd`]. So a firing and what follows from it
@@ -21,7 +22,7 @@ const RUN_LOCAL: &str = "run_local";
 /// Every rule by its number.
 pub(crate) type AllRules = BTreeMap<u64, Arc<Rule>>;
 
-/// A command to run on this machine.
+/// A command that the daemon has run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LocalCommand {
     pub run: RunId,
@@ -46,6 +47,8 @@ pub enum CommandOf {
     },
     /// A step of the run's job; its command is in the run's spec.
     Step { incarnation: u32, step: u32 },
+    /// A handler of `on_error`, for this start of the run; its node runs it.
+    Response { incarnation: u32, command: String },
 }
 
 /// The end of the command of a rule's newest firing that this machine ran.
@@ -65,6 +68,14 @@ pub struct StepEnd {
     pub ran: Ran,
     /// Whether the node has it.
     pub delivered: bool,
+}
+
+/// The end of the command of a handler of `on_error`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Responded {
+    pub incarnation: u32,
+    pub ran: Ran,
 }
 
 /// The commands of a run that have not come to their ends. Of several firings of a rule that came
@@ -102,7 +113,17 @@ pub fn commands(state: &State, id: RunId) -> Vec<LocalCommand> {
             step: asked.of.1,
         },
     });
-    lacking.chain(step).collect()
+    let response = run
+        .awaited_response()
+        .map(|(incarnation, command)| LocalCommand {
+            run: id,
+            asked_ms: 0,
+            of: CommandOf::Response {
+                incarnation,
+                command,
+            },
+        });
+    lacking.chain(step).chain(response).collect()
 }
 
 /// Records the end of a command.
@@ -118,24 +139,30 @@ pub fn acted(state: &State, command: &LocalCommand, ran: &Ran) -> Vec<Change> {
         // It was ended because a later start asks for steps, whose ends count.
         return Vec::new();
     }
-    let ran = ran.clone();
     let mut event = None;
+    let line = |what: String| Change::Event {
+        experiment: id.experiment,
+        run: Some(id.number),
+        at_ms: ran.at_ms,
+        text: format!("{id}: {what}: {}", ran.line()),
+    };
     let change = dispatch_changed(run, |dispatch| match command.of {
         CommandOf::Rule { rule, times, .. } => {
+            let ran = ran.clone();
             dispatch.acted.insert(rule, Acted { times, ran });
         }
         CommandOf::Step { incarnation, step } => {
-            event = Some(Change::Event {
-                experiment: id.experiment,
-                run: Some(id.number),
-                at_ms: ran.at_ms,
-                text: format!("{id}: local step {step}: {}", ran.line()),
-            });
+            event = Some(line(format!("local step {step}")));
             dispatch.stepped = Some(StepEnd {
                 of: (incarnation, step),
-                ran,
+                ran: ran.clone(),
                 delivered: false,
             });
+        }
+        CommandOf::Response { incarnation, .. } => {
+            event = Some(line("response by `on_error`".to_owned()));
+            let ran = ran.clone();
+            dispatch.responded = Some(Responded { incarnation, ran });
         }
     });
     change.into_iter().chain(event).collect()
@@ -197,9 +224,11 @@ impl Run {
         stepped.filter(|stepped| !stepped.delivered)
     }
 
-    /// Whether commands of it are to be run, or run, on this machine.
+    /// Whether commands of it are to be run, or run, at the daemon's word.
     pub(crate) fn has_commands_here(&self, rules: &AllRules) -> bool {
-        self.awaited_step().is_some() || self.unacted(rules).next().is_some()
+        self.awaited_step().is_some()
+            || self.awaited_response().is_some()
+            || self.unacted(rules).next().is_some()
     }
 
     /// Rules of which a firing has this machine run a command that has not come to its end, and

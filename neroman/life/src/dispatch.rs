@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::acts::{Acted, StepEnd};
+use super::acts::{Acted, Responded, StepEnd};
 use super::batch::{Hold, HoldCause};
 use super::cohort::PeersNumber;
 use super::journal::Journal;
@@ -202,6 +202,9 @@ pub struct Dispatch {
     /// The end of the newest step of its job that this machine executed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stepped: Option<StepEnd>,
+    /// The end of the command by which `on_error` answered its newest error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) responded: Option<Responded>,
     /// What people were to be told of it.
     #[serde(skip_serializing_if = "Noticed::is_nothing")]
     pub(crate) noticed: Noticed,

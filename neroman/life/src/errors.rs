@@ -5,23 +5,30 @@ use nero_expr::Pattern;
 use nero_format::{AfterError, ErrorHandler};
 use nero_model::{EndReason, Phase};
 
+use super::dispatch::Dispatch;
 use super::journal::{Exit, Incarnation, Journal};
 use super::made::Made;
-use super::outcome::Outcome;
+use super::outcome::{self, Outcome};
 use super::run::Run;
 
-/// The end of a run by itself, as its experiment's `on_error` takes it.
-pub(crate) fn judged(made: &Made, journal: &Journal, outcome: Outcome) -> Outcome {
-    let Some(handlers) = &made.again.on_error else {
+/// The end of a run by itself, as its experiment's `on_error` takes it. Until the command of the
+/// handler has run it is ending, so that nothing follows, and an abort still counts.
+pub(crate) fn judged(
+    made: &Made,
+    dispatch: &Dispatch,
+    journal: &Journal,
+    outcome: Outcome,
+) -> Outcome {
+    let Some((exit, handler)) = error(made, journal, &outcome) else {
         return outcome;
     };
-    let Some((newest, exit)) = own_end(&outcome, journal) else {
-        return outcome;
-    };
-    if exit.code == 0 && !printed_errors(newest, exit) {
-        return outcome;
+    if handler.is_some_and(|handler| awaits(handler, dispatch, journal)) {
+        return Outcome {
+            phase: Phase::Ending,
+            reason: None,
+            ended_ms: None,
+        };
     }
-    let handler = handlers.iter().find(|one| fits(one, exit));
     let (phase, reason) = match handler.map(|handler| handler.then) {
         Some(AfterError::Continue) => (Phase::Finished, None),
         Some(AfterError::Retry | AfterError::Abort) | None => {
@@ -34,6 +41,29 @@ pub(crate) fn judged(made: &Made, journal: &Journal, outcome: Outcome) -> Outcom
         reason,
         ..outcome
     }
+}
+
+/// The error of a run that ended by itself, and the handler that fits it.
+fn error<'r>(
+    made: &'r Made,
+    journal: &'r Journal,
+    outcome: &Outcome,
+) -> Option<(&'r Exit, Option<&'r ErrorHandler>)> {
+    let handlers = made.again.on_error.as_ref()?;
+    let (newest, exit) = own_end(outcome, journal)?;
+    let is_error = exit.code != 0 || printed_errors(newest, exit);
+    is_error.then(|| (exit, handlers.iter().find(|one| fits(one, exit))))
+}
+
+/// Whether the command of a handler is to run, or runs, before anything follows.
+fn awaits(handler: &ErrorHandler, dispatch: &Dispatch, journal: &Journal) -> bool {
+    let newest = journal.newest().map(|(number, _)| number);
+    let responded = dispatch.responded.as_ref().map(|one| one.incarnation);
+    !handler.run.is_empty()
+        && responded < newest
+        && dispatch.cancel.is_none()
+        && dispatch.cleaned_ms.is_none()
+        && dispatch.stage.verdict().is_none()
 }
 
 /// The records of an end by an exit code that nobody caused from outside.
@@ -69,6 +99,18 @@ pub(crate) fn line_fits(pattern: &str, line: &str) -> bool {
 }
 
 impl Run {
+    /// The start whose error is to be answered on its node, and the command for that.
+    pub fn awaited_response(&self) -> Option<(u32, String)> {
+        if self.phase() != Phase::Ending || !self.made.again.responds() {
+            return None;
+        }
+        let outcome = outcome::judge(&self.dispatch, &self.journal);
+        let (_, handler) = error(&self.made, &self.journal, &outcome)?;
+        let handler = handler.filter(|one| awaits(one, &self.dispatch, &self.journal))?;
+        let (newest, _) = self.journal.newest()?;
+        Some((newest, handler.run.join("\n")))
+    }
+
     /// What `on_error` made of its end, where that is not what the exit code tells.
     pub fn error_verdict(&self) -> Option<String> {
         let code = self.exit()?.code;

@@ -71,7 +71,7 @@ impl Run {
     ) -> Self {
         dispatch.follow_journal(&made, &journal);
         let outcome = outcome::judge(&dispatch, &journal);
-        let outcome = errors::judged(&made, &journal, outcome);
+        let outcome = errors::judged(&made, &dispatch, &journal, outcome);
         let outcome = retry::held_back(&made, &dispatch, outcome);
         Self {
             made,
@@ -93,7 +93,7 @@ impl Run {
         }
         self.dispatch.follow_journal(&self.made, &self.journal);
         let outcome = outcome::judge(&self.dispatch, &self.journal);
-        let outcome = errors::judged(&self.made, &self.journal, outcome);
+        let outcome = errors::judged(&self.made, &self.dispatch, &self.journal, outcome);
         let outcome = retry::held_back(&self.made, &self.dispatch, outcome);
         if !self.has_ended() || outcome.phase == self.outcome.phase {
             self.outcome = outcome;

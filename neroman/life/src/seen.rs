@@ -295,7 +295,7 @@ impl Run {
     /// Whether this journal proves the end that was told of the run.
     pub fn has_its_end_from(&self, journal: &Journal) -> bool {
         let outcome = judge(&self.dispatch, journal);
-        let outcome = errors::judged(&self.made, journal, outcome);
+        let outcome = errors::judged(&self.made, &self.dispatch, journal, outcome);
         self.has_ended() && outcome.phase == self.phase()
     }
 }

@@ -15,11 +15,13 @@ mod mum;
 mod owner;
 mod pause;
 mod probe;
+mod respond;
 mod room;
 mod script;
 mod watchers;
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use nero_journal::frame::{self, FrameError, FrameKind};
@@ -59,6 +61,7 @@ struct Inner {
     /// The share of the node given to runs, as greetings report it.
     gives: String,
     front: Option<Arc<Front>>,
+    nerokid: PathBuf,
     deployment: DeploymentId,
     memory_bytes: Option<u64>,
     cpus: f64,
@@ -88,6 +91,8 @@ pub struct Greeting {
     pub front: Option<Arc<Front>>,
     /// The cards of this host, where no scheduler gives them.
     pub cards: Option<Arc<Cards>>,
+    /// The program that runs commands.
+    pub nerokid: PathBuf,
 }
 
 impl Service {
@@ -116,6 +121,7 @@ impl Service {
             build: greeting.build,
             gives: greeting.gives,
             front: greeting.front,
+            nerokid: greeting.nerokid,
             memory_bytes,
             gpus: gpus::Gpus::new(greeting.cards),
             threads: Arc::new(Semaphore::new(FILE_WORK_MAX)),

@@ -11,8 +11,9 @@ use nero_wire::v1::{
     FilePart, FindJobsReply, FindJobsRequest, FollowEvent, FollowRequest, HandOverReply,
     HandOverRequest, Hello, ListFilesReply, ListFilesRequest, LogPart, NodeDescription,
     PauseRunsReply, PauseRunsRequest, ProbeReply, ProbeRequest, PutBlobsReply, ReadFileRequest,
-    ReadFilesRequest, ReadLogRequest, RelayClaims, RelayOrder, Role, RunFolder, RunsRequest,
-    ScriptReply, ScriptRequest, SetRulesReply, SetRulesRequest, Site, StopReply, StopRequest,
+    ReadFilesRequest, ReadLogRequest, RelayClaims, RelayOrder, RespondReply, RespondRequest, Role,
+    RunFolder, RunsRequest, ScriptReply, ScriptRequest, SetRulesReply, SetRulesRequest, Site,
+    StopReply, StopRequest,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -165,6 +166,21 @@ impl Mum for Service {
         let answer = self.inner.agent.set_rules(token, rules);
         let version = self.inner.answer(answer).await??;
         Ok(Response::new(SetRulesReply { version }))
+    }
+
+    async fn respond(
+        &self,
+        request: Request<RespondRequest>,
+    ) -> Result<Response<RespondReply>, Status> {
+        self.greeted(&request)?;
+        let request = request.into_inner();
+        let (_, run_dir) = self.run_dir(request.run).await?;
+        let (nerokid, incarnation) = (&self.inner.nerokid, request.incarnation.max(1));
+        let reply = super::respond::respond(nerokid, &run_dir, incarnation, &request.command);
+        let reply = reply.await;
+        reply
+            .map(Response::new)
+            .map_err(|error| io_status("cannot run the command", &error))
     }
 
     async fn answer_step(

@@ -174,7 +174,7 @@ pub fn prepare(
             name
         })
         .collect::<Vec<Vec<u8>>>();
-    keep_for_watcher(&run_dir, spec, incarnation, &env)?;
+    keep_environment(&run_dir, spec, incarnation, &env)?;
     Ok(Prepared {
         argv,
         argv0,
@@ -398,9 +398,9 @@ fn write_private(path: &Path, content: &[u8]) -> Result<(), PrepareError> {
     made.map_err(|source| PrepareError::Io { path, source })
 }
 
-/// Keeps the job's environment for what the watcher starts, if there is any: programs that read
-/// its output for metrics, commands of rules.
-fn keep_for_watcher(
+/// Keeps the job's environment for what is started beside the job or after it, if there is any:
+/// programs that read its output for metrics, commands of rules, responses to its end.
+fn keep_environment(
     run_dir: &Path,
     spec: &RunSpec,
     incarnation: u32,
@@ -409,7 +409,7 @@ fn keep_for_watcher(
     let reading = spec.metric_reading.as_ref();
     let has_readers = reading.is_some_and(|reading| !reading.readers.is_empty());
     let mut rules = spec.rules.iter().flat_map(|set| &set.rules);
-    if !has_readers && !rules.any(|rule| rule.action == "run") {
+    if !has_readers && !spec.responds && !rules.any(|rule| rule.action == "run") {
         return Ok(());
     }
     let lacks = |var: &&Vec<u8>| {

@@ -1,9 +1,8 @@
 //! Runs that neroman makes by itself after the end of one.
 
-use nero_tests::Home;
-use nero_tests::Part;
 use nero_tests::cluster::Scheduler;
 use nero_tests::login::Login;
+use nero_tests::{Home, Part, until};
 use serde_json::Value;
 
 /// Counts its starts in a checkpoint.
@@ -201,4 +200,43 @@ on_error:
     assert!(told.contains("exit code 3 counts as success"), "{told}");
     ends(&home, 4, "4.2", "finished", "retry 1 of 3 after a crash");
     ends(&home, 5, "5.1", "finished", "");
+}
+
+#[test]
+fn a_handler_runs_its_command_once_before_what_follows_whoever_dies() {
+    let home = Home::new();
+    let out = home.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let yaml = r#"collection: r
+on_error:
+  - {exit: 3, run: ['echo "$WHO $(pwd)" >> OUT/ran', 'until [ -e OUT/go ]; do sleep 0.05; done; echo no file; exit 5'], then: continue}
+  - {exit: 4, run: 'echo again >> OUT/again', then: retry, max: 1}
++a: {command: "sh -c 'exit 3'", env: {WHO: me}}
++b: {command: "sh -c '[ -e OUT/again ] || exit 4'"}
++after: {command: 'true', depends_on: [a]}
+"#;
+    added(&home, &yaml.replace("OUT", &out.display().to_string()));
+    home.ok(&["start", "all"]);
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap_or_default();
+    until("a response", || {
+        let seen = home.experiment_json(1);
+        let waits = seen["waiting_for"] == "its response by `on_error`";
+        match waits && read("ran").ends_with('\n') {
+            true => Ok(()),
+            false => Err((seen, read("ran"), home.logs())),
+        }
+    });
+    home.kill_all(&[Part::Daemon, Part::Mum]);
+    assert_eq!(home.experiment_json(1)["state"], "ending");
+    std::fs::write(out.join("go"), "").unwrap();
+    ends(&home, 1, "1.1", "finished", "");
+    ends(&home, 3, "3.1", "finished", "");
+    let ran = read("ran");
+    assert!(ran.starts_with("me /") && ran.ends_with("/work\n"), "{ran}");
+    assert_eq!(ran.lines().count(), 1, "{ran}");
+    let shown = home.ok(&["show", "1"]);
+    let told = "1.1: response by `on_error`: exit code 5: no file";
+    assert!(shown.contains(told), "{shown}");
+    ends(&home, 2, "2.2", "finished", "retry 1 of 1 after a crash");
+    assert_eq!(read("again"), "again\n");
 }

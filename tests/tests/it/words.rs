@@ -18,7 +18,6 @@ const VERBS: &[&str] = &[
 /// Fields of later versions, each with a value that its form allows.
 const FIELDS_LATER: &[(&str, &str)] = &[
     ("requires", "load < 4 for 10m"),
-    ("on_error", "[{exit: 3, run: [date], then: abort}]"),
     ("progress", "mean(loss, 10m)"),
 ];
 
@@ -215,7 +214,7 @@ stages: [early, late]
 +requires: {command: 'true', requires: cpus > 100000}
 +probed: {command: echo asked, probes: {has: 'echo yes'}, requires: has == yes, place: first}
 +steps: {steps: [{run: echo one}, {local: 'echo {node.address} $NERO_PARAM_Y'}, {run: 'cat; echo {y} >&2; exit 3'}, {run: echo three}], parameters: {y: no}}
-+on_error: {command: "sh -c 'echo noted >&2; exit 3'", on_error: [{exit: 3, stderr: noted, then: continue}]}
++on_error: {command: "sh -c 'echo noted >&2; exit 3'", on_error: [{exit: 3, stderr: noted, run: 'echo answered > answer.txt', then: continue}], outputs: [answer.txt]}
 +data: {command: "echo {data.d}", data: {d: {local: /tmp, default: /nowhere}}}
 +message: {command: 'true', custom_msg: hello from the file}
 +tagged: {command: 'true', tags: [paper, baseline]}
@@ -619,6 +618,8 @@ fn each_field_of_the_format_has_its_effect_in_a_real_run() {
             }
         })
     };
+    let answer = fs::read_to_string(results("on_error").join("answer.txt"));
+    assert_eq!(answer.unwrap(), "answered\n");
     let kept = fs::read_to_string(results("outputs").join("kept.txt"));
     assert_eq!(kept.unwrap(), "kept\n");
     assert!(

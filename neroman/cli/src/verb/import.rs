@@ -302,12 +302,53 @@ impl<'s> Importer<'s> {
             Action::Unknown(word) => return Err(format!("its action {}", quoted(word))),
         });
         let mut text = String::new();
-        if !handler.commands.is_empty() {
-            let of = handler_name(handler);
-            text.push_str(&self.lost(format!("the commands of the error handler {of}")));
+        match self.response(handler) {
+            Ok(None) => {}
+            Ok(Some(run)) => words.insert(words.len() - 1, format!("run: {}", scalar(&run))),
+            Err(why) => {
+                let of = handler_name(handler);
+                let what = format!("the commands of the error handler {of}: {why}");
+                text.push_str(&self.lost(what));
+            }
         }
         let _ = writeln!(text, "  - {{{}}}", words.join(", "));
         Ok(text)
+    }
+
+    /// The commands of a handler as lines of `sh` for the node of a run.
+    fn response(&self, handler: &Handler) -> Result<Option<String>, String> {
+        let groups = &handler.commands;
+        if groups.iter().any(|group| group.local) && !self.is_local() {
+            return Err("some of them run on this machine".to_owned());
+        }
+        let commands: Vec<String> = (groups.iter())
+            .flat_map(|group| group.commands.iter().cloned())
+            .collect();
+        let mentions = |word: &str| commands.iter().any(|line| line.contains(word));
+        let experiments = self.spec.stages.iter().flatten();
+        let mut variables = experiments.flat_map(|one| one.env.iter().map(|(name, _)| name));
+        if let Some(name) = variables.find(|name| mentions(name)) {
+            return Err(format!(
+                "they use `{}`, which experiments set",
+                Safe::line(name)
+            ));
+        }
+        if commands.is_empty() {
+            return Ok(None);
+        }
+        let folder = match self.is_local() {
+            true => self.own_folder(),
+            false => "cd ~".to_owned(),
+        };
+        let mut lines = vec![folder];
+        if mentions("NOODLES_EXPERIMENT") {
+            lines.push("export NOODLES_EXPERIMENT_NAME=\"$NERO_NAME\"".to_owned());
+        }
+        if mentions("NOODLES_SERVER") {
+            lines.push(self.server_by_node("").trim_end().to_owned());
+        }
+        lines.push(script(&[], &[], &commands));
+        Ok(Some(lines.join("\n")))
     }
 
     /// The experiments of each stage with their names here.
@@ -349,8 +390,23 @@ impl<'s> Importer<'s> {
         name
     }
 
-    /// An experiment for each place in turn at which its commands run; on this machine one for
-    /// all of them.
+    /// Whether a run of steps goes on where the original does: a group whose exit code counts as an
+    /// error is the last there as well, but for the words of later ones.
+    fn takes_steps(&self) -> bool {
+        let only_zero = |handler: &Handler| {
+            (1..256).all(|code| match &handler.return_code {
+                ReturnCode::Never => true,
+                ReturnCode::Is(one) => *one != f64::from(code),
+                ReturnCode::Matches(pattern) => pattern.matches(&code.to_string()) == Ok(false),
+            })
+        };
+        let mut handlers = self.spec.error_handlers.iter();
+        let is_exact = |one: &Handler| one.action != Action::Continue || only_zero(one);
+        self.is_local() || (self.spec.check_any_errors && handlers.all(is_exact))
+    }
+
+    /// One experiment with a step for each place in turn at which its commands run. Where a step
+    /// that fails would keep others from running, it is an experiment for each.
     fn experiment(
         &mut self,
         stage: &str,
@@ -370,21 +426,27 @@ impl<'s> Importer<'s> {
         }
         let needs = self.needs(name, experiment, beside, &mut text);
         let requires = self.requires(name, experiment, &mut text);
-        if self.is_local() {
-            let here = self.spec.servers.first().cloned();
-            let steps: Vec<String> = (experiment.commands.iter())
-                .map(|group| self.script(experiment, group, here.as_ref()))
+        if self.takes_steps() {
+            let here = self.spec.servers.first().filter(|_| self.is_local());
+            let steps: Vec<(bool, String)> = (experiment.commands.iter())
+                .map(|group| (group.local, self.script(experiment, group, here)))
                 .collect();
             let _ = writeln!(text, "{}:\n  stage: {stage}", scalar(&format!("+{name}")));
             put_list(&mut text, "depends_on", &needs);
             put_requires(&mut text, &requires);
             match steps.as_slice() {
-                [only] => put_block(&mut text, "  script: ", only),
+                [(local, only)] if !local || self.is_local() => {
+                    put_block(&mut text, "  script: ", only);
+                }
                 steps => {
                     text.push_str("  steps:\n");
-                    steps
-                        .iter()
-                        .for_each(|step| put_block(&mut text, "    - run: ", step));
+                    for (local, step) in steps {
+                        let key = match *local && !self.is_local() {
+                            true => "    - local: ",
+                            false => "    - run: ",
+                        };
+                        put_block(&mut text, key, step);
+                    }
                 }
             }
             return text;
@@ -524,6 +586,18 @@ impl<'s> Importer<'s> {
         format!("cd '{}'", self.folder.replace('\'', r"'\''"))
     }
 
+    /// Lines that give the variables of the server whose node a run has.
+    fn server_by_node(&self, experiment: &str) -> String {
+        let mut lines = String::from("case $NERO_NODE in\n");
+        for server in &self.spec.servers {
+            let variables = with_user(server).variables(experiment);
+            let variables = script(&[], &variables[1..], &[]).replace('\n', "; ");
+            let _ = writeln!(lines, "{}) {variables} ;;", node_name(server));
+        }
+        lines.push_str("esac\n");
+        lines
+    }
+
     /// A group as lines of bash that go on after a failure, as there.
     fn script(
         &self,
@@ -551,15 +625,7 @@ impl<'s> Importer<'s> {
                 Some(server) => {
                     exact.extend_from_slice(&with_user(server).variables(&experiment.name)[1..]);
                 }
-                None => {
-                    servers.push_str("case $NERO_NODE in\n");
-                    for server in &self.spec.servers {
-                        let variables = with_user(server).variables(&experiment.name);
-                        let variables = script(&[], &variables[1..], &[]).replace('\n', "; ");
-                        let _ = writeln!(servers, "{}) {variables} ;;", node_name(server));
-                    }
-                    servers.push_str("esac\n");
-                }
+                None => servers = self.server_by_node(&experiment.name),
             }
         }
         let lines = script(&experiment.env, &exact, &group.commands);

@@ -446,6 +446,9 @@ fn waiting_for(run: &Run, held: Option<Held<'_>>, sight: &Sight<'_>) -> String {
             }
         }
         (Phase::Running, None) if let Some(step) = run.waits_for_step() => step,
+        (Phase::Ending, None) if run.awaited_response().is_some() => {
+            "its response by `on_error`".to_owned()
+        }
         (Phase::Queued | Phase::Staging | Phase::Pending | Phase::Running, None) => {
             run.why().to_string()
         }

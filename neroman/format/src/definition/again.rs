@@ -30,6 +30,9 @@ pub struct ErrorHandler {
     /// A regular expression for the last line on standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
+    /// Lines for `sh` that are run once on the node of the run, before `then`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub run: Vec<String>,
     pub then: AfterError,
 }
 
@@ -49,6 +52,12 @@ impl Again {
     /// Whether no run follows.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether a command may run after the end of a run.
+    pub fn responds(&self) -> bool {
+        let mut handlers = self.on_error.iter().flatten();
+        handlers.any(|handler| !handler.run.is_empty())
     }
 
     /// The items of `retry`, in their order.

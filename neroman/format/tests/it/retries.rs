@@ -106,10 +106,14 @@ fn handlers_of_errors_are_asked_in_their_order_before_retry() {
             "is never asked",
         ),
         ("[{stderr: '(', then: retry}]", "no regular expression"),
+        ("[{run: [], then: retry}]", "`on_error.run` is empty"),
     ] {
         let text = report(&format!("+a: {{command: prog, on_error: {handlers}}}\n"));
         assert!(text.contains(word), "{word}\n{text}");
     }
-    let kept = load("+a: {command: prog, on_error: [{then: retry, run: [date]}]}\n");
-    assert_eq!(kept.definitions[0].not_built[0].word, "on_error.run");
+    let kept =
+        load("+a: {command: prog, on_error: [{exit: 1, then: retry, run: date}, {then: abort}]}\n");
+    let again = &kept.definitions[0].again;
+    assert!(again.responds() && kept.definitions[0].not_built.is_empty());
+    assert_eq!(again.on_error.as_ref().unwrap()[0].run, ["date"]);
 }

@@ -6,9 +6,10 @@ use nero_format::{
 use nero_journal::v1::{StopCause, lost};
 
 use super::*;
+use crate::acts::{self, CommandOf};
 use crate::change::Rule;
 use crate::choose::choose;
-use crate::journal::{Lost, Stop};
+use crate::journal::{Lost, Ran, Stop};
 use crate::now::Tick;
 use crate::place::Choice;
 use crate::placed;
@@ -455,6 +456,7 @@ fn on_error_decides_from_the_records_of_an_end_whether_it_is_one() {
     let handler = |exit: &[i32], stderr: Option<&str>, then| ErrorHandler {
         exit: exit.to_vec(),
         stderr: stderr.map(str::to_owned),
+        run: Vec::new(),
         then,
     };
     let again = Again {
@@ -515,4 +517,74 @@ fn on_error_decides_from_the_records_of_an_end_whether_it_is_one() {
     let (mut lab, first) = Lab::with_again(&again);
     lab.say(first, killed);
     assert_eq!(lab.state.run(first).unwrap().phase(), Phase::Crashed);
+}
+
+#[test]
+fn nothing_follows_an_error_before_its_response_has_ended() {
+    let handler = |exit: i32, then| ErrorHandler {
+        exit: vec![exit],
+        stderr: None,
+        run: vec!["date".to_owned(), "./clean.sh".to_owned()],
+        then,
+    };
+    let retry = Retry {
+        on: vec![RetryOn::Crashed],
+        exit: vec![4],
+        is_handler: true,
+        ..Retry::default()
+    };
+    let again = Again {
+        retry: Some(retry),
+        on_error: Some(vec![
+            handler(3, AfterError::Continue),
+            handler(4, AfterError::Retry),
+        ]),
+        ..Again::default()
+    };
+    let ran = Ran {
+        at_ms: 90,
+        how: "exit code 1".to_owned(),
+        output: "no file\n".to_owned(),
+    };
+    for (code, then) in [(3, Phase::Finished), (4, Phase::Crashed)] {
+        let (mut lab, id) = Lab::with_again(&again);
+        lab.say(id, ended(code));
+        assert_eq!(lab.phase(id), Phase::Ending);
+        assert_eq!(lab.follow(id), None);
+        assert_eq!(lab.state.unacted.iter().collect::<Vec<_>>(), [&id]);
+        let [command] = acts::commands(&lab.state, id).try_into().unwrap();
+        let wanted = CommandOf::Response {
+            incarnation: 1,
+            command: "date\n./clean.sh".to_owned(),
+        };
+        assert_eq!(command.of, wanted);
+        lab.take(acts::acted(&lab.state, &command, &ran));
+        assert_eq!(lab.phase(id), then);
+        assert!(lab.state.unacted.is_empty());
+        // The rows of an earlier and a later start of the daemon.
+        let run = lab.state.run(id).unwrap();
+        let stored = serde_json::to_string(&crate::kept::Kept::of(run)).unwrap();
+        let kept: crate::kept::Kept = serde_json::from_str(&stored).unwrap();
+        let read = kept.run((*run.made).clone(), run.journal.clone(), run.rules.clone());
+        assert_eq!(read.phase(), then);
+        assert_eq!(lab.follow(id).is_some(), code == 4);
+    }
+    // Other ends are no errors of it, and an abort does not wait.
+    let (mut lab, id) = Lab::with_again(&again);
+    lab.say(id, ended(5));
+    assert_eq!(lab.phase(id), Phase::Crashed);
+    let (mut lab, id) = Lab::with_again(&again);
+    lab.say(id, ended(4));
+    lab.dispatch(id, |dispatch| {
+        dispatch.cancel = Some(crate::run::Cancel {
+            asked_ms: 40,
+            author: "ada".to_owned(),
+            grace_ms: 0,
+            signal: 0,
+            delivered: false,
+            rule: None,
+        });
+    });
+    assert_eq!(lab.phase(id), Phase::Crashed);
+    assert!(lab.state.unacted.is_empty() && lab.follow(id).is_none());
 }

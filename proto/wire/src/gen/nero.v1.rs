@@ -381,6 +381,9 @@ pub struct RunSpec {
     pub lock: ::core::option::Option<RunLock>,
     #[prost(uint64, tag = "71")]
     pub settle_ms: u64,
+    /// a command may answer its end: the environment of its job is kept
+    #[prost(bool, tag = "72")]
+    pub responds: bool,
 }
 /// One run at a time has the name.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1105,6 +1108,25 @@ pub mod pause_runs_reply {
             }
         }
     }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RespondRequest {
+    #[prost(message, optional, tag = "1")]
+    pub run: ::core::option::Option<RunRef>,
+    #[prost(uint32, tag = "2")]
+    pub incarnation: u32,
+    /// for `sh -c`
+    #[prost(string, tag = "3")]
+    pub command: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RespondReply {
+    /// "exit code 0", "signal 9", or a sentence
+    #[prost(string, tag = "1")]
+    pub how: ::prost::alloc::string::String,
+    /// the end of what it printed
+    #[prost(string, tag = "2")]
+    pub output: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AnswerStepRequest {
@@ -2099,6 +2121,25 @@ pub mod mum_client {
             req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "SetRules"));
             self.inner.unary(req, path, codec).await
         }
+        /// Runs a command in the work folder of a start that has ended, once; the reply is its end.
+        pub async fn respond(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RespondRequest>,
+        ) -> std::result::Result<tonic::Response<super::RespondReply>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/nero.v1.Mum/Respond");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("nero.v1.Mum", "Respond"));
+            self.inner.unary(req, path, codec).await
+        }
         /// The end of a step that neroman's machine executed, for a job that waits for it.
         pub async fn answer_step(
             &mut self,
@@ -2436,6 +2477,11 @@ pub mod mum_server {
             &self,
             request: tonic::Request<super::SetRulesRequest>,
         ) -> std::result::Result<tonic::Response<super::SetRulesReply>, tonic::Status>;
+        /// Runs a command in the work folder of a start that has ended, once; the reply is its end.
+        async fn respond(
+            &self,
+            request: tonic::Request<super::RespondRequest>,
+        ) -> std::result::Result<tonic::Response<super::RespondReply>, tonic::Status>;
         /// The end of a step that neroman's machine executed, for a job that waits for it.
         async fn answer_step(
             &self,
@@ -2982,6 +3028,49 @@ pub mod mum_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SetRulesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/nero.v1.Mum/Respond" => {
+                    #[allow(non_camel_case_types)]
+                    struct RespondSvc<T: Mum>(pub Arc<T>);
+                    impl<T: Mum> tonic::server::UnaryService<super::RespondRequest>
+                    for RespondSvc<T> {
+                        type Response = super::RespondReply;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RespondRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Mum>::respond(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RespondSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

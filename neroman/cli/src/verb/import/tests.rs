@@ -26,7 +26,8 @@ const FILES: &str = "servers: [{name: s1, hostname: s1}, {name: s2, hostname: s2
 
 const ERRORS: &str = "servers: [{name: s, hostname: s}]\nwrite_status_to: {run: status.yml}\nerror_handlers:\n\
     - {name: ssh, return_code: 255, stderr_pattern: '[\\S\\s]*', action: retry}\n\
-    - {name: odd, return_code: '[0-3]', stderr_pattern: 'Cloning .*\\n', commands: [date], action: continue}\n\
+    - {name: odd, return_code: '[0-3]', stderr_pattern: 'Cloning .*\\n', commands: [date, 'echo $NOODLES_SERVER_NAME'], action: continue}\n\
+    - {name: here, return_code: 9, stderr_pattern: x, commands: ['local:date'], action: abort}\n\
     - {name: none, action: continue}\n- {name: back, return_code: 1, stderr_pattern: '(a)\\1', action: abort}\n\
     experiments:\n- {name: a, commands: {run: git clone x}, write_outputs: {run: {stdout_to: out}}}\n";
 
@@ -70,20 +71,52 @@ fn places_requirements_and_errors_keep_their_meaning() {
     };
     let node = |name: &str| of(name).node.as_ref().unwrap().text.clone();
     assert_eq!(
+        (node("init"), node("b_")),
+        ("servers".to_owned(), "servers".to_owned())
+    );
+    let local = |name: &str, step| nero_format::local_step(&of(name).argv, step);
+    assert!(local("init", 1).is_some_and(|step| step.contains("\ns2) export ")));
+    assert_eq!((local("init", 2), local("b_", 1)), (None, None));
+    assert!(local("b_", 2).is_some_and(|step| step.ends_with("\necho 2\n")));
+    assert_eq!(of("b_").precedence.needs[0].on, "e7");
+    let lost = imported.warnings.join("\n");
+    assert!(lost.contains("`nobody`, which nobody defines"), "{lost}");
+    // A group that fails and counts as none keeps those behind it from nothing.
+    let goes_on =
+        "error_handlers: [{return_code: 3, stderr_pattern: '[\\S\\s]*', action: continue}]\n";
+    let (loaded, imported) = read(&format!("{FILES}{goes_on}"), "run");
+    let of = |name: &str| {
+        loaded
+            .definitions
+            .iter()
+            .find(|one| one.name == name)
+            .unwrap()
+    };
+    let node = |name: &str| of(name).node.as_ref().unwrap().text.clone();
+    assert_eq!(
         (node("init-1"), node("init")),
         ("local".to_owned(), "s1".to_owned())
     );
-    assert_eq!(of("init").precedence.needs[0].on, "init-1");
     let same_as = of("b_").precedence.place.same_as.as_ref().unwrap();
     assert_eq!(same_as.on, "b_-1");
-    assert_eq!(of("b_-1").precedence.needs[0].on, "e7");
     let lost = imported.warnings.join("\n");
-    assert!(lost.contains("`nobody`, which nobody defines"), "{lost}");
     assert!(lost.contains("so it goes to `s1`"), "{lost}");
     let (loaded, imported) = read(ERRORS, "run");
     let again = &loaded.definitions[0].again;
     let handlers = again.on_error.as_ref().unwrap();
-    assert_eq!(handlers.len(), 2, "{}", imported.text);
+    assert_eq!(handlers.len(), 3, "{}", imported.text);
+    let [run] = handlers[1].run.as_slice() else {
+        panic!("{handlers:?}");
+    };
+    assert!(
+        run.starts_with("cd ~\ncase $NERO_NODE in\ns) export "),
+        "{run}"
+    );
+    assert!(
+        run.ends_with("\nesac\ndate\necho $NOODLES_SERVER_NAME"),
+        "{run}"
+    );
+    assert!(handlers[0].run.is_empty() && handlers[2].run.is_empty());
     assert_eq!(
         (&*handlers[0].exit, &handlers[0].stderr),
         (&[255][..], &None)
@@ -93,7 +126,7 @@ fn places_requirements_and_errors_keep_their_meaning() {
     for what in [
         "`none`",
         "`back`",
-        "the commands of",
+        "the commands of the error handler `here`: some of them run on this machine",
         "status file",
         "stdout_to",
     ] {

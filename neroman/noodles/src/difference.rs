@@ -238,6 +238,13 @@ pub const INTENDED: &[Intended] = &[
     },
     Intended {
         difference: Difference::Running,
+        case: "an error of syntax in a command",
+        original: "`bash: line 3: syntax error …`; what stands before it has run",
+        here: "`bash: eval: line 3: …`; with `set -x` in the group, or in another shell than bash, none of it runs",
+        why: "so that no command reads those behind it",
+    },
+    Intended {
+        difference: Difference::Running,
         case: "a probe without an end",
         original: "the flow waits for ever",
         here: "unsatisfied after 60 s (`--probe-limit`), and said",

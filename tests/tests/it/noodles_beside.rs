@@ -351,6 +351,7 @@ fn lines(log: &str, here: &str) -> Vec<String> {
             "is written to twice",
             "are called",
             "is called",
+            "is left out",
             "no experiment has",
         ];
         if line.contains("elapsed time") || ours.iter().any(|words| line.contains(words)) {
@@ -452,6 +453,16 @@ fn flow(chance: &mut Chance) -> Case {
     if chance.one_in(8) {
         spec["check_any_errors"] = json!(false);
     }
+    // Several servers are asked at once here, and their answers have no order.
+    if servers.len() == 1 && chance.one_in(2) {
+        let failing = ["echo err-p >&2", "exit 3", "echo 1; echo err-p >&2; exit 9"];
+        spec["requirements"]["fails"] = match chance.one_in(2) {
+            true => json!(chance.of(&failing)),
+            false => json!(["echo 1", format!("local:{}", chance.of(&failing))]),
+        };
+        let first = &mut spec["experiments"][0];
+        first["requirements"] = json!({"run": [{ "fails": chance.of(&["!=5", "!=x"]) }]});
+    }
     let mut target = "spec.yml".to_owned();
     if chance.one_in(6) {
         let all = spec["experiments"].as_array().expect("a list").iter();
@@ -471,7 +482,10 @@ fn flow_over_ssh(chance: &mut Chance, has_ports: bool) -> Case {
         json!({"name": "second", "hostname": "two"}),
         json!({"name": "here"}),
     ];
-    let (first, count) = (chance.below(3), 1 + chance.below(3));
+    let (first, count) = match case.spec["requirements"].get("fails") {
+        Some(_) => (chance.below(2), 1),
+        None => (chance.below(3), 1 + chance.below(3)),
+    };
     let count = if first == 2 { count.max(2) } else { count };
     let servers = (first..first + count).map(|at| all[at % 3].clone());
     case.spec["servers"] = servers.collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nero_model::safe::quoted;
-use nero_noodles::{CommandGroup, CommandsEnd, Experiment, Metric, script};
+use nero_noodles::{CommandGroup, CommandsEnd, Experiment, Metric, list_text, script};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -134,8 +134,9 @@ impl Drive<'_> {
                 CommandsEnd::Retry => {
                     if retried.insert(at) {
                         self.log.warning(&format!(
-                            "Unsuccessful commands execution on server \"{}\", will retry",
-                            server.name
+                            "Unsuccessful commands execution on server \"{}\", will retry->\n{}",
+                            server.name,
+                            written(commands)
                         ));
                     }
                     let again = ProbeTry {
@@ -148,8 +149,9 @@ impl Drive<'_> {
                 }
                 CommandsEnd::Continue => {
                     self.log.warning(&format!(
-                        "Unsuccessful commands execution on server \"{}\", will continue",
-                        server.name
+                        "Unsuccessful commands execution on server \"{}\", will continue->\n{}",
+                        server.name,
+                        written(commands)
                     ));
                     results.push((at, Metric::Null));
                 }
@@ -311,6 +313,21 @@ struct ProbeTry {
     room: Arc<Semaphore>,
     /// When its limit ends; `None`: the whole limit, from when there is room.
     until: Option<Instant>,
+}
+
+/// The commands of a probe as the original prints them.
+fn written(groups: &[CommandGroup]) -> String {
+    let of_group = |group: &CommandGroup| {
+        let prefix = if group.local { "local:" } else { "" };
+        let commands = group.commands.iter();
+        let commands = commands.map(|command| format!("{prefix}{command}"));
+        commands.collect::<Vec<_>>()
+    };
+    let commands: Vec<String> = groups.iter().flat_map(of_group).collect();
+    match &commands[..] {
+        [command] => command.clone(),
+        _ => list_text(&commands),
+    }
 }
 
 /// The ends of shells, one after the other.

@@ -7,6 +7,18 @@ use rustix::process::Signal;
 
 use crate::until;
 
+/// Words for `strace` before a command: the command dies before its first thread makes the call
+/// number `step` of these calls. What it starts is left alone.
+pub fn dies_before(calls: &str, step: u64) -> Vec<String> {
+    let dies = format!(
+        "inject={calls}:signal={}:when={step}",
+        Signal::KILL.as_raw()
+    );
+    let trace = format!("trace={calls}");
+    let words = ["-qq", "-o", "/dev/null", "-e", &trace, "-e", &dies];
+    words.map(str::to_owned).to_vec()
+}
+
 /// Kills a process before one of its threads makes the call number `step` from now on, of
 /// these calls (`fsync,fdatasync`), and returns when that is sure to happen. The tracer ends
 /// with the process.

@@ -30,6 +30,7 @@ const ON_HOSTS: &[&str] = &[
     "ssh::",
     "ssh_clusters::",
     "ssh_faults::",
+    "ssh_flows::",
     "ssh_groups::",
     "ssh_placed::",
     "submitted_kills::",

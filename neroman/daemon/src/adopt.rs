@@ -307,7 +307,14 @@ pub(crate) fn made(
         again: nero_format::Again::default(),
         checkpoint: !spec.checkpoint.is_empty(),
         processing: nero_format::Processing::default(),
-        precedence: nero_format::Precedence::default(),
+        precedence: nero_format::Precedence {
+            lock: spec.lock.as_ref().map(|lock| nero_format::RunLock {
+                name: lock.name.clone(),
+                everywhere: lock.everywhere,
+            }),
+            settle_ms: spec.settle_ms,
+            ..nero_format::Precedence::default()
+        },
         priority: spec.priority,
         rank: spec.rank,
         line: None,

@@ -32,6 +32,7 @@ use nero_life::change::Change;
 use nero_life::input::Input;
 use nero_life::mail::NoticeKind;
 use nero_life::state::State;
+use nero_life::waits::Waits;
 use nero_life::{OutOfOrder, standing, steps};
 use writer::Writer;
 
@@ -225,6 +226,7 @@ impl Ledger {
             again: ring,
             refused: false,
             folding: Folding::default(),
+            waits: Waits::default(),
             keep,
             state,
             clock,

@@ -56,6 +56,11 @@ pub(crate) fn build(
         since_ms: made.created_ms,
         rank: made.rank,
         responds: made.again.responds(),
+        lock: made.precedence.lock.as_ref().map(|lock| v1::RunLock {
+            name: lock.name.clone(),
+            everywhere: lock.everywhere,
+        }),
+        settle_ms: made.precedence.settle_ms,
         ..v1::RunSpec::default()
     }
 }

@@ -25,6 +25,26 @@ pub fn choose(run: &Run, candidates: &mut [Candidate], now: &Tick) -> Choice {
     }
 }
 
+/// Whether no node for one run means the same for the other, decided with the same candidates. A
+/// run that had a node before is none like another.
+pub fn is_alike(one: &Run, other: &Run) -> bool {
+    let is_fresh = |run: &Run| {
+        let dispatch = &run.dispatch;
+        dispatch.excluded.is_empty() && dispatch.deferred.is_empty() && run.made.follows.is_none()
+    };
+    let (made, others) = (&one.made, &other.made);
+    let (precedence, other_precedence) = (&made.precedence, &others.precedence);
+    is_fresh(one)
+        && is_fresh(other)
+        && made.node == others.node
+        && made.takes == others.takes
+        && precedence.lock == other_precedence.lock
+        && precedence.settle_ms == other_precedence.settle_ms
+        && precedence.place == other_precedence.place
+        // Names mean experiments of a source, and `same_as` others than the experiment itself.
+        && !precedence.place.names_others()
+}
+
 /// The same without some nodes. Nodes that were given up are left out; nodes
 /// that refused the run are reported with their reasons.
 pub fn choose_but(run: &Run, candidates: &mut [Candidate], but: &dyn Fn(&str) -> bool) -> Choice {

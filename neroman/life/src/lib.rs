@@ -42,6 +42,7 @@ pub mod locks;
 mod lost;
 mod made;
 pub mod mail;
+mod members;
 pub mod needs;
 pub mod now;
 pub mod outcome;
@@ -72,6 +73,7 @@ pub mod state;
 mod step;
 pub mod taken_over;
 pub mod text;
+pub mod waits;
 
 pub use step::{OutOfOrder, step, steps, with_points};
 

@@ -1,27 +1,24 @@
 //! Runs that wait for other experiments: `depends_on` and `stages`.
 //!
 //! A run that has such a word is made with a mark and without a node. The transaction in
-//! which the last of these experiments comes so far takes the mark away, so that no death
-//! of the daemon loses or repeats it.
+//! which the last of these experiments comes so far takes the mark away (`waits.rs`), so that
+//! no death of the daemon loses or repeats it.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nero_expr::Glob;
 use nero_format::{
-    Definition, Dependency, DependsUntil, EditMistake, Precedence, experiment_number, is_named,
+    Definition, Dependency, DependsUntil, EditMistake, Precedence, experiment_number,
 };
 use nero_model::{EndReason, ExperimentId, Phase, RunId};
 
 use super::batch::Held;
-use super::change::{Change, dispatch_changed};
+use super::change::{Change, Described, dispatch_changed};
 use super::experiment::Experiment;
-use super::input::Input;
 use super::late::{Late, Stepped};
 use super::run::Run;
 use super::state::State;
-use super::step::{fits, step};
 
 /// Experiments that wait for each other in turn are looked at to this depth.
 const DEPTH_MAX: usize = 64;
@@ -110,7 +107,7 @@ impl fmt::Display for AwaitedExperiment<'_> {
 
 /// What experiments are waited for: those of one dependency, or of one stage.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum AwaitedGroup<'a> {
+pub(crate) enum AwaitedGroup<'a> {
     Need(&'a Dependency),
     Stage(&'a str),
 }
@@ -119,7 +116,7 @@ enum AwaitedGroup<'a> {
 type OpenGroups<'a> = Vec<(u64, AwaitedGroup<'a>)>;
 
 /// What an experiment needs, and the stages before its own.
-fn groups(precedence: &Precedence) -> impl Iterator<Item = AwaitedGroup<'_>> {
+pub(crate) fn groups(precedence: &Precedence) -> impl Iterator<Item = AwaitedGroup<'_>> {
     let needs = precedence.dependencies().map(AwaitedGroup::Need);
     let before = precedence.stage.iter().flat_map(|stage| &stage.before);
     needs.chain(before.map(|stage| AwaitedGroup::Stage(stage)))
@@ -139,13 +136,9 @@ struct Lacking<'a> {
     count: usize,
 }
 
-/// The experiments that runs wait for, found once.
+/// The experiments that runs wait for, each group looked at once.
 pub struct Precedents<'a> {
     state: &'a State,
-    /// By source and name, or name of the block.
-    names: HashMap<(u64, &'a str), Vec<&'a Experiment>>,
-    /// By source and stage.
-    stages: HashMap<(u64, &'a str), Vec<&'a Experiment>>,
     lacking: Mutex<HashMap<(u64, AwaitedGroup<'a>), Lacking<'a>>>,
 }
 
@@ -156,47 +149,18 @@ impl fmt::Debug for Precedents<'_> {
 }
 
 impl<'a> Precedents<'a> {
-    /// Those of all runs that wait.
+    /// Those of all runs.
     pub fn of(state: &'a State) -> Self {
-        let waiting = state.waiting.iter();
-        let sources = waiting.filter_map(|id| Some(state.experiment(id.experiment)?.source));
-        Self::within(state, &sources.collect())
-    }
-
-    /// Those of runs of these sources.
-    pub(crate) fn within(state: &'a State, sources: &HashSet<u64>) -> Self {
-        let mut found = Self {
+        Self {
             state,
-            names: HashMap::new(),
-            stages: HashMap::new(),
             lacking: Mutex::default(),
-        };
-        if sources.is_empty() {
-            return found;
         }
-        let all = state.experiments.iter().map(|one| &**one);
-        for one in all.filter(|one| sources.contains(&one.source)) {
-            let definition = &one.definition;
-            let mut name = |name: &'a str| {
-                let of = found.names.entry((one.source, name)).or_default();
-                of.push(one);
-            };
-            name(&definition.name);
-            if definition.block != definition.name {
-                name(&definition.block);
-            }
-            if let Some(stage) = &definition.precedence.stage {
-                let of = found.stages.entry((one.source, &stage.name)).or_default();
-                of.push(one);
-            }
-        }
-        found
     }
 
     /// The first of these that needs nothing now and none of the others, which are to start with it.
     pub fn first_ready(state: &'a State, starting: &[ExperimentId]) -> Option<ExperimentId> {
         let those = || starting.iter().filter_map(|id| state.experiment(*id));
-        let precedents = Self::within(state, &those().map(|one| one.source).collect());
+        let precedents = Self::of(state);
         let starting: HashSet<ExperimentId> = starting.iter().copied().collect();
         let is_ready = |one: &&'a Arc<Experiment>| {
             let precedence = &one.definition.precedence;
@@ -287,10 +251,7 @@ impl<'a> Precedents<'a> {
         let mut all: Vec<(Option<&Experiment>, Lack)> = Vec::new();
         let (present, absent): (Vec<_>, Vec<_>) =
             (self.members(source, group).into_iter()).partition(|one| is_present(one));
-        let mut lack = |one: &'a Experiment| match group {
-            AwaitedGroup::Need(need) => self.lack(one, need.until, open),
-            AwaitedGroup::Stage(_) => self.lack_of_stage(one, open),
-        };
+        let mut lack = |one: &'a Experiment| self.lack(one, group, open);
         match group {
             AwaitedGroup::Need(_) if present.is_empty() && absent.is_empty() => {
                 all.push((None, Lack::Unknown));
@@ -314,48 +275,23 @@ impl<'a> Precedents<'a> {
     }
 
     /// The experiments of a group.
-    fn members(&self, source: u64, group: AwaitedGroup<'a>) -> Vec<&'a Experiment> {
-        let of = |found: Option<&Vec<&'a Experiment>>| found.cloned().unwrap_or_default();
-        match group {
-            AwaitedGroup::Stage(stage) => of(self.stages.get(&(source, stage))),
-            AwaitedGroup::Need(need) => self.named(source, &need.on),
-        }
-    }
-
-    /// The experiments that a word of a source names.
-    pub(crate) fn named(&self, source: u64, on: &str) -> Vec<&'a Experiment> {
-        if let Some(number) = experiment_number(on) {
-            let one = self.state.experiment(ExperimentId(number));
-            return one.into_iter().map(|one| &**one).collect();
-        }
-        if Glob::new(on).has_wildcard() {
-            let all = self.state.of_origin(source).map(|one| &**one);
-            return all.filter(|one| is_named(on, &one.definition)).collect();
-        }
-        let found = self.names.get(&(source, on));
-        found.cloned().unwrap_or_default()
+    fn members(&self, source: u64, group: AwaitedGroup<'_>) -> Vec<&'a Experiment> {
+        members(self.state, source, group).collect()
     }
 
     /// Why an experiment is not so far.
     fn lack(
         &self,
         one: &'a Experiment,
-        until: DependsUntil,
+        group: AwaitedGroup<'_>,
         open: &mut OpenGroups<'a>,
     ) -> Option<Lack> {
+        if is_far_enough(one, group) {
+            return None;
+        }
         let Some(run) = one.current() else {
             return Some(Lack::NotStarted);
         };
-        let is_so_far = match until {
-            DependsUntil::Finished => run.phase() == Phase::Finished,
-            // What is lost may still run.
-            DependsUntil::Ended => run.phase().is_end() && !run.in_doubt(),
-            DependsUntil::Started => run.started_ms().is_some(),
-            DependsUntil::Placed => run.placed_on().is_some(),
-        };
-        if is_so_far {
-            return None;
-        }
         if !run.phase().is_live() {
             return Some(Lack::Ended(run.phase()));
         }
@@ -363,16 +299,6 @@ impl<'a> Precedents<'a> {
             true => Lack::Stuck(run.made.id),
             false => Lack::Live(run.made.id),
         })
-    }
-
-    /// The same for a stage, in which a run that one of its own rules ended has done what it
-    /// could.
-    fn lack_of_stage(&self, one: &'a Experiment, open: &mut OpenGroups<'a>) -> Option<Lack> {
-        let reason = one.current().and_then(Run::reason);
-        match reason {
-            Some(EndReason::ByRule { .. }) => None,
-            Some(_) | None => self.lack(one, DependsUntil::Finished, open),
-        }
     }
 
     /// Whether a live run waits until a person acts.
@@ -384,6 +310,59 @@ impl<'a> Precedents<'a> {
             }
             false => Held::of_its_batch(self.state, run).is_some_and(|held| held.needs_person()),
         }
+    }
+}
+
+/// The experiments of a group.
+pub(crate) fn members<'a, 'g>(
+    state: &'a State,
+    source: u64,
+    group: AwaitedGroup<'g>,
+) -> impl DoubleEndedIterator<Item = &'a Experiment> + use<'a, 'g> {
+    let ids = match group {
+        AwaitedGroup::Need(need) => state.members().named(state, source, &need.on),
+        AwaitedGroup::Stage(stage) => state.members().in_stage(source, stage),
+    };
+    let all = (0..ids.len()).filter_map(move |at| Some(&**state.experiment(ids[at])?));
+    all.filter(move |one| match group {
+        AwaitedGroup::Need(need) => is_meant(one, &need.on),
+        AwaitedGroup::Stage(_) => one.by_hand.copy_of.is_none(),
+    })
+}
+
+/// Whether a word that names an experiment means it: one that a person copied is meant by its own
+/// name or number alone.
+pub(crate) fn is_meant(one: &Experiment, on: &str) -> bool {
+    one.by_hand.copy_of.is_none() || one.definition.name == on || experiment_number(on).is_some()
+}
+
+/// The experiments that a word of a source names.
+pub(crate) fn named<'a>(
+    state: &'a State,
+    source: u64,
+    on: &str,
+) -> impl Iterator<Item = &'a Experiment> + use<'a> {
+    let ids = state.members().named(state, source, on);
+    (0..ids.len()).filter_map(move |at| Some(&**state.experiment(ids[at])?))
+}
+
+/// Whether an experiment is as far as those of a group are needed.
+pub(crate) fn is_far_enough(one: &Experiment, group: AwaitedGroup<'_>) -> bool {
+    let Some(run) = one.current() else {
+        return false;
+    };
+    match group {
+        // In a stage a run that one of its own rules ended has done what it could.
+        AwaitedGroup::Stage(_) => {
+            run.phase() == Phase::Finished || matches!(run.reason(), Some(EndReason::ByRule { .. }))
+        }
+        AwaitedGroup::Need(need) => match need.until {
+            DependsUntil::Finished => run.phase() == Phase::Finished,
+            // What is lost may still run.
+            DependsUntil::Ended => run.phase().is_end() && !run.in_doubt(),
+            DependsUntil::Started => run.started_ms().is_some(),
+            DependsUntil::Placed => run.placed_on().is_some(),
+        },
     }
 }
 
@@ -399,15 +378,6 @@ pub fn concerns_others(before: Option<&Run>, after: Option<&Run>) -> bool {
         (run.phase(), has_started, run.in_doubt(), is_placed)
     };
     before.map(so_far) != after.map(so_far)
-}
-
-/// Lets the runs go on that need no other experiment any more.
-pub fn release(state: &State, now_ms: i64) -> Vec<Change> {
-    let precedents = Precedents::of(state);
-    let runs = state.waiting.iter().filter_map(|id| state.run(*id));
-    let free = runs.filter(|run| precedents.awaited(run).is_none());
-    free.flat_map(|run| fits(step(run, &Input::NeedsMet, now_ms)))
-        .collect()
 }
 
 /// Records that a run needs no other experiment now.
@@ -426,8 +396,9 @@ pub(crate) fn met(run: &Run, now_ms: i64) -> Stepped {
     Ok(change.into_iter().chain([event]).collect())
 }
 
-/// The dependencies by number that cannot be, of the experiments that these changes describe:
-/// on an experiment that does not exist, on itself, on one that waits for it.
+/// The dependencies that cannot be, of the experiments that these changes describe: on an
+/// experiment that does not exist, on itself, on one that waits for it. Names that stand in a
+/// source were looked at when it was read; those that a value makes which a person set were not.
 pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, EditMistake)> {
     let by_number = |definition: &Definition| {
         let mut names = names(&definition.precedence);
@@ -445,25 +416,31 @@ pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, Edit
     let mut found = Vec::new();
     // Where all is by name, each source has been looked at by itself. A circle over several has a
     // number in it, and any of its members may close it.
-    let has_number = || {
-        described.iter().any(|one| by_number(&one.definition))
-            || state
-                .experiments
-                .iter()
-                .any(|one| by_number(&one.definition))
+    let has_number = described.iter().any(|one| by_number(&one.definition))
+        || !described.is_empty()
+            && (state.experiments.iter()).any(|one| by_number(&one.definition));
+    let set_now = |one: &Described| {
+        let before = state.experiment(one.id).map(|one| &*one.by_hand);
+        let before = before.map_or(&[][..], |before| &before.overrides);
+        one.by_hand.overrides != before
     };
-    if described.is_empty() || !has_number() {
+    let is_looked_at = |one: &&Arc<Described>| has_number || set_now(one);
+    let described = described.into_iter().filter(is_looked_at);
+    let described: Vec<(ExperimentId, bool)> =
+        described.map(|one| (one.id, set_now(one))).collect();
+    if described.is_empty() {
         return found;
     }
-    let described: Vec<ExperimentId> = described.iter().map(|one| one.id).collect();
     let mut prospect = state.clone();
     for change in changes {
         prospect.apply(change);
     }
     let state = &prospect;
-    let everywhere = state.experiments.iter().map(|one| one.source).collect();
-    let precedents = Precedents::within(state, &everywhere);
-    for one in described.iter().filter_map(|id| state.experiment(*id)) {
+    let precedents = Precedents::of(state);
+    for (id, is_set) in described {
+        let Some(one) = state.experiment(id) else {
+            continue;
+        };
         let mut refuse = |message: String, hint: &str| {
             let hint = hint.to_owned();
             let mistake = EditMistake { message, hint };
@@ -479,6 +456,10 @@ pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, Edit
                 Some(number) if state.experiment(ExperimentId(number)).is_none() => refuse(
                     format!("`{name}` depends on experiment {number}, which does not exist"),
                     "`neroman status` shows the numbers",
+                ),
+                None if is_set && !named(state, one.source, other).any(is_present) => refuse(
+                    format!("`{name}` depends on `{other}`, which is no experiment of its source"),
+                    "`depends_on` and `place` name experiments with the value that was set",
                 ),
                 Some(_) | None => {}
             }
@@ -503,9 +484,14 @@ impl<'a> Precedents<'a> {
     /// The name of an experiment that this one depends on and that depends on it.
     fn leads_back(&self, from: &'a Experiment) -> Option<&'a str> {
         let mut seen = HashSet::from([from.id]);
+        let mut looked = HashSet::new();
         let mut open = vec![from];
         while let Some(one) = open.pop() {
             for group in groups(&one.definition.precedence) {
+                // The first one's own group may be a glob that means itself.
+                if one.id != from.id && !looked.insert((one.source, group)) {
+                    continue;
+                }
                 let members = self.members(one.source, group).into_iter();
                 for next in members.filter(|next| is_present(next)) {
                     if next.id == from.id && one.id != from.id {

@@ -79,13 +79,14 @@ pub enum Obstacle {
     /// Another run holds its lock there.
     Locked {
         lock: String,
-        by: RunId,
+        /// `None`: whichever it is, see [`Obstacle::lasting`].
+        by: Option<RunId>,
         /// Whether that run is lost, and may still run.
         is_lost: bool,
     },
     /// Another run started there just now, or is to, and has to settle.
     Settling {
-        after: RunId,
+        after: Option<RunId>,
         has_started: bool,
     },
     /// The run has to be on the node of another one, which is elsewhere.
@@ -96,7 +97,7 @@ pub enum Obstacle {
     },
     /// A run is there beside which it must not be.
     ApartFrom {
-        beside: RunId,
+        beside: Option<RunId>,
         /// Whether that run is lost, and may still run.
         is_lost: bool,
     },
@@ -109,7 +110,7 @@ impl fmt::Display for Obstacle {
             Self::Refused(why) => write!(f, "refused: {why}"),
             Self::Away(why) => f.write_str(why),
             Self::Locked { lock, by, is_lost } => {
-                write!(f, "{by} holds the lock {lock}")?;
+                write!(f, "{} holds the lock {lock}", OrAnother(*by))?;
                 lost_remedy(f, *by, *is_lost)
             }
             Self::SameAs { of, there } => match there {
@@ -117,26 +118,76 @@ impl fmt::Display for Obstacle {
                 None => write!(f, "it has to be where {of} will be, which has no node yet"),
             },
             Self::ApartFrom { beside, is_lost } => {
-                write!(f, "{beside} is there, from which it is kept apart")?;
+                let beside_it = OrAnother(*beside);
+                write!(f, "{beside_it} is there, from which it is kept apart")?;
                 lost_remedy(f, *beside, *is_lost)
             }
-            Self::Settling { after, has_started } => match has_started {
-                true => write!(f, "{after} has just started, and settles"),
-                false => write!(f, "{after} has not started yet, and settles first"),
+            Self::Settling { after, has_started } => match after {
+                Some(after) if *has_started => write!(f, "{after} has just started, and settles"),
+                Some(after) => write!(f, "{after} has not started yet, and settles first"),
+                None => f.write_str("another run starts there, and settles first"),
             },
         }
     }
 }
 
+/// A run, if it is named.
+struct OrAnother(Option<RunId>);
+
+impl fmt::Display for OrAnother {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(run) => run.fmt(f),
+            None => f.write_str("another run"),
+        }
+    }
+}
+
+impl Obstacle {
+    /// Whether the run that is the obstacle gives way to another one by itself.
+    pub fn passes(&self) -> bool {
+        match self {
+            Self::Locked { is_lost, .. } | Self::ApartFrom { is_lost, .. } => !is_lost,
+            Self::Settling { .. } => true,
+            Self::Misfit(_) | Self::Refused(_) | Self::Away(_) | Self::SameAs { .. } => false,
+        }
+    }
+
+    /// The obstacle as it is stored: without the run, where that is another one after each
+    /// start. Thousands of runs may wait for one lock, and none of their records changes
+    /// with its holder.
+    pub fn lasting(self) -> Self {
+        if !self.passes() {
+            return self;
+        }
+        match self {
+            Self::Locked { lock, .. } => Self::Locked {
+                lock,
+                by: None,
+                is_lost: false,
+            },
+            Self::ApartFrom { .. } => Self::ApartFrom {
+                beside: None,
+                is_lost: false,
+            },
+            Self::Settling { .. } => Self::Settling {
+                after: None,
+                has_started: false,
+            },
+            other => other,
+        }
+    }
+}
+
 /// What to do about a lost run that may still run.
-fn lost_remedy(f: &mut fmt::Formatter<'_>, run: RunId, is_lost: bool) -> fmt::Result {
-    match is_lost {
-        true => write!(
+fn lost_remedy(f: &mut fmt::Formatter<'_>, run: Option<RunId>, is_lost: bool) -> fmt::Result {
+    match run.filter(|_| is_lost) {
+        Some(run) => write!(
             f,
             " and is lost: end it, then `neroman restart {} --abandon`",
             run.experiment
         ),
-        false => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -169,7 +220,19 @@ impl fmt::Display for NoNode {
             Self::NoneConfigured => f.write_str("no node is configured for it"),
             Self::NoneLeft => f.write_str("no node is left for it"),
             Self::Each(nodes) => {
-                let each = nodes.iter().map(|(node, why)| format!("{node}: {why}"));
+                // Nodes with the same obstacle share it.
+                let mut each: Vec<(String, String)> = Vec::new();
+                for (node, why) in nodes {
+                    let why = why.to_string();
+                    match each.iter_mut().find(|(_, known)| *known == why) {
+                        Some((names, _)) => {
+                            names.push_str(", ");
+                            names.push_str(node);
+                        }
+                        None => each.push((node.clone(), why)),
+                    }
+                }
+                let each = each.iter().map(|(names, why)| format!("{names}: {why}"));
                 f.write_str(&each.collect::<Vec<_>>().join("; "))
             }
         }

@@ -113,6 +113,11 @@ pub fn told(state: &State, node: &str, there: &[OnNode], is_whole: bool) -> Vec<
 pub fn release(state: &State, nodes: impl Fn(&str) -> Vec<String>) -> Vec<Change> {
     let waiting = runs(state).filter(|run| run.awaits_nodes());
     let released = waiting.filter(|run| {
+        let lock = run.made.precedence.lock.as_ref();
+        if lock.is_some_and(|lock| lock.everywhere) && !state.restored.nodes.is_empty() {
+            // Any of them may have a run that got the lock since.
+            return false;
+        }
         let asked = nodes(&run.made.node);
         let mut all = asked.iter().map(String::as_str).chain(run.node());
         all.all(|node| state.restored.has_told(node))

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use nero_expr::{Expr, NameKind, ParseContext, RulePlace};
 use nero_model::{ExperimentId, RunId, RunToken};
@@ -12,6 +12,7 @@ use super::batch::BatchCount;
 use super::change::{Change, Described, NewRun, Rule};
 use super::experiment::{Experiment, Origin, params_text, tags_text};
 use super::mail::Post;
+use super::members::Members;
 use super::restored::Restored;
 use super::run::Run;
 use super::shelf::{Drawers, Shelf};
@@ -75,6 +76,8 @@ pub struct State {
     pub experiments: Shelf<Experiment>,
     /// Name → numbers, whatever the collection.
     names: Drawers<Arc<str>, Vec<ExperimentId>>,
+    /// What words of sources mean; made when it is asked for first.
+    members: Arc<OnceLock<Members>>,
     tokens: Drawers<[u8; 16], Option<RunId>>,
     /// The counts of batches, by their first run.
     batches: Drawers<RunId, BatchCount>,
@@ -139,6 +142,11 @@ impl State {
         self.names.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// Which experiments words of sources mean.
+    pub(crate) fn members(&self) -> &Members {
+        self.members.get_or_init(|| Members::of(self))
+    }
+
     /// The source that was added under this path.
     pub fn origin_at(&self, path: &Path) -> Option<&Arc<Origin>> {
         self.origins.get(self.origin_paths.get(path)?)
@@ -201,6 +209,7 @@ impl State {
 
     fn describe(&mut self, new: &Described) {
         self.highest = self.highest.max(new.id.0);
+        self.members = Arc::default();
         for param in &new.definition.params {
             self.know(NameKind::Param, &param.name);
         }

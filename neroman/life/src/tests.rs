@@ -36,6 +36,7 @@ mod retries;
 mod sources;
 mod standing;
 mod verdicts;
+mod waits;
 
 pub(crate) use lab::{Lab, RESTART, definition, ended, moment, run, running, skipped, source};
 

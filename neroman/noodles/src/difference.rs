@@ -45,6 +45,8 @@ pub enum Difference {
     Syntax,
     /// The built-in probe of that name.
     DiskUsage,
+    /// The built-in probes of GPUs.
+    NoGpu,
     /// No servers, or experiments that need each other.
     NeverEnds,
     /// What no spec shows and each flow may meet: tells nothing about a spec.
@@ -212,6 +214,13 @@ pub const INTENDED: &[Intended] = &[
         original: "abort: its `\\/` is unescaped by YAML, and awk refuses the program",
         here: "the used part of `/`",
         why: "it is what its name says",
+    },
+    Intended {
+        difference: Difference::NoGpu,
+        case: "the built-in `cuda_…` on a server without a GPU",
+        original: "abort: awk divides by zero",
+        here: "the text `no GPU`, which satisfies no `<`, and is said",
+        why: "servers with and without may stand in one list",
     },
     Intended {
         difference: Difference::Syntax,

@@ -29,7 +29,7 @@ pub use flow::{Blocked, CommandsEnd, Flow, FlowNote, FlowResult, FlowStep, Inter
 pub use handler::{Action, Handler, ReturnCode};
 pub use literal::{Literal, literal};
 pub use metric::{Comparison, Metric, Operator, Satisfaction};
-pub use object::float_text;
+pub use object::{float_text, list_text};
 pub use pattern::{FullPattern, NoPattern, TooHard};
 pub use read::read;
 pub use server::Server;

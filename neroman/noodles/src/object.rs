@@ -137,6 +137,16 @@ impl Object {
     }
 }
 
+/// Python's `str` of a list of texts.
+pub fn list_text(texts: &[String]) -> String {
+    let quoted = texts.iter().map(|text| {
+        let mut out = String::new();
+        quote(text, &mut out);
+        out
+    });
+    format!("[{}]", quoted.collect::<Vec<_>>().join(", "))
+}
+
 /// The shortest text that reads back as the same number, in Python's form: exponents from
 /// 1e16 up and below 1e-4.
 pub fn float_text(number: f64) -> String {

@@ -569,6 +569,8 @@ impl SpecReader<'_> {
                     Some(commands) => {
                         if id == "disk_usage" {
                             self.depart(Difference::DiskUsage, requirement.mark);
+                        } else if id.starts_with("cuda_") {
+                            self.depart(Difference::NoGpu, requirement.mark);
                         }
                         let groups = group(commands.iter().copied());
                         groups.expect("the commands of a built-in probe have no prefix")

@@ -141,6 +141,7 @@ fn an_overview_tells_what_runs_wait_for_and_which_of_them_need_a_person() {
     views.extend((41..=80).map(|id| waiting(id, never.into(), never)));
     views.push(ExperimentView {
         held_by_need: true,
+        need_remedy: "neroman restart 1".into(),
         ..waiting(
             81,
             "`neroman restart 1`".into(),
@@ -151,8 +152,8 @@ fn an_overview_tells_what_runs_wait_for_and_which_of_them_need_a_person() {
     let plain = strip(&shown);
     let needs = format!(
         "needs you\n  held 41-80: {never} · neroman start 41-80 makes new runs, abort 41-80 takes \
-         them away\n  held 81: needs init, which crashed · neroman resume 81 goes on without, abort 81 \
-         takes them away\n"
+         them away\n  held 81: needs init, which crashed · neroman restart 1 · neroman resume 81 goes on \
+         without, abort 81 takes them away\n"
     );
     assert!(plain.contains(&needs), "{plain}");
     let waits = "waiting\n  40 in SLURM's queue as job 7_0: 1-40\n";

@@ -124,6 +124,7 @@ fn a_flow_goes_on_after_the_death_of_everyone_but_its_group() {
     home.kill(Part::Daemon);
     home.kill(Part::Mum);
     let flow = only_flow(&home);
+    forget_the_last_start(&home, &flow);
     fs::write(folder.join("gate"), "").unwrap();
     let ran = home.run(&["noodles", "--resume", &flow]);
     assert_eq!(ran.code, Some(1), "{ran:#?}");
@@ -145,6 +146,87 @@ fn a_flow_goes_on_after_the_death_of_everyone_but_its_group() {
     // It has ended: nothing is done again.
     assert_eq!(home.run(&["noodles", "--resume", &flow]).code, Some(0));
     assert_eq!(read(&folder, "order"), expected);
+}
+
+/// As if the answer to it had not come, and the flow were taken up weeks later.
+fn forget_the_last_start(home: &Home, flow: &str) {
+    let path = home.base().join(format!("data/flows/{flow}/journal"));
+    let journal = fs::read_to_string(&path).unwrap();
+    let before = journal.rfind("{\"run\":").expect("the group was started");
+    assert_eq!(journal[before..].lines().count(), 1, "{journal}");
+    fs::write(&path, &journal[..before]).unwrap();
+    let db = rusqlite::Connection::open(home.base().join("data/state.db")).unwrap();
+    // The next daemon looks for the write-ahead log that the last one left.
+    let stays = rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    db.set_db_config(stays, true).unwrap();
+    assert!(db.execute("DELETE FROM request", []).unwrap() > 0);
+}
+
+const ODD: &str = r#"
+servers: [{name: one}]
+round_interval: 0
+write_status_to: {run: state/status}
+requirements:
+  hangs: 'test -e hung && echo 1 || { touch hung; sleep 1000; }'
+  floods: 'yes'
+  nothing: 'true'
+error_handlers:
+- {return_code: 7, stderr_pattern: '[\S\s]*', commands: ['echo answered >> order; echo oh >&2; exit 7'], action: continue}
+- {return_code: 153, stderr_pattern: '[\S\s]*', action: continue}
+- {return_code: 0, stderr_pattern: '1\n[\S\s]*', action: continue}
+experiments:
+- {name: vanishes, commands: {run: rm -r state; echo vanishes >> order}}
+- {name: fails, commands: {run: echo fails >> order; exit 7}}
+- name: fills both
+  commands: {run: '{ seq 1 400000 & seq 1 400000 >&2; wait; }; echo fills >> order'}
+  write_outputs: {run: {stdout_to: out, stderr_to: err}}
+- {name: hung, requirements: {run: [hangs: ==1]}, commands: {run: echo hung >> order}}
+- {name: flooded, requirements: {run: [floods: '!=1']}, commands: {run: echo flooded >> order}}
+- {name: nothing, requirements: {run: [nothing: '!=1']}, commands: {run: echo nothing >> order}}
+- {name: limits, depends_on: {run: [hung, flooded]}, commands: {run: ulimit -n >> order; nice >> order; ulimit -v >> order}}
+"#;
+
+/// None of these ends the flow, and commands have the limits of the shell that typed it.
+#[test]
+fn a_flow_goes_on_past_probes_and_commands_of_every_odd_kind() {
+    let mut home = Home::new();
+    home.set_env("USER", "tester");
+    let mut limited = home.in_environment("sh");
+    limited.args(["-c", "ulimit -v 30000000; exec \"$0\" daemon start"]);
+    assert!(limited.arg(home.neroman()).status().unwrap().success());
+    let folder = folder(&home, ODD);
+    fs::create_dir(folder.join("state")).unwrap();
+    let mut command = home.in_environment("sh");
+    command.args(["-c", "ulimit -S -n 300; exec nice -n 3 \"$@\"", "sh"]);
+    command.arg(home.neroman());
+    command.args(["noodles", "run", "spec.yml", "--probe-limit", "2s"]);
+    let ran = command.current_dir(&folder).output().unwrap();
+    let log = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(0), "{log}\n{}", home.logs());
+    let order = read(&folder, "order");
+    let (mut first, last): (Vec<&str>, Vec<&str>) =
+        order.lines().partition(|line| line.parse::<u64>().is_err());
+    first.sort_unstable();
+    let all = "answered fails fills flooded hung nothing vanishes";
+    assert_eq!(first.join(" "), all, "{log}");
+    let mut nice = std::process::Command::new("nice");
+    let niceness = nice.args(["-n", "3", "nice"]).output().unwrap().stdout;
+    let niceness = String::from_utf8(niceness).unwrap();
+    assert_eq!(last, ["300", niceness.trim(), "30000000"], "{log}");
+    let lines: Vec<String> = (1..=400_000).map(|line| format!("{line}\n")).collect();
+    for name in ["out", "err"] {
+        assert!(read(&folder, name) == lines.concat(), "{name}\n{log}");
+    }
+    for words in [
+        "Cannot write the status file",
+        "Requirement \"hangs\" has no value on server \"one\": no end within 2s",
+        "Commands are limited as the shell was that started the daemon: address space",
+    ] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+    for once in ["Commands are limited", "Cannot write the status file"] {
+        assert_eq!(log.matches(once).count(), 1, "{log}");
+    }
 }
 
 const ABORTED: &str = r#"

@@ -145,3 +145,79 @@ fn two_that_share_a_lock_never_run_at_once_whoever_is_killed() {
     home.until_state(2, "finished");
     assert_eq!(order(home.path()), ["one", "two"]);
 }
+
+#[test]
+fn a_run_that_can_never_be_where_another_one_is_is_told_at_once_and_ends_a_wait() {
+    let home = Home::new();
+    home.configure("nodes:\n  far: {address: nobody@192.0.2.1}\n");
+    let yaml = "+init: {command: 'true', node: local}\n\
+                +train: {command: 'true', node: far, place: {same_as: init}}\n";
+    let folder = home.experiment("parted", yaml);
+    home.ok(&["add", folder.to_str().unwrap()]);
+    home.ok(&["start", "init"]);
+    home.until_state(1, "finished");
+    let why = "`far` can never take it (far: it has to be where 1.1 is: on local)";
+    let said = home.run(&["start", "train"]);
+    assert!(said.err.contains(&format!("2.1: {why}")), "{said:?}");
+    let waited = home.run(&["wait", "train"]);
+    assert_eq!(waited.code, Some(1), "{waited:?}");
+    let told = format!("{}{}", waited.out, waited.err);
+    assert!(told.contains(why), "{waited:?}");
+}
+
+#[test]
+fn a_value_that_names_no_experiment_is_refused_where_it_is_set() {
+    let home = Home::new();
+    let yaml = "command: 'true {of}'\n+init: {parameters: {of: a}}\n\
+                +train: {parameters: {of: init}, depends_on: ['{of}']}\n";
+    let folder = home.experiment("set", yaml);
+    home.ok(&["add", folder.to_str().unwrap()]);
+    for words in [
+        &["set", "2", "of=inti"][..],
+        &["copy", "2", "other", "--set", "of=inti"],
+        &["restart", "2", "--set", "of=inti"],
+    ] {
+        let said = home.run(words);
+        assert_eq!(said.code, Some(2), "{said:?}");
+        let told = "depends on `inti`, which is no experiment of its source";
+        assert!(said.err.contains(told), "{said:?}");
+    }
+    assert_eq!(home.experiment_json(2)["overrides"], serde_json::json!([]));
+    home.ok(&["start", "all"]);
+    home.ok(&["wait", "all"]);
+}
+
+#[test]
+fn each_step_is_done_once_whoever_is_killed_in_it() {
+    let home = Home::new();
+    let folder = home.path().display();
+    // The last one dies while its launcher lives: else the code could not be known.
+    let kills = [Part::Daemon, Part::Mum, Part::Watcher, Part::Shim];
+    let steps = (1..=kills.len() + 1).map(|at| {
+        format!(
+            "  - run: 'echo {at} >> {folder}/order; until [ -s {folder}/go-{at} ]; \
+             do sleep 0.02; done; ( exit $(cat {folder}/go-{at}) )'\n"
+        )
+    });
+    let yaml = format!("+s:\n  steps:\n{}", steps.collect::<String>());
+    let source = home.experiment("steps", &yaml);
+    home.ok(&["start", source.to_str().unwrap()]);
+    let mut done = Vec::new();
+    for (at, part) in (1..).zip(kills) {
+        let at: u8 = at;
+        done.push(at.to_string());
+        until("the step", || match order(home.path()) {
+            seen if seen == done => Ok(()),
+            seen => Err((seen, home.ok(&["status"]), home.logs())),
+        });
+        home.until_state(1, "running");
+        home.kill(part);
+        go(&home, &at.to_string(), if at == 4 { 3 } else { 0 });
+    }
+    let seen = home.until_state(1, "crashed");
+    assert_eq!(seen["exit_code"], 3, "{seen:#}");
+    assert_eq!(order(home.path()), done, "none after the one that failed");
+    home.until_settled(1);
+    let shown = home.ok(&["show", "1"]);
+    assert!(shown.contains("no. 4 of 5 steps"), "{shown}");
+}

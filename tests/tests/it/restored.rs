@@ -7,7 +7,7 @@ use nero_tests::{Home, Part, until};
 
 use crate::story::{added, make_pipe};
 
-/// Three experiments that write into one file; the first one waits for a pipe.
+/// Experiments that write into one file; the first one waits for a pipe.
 fn prepared(home: &Home) -> std::path::PathBuf {
     home.configure("nodes: {local: {cpus: 1}}\n");
     let pipe = home.path().join("pipe");
@@ -18,7 +18,8 @@ fn prepared(home: &Home) -> std::path::PathBuf {
         "collection: r
 +a: {{command: [sh, -c, 'echo a >> {log}; read line < {pipe}; echo loss 1']}}
 +b: {{command: [sh, -c, 'echo b >> {log}']}}
-+c: {{command: [sh, -c, 'echo c >> {log}']}}
++c: {{command: [sh, -c, 'echo c >> {log}'], lock: env}}
++d: {{command: [sh, -c, 'echo d >> {log}'], lock: env}}
 "
     );
     added(home, "r", &yaml);
@@ -76,10 +77,19 @@ fn a_restored_home_starts_nothing_twice_and_learns_what_came_after_the_backup() 
         }
     });
     assert_eq!(begun(home.path()), "a\n");
+    // A lock is not given away a second time, either.
+    home.ok(&["start", "4"]);
+    until("the fourth run to wait for the third", || {
+        let view = home.experiment_json(4);
+        match view["waiting_for"] == "local: 3.1 holds the lock env" {
+            true => Ok(()),
+            false => Err((view, home.logs())),
+        }
+    });
     home.kill(Part::Daemon);
     fs::write(home.path().join("pipe"), "\n").unwrap();
-    home.ok(&["wait", "1-3"]);
-    assert_eq!(begun(home.path()), "a\nb\nc\n");
+    home.ok(&["wait", "1-4"]);
+    assert_eq!(begun(home.path()), "a\nb\nc\nd\n");
     let first = home.until_settled(1);
     assert_eq!(first["metrics"]["loss"]["count"], 1, "{first:#}");
 }

@@ -17,7 +17,9 @@ fn added(home: &Home, yaml: &str) {
 /// Waits for the experiment's last end; checks its run, its state and what it follows.
 #[track_caller]
 fn ends(home: &Home, id: u64, run: &str, state: &str, follows: &str) -> Value {
-    home.run(&["wait", &id.to_string()]);
+    // It waits for the runs that follow, too.
+    let waited = home.run(&["wait", &id.to_string()]);
+    assert_eq!(waited.code == Some(0), state == "finished", "{waited:#?}");
     let seen = home.until_settled(id);
     assert_eq!(
         (&seen["run"], &seen["state"]),

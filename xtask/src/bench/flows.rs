@@ -1,4 +1,4 @@
-//! Flows of Training Noodles over two hosts, beside the original.
+//! Flows of Training Noodles over ssh, beside the original.
 
 use std::fs;
 use std::io::Read as _;
@@ -24,7 +24,7 @@ const PACKAGES: [&str; 4] = [
 
 /// Experiments of the first row.
 const EXPERIMENTS: usize = 100;
-/// Servers of the second row; the original is measured with fewer, one after the other.
+/// Servers of the second row, a host each; the original is measured with fewer, one after the other.
 const PROBED: usize = 20;
 const PROBED_THERE: usize = 4;
 
@@ -38,7 +38,7 @@ struct Flows {
 impl Flows {
     fn up(programs: &Programs) -> Result<Self, String> {
         let packages = nero_pip::packages(&programs.tool("training-noodles"), &PACKAGES)?;
-        let host = Host::up_many(programs.root(), 2)?;
+        let host = Host::up_many(programs.root(), PROBED)?;
         let bin = programs.scratch("flows-bin")?;
         let ssh = bin.join("ssh");
         let real = host.ssh().replacen("ssh", "/usr/bin/ssh", 1);
@@ -107,7 +107,7 @@ fn servers(count: usize) -> Value {
     let one = |at: usize| {
         json!({
             "name": format!("s{at}"),
-            "hostname": format!("h{}", at % 2 + 1),
+            "hostname": format!("h{}", at + 1),
             "private_key_path": null,
             "port": null,
             "username": null,
@@ -139,7 +139,45 @@ pub fn flows(programs: &Programs, rounds: usize, _: usize) -> Result<Vec<Row>, S
         beside: format!("Training Noodles 1.2.2 {theirs:.2} s"),
         goal: "0.1 x",
     };
-    Ok(vec![many, probed(&flows)?, late(programs, &flows)?])
+    Ok(vec![
+        many,
+        probed(&flows)?,
+        rounds_apart(&flows)?,
+        late(programs, &flows)?,
+    ])
+}
+
+/// What lies between two rounds besides the interval.
+fn rounds_apart(flows: &Flows) -> Result<Row, String> {
+    const INTERVAL_S: f64 = 0.2;
+    let experiments = (0..20)
+        .map(|at| json!({"name": format!("e{at}"), "commands": {"run": "date +%s.%N >> times"}}));
+    let spec = json!({
+        "servers": [{"name": "here"}],
+        "round_interval": INTERVAL_S,
+        "experiments": experiments.collect::<Vec<_>>(),
+    });
+    let more = |who: &str, run: &dyn Fn(&Path) -> Result<f64, String>| {
+        let folder = flows.folder(who, &spec)?;
+        run(&folder)?;
+        let times = fs::read_to_string(folder.join("times")).map_err(|error| error.to_string())?;
+        let times: Vec<f64> = times.lines().filter_map(|time| time.parse().ok()).collect();
+        let pauses = times.windows(2);
+        let more: Vec<f64> = pauses
+            .map(|two| (two[1] - two[0] - INTERVAL_S) * 1e3)
+            .collect();
+        Ok::<_, String>(format!(
+            "p50 {:.1} ms, p99 {:.1} ms",
+            median(more.clone()),
+            quantile(more, 0.99)
+        ))
+    };
+    Ok(Row {
+        what: "noodles: between two rounds, beyond their interval",
+        ours: more("rounds", &|folder| flows.ours(folder))?,
+        beside: more("rounds-there", &|folder| flows.theirs(folder))?,
+        goal: "50 ms",
+    })
 }
 
 /// A requirement that takes seconds on each of many servers.
@@ -158,7 +196,7 @@ fn probed(flows: &Flows) -> Result<Row, String> {
     let ours = flows.ours(&flows.folder("probed", &spec(PROBED))?)?;
     let theirs = flows.theirs(&flows.folder("probed-there", &spec(PROBED_THERE))?)?;
     Ok(Row {
-        what: "noodles: the default `cpu_usage` of 20 servers",
+        what: "noodles: the default `cpu_usage` of 20 ssh servers",
         ours: format!("{ours:.2} s"),
         beside: format!("Training Noodles 1.2.2 of {PROBED_THERE}: {theirs:.2} s"),
         goal: "4 s",

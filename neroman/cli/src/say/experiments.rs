@@ -87,7 +87,8 @@ pub fn held(views: &[ExperimentView]) -> Vec<String> {
         let of_kind = grouped(views, |view| {
             match view.held.is_empty() || kind(view) != at {
                 true => Vec::new(),
-                false => vec![view.held.clone()],
+                false if view.need_remedy.is_empty() => vec![view.held.clone()],
+                false => vec![format!("{} · {}", view.held, view.need_remedy)],
             }
         });
         of_kind.into_iter().map(move |(ids, why)| {

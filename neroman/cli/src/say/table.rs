@@ -207,8 +207,8 @@ fn color_of(paint: Paint) -> Color {
 }
 
 /// How many of these columns fit, all of them into a pipe, and how many characters a cell
-/// of the last one has: the first column of texts that does not fit is cut, so that a reason
-/// is seen by its beginning.
+/// of the last one has: the rest of the line. The first column of texts that does not fit is
+/// cut, so that a reason is seen by its beginning.
 fn fitting(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (usize, usize) {
     let all = (header.len(), CELL_CHARS_MAX);
     if !screen.tty {
@@ -224,7 +224,7 @@ fn fitting(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (usize, us
         let row = row.iter().take(header.len());
         measure.add_row(row.map(|cell| cell.shown(screen)));
     }
-    let mut used = 0u16;
+    let (mut used, mut last) = (0u16, 0);
     for (at, width) in measure.column_max_content_widths().into_iter().enumerate() {
         let end = used.saturating_add(width);
         if at >= 2 && end > screen.width {
@@ -237,9 +237,11 @@ fn fitting(screen: &Screen, header: &[String], rows: &[Vec<Cell>]) -> (usize, us
                 false => (at, CELL_CHARS_MAX),
             };
         }
+        last = used;
         used = end.saturating_add(GAP);
     }
-    all
+    let rest = usize::from(screen.width.saturating_sub(last));
+    (header.len(), rest.max(CELL_CHARS_MAX))
 }
 
 /// Into a pipe the whole text: its reader wants all of it.
@@ -346,8 +348,16 @@ mod tests {
         let header = ["id", "reason"].map(str::to_owned);
         let (piped, _) = print(&Screen::pipe(), &header, &rows);
         assert!(piped.contains(&long), "{piped}");
-        let (shown, _) = print(&Screen::terminal(300, 9, false), &header, &rows);
+        let (shown, _) = print(&Screen::terminal(64, 9, false), &header, &rows);
         assert!(shown.contains("x…\n") && !shown.contains(&long), "{shown}");
+        let (shown, _) = print(&Screen::terminal(200, 9, false), &header, &rows);
+        assert!(
+            shown.contains(&long),
+            "the last one has the rest of the line"
+        );
+        let rows = [vec![Cell::text(&long), Cell::text("1")]];
+        let (shown, _) = print(&Screen::terminal(200, 9, false), &header, &rows);
+        assert!(!shown.contains(&long), "{shown}");
     }
 
     #[test]

@@ -41,16 +41,20 @@ pub fn run(out: &Out, args: &Import) -> Result<u8, Stop> {
     let folder = std::env::current_dir();
     let folder = folder.map_or_else(|_| "~".to_owned(), |folder| folder.display().to_string());
     let Imported { text, warnings } = imported(&spec, &args.command_type, path, &folder);
-    for warning in &warnings {
-        out.note(&format!("warning: not imported: {}", Safe::line(warning)));
-    }
+    let warn = || {
+        for warning in &warnings {
+            out.note(&format!("warning: not imported: {}", Safe::line(warning)));
+        }
+    };
     if args.output == "-" {
+        warn();
         out.raw(text.as_bytes())?;
         return Ok(code::OK);
     }
     let made = fs::File::create_new(&args.output);
     match made.and_then(|mut file| file.write_all(text.as_bytes())) {
         Ok(()) => {
+            warn();
             let file = Safe::line(&args.output);
             let next = format!("wrote {file}; look at it, then: neroman add {file}\n");
             out.raw(next.as_bytes())?;

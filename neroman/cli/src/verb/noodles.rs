@@ -1,6 +1,7 @@
 //! `noodles TYPE SPEC`: runs a spec of Training Noodles. With `--check`: what it would do, without a
 //! daemon and without asking a server.
 
+mod caller;
 mod drive;
 mod group;
 mod journal;
@@ -53,6 +54,12 @@ pub async fn run(session: &mut Session, args: &Noodles) -> Result<u8, Stop> {
             .hint("write SPEC:NAME,NAME; no name holds a `:`")
             .into());
     };
+    if path.is_empty() {
+        let fault = Fault::new(code::FAILED, "the name of the spec is empty");
+        return Err(fault
+            .hint("for example `neroman noodles run spec.yml:Exp`")
+            .into());
+    }
     let text = contents(path)?;
     let spec = understood(path, &text, command_type, only.as_deref())?;
     let findings = check(&spec, command_type);
@@ -176,7 +183,10 @@ fn servers(spec: &NoodlesSpec, text: &mut String) -> Vec<String> {
     for (server, name) in spec.servers.iter().zip(&names) {
         let way = match server.is_local() {
             true => "this machine".to_owned(),
-            false => Safe::line(&server.endpoint(&spec.shell_string)).to_string(),
+            // Without options there are two blanks, as in the original's lines.
+            false => {
+                Safe::line(&server.endpoint(&spec.shell_string).replace("  ", " ")).to_string()
+            }
         };
         let _ = writeln!(text, "  {name:width$}  {way}");
     }

@@ -82,7 +82,7 @@ fn any_of(ids: &[u64]) -> String {
     each.collect::<Vec<_>>().join(",")
 }
 
-async fn list(session: &mut Session, picked: Selection) -> Result<Vec<ExperimentView>, Fault> {
+pub async fn list(session: &mut Session, picked: Selection) -> Result<Vec<ExperimentView>, Fault> {
     let asked = ListRequest {
         selection: Some(picked),
         settle: false,

@@ -17,6 +17,7 @@ use nero_life::change::Change;
 use nero_life::mail::notice::{self, FoundNotice};
 use nero_life::retry::{self, Next};
 use nero_life::state::State;
+use nero_life::waits::Waits;
 use nero_life::{abort, batch as batches, locks, needs, precedence, processed, standing};
 
 /// Messages of one transaction.
@@ -29,6 +30,8 @@ pub(super) struct Writer {
     pub(super) keep: Keep,
     pub(super) state: State,
     pub(super) folding: Folding,
+    /// What runs wait for in `state`, and in the batch that is being carried out.
+    pub(super) waits: Waits,
     pub(super) clock: Clock,
     pub(super) publish: watch::Sender<Arc<State>>,
     pub(super) full: watch::Sender<Option<NoRoom>>,
@@ -297,28 +300,42 @@ impl Writer {
 
     /// Lets runs go on that waited for the end of an earlier one, and holds or lets go the
     /// others of its batch.
-    fn release(&self, work: &mut State, batch: &mut Batch) {
+    fn release(&mut self, work: &mut State, batch: &mut Batch) {
         let touched = batch.touched();
+        self.release_waiting(work, batch, !batch.experiments().is_empty());
         let now_ms = self.clock.now_ms();
-        let concerns = |run: &RunId| {
-            let (before, after) = (self.state.run(*run), work.run(*run));
-            precedence::concerns_others(before, after)
-        };
-        let is_concerned = || !batch.experiments().is_empty() || touched.iter().any(concerns);
-        if !work.waiting.is_empty() && is_concerned() {
-            let changes = precedence::release(work, now_ms);
-            take(work, batch, changes);
-        }
         let changes = batches::follow(&self.state, work, touched.iter().copied(), now_ms);
         take(work, batch, changes);
         let changes = batches::next_in_line(&self.state, work, batch.touched(), now_ms);
         take(work, batch, changes);
+        let mut is_released = false;
         for run in touched {
             let now_ms = self.clock.now_ms();
             if let Some((_, changes)) = abort::released_by(&self.state, work, run, now_ms) {
                 take(work, batch, changes);
+                is_released = true;
             }
         }
+        if is_released {
+            // They may have nodes now, for which others wait.
+            self.release_waiting(work, batch, false);
+        }
+    }
+
+    /// Lets runs go on whose other experiments are far enough.
+    fn release_waiting(&mut self, work: &mut State, batch: &mut Batch, described: bool) {
+        let concerns = |run: &RunId| {
+            let (before, after) = (self.state.run(*run), work.run(*run));
+            precedence::concerns_others(before, after)
+        };
+        let touched = batch.touched();
+        let changed: Vec<RunId> = match work.waiting.is_empty() {
+            true => Vec::new(),
+            false => touched.into_iter().filter(concerns).collect(),
+        };
+        let now_ms = self.clock.now_ms();
+        let changes = self.waits.release(work, &changed, described, now_ms);
+        take(work, batch, changes);
     }
 
     /// Adds what people are to be told of these changes.
@@ -379,6 +396,7 @@ impl Writer {
             }
             Err(unwritten) => {
                 self.folding.forget();
+                self.waits.forget();
                 self.say(&unwritten);
                 if unwritten.no_room {
                     self.go_on_unwritten(&mut answers);
@@ -536,6 +554,7 @@ mod tests {
             again: watch::channel(()).0,
             refused: false,
             folding: Folding::default(),
+            waits: Waits::default(),
             publish: watch::channel(Arc::new(state.clone())).0,
             listener: Arc::new(|_, _| ()),
             wants_notice: Arc::new(|_| false),

@@ -19,10 +19,11 @@ use super::now::NodeNow;
 use super::registry::Nodes;
 use crate::ledger::Late;
 use crate::restored;
-use nero_life::choose::{choose, count};
+use nero_life::choose::{choose, count, is_alike};
 use nero_life::input::Input;
 use nero_life::locks::Locks;
 use nero_life::place::{Candidate, Choice, Figures, Standing};
+use nero_life::reason::Why;
 use nero_life::run::{Run, Turn};
 use nero_life::state::State;
 
@@ -122,6 +123,7 @@ impl Placer {
         let later = self.recall_deferred(&state, &now).await;
         let due = due.into_iter().chain(later).min();
         if state.unplaced == 0 {
+            self.probes.looked();
             let room = self.balance(&state, &now).await;
             if state.deferred == 0 && !self.balancing {
                 self.asked.clear();
@@ -143,9 +145,18 @@ impl Placer {
         let mut words: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
         let known = self.nodes.known().now(self.nodes.clock());
         let mut locks: Option<Locks<'_>> = None;
-        let mut durable = false;
+        let (mut durable, mut is_taken) = (false, false);
+        // Thousands may wait for the same: what no node takes is no more taken a moment later.
+        let mut last: Option<(&Run, Choice)> = None;
         for (.., id) in waiting {
             let Some(run) = state.run(id) else { continue };
+            if let Some((like, choice)) = &last
+                && is_alike(like, run)
+            {
+                self.probes.want_alike(id, like.made.id);
+                changes.extend(news(run, choice.clone()));
+                continue;
+            }
             let word = &run.made.node;
             if !words.contains_key(word) {
                 let candidates = self.candidates(&state, word);
@@ -154,23 +165,25 @@ impl Placer {
             let Some(candidates) = words.get_mut(word) else {
                 continue;
             };
-            let is_awaited = probed(&mut self.probes, &self.nodes, run, candidates);
-            let choice = match run.made.precedence.looks_at_others() {
+            let mut free = run.made.precedence.looks_at_others().then(|| {
+                let locks = locks.get_or_insert_with(|| Locks::of(&state, &known));
+                locks.without_taken(run, candidates)
+            });
+            let asked = free.as_deref().unwrap_or(candidates);
+            let is_awaited = probed(&mut self.probes, &self.nodes, run, asked);
+            let choice = match &mut free {
                 _ if is_awaited => Choice::Wait,
-                false => choose(run, candidates, &now),
-                true => {
-                    let locks = locks.get_or_insert_with(|| Locks::of(&state, &known));
-                    let mut free = locks.without_taken(run, candidates);
-                    let choice = choose(run, &mut free, &now);
-                    if let Choice::On(name) = &choice {
-                        locks.take(run, name, &known);
-                        count(candidates, name, run.made.takes.on(name).cores());
-                        // After a power cut another run would get the lock beside it.
-                        durable = true;
-                    }
-                    choice
-                }
+                None => choose(run, candidates, &now),
+                Some(free) => choose(run, free, &now),
             };
+            if let (Choice::On(name), Some(locks)) = (&choice, &mut locks)
+                && free.is_some()
+            {
+                locks.take(run, name, &known);
+                count(candidates, name, run.made.takes.on(name).cores());
+                // After a power cut another run would get the lock beside it.
+                durable = true;
+            }
             match &choice {
                 Choice::On(name) => {
                     taken(&mut words, name, run.made.takes.on(name).cores(), word);
@@ -179,11 +192,13 @@ impl Placer {
                 Choice::Later { left_ms } => {
                     pause = pause.min(Duration::from_millis(left_ms.unsigned_abs()));
                 }
-                Choice::Nowhere(_) | Choice::Never(_) => {}
+                Choice::Nowhere(_) => last = Some((run, choice.clone())),
+                Choice::Never(_) => {}
             }
-            changes.push((id, choice));
+            is_taken |= takes_room(&choice);
+            changes.extend(news(run, choice));
         }
-        let is_taken = changes.iter().any(|(_, choice)| takes_room(choice));
+        self.probes.looked();
         if let Some(left_ms) = locks.as_ref().and_then(Locks::settled_in_ms) {
             pause = pause.min(Duration::from_millis(left_ms.unsigned_abs()));
         }
@@ -274,6 +289,9 @@ impl Placer {
     }
 
     async fn write(&self, durable: bool, choices: Vec<(RunId, Choice)>) {
+        if choices.is_empty() {
+            return;
+        }
         let input = |(id, choice)| (id, Input::Choice(choice));
         let choices: Vec<_> = choices.into_iter().map(input).collect();
         let late = Late::Passes("it was cancelled or placed meanwhile");
@@ -352,10 +370,20 @@ fn probed(probes: &mut Probes, nodes: &Nodes, run: &Run, candidates: &[Candidate
     let mut is_awaited = false;
     for node in known.filter_map(|one| nodes.node(&one.name)) {
         for probe in asked {
-            is_awaited |= probes.want(&node, &probe.command);
+            is_awaited |= probes.want(&node, run.made.id, &probe.command);
         }
     }
     is_awaited
+}
+
+/// A choice that says something new about a run.
+fn news(run: &Run, choice: Choice) -> Option<(RunId, Choice)> {
+    let is_known = match (&choice, run.why()) {
+        (Choice::Nowhere(why), Why::NoNode(known)) => why == known,
+        (Choice::Wait, _) => true,
+        _ => false,
+    };
+    (!is_known).then(|| (run.made.id, choice))
 }
 
 /// Whether a run that waits for a node takes the room that there is, so that balancing

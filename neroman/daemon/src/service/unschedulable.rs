@@ -15,9 +15,11 @@ use super::unseen::quiet_ms;
 use super::{Man, cost, hidden_gpus, per_node};
 use crate::node::NodeStates;
 use nero_life::add::ranges;
+use nero_life::locks;
 use nero_life::place::{self, Figures};
 use nero_life::reason::{Kind, NoNode, Obstacle, Why};
 use nero_life::run::{Run, Takes};
+use nero_life::state::State;
 
 /// How long nodes may take to describe themselves.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -170,9 +172,11 @@ impl Man {
     fn look(&self, asking: &[Asking]) -> (Vec<String>, BTreeSet<String>) {
         let asking = together(asking);
         let config = self.nodes.usable_config();
-        let figures = self.nodes.figures(&self.ledger.state());
+        let state = self.ledger.state();
+        let figures = self.nodes.figures(&state);
         let mut unschedulable = Alike::default();
         let mut unknown = BTreeSet::new();
+        let mut partings = Partings::default();
         let mut last: Option<(&Asking, Outlook)> = None;
         for one in &asking {
             let outlook = match last.take() {
@@ -181,8 +185,9 @@ impl Man {
                 }
                 _ => Outlook::of(&config, &figures, &one.word, &one.takes, &[]),
             };
-            if let Some(why) = outlook.never() {
-                unschedulable.add(&one.word, &Why::NoNode(why), one.id);
+            let parted = partings.of(&state, &config, one);
+            if let Some(why) = parted.or_else(|| outlook.never().map(Why::NoNode)) {
+                unschedulable.add(&one.word, &why, one.id);
             } else if outlook.may.is_empty() && one.waits && one.demands() {
                 unknown.extend(outlook.unknown.iter().cloned());
             }
@@ -202,6 +207,62 @@ fn together(asking: &[Asking]) -> Vec<Asking> {
         same.iter_mut().for_each(|one| one.takes.together = count);
     }
     all
+}
+
+/// Why runs never come to the node of another one, by what they are asked of, their source and
+/// the name of the other one.
+#[derive(Default)]
+struct Partings {
+    known: HashMap<(String, u64, String), Option<Why>>,
+}
+
+impl Partings {
+    fn of(&mut self, state: &State, config: &Config, asking: &Asking) -> Option<Why> {
+        let same_as = asking.definition.precedence.place.same_as.as_ref()?;
+        let own = asking.id.experiment;
+        let source = state.experiment(own)?.source;
+        let key = (asking.word.clone(), source, same_as.on.clone());
+        let why = self.known.entry(key);
+        why.or_insert_with(|| parting(state, config, own, &asking.word))
+            .clone()
+    }
+}
+
+/// Why a run of an experiment never comes to the node of another one, if none of its nodes is one
+/// where that is or may come.
+fn parting(state: &State, config: &Config, own: ExperimentId, word: &str) -> Option<Why> {
+    let target = config.resolve(word).ok()?;
+    let companions = locks::companions(state, own);
+    let first = companions.first()?;
+    let there = |run: &Run| match run.placed_on() {
+        Some(node) => vec![node.to_owned()],
+        None => {
+            let target = config.resolve(&run.made.node);
+            target.map_or_else(|_| Vec::new(), |target| target.nodes().to_vec())
+        }
+    };
+    let meet = |run: &&Run| there(run).iter().any(|node| target.nodes().contains(node));
+    if target.nodes().is_empty() || companions.iter().any(meet) {
+        return None;
+    }
+    let of = first.made.id;
+    if let Some(node) = first.placed_on() {
+        let there = Some(node.to_owned());
+        let each = (target.nodes().iter()).map(|name| {
+            (
+                name.clone(),
+                Obstacle::SameAs {
+                    of,
+                    there: there.clone(),
+                },
+            )
+        });
+        return Some(Why::NoNode(NoNode::Each(each.collect())));
+    }
+    let there = there(first).join(" or ");
+    Some(Why::Said(format!(
+        "it has to be where {of} will be: on {there}"
+    )))
 }
 
 /// Whether the nodes that a word stands for may ever take a run.

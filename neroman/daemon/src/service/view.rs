@@ -14,6 +14,7 @@ use crate::node::{NodeNow, NodeStates};
 use crate::spec;
 use nero_life::batch::Held;
 use nero_life::experiment::Experiment;
+use nero_life::locks::Locks;
 use nero_life::now::{Now, Tick};
 use nero_life::outlook::Outlook;
 use nero_life::precedence::Precedents;
@@ -32,6 +33,7 @@ pub(super) struct Sight<'a> {
     pub state: &'a State,
     queues: OnceLock<Queues>,
     precedents: OnceLock<Precedents<'a>>,
+    locks: OnceLock<Locks<'a>>,
 }
 
 impl<'a> Sight<'a> {
@@ -44,6 +46,7 @@ impl<'a> Sight<'a> {
             state,
             queues: OnceLock::new(),
             precedents: OnceLock::new(),
+            locks: OnceLock::new(),
         }
     }
 
@@ -79,6 +82,17 @@ impl<'a> Sight<'a> {
     fn held(&self, run: &'a Run) -> Option<Held<'a>> {
         let precedents = self.precedents.get_or_init(|| Precedents::of(self.state));
         Held::among(precedents, self.state, run)
+    }
+
+    /// Why a run has no node, with the runs that keep it from them now.
+    fn why_unplaced(&self, run: &Run) -> String {
+        match run.made.precedence.looks_at_others() {
+            true => {
+                let locks = self.locks.get_or_init(|| Locks::of(self.state, &self.now));
+                locks.why(run).to_string()
+            }
+            false => run.why().to_string(),
+        }
     }
 
     /// How many runs of ours are to start before one that waits on a node without a
@@ -241,7 +255,10 @@ fn of_run<'a>(view: &mut v1::ExperimentView, run: &'a Run, sight: &Sight<'a>) {
         let by_its_batch = held.filter(Held::needs_person).map(|held| held.to_string());
         let at_its_node = || run.needs_person().map(str::to_owned);
         view.held = by_its_batch.or_else(at_its_node).unwrap_or_default();
-        view.held_by_need = matches!(held, Some(Held::Others(_))) && !view.held.is_empty();
+        if let Some(Held::Others(awaited)) = held.filter(Held::needs_person) {
+            view.held_by_need = true;
+            view.need_remedy = awaited.remedy().unwrap_or_default();
+        }
         view.contact = contact(run, sight);
         if run.node().is_some() {
             let refused = run.refusals().iter();
@@ -399,7 +416,7 @@ fn waiting_for(run: &Run, held: Option<Held<'_>>, sight: &Sight<'_>) -> String {
     }
     match (run.phase(), run.after()) {
         (_, Some(number)) => format!("the end of run {}.{number}", run.made.id.experiment),
-        (_, None) if run.unplaced() && !run.why().is_unknown() => run.why().to_string(),
+        (_, None) if run.unplaced() && !run.why().is_unknown() => sight.why_unplaced(run),
         (Phase::Submitted, None) if run.unheard() => {
             "the first word of its node: it was taken over".to_owned()
         }

@@ -41,6 +41,9 @@ const TOLD_MAX: usize = 2000;
 /// A run that is waited for.
 struct Awaited {
     chosen: Chosen,
+    /// Whether the run itself was named: else those that follow it by themselves are waited for,
+    /// too.
+    is_named: bool,
     /// The experiment's revision when it was looked at last.
     seen: u64,
     /// The latest time of the report, settled or not.
@@ -314,6 +317,7 @@ fn carried<'a>(awaited: &[Awaited], state: &'a State) -> BTreeMap<&'a str, u32> 
 
 /// Binds the wait to the run that is current now.
 fn fixed(mut chosen: Chosen, state: &State) -> Awaited {
+    let is_named = chosen.run.is_some();
     let newest = state
         .experiment(chosen.id)
         .and_then(|experiment| experiment.current())
@@ -321,6 +325,7 @@ fn fixed(mut chosen: Chosen, state: &State) -> Awaited {
     chosen.run = chosen.run.or(newest);
     Awaited {
         chosen,
+        is_named,
         seen: 0,
         until: None,
     }
@@ -353,6 +358,21 @@ fn take_ended(
             return true;
         }
         one.seen = experiment.revision;
+        if let Some(next) = experiment.newest().filter(|_| !one.is_named) {
+            // A retry was made in the transaction of the end before it.
+            let mut number = next.made.id.number;
+            while Some(number) > one.chosen.run
+                && let Some(follows) = experiment
+                    .run(number)
+                    .and_then(|run| run.made.follows.as_ref())
+            {
+                number = follows.run;
+            }
+            if Some(number) == one.chosen.run {
+                one.chosen.run = Some(next.made.id.number);
+                one.until = None;
+            }
+        }
         let run: Option<&Run> = one.chosen.of(experiment);
         if run.is_some_and(|run| run.phase().is_live()) {
             return true;

@@ -64,7 +64,7 @@ async fn a_run_that_all_refuse_ends_and_starting_it_again_asks_all_again() {
     let view = rig.state(1, "crashed").await;
     assert_eq!(
         view.reason,
-        "alpha: refused: no corpus here; beta: refused: no corpus here (put it there)"
+        "alpha, beta: refused: no corpus here (put it there)"
     );
     assert!(view.settled && view.node == "both", "{view:?}");
     let rig = rig.restart().await;

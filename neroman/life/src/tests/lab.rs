@@ -21,6 +21,7 @@ use crate::precedence;
 use crate::run::{Cancel, Dispatch, Line, Made, Takes};
 use crate::start::{self, Plan, Wanted};
 use crate::state::State;
+use crate::waits::Waits;
 
 pub(crate) fn definition(name: &str, lr: &str) -> Definition {
     Definition {
@@ -112,6 +113,9 @@ pub(crate) struct Lab {
     pub now_ms: i64,
     /// Of the runs of the next batches so many go on at once.
     pub at_most: Option<u32>,
+    pub waits: Waits,
+    /// The state in which waiting runs were let go last; `None`: experiments changed since.
+    pub looked: Option<State>,
 }
 
 /// A moment of this boot at which both clocks show this time.
@@ -134,7 +138,28 @@ impl Lab {
         let reads = [source(path, definitions)];
         let merged = add::merge(&self.state, &reads, &HashSet::new(), &moment(self.now_ms));
         self.take(merged.changes.clone());
+        self.looked = None;
         merged
+    }
+
+    /// Lets the runs go on that need no others any more: the same ones as a look at all finds.
+    fn release(&mut self) {
+        let all = self.state.experiments.iter().flat_map(|one| &one.runs);
+        let all = all.map(|run| run.made.id);
+        let looked = self.looked.as_ref();
+        let changed = all.filter(|id| {
+            let before = looked.and_then(|state| state.run(*id));
+            precedence::concerns_others(before, self.state.run(*id))
+        });
+        let changed: Vec<RunId> = changed.collect();
+        let described = looked.is_none();
+        let (waits, state) = (&mut self.waits, &self.state);
+        let changes = waits.release(state, &changed, described, self.now_ms);
+        let found = Waits::default().release(state, &[], true, self.now_ms);
+        let runs = |changes: &[Change]| changes.iter().map(Change::run).collect::<Vec<_>>();
+        assert_eq!(runs(&changes), runs(&found));
+        self.take(changes);
+        self.looked = Some(self.state.clone());
     }
 
     /// Starts the picked experiments; returns the plans.
@@ -241,7 +266,7 @@ impl Lab {
             self.take(vec![Change::Run(Arc::new(new))]);
             made_runs += u32::from(!experiment.definition.precedence.waits_for_others());
         }
-        self.take(precedence::release(&self.state, self.now_ms));
+        self.release();
         plans
     }
 
@@ -271,7 +296,7 @@ impl Lab {
             run: id,
             journal: Arc::new(journal),
         }]);
-        self.take(precedence::release(&self.state, self.now_ms));
+        self.release();
         self.take(batch::follow(&before, &self.state, [id], self.now_ms));
         let all: Vec<RunId> = (self.state.experiments.iter())
             .flat_map(|one| one.runs.iter().map(|run| run.made.id))

@@ -108,7 +108,11 @@ fn may_have(lab: &Lab, id: RunId, at_ms: i64) -> (Vec<String>, String) {
             _ => free.push(one.name),
         }
     }
-    (free, NoNode::Each(taken).to_string())
+    let mut told = lab.clone();
+    let stored = Why::NoNode(NoNode::Each(taken));
+    told.dispatch(id, |dispatch| dispatch.why = stored);
+    let run = told.state.run(id).unwrap();
+    (free, locks.why(run).to_string())
 }
 
 fn goes_to(lab: &mut Lab, id: RunId, node: &str) {
@@ -141,7 +145,7 @@ fn one_run_at_a_time_has_a_lock_on_each_node_until_its_end_is_evident() {
     assert!(why.contains(remedy), "{why}");
     let held = |is_lost| Obstacle::Locked {
         lock: "env".to_owned(),
-        by: run(1, 1),
+        by: Some(run(1, 1)),
         is_lost,
     };
     for (other, is_told) in [(held(true), true), (held(false), false)] {
@@ -209,7 +213,7 @@ fn a_run_that_has_to_be_where_another_one_is_waits_until_that_has_a_node() {
     let (free, why) = may_have(&lab, run(2, 1), 9);
     assert!(free.is_empty());
     let waits = "it has to be where 1.2 will be, which has no node yet";
-    assert_eq!(why, format!("a: {waits}; b: {waits}"));
+    assert_eq!(why, format!("a, b: {waits}"));
     assert!(!is_elsewhere(&lab, run(2, 1), "a"), "it may come there");
     lab.cancel(run(1, 2));
     assert_eq!(may_have(&lab, run(2, 1), 9).0, ["a", "b"], "let go on");

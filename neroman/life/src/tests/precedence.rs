@@ -4,6 +4,8 @@ use nero_format::{Dependency, DependsUntil, InStage, Precedence};
 
 use super::*;
 use crate::batch::{self, Held};
+use crate::change::Described;
+use crate::experiment::ByHand;
 use crate::precedence::Precedents;
 
 fn needing(name: &str, until: DependsUntil, on: &[&str]) -> Definition {
@@ -247,4 +249,65 @@ fn a_pilot_needs_nothing_now_and_none_that_start_with_it() {
     lab.say(run(1, 1), ended(0));
     assert_eq!(first(&lab, &[2, 3]), Some(3), "a would wait for b");
     assert_eq!(first(&lab, &[2, 4]), None);
+}
+
+/// What a person changed of an experiment.
+fn by_hand(lab: &mut Lab, id: u64, change: impl FnOnce(&mut Described)) -> Vec<String> {
+    let mut described = Described::of(lab.state.experiment(ExperimentId(id)).unwrap());
+    change(&mut described);
+    let changes = vec![Change::Experiment(Arc::new(described))];
+    let refused = crate::precedence::impossible(&lab.state, &changes);
+    lab.take(changes);
+    refused.into_iter().map(|(_, one)| one.message).collect()
+}
+
+#[test]
+fn a_copy_is_waited_for_by_its_own_name_alone() {
+    let mut lab = lab(vec![
+        in_stage("p", "prepare", &[]),
+        in_stage("p_copy", "prepare", &[]),
+        in_stage("m", "main", &["prepare"]),
+        needing("all", DependsUntil::Ended, &["p*"]),
+        needing("block", DependsUntil::Finished, &["p"]),
+        needing("copy", DependsUntil::Finished, &["p_copy"]),
+    ]);
+    let refused = by_hand(&mut lab, 2, |copy| {
+        let by_hand = ByHand {
+            copy_of: Some(ExperimentId(1)),
+            ..ByHand::default()
+        };
+        copy.by_hand = Arc::new(by_hand);
+        Arc::make_mut(&mut copy.definition).block = "p".to_owned();
+    });
+    assert!(refused.is_empty(), "{refused:?}");
+    lab.start_batch(&[1, 3, 4, 5, 6], false);
+    assert_eq!(why(&lab, run(5, 1)), "needs p, which waits");
+    lab.say(run(1, 1), ended(0));
+    for id in [3, 4, 5] {
+        assert_eq!(why(&lab, run(id, 1)), "");
+    }
+    assert_eq!(why(&lab, run(6, 1)), "needs p_copy, which was not started");
+}
+
+#[test]
+fn a_value_that_names_an_experiment_which_nobody_defines_is_refused_where_it_is_set() {
+    let mut lab = chain();
+    let mut set = |text: &str| {
+        by_hand(&mut lab, 2, |one| {
+            let by_hand = ByHand {
+                overrides: vec![nero_format::Override::typed("of", text)],
+                ..ByHand::default()
+            };
+            one.by_hand = Arc::new(by_hand);
+            let needs = &mut Arc::make_mut(&mut one.definition).precedence.needs;
+            text.clone_into(&mut needs[0].on);
+        })
+    };
+    let unknown = "`train` depends on `inti`, which is no experiment of its source";
+    assert_eq!(set("inti"), [unknown]);
+    // It stands, and is told as long as it is new.
+    assert!(set("inti").is_empty());
+    assert!(set("init").is_empty());
+    let circle = "`train` depends on `look`, which waits for it";
+    assert_eq!(set("look"), [circle]);
 }

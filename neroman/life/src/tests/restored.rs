@@ -92,6 +92,39 @@ fn a_node_that_gave_a_run_away_does_not_end_it() {
 }
 
 #[test]
+fn a_lock_of_all_nodes_waits_for_the_word_of_each() {
+    let mut lab = Lab::default();
+    let lock = |everywhere| {
+        let name = "env".to_owned();
+        Some(nero_format::RunLock { name, everywhere })
+    };
+    let locked = |name: &str, everywhere| {
+        let mut one = definition(name, "1");
+        one.precedence.lock = lock(everywhere);
+        one
+    };
+    lab.add("/lab", vec![locked("a", true), locked("b", false)]);
+    lab.start(&[1, 2], Wanted::default());
+    let restored = Restored {
+        made_ms: 1,
+        nodes: ["local", "beta"].map(str::to_owned).into(),
+        ..Restored::default()
+    };
+    lab.take(restored::begin(&lab.state, restored));
+    let local = |_: &str| vec!["local".to_owned()];
+    lab.take(restored::told(&lab.state, "local", &[], true));
+    let changes = restored::release(&lab.state, local);
+    lab.take(changes);
+    let waits = |lab: &Lab, id| lab.state.run(id).unwrap().awaits_nodes();
+    // On `beta` a run may have got it since the backup.
+    assert!(waits(&lab, run(1, 1)) && !waits(&lab, run(2, 1)));
+    lab.take(restored::told(&lab.state, "beta", &[], true));
+    let changes = restored::release(&lab.state, local);
+    lab.take(changes);
+    assert!(!waits(&lab, run(1, 1)));
+}
+
+#[test]
 fn what_may_have_been_on_another_machine_waits_for_a_person() {
     let mut lab = restored(&["beta"], "desk");
     lab.take(restored::told(&lab.state, "beta", &[], true));

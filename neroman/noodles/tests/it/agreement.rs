@@ -335,3 +335,95 @@ fn damaged_specs_are_refused_or_read_as_the_original_reads_them() {
         "{tally:?}, {accepted}, {not_yaml}"
     );
 }
+
+/// Every key, with a place for its value.
+const KEYS: &[&str] = &[
+    "name: @",
+    "description: @",
+    "experiment_default: @",
+    "before_all_experiments: @",
+    "experiments: @",
+    "after_all_experiments: @",
+    "server_default: @",
+    "servers: @",
+    "requirements: @",
+    "write_status_to: @",
+    "round_interval: @",
+    "deployment_interval: @",
+    "commands_interval: @",
+    "check_any_errors: @",
+    "error_handlers: @",
+    "shell_string: @",
+    "shell_stdin: @",
+    "experiments: [@]",
+    "servers: [@]",
+    "error_handlers: [@]",
+    "write_status_to: {run: @}",
+    "servers: [{name: @, hostname: h}]",
+    "servers: [{hostname: @}]",
+    "servers: [{hostname: h, username: @}]",
+    "servers: [{hostname: h, port: @}]",
+    "servers: [{hostname: h, private_key_path: @}]",
+    "server_default: {port: @}\nservers: [{hostname: h}]",
+    "experiments: [{name: @, commands: {run: x}}]",
+    "experiments: [{envs: @, commands: {run: x}}]",
+    "experiments: [{envs: {A: @}, commands: {run: x}}]",
+    "experiments: [{depends_on: @, commands: {run: x}}]",
+    "experiments: [{depends_on: {run: @}, commands: {run: x}}]",
+    "experiments: [{depends_on: {run: [@]}, commands: {run: x}}]",
+    "experiments: [{commands: @}]",
+    "experiments: [{commands: {run: @}}]",
+    "experiments: [{commands: {run: [@]}}]",
+    "experiments: [{requirements: @, commands: {run: x}}]",
+    "experiments: [{requirements: {run: @}, commands: {run: x}}]",
+    "experiments: [{requirements: {run: [@]}, commands: {run: x}}]",
+    "experiments: [{requirements: {run: [{p: @}]}, commands: {run: x}}]",
+    "experiments: [{requirements: {run: [{p: <1}]}, commands: {run: x}}]\nrequirements: {p: @}",
+    "experiments: [{requirements: {run: [{p: <1}]}, commands: {run: x}}]\nrequirements: {p: [@]}",
+    "experiments: [{write_outputs: @, commands: {run: x}}]",
+    "experiments: [{write_outputs: {run: @}, commands: {run: x}}]",
+    "experiments: [{write_outputs: {run: {stdout_to: @}}, commands: {run: x}}]",
+    "experiments: [{write_outputs: {run: {stderr_to: @}}, commands: {run: x}}]",
+    "experiment_default: {envs: @}\nexperiments: [{commands: {run: x}}]",
+    "experiment_default: {commands: @}\nexperiments: [{name: a}]",
+];
+/// A value of each kind.
+const KINDS: &[&str] = &[
+    "x",
+    "5",
+    "1.5",
+    "true",
+    "~",
+    "",
+    "[]",
+    "[y]",
+    "{}",
+    "{a: b}",
+    "2026-11-20",
+];
+
+#[test]
+fn a_value_of_any_kind_behind_any_key_is_read_as_there_or_refused_at_its_place() {
+    let mut oracle = Oracle::start();
+    let mut tally = Tally::default();
+    for key in KEYS {
+        let (before, _) = key.split_once('@').expect("a place");
+        let line = before.split('\n').count();
+        for kind in KINDS {
+            let text = key.replace('@', kind);
+            let ask = json!({"ask": "spec", "text": text, "type": "run", "only": null});
+            let theirs = oracle.ask(&ask);
+            match read(&text, "run", None) {
+                Ok(spec) => compare(&spec, &theirs, &mut tally, &|| format!("{text}\n")),
+                Err(mistakes) => {
+                    tally.refused += 1;
+                    let broken = theirs.to_string().contains("\"error\":");
+                    assert!(broken, "{text}\nrefused: {mistakes:#?}");
+                    let place = mistakes.list[0].place;
+                    assert_eq!(place.line as usize, line, "{text}\n{mistakes:#?}");
+                }
+            }
+        }
+    }
+    assert!(tally.whole > 150 && tally.refused > 50, "{tally:?}");
+}

@@ -171,6 +171,7 @@ def spec(question):
         "check_any_errors": attempt(lambda: bool(user["check_any_errors"])),
         "shell_string": attempt(lambda: "{}".format(user["shell_string"])),
         "shell_stdin": attempt(lambda: "{}".format(user["shell_stdin"])),
+        "handlers": attempt(lambda: len([one.get("action") for one in user["error_handlers"]])),
     }
 
 

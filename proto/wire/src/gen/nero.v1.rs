@@ -376,9 +376,23 @@ pub struct RunSpec {
     /// its place among the runs of that start
     #[prost(uint32, tag = "62")]
     pub rank: u32,
+    /// For a neroman that takes the run over: what the run keeps others of its home from.
+    #[prost(message, optional, tag = "70")]
+    pub lock: ::core::option::Option<RunLock>,
+    #[prost(uint64, tag = "71")]
+    pub settle_ms: u64,
     /// a command may answer its end: the environment of its job is kept
-    #[prost(bool, tag = "70")]
+    #[prost(bool, tag = "72")]
     pub responds: bool,
+}
+/// One run at a time has the name.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunLock {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// on all nodes together; else on each node
+    #[prost(bool, tag = "2")]
+    pub everywhere: bool,
 }
 /// A file made of a template of the code: `{NAME}` becomes the value of the parameter,
 /// `{data.NAME}` the path of the data. Both paths are relative to the work folder.
@@ -4299,6 +4313,9 @@ pub struct ExperimentView {
     /// because of other experiments, for which a new run would wait, too
     #[prost(bool, tag = "74")]
     pub held_by_need: bool,
+    /// what a person may type for these, as in `neroman restart 1`; may be empty
+    #[prost(string, tag = "78")]
+    pub need_remedy: ::prost::alloc::string::String,
     /// none: a person made the run
     #[prost(message, optional, tag = "56")]
     pub follows: ::core::option::Option<Follows>,

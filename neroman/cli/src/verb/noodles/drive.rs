@@ -42,7 +42,13 @@ pub struct Drive<'s> {
     pub(super) groups: u64,
     /// The experiment whose runs the groups are; known once the first group has started.
     pub(super) experiment: Option<u64>,
+    /// The run of the group before.
+    pub(super) newest: u64,
+    /// Whether it was told what groups cannot have of the caller.
+    pub(super) has_told_refused: bool,
     pub(super) status_path: Option<String>,
+    /// Why the status file could not be written last; empty: it could.
+    pub(super) status_error: String,
     pub(super) previous_round: SystemTime,
     /// What was said about each experiment that waits.
     pub(super) said: HashSet<String>,
@@ -70,7 +76,10 @@ impl<'s> Drive<'s> {
             journal,
             groups: 0,
             experiment: None,
+            newest: 0,
+            has_told_refused: false,
             status_path: None,
+            status_error: String::new(),
             previous_round: kept.started(),
             said: HashSet::new(),
             connections: Connections::default(),
@@ -434,11 +443,14 @@ impl<'s> Drive<'s> {
         }
         for (at, handler) in self.spec.error_handlers.iter().enumerate() {
             let fits = handler.matches(end.code, &end.stderr).map_err(|_| {
-                let what = format!(
-                    "the error handler {} cannot be tried",
-                    quoted(&handler.name)
-                );
-                Fault::new(code::FAILED, what).cause("its pattern takes too many steps here")
+                let which = match handler.name.as_str() {
+                    "" => format!("number {}", at + 1),
+                    name => quoted(name),
+                };
+                let what = format!("the error handler {which} cannot be tried");
+                Fault::new(code::FAILED, what)
+                    .cause("its pattern takes too many steps for what was printed")
+                    .hint("what looks ahead or back, or repeats a group, is compared with less than 1 MB")
             })?;
             if fits {
                 self.tell_handler(handler);
@@ -520,7 +532,7 @@ impl<'s> Drive<'s> {
         };
         let status = StatusFile {
             command_type: &self.kept.command_type,
-            spec_path: &self.kept.spec_path,
+            spec_path: &self.kept.spec_word(),
             started: &iso(self.kept.started()),
             previous_round: &iso(self.previous_round),
             elapsed_s: self
@@ -535,13 +547,16 @@ impl<'s> Drive<'s> {
             undeployed: &names(true),
         };
         let path = self.kept.folder.join(path);
-        if let Err(error) = replace(&path, &status.yaml()) {
-            // The flow does not depend on it.
+        let written = replace(&path, &status.yaml()).err();
+        let error = written.map_or_else(String::new, |error| error.to_string());
+        // The flow does not depend on it.
+        if !error.is_empty() && error != self.status_error {
             self.log.warning(&format!(
                 "Cannot write the status file \"{}\": {error}",
                 path.display()
             ));
         }
+        self.status_error = error;
         Ok(())
     }
 }

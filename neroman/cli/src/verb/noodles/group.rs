@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use nero_noodles::{CommandGroup, Experiment, Server, script};
-use nero_wire::v1::{Assignment, RunView, ShowRequest, StartRequest};
+use nero_wire::v1::{Assignment, ExperimentView, RunView, ShowRequest, StartRequest};
 use serde_json::{Value, json};
 
 use super::drive::Drive;
@@ -70,7 +70,9 @@ impl Drive<'_> {
         };
         let whole = |path: &str| self.kept.folder.join(path);
         let (stdout, stderr) = (whole(&streams.stdout), whole(&streams.stderr));
-        let offsets = match self.journal.past("begun")? {
+        let begun = self.journal.past("begun")?;
+        let was_begun = begun.is_some();
+        let offsets = match begun {
             Some(past) => [past[0].as_u64().unwrap_or(0), past[1].as_u64().unwrap_or(0)],
             None => {
                 let size = |path: &Path| match append {
@@ -89,13 +91,16 @@ impl Drive<'_> {
                 Fault::new(code::FAILED, what).because(&error)
             })
         };
-        let known = self.journal.past("run")?;
+        let mut known = self.journal.past("run")?;
+        if known.is_none() && was_begun {
+            known = self.unheard_run(number).await?;
+        }
         let ended = match known {
             Some(_) => self.journal.past("ended")?,
             None => None,
         };
         if let Some(past) = ended {
-            self.experiment = known.and_then(|known| known[0].as_u64());
+            self.knows(known.as_ref());
             return Ok(GroupEnd {
                 code: past["code"]
                     .as_i64()
@@ -120,6 +125,8 @@ impl Drive<'_> {
         self.log.past = false;
         let is_resumed = known.is_some();
         let run = self.run(number, known).await?;
+        self.newest = run.number.into();
+        self.tell_refused();
         // What a person or a limit ended has no result that a handler is for.
         let by_itself = matches!(run.state.as_str(), "finished" | "crashed");
         let code = run.exit_code.or(run.signal.map(|signal| -signal));
@@ -157,6 +164,47 @@ impl Drive<'_> {
         })
     }
 
+    /// The run of a group whose start another process asked for, and did not hear the answer: the
+    /// daemon answers a request once only as long as it remembers it.
+    async fn unheard_run(&mut self, number: u64) -> Result<Option<Value>, Stop> {
+        let name = format!("name={}", self.kept.experiment());
+        let all = wait::list(self.session, selection(&[name])).await?;
+        let is_of_group = |view: &&ExperimentView| {
+            let mut params = view.params.iter();
+            let group = params.find(|param| param.name == "group");
+            let is_new = u64::from(view.run) > self.newest;
+            is_new && group.is_some_and(|group| group.text == number.to_string())
+        };
+        let Some(view) = all.iter().find(is_of_group) else {
+            return Ok(None);
+        };
+        let known = json!([view.id, view.run]);
+        self.journal.write("run", &known)?;
+        Ok(Some(known))
+    }
+
+    fn knows(&mut self, run: Option<&Value>) {
+        let part = |at: usize| run.and_then(|run| run[at].as_u64());
+        self.experiment = part(0);
+        self.newest = part(1).unwrap_or(self.newest);
+    }
+
+    /// Tells once what of the caller's limits groups cannot have.
+    fn tell_refused(&mut self) {
+        let refused = fs::read_to_string(self.kept.refused()).unwrap_or_default();
+        if self.has_told_refused || refused.is_empty() {
+            return;
+        }
+        self.has_told_refused = true;
+        let mut names: Vec<&str> = refused.lines().collect();
+        names.sort_unstable();
+        names.dedup();
+        self.log.warning(&format!(
+            "Commands are limited as the shell was that started the daemon: {}. After `neroman daemon stop` the next one has the limits of this shell",
+            names.join(", ")
+        ));
+    }
+
     /// The files of a group.
     pub(super) fn write_group(
         &mut self,
@@ -167,7 +215,6 @@ impl Drive<'_> {
         outer: &Path,
     ) -> Result<(), Fault> {
         let text = script(&place.experiment.env, place.exact, &group.commands);
-        let text = shell::whole(self.spec, text);
         let endpoint = self.endpoint(group.local, place.server);
         let endpoint = match group.local {
             true => endpoint,
@@ -193,6 +240,7 @@ impl Drive<'_> {
         lines.extend(shell::exports(env));
         lines.extend(line.as_bytes());
         lines.extend([b" 2> ", &*word(outer), b"\n"].concat());
+        let text = shell::whole(self.spec, &text);
         private(&streams.script, text.as_bytes())?;
         private(file, &lines)
     }

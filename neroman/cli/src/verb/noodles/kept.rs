@@ -8,14 +8,14 @@ use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nero_model::RequestId;
-use nero_noodles::{Finding, NoodlesSpec, Severity};
+use nero_noodles::{Finding, NoodlesSpec, Severity, list_text};
 use nero_views::text::local_time;
 use serde_json::{Value, json};
 
 use super::drive::{Drive, make_folder};
 use super::journal::FlowJournal;
 use super::log::Log;
-use super::{place, shell, understood};
+use super::{caller, place, understood};
 use crate::args::Noodles;
 use crate::fault::{Fault, Stop, code};
 use crate::say::table::{self, Cell};
@@ -51,19 +51,37 @@ impl KeptFlow {
         UNIX_EPOCH + Duration::from_millis(self.started_ms)
     }
 
+    /// The spec as it was typed, with the names of experiments.
+    pub fn spec_word(&self) -> String {
+        match &self.only {
+            Some(names) => format!("{}:{}", self.spec_path, names.join(",")),
+            None => self.spec_path.clone(),
+        }
+    }
+
     /// The folder of its groups' files.
     pub fn groups(&self) -> PathBuf {
         self.root.join("groups")
     }
 
-    /// The caller's variables, as lines of a shell.
+    /// What commands have of the caller, as lines of a shell.
     pub fn env(&self) -> PathBuf {
         self.root.join("env")
+    }
+
+    /// What of that they cannot have.
+    pub fn refused(&self) -> PathBuf {
+        self.root.join("refused")
     }
 
     /// The folder of the experiment whose runs its groups are.
     pub fn source(&self) -> PathBuf {
         self.root.join("noodles")
+    }
+
+    /// The name of that experiment.
+    pub fn experiment(&self) -> String {
+        format!("flow_{}", hex(&self.id))
     }
 
     /// What goes on with it.
@@ -114,10 +132,10 @@ impl KeptFlow {
         let go = self.root.join("go");
         let command = format!("env -i /bin/sh {} {{group}}", in_command(&go)?);
         let description = format!(
-            "# A flow of `neroman noodles`: each run is a group of its commands.\n+flow_{}:\n  \
+            "# A flow of `neroman noodles`: each run is a group of its commands.\n+{}:\n  \
              command: {}\n  parameters: {{group: 0}}\n  monitor: {{strays: leave}}\n  \
              resources: {{cpus: 0.0000001}}\n  retry: 0\n  on_timeout: end\n  setup: []\n",
-            hex(&self.id),
+            self.experiment(),
             Value::from(command),
         );
         let flow = json!({
@@ -129,7 +147,7 @@ impl KeptFlow {
             "started_ms": self.started_ms,
         });
         private(&self.root.join("spec"), text.as_bytes())?;
-        private(&go, b"exec /bin/sh \"${0%/*}/groups/$1.sh\"\n")?;
+        private(&go, b". \"${0%/*}/groups/$1.sh\"\n")?;
         private(&self.source().join("neronet.yaml"), description.as_bytes())?;
         private(&self.root.join("flow.json"), flow.to_string().as_bytes())
     }
@@ -185,6 +203,10 @@ pub async fn begin(
     }
     if args.debug {
         log.line("root", "WARNING", "Debug logging is on");
+    }
+    if let Some(names) = &asked.only {
+        let text = format!("Filtered experiments: {}", list_text(names));
+        log.line("root", "INFO", &text);
     }
     for finding in findings {
         let at = finding.mark.map_or_else(
@@ -289,9 +311,8 @@ async fn follow(
 ) -> Result<u8, Stop> {
     let journal = FlowJournal::open(&kept.root.join("journal"))?;
     make_folder(&kept.groups())?;
-    let mut env = umask();
-    env.extend(shell::exports(std::env::vars_os()));
-    private(&kept.env(), &env)?;
+    let _ = fs::remove_file(kept.refused());
+    private(&kept.env(), &caller::lines(&kept.refused()))?;
     session.on_interrupt(Left::text(format!("{} goes on", kept.resume())));
     let mut drive = Drive::new(session, spec, kept, journal, log, args.probe_limit);
     drive.connections.is_off = args.own_connections;
@@ -311,6 +332,7 @@ async fn follow(
     };
     // The journal stays, and the folder that `show` names as the source.
     let _ = fs::remove_file(kept.env());
+    let _ = fs::remove_file(kept.refused());
     let _ = fs::remove_dir_all(kept.groups());
     Ok(ended)
 }
@@ -352,14 +374,6 @@ fn detached(session: &Session, args: &Noodles, kept: &KeptFlow) -> Result<u8, St
         .out
         .text(&format!("flow {id} goes on; its log: {}\n", path.display()))?;
     Ok(code::OK)
-}
-
-/// The line that makes files as the caller's shell does; the daemon's own files are private.
-fn umask() -> Vec<u8> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    let line = mask.map(|mask| format!("umask {}\n", mask.trim()));
-    line.unwrap_or_default().into_bytes()
 }
 
 fn root(id: &str) -> Result<PathBuf, Fault> {

@@ -210,7 +210,7 @@ impl Drive<'_> {
         let mut questions = Vec::new();
         for (number, group) in commands.iter().enumerate() {
             let text = script(&experiment.env, &[], &group.commands);
-            let text = shell::whole(spec, text);
+            let text = shell::whole(spec, &text);
             let endpoint = self.endpoint(group.local, &spec.servers[at]);
             // A probe of a process that was killed may still write.
             let name = format!("probe-{}-{at}-{number}", std::process::id());

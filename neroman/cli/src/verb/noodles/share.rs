@@ -19,6 +19,8 @@ use tokio::process::{Child, Command};
 
 /// Before a master that could not be made is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
+/// Of the names of such folders, before the process that made one.
+const PREFIX: &str = "nero";
 /// Longest path of the folder: with the name of a socket it has to fit into 108 bytes.
 const FOLDER_MAX: usize = 40;
 
@@ -88,7 +90,9 @@ impl Connections {
     /// A folder for the sockets of one more server.
     fn sockets(&mut self) -> Option<PathBuf> {
         if self.folder.is_none() {
-            self.folder = tempfile::Builder::new().prefix("nero").tempdir().ok();
+            sweep(&std::env::temp_dir());
+            let prefix = format!("{PREFIX}{}.", std::process::id());
+            self.folder = tempfile::Builder::new().prefix(&prefix).tempdir().ok();
         }
         let path = self.folder.as_ref()?.path();
         let path = path.join(self.servers.len().to_string());
@@ -96,6 +100,21 @@ impl Connections {
         let text = path.to_str()?;
         let fits = text.len() <= FOLDER_MAX && text.chars().all(is_plain);
         (fits && fs::create_dir(&path).is_ok()).then_some(path)
+    }
+}
+
+/// Takes away the folders of processes that were killed. A master ends a minute after its last use.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let own = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let pid = own.and_then(|own| own.split_once('.')).map(|(pid, _)| pid);
+        let is_number = |pid: &&str| pid.parse::<u32>().is_ok();
+        let is_gone = |pid: &str| !Path::new("/proc").join(pid).exists();
+        if pid.filter(is_number).is_some_and(is_gone) {
+            // It may be another user's.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 

@@ -44,22 +44,51 @@ pub fn line(spec: &NoodlesSpec, endpoint: &str, streams: &Streams) -> String {
 }
 
 /// The text that the shell of a group reads. A shell of the usual kind is made to read all of it
-/// before it runs any: a command that reads standard input does not swallow the rest.
-pub fn whole(spec: &NoodlesSpec, script: String) -> String {
+/// before it runs any: a command that reads standard input does not swallow the rest. Bash evaluates
+/// it, command by command with the line numbers that it would have; others would put `eval` into
+/// each of their messages, and have no quotes that hold a line break without one.
+pub fn whole(spec: &NoodlesSpec, script: &str) -> String {
     let shell = spec
         .shell_stdin
         .split_whitespace()
         .next()
         .unwrap_or_default();
     let shell = shell.rsplit('/').next().unwrap_or_default();
+    if script.ends_with('\\') {
+        return script.to_owned();
+    }
+    // What is evaluated is traced with one sign more.
+    if shell == "bash" && !is_traced(script) {
+        let mut line = String::from("eval $'");
+        for c in script.chars() {
+            match c {
+                '\n' => line.push_str("\\n"),
+                '\\' | '\'' => line.extend(['\\', c]),
+                _ => line.push(c),
+            }
+        }
+        return line + "' </dev/null\n";
+    }
     let is_usual = ["bash", "sh", "dash", "zsh", "ksh"].contains(&shell);
     // These would take the closing brace as theirs, or change how the lines behind them are read.
     let words = ["<<", "shopt", "alias", "set -o"];
-    let is_open = script.ends_with('\\') || words.iter().any(|word| script.contains(word));
+    let is_open = words.iter().any(|word| script.contains(word));
     match is_usual && !is_open {
         true => format!("{{ :; {script}\n}} </dev/null\n"),
-        false => script,
+        false => script.to_owned(),
     }
+}
+
+/// Whether a script may have its shell print each command.
+fn is_traced(script: &str) -> bool {
+    let mut parts = script.split("set -").skip(1);
+    let options = |part: &str| {
+        part.split([';', '\n'])
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    parts.any(|part| options(part).contains('x'))
 }
 
 /// A text as one word of a shell's line.
@@ -195,4 +224,91 @@ pub fn text(path: &Path, from: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::process::Command;
+
+    use super::*;
+
+    /// Exit code, standard output and standard error of a shell that reads this text.
+    fn read_by(shell: &str, text: &str) -> (Option<i32>, String, String) {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        let mut words = shell.split(' ');
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).stdin(file).env("LC_ALL", "C.UTF-8");
+        let ran = command.output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (ran.status.code(), text(ran.stdout), text(ran.stderr))
+    }
+
+    const SCRIPTS: &[&str] = &[
+        "",
+        "# nothing",
+        "echo a\nnosuch\necho $LINENO",
+        "f() {\n  nosuch\n}\n\nf",
+        "cd /nowhere\nls /nowhere",
+        "echo \"it's\"; echo 'a\\nb' \\'é\\'\t\nprintf '\\x41\\n'\necho $'a\\tb' # c",
+        "export A=\"x \\\"y\\\"\"\necho $A",
+        "exit 5",
+        "false",
+        "kill -9 $$",
+        "trap 'echo bye' EXIT\necho a",
+        "set -e\nfalse\necho never",
+        "set -x\necho a",
+        "set -euxo pipefail\necho a",
+        "echo a \\\nb",
+        "echo a \\",
+        "exec true",
+        "( exit 4 )",
+        "for i in 1 2; do\nnosuch $i\ndone",
+    ];
+    /// Of these the usual shells but bash stop at another place, or say it in other words.
+    const BASH: &[&str] = &[
+        "cat <<END\nx $((1 + 1))\nEND\nnosuch",
+        "alias ll='echo al'\nshopt -s expand_aliases\nll x",
+        "set -o pipefail\nfalse | true\necho $?",
+        "echo $((1 / 0))\necho after",
+        "readonly r=1\nr=2\necho after",
+        "source /nowhere\necho after",
+        "echo a\nif true\nthen echo b",
+        "echo a\nfi\necho never",
+        "echo a\necho \"b",
+    ];
+
+    #[test]
+    fn a_script_ends_as_without_what_keeps_its_commands_from_reading_it() {
+        let mut spec = nero_noodles::read("", "run", None).unwrap();
+        for (shell, scripts) in [
+            ("bash -s", [SCRIPTS, BASH].concat()),
+            ("sh -s", SCRIPTS.to_vec()),
+        ] {
+            spec.shell_stdin = shell.to_owned();
+            for script in scripts {
+                let (code, out, err) = read_by(shell, &whole(&spec, script));
+                // Where a script is no script, bash says who read it.
+                let here = (code, out, err.replace("bash: eval: line", "bash: line"));
+                assert_eq!(here, read_by(shell, script), "{shell}: {script}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_command_that_reads_standard_input_gets_nothing_and_the_rest_runs() {
+        let mut spec = nero_noodles::read("", "run", None).unwrap();
+        for (shell, script) in [
+            ("bash -s", "cat\necho a"),
+            ("bash -s", "cat <<END\na\nEND\ncat\ncat <<END\nb\nEND"),
+            ("/bin/bash -s -l", "set -o pipefail; cat | cat\necho a"),
+            ("sh -s", "cat\necho a"),
+        ] {
+            spec.shell_stdin = shell.to_owned();
+            let (code, out, _) = read_by(shell, &whole(&spec, script));
+            assert!(code == Some(0) && out.starts_with('a'), "{script}: {out}");
+        }
+    }
 }

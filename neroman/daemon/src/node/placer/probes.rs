@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nero_life::place::ProbeAnswer;
+use nero_model::RunId;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tokio::task::JoinSet;
@@ -33,6 +34,9 @@ pub(super) struct Probes {
     /// By node, then by line of shell.
     asked: BTreeMap<String, BTreeMap<String, AskedProbe>>,
     calls: JoinSet<Answered>,
+    /// Since when runs wait for no more than answers, by node; of the last look and of this one.
+    ready: BTreeMap<RunId, BTreeMap<String, Instant>>,
+    ready_now: BTreeMap<RunId, BTreeMap<String, Instant>>,
 }
 
 /// One line of shell of one node.
@@ -40,10 +44,11 @@ struct AskedProbe {
     printed: Option<Result<String, String>>,
     /// Since when it is this answer.
     since_ms: i64,
+    /// When it was asked last, and when that was answered. `None`: its answer does not count.
+    asked: Instant,
     answered: Option<Instant>,
     is_asked: bool,
-    /// When runs first and last asked for it.
-    first_wanted: Instant,
+    /// When a run last asked for it.
     last_wanted: Instant,
 }
 
@@ -54,27 +59,47 @@ struct Answered {
 }
 
 impl Probes {
-    /// Asks a node, unless its answer is new or awaited. Returns whether a choice that needs the
-    /// first answer is to wait for it.
-    pub(super) fn want(&mut self, node: &NodeHandle, command: &str) -> bool {
+    /// Asks a node that could take a run but for its probes, unless its answer is new or awaited. An
+    /// answer from before is none: what the run waited for may have changed it. Returns whether a
+    /// choice is to wait for the answer.
+    pub(super) fn want(&mut self, node: &NodeHandle, run: RunId, command: &str) -> bool {
         let now = Instant::now();
+        let before = self.ready.get(&run).and_then(|of| of.get(&node.name));
+        let of = self.ready_now.entry(run).or_default();
+        let since = *of
+            .entry(node.name.clone())
+            .or_insert(before.copied().unwrap_or(now));
         let all = self.asked.entry(node.name.clone()).or_default();
         let at_once = all.values().filter(|one| one.is_asked).count();
         let one = all.entry(command.to_owned()).or_insert(AskedProbe {
             printed: None,
             since_ms: 0,
+            asked: now,
             answered: None,
             is_asked: false,
-            first_wanted: now,
             last_wanted: now,
         });
         one.last_wanted = now;
+        let is_old = one.asked < since && one.answered.take().is_some();
         let is_due = one.answered.is_none_or(|at| at.elapsed() >= EVERY);
         if is_due && !one.is_asked && at_once < AT_ONCE {
             one.is_asked = true;
+            one.asked = now;
             self.calls.spawn(ask(node.clone(), command.to_owned()));
         }
-        one.printed.is_none() && one.first_wanted.elapsed() < PATIENCE
+        is_old || one.answered.is_none() && since.elapsed() < PATIENCE
+    }
+
+    /// A run waits for the same as another one.
+    pub(super) fn want_alike(&mut self, run: RunId, like: RunId) {
+        if let Some(of) = self.ready_now.get(&like).cloned() {
+            self.ready_now.insert(run, of);
+        }
+    }
+
+    /// Ends a look: runs and nodes that were not named in it are not ready any more.
+    pub(super) fn looked(&mut self) {
+        self.ready = std::mem::take(&mut self.ready_now);
     }
 
     /// The answers of a node that count now, by their lines of shell.

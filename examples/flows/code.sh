@@ -1,0 +1,1 @@
+echo loss=0.5 on a server

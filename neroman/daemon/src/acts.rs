@@ -6,7 +6,7 @@
 //! `nerokid act` of its own, which outlives this daemon: the next one waits for the same command,
 //! by its folder.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,11 @@ use nero_agents::nerokid;
 use nero_life::acts::{self, CommandOf, LocalCommand};
 use nero_life::journal::Ran;
 use nero_life::state::State;
-use nero_model::Home;
 use nero_model::ids::hex;
 use nero_model::paths::{self, act};
+use nero_model::{Home, RunId};
 use tokio::process::Command;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::service::Man;
@@ -31,6 +32,8 @@ mod step;
 /// Commands of rules at work at once, and of steps: one that never ends stands in the way of
 /// others.
 const COMMANDS_MAX: usize = 16;
+/// Responses that a node has at work at once.
+const RESPONSES_MAX: usize = 8;
 /// In the folder of all commands: since when firings count, of a home that was restored.
 const SINCE: &str = "since";
 /// Ending of the name of a folder that is being removed.
@@ -41,7 +44,8 @@ pub(crate) async fn run(man: Man) {
     let (home, ledger, clock) = (man.home.clone(), man.ledger.clone(), man.clock);
     let mut states = ledger.watch();
     let mut at_work: JoinSet<(LocalCommand, Ran)> = JoinSet::new();
-    let mut begun: BTreeSet<LocalCommand> = BTreeSet::new();
+    let mut begun: BTreeMap<RunId, Vec<LocalCommand>> = BTreeMap::new();
+    let mut rooms: BTreeMap<String, Arc<Semaphore>> = BTreeMap::new();
     states.mark_changed();
     let state = Arc::clone(&states.borrow());
     sweep(&home, &state).await;
@@ -53,12 +57,17 @@ pub(crate) async fn run(man: Man) {
             let alike = |one: &&LocalCommand| kind(one) == kind(command);
             // A response waits for its node, perhaps for days.
             let may_begin = matches!(command.of, CommandOf::Response { .. })
-                || begun.iter().filter(alike).count() < COMMANDS_MAX;
-            if may_begin && !begun.iter().any(|one| excludes(one, command)) {
-                begun.insert(command.clone());
+                || begun.values().flatten().filter(alike).count() < COMMANDS_MAX;
+            let of_run = begun.entry(command.run).or_default();
+            if may_begin && !of_run.iter().any(|one| excludes(one, command)) {
+                of_run.push(command.clone());
+                let node = state.run(command.run).map_or("", |run| run.node_word());
+                let room = rooms.entry(node.to_owned());
+                let room = room.or_insert_with(|| Arc::new(Semaphore::new(RESPONSES_MAX)));
+                let room = Arc::clone(room);
                 let (man, state, command) = (man.clone(), Arc::clone(&state), command.clone());
                 at_work.spawn(async move {
-                    let how = carry_out(&man, &state, &command).await;
+                    let how = carry_out(&man, &state, &command, &room).await;
                     let (how, output) = match how {
                         Ok(end) => act::read_end(&end),
                         Err(why) => (format!("not run: {why}"), String::new()),
@@ -68,7 +77,7 @@ pub(crate) async fn run(man: Man) {
                 });
             }
         }
-        for command in begun.iter().filter(|one| is_step(one)) {
+        for command in begun.values().flatten().filter(|one| is_step(one)) {
             if !wanted.iter().any(|one| excludes(one, command)) {
                 // Its supervisor ends it.
                 remove(&folder(&home, &state, command));
@@ -83,7 +92,10 @@ pub(crate) async fn run(man: Man) {
                 // A folder whose end is not recorded is looked at by the next daemon.
                 if noted.await.is_ok() {
                     remove(&folder(&home, &state, &command));
-                    begun.remove(&command);
+                    if let Some(of_run) = begun.get_mut(&command.run) {
+                        of_run.retain(|one| *one != command);
+                    }
+                    begun.retain(|_, of_run| !of_run.is_empty());
                 }
                 states.mark_changed();
             },
@@ -177,7 +189,12 @@ fn folder(home: &Home, state: &State, command: &LocalCommand) -> PathBuf {
 
 /// Has the command run, unless it was begun by an earlier daemon; returns its end, as its
 /// supervisor leaves it.
-async fn carry_out(man: &Man, state: &State, command: &LocalCommand) -> io::Result<Vec<u8>> {
+async fn carry_out(
+    man: &Man,
+    state: &State,
+    command: &LocalCommand,
+    room: &Semaphore,
+) -> io::Result<Vec<u8>> {
     // A response is of an end that the node knows, and its folder there decides.
     let is_here = !matches!(command.of, CommandOf::Response { .. });
     if is_here && is_of_before(&man.home, command)? {
@@ -193,7 +210,7 @@ async fn carry_out(man: &Man, state: &State, command: &LocalCommand) -> io::Resu
         command,
     } = &command.of
     {
-        return response::end(man, run, *incarnation, command).await;
+        return response::end(man, run, (*incarnation, command), room).await;
     }
     let definition = &experiment.definition;
     let mut env = vec![

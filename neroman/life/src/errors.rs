@@ -1,6 +1,9 @@
 //! `on_error`: whether the end of a run is an error, where its experiment tells. The verdict
 //! follows from the records of the end, so that it is the same after any death.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use nero_expr::Pattern;
 use nero_format::{AfterError, ErrorHandler};
 use nero_model::{EndReason, Phase};
@@ -30,8 +33,10 @@ pub(crate) fn judged(
         };
     }
     let (phase, reason) = match handler.map(|handler| handler.then) {
-        Some(AfterError::Continue) => (Phase::Finished, None),
-        Some(AfterError::Retry | AfterError::Abort) | None => {
+        Some(AfterError::Continue) if !is_cut(handler, dispatch, journal) => {
+            (Phase::Finished, None)
+        }
+        Some(_) | None => {
             let reason = EndReason::Exited { code: exit.code };
             (Phase::Crashed, Some(reason))
         }
@@ -55,12 +60,22 @@ fn error<'r>(
     is_error.then(|| (exit, handlers.iter().find(|one| fits(one, exit))))
 }
 
-/// Whether the command of a handler is to run, or runs, before anything follows.
-fn awaits(handler: &ErrorHandler, dispatch: &Dispatch, journal: &Journal) -> bool {
+/// Whether a person ended the run before the command of its handler did: what was to be mended
+/// may not be.
+fn is_cut(handler: Option<&ErrorHandler>, dispatch: &Dispatch, journal: &Journal) -> bool {
+    handler.is_some_and(|handler| lacks_response(handler, dispatch, journal))
+        && dispatch.cancel.is_some()
+}
+
+fn lacks_response(handler: &ErrorHandler, dispatch: &Dispatch, journal: &Journal) -> bool {
     let newest = journal.newest().map(|(number, _)| number);
     let responded = dispatch.responded.as_ref().map(|one| one.incarnation);
-    !handler.run.is_empty()
-        && responded < newest
+    !handler.run.is_empty() && responded < newest
+}
+
+/// Whether the command of a handler is to run, or runs, before anything follows.
+fn awaits(handler: &ErrorHandler, dispatch: &Dispatch, journal: &Journal) -> bool {
+    lacks_response(handler, dispatch, journal)
         && dispatch.cancel.is_none()
         && dispatch.cleaned_ms.is_none()
         && dispatch.stage.verdict().is_none()
@@ -88,14 +103,32 @@ fn fits(handler: &ErrorHandler, exit: &Exit) -> bool {
     code_fits && (handler.stderr.as_ref()).is_none_or(|text| line_fits(text, &exit.stderr_line))
 }
 
+/// Most patterns that are kept.
+const COMPILED_MAX: usize = 256;
+
+thread_local! {
+    /// Patterns that were asked for: thousands of runs share one, and their ends are judged again
+    /// with each change of them.
+    static COMPILED: RefCell<HashMap<String, Option<Pattern>>> = RefCell::default();
+}
+
 /// Whether the last line on standard error fits a pattern. A failed step has its own words before
 /// the line of its command.
 pub(crate) fn line_fits(pattern: &str, line: &str) -> bool {
     let own = line.strip_prefix('`');
     let own = own.and_then(|line| line.split_once(" steps: exit code "));
     let own = own.and_then(|(_, line)| line.split_once(": "));
-    Pattern::new(pattern)
-        .is_ok_and(|pattern| pattern.fits(line) || own.is_some_and(|(_, line)| pattern.fits(line)))
+    let fits =
+        |pattern: &Pattern| pattern.fits(line) || own.is_some_and(|(_, line)| pattern.fits(line));
+    COMPILED.with_borrow_mut(|compiled| {
+        if !compiled.contains_key(pattern) {
+            if compiled.len() >= COMPILED_MAX {
+                compiled.clear();
+            }
+            compiled.insert(pattern.to_owned(), Pattern::new(pattern).ok());
+        }
+        compiled[pattern].as_ref().is_some_and(fits)
+    })
 }
 
 impl Run {

@@ -7,6 +7,7 @@ use nero_life::run::Run;
 use nero_model::paths::act;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
+use tokio::sync::Semaphore;
 use tonic::Code;
 
 use crate::service::Man;
@@ -22,17 +23,29 @@ const PATIENCE: Duration = Duration::from_secs(act::LIMIT_S + 60);
 pub(super) async fn end(
     man: &Man,
     run: &Run,
-    incarnation: u32,
-    command: &str,
+    (incarnation, command): (u32, &str),
+    room: &Semaphore,
 ) -> io::Result<Vec<u8>> {
     let name = run.node_word();
     loop {
         let node = man.nodes.node(name).filter(|node| !node.has_ended());
         let Some(node) = node else {
-            let why = format!("node {name} is not configured any more");
-            return Err(io::Error::other(why));
+            if !man.nodes.usable_config().nodes.contains_key(name) {
+                let why = format!("node {name} is not configured any more");
+                return Err(io::Error::other(why));
+            }
+            // It is being configured anew, or this daemon leaves.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            continue;
         };
         if let Ok(channel) = node.channel(AGAIN).await {
+            // A call lasts as long as its command, and other calls share the connection.
+            let _room = room.acquire().await;
+            let state = man.ledger.state();
+            let awaited = state.run(run.made.id).and_then(Run::awaited_response);
+            if awaited.is_none_or(|(awaited, _)| awaited != incarnation) {
+                return Err(io::Error::other("its run is over"));
+            }
             let mut request = tonic::Request::new(v1::RespondRequest {
                 run: Some(run_ref(run)),
                 incarnation,
@@ -46,6 +59,10 @@ pub(super) async fn end(
                 }
                 Err(status) if status.code() == Code::NotFound => {
                     return Err(io::Error::other(status.message().to_owned()));
+                }
+                Err(status) if status.code() == Code::Unimplemented => {
+                    let why = "the agent of its node is an older one, which runs no responses";
+                    return Err(io::Error::other(why));
                 }
                 Err(status) => {
                     let run = run.made.id.to_string();

@@ -370,7 +370,10 @@ impl Placer {
 
 /// Forgets what these nodes answered.
 fn without_answers(candidates: &mut [Candidate], nodes: &[String]) {
-    for one in candidates.iter_mut().filter(|one| nodes.contains(&one.name)) {
+    for one in candidates
+        .iter_mut()
+        .filter(|one| nodes.contains(&one.name))
+    {
         if let Standing::Known(figures) = &mut one.standing {
             figures.probes.clear();
         }

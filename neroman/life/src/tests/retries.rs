@@ -564,6 +564,8 @@ fn nothing_follows_an_error_before_its_response_has_ended() {
         // The rows of an earlier and a later start of the daemon.
         let run = lab.state.run(id).unwrap();
         let stored = serde_json::to_string(&crate::kept::Kept::of(run)).unwrap();
+        let sample = r#""responded":{"incarnation":1,"ran":{"at_ms":90,"how":"exit code 1","output":"no file\n"}}"#;
+        assert!(stored.contains(sample), "{stored}");
         let kept: crate::kept::Kept = serde_json::from_str(&stored).unwrap();
         let read = kept.run((*run.made).clone(), run.journal.clone(), run.rules.clone());
         assert_eq!(read.phase(), then);

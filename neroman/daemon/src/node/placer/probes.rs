@@ -44,14 +44,14 @@ pub(super) struct Probes {
 
 /// One line of shell of one node.
 struct AskedProbe {
-    answer: Option<Answer>,
+    answer: Option<TimedAnswer>,
     /// Since when its present answer is awaited.
     asking: Option<Instant>,
     /// When a run last asked for it.
     last_wanted: Instant,
 }
 
-struct Answer {
+struct TimedAnswer {
     printed: Result<String, String>,
     /// Since when it is this answer.
     since_ms: i64,
@@ -149,7 +149,7 @@ impl Probes {
             last_wanted: look,
         });
         one.last_wanted = look;
-        let is_new = |answer: &Answer| answer.answered.elapsed() < EVERY;
+        let is_new = |answer: &TimedAnswer| answer.answered.elapsed() < EVERY;
         if !one.answer.as_ref().is_some_and(is_new) && one.asking.is_none() && at_once < AT_ONCE {
             one.asking = Some(look);
             self.calls.spawn(ask(node.clone(), command.to_owned()));
@@ -201,7 +201,7 @@ impl Probes {
         let answered = Instant::now();
         let asked = one.asking.take().unwrap_or(answered);
         let known = one.answer.take().filter(|known| known.printed == printed);
-        one.answer = Some(Answer {
+        one.answer = Some(TimedAnswer {
             since_ms: known.map_or_else(now_ms, |known| known.since_ms),
             printed,
             asked,

@@ -195,13 +195,17 @@ impl<'a> Precedents<'a> {
         open: &mut OpenGroups<'a>,
     ) -> Option<AwaitedExperiment<'a>> {
         let mut worst: Option<AwaitedExperiment<'a>> = None;
-        let mut count = 0;
+        let (mut count, mut seen) = (0, HashSet::new());
         for group in groups(precedence) {
             let lacking = self.lacking(own.source, group, open);
             let others =
                 |(one, _): &&(Option<&Experiment>, Lack)| one.is_none_or(|one| one.id != own.id);
             let is_own = is_member(own, group) && is_present(own) && !is_far_enough(own, group);
-            count += lacking.count.saturating_sub(usize::from(is_own));
+            let firsts = lacking.first.iter().filter(others);
+            // A dependency may be of a stage before, too.
+            let again = firsts.filter(|(one, _)| one.is_some_and(|one| !seen.insert(one.id)));
+            let known = usize::from(is_own) + again.count();
+            count += lacking.count.saturating_sub(known);
             let Some((one, lack)) = lacking.first.iter().find(others) else {
                 continue;
             };

@@ -144,6 +144,18 @@ fn ended_and_started_are_enough_where_that_is_asked() {
 }
 
 #[test]
+fn a_dependency_of_a_stage_before_is_counted_once() {
+    let mut after = in_stage("train", "main", &["prepare"]);
+    after.precedence.needs = needing("", DependsUntil::Finished, &["init"])
+        .precedence
+        .needs;
+    let mut lab = lab(vec![in_stage("init", "prepare", &[]), after]);
+    lab.start_batch(&[1, 2], false);
+    lab.say(run(1, 1), running());
+    assert_eq!(why(&lab, run(2, 1)), "needs init, which runs");
+}
+
+#[test]
 fn a_stage_waits_for_all_of_the_stages_before_it() {
     let mut lab = lab(vec![
         in_stage("p1", "prepare", &[]),

@@ -511,8 +511,8 @@ impl<'s> Importer<'s> {
         let code = self.code_of_errors();
         if has_local && code.is_none() {
             text.push_str(&self.lost_once(
-                "errors that `local:` commands with exit code 0 print: the handlers for this code \
-                 do not get them",
+                "errors that `local:` commands with exit code 0 print, where a handler takes this \
+                 code: they count as none",
             ));
         }
         let here = self.spec.servers.first().filter(|_| self.is_local());

@@ -86,6 +86,7 @@ fn imported(spec: &NoodlesSpec, command_type: &str, path: &str, folder: &str) ->
         warnings: Vec::new(),
         probes: BTreeMap::new(),
         names: BTreeSet::new(),
+        renamed: BTreeMap::new(),
         pinned: 0,
     };
     importer.head(command_type, path);
@@ -97,6 +98,9 @@ fn imported(spec: &NoodlesSpec, command_type: &str, path: &str, folder: &str) ->
             all.push_str(&importer.experiment(stage, name, experiment, experiments));
         }
     }
+    // Handlers need the names of all experiments.
+    let handlers = importer.handlers();
+    importer.text.push_str(&handlers);
     if !importer.probes.is_empty() {
         importer.text.push_str("probes:\n");
         for (name, command) in &importer.probes {
@@ -120,6 +124,8 @@ struct Importer<'s> {
     probes: BTreeMap<String, String>,
     /// Names of experiments that are taken.
     names: BTreeSet<String>,
+    /// Names of experiments in the spec, by those here, where they differ.
+    renamed: BTreeMap<String, String>,
     /// Experiments that go to a server which is chosen here.
     pinned: usize,
 }
@@ -131,6 +137,14 @@ impl<'s> Importer<'s> {
         let line = format!("# not imported: {}\n", Safe::line(&what));
         self.warnings.push(what);
         line
+    }
+
+    /// As `lost`, for what concerns many experiments: the first one has the line.
+    fn lost_once(&mut self, what: &str) -> String {
+        match self.warnings.iter().any(|one| one == what) {
+            true => String::new(),
+            false => self.lost(what),
+        }
     }
 
     fn is_local(&self) -> bool {
@@ -166,7 +180,9 @@ impl<'s> Importer<'s> {
                     }
                 }
             }
-            let nodes: Vec<String> = spec.servers.iter().map(node_name).collect();
+            let mut nodes: Vec<String> = spec.servers.iter().map(node_name).collect();
+            let mut seen = BTreeSet::new();
+            nodes.retain(|node| seen.insert(node.clone()));
             let nodes = nodes.join(", ");
             let _ = writeln!(
                 text,
@@ -177,6 +193,28 @@ impl<'s> Importer<'s> {
             text.push_str(
                 &self.lost("the spec has no servers: its experiments go to this machine"),
             );
+        }
+        let here = spec.servers.iter().filter(|server| server.is_local());
+        if let Some(first) = here.clone().next().filter(|_| here.count() > 1) {
+            let what = format!(
+                "the servers of this machine but the first: they are one node, and \
+                 NOODLES_SERVER_… are those of {}",
+                quoted(&first.name)
+            );
+            text.push_str(&self.lost(what));
+        }
+        for server in spec.servers.iter().filter(|server| !server.is_local()) {
+            let values = with_user(server).variables("");
+            if values[2..]
+                .iter()
+                .any(|(_, value)| value.contains(['$', '`']))
+            {
+                let what = format!(
+                    "variables of this machine in the server {}: runs fill them in on their node",
+                    quoted(&server.name)
+                );
+                text.push_str(&self.lost(what));
+            }
         }
         for other in spec.remarks.types.iter().filter(|one| *one != command_type) {
             let what = format!(
@@ -224,7 +262,6 @@ impl<'s> Importer<'s> {
             let _ = writeln!(text, "settle: {ms}ms");
         }
         text.push_str("files: []                 # nothing travels\nmonitor: {strays: leave}\n");
-        text.push_str(&self.handlers());
         self.text = text;
     }
 
@@ -255,14 +292,10 @@ impl<'s> Importer<'s> {
 
     fn handler(&mut self, handler: &Handler) -> Result<String, String> {
         let mut words = Vec::new();
-        let codes: Vec<u16> = match &handler.return_code {
-            ReturnCode::Never => return Err("it has no `return_code` and fits nothing".to_owned()),
-            ReturnCode::Is(code) => (0..=255).filter(|one| f64::from(*one) == *code).collect(),
-            ReturnCode::Matches(pattern) => {
-                let fits = |code: &u16| pattern.matches(&code.to_string()) == Ok(true);
-                (0..=255).filter(fits).collect()
-            }
-        };
+        if matches!(handler.return_code, ReturnCode::Never) {
+            return Err("it has no `return_code` and fits nothing".to_owned());
+        }
+        let codes: Vec<u16> = (0..=255).filter(|code| takes(handler, *code)).collect();
         match codes.as_slice() {
             [] => return Err("no exit code fits it".to_owned()),
             codes if codes.len() == 256 => {}
@@ -304,7 +337,13 @@ impl<'s> Importer<'s> {
         let mut text = String::new();
         match self.response(handler) {
             Ok(None) => {}
-            Ok(Some(run)) => words.insert(words.len() - 1, format!("run: {}", scalar(&run))),
+            Ok(Some(run)) => {
+                text.push_str(&self.lost_once(
+                    "commands of error handlers that take longer than 10 minutes: they are ended \
+                     then, and what they start ends with them",
+                ));
+                words.insert(words.len() - 1, format!("run: {}", scalar(&run)));
+            }
             Err(why) => {
                 let of = handler_name(handler);
                 let what = format!("the commands of the error handler {of}: {why}");
@@ -315,7 +354,7 @@ impl<'s> Importer<'s> {
         Ok(text)
     }
 
-    /// The commands of a handler as lines of `sh` for the node of a run.
+    /// The commands of a handler for the node of a run. There `sh` reads them, and it may be no bash.
     fn response(&self, handler: &Handler) -> Result<Option<String>, String> {
         let groups = &handler.commands;
         if groups.iter().any(|group| group.local) && !self.is_local() {
@@ -343,12 +382,24 @@ impl<'s> Importer<'s> {
         let mut lines = vec![folder];
         if mentions("NOODLES_EXPERIMENT") {
             lines.push("export NOODLES_EXPERIMENT_NAME=\"$NERO_NAME\"".to_owned());
+            if !self.renamed.is_empty() {
+                lines.push("case $NERO_NAME in".to_owned());
+                for (own, name) in &self.renamed {
+                    let exact = [("NOODLES_EXPERIMENT_NAME", name.clone())];
+                    let line = script(&[], &exact, &[]);
+                    lines.push(format!("{}) {line} ;;", in_quotes(own)));
+                }
+                lines.push("esac".to_owned());
+            }
         }
         if mentions("NOODLES_SERVER") {
-            lines.push(self.server_by_node("").trim_end().to_owned());
+            lines.push(self.server_by_node().trim_end().to_owned());
         }
         lines.push(script(&[], &[], &commands));
-        Ok(Some(lines.join("\n")))
+        Ok(Some(format!(
+            "exec bash -c {}",
+            in_quotes(&lines.join("\n"))
+        )))
     }
 
     /// The experiments of each stage with their names here.
@@ -357,11 +408,21 @@ impl<'s> Importer<'s> {
         let stages = spec.stages.iter().map(|experiments| {
             let mut named = Vec::new();
             for one in experiments.iter().filter(|one| !one.commands.is_empty()) {
-                named.push((self.name(&one.name), one));
+                let own = self.name(&one.name);
+                self.note_name(&own, one);
+                named.push((own, one));
             }
             named
         });
         stages.collect()
+    }
+
+    /// Remembers what the spec calls an experiment.
+    fn note_name(&mut self, own: &str, experiment: &Experiment) {
+        if own != experiment.name {
+            let name = experiment.name.clone();
+            self.renamed.insert(own.to_owned(), name);
+        }
     }
 
     /// A name that means nothing else in `depends_on`, and that no other experiment has.
@@ -390,23 +451,25 @@ impl<'s> Importer<'s> {
         name
     }
 
-    /// Whether a run of steps goes on where the original does: a group whose exit code counts as an
-    /// error is the last there as well, but for the words of later ones.
+    /// Whether the groups may be steps of one run: none that fails is one after which the original
+    /// goes on. It always executes the groups behind, too, even where it ends the flow then.
     fn takes_steps(&self) -> bool {
-        let only_zero = |handler: &Handler| {
-            (1..256).all(|code| match &handler.return_code {
-                ReturnCode::Never => true,
-                ReturnCode::Is(one) => *one != f64::from(code),
-                ReturnCode::Matches(pattern) => pattern.matches(&code.to_string()) == Ok(false),
-            })
-        };
+        let only_zero = |handler: &Handler| (1..256).all(|code| !takes(handler, code));
         let mut handlers = self.spec.error_handlers.iter();
         let is_exact = |one: &Handler| one.action != Action::Continue || only_zero(one);
-        self.is_local() || (self.spec.check_any_errors && handlers.all(is_exact))
+        self.spec.check_any_errors && handlers.all(is_exact)
     }
 
-    /// One experiment with a step for each place in turn at which its commands run. Where a step
-    /// that fails would keep others from running, it is an experiment for each.
+    /// The exit code for a `local` step that only printed errors: one that no handler takes, as
+    /// nobody takes the code 0 in the spec.
+    fn code_of_errors(&self) -> Option<u16> {
+        let is_taken = |code| self.spec.error_handlers.iter().any(|one| takes(one, code));
+        (1..256).find(|code| !is_taken(*code) && !is_taken(0))
+    }
+
+    /// One experiment with a step for each place in turn at which its commands run. Where the
+    /// original goes on after a group that fails, it is an experiment for each. Where all places are
+    /// this machine, it is one script.
     fn experiment(
         &mut self,
         stage: &str,
@@ -426,32 +489,57 @@ impl<'s> Importer<'s> {
         }
         let needs = self.needs(name, experiment, beside, &mut text);
         let requires = self.requires(name, experiment, &mut text);
-        if self.takes_steps() {
-            let here = self.spec.servers.first().filter(|_| self.is_local());
-            let steps: Vec<(bool, String)> = (experiment.commands.iter())
-                .map(|group| (group.local, self.script(experiment, group, here)))
-                .collect();
-            let _ = writeln!(text, "{}:\n  stage: {stage}", scalar(&format!("+{name}")));
-            put_list(&mut text, "depends_on", &needs);
-            put_requires(&mut text, &requires);
-            match steps.as_slice() {
-                [(local, only)] if !local || self.is_local() => {
-                    put_block(&mut text, "  script: ", only);
+        let groups = &experiment.commands;
+        if groups.len() > 1 && self.spec.check_any_errors {
+            text.push_str(&self.lost_once(match self.is_local() {
+                true => {
+                    "errors of each group of commands: of several, the exit code of the first that \
+                     fails is the one that `on_error` gets"
                 }
-                steps => {
-                    text.push_str("  steps:\n");
-                    for (local, step) in steps {
-                        let key = match *local && !self.is_local() {
-                            true => "    - local: ",
-                            false => "    - run: ",
-                        };
-                        put_block(&mut text, key, step);
-                    }
+                false => {
+                    "groups of commands behind one that ends the flow, or is tried again: there \
+                     they run before that, here they do not"
                 }
-            }
+            }));
+        }
+        let is_whole = self.is_local() || self.takes_steps();
+        if !is_whole {
+            self.groups(&mut text, (stage, name), experiment, needs, &requires);
             return text;
         }
-        self.groups(&mut text, (stage, name), experiment, needs, &requires);
+        let has_local = !self.is_local() && groups.iter().any(|group| group.local);
+        let code = self.code_of_errors();
+        if has_local && code.is_none() {
+            text.push_str(&self.lost_once(
+                "errors that `local:` commands with exit code 0 print, where a handler takes this \
+                 code: they count as none",
+            ));
+        }
+        let here = self.spec.servers.first().filter(|_| self.is_local());
+        let scripts = groups
+            .iter()
+            .map(|group| self.script(experiment, group, here));
+        let scripts: Vec<String> = scripts.collect();
+        let _ = writeln!(text, "{}:\n  stage: {stage}", scalar(&format!("+{name}")));
+        put_list(&mut text, "depends_on", &needs);
+        put_requires(&mut text, &requires);
+        match scripts.as_slice() {
+            [only] if !has_local => put_block(&mut text, "  script: ", only),
+            all if self.is_local() => put_block(&mut text, "  script: ", &joined(all)),
+            all => {
+                text.push_str("  steps:\n");
+                for (at, (group, script)) in groups.iter().zip(all).enumerate() {
+                    // A step that fails is called by its first line.
+                    let title = in_quotes(&format!("{name}, group {}", at + 1));
+                    let (key, script) = match (group.local, code) {
+                        (false, _) => ("    - run: ", script.clone()),
+                        (true, None) => ("    - local: ", script.clone()),
+                        (true, Some(code)) => ("    - local: ", strict(script, code)),
+                    };
+                    put_block(&mut text, key, &format!(": {title}\n{script}"));
+                }
+            }
+        }
         text
     }
 
@@ -493,6 +581,7 @@ impl<'s> Importer<'s> {
                 true => name.to_owned(),
                 false => self.name(&format!("{name}-{}", at + 1)),
             };
+            self.note_name(&own, experiment);
             let _ = writeln!(text, "{}:\n  stage: {stage}", scalar(&format!("+{own}")));
             if group.local {
                 text.push_str("  node: local\n");
@@ -583,15 +672,15 @@ impl<'s> Importer<'s> {
 
     /// The line that goes to where commands of this machine begin.
     fn own_folder(&self) -> String {
-        format!("cd '{}'", self.folder.replace('\'', r"'\''"))
+        format!("cd {}", in_quotes(self.folder))
     }
 
     /// Lines that give the variables of the server whose node a run has.
-    fn server_by_node(&self, experiment: &str) -> String {
+    fn server_by_node(&self) -> String {
         let mut lines = String::from("case $NERO_NODE in\n");
         for server in &self.spec.servers {
-            let variables = with_user(server).variables(experiment);
-            let variables = script(&[], &variables[1..], &[]).replace('\n', "; ");
+            let (name, values) = of_server(server);
+            let variables = script(&values, &[name], &[]).replace('\n', "; ");
             let _ = writeln!(lines, "{}) {variables} ;;", node_name(server));
         }
         lines.push_str("esac\n");
@@ -616,6 +705,7 @@ impl<'s> Importer<'s> {
             lines.any(|line| line.contains(word))
         };
         let mut servers = String::new();
+        let mut env = experiment.env.clone();
         let mut exact = Vec::new();
         if mentions("NOODLES_EXPERIMENT") {
             exact.push(("NOODLES_EXPERIMENT_NAME", experiment.name.clone()));
@@ -623,12 +713,15 @@ impl<'s> Importer<'s> {
         if mentions("NOODLES_SERVER") {
             match server {
                 Some(server) => {
-                    exact.extend_from_slice(&with_user(server).variables(&experiment.name)[1..]);
+                    let (name, values) = of_server(server);
+                    env.retain(|(known, _)| !values.iter().any(|(value, _)| value == known));
+                    env.extend(values);
+                    exact.push(name);
                 }
-                None => servers = self.server_by_node(&experiment.name),
+                None => servers = self.server_by_node(),
             }
         }
-        let lines = script(&experiment.env, &exact, &group.commands);
+        let lines = script(&env, &exact, &group.commands);
         format!("set +e\n{folder}\n{servers}{lines}\n")
     }
 }
@@ -648,6 +741,46 @@ fn with_user(server: &Server) -> Server {
         username: typist.or_else(|| server.username.clone()),
         ..server.clone()
     }
+}
+
+/// The name of a server, which is no program, and the values in which the shell fills in variables.
+fn of_server(server: &Server) -> ((&'static str, String), Vec<(String, String)>) {
+    let [_, name, values @ ..] = with_user(server).variables("");
+    let values = values.map(|(name, value)| (name.to_owned(), value));
+    (name, values.to_vec())
+}
+
+/// Whether a handler takes an exit code.
+fn takes(handler: &Handler, code: u16) -> bool {
+    match &handler.return_code {
+        ReturnCode::Never => false,
+        ReturnCode::Is(one) => *one == f64::from(code),
+        ReturnCode::Matches(pattern) => pattern.matches(&code.to_string()) == Ok(true),
+    }
+}
+
+/// Groups that all run, whatever those before did; the first that fails gives the exit code.
+fn joined(scripts: &[String]) -> String {
+    let mut text = String::from("__code=\n");
+    for script in scripts {
+        let _ = writeln!(text, "(\n{script}) || __code=${{__code:-$?}}");
+    }
+    text.push_str("exit ${__code:-0}\n");
+    text
+}
+
+/// A group of a `local` step that fails if it prints on standard error, which no one else reads.
+fn strict(script: &str, code: u16) -> String {
+    format!(
+        "set +e; __errors=$(mktemp) || exit\n(\n{script}) 2> \"$__errors\"\n__code=$?\n\
+         cat \"$__errors\" >&2\n[ $__code -ne 0 ] || [ ! -s \"$__errors\" ] || __code={code}\n\
+         rm -f \"$__errors\"; exit $__code\n"
+    )
+}
+
+/// A text as one word of a shell.
+fn in_quotes(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// The name of the node that stands for a server.

@@ -77,7 +77,11 @@ fn places_requirements_and_errors_keep_their_meaning() {
     let local = |name: &str, step| nero_format::local_step(&of(name).argv, step);
     assert!(local("init", 1).is_some_and(|step| step.contains("\ns2) export ")));
     assert_eq!((local("init", 2), local("b_", 1)), (None, None));
-    assert!(local("b_", 2).is_some_and(|step| step.ends_with("\necho 2\n")));
+    assert!(
+        local("b_", 2).is_some_and(
+            |step| step.starts_with(": 'b_, group 2'\n") && step.contains("\necho 2\n)")
+        )
+    );
     assert_eq!(of("b_").precedence.needs[0].on, "e7");
     let lost = imported.warnings.join("\n");
     assert!(lost.contains("`nobody`, which nobody defines"), "{lost}");
@@ -109,11 +113,11 @@ fn places_requirements_and_errors_keep_their_meaning() {
         panic!("{handlers:?}");
     };
     assert!(
-        run.starts_with("cd ~\ncase $NERO_NODE in\ns) export "),
+        run.starts_with("exec bash -c 'cd ~\ncase $NERO_NODE in\ns) export "),
         "{run}"
     );
     assert!(
-        run.ends_with("\nesac\ndate\necho $NOODLES_SERVER_NAME"),
+        run.ends_with("\nesac\ndate\necho $NOODLES_SERVER_NAME'"),
         "{run}"
     );
     assert!(handlers[0].run.is_empty() && handlers[2].run.is_empty());
@@ -129,9 +133,92 @@ fn places_requirements_and_errors_keep_their_meaning() {
         "the commands of the error handler `here`: some of them run on this machine",
         "status file",
         "stdout_to",
+        "longer than 10 minutes",
     ] {
         let told = imported.warnings.iter().filter(|one| one.contains(what));
         assert_eq!(told.count(), 1, "{what}: {:#?}", imported.warnings);
         assert!(imported.text.contains(what), "{}", imported.text);
+    }
+}
+
+/// The exit code, and what was printed.
+fn bash(arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String, String) {
+    let mut command = std::process::Command::new(arguments[0]);
+    command
+        .args(&arguments[1..])
+        .envs(variables.iter().copied());
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    (code, text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_handler_has_the_names_of_the_spec_and_bash() {
+    let spec = "servers: [{name: s, username: ada, hostname: $GPU_HOST}]\n\
+        error_handlers: [{return_code: 1, stderr_pattern: '[\\S\\s]*', action: retry, commands: \
+        ['[[ a == a ]] && echo \"it''s $NOODLES_EXPERIMENT_NAME at $NOODLES_SERVER_AUTHORITY\"']}]\n\
+        experiments:\n- {name: '7', commands: {run: 'true'}}\n- {name: x, commands: {run: 'true'}}\n\
+        - {name: 'a/$b', commands: {run: 'true'}}\n";
+    let (loaded, imported) = read(spec, "run");
+    let handlers = loaded.definitions[0].again.on_error.as_ref().unwrap();
+    let run = &*handlers[0].run[0];
+    for (own, name) in [("e7", "7"), ("x", "x"), ("a_$b", "a/$b")] {
+        let variables = [("NERO_NAME", own), ("NERO_NODE", "s"), ("GPU_HOST", "gpu")];
+        let (code, stdout, stderr) = bash(&["sh", "-c", run], &variables);
+        let printed = format!("it's {name} at ada@gpu\n");
+        assert_eq!((code, stdout, stderr), (0, printed, String::new()), "{run}");
+    }
+    let lost = imported.warnings.join("\n");
+    assert!(lost.contains("in the server `s`"), "{lost}");
+}
+
+#[test]
+fn groups_of_one_machine_all_run_and_the_first_that_fails_gives_the_exit_code() {
+    let spec = "servers: [{name: a, hostname: localhost}, {name: b, hostname: localhost}]\n\
+        error_handlers: [{return_code: 3, stderr_pattern: '[\\S\\s]*', action: continue}]\nexperiments:\n- name: x\n  commands:\n    run:\n\
+        \x20   - echo 1; exit 3\n    - 'local:echo 2; exit 4'\n    - echo $NOODLES_SERVER_NAME\n";
+    let folder = tempfile::tempdir().unwrap();
+    let spec = nero_noodles::read(spec, "run", None).unwrap();
+    let imported = imported(&spec, "run", "spec.yml", folder.path().to_str().unwrap());
+    let file = folder.path().join("neronet.yaml");
+    fs::write(&file, &imported.text).unwrap();
+    let loaded = nero_format::read_source(&file, &nero_format::Defaults::default()).unwrap();
+    let argv: Vec<&str> = loaded.definitions[0]
+        .argv
+        .iter()
+        .map(|one| &**one)
+        .collect();
+    let (code, stdout, stderr) = bash(&argv, &[]);
+    assert_eq!((code, &*stdout, &*stderr), (3, "1\n2\na\n", ""), "{argv:?}");
+    for what in ["the servers of this machine", "the exit code of the first"] {
+        let told = imported.warnings.iter().filter(|one| one.contains(what));
+        assert_eq!(told.count(), 1, "{what}: {:#?}", imported.warnings);
+    }
+}
+
+#[test]
+fn what_a_local_group_prints_on_standard_error_is_an_error_that_no_handler_takes() {
+    let spec = |handler: &str, command: &str| {
+        format!(
+            "servers: [{{name: s, hostname: s}}]\nerror_handlers: [{{return_code: {handler}, \
+             stderr_pattern: '[\\S\\s]*', action: abort}}]\n\
+             experiments: [{{name: x, commands: {{run: ['local:{command}', pwd]}}}}]\n"
+        )
+    };
+    for (handler, command, expected) in [
+        ("1", "echo a; echo b >&2", (2, "a\n", "b\n")),
+        ("1", "echo a", (0, "a\n", "")),
+        ("1", "echo b >&2; exit 7", (7, "", "b\n")),
+        ("0", "echo b >&2", (0, "", "b\n")),
+    ] {
+        let (loaded, imported) = read(&spec(handler, command), "run");
+        let step = nero_format::local_step(&loaded.definitions[0].argv, 1).unwrap();
+        let step = step.replace("cd '/home/me/it'\\''s here'", "cd /");
+        let (code, stdout, stderr) = bash(&["bash", "-e", "-c", &step], &[]);
+        assert_eq!((code, &*stdout, &*stderr), expected, "{step}");
+        let lost = imported.warnings.join("\n");
+        assert_eq!(lost.contains("with exit code 0 print"), handler == "0");
+        assert!(lost.contains("behind one that ends the flow"), "{lost}");
     }
 }

@@ -120,7 +120,9 @@ fn a_lock_of_all_nodes_waits_for_the_word_of_each() {
     let waits = |lab: &Lab, id| lab.state.run(id).unwrap().awaits_nodes();
     // On `beta` a run may have got it since the backup.
     assert!(waits(&lab, run(1, 1)) && !waits(&lab, run(2, 1)));
-    lab.add("/other", vec![locked("c", true)]);
+    let mut other = locked("c", true);
+    other.precedence.lock.as_mut().unwrap().name = "other".to_owned();
+    lab.add("/other", vec![other]);
     lab.start(&[3], Wanted::default());
     let kept = |lab: &Lab| {
         let all = Locks::of(&lab.state, &crate::now::Now::default());

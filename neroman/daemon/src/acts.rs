@@ -205,13 +205,6 @@ async fn carry_out(
     let Some((experiment, run)) = found.zip(state.run(command.run)) else {
         return Err(io::Error::other("the experiment was removed"));
     };
-    if let CommandOf::Response {
-        incarnation,
-        command,
-    } = &command.of
-    {
-        return response::end(man, run, (*incarnation, command), room).await;
-    }
     let definition = &experiment.definition;
     let mut env = vec![
         ("NERO_RUN".to_owned(), command.run.to_string()),
@@ -241,7 +234,10 @@ async fn carry_out(
             env.extend(more);
             (0, line)
         }
-        CommandOf::Response { .. } => return Err(io::Error::other("it is for its node")),
+        CommandOf::Response {
+            incarnation,
+            command,
+        } => return response::end(man, run, (*incarnation, command), room).await,
     };
     let present = acts::commands(&man.ledger.state(), command.run);
     if is_step(command) && !present.iter().any(|one| excludes(one, command)) {

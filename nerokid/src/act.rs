@@ -47,8 +47,9 @@ const MARK: &str = "NERO_ACT";
 pub struct Act {
     /// Folder of this firing or step.
     pub folder: PathBuf,
-    /// Limit of the command of a rule. That of a step has none, nor of output and processes:
-    /// the removal of its folder ends it.
+    /// Time after which the command of a rule is ended. `None`: the command of a step, which may
+    /// take as long, print as much and have as many processes as it likes, and ends when its folder
+    /// is removed.
     pub limit: Option<Duration>,
     /// Folder in which the command runs.
     pub work: PathBuf,

@@ -246,7 +246,7 @@ fn a_command_whose_firing_was_recorded_by_a_killed_watcher_is_run_by_the_next_on
     });
     watcher.kill();
     fs::remove_file(&acts).unwrap();
-    // Without the records behind the firing, the journal is that of a watcher that died there.
+    // A watcher that dies after it recorded a firing leaves a journal that ends with that record.
     for path in nerokid::segments::list(&rig.inc(), "watch-").unwrap() {
         let mut ran = None;
         nerokid::segments::for_each(&path, |record| {

@@ -325,8 +325,9 @@ impl<'s> Importer<'s> {
         self.spec.check_any_errors && handlers.all(is_exact)
     }
 
-    /// The exit code for a `local` step that only printed errors: one that no handler takes, as
-    /// nobody takes the code 0 in the spec.
+    /// The exit code with which a `local` step ends that printed errors and would end with 0. It
+    /// is one that no handler takes: errors with code 0 have no handler in the spec either. `None`:
+    /// a handler takes code 0, or every other one is taken.
     fn code_of_errors(&self) -> Option<u16> {
         let is_taken = |code| self.spec.error_handlers.iter().any(|one| takes(one, code));
         (1..256).find(|code| !is_taken(*code) && !is_taken(0))

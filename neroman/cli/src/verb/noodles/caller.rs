@@ -18,7 +18,7 @@ const LIMITS: [(&str, Resource, &[&str], u64); 9] = [
     ("locked memory", Resource::Memlock, &["-l"], 1024),
     ("open files", Resource::Nofile, &["-n"], 1),
     ("address space", Resource::As, &["-v"], 1024),
-    // The first is that of bash, the second that of dash.
+    // Bash has `-u` for the number of processes, and dash has `-p`.
     ("processes", Resource::Nproc, &["-u", "-p"], 1),
 ];
 

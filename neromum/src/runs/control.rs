@@ -108,15 +108,19 @@ pub fn has_rules(spec: &RunSpec, run_dir: &Path) -> bool {
 pub fn keep_answer(control: &Path, answer: &AnswerStepRequest) -> io::Result<()> {
     let (start, step) = (answer.incarnation, answer.step);
     let path = control.join(format!("answer.{start}.{step}"));
-    if std::fs::symlink_metadata(&path).is_ok() {
-        return Ok(());
+    if std::fs::symlink_metadata(&path).is_err() {
+        let draft = control.join(format!("answer.{start}.{step}.new"));
+        // The job waits until the first line has words.
+        let how = match answer.how.trim() {
+            "" => "its end is not known".to_owned(),
+            how => how.replace('\n', " "),
+        };
+        let mut file = std::fs::File::create(&draft)?;
+        file.write_all(format!("{how}\n{}", answer.output).as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&draft, &path)?;
     }
-    let draft = control.join(format!("answer.{start}.{step}.new"));
-    let how = answer.how.replace('\n', " ");
-    let mut file = std::fs::File::create(&draft)?;
-    file.write_all(format!("{how}\n{}", answer.output).as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&draft, &path)?;
+    // Also for one that lies there: a neromum before may have been killed here.
     std::fs::File::open(control)?.sync_all()
 }
 
@@ -211,6 +215,15 @@ mod tests {
         keep_answer(control.path(), &answer).unwrap();
         let kept = std::fs::read_to_string(control.path().join("answer.2.3")).unwrap();
         assert_eq!(kept, "not run: no host\na\nb\n");
+        // Without words in its first line the job would wait for ever.
+        answer = AnswerStepRequest {
+            step: 4,
+            how: "\n".to_owned(),
+            ..answer
+        };
+        keep_answer(control.path(), &answer).unwrap();
+        let kept = std::fs::read_to_string(control.path().join("answer.2.4")).unwrap();
+        assert_eq!(kept, "its end is not known\na\nb\n");
         assert_eq!(std::fs::read_dir(control.path()).unwrap().count(), 1);
     }
 }

@@ -224,6 +224,6 @@ mod tests {
         keep_answer(control.path(), &answer).unwrap();
         let kept = std::fs::read_to_string(control.path().join("answer.2.4")).unwrap();
         assert_eq!(kept, "its end is not known\na\nb\n");
-        assert_eq!(std::fs::read_dir(control.path()).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(control.path()).unwrap().count(), 2);
     }
 }

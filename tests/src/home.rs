@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::hosts::Hosts;
 use crate::processes::{Part, parts};
+use crate::umask;
 use crate::wait::until;
 
 /// All programs of the project.
@@ -63,6 +64,7 @@ impl Home {
     /// A home in a folder that the test made, for example on a small file
     /// system.
     pub fn in_folder(folder: tempfile::TempDir) -> Self {
+        umask::draw();
         let base = folder.path().join("home");
         fs::create_dir_all(&base).expect("a folder");
         let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());

@@ -19,6 +19,7 @@ pub mod power;
 pub mod previous;
 pub mod processes;
 pub mod tracer;
+mod umask;
 pub mod wait;
 
 pub use home::{Home, Ran, end};

@@ -1,8 +1,8 @@
-//! `cargo xtask chaos`, and the seeds that every change must pass.
+//! `cargo xtask chaos`, and what every change must pass of it.
 
 use std::fs;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::steps::{Steps, execute};
 
@@ -16,6 +16,16 @@ const FIXED: Chaos = Chaos {
     hosts: 2,
     kind: FaultKind::Plain,
 };
+
+/// What a change always passes.
+const ALWAYS: [Chaos; 2] = [
+    FIXED,
+    Chaos {
+        hosts: 0,
+        kind: FaultKind::Slurm,
+        ..FIXED
+    },
+];
 
 /// A chaos.
 #[derive(Clone, Copy, Debug)]
@@ -45,11 +55,13 @@ pub enum FaultKind {
 
 /// A seed that was most likely never tried.
 pub fn new_seed() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
     // Short enough to be typed.
-    (since.as_nanos() / 1000 % 1_000_000_000) as u64
+    (since_1970().as_nanos() / 1000 % 1_000_000_000) as u64
+}
+
+fn since_1970() -> Duration {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default()
 }
 
 /// Builds everything and runs one chaos.
@@ -62,42 +74,61 @@ pub fn run(steps: &Steps, release: bool, chaos: Chaos) -> Result<(), String> {
     execute(command(steps, release, chaos))
 }
 
-/// Runs the chaos that a change must pass: the fixed seed, also over SLURM, a new one of
-/// each other kind, and those that once failed.
+/// Builds everything and runs every kind of chaos, and every seed that once failed.
 pub fn all(steps: &mut Steps) -> Result<(), String> {
+    let is_built = steps.attempt_command("build", steps.build(&["-p", "nero-tests", "--bins"]));
+    if is_built {
+        let mut list = ALWAYS.to_vec();
+        steps.attempt("seeds that once failed", |steps| {
+            list.extend(in_turn(steps)?);
+            Ok(())
+        });
+        attempt(steps, &list);
+    }
+    steps.outcome()
+}
+
+/// Runs the chaos that a change must pass: the fixed seed, the same over SLURM, and one of
+/// the others by the day.
+pub fn of_day(steps: &mut Steps) {
+    let mut list = ALWAYS.to_vec();
+    steps.attempt("chaos of the day", |steps| {
+        let others = in_turn(steps)?;
+        let day = since_1970().as_secs() / (24 * 60 * 60);
+        list.push(others[usize::try_from(day).unwrap_or(0) % others.len()]);
+        Ok(())
+    });
+    attempt(steps, &list);
+}
+
+fn attempt(steps: &mut Steps, list: &[Chaos]) {
+    for chaos in list {
+        let name = format!("chaos, seed {}, {:?}", chaos.seed, chaos.kind);
+        let command = command(steps, false, *chaos);
+        steps.attempt_command(&name, command);
+    }
+}
+
+/// A new seed of each kind that does not always run, and the seeds that once failed.
+fn in_turn(steps: &Steps) -> Result<Vec<Chaos>, String> {
     let path = steps.root().join(LIST);
     let list = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let new = Chaos {
+    let of_kind = |kind| Chaos {
         seed: new_seed(),
+        kind,
         ..FIXED
     };
-    let of_kind = |kind| Chaos { kind, ..new };
-    let slurm = Chaos {
-        hosts: 0,
-        kind: FaultKind::Slurm,
-        ..FIXED
-    };
-    let mut seeds = vec![
-        FIXED,
-        of_kind(FaultKind::Harsh),
-        of_kind(FaultKind::Damage),
-        slurm,
-    ];
+    let mut chaos = vec![of_kind(FaultKind::Harsh), of_kind(FaultKind::Damage)];
     for line in list
         .lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())
     {
-        seeds.push(
+        chaos.push(
             listed(line)
                 .ok_or_else(|| format!("{LIST}: not SEED SECONDS HOSTS [harsh]: {line}"))?,
         );
     }
-    for chaos in seeds {
-        let name = format!("chaos, seed {}, {:?}", chaos.seed, chaos.kind);
-        let command = command(steps, false, chaos);
-        steps.command(&name, command)?;
-    }
-    Ok(())
+    Ok(chaos)
 }
 
 fn listed(line: &str) -> Option<Chaos> {

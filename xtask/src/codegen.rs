@@ -1,73 +1,14 @@
-//! Generates the Rust of `proto/nero/v1/*.proto` and compares it with the
-//! checked-in files. Pure Rust (protox): no `protoc` is needed.
-//!
-//! Two sets come out. The journal set holds messages only, for programs that
-//! must stay tiny; the wire set holds gRPC clients and servers.
+//! `cargo xtask codegen`: starts the generator, a program of its own, since its libraries take
+//! longer to build than all tasks together.
 
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use crate::steps::{Steps, execute};
 
-const JOURNAL: &[&str] = &[
-    "nero/v1/journal.proto",
-    "nero/v1/launcher.proto",
-    "nero/v1/submission.proto",
-];
-const WIRE: &[&str] = &[
-    "nero/v1/common.proto",
-    "nero/v1/mum.proto",
-    "nero/v1/man.proto",
-];
-
-/// Writes the generated files; with `check`, returns an error that names the
-/// differing ones.
-pub fn run(root: &Path, check: bool) -> Result<(), String> {
-    let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let include = root.join("proto");
-    generate(&include, JOURNAL, scratch.path(), false)?;
-    generate(&include, WIRE, scratch.path(), true)?;
-
-    let mut stale = Vec::new();
-    for (name, home) in [
-        ("nero.journal.v1.rs", root.join("proto/journal/src/gen")),
-        ("nero.v1.rs", root.join("proto/wire/src/gen")),
-    ] {
-        let fresh = scratch.path().join(name);
-        let kept = home.join(name);
-        if same(&fresh, &kept).map_err(|error| error.to_string())? {
-            continue;
-        }
-        if check {
-            stale.push(kept.display().to_string());
-        } else {
-            fs::create_dir_all(&home).map_err(|error| error.to_string())?;
-            fs::copy(&fresh, &kept).map_err(|error| error.to_string())?;
-        }
+/// Writes the generated files, or compares them.
+pub fn run(steps: &Steps, check: bool) -> Result<(), String> {
+    let mut generator = steps.cargo(&["run", "--quiet", "--locked", "-p", "nero-codegen", "--"]);
+    generator.arg(steps.root());
+    if check {
+        generator.arg("--check");
     }
-    if stale.is_empty() {
-        return Ok(());
-    }
-    Err(format!(
-        "generated code differs from proto/: {}\nhint: cargo xtask codegen",
-        stale.join(", ")
-    ))
-}
-
-fn generate(include: &Path, files: &[&str], out: &Path, services: bool) -> Result<(), String> {
-    let set = protox::compile(files, [include]).map_err(|error| format!("{error:?}"))?;
-    tonic_prost_build::configure()
-        .build_client(services)
-        .build_server(services)
-        .build_transport(false)
-        .emit_rerun_if_changed(false)
-        .out_dir(PathBuf::from(out))
-        .compile_fds(set)
-        .map_err(|error| format!("cannot generate code from {files:?}: {error}"))
-}
-
-fn same(fresh: &Path, kept: &Path) -> io::Result<bool> {
-    match fs::read(kept) {
-        Ok(bytes) => Ok(bytes == fs::read(fresh)?),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
+    execute(generator)
 }

@@ -1,15 +1,18 @@
 //! The project's own tasks. Run `cargo xtask help`.
 
 mod bench;
+mod binaries;
 mod chaos;
 mod codegen;
 mod demo;
 mod deps;
 #[path = "../../neroman/agents/src/elf.rs"]
 mod elf;
+mod junit;
 mod names;
 mod packages;
 mod portable;
+mod rings;
 mod skew;
 mod steps;
 mod test;
@@ -34,11 +37,17 @@ struct Cli {
 enum Task {
     /// Build, run the examples on a home of their own, and show everything
     Demo,
-    /// Install what the tests need and run every test
+    /// Install what the tests need and run those that need nothing but this machine
     Test {
-        /// Also format, lints and docs: what a change must pass
+        /// Every test: also with schedulers, ssh hosts, office suites
+        #[arg(long, conflicts_with = "ci")]
+        all: bool,
+        /// What a change must pass: every test, format, lints, docs, chaos
         #[arg(long)]
         ci: bool,
+        /// Exchange the halves of the scenarios that have umask 022 and 077
+        #[arg(long)]
+        swap_umask: bool,
     },
     /// Measure release builds; prints a table
     Bench {
@@ -78,6 +87,9 @@ enum Task {
     },
     /// Runs and faults at random from a seed; checks every promise at the end
     Chaos {
+        /// Every kind for a minute, and every seed that once failed
+        #[arg(long, exclusive = true)]
+        all: bool,
         /// What everything random comes from; another one each time unless given
         #[arg(long)]
         seed: Option<u64>,
@@ -124,7 +136,18 @@ fn main() -> ExitCode {
     let mut steps = Steps::new(&root);
     let outcome = match Cli::parse().task {
         Task::Demo => demo::run(&mut steps),
-        Task::Test { ci } => tested(&mut steps, ci),
+        Task::Test {
+            all,
+            ci,
+            swap_umask,
+        } => {
+            let ring = match (all, ci) {
+                (_, true) => test::Ring::Ci,
+                (true, false) => test::Ring::All,
+                (false, false) => test::Ring::First,
+            };
+            test::run(&mut steps, ring, swap_umask)
+        }
         Task::Bench {
             rounds,
             runs,
@@ -141,7 +164,9 @@ fn main() -> ExitCode {
             programs,
             out,
         } => wheel::run(&mut steps, arch, programs.as_deref(), out),
+        Task::Chaos { all: true, .. } => chaos::all(&mut steps),
         Task::Chaos {
+            all: false,
             seed,
             minutes,
             seconds,
@@ -171,7 +196,7 @@ fn main() -> ExitCode {
             )
         }
         Task::Skew { revision } => skew::run(&mut steps, &revision),
-        Task::Codegen { check } => codegen::run(&root, check),
+        Task::Codegen { check } => codegen::run(&steps, check),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -180,10 +205,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn tested(steps: &mut Steps, ci: bool) -> Result<(), String> {
-    let outcome = test::run(steps, ci);
-    steps.print_slowest();
-    outcome
 }

@@ -1,38 +1,42 @@
 //! Packages that the tests need from the system: installed when we are root on
 //! Debian, else named.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::steps::execute;
+use crate::test::Ring;
 
-/// (program that shows it is there, Debian package that brings it).
-const NEEDED: &[(&str, &str)] = &[
-    ("python3", "python3"),
-    ("pip3", "python3-pip"),
-    ("git", "git"),
-    ("cc", "gcc"),
-    ("stdbuf", "coreutils"),
-    ("mount", "mount"),
-    ("strace", "strace"),
-    ("unshare", "util-linux"),
-    ("tcsh", "tcsh"),
-    ("fish", "fish"),
-    ("soffice", "libreoffice-calc"),
-    ("openssl", "openssl"),
-    ("aiosmtpd", "python3-aiosmtpd"),
+/// A program that shows that a package is there, the Debian package that brings it, and the
+/// first ring that needs it.
+const NEEDED: &[(&str, &str, Ring)] = &[
+    ("python3", "python3", Ring::First),
+    ("git", "git", Ring::First),
+    ("cc", "gcc", Ring::First),
+    ("stdbuf", "coreutils", Ring::First),
+    ("mount", "mount", Ring::First),
+    ("mkfs.ext4", "e2fsprogs", Ring::First),
+    ("strace", "strace", Ring::First),
+    ("unshare", "util-linux", Ring::First),
+    ("script", "bsdutils", Ring::First),
+    ("tcsh", "tcsh", Ring::First),
+    ("fish", "fish", Ring::First),
+    ("openssl", "openssl", Ring::First),
+    ("aiosmtpd", "python3-aiosmtpd", Ring::First),
+    ("pip3", "python3-pip", Ring::All),
+    ("soffice", "libreoffice-calc", Ring::All),
 ];
 
-/// Makes sure that everything is there.
+/// Makes sure that everything is there that a ring needs.
 ///
 /// # Errors
 /// The missing packages, by name, when they cannot be installed from here.
-pub fn ensure(root: &Path) -> Result<(), String> {
-    ensure_listed()?;
+pub fn ensure(root: &Path, ring: Ring) -> Result<(), String> {
+    ensure_listed(ring)?;
     // The rigs themselves know the needs of their hosts and clusters, and how to
     // install servers that do not start. Clusters need root in any case; without it
     // their tests name what is missing.
-    let rigs: &[&str] = match rustix::process::geteuid().is_root() {
+    let rigs: &[&str] = match rustix::process::geteuid().is_root() && ring >= Ring::All {
         true => &["sshd.sh", "slurm.sh", "gridengine.sh"],
         false => &["sshd.sh"],
     };
@@ -44,11 +48,11 @@ pub fn ensure(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn ensure_listed() -> Result<(), String> {
+fn ensure_listed(ring: Ring) -> Result<(), String> {
     let missing: Vec<&str> = NEEDED
         .iter()
-        .filter(|(program, _)| !on_path(program))
-        .map(|(_, package)| *package)
+        .filter(|(program, _, first)| *first <= ring && !on_path(program))
+        .map(|(_, package, _)| *package)
         .collect();
     if missing.is_empty() {
         return Ok(());
@@ -57,18 +61,24 @@ fn ensure_listed() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() || !on_path("apt-get") {
         return Err(by_hand);
     }
+    println!("installing {}", missing.join(" "));
     for arguments in [
-        vec!["update"],
-        [vec!["install", "-y", "--no-install-recommends"], missing].concat(),
+        vec!["-qq", "update"],
+        [
+            vec!["-qq", "install", "-y", "--no-install-recommends"],
+            missing,
+        ]
+        .concat(),
     ] {
-        let status = Command::new("apt-get")
+        let output = Command::new("apt-get")
             .args(["-o", "DPkg::Lock::Timeout=300"])
             .args(&arguments)
             .env("DEBIAN_FRONTEND", "noninteractive")
-            .status()
+            .output()
             .map_err(|error| format!("cannot run apt-get: {error}\n{by_hand}"))?;
-        if !status.success() {
-            return Err(by_hand);
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(format!("{said}{by_hand}"));
         }
     }
     Ok(())
@@ -76,5 +86,8 @@ fn ensure_listed() -> Result<(), String> {
 
 fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path)
+        .chain(system)
+        .any(|folder| folder.join(program).is_file())
 }

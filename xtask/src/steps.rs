@@ -1,6 +1,7 @@
 //! Runs named steps one after another and remembers how long each took.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -8,10 +9,11 @@ use std::time::{Duration, Instant};
 /// The four programs of the project; each must build alone.
 pub const PROGRAMS: &[&str] = &["neroman", "neromum", "nerokid", "nerokid-shim"];
 
-/// Steps of one task; the first that fails ends it.
+/// Steps of one task.
 pub struct Steps {
     root: PathBuf,
     took: Vec<(String, Duration)>,
+    failures: Vec<String>,
 }
 
 impl Steps {
@@ -20,6 +22,7 @@ impl Steps {
         Self {
             root: root.to_path_buf(),
             took: Vec::new(),
+            failures: Vec::new(),
         }
     }
 
@@ -38,7 +41,18 @@ impl Steps {
     pub fn cargo<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(args).current_dir(&self.root);
+        if !self.incremental() {
+            command.env("CARGO_INCREMENTAL", "0");
+        }
         command
+    }
+
+    /// Whether builds keep what the next one could reuse of a crate. They do where somebody builds
+    /// again and again with cargo itself; in a fresh clone it would only cost time and disk.
+    pub fn incremental(&self) -> bool {
+        let kept = fs::read_dir(self.target().join("debug/incremental"));
+        std::env::var_os("CARGO_INCREMENTAL").is_some()
+            || kept.is_ok_and(|mut entries| entries.next().is_some())
     }
 
     /// `cargo build` of the four programs; `more` are further words for it.
@@ -69,14 +83,37 @@ impl Steps {
         self.run(name, |_| execute(command))
     }
 
-    /// Prints the ten slowest steps.
-    pub fn print_slowest(&self) {
-        let mut slowest: Vec<_> = self.took.iter().collect();
-        slowest.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
-        println!("\nthe ten slowest steps:");
-        for (name, took) in slowest.iter().take(10) {
-            println!("{:8.1} s  {name}", took.as_secs_f64());
+    /// Runs a function as a step and keeps its failure for [`Self::outcome`], so that the steps
+    /// behind it run, too. Returns whether it succeeded.
+    pub fn attempt(&mut self, name: &str, step: impl FnOnce(&Self) -> Result<(), String>) -> bool {
+        let outcome = self.run(name, step);
+        if let Err(why) = &outcome {
+            println!("FAILED: {why}");
         }
+        self.failures.extend(outcome.as_ref().err().cloned());
+        outcome.is_ok()
+    }
+
+    /// Runs a command as [`Self::attempt`] runs a function.
+    pub fn attempt_command(&mut self, name: &str, command: Command) -> bool {
+        self.attempt(name, |_| execute(command))
+    }
+
+    /// Prints how long each step took, and returns the failures of all attempts together.
+    ///
+    /// # Errors
+    /// Every step that failed, a line each.
+    pub fn outcome(&self) -> Result<(), String> {
+        println!("\nminutes of each step:");
+        for (name, took) in &self.took {
+            println!("{:8.1}  {name}", took.as_secs_f64() / 60.0);
+        }
+        let all: Duration = self.took.iter().map(|(_, took)| *took).sum();
+        println!("{:8.1}  in all", all.as_secs_f64() / 60.0);
+        if self.failures.is_empty() {
+            return Ok(());
+        }
+        Err(self.failures.join("\nerror: "))
     }
 }
 

@@ -193,6 +193,7 @@ fn print_left_out(ring: Ring) {
             for (why, modules) in LEFT_OUT {
                 println!("  {} modules of scenarios that {why}", modules.len());
             }
+            println!("  two tests that explore for two minutes each");
             println!("  files with modes, with the other umask");
             println!("`cargo xtask test --all` runs these, too; `cargo xtask chaos` is apart");
         }

@@ -336,7 +336,7 @@ pub struct Remove {
 #[derive(Debug, Args)]
 pub struct Logs {
     /// Experiments or runs; of several, the last lines of each (10 without --lines)
-    #[arg(required = true, value_name = "SEL|RUN", add = picked())]
+    #[arg(default_value = "last", value_name = "SEL|RUN", add = picked())]
     pub picked: Vec<String>,
     /// Print further output as it comes, until the run has ended
     #[arg(long, short)]
@@ -378,7 +378,7 @@ pub struct Metrics {
 #[derive(Debug, Args)]
 pub struct Curves {
     /// Experiments or runs, as `neroman help selectors` explains
-    #[arg(value_name = "SEL", add = picked())]
+    #[arg(default_value = "last", value_name = "SEL", add = picked())]
     pub picked: String,
     /// Metrics and expressions over them, each a panel; all metrics unless given
     #[arg(value_name = "METRIC", add = value_name())]
@@ -427,7 +427,7 @@ pub enum Band {
 #[derive(Debug, Args)]
 pub struct Results {
     /// Experiments, as `neroman help selectors` explains
-    #[arg(required = true, value_name = "SEL", add = picked())]
+    #[arg(default_value = "last", value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// One row for all runs that share these parameters
     #[arg(long, value_name = "PARAM", value_delimiter = ',', num_args = 1, add = param_name())]

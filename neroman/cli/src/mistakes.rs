@@ -36,6 +36,14 @@ pub fn fault(step: &Step, error: &clap::Error) -> Fault {
         };
         return Fault::usage(what).hint(format!("neroman {} {words}", step.verb));
     }
+    if is_without_selector(error) {
+        let what = format!("`{}` needs the experiments that it is for", step.verb);
+        return Fault::usage(what).hint(format!(
+            "neroman {0} 124-186, neroman {0} last, neroman {0} all, or what `neroman help \
+             selectors` explains",
+            step.verb
+        ));
+    }
     let rendered = error.render().to_string();
     let text = rendered.strip_prefix("error: ").unwrap_or(&rendered);
     let what = text
@@ -55,6 +63,16 @@ pub fn fault(step: &Step, error: &clap::Error) -> Fault {
         (None, Some(usage)) => fault.hint(usage.replacen("Usage", "usage", 1)),
         (None, None) => fault.hint(help_of(step)),
     }
+}
+
+/// Whether the words lack the selector, and nothing else.
+fn is_without_selector(error: &clap::Error) -> bool {
+    let missing = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing.as_slice(),
+        _ => &[],
+    };
+    error.kind() == ErrorKind::MissingRequiredArgument
+        && matches!(missing, [only] if only.starts_with("<SEL"))
 }
 
 /// The command whose help lists these words.

@@ -13,6 +13,37 @@ pub struct Original {
     pub first: Option<&'static str>,
 }
 
+/// Words that other tools have for our verbs.
+const FOREIGN: &[(&str, &str)] = &[
+    ("cancel", "abort"),
+    ("delete", "rm"),
+    ("describe", "show"),
+    ("edit", "set"),
+    ("get", "fetch"),
+    ("hold", "pause"),
+    ("info", "show"),
+    ("init", "template"),
+    ("jobs", "status"),
+    ("kill", "abort"),
+    ("list", "status"),
+    ("log", "logs"),
+    ("nodes", "status nodes"),
+    ("ps", "status"),
+    ("prune", "clean"),
+    ("pull", "fetch"),
+    ("queue", "status"),
+    ("release", "resume"),
+    ("remove", "rm"),
+    ("rerun", "restart"),
+    ("retry", "restart"),
+    ("scancel", "abort"),
+    ("squeue", "status"),
+    ("ssh", "shell"),
+    ("stop", "abort"),
+    ("suspend", "pause"),
+    ("tail", "logs"),
+];
+
 /// `--submit SEL NODE`: the node becomes an option, see `steps`.
 pub const SUBMIT: Original = original("submit", "start", None);
 
@@ -60,6 +91,9 @@ pub fn read(word: &str) -> VerbWord {
 
 /// The verb that the user may have meant; `node doctor` for `doctor`.
 pub fn near(word: &str) -> Option<String> {
+    if let Some((_, verb)) = FOREIGN.iter().find(|(foreign, _)| *foreign == word) {
+        return Some((*verb).to_owned());
+    }
     let command = line::command();
     for verb in command.get_subcommands() {
         if verb.find_subcommand(word).is_some() {

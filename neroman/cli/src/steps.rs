@@ -189,7 +189,12 @@ fn verb(word: &str) -> Result<Begun, Fault> {
 
 fn unknown_option(word: &str) -> Fault {
     let fault = Fault::usage(format!("`{word}` is no option of neroman"));
-    match names::near(word.trim_start_matches('-')) {
+    let name = word.trim_start_matches('-');
+    if let VerbWord::Verb(..) = names::read(name) {
+        return fault.hint(format!("did you mean `--{name}`?"));
+    }
+    match names::near(name) {
+        Some(near) if near.contains(' ') => fault.hint(format!("did you mean `neroman {near}`?")),
         Some(near) => fault.hint(format!("did you mean `--{near}`?")),
         None => fault.hint("`neroman help` lists the verbs"),
     }
@@ -437,8 +442,16 @@ mod tests {
             ("strat all", "did you mean `neroman start`?"),
             ("--statsu", "did you mean `--status`?"),
             ("start all --at-mots 3", "--at-most"),
-            ("start", "usage: neroman start"),
-            ("wait", "usage: neroman wait"),
+            ("start", "neroman start 124-186"),
+            ("abort", "neroman abort last"),
+            ("kill 7", "did you mean `neroman abort`?"),
+            ("ps", "did you mean `neroman status`?"),
+            ("list", "did you mean `neroman status`?"),
+            ("--stop 7", "did you mean `--abort`?"),
+            ("-start 1", "did you mean `--start`?"),
+            ("delete 7", "did you mean `neroman rm`?"),
+            ("log 7", "did you mean `neroman logs`?"),
+            ("--nodes", "did you mean `neroman status nodes`?"),
             ("rule", "neroman rule list|why|add|backtest|rm"),
             ("daemon restart", "neroman daemon start|stop|status|logs"),
             ("frobnicate", "`neroman help` lists the verbs"),

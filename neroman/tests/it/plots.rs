@@ -96,7 +96,7 @@ fn what_cannot_be_plotted_is_told_and_writes_no_file() {
             "no run has a parameter `nothing`",
         ),
         (&["plot", "144", "loss", "--x", "epoch"], "step"),
-        (&["plot"], "SEL"),
+        (&["plot", "144", "loss", "--band"], "--band"),
     ] {
         let ran = fake.run(words);
         assert_eq!(ran.code, Some(2), "{words:?}: {ran:?}");

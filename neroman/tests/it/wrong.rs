@@ -42,14 +42,11 @@ tag 1 '+a b'
 note 1
 rm
 rm --undo 1
-wait
 wait 1 --timeout soon
-logs
 logs 1 --lines 0
 metrics
 metrics 1 --csv --parquet
 plot 1 loss -o x.gif
-results
 results all --best
 results all -o x.doc
 results all --by

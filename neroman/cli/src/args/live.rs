@@ -142,7 +142,7 @@ pub struct Adopt {
 #[derive(Debug, Args)]
 pub struct Wait {
     /// Experiments, as `neroman help selectors` explains
-    #[arg(required = true, value_name = "SEL", add = picked())]
+    #[arg(default_value = "last", value_name = "SEL", add = picked())]
     pub picked: Vec<String>,
     /// Wait no longer than this (90s, 2h); exit code 1 if some had not ended by then
     #[arg(long, value_name = "DURATION", value_parser = duration)]

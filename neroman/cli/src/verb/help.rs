@@ -22,10 +22,50 @@ const USAGE: [(&str, &str); 2] = [
 ];
 
 const AFTER: [&str; 2] = [
-    "SEL picks experiments: 144, 124-186, 1-9:2, all, last, crashed, a name, a glob (lr_*), and \
-     expressions ('runtime > 2h && error_rate > 0.40', 'tmod<1h'); commas join.",
-    "`neroman help VERB` shows options and examples. Most verbs take --json. Nothing to begin with? \
-     `neroman status` prints what to type. These have a page of their own, as `neroman help rules`:",
+    "SEL picks experiments: 144, 124-186, all, last, crashed, a name, a glob (lr_*), an expression \
+     ('runtime > 2h && error_rate > 0.40', 'tmod<1h'); commas join.",
+    "`neroman help VERB` shows options and examples. Nothing to begin with? `neroman status` prints \
+     what to type. Pages: `neroman help`",
+];
+
+/// Verbs of one purpose: those of every day with a line each, the rest by name.
+struct Group {
+    name: &'static str,
+    daily: &'static [&'static str],
+    rest: &'static [&'static str],
+}
+
+const GROUPS: [Group; 6] = [
+    Group {
+        name: "define",
+        daily: &["add", "run", "template", "set"],
+        rest: &["copy", "note", "tag", "rm", "import"],
+    },
+    Group {
+        name: "run",
+        daily: &["start", "restart", "abort", "wait", "rule"],
+        rest: &["pause", "resume", "adopt", "noodles"],
+    },
+    Group {
+        name: "look",
+        daily: &["status", "show", "logs", "plot"],
+        rest: &["metrics", "diff"],
+    },
+    Group {
+        name: "results",
+        daily: &["results", "fetch"],
+        rest: &["export", "open", "path"],
+    },
+    Group {
+        name: "nodes",
+        daily: &["node", "clean"],
+        rest: &["shell", "exec", "du"],
+    },
+    Group {
+        name: "housekeeping",
+        daily: &["config", "mail", "daemon"],
+        rest: &["backup", "completions"],
+    },
 ];
 
 const SELECTORS: &str = include_str!("../../../../docs/selectors.md");
@@ -137,20 +177,37 @@ pub fn version(out: &Out, as_json: bool) -> Result<u8, Stop> {
     Ok(code::OK)
 }
 
-/// Every verb with its line, and the topics.
+/// The verbs by their purpose, and the topics.
 pub fn overview(width: u16) -> String {
     let fold = |begin: &str, text: &str| page::folded(begin, text, width);
-    let row = |(name, about): (String, String)| fold(&format!("  {name:<12} "), &about);
     let usage = USAGE.map(|(begin, line)| fold(begin, line)).concat();
-    let verbs: String = line::listed().into_iter().map(row).collect();
-    let after = AFTER.map(|text| fold("", text)).join("\n");
-    let topics = TOPICS.iter();
-    let topics = topics.map(|topic| row((topic.name.to_owned(), topic.about.to_owned())));
-    let before = fold("", BEFORE);
+    let groups: String = GROUPS.iter().map(|group| group.lines(width)).collect();
+    let topics: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
+    let [picks, more] = AFTER;
+    let more = format!("{more} {}", topics.join(", "));
     format!(
-        "{before}\n{usage}\n{verbs}\n{after}\n{}",
-        topics.collect::<String>()
+        "{}\n{usage}\n{groups}\n{}{}",
+        fold("", BEFORE),
+        fold("", picks),
+        fold("", &more)
     )
+}
+
+impl Group {
+    fn lines(&self, width: u16) -> String {
+        let mut lines = String::new();
+        let mut heading = self.name;
+        for verb in self.daily {
+            let about = line::command().find_subcommand(verb);
+            let about = about.and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let begin = format!("{heading:<13} {verb:<9} ");
+            lines += &page::folded(&begin, &about, width);
+            heading = "";
+        }
+        let begin = format!("{:<13} {:<9} ", "", "also");
+        lines + &page::folded(&begin, &self.rest.join(", "), width)
+    }
 }
 
 /// The words that `help` explains, with a line each: verbs and topics.
@@ -243,10 +300,28 @@ mod tests {
     }
 
     #[test]
+    fn each_verb_stands_once_in_an_overview_that_fits_a_screen() {
+        let all = GROUPS
+            .iter()
+            .flat_map(|group| group.daily.iter().chain(group.rest));
+        let mut grouped: Vec<String> = all.map(|verb| (*verb).to_owned()).collect();
+        grouped.sort();
+        let mut verbs: Vec<String> = line::listed().into_iter().map(|(verb, _)| verb).collect();
+        verbs.sort();
+        assert_eq!(grouped, verbs);
+        let shown = overview(80);
+        assert!(shown.lines().count() <= 45, "{shown}");
+        assert!(
+            shown.lines().all(|line| line.chars().count() <= 80),
+            "{shown}"
+        );
+    }
+
+    #[test]
     fn help_lists_its_topics_and_finds_them() {
         let all = overview(100);
         for topic in &TOPICS {
-            assert!(all.contains(&format!("\n  {:<12} ", topic.name)), "{all}");
+            assert!(all.contains(topic.name), "{all}");
             assert!(!topic.text().is_empty(), "{}", topic.name);
         }
         for (typed, hint) in [("selector", "help selectors"), ("zzzz", "verbs and topics")] {

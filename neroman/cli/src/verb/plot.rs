@@ -50,7 +50,8 @@ pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
         .call(READ_DEADLINE, asked, async |man, request| {
             man.metrics(request).await
         })
-        .await?;
+        .await
+        .map_err(|fault| with_order(fault, args))?;
     let asked = ListRequest {
         selection: picked.clone(),
         ..ListRequest::default()
@@ -97,6 +98,20 @@ pub async fn run(session: &mut Session, args: &Curves) -> Result<u8, Stop> {
         }
     }
     Ok(code::OK)
+}
+
+/// A single word that picks nothing is perhaps a metric: the experiments come first.
+fn with_order(fault: Fault, args: &Curves) -> Fault {
+    let picks_nothing = fault.exit_code == code::USAGE && args.names.is_empty();
+    if !picks_nothing || args.picked.contains(char::is_whitespace) {
+        return fault;
+    }
+    let all = format!("`neroman plot all {}` draws a metric", args.picked);
+    let hint = match fault.hint.as_str() {
+        "" => all,
+        hint => format!("{all}; {hint}"),
+    };
+    fault.hint(hint)
 }
 
 async fn png(svg: &str) -> Result<Vec<u8>, Fault> {

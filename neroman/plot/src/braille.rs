@@ -5,7 +5,7 @@ use nero_model::safe::Safe;
 use crate::palette;
 use crate::scale::{self, Scale};
 use crate::svg::{cut, rule_words};
-use crate::{Curve, CurvePoint, Panel, Plot, Theme, thin};
+use crate::{Curve, CurvePoint, LINES_MAX, Panel, Plot, Theme, thin};
 
 /// A terminal.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,11 @@ pub fn braille(plot: &Plot, size: TerminalSize) -> String {
     let x = scale::across(plot);
     let count = plot.panels.len().max(1);
     // A title for each panel, and the axis.
-    let rows = (size.height.saturating_sub(count + 2) / count).max(ROWS_MIN);
+    let rows = match scale::has_one_x(plot) {
+        // A single point needs no large picture.
+        true => ROWS_MIN,
+        false => (size.height.saturating_sub(count + 2) / count).max(ROWS_MIN),
+    };
     let y: Vec<Option<Scale>> = plot
         .panels
         .iter()
@@ -171,11 +175,11 @@ fn names(plot: &Plot, size: TerminalSize, has_keys: bool) -> String {
         .iter()
         .map(|name| printable(&name.short).chars().count());
     let short = short.max().unwrap_or(0).min(NAME_MAX);
-    let (listed, more) = plot.listed();
-    let words: Vec<String> = (listed.iter().enumerate())
-        .map(|(index, name)| {
+    let drawn = plot.drawn();
+    let mut words: Vec<(usize, String)> = (drawn.iter())
+        .map(|(at, name)| {
             let key = if has_keys {
-                format!("{} ", key(index))
+                format!("{} ", key(*at))
             } else {
                 String::new()
             };
@@ -185,23 +189,22 @@ fn names(plot: &Plot, size: TerminalSize, has_keys: bool) -> String {
                 cut(&one, NAME_MAX),
                 cut(&other, NAME_MAX)
             );
-            cut(words.trim_end(), size.width.saturating_sub(3).max(10))
+            let room = size.width.saturating_sub(3).max(10);
+            (*at, cut(words.trim_end(), room))
         })
         .collect();
-    let wide = words
-        .iter()
-        .map(|word| word.chars().count())
-        .max()
-        .unwrap_or(0)
-        + 6;
+    let widths = words.iter().map(|(_, word)| word.chars().count());
+    let wide = widths.max().unwrap_or(0) + 6;
     let columns = ((size.width + 3) / wide).max(1);
+    words.truncate(columns * LINES_MAX);
+    let more = plot.unlisted(words.len());
     let rows = words.len().div_ceil(columns);
     let mut text = String::new();
     for row in 0..rows {
         let mut line = String::new();
-        for index in (row..words.len()).step_by(rows) {
-            line.push_str(&painted("━━", index, plot, size.color));
-            line.push_str(&format!(" {:1$}", words[index], wide - 3));
+        for (at, word) in words.iter().skip(row).step_by(rows) {
+            line.push_str(&painted("━━", *at, plot, size.color));
+            line.push_str(&format!(" {word:0$}", wide - 3));
         }
         text.push_str(line.trim_end());
         text.push('\n');

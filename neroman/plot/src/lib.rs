@@ -12,6 +12,8 @@ mod scale;
 mod svg;
 mod thin;
 
+use std::collections::BTreeSet;
+
 use jiff::tz::TimeZone;
 
 pub use braille::{TerminalSize, braille};
@@ -108,8 +110,10 @@ pub struct Threshold {
     pub rule: String,
 }
 
-/// Names of a legend.
+/// Names of which a legend finds its columns.
 const NAMES_MAX: usize = 100;
+/// Lines of a legend.
+const LINES_MAX: usize = 12;
 
 /// As many points as a picture of this many columns can show, all spikes among them.
 pub fn thinned(points: &[CurvePoint], columns: u32) -> Vec<CurvePoint> {
@@ -144,14 +148,22 @@ impl Plot {
         }
     }
 
-    /// The names that a legend has room for, and a line about the others.
-    fn listed(&self) -> (&[CurveName], Option<String>) {
-        match self.names.split_at_checked(NAMES_MAX) {
-            Some((listed, more)) if !more.is_empty() => {
-                (listed, Some(format!("… and {} more", more.len())))
-            }
-            _ => (&self.names, None),
-        }
+    /// The names of curves that have a point, with their places, as many as a legend looks at.
+    fn drawn(&self) -> Vec<(usize, &CurveName)> {
+        let curves = self.panels.iter().flat_map(|panel| &panel.curves);
+        let with_points = curves.filter(|curve| curve.parts.iter().any(|part| !part.is_empty()));
+        let drawn: BTreeSet<usize> = with_points.map(|curve| curve.name).collect();
+        let names = self.names.iter().enumerate();
+        names
+            .filter(|(at, _)| drawn.contains(at))
+            .take(NAMES_MAX)
+            .collect()
+    }
+
+    /// The line about the names that a legend does not have; `listed` are those that it has.
+    fn unlisted(&self, listed: usize) -> Option<String> {
+        let more = self.names.len().saturating_sub(listed);
+        (more > 0).then(|| format!("… and {more} more"))
     }
 
     /// Whether curves need names.

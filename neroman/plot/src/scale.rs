@@ -77,19 +77,28 @@ impl Scale {
 /// The x axis of all panels; a plot without a point has none. Values that have no place in the
 /// picture belong to it: a run did not end where it became NaN.
 pub(crate) fn across(plot: &Plot) -> Option<Scale> {
-    let curves = plot.panels.iter().flat_map(|panel| &panel.curves);
-    let points = curves.flat_map(|curve| curve.parts.iter().flatten());
-    let range = Scale::around(points.map(|point| point.x), false)?;
+    let range = range_across(plot)?;
     if range.low < range.high {
         return Some(range);
     }
-    // One step or second on both sides, or what a number of this size can tell apart.
-    let by = (range.low.abs() * 1e-6).max(1.0);
+    // Less than one step or second on both sides, or what a number of this size can tell apart.
+    let by = (range.low.abs() * 1e-6).max(0.4);
     Some(Scale {
         low: range.low - by,
         high: range.high + by,
         log: false,
     })
+}
+
+/// Whether all points have the same x.
+pub(crate) fn has_one_x(plot: &Plot) -> bool {
+    range_across(plot).is_some_and(|range| range.low == range.high)
+}
+
+fn range_across(plot: &Plot) -> Option<Scale> {
+    let curves = plot.panels.iter().flat_map(|panel| &panel.curves);
+    let points = curves.flat_map(|curve| curve.parts.iter().flatten());
+    Scale::around(points.map(|point| point.x), false)
 }
 
 /// The y axis of a panel. Bands belong to it, but for ends near 0 of a logarithm; thresholds, too, unless they
@@ -139,7 +148,9 @@ pub(crate) fn ticks(scale: Scale, most: usize) -> Vec<Tick> {
 /// The marks of the x axis.
 pub(crate) fn ticks_across(axis: &HorizontalAxis, scale: Scale, most: usize) -> Vec<Tick> {
     match axis {
-        HorizontalAxis::Step | HorizontalAxis::Values(_) => ticks(scale, most),
+        // Steps are whole numbers.
+        HorizontalAxis::Step => even(scale, step(scale, most, &[1.0, 2.0, 5.0, 10.0]).max(1.0)),
+        HorizontalAxis::Values(_) => ticks(scale, most),
         HorizontalAxis::Runtime => {
             let step = step_of_time(scale, most);
             let values = multiples(scale, step, 0.0);

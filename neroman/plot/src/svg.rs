@@ -7,7 +7,7 @@ use nero_model::safe::Safe;
 
 use crate::palette::{self, FEW_MAX, Rgb};
 use crate::scale::{self, Scale};
-use crate::{Curve, CurveName, Panel, Plot, thin};
+use crate::{Curve, CurveName, LINES_MAX, Panel, Plot, thin};
 
 /// The ground of a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -393,23 +393,25 @@ impl Picture<'_> {
         let mut y = top;
         if self.plot.has_names() {
             let plot = self.plot;
-            let (listed, more) = plot.listed();
+            let drawn = plot.drawn();
             let short = |name: &CurveName| cut(&name.short, SHORT_MAX);
-            let wide = listed.iter().map(|name| width(&short(name)));
+            let wide = drawn.iter().map(|(_, name)| width(&short(name)));
             let short_wide = wide.fold(0.0, f64::max);
             let room = self.wide - 2.0 * EDGE - 56.0 - short_wide;
             let long_max = ((room / width("x")) as usize).clamp(8, LONG_MAX);
-            let names: Vec<(String, String)> = (listed.iter())
-                .map(|name| (short(name), cut(&name.long, long_max)))
+            let mut names: Vec<(usize, String, String)> = (drawn.iter())
+                .map(|(at, name)| (*at, short(name), cut(&name.long, long_max)))
                 .collect();
-            let long = names.iter().map(|name| width(&name.1)).fold(0.0, f64::max);
+            let long = names.iter().map(|name| width(&name.2)).fold(0.0, f64::max);
             let wide = 34.0 + short_wide + 8.0 + long + 14.0;
             let columns = (((self.wide - 2.0 * EDGE) / wide) as usize).max(1);
-            let rows = names.len().div_ceil(columns);
-            for (index, (name, words)) in names.iter().enumerate() {
+            names.truncate(columns * LINES_MAX);
+            let more = plot.unlisted(names.len());
+            let rows = names.len().div_ceil(columns).max(1);
+            for (index, (at, name, words)) in names.iter().enumerate() {
                 let x = EDGE + (index / rows) as f64 * wide;
                 let y = y + (index % rows) as f64 * LINE + LINE;
-                let (color, faint) = (self.color(index), self.colors().faint);
+                let (color, faint) = (self.color(*at), self.colors().faint);
                 self.put(format_args!(
                     "<path d=\"M{x:.1} {:.1}h22\" stroke=\"{color}\" stroke-width=\"3\"/>",
                     y - 4.0

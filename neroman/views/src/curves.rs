@@ -217,9 +217,10 @@ fn differing(shown: &[&ExperimentView]) -> Vec<String> {
 }
 
 fn name_of_run(view: &ExperimentView, differing: &[String]) -> String {
+    let common = columns::common_group(differing.iter().map(String::as_str));
     let values = differing.iter().filter_map(|name| {
         let param = columns::param(view, name)?;
-        Some(format!("{name}={}", param.text))
+        Some(format!("{}={}", &name[common.len()..], param.text))
     });
     match values.collect::<Vec<_>>() {
         none if none.is_empty() => text::full_name(&view.collection, &view.name),

@@ -55,7 +55,7 @@ fn dots(text: &str) -> usize {
 }
 
 #[test]
-fn no_line_is_wider_than_the_terminal_and_each_run_has_its_name() {
+fn no_line_is_wider_than_the_terminal_and_a_legend_has_a_dozen_lines() {
     for (count, width) in [
         (1, 80),
         (8, 80),
@@ -75,8 +75,16 @@ fn no_line_is_wider_than_the_terminal_and_each_run_has_its_name() {
         }
         assert!(dots(&text) > 15, "{text}");
         let picture = svg(&plot, Theme::Light);
-        for name in plot.names.iter().filter(|_| width >= 80) {
-            assert!(text.contains(&name.short), "{} in\n{text}", name.short);
+        let legend = text.lines().filter(|line| line.starts_with("━━"));
+        assert!(legend.count() <= 12, "{text}");
+        let is_listed = |name: &&CurveName| text.contains(&format!(" {} ", name.short));
+        let listed = plot.names.iter().filter(is_listed).count();
+        let more = plot.names.len() - listed;
+        assert!(listed >= count.min(12) || width < 80, "{text}");
+        if more > 0 && width >= 80 {
+            assert!(text.contains(&format!("… and {more} more")), "{text}");
+        }
+        for name in plot.names.iter().take(12) {
             assert!(picture.contains(&format!(">{}<", name.short)));
         }
     }

@@ -95,7 +95,13 @@ fn ends(values: &[f64], mean: f64, band: Spread) -> (f64, f64) {
         Spread::Deviation => {
             let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
             let deviation = (squares / (values.len() - 1) as f64).sqrt();
-            (mean - deviation, mean + deviation)
+            let low = mean - deviation;
+            // Losses, rates and times have none below 0.
+            let is_negative = values.iter().any(|value| *value < 0.0);
+            (
+                if is_negative { low } else { low.max(0.0) },
+                mean + deviation,
+            )
         }
         Spread::Range => (
             values.iter().copied().fold(f64::INFINITY, f64::min),

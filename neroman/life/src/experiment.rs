@@ -112,10 +112,13 @@ impl Experiment {
 
     /// Whether its definition is newer than its newest run, if known.
     pub fn changed(&self) -> bool {
-        self.newest().is_some_and(|run| {
-            let made_from = &*run.made.fingerprint;
-            !made_from.is_empty() && *made_from != *self.fingerprint
-        })
+        self.newest().is_some_and(|run| self.is_edited_since(run))
+    }
+
+    /// Whether its definition is newer than one of its runs, if known.
+    pub fn is_edited_since(&self, run: &Run) -> bool {
+        let made_from = &*run.made.fingerprint;
+        !made_from.is_empty() && *made_from != *self.fingerprint
     }
 }
 

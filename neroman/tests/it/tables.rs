@@ -168,7 +168,7 @@ fn metrics_come_before_their_steps_and_before_what_the_names_say() {
         .collect();
     assert_eq!(
         header,
-        ["id", "name", "state", "opt", "error_rate", "epoch", "rate"]
+        ["id", "name", "state", "error_rate", "opt", "epoch", "rate"]
     );
 }
 

@@ -89,7 +89,22 @@ impl Column {
         }
     }
 
-    /// The name in a table, with a prefix where another column has the same.
+    /// The name in a table: `param.` stands before it where another column has the same, and
+    /// what the names of all parameters there have in common (`Params/`) is left out.
+    pub fn heading(&self, all: &[Self]) -> String {
+        let is_free = |short: &str| !all.iter().any(|column| column.name() == short);
+        let common = common_group(all.iter().filter_map(|column| match column {
+            Self::Param(name) => Some(name.as_str()),
+            _ => None,
+        }));
+        let short = match self {
+            Self::Param(name) => name.strip_prefix(common).filter(|short| is_free(short)),
+            _ => None,
+        };
+        short.map_or_else(|| self.title(all), str::to_owned)
+    }
+
+    /// The name in a header of a file, with a prefix where another column has the same.
     pub fn title(&self, all: &[Self]) -> String {
         match self {
             Self::Param(name) if shared(name, all) => format!("param.{name}"),
@@ -177,10 +192,16 @@ pub fn named(name: &str, views: &[ExperimentView]) -> Result<Column, NoColumn> {
         return Ok(Column::Metric(name.to_owned()));
     }
     let all = all(views);
-    match all
-        .iter()
-        .find(|column| loose(&column.name()) == loose(name))
-    {
+    let matches = |full: &str| loose(full) == loose(name);
+    // A table leaves out what the names of all parameters begin with.
+    let mut short = all.iter().filter(|column| {
+        let full = column.name();
+        let part = full.rsplit_once('/').map(|(_, part)| part);
+        matches!(column, Column::Param(_)) && part.is_some_and(matches)
+    });
+    let short = short.next().filter(|_| short.next().is_none());
+    let whole = all.iter().find(|column| matches(&column.name()));
+    match whole.or(short) {
         Some(column) => Ok(column.clone()),
         None if is_expression(name) => Ok(Column::Expression(name.to_owned())),
         // Without experiments no name can be checked.
@@ -210,9 +231,9 @@ pub fn sheet(columns: &[Column], views: &[ExperimentView]) -> (Vec<String>, Vec<
 }
 
 /// The columns that a table shows by default: those whose values differ. A
-/// narrow terminal cuts from the right, so the most wanted come first: metrics
-/// before their steps and before parameters that are part of the names. A
-/// metric that only repeats its parameter is left out.
+/// narrow terminal cuts from the right, so the most wanted come first: state and
+/// metrics, reasons, then parameters, of which those that are part of the names come
+/// last. A metric that only repeats its parameter is left out.
 pub fn telling(views: &[ExperimentView]) -> Vec<Column> {
     let mut columns = vec![Column::Fact(Fact::Id), Column::Fact(Fact::Name)];
     let differs = |column: &Column| {
@@ -245,7 +266,6 @@ pub fn telling(views: &[ExperimentView]) -> Vec<Column> {
         .filter(|name| !repeats_parameter(name, views) && *name != Fact::Progress.name())
         .map(Column::Metric)
         .partition(|column| is_step(&column.name()));
-    columns.extend(others);
     columns.extend(measured);
     for fact in [Fact::Reason, Fact::Cancel, Fact::Waiting, Fact::Contact] {
         let column = Column::Fact(fact);
@@ -253,6 +273,7 @@ pub fn telling(views: &[ExperimentView]) -> Vec<Column> {
             columns.push(column);
         }
     }
+    columns.extend(others);
     columns.extend(steps);
     columns.extend(in_names);
     columns
@@ -312,6 +333,21 @@ pub fn loose(name: &str) -> String {
         .collect()
 }
 
+/// What all these names begin with, up to a `/`: `Params/`.
+pub(crate) fn common_group<'a>(mut names: impl Iterator<Item = &'a str>) -> &'a str {
+    let group = |name: &str| name.rfind('/').map_or(0, |at| at + 1);
+    let Some(first) = names.next() else {
+        return "";
+    };
+    let mut common = &first[..group(first)];
+    for name in names {
+        while !name.starts_with(common) {
+            common = &common[..group(&common[..common.len() - 1])];
+        }
+    }
+    common
+}
+
 /// Whether a name needs its prefix: another column has it too.
 fn shared(name: &str, all: &[Column]) -> bool {
     all.iter().filter(|column| column.name() == name).count() > 1
@@ -350,6 +386,46 @@ mod tests {
         ] {
             assert_eq!(split(list), texts, "{list}");
         }
+    }
+
+    #[test]
+    fn a_heading_has_no_group_that_all_parameters_share() {
+        let params = |names: &[&str]| -> Vec<Column> {
+            let names = names.iter().map(|name| Column::Param((*name).to_owned()));
+            [Column::Fact(Fact::Id)].into_iter().chain(names).collect()
+        };
+        for (names, headings) in [
+            (&["Params/lr", "Params/deep/n"][..], &["lr", "deep/n"][..]),
+            (&["Params/lr", "Data/n"], &["Params/lr", "Data/n"]),
+            (&["Params/lr", "n"], &["Params/lr", "n"]),
+            (&["Params/id", "Params/lr"], &["Params/id", "lr"]),
+            (&["Params/lr"], &["lr"]),
+        ] {
+            let columns = params(names);
+            let shown: Vec<String> = columns[1..]
+                .iter()
+                .map(|one| one.heading(&columns))
+                .collect();
+            assert_eq!(shown, headings, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn a_heading_can_be_typed() {
+        let param = |name: &str| Param {
+            name: name.to_owned(),
+            ..Param::default()
+        };
+        let view = ExperimentView {
+            params: vec![param("Params/lr"), param("Params/n"), param("Data/n")],
+            ..ExperimentView::default()
+        };
+        let views = [view];
+        assert_eq!(
+            named("lr", &views),
+            Ok(Column::Param("Params/lr".to_owned()))
+        );
+        assert!(named("n", &views).is_err(), "two end so");
     }
 
     #[test]

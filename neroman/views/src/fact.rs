@@ -58,7 +58,7 @@ facts! { view:
     Id "id" "id" Csv Value::Whole(view.id.cast_signed());
     Name "name" "name" Csv Value::Text((&*view.name).into());
     Collection "collection" "collection" Csv Value::text_of(&view.collection);
-    State "state" "state" Csv Value::State(&view.state);
+    State "state" "state" Csv Value::State(view);
     Node "node" "node" Csv Value::text_of(&view.node);
     Hosts "hosts" "hosts" Column Value::Names(&view.hosts);
     Run "run" "run" Csv run_id(view.id, view.run).map_or(Value::Unknown, |id| Value::Text(id.into()));
@@ -80,6 +80,7 @@ facts! { view:
     Warnings "warnings" "warnings" Column Value::Lines(&view.warnings);
     Hints "hints" "hints" Json Value::Lines(&view.hints);
     Gone "gone" "gone" Json Value::Json(view.gone.into());
+    EditedSinceRun "edited_since_run" "edited_since_run" Json Value::Json(view.edited_since_run.into());
     Tags "tags" "tags" Column Value::Names(&view.tags);
     Note "note" "note" Column Value::text_of(&view.note);
     Overrides "overrides" "overrides" Json Value::Json(overrides(&view.overrides));

@@ -88,6 +88,11 @@ pub fn marked(figure: &str, is_old: bool) -> String {
     }
 }
 
+/// The state of an experiment whose definition is newer than its run.
+pub fn edited_since(state: &str) -> String {
+    format!("{state}, edited since")
+}
+
 /// `0.25s`, `12.3s`, `4m05s`, `2h14m`, `3d04h`.
 pub fn duration(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {

@@ -168,7 +168,7 @@ fn cells<'a>(column: &Column, views: &'a [ExperimentView]) -> ColumnCells<'a> {
         Column::Fact(_) | Column::Asked(_) | Column::Expression(_) => {
             let text = |value: Value<'a>| match value {
                 Value::Text(text) => Some(text),
-                Value::State(word) => Some(word.into()),
+                Value::State(view) => Some(view.state.as_str().into()),
                 Value::Reason(view) => Some(view.reason.as_str().into()),
                 Value::Unknown => None,
                 other => Some(other.text().into()),

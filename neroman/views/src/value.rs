@@ -13,8 +13,9 @@ pub enum Value<'a> {
     Unknown,
     /// Text from any source, not yet safe.
     Text(Cow<'a, str>),
-    /// The word of a state, which has a colour.
-    State(&'a str),
+    /// The state of an experiment, whose word has a colour: programs get the word alone, people
+    /// also that the definition was edited since the run.
+    State(&'a ExperimentView),
     /// Why this experiment is in its state: programs get the reason alone, people
     /// the last line on standard error too.
     Reason(&'a ExperimentView),
@@ -66,7 +67,8 @@ impl<'a> Value<'a> {
         match self {
             Self::Unknown => String::new(),
             Self::Text(text) => text.clone().into_owned(),
-            Self::State(word) => (*word).to_owned(),
+            Self::State(view) if view.edited_since_run => text::edited_since(&view.state),
+            Self::State(view) => view.state.clone(),
             // A finished run needs no reason.
             Self::Reason(view) if view.state == "finished" => String::new(),
             Self::Reason(view) => text::why(&view.state, &view.reason, &view.stderr_line),
@@ -89,6 +91,7 @@ impl<'a> Value<'a> {
     pub fn csv(&self) -> csv::Cell {
         match self {
             Self::Reason(view) => csv::Cell::text(&view.reason),
+            Self::State(view) => csv::Cell::text(&view.state),
             Self::Whole(number) => csv::Cell::whole(number),
             Self::Signal(number) => csv::Cell::whole(number),
             Self::Number(number) | Self::Share(number) | Self::Seconds(number) => {
@@ -101,7 +104,6 @@ impl<'a> Value<'a> {
             Self::Param(param) if self.is_number() => csv::Cell::Number(param.text.clone()),
             Self::Unknown
             | Self::Text(_)
-            | Self::State(_)
             | Self::Param(_)
             | Self::Follows(..)
             | Self::Lines(_)
@@ -115,7 +117,7 @@ impl<'a> Value<'a> {
         match self {
             Self::Unknown => serde_json::Value::Null,
             Self::Text(text) => text.into(),
-            Self::State(word) => word.into(),
+            Self::State(view) => view.state.as_str().into(),
             Self::Reason(view) => json::some(&view.reason).into(),
             Self::Whole(number) => number.into(),
             Self::Signal(number) => number.into(),
@@ -182,6 +184,14 @@ mod tests {
         let forms = |value: Value<'_>| (value.text(), value.csv(), value.json().to_string());
         let number = |text: &str| csv::Cell::Number(text.to_owned());
         let text = |text: &str| csv::Cell::Text(text.to_owned());
+        let lost = ExperimentView {
+            state: "lost".to_owned(),
+            ..ExperimentView::default()
+        };
+        let edited = ExperimentView {
+            edited_since_run: true,
+            ..lost.clone()
+        };
         let table = [
             (Value::Unknown, "", csv::Cell::Empty, "null"),
             (Value::Seconds(75.0), "1m15s", number("75"), "75.0"),
@@ -194,7 +204,13 @@ mod tests {
                 "\"Infinity\"",
             ),
             (Value::Signal(9), "SIGKILL", number("9"), "9"),
-            (Value::State("lost"), "lost", text("lost"), "\"lost\""),
+            (Value::State(&lost), "lost", text("lost"), "\"lost\""),
+            (
+                Value::State(&edited),
+                "lost, edited since",
+                text("lost"),
+                "\"lost\"",
+            ),
         ];
         for (value, shown, cell, json) in table {
             let want = (shown.to_owned(), cell, json.to_owned());

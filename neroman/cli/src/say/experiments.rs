@@ -141,7 +141,10 @@ fn grouped(
 
 /// The experiments as a table, and below it the names of columns left out.
 pub fn print(screen: &Screen, columns: &[Column], views: &[ExperimentView]) -> String {
-    let header: Vec<String> = columns.iter().map(|column| column.title(columns)).collect();
+    let header: Vec<String> = columns
+        .iter()
+        .map(|column| column.heading(columns))
+        .collect();
     // Looking up a cell by name among thousands is slow: only what can be
     // shown.
     let shown = &columns[..columns.len().min(table::COLUMNS_MAX)];
@@ -156,7 +159,7 @@ pub fn print(screen: &Screen, columns: &[Column], views: &[ExperimentView]) -> S
 /// What a column shows of an experiment.
 pub fn cell(column: &Column, view: &ExperimentView) -> Cell {
     match column.value(view) {
-        Value::State(word) => Cell::state(word),
+        Value::State(view) => Cell::state(&view.state).with_text(&column.text(view)),
         value if value.is_number() => Cell::right(&column.text(view)),
         _ => Cell::text(&column.text(view)),
     }

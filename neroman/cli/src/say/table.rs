@@ -72,6 +72,14 @@ impl Cell {
         }
     }
 
+    /// The same in its colour with another text, made safe.
+    pub fn with_text(self, text: &str) -> Self {
+        Self {
+            text: Safe::line(text).to_string(),
+            ..self
+        }
+    }
+
     /// The text, made safe.
     pub fn as_text(&self) -> &str {
         &self.text

@@ -12,6 +12,7 @@ use nero_life::now::Now;
 use nero_life::pasts::{self, Pasts};
 use nero_life::scope::Sight;
 use nero_life::state::State;
+use nero_views::text;
 
 /// A cell has room for 32 767 characters.
 const TEXT_CHARS_MAX: usize = 32_000;
@@ -101,7 +102,14 @@ impl Columns {
         let sight = Sight::current(experiment, now);
         let columns = self.bound.columns.iter().zip(&self.exprs);
         let values = columns.map(|(column, expr)| match (&column.shows, expr) {
-            (ShownValue::State, _) => Some(CellValue::Text(experiment.state().word().to_owned())),
+            (ShownValue::State, _) => {
+                let word = experiment.state().word();
+                let edited = experiment
+                    .current()
+                    .filter(|run| experiment.is_edited_since(run));
+                let text = edited.map_or_else(|| word.to_owned(), |_| text::edited_since(word));
+                Some(CellValue::Text(text))
+            }
             (ShownValue::Expression(_), Some(expr)) => value(expr, &sight),
             (ShownValue::Expression(_), None) => None,
         });

@@ -180,9 +180,7 @@ impl Man {
         let changed = chosen.iter().filter_map(|chosen| {
             let experiment = state.experiment(chosen.id)?;
             let run = chosen.of(experiment)?;
-            let made_from = &*run.made.fingerprint;
-            let is_other = !made_from.is_empty() && *made_from != *experiment.fingerprint;
-            is_other.then_some(run.made.id)
+            experiment.is_edited_since(run).then_some(run.made.id)
         });
         let specs = self.ledger.specs(changed.collect()).await?;
         let read = specs.into_iter();
@@ -246,10 +244,7 @@ impl Man {
             Ok::<_, Failure>((state, chosen, picked))
         })
         .await??;
-        let params = match request.settle {
-            true => self.own_params(&state, &chosen).await?,
-            false => HashMap::new(),
-        };
+        let params = self.own_params(&state, &chosen).await?;
         let asked = exprs.iter().flat_map(|(_, expr)| expr.named_pasts());
         let runs = chosen
             .iter()

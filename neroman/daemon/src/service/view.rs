@@ -185,6 +185,7 @@ pub(super) fn experiment<'a>(
         note: experiment.by_hand.note.clone(),
         overrides: overrides(experiment),
         copy_of: experiment.by_hand.copy_of.map_or(0, |of| of.0),
+        edited_since_run: run.is_some_and(|run| experiment.is_edited_since(run)),
         ..v1::ExperimentView::default()
     };
     if let Some(run) = run {

@@ -4337,6 +4337,9 @@ pub struct ExperimentView {
     /// 0: it is no copy
     #[prost(uint64, tag = "73")]
     pub copy_of: u64,
+    /// its definition is newer than the run shown; `params` are the run's
+    #[prost(bool, tag = "79")]
+    pub edited_since_run: bool,
 }
 /// A value that a person typed in place of the source's.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -1,14 +1,17 @@
 //! `cargo xtask demo`: the whole story on a home of its own.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::steps::{Steps, execute};
+use crate::sheet;
+use crate::steps::Steps;
 
 /// Builds, runs the examples, shows what happens, leaves nothing running.
 pub fn run(steps: &mut Steps) -> Result<(), String> {
-    execute(steps.build(&[]))?;
+    build(steps)?;
     let target = steps.target();
     let stage = DemoHome {
         home: target.join("demo/home"),
@@ -36,10 +39,37 @@ pub fn run(steps: &mut Steps) -> Result<(), String> {
     Ok(())
 }
 
+/// Builds the four programs; one line on the terminal tells how far it is.
+fn build(steps: &Steps) -> Result<(), String> {
+    println!("building Neronet, about four minutes on two cores");
+    let mut build = steps.build(&["--message-format=json-render-diagnostics", "--quiet"]);
+    let failed = |error: std::io::Error| format!("cannot run cargo build: {error}");
+    let mut cargo = build.stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let messages = BufReader::new(cargo.stdout.take().expect("piped"));
+    let is_terminal = std::io::stdout().is_terminal();
+    let mut crates = 0_usize;
+    for line in messages.lines() {
+        let is_one = line.map_err(failed)?.contains("\"compiler-artifact\"");
+        crates += usize::from(is_one);
+        if is_one && is_terminal {
+            print!("\r{crates} parts are built");
+            std::io::stdout().flush().map_err(failed)?;
+        }
+    }
+    if is_terminal {
+        println!();
+    }
+    let status = cargo.wait().map_err(failed)?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("cargo build ended with {status}")),
+    }
+}
+
 fn story(stage: &DemoHome, examples: &Path) -> Result<(), String> {
     let penguins = examples.join("penguins").display().to_string();
-    let sums = examples.join("sums").display().to_string();
-    stage.must(&["add", &penguins, &sums])?;
+    let book = examples.join("plan/plan.xlsx");
+    stage.must(&["add", &penguins, &book.display().to_string()])?;
     stage.must(&["start", "all"])?;
     stage.must(&["status", "--watch"])?;
     // One is ended by its rule and one crashes, so this is 1 by design.
@@ -51,10 +81,51 @@ fn story(stage: &DemoHome, examples: &Path) -> Result<(), String> {
             ));
         }
     }
+    stage.must(&["plot", "penguins/train*", "loss", "--log"])?;
     stage.must(&["results", "penguins/*", "--best", "test error"])?;
     stage.must(&["rule", "list", "aborted"])?;
     stage.must(&["logs", "penguins/uncleaned", "--stderr", "--lines", "3"])?;
-    stage.must(&["path", "finished"])
+    println!("\nThe rows of {}:", book.display());
+    print_rows(&written(&book)?);
+    Ok(())
+}
+
+/// The rows of the workbook once its results are in them.
+fn written(book: &Path) -> Result<Vec<Vec<String>>, String> {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let rows = sheet::rows(book)?;
+        let has_results =
+            |row: &Vec<String>| row.len() >= rows[0].len() && !row.concat().is_empty();
+        if rows.iter().all(has_results) {
+            return Ok(rows);
+        }
+        if Instant::now() > deadline {
+            return Err(format!("no results came into {}", book.display()));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn print_rows(rows: &[Vec<String>]) {
+    let short = |cell: &str| match cell.parse::<f64>() {
+        Ok(number) if cell.len() > 7 => format!("{number:.4}"),
+        _ => cell.to_owned(),
+    };
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let wide = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        let chars = cells.map(|cell| short(cell).chars().count());
+        chars.max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(wide).collect();
+    for row in rows {
+        let cells = row.iter().zip(&widths);
+        let line: Vec<String> = cells
+            .map(|(cell, wide)| format!("{:wide$}", short(cell)))
+            .collect();
+        println!("  {}", line.join("  ").trim_end());
+    }
 }
 
 /// A home and the program that uses it.

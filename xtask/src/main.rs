@@ -13,6 +13,7 @@ mod names;
 mod packages;
 mod portable;
 mod rings;
+mod sheet;
 mod skew;
 mod steps;
 mod test;

@@ -556,3 +556,49 @@ fn a_file_that_is_no_table_is_told_and_changes_nothing() {
     ]);
     assert!(ran.err.contains("go with a table"), "{ran:#?}");
 }
+
+#[test]
+fn a_row_that_was_edited_since_its_run_is_told_with_the_values_of_the_run() {
+    let home = Home::new();
+    let table = plan(
+        &home,
+        "edited",
+        "nr,lr,state,loss\n801,1,,\n802,2,,\n",
+        "command: echo loss {lr}\ntable: {status: state}\nresults: {loss: loss}\n",
+    );
+    home.ok(&["start", &shown(&table), "--wait"]);
+    nero_tests::until("the results to be in the table", || {
+        let text = fs::read_to_string(&table).unwrap();
+        if text.contains("802,2,finished,2") {
+            return Ok(());
+        }
+        Err(text)
+    });
+    let written = fs::read_to_string(&table).unwrap();
+    fs::write(&table, written.replace("802,2,", "802,50,")).unwrap();
+    home.ok(&["add", &shown(&table)]);
+
+    let seen = home.json(&["status", "802"]);
+    let row = &seen["experiments"][0];
+    assert_eq!(row["state"], "finished");
+    assert_eq!(row["edited_since_run"], true);
+    assert_eq!(row["parameters"]["lr"], 2, "the run's value: {row:#}");
+    assert!(home.ok(&["status"]).contains("finished, edited since"));
+    let picture = home.ok(&["plot", "all", "loss"]);
+    assert!(
+        picture.contains("lr=2") && !picture.contains("lr=50"),
+        "{picture}"
+    );
+    let grouped = home.ok(&["plot", "all", "loss", "--by", "lr"]);
+    assert!(
+        grouped.contains("lr=2") && !grouped.contains("lr=50"),
+        "{grouped}"
+    );
+    nero_tests::until("the table to tell it", || {
+        let text = fs::read_to_string(&table).unwrap();
+        if text.contains("802,50,\"finished, edited since\",2") {
+            return Ok(());
+        }
+        Err(text)
+    });
+}

@@ -90,7 +90,8 @@ pub fn of(run: &Run) -> Needs {
                 answer: goes_on && run.step_to_tell().is_some(),
                 results,
                 live_results: run.made.outputs && is_at_work(run),
-                close: sent_all && !results,
+                // Its points are lost here, and its node is asked for them again.
+                close: sent_all && !results && !dispatch.points_again,
                 ..told
             }
         }

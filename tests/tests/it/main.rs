@@ -38,6 +38,7 @@ mod noodles_beside;
 mod noodles_killed;
 mod noodles_ssh;
 mod notebook;
+mod old_kernels;
 mod optuna;
 mod own_values;
 mod placing;

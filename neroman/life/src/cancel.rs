@@ -14,7 +14,7 @@ pub enum CancelOutcome {
     Asked,
     /// The run was never sent anywhere: it is over.
     TakenAway,
-    /// Its node does not know the run any more: nothing is awaited.
+    /// Its node does not know the run, which was handed over: nothing is awaited.
     GivenUp,
     /// There is no run to end.
     Skipped(String),
@@ -22,7 +22,7 @@ pub enum CancelOutcome {
 
 /// The result of a cancel request for a run, which is recorded by [`step`](crate::step).
 pub fn comes_to(run: &Run) -> CancelOutcome {
-    if run.forgotten() {
+    if run.forgotten() || run.elsewhere().is_some() {
         CancelOutcome::GivenUp
     } else if run.phase().is_end() {
         CancelOutcome::Skipped(run.phase().word().to_owned())

@@ -49,6 +49,9 @@ pub fn of(run: &Run) -> Needs {
     // arrived unacknowledged, the cancel ends it there.
     let goes_on = live && asks.is_none();
     let none = Needs::default();
+    if run.elsewhere().is_some() {
+        return none;
+    }
     let told = Needs {
         cancel: live && asks.is_some_and(|cancel| !cancel.delivered),
         ..none

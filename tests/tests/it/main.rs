@@ -51,6 +51,7 @@ mod read_only;
 mod restored;
 mod retries;
 mod review;
+mod roots;
 mod rules;
 mod rules_killed;
 mod scheduler_ends;

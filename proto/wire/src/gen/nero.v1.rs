@@ -5180,6 +5180,9 @@ pub struct LogsRequest {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LogChunk {
+    /// of the run; 0: the newest
+    #[prost(uint32, tag = "7")]
+    pub start: u32,
     #[prost(uint64, tag = "1")]
     pub offset: u64,
     #[prost(bytes = "vec", tag = "2")]

@@ -54,9 +54,7 @@ pub(crate) fn cancel(run: &Run, cancel: &Cancel) -> Stepped {
         }
         CancelOutcome::Skipped(_) => return Err(Late),
         CancelOutcome::TakenAway => dispatch_changed(run, |dispatch| {
-            if cancel.rule.is_some() {
-                dispatch.cancel = Some(cancel.clone());
-            }
+            dispatch.cancel = Some(cancel.clone());
             dispatch.stage.end(Verdict::TakenAway {
                 who: cancel.author.clone(),
                 at_ms: cancel.asked_ms,

@@ -19,13 +19,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nero_model::paths::{self, act};
+use nero_model::process::ProcessHandle;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, pidfd_send_signal, set_child_subreaper, setsid,
-    waitpid,
+    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, setsid, waitpid,
 };
 
-use crate::life::pidfd;
 use crate::marked::Marked;
 
 /// Most that a command may print.
@@ -247,8 +246,8 @@ fn end_marked(folder: &Path) {
         if left.is_empty() || Instant::now() >= until {
             return;
         }
-        for fd in left.iter().filter_map(pidfd) {
-            let _ = pidfd_send_signal(fd, Signal::KILL);
+        for process in left.iter().filter_map(ProcessHandle::open) {
+            let _ = process.signal(Signal::KILL);
         }
         thread::sleep(Duration::from_millis(5));
     }

@@ -9,11 +9,12 @@ use nero_journal::frame::{self, FrameError, FrameKind};
 use nero_journal::v1::StopCause;
 use nero_model::ProcessId;
 use nero_model::paths::run as names;
+use nero_model::process::ProcessHandle;
 use nero_wire::v1::{Cancel, Pause, RuleSet, RunSpec};
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::process::Signal;
 
 use crate::core::rules::Asked;
-use crate::life::{self, Life};
+use crate::life::Life;
 
 /// The numbers that `number` reads in names of the folder's files, highest first;
 /// none when there is no folder.
@@ -182,8 +183,8 @@ pub fn ring(folder: &Path) -> io::Result<()> {
     let hears = |process: ProcessId| {
         // A dead process whose parent has not reaped it accepts the signal and
         // does nothing.
-        let fd = life::pidfd(&process).filter(|_| life::is_alive(&process));
-        fd.is_some_and(|fd| pidfd_send_signal(fd, Signal::USR1).is_ok())
+        let handle = ProcessHandle::open(&process).filter(ProcessHandle::is_alive);
+        handle.is_some_and(|handle| handle.signal(Signal::USR1).is_ok())
     };
     if !life.shim.is_some_and(hears) {
         life.taken_over_by.map(hears);

@@ -11,7 +11,6 @@
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,8 +21,9 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::HostSample;
 use nero_model::ProcessId;
 use nero_model::paths::run as names;
+use nero_model::process::ProcessHandle;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Signal;
 
 use crate::life::Life;
 use crate::marked::Marked;
@@ -294,13 +294,9 @@ impl Helper {
 
     /// Signals a process that still carries the marks.
     fn signal(&self, process: ProcessId, signal: Signal) {
-        let handle = Pid::from_raw(process.pid)
-            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
-            .filter(|_: &OwnedFd| self.marked.is_marked(process.pid));
-        // The handle is of this very process, also when its number is given again now.
-        let is_it = ProcessId::of(process.pid).is_ok_and(|found| found == process);
-        if let Some(handle) = handle.filter(|_| is_it) {
-            let _ = pidfd_send_signal(handle, signal);
+        let handle = ProcessHandle::open(&process);
+        if let Some(handle) = handle.filter(|_| self.marked.is_marked(process.pid)) {
+            let _ = handle.signal(signal);
         }
     }
 }

@@ -2,7 +2,6 @@
 //! process is the job, whether it is over.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use nero_journal::Record;
@@ -10,7 +9,7 @@ use nero_journal::v1::{self, RecordKind};
 use nero_model::ProcessId;
 use nero_model::paths::run;
 use nero_model::process::Life as ProcessLife;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::process::Signal;
 
 use crate::core::facts::Moment;
 use crate::segments;
@@ -272,18 +271,6 @@ pub enum Contact {
 /// Whether this very process runs.
 pub fn is_alive(process: &ProcessId) -> bool {
     matches!(process.life(), Ok(ProcessLife::Alive))
-}
-
-/// A descriptor that becomes readable when this very process ends. None when
-/// it is gone, or the kernel has no such descriptors.
-pub fn pidfd(process: &ProcessId) -> Option<OwnedFd> {
-    let pid = Pid::from_raw(process.pid)?;
-    let fd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    // Only now: the number was ours when the descriptor was made, if it still is.
-    match process.life() {
-        Ok(ProcessLife::Alive | ProcessLife::Zombie) => Some(fd),
-        Ok(ProcessLife::Dead | ProcessLife::Rebooted | ProcessLife::Elsewhere) | Err(_) => None,
-    }
 }
 
 #[cfg(test)]

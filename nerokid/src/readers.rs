@@ -18,11 +18,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use nero_model::ProcessId;
 use nero_model::ids::hex;
 use nero_model::paths::run;
+use nero_model::process::ProcessHandle;
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process_group, prlimit, waitid,
 };
 
-use crate::life::pidfd;
 use crate::place::WatchedStart;
 
 /// Limit of what a reader prints, and of what it says on standard error.
@@ -344,7 +344,7 @@ fn end_noted(path: &Path) {
     let Some(process) = process.filter(|process| note(process) == text) else {
         return;
     };
-    let held = pidfd(&process).zip(Pid::from_raw(process.pid));
+    let held = ProcessHandle::open(&process).zip(Pid::from_raw(process.pid));
     if let Some((_held, leader)) = held {
         let _ = kill_process_group(leader, Signal::KILL);
     }

@@ -1,12 +1,9 @@
 //! Signals that rules send to the processes of a job.
 
 use std::fs;
-use std::os::fd::OwnedFd;
 
-use nero_model::process::{ProcessId, Stat};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-
-use crate::life;
+use nero_model::process::{ProcessHandle, ProcessId, Stat};
+use rustix::process::Signal;
 
 /// Processes of one job that get a signal.
 const PROCESSES_MAX: usize = 4096;
@@ -21,16 +18,14 @@ pub fn send(job: &ProcessId, number: u8) -> usize {
         return 0;
     };
     let tree = tree(job);
-    let reached = tree
-        .iter()
-        .filter(|handle| pidfd_send_signal(handle, signal).is_ok());
+    let reached = tree.iter().filter(|handle| handle.signal(signal).is_ok());
     reached.count()
 }
 
 /// Handles of the job's processes, its main process first. Each was a child of one before it
 /// when its handle was there already, so none belongs to a later process with that number.
-fn tree(job: &ProcessId) -> Vec<OwnedFd> {
-    let Some(main) = life::pidfd(job) else {
+fn tree(job: &ProcessId) -> Vec<ProcessHandle> {
+    let Some(main) = ProcessHandle::open(job) else {
         return Vec::new();
     };
     let (mut handles, mut pids) = (vec![main], vec![job.pid]);
@@ -41,8 +36,9 @@ fn tree(job: &ProcessId) -> Vec<OwnedFd> {
             if handles.len() == PROCESSES_MAX || pids.contains(&pid) {
                 continue;
             }
-            let handle = Pid::from_raw(pid)
-                .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+            let child = ProcessId::of(pid).ok();
+            let handle = child
+                .and_then(|child| ProcessHandle::open(&child))
                 .filter(|_| Stat::read(pid).is_ok_and(|stat| stat.ppid == parent));
             if let Some(handle) = handle {
                 handles.push(handle);

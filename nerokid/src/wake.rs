@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nero_model::ProcessId;
 use nero_model::paths::run;
+use nero_model::process::ProcessHandle;
 use rustix::fs::fstatfs;
 use tokio::io::unix::AsyncFd;
 
@@ -120,7 +121,8 @@ impl Waker {
                 self.blind = false;
                 return;
             }
-            let fd = life::pidfd(&process).and_then(|fd| register(fd).ok());
+            let handle = ProcessHandle::open(&process);
+            let fd = handle.and_then(|handle| register(handle.descriptor()?).ok());
             if let Some(fd) = fd {
                 self.process = Some((process, fd));
                 self.blind = false;

@@ -22,6 +22,8 @@ pub const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// How soon a segment that could not be read for a follower is read again.
 pub const UNREAD_RETRY: Duration = Duration::from_secs(2);
+/// How late a file server may show what another process wrote, before it counts as damage.
+pub const SHOWN_LATE: Duration = Duration::from_secs(1);
 
 /// Largest part of a segment in one message.
 pub const PART_BYTES_MAX: usize = 256 * 1024;

@@ -4,18 +4,20 @@
 //! die at any step. A torn end is fine. A damaged segment is named and left, and
 //! counts up to its damage: run folders hold the facts behind it.
 
+mod identity;
 mod state;
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nero_journal::frame::FrameError;
 use nero_journal::v1::{
     LedgerAccepted, LedgerAnswered, LedgerCancelAsked, LedgerCards, LedgerClosed, LedgerExited,
     LedgerRefused, LedgerSubmission, LedgerSubmitted, LedgerTakenAway, RecordKind,
 };
 use nero_journal::{Clocks, HeaderError, Segment, WriteError, Writer};
-use nero_model::{DeploymentId, RunId, RunToken, SubmissionId};
+use nero_model::{DeploymentId, LedgerId, RunId, RunToken, SubmissionId};
 
 use crate::config;
 pub use state::{Answer, Intent, Kept, LedgerState};
@@ -55,6 +57,15 @@ pub enum LedgerError {
         /// The file.
         path: PathBuf,
     },
+    /// The file of its identity cannot be used: another one would be another ledger.
+    #[error("cannot read {path}, by which neroman knows this ledger; it is left untouched")]
+    Identity {
+        /// The file.
+        path: PathBuf,
+        /// Fault of the file.
+        #[source]
+        source: FrameError,
+    },
     /// A new segment cannot be written.
     #[error("cannot write the ledger {path}")]
     Write {
@@ -74,7 +85,7 @@ impl LedgerError {
             Self::Io { source, .. } => nero_journal::is_shut(path, source),
             Self::Header { source, .. } => !matches!(source, HeaderError::TooNew { .. }),
             Self::Damaged { .. } | Self::Foreign { .. } => true,
-            Self::Write { .. } => false,
+            Self::Write { .. } | Self::Identity { .. } => false,
         }
     }
 
@@ -86,6 +97,7 @@ impl LedgerError {
             Self::Damaged { path, offset } => (path, format!("is damaged at byte {offset}")),
             Self::Foreign { path } => (path, "belongs to another deployment".to_owned()),
             Self::Write { path, source } => (path, format!("cannot be written: {source}")),
+            Self::Identity { path, source } => (path, format!("cannot be used: {source}")),
         }
     }
 }
@@ -95,6 +107,7 @@ impl LedgerError {
 pub struct Ledger {
     folder: PathBuf,
     deployment: DeploymentId,
+    identity: LedgerId,
     path: PathBuf,
     number: u64,
     /// The segment that is written; `None`: nothing is kept.
@@ -148,7 +161,8 @@ impl Ledger {
             give_back(&segments);
         }
         let number = segments.last().map_or(1, |(number, _)| number + 1);
-        let mut ledger = Self::begin(folder, deployment, number)?;
+        let identity = identity::of(folder)?;
+        let mut ledger = Self::begin(folder, deployment, identity, number)?;
         ledger.bytes = state.bytes;
         // Damaged segments are left for a person to repair.
         ledger.is_sound = state.damaged.is_empty();
@@ -161,7 +175,12 @@ impl Ledger {
         Ok((ledger, state))
     }
 
-    fn begin(folder: &Path, deployment: DeploymentId, number: u64) -> Result<Self, LedgerError> {
+    fn begin(
+        folder: &Path,
+        deployment: DeploymentId,
+        identity: LedgerId,
+        number: u64,
+    ) -> Result<Self, LedgerError> {
         let path = folder.join(format!("{number:08}.seg"));
         let io_error = |source| LedgerError::Io {
             path: path.clone(),
@@ -187,6 +206,7 @@ impl Ledger {
         Ok(Self {
             folder: folder.to_path_buf(),
             deployment,
+            identity,
             number,
             open: Some(Open {
                 segment,
@@ -205,6 +225,7 @@ impl Ledger {
         Self {
             folder: PathBuf::new(),
             deployment,
+            identity: LedgerId::random(),
             path: PathBuf::new(),
             number: 0,
             open: None,
@@ -217,6 +238,11 @@ impl Ledger {
     /// The deployment that the ledger belongs to.
     pub fn deployment(&self) -> DeploymentId {
         self.deployment
+    }
+
+    /// The identity by which neroman tells this ledger from that of another root.
+    pub fn identity(&self) -> LedgerId {
+        self.identity
     }
 
     /// Bytes of all segments together.
@@ -390,7 +416,7 @@ impl Ledger {
             return Ok(());
         }
         let number = self.number + 1;
-        let mut fresh = Self::begin(&self.folder, self.deployment, number)?;
+        let mut fresh = Self::begin(&self.folder, self.deployment, self.identity, number)?;
         if let Err(error) = fresh.write_state(state) {
             // The next try takes the same number.
             let _ = fs::remove_file(&fresh.path);

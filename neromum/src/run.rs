@@ -215,6 +215,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
     // A lease does not prove that its process is dead; it may be frozen.
     let alone = seat.held.is_none();
     let (ledger, state) = Ledger::open(&paths.mum().join("ledger"), options.deployment, alone)?;
+    let identity = ledger.identity();
     has_their_scheduler(options.warden.kind, &state.submissions)?;
     for intent in &state.submissions {
         let files = Files::at(&paths.submission(&intent.submission));
@@ -278,6 +279,7 @@ async fn serve_from(options: &Options, paths: NodePaths, seat: Seat) -> Result<(
         orders.store,
         Greeting {
             build: programs.build,
+            ledger: identity,
             gives: hello::gives(options.cpus, options.memory, options.min_free, &more),
             front,
             cards,

@@ -26,13 +26,24 @@ pub fn dies_before(calls: &str, step: u64) -> Vec<String> {
 /// # Panics
 /// When `strace` cannot be started.
 pub fn kill_before(pid: i32, calls: &str, step: u32) -> Child {
-    let dies = format!(
-        "inject={calls}:signal={}:when={step}",
-        Signal::KILL.as_raw()
-    );
+    let signal = Signal::KILL.as_raw();
+    attach(pid, calls, &format!("signal={signal}:when={step}"))
+}
+
+/// Lets all of these calls of a process fail with an error (`EDQUOT`) from now on, until the tracer
+/// is told to end by `SIGTERM`.
+///
+/// # Panics
+/// When `strace` cannot be started.
+pub fn fail(pid: i32, calls: &str, error: &str) -> Child {
+    attach(pid, calls, &format!("error={error}"))
+}
+
+fn attach(pid: i32, calls: &str, what: &str) -> Child {
     let tracer = Command::new("strace")
         .args(["-f", "-qq", "-o", "/dev/null", "-p", &pid.to_string()])
-        .args(["-e", &format!("trace={calls}"), "-e", &dies])
+        .args(["-e", &format!("trace={calls}")])
+        .args(["-e", &format!("inject={calls}:{what}")])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use nero_journal::v1::RecordKind;
 use nero_journal::{Clocks, gate};
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::thread::{Timespec, nanosleep};
 
 use crate::clock;
 use crate::crash::CrashAt;
@@ -67,10 +68,31 @@ pub fn become_job(outfit: &mut Outfit<'_>) {
         slot.set_executing();
         outfit.crash.here("job.leaves_gate");
         sys::unblock_signals();
-        let errno = sys::exec(&plan.program, &plan.argv, &plan.env);
-        slot.job_failed(JobStage::NoExec, errno);
+        slot.job_failed(JobStage::NoExec, execute(plan));
     }
     sys::leave(127)
+}
+
+/// How long a program may be open for writing elsewhere before that counts as a failure.
+const BUSY_MAX_NS: u64 = 2_000_000_000;
+/// Pause before such a program is tried again.
+const BUSY_PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 2_000_000,
+};
+
+/// Becomes the program. Returns the error number if that fails. A program that was just written
+/// is busy for a moment: a child that its writer made meanwhile has the descriptor for writing,
+/// too, until its own `execve`.
+fn execute(plan: &Plan) -> i32 {
+    let until_ns = clock::now_ns() + BUSY_MAX_NS;
+    loop {
+        let errno = sys::exec(&plan.program, &plan.argv, &plan.env);
+        if errno != libc::ETXTBSY || clock::now_ns() >= until_ns {
+            return errno;
+        }
+        let _ = nanosleep(&BUSY_PAUSE);
+    }
 }
 
 /// Own session, streams, limits, folder. Standard input is the launcher's,

@@ -179,6 +179,7 @@ impl Watch {
             control_due_ms: now.mono_ms,
             passed_on: [0; 2],
             // Told again by each watcher, which changes nothing.
+            unheard: None,
             step_asked: 0,
             _lock: lock,
         };

@@ -42,6 +42,8 @@ const RETRY_MS: u64 = 250;
 const SILENT_MAX_MS: u64 = 5_000;
 /// Interval of looks at such a run.
 const SILENT_LOOK_MS: u64 = 250;
+/// Time in which a supervisor records what it was asked for.
+const HEARD_MAX_MS: u64 = 5_000;
 /// Interval of looks at commands of rules.
 const ACTS_LOOK_MS: u64 = 200;
 /// Interval of looks into a control folder whose changes are not reported.
@@ -165,10 +167,20 @@ pub struct Watch {
     /// The highest cancel request and the highest pause request for which the
     /// supervisor was rung.
     passed_on: [u64; 2],
+    /// Since when requests lie there that the supervisor has not recorded.
+    unheard: Option<Unheard>,
     /// The newest step on neroman's machine that the job waited for; 0: none yet.
     step_asked: u32,
     /// Lock file: no other watcher can begin while it is open.
     _lock: File,
+}
+
+/// Requests of `control/` that the records of the run do not show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Unheard {
+    since_ms: u64,
+    /// Whether it was told.
+    is_told: bool,
 }
 
 /// Both clocks, in ms.
@@ -288,6 +300,7 @@ impl Watch {
             self.intake.window_due_ms(),
             self.waker.look_due_ms(now_ms),
             self.silent_since_ms.map(|_| now_ms + SILENT_LOOK_MS),
+            self.unheard_due_ms(),
             self.rules.due_ms(&sight, horizon_ms),
         ];
         let first = others.into_iter().flatten().min();

@@ -9,13 +9,14 @@ use nero_model::paths::run as names;
 use nero_wire::v1::RuleSet;
 
 use super::begin::BLOCK_BYTES;
-use super::{Watch, WatchError, past};
+use super::{HEARD_MAX_MS, Unheard, Watch, WatchError, past};
 use crate::control;
 use crate::core::facts::Sight;
 use crate::core::intake::Intake;
 use crate::core::log::Log;
 use crate::core::record::Record;
 use crate::core::rules::{Effect, Given};
+use crate::life::Life;
 use crate::sample::{Measure as _, Usage};
 use crate::signals;
 use crate::tail::{Look, Tail};
@@ -41,6 +42,7 @@ impl Watch {
                 self.pass_requests_on();
                 self.tell_step();
             }
+            self.look_for_unheard();
             self.remember()?;
             more = self.read_logs()? | self.read_files()?;
             self.intake.tick(self.now.mono_ms, &mut self.out);
@@ -269,6 +271,59 @@ impl Watch {
         if newest != self.passed_on && control::ring(&self.place.folder).is_ok() {
             self.passed_on = newest;
         }
+    }
+
+    /// When a request that is not recorded is to be told of.
+    pub(super) fn unheard_due_ms(&self) -> Option<u64> {
+        let unheard = self.unheard.filter(|unheard| !unheard.is_told);
+        unheard.map(|unheard| unheard.since_ms + HEARD_MAX_MS)
+    }
+
+    /// Whether the supervisor recorded every stop and pause that it was asked for.
+    fn is_heard(&self) -> bool {
+        let [cancel, pause] = self.passed_on;
+        let life = &self.life;
+        let paused = life.paused.map_or(0, |(request, _)| request);
+        let resumed = life.resumed.map_or(0, |(request, ..)| request);
+        let is_ended = life.ending.is_some() || life.over;
+        is_ended || (cancel == 0 && pause <= u64::from(paused.max(resumed)))
+    }
+
+    /// Tells people of a request that is not recorded after a while, and rings once more.
+    fn look_for_unheard(&mut self) {
+        // The scheduler ends an adopted job, in its own time.
+        if self.is_heard() || self.place.spec.adopted.is_some() {
+            self.unheard = None;
+            return;
+        }
+        let since_ms = self.now.mono_ms;
+        let is_told = false;
+        let unheard = self.unheard.get_or_insert(Unheard { since_ms, is_told });
+        if unheard.is_told || since_ms < unheard.since_ms + HEARD_MAX_MS {
+            return;
+        }
+        unheard.is_told = true;
+        // A report of the newest record may be on its way.
+        match Life::read(&self.place.folder) {
+            Ok(life) => self.life = life,
+            Err(_) => return,
+        }
+        self.look_at_life = true;
+        if self.is_heard() {
+            return;
+        }
+        let _ = control::ring(&self.place.folder);
+        let what = match self.passed_on {
+            [0, _] => "a pause or its end",
+            _ => "a stop",
+        };
+        let supervisor = self.life.taken_over_by.or(self.life.shim);
+        let supervisor =
+            supervisor.map_or_else(String::new, |one| format!(" (process {})", one.pid));
+        self.out.push(Record::notice(format!(
+            "{what} was asked for, and nobody carried it out within {} s: the run's supervisor{supervisor} does not answer",
+            HEARD_MAX_MS / 1000
+        )));
     }
 
     /// Records that the job waits for a step on neroman's machine.

@@ -326,6 +326,28 @@ fn a_cancel_made_from_another_host_is_passed_on() {
 }
 
 #[test]
+fn a_stop_that_nobody_carries_out_is_told_once() {
+    let mut rig = Rig::new(RunSpec::default());
+    // It hears the bell, and records nothing.
+    let bell = doorbell();
+    rig.shim = bell.process;
+    rig.claim_anew();
+    let mut watcher = rig.watcher(None);
+    rig.print("loss=1\n");
+    rig.points_are(1);
+    let path = rig.control("cancel.1");
+    frame::create(FrameKind::Cancel, &path, &Cancel::default()).unwrap();
+    let told = rig.wait_for::<Notice>(RecordKind::Notice, |one| {
+        one.text.contains("a stop was asked for")
+    });
+    let supervisor = format!("(process {})", rig.shim.id().pid);
+    assert!(told.text.contains(&supervisor), "{}", told.text);
+    rig.end();
+    assert!(watcher.ended().success());
+    assert_eq!(rig.all::<Notice>(RecordKind::Notice).len(), 1);
+}
+
+#[test]
 fn a_watcher_killed_between_record_and_cancel_is_made_good() {
     let mut rig = Rig::new(with_rule("abort", "loss > 5"));
     rig.print("loss=7\n");

@@ -344,6 +344,9 @@ pub struct Logs {
     /// Standard error instead of standard output
     #[arg(long)]
     pub stderr: bool,
+    /// Of a run that its scheduler or a restart of its machine began anew: this start, not the newest
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub start: Option<u32>,
     /// Only the last lines
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub lines: Option<u64>,

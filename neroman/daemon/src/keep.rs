@@ -91,6 +91,8 @@ const TENURE: &str = "tenure";
 const NODES_AWAY: &str = "nodes away";
 /// The key of what is still to be learnt after this home was restored.
 const RESTORED: &str = "restored";
+/// The ledgers with which the nodes answered last.
+const LEDGERS: &str = "ledgers";
 
 impl Keep {
     /// Whether a check is owed: the databases were too large to be checked at
@@ -246,6 +248,10 @@ impl Keep {
         if let Some(bytes) = self.store.meta(RESTORED)? {
             let restored = read(&bytes, || "what is to be learnt from nodes".to_owned())?;
             state.apply(&Change::Restored(Arc::new(restored)));
+        }
+        if let Some(bytes) = self.store.meta(LEDGERS)? {
+            let ledgers = read(&bytes, || "the ledgers of nodes".to_owned())?;
+            state.apply(&Change::Ledgers(Arc::new(ledgers)));
         }
         Ok(state)
     }

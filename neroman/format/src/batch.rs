@@ -9,6 +9,7 @@ mod slurm;
 
 mod engine;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -55,6 +56,29 @@ impl Dialect {
         }
     }
 
+    /// The variables that tell a task about the array of its script. Programs cut their data by
+    /// them, and the array of a submission may be another one.
+    fn describe(self, tasks: &[u64], step: u64) -> Vec<(&'static str, String)> {
+        let first = tasks.iter().min().copied().unwrap_or_default();
+        let last = tasks.iter().max().copied().unwrap_or_default();
+        match self {
+            Self::Slurm => {
+                let count: BTreeSet<&u64> = tasks.iter().collect();
+                vec![
+                    ("SLURM_ARRAY_TASK_COUNT", count.len().to_string()),
+                    ("SLURM_ARRAY_TASK_MIN", first.to_string()),
+                    ("SLURM_ARRAY_TASK_MAX", last.to_string()),
+                    ("SLURM_ARRAY_TASK_STEP", step.to_string()),
+                ]
+            }
+            Self::GridEngine => vec![
+                ("SGE_TASK_FIRST", first.to_string()),
+                ("SGE_TASK_LAST", last.to_string()),
+                ("SGE_TASK_STEPSIZE", step.to_string()),
+            ],
+        }
+    }
+
     /// The variable that names the folder of the submission.
     fn folder_variable(self) -> &'static str {
         match self {
@@ -77,6 +101,8 @@ struct AskedFor {
     shell: Option<String>,
     /// Indexes of an array.
     tasks: Option<Said<Vec<u64>>>,
+    /// The step between them; 0: there is no array.
+    step: u64,
     /// What becomes of the other options.
     notes: Vec<(Mark, String)>,
 }
@@ -127,6 +153,22 @@ pub(crate) fn read(text: &Text, file: &Path) -> Result<(Node, Vec<(Mark, String)
         Dialect::Slurm => slurm::wanted(&lines),
         Dialect::GridEngine => engine::wanted(&lines),
     };
+    if let Some(at) = text.text.find("\r\n") {
+        let line = text.text[..at].matches('\n').count() + 1;
+        let line = u32::try_from(line).unwrap_or(u32::MAX);
+        let mark = Mark { line, column: 1 };
+        let message = "this line ends with a carriage return, which no scheduler takes";
+        return Err(text.problem(
+            mark,
+            message,
+            "save the script with line ends of UNIX: dos2unix",
+        ));
+    }
+    let parts = ["hetjob", "packjob"];
+    if let Some(part) = lines.iter().find(|one| parts.contains(&one.name.as_str())) {
+        let message = "a heterogeneous job is several jobs, and an experiment is one";
+        return Err(text.problem(part.mark, message, "write each part as a script of its own"));
+    }
     if let Some(tasks) = &wanted.tasks
         && tasks.value.len() as u64 > TASKS_MAX
     {
@@ -165,12 +207,19 @@ fn tree(
     command.push(literal(name.unwrap_or_default()));
     let words = command.into_iter().map(|word| scalar(word, top));
     entries.push(entry("command", top, list(words.collect(), top)));
-    let folder = vec![entry(
+    let mut variables = vec![entry(
         dialect.folder_variable(),
         top,
         scalar(".".to_owned(), top),
     )];
-    entries.push(entry("env", top, map(folder, top)));
+    if let Some(tasks) = &wanted.tasks {
+        let described = dialect.describe(&tasks.value, wanted.step);
+        let described = described.into_iter();
+        variables.extend(
+            described.map(|(name, value)| entry(name, tasks.mark, scalar(value, tasks.mark))),
+        );
+    }
+    entries.push(entry("env", top, map(variables, top)));
     if let Some(tasks) = wanted.tasks {
         let each = tasks.value.iter();
         let each = each.map(|index| scalar(index.to_string(), tasks.mark));

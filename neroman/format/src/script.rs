@@ -114,10 +114,10 @@ impl Script {
     }
 
     /// Bash with the script and its arguments; `None` when a mistake was reported. A line
-    /// that fails ends the script.
+    /// that fails ends the script, also where a command before a `|` fails.
     pub(crate) fn argv(&self, reader: &mut Reader<'_>, params: &[Param]) -> Option<Vec<String>> {
         let text = self.text(reader, params)?;
-        let words = ["bash", "-e", "-c", &text, "script"];
+        let words = ["bash", "-e", "-o", "pipefail", "-c", &text, "script"];
         Some(words.map(str::to_owned).to_vec())
     }
 

@@ -59,7 +59,7 @@ for __nero_step do
   __nero_n=$((__nero_n + 1)) __nero_before=$(__nero_size) __nero_last=
   case $__nero_step in
   'local: '*) __nero_here ;;
-  *) __nero_step=${__nero_step#run: }; bash -e -c "$__nero_step" script < /dev/null ;;
+  *) __nero_step=${__nero_step#run: }; bash -e -o pipefail -c "$__nero_step" script < /dev/null ;;
   esac && continue
   __nero_code=$? __nero_new=$(($(__nero_size) - __nero_before))
   if [ -f "/proc/$$/fd/2" ] && [ $__nero_new -gt 0 ]; then

@@ -25,6 +25,8 @@ pub fn for_restart(experiment: &Experiment, author: &str, now_ms: i64) -> Vec<Ch
         .runs
         .iter()
         .filter(|run| run.phase().is_live() && run.dispatch.cancel.is_none())
+        // It may still start: a person gives it up by an abort.
+        .filter(|run| run.elsewhere().is_none())
         .flat_map(|run| fits(step(run, &Input::Cancel(asked.clone()), now_ms)))
         .collect()
 }

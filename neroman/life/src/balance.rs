@@ -271,7 +271,7 @@ pub fn waits_freely(run: &Run) -> bool {
     };
     let bound = run.made.resume.is_some() || !run.made.takes.prefer.is_empty();
     let asked = run.dispatch.cancel.is_some() || run.dispatch.send_spec;
-    let stays = bound || asked || run.dispatch.paused;
+    let stays = bound || asked || run.dispatch.paused || run.elsewhere().is_some();
     let moves = run.of_several() && !stays;
     waits && moves
 }

@@ -14,7 +14,7 @@ pub enum CancelOutcome {
     Asked,
     /// The run was never sent anywhere: it is over.
     TakenAway,
-    /// Its node does not know the run any more: nothing is awaited.
+    /// Its node does not know the run, which was handed over: nothing is awaited.
     GivenUp,
     /// There is no run to end.
     Skipped(String),
@@ -22,7 +22,7 @@ pub enum CancelOutcome {
 
 /// The result of a cancel request for a run, which is recorded by [`step`](crate::step).
 pub fn comes_to(run: &Run) -> CancelOutcome {
-    if run.forgotten() {
+    if run.forgotten() || run.elsewhere().is_some() {
         CancelOutcome::GivenUp
     } else if run.phase().is_end() {
         CancelOutcome::Skipped(run.phase().word().to_owned())
@@ -54,9 +54,7 @@ pub(crate) fn cancel(run: &Run, cancel: &Cancel) -> Stepped {
         }
         CancelOutcome::Skipped(_) => return Err(Late),
         CancelOutcome::TakenAway => dispatch_changed(run, |dispatch| {
-            if cancel.rule.is_some() {
-                dispatch.cancel = Some(cancel.clone());
-            }
+            dispatch.cancel = Some(cancel.clone());
             dispatch.stage.end(Verdict::TakenAway {
                 who: cancel.author.clone(),
                 at_ms: cancel.asked_ms,

@@ -2,6 +2,7 @@
 //! transaction and applies them to the state; loading the database applies
 //! them, too.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nero_format::{Definition, RuleDef};
@@ -11,6 +12,7 @@ use super::cells::CellRecord;
 use super::dispatch::Dispatch;
 use super::experiment::{ByHand, Experiment, Origin};
 use super::journal::Journal;
+use super::ledgers::NodeLedger;
 use super::made::Made;
 use super::mail::PostChange;
 use super::now::Tick;
@@ -57,6 +59,8 @@ pub enum Change {
     Post(Arc<PostChange>),
     /// What is still to be learnt after this home was restored from a backup.
     Restored(Arc<Restored>),
+    /// The ledgers with which the nodes answered last.
+    Ledgers(Arc<BTreeMap<String, NodeLedger>>),
 }
 
 impl Change {
@@ -73,7 +77,8 @@ impl Change {
             | Self::Adopted { .. }
             | Self::Last(_)
             | Self::Post(_)
-            | Self::Restored(_) => None,
+            | Self::Restored(_)
+            | Self::Ledgers(_) => None,
         }
     }
 
@@ -105,7 +110,8 @@ impl Run {
             | Change::Adopted { .. }
             | Change::Last(_)
             | Change::Post(_)
-            | Change::Restored(_) => {}
+            | Change::Restored(_)
+            | Change::Ledgers(_) => {}
         }
     }
 }

@@ -10,6 +10,7 @@ use super::batch::{Hold, HoldCause};
 use super::cohort::PeersNumber;
 use super::journal::Journal;
 use super::leaving::{Deferral, Recall, Refusal};
+use super::ledgers::NodeLedger;
 use super::made::Made;
 use super::mail::Noticed;
 use super::processed::Processed;
@@ -172,6 +173,9 @@ pub struct Dispatch {
     /// Tree of the checkpoints that it begins with, in hexadecimal, if they come
     /// from here; empty if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// The ledger that may have it, while its node answers with another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) elsewhere: Option<Box<NodeLedger>>,
     pub(crate) overlay: Option<String>,
     /// The time at which its folder on the node was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -397,6 +401,7 @@ impl Dispatch {
     /// Its node has nothing of it: no hand-over until now counts there any more.
     pub(crate) fn begin_generation(&mut self) {
         self.came_back = self.came_back.saturating_add(1);
+        self.elsewhere = None;
         self.rules_delivered = 0;
         self.hold = match self.hold.take() {
             Some(Hold::On { cause, .. }) => Some(Hold::On { cause, told: false }),

@@ -77,12 +77,21 @@ pub(crate) fn checkpoints(run: &Run, overlay: &str) -> Option<Change> {
     dispatch_changed(run, |dispatch| dispatch.overlay = Some(overlay.to_owned()))
 }
 
-/// Records whether the run's points are asked for again: the run was closed with all
-/// of them, and the database of series has only `held`, so it is another one now.
+/// Records whether the run's points are asked for again: all of them came, and the database of
+/// series has only `held`, so it is another one now.
 pub(crate) fn counted(run: &Run, held: u64) -> Option<Change> {
     let lacks = held < run.points_told() && run.phase().is_end();
-    let closed = matches!(run.dispatch.stage, Stage::Begun { closed: true, .. });
-    let there = closed && !run.in_doubt() && clean::lies_there(run);
+    let sent_all = match run.dispatch.stage {
+        Stage::Begun { closed, .. } => closed || run.dispatch.sent.is_all(),
+        Stage::Behind { .. }
+        | Stage::Unplaced
+        | Stage::Chosen { .. }
+        | Stage::Offered { .. }
+        | Stage::Accepted { .. }
+        | Stage::Recalled { .. }
+        | Stage::Over { .. } => false,
+    };
+    let there = sent_all && !run.in_doubt() && clean::lies_there(run);
     let again = lacks && there;
     if again == run.dispatch.points_again {
         return None;

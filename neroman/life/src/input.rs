@@ -125,7 +125,9 @@ impl Input {
             | Self::RecallAsked { at }
             | Self::RecallAnswered { at, .. }
             | Self::RecallUnsupported { at } => at,
-            Self::Reported { report, .. } => return !report.is_older_than(run.generation()),
+            Self::Reported { report, .. } => {
+                return !report.is_older_than(run.generation()) && run.elsewhere().is_none();
+            }
             Self::Choice(_)
             | Self::NodeAway { .. }
             | Self::Sending { .. }
@@ -154,7 +156,10 @@ impl Input {
             | Self::MayForget
             | Self::PointsHeld { .. } => return true,
         };
-        run.node() == Some(at.node.as_str()) && run.generation() == at.generation
+        // The ledger that answers now tells nothing of a run that another one may have.
+        run.node() == Some(at.node.as_str())
+            && run.generation() == at.generation
+            && run.elsewhere().is_none()
     }
 
     /// The input, as a message names it after "takes no".

@@ -38,6 +38,7 @@ pub mod judge;
 pub mod kept;
 mod late;
 mod leaving;
+pub mod ledgers;
 pub mod locks;
 mod lost;
 mod made;

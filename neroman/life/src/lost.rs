@@ -46,7 +46,13 @@ pub(crate) fn given_up(run: &Run, who: &str, now_ms: i64) -> Vec<Change> {
         experiment: id.experiment,
         run: Some(id.number),
         at_ms: now_ms,
-        text: format!("{id}: given up, node {node} does not know it any more"),
+        text: match run.elsewhere() {
+            Some(ledger) => format!(
+                "{id}: given up, it may still start in {} of node {node}",
+                ledger.root
+            ),
+            None => format!("{id}: given up, node {node} does not know it any more"),
+        },
     };
     become_so(run, dispatch).chain([event]).collect()
 }

@@ -49,6 +49,9 @@ pub fn of(run: &Run) -> Needs {
     // arrived unacknowledged, the cancel ends it there.
     let goes_on = live && asks.is_none();
     let none = Needs::default();
+    if run.elsewhere().is_some() {
+        return none;
+    }
     let told = Needs {
         cancel: live && asks.is_some_and(|cancel| !cancel.delivered),
         ..none
@@ -90,7 +93,8 @@ pub fn of(run: &Run) -> Needs {
                 answer: goes_on && run.step_to_tell().is_some(),
                 results,
                 live_results: run.made.outputs && is_at_work(run),
-                close: sent_all && !results,
+                // Its points are lost here, and its node is asked for them again.
+                close: sent_all && !results && !dispatch.points_again,
                 ..told
             }
         }

@@ -143,7 +143,7 @@ fn ended(dispatch: &Dispatch, journal: &Journal, one: &Incarnation) -> Option<Ou
         let stage = Stage::try_from(not.stage).unwrap_or(Stage::Unspecified);
         let (phase, reason) = match stage {
             // The next start follows.
-            Stage::Gate => return lost_end(journal, one),
+            Stage::Gate => return lost_end(dispatch, journal, one),
             Stage::Cancelled => (
                 Phase::Aborted,
                 EndReason::TakenAway {
@@ -165,14 +165,14 @@ fn ended(dispatch: &Dispatch, journal: &Journal, one: &Incarnation) -> Option<Ou
         });
     }
     let Some(exit) = &one.exit else {
-        return lost_end(journal, one);
+        return lost_end(dispatch, journal, one);
     };
     let gone_ms = match (&one.gone, &one.lost) {
         (Some(gone), _) => gone.at_ms,
         // The records contain the end, and nothing is left of the run on a machine
         // that was restarted or in an allocation that is over.
         (None, Some(lost)) if !exit.code_unknown && leaves_no_process(lost.reason) => exit.at_ms,
-        (None, _) => return lost_end(journal, one),
+        (None, _) => return lost_end(dispatch, journal, one),
     };
     let ended_ms = Some(exit.at_ms.max(gone_ms));
     let stopped = one.stop.as_ref().filter(|stop| stop.key < exit.key);
@@ -196,7 +196,7 @@ fn ended(dispatch: &Dispatch, journal: &Journal, one: &Incarnation) -> Option<Ou
                 (Phase::Aborted, reason)
             }
             StopCause::Person if is_escalated(one) => by_scheduler(one, Phase::Aborted),
-            StopCause::Warden => stopped_by_scheduler(one),
+            StopCause::Warden => asked_for_here(dispatch, stopped_by_scheduler(one)),
             StopCause::Person => (
                 Phase::Aborted,
                 EndReason::ByPerson {
@@ -251,10 +251,10 @@ fn leaves_no_process(reason: i32) -> bool {
 
 /// The end of a run that its node calls lost. The node may have noticed it a
 /// night later: the time of the end is the last sign of the run.
-fn lost_end(journal: &Journal, one: &Incarnation) -> Option<Outcome> {
+fn lost_end(dispatch: &Dispatch, journal: &Journal, one: &Incarnation) -> Option<Outcome> {
     let lost = one.lost.as_ref()?;
     if lost::Reason::try_from(lost.reason) == Ok(lost::Reason::TaskOver) {
-        let (phase, reason) = by_scheduler(one, Phase::Lost);
+        let (phase, reason) = asked_for_here(dispatch, by_scheduler(one, Phase::Lost));
         return Some(Outcome {
             phase,
             reason: Some(reason),
@@ -300,6 +300,25 @@ fn stopped_by_scheduler(one: &Incarnation) -> (Phase, EndReason) {
 fn is_escalated(one: &Incarnation) -> bool {
     one.task_over.as_ref().is_some_and(|over| over.escalated)
 }
+/// The same end, where its job was cancelled at the scheduler since a person asked for that here:
+/// a run that was requeued and waits has no process that an abort could end.
+fn asked_for_here(dispatch: &Dispatch, end: (Phase, EndReason)) -> (Phase, EndReason) {
+    let is_cancelled = matches!(
+        &end.1,
+        EndReason::ByScheduler {
+            how: TaskEnd::Cancelled,
+            ..
+        }
+    );
+    match dispatch.cancel {
+        Some(_) if is_cancelled => {
+            let who = dispatch.who();
+            (Phase::Aborted, EndReason::ByPerson { who })
+        }
+        Some(_) | None => end,
+    }
+}
+
 
 /// The end that a scheduler wanted; `otherwise` when it does not say how.
 fn by_scheduler(one: &Incarnation, otherwise: Phase) -> (Phase, EndReason) {

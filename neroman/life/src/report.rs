@@ -200,9 +200,9 @@ pub(crate) fn reported(run: &Run, node: &str, report: &Report, now_ms: i64) -> S
     }
     let closed = run.is_closed();
     let mut goes_again = false;
-    let change = dispatch_changed(run, |dispatch| match closed {
-        true => dispatch.points_again &= !report.standing.has_sent_all(),
-        false => {
+    let change = dispatch_changed(run, |dispatch| {
+        dispatch.points_again &= !report.standing.has_sent_all();
+        if !closed {
             heard(run, dispatch, report, now_ms);
             goes_again =
                 dispatch.stage.handing() == Handing::Queued && dispatch.stage.is_before_start();

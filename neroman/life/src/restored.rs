@@ -96,6 +96,7 @@ pub fn told(state: &State, node: &str, there: &[OnNode], is_whole: bool) -> Vec<
             // Reports of earlier hand-overs do not count.
             dispatch.came_back = one.generation.saturating_sub(1).max(dispatch.came_back);
             dispatch.rules_delivered = 0;
+            dispatch.elsewhere = None;
         }));
     }
     let mut left = (*state.restored).clone();

@@ -207,7 +207,9 @@ impl Run {
         else {
             return None;
         };
-        let stays = self.made.resume.is_some() || self.dispatch.cancel.is_some();
+        let stays = self.made.resume.is_some()
+            || self.dispatch.cancel.is_some()
+            || self.elsewhere().is_some();
         // Without a reason to wait, its files are being sent there.
         if stays || !self.of_several() || self.dispatch.why.is_unknown() {
             return None;

@@ -11,6 +11,7 @@ use nero_model::{ExperimentId, RunId, RunToken};
 use super::batch::BatchCount;
 use super::change::{Change, Described, NewRun, Rule};
 use super::experiment::{Experiment, Origin, params_text, tags_text};
+use super::ledgers::NodeLedger;
 use super::mail::Post;
 use super::members::Members;
 use super::restored::Restored;
@@ -117,6 +118,8 @@ pub struct State {
     pub post: Arc<Post>,
     /// What is still to be learnt after this home was restored from a backup.
     pub restored: Arc<Restored>,
+    /// The ledgers with which the nodes answered last.
+    pub ledgers: Arc<BTreeMap<String, NodeLedger>>,
     /// Grows with every change.
     pub revision: u64,
 }
@@ -204,6 +207,7 @@ impl State {
             Change::Last(last) => self.last = Arc::clone(last),
             Change::Post(change) => Arc::make_mut(&mut self.post).apply(change),
             Change::Restored(restored) => self.restored = Arc::clone(restored),
+            Change::Ledgers(ledgers) => self.ledgers = Arc::clone(ledgers),
         }
     }
 

@@ -25,6 +25,7 @@ mod any_order;
 mod batches;
 mod cohorts;
 pub(crate) mod lab;
+mod ledgers;
 mod locks;
 mod matrix;
 mod outlooks;

@@ -16,6 +16,9 @@ use rustix::process::{
 
 use crate::{ADDRESS_SPACE_MAX, DRIVER, FILE_BYTES_MAX, ModulesLimits};
 
+/// Interval of looks at a process for which the kernel has no descriptor.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// Runs the driver in the folder that the command line names behind the verb, before the limits,
 /// and prints how it ended.
 pub fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -93,12 +96,21 @@ fn limit(limits: ModulesLimits) -> io::Result<()> {
 /// Waits for the process; `None`: its time was over.
 fn wait(python: &mut Child, limits: ModulesLimits) -> io::Result<Option<ExitStatus>> {
     let pid = Pid::from_child(python);
-    let ended = pidfd_open(pid, PidfdFlags::empty())?;
+    // Before Linux 5.3 there is no such descriptor.
+    let ended = pidfd_open(pid, PidfdFlags::empty()).ok();
     let until = Instant::now() + Duration::from_secs(limits.seconds);
     loop {
         let left = until.saturating_duration_since(Instant::now());
+        let Some(ended) = &ended else {
+            match python.try_wait()? {
+                None if left.is_zero() => return Ok(None),
+                None => std::thread::sleep(left.min(LOOK)),
+                ended => return Ok(ended),
+            }
+            continue;
+        };
         let left = Timespec::try_from(left).map_err(io::Error::other)?;
-        match poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&left)) {
+        match poll(&mut [PollFd::new(ended, PollFlags::IN)], Some(&left)) {
             Ok(0) => return Ok(None),
             Ok(_) => return python.wait().map(Some),
             Err(rustix::io::Errno::INTR) => {}

@@ -12,6 +12,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use rustix::fs::Access;
+use rustix::io::Errno;
 
 use crate::error::StoreError;
 use crate::mark::{self, Claim, Line};
@@ -409,13 +410,23 @@ impl Db {
         self.path.parent().unwrap_or(Path::new("."))
     }
 
+    /// Whether the system call by which SQLite failed last found no room, or a quota used up.
+    fn lacks_room(&self) -> bool {
+        // SAFETY: the connection is open and used by this thread alone while it is borrowed here,
+        // and SQLite only reads a number of it.
+        let number = unsafe { rusqlite::ffi::sqlite3_system_errno(self.conn.handle()) };
+        let full = [Errno::NOSPC, Errno::DQUOT].map(Errno::raw_os_error);
+        // Another call of this thread may have failed since.
+        full.contains(&number) || !place::has_room(self.folder(), WRITTEN_LEAST)
+    }
+
     /// Names the file in SQLite's error. A failure of the storage is remembered:
     /// after a failed fsync, the contents of the disk are unknown.
     pub(crate) fn failed(&self, error: rusqlite::Error) -> StoreError {
         let error = match StoreError::from_sql(&self.path, error) {
             // SQLite knows a full disk, but not a quota that is used up.
-            StoreError::Broken { path, source }
-                if is_write(&source) && !place::has_room(self.folder(), WRITTEN_LEAST) =>
+            StoreError::Broken { path, source } | StoreError::Sql { path, source }
+                if may_lack_room(&source) && self.lacks_room() =>
             {
                 StoreError::Full { path, source }
             }
@@ -428,11 +439,15 @@ impl Db {
     }
 }
 
-/// Whether SQLite failed to write. SQLite undoes such a write by itself.
-fn is_write(error: &rusqlite::Error) -> bool {
+/// Whether SQLite failed to write or to make a file. SQLite undoes such a write by itself.
+fn may_lack_room(error: &rusqlite::Error) -> bool {
     /// `SQLITE_IOERR_WRITE`.
     const WRITE: i32 = 10 | (3 << 8);
-    matches!(error, rusqlite::Error::SqliteFailure(failure, _) if failure.extended_code == WRITE)
+    matches!(
+        error,
+        rusqlite::Error::SqliteFailure(failure, _)
+            if failure.extended_code == WRITE || failure.code == rusqlite::ErrorCode::CannotOpen
+    )
 }
 
 /// Checks a file as far as that is possible without SQLite.

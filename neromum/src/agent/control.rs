@@ -8,7 +8,7 @@ use nero_journal::frame::{self, FrameKind};
 use nero_journal::v1::{Doorbell, StopCause, to_launcher};
 use nero_journal::{Clocks, WriteError};
 use nero_model::paths::run as names;
-use nero_model::process::Life;
+use nero_model::process::{Life, ProcessHandle};
 use nero_model::{ProcessId, RequestId, RunId, RunToken};
 use nero_wire::v1::cancel_reply::One;
 use nero_wire::v1::{self, CancelReply, RuleSet, WatcherCommand};
@@ -422,21 +422,14 @@ pub(super) fn proceed(process: ProcessId) -> io::Result<bool> {
 }
 
 fn send(process: ProcessId, signals: &[rustix::process::Signal]) -> io::Result<bool> {
-    use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
-    let Some(pid) = Pid::from_raw(process.pid) else {
+    let Some(handle) = ProcessHandle::open(&process) else {
         return Ok(false);
     };
-    let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else {
-        // Gone, or a kernel without pidfds: the launcher rings.
-        return Ok(false);
-    };
-    // The descriptor belongs to the process that had the pid when it was opened.
-    // If the expected process lives now, it is that process.
     if process.life()? != Life::Alive {
         return Ok(false);
     }
     for signal in signals {
-        pidfd_send_signal(&pidfd, *signal)?;
+        handle.signal(*signal)?;
     }
     Ok(true)
 }

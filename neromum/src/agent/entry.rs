@@ -1,6 +1,7 @@
 //! The agent's knowledge of one run, beside the state in the core.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use nero_model::{RunId, RunToken};
 use nero_wire::v1::Tree;
@@ -27,6 +28,10 @@ pub struct Entry {
     /// Its files that could not be used at the last look, by start; 0: files of
     /// the run as a whole.
     pub(super) unreadable: BTreeMap<u32, Vec<Unreadable>>,
+    /// A file that the last look found unusable, until a look a while later finds it so again:
+    /// some file servers show sizes and names late. With the start, and the time of the first
+    /// such look.
+    pub(super) suspect: Option<(u32, PathBuf, tokio::time::Instant)>,
     /// The records of its end, until the ledger has them.
     pub(super) ends: Vec<nero_journal::v1::ledger_exited::Copy>,
     /// Whether the ledger had its end already when neromum started.
@@ -88,6 +93,7 @@ impl Entry {
             facts: Facts::default(),
             segments: Vec::new(),
             unreadable: BTreeMap::new(),
+            suspect: None,
             ends: Vec::new(),
             missing: String::new(),
             kept: false,

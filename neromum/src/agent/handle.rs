@@ -107,7 +107,7 @@ pub(super) enum Done {
     /// The ledger was synced.
     Synced(std::io::Result<()>),
     /// One run of a settling, and whether it went well.
-    Settled(PathBuf, super::settle::SettleAnswer),
+    Settled(PathBuf, super::settle::SettleAnswer, String),
     /// The settling process is gone.
     SettlerGone,
     /// Folders of submissions.

@@ -1,9 +1,13 @@
 //! Looking at a run: the agent reads its segments, then the core decides.
 
+use std::path::PathBuf;
+
 use nero_journal::v1::{Notice, RecordKind};
 use nero_model::paths::run as names;
 use nero_model::process::{Life, Stat};
 use nero_model::{ProcessId, RunToken};
+
+use tokio::time::Instant;
 
 use super::{Agent, Entry};
 use crate::config;
@@ -227,7 +231,9 @@ impl Agent {
             read = Err(Unreadable::new(&claim, What::JobMissing));
         }
         let is_read = read.is_ok() || is_earlier;
-        unreadable.extend(read.err());
+        let stop = read.err();
+        let is_sure = self.is_sure(token, incarnation, stop.as_ref());
+        unreadable.extend(stop.filter(|_| is_sure));
         if is_earlier {
             look.ends.clear();
         }
@@ -236,6 +242,32 @@ impl Agent {
         self.note_began(token);
         self.set_unreadable(token, incarnation, unreadable);
         is_read
+    }
+
+    /// Whether a file that cannot be used is to be told of: a look a while ago found it so, too.
+    /// Of a run that has ended no other look follows.
+    fn is_sure(&mut self, token: RunToken, incarnation: u32, file: Option<&Unreadable>) -> bool {
+        let run = self.core.run(&token);
+        let is_over =
+            run.is_none_or(|run| matches!(run.stage, Stage::Ended { .. }) || run.stage.is_final());
+        // An allocation does not wait for it.
+        let is_over = is_over || self.allocation.is_some();
+        let Some(entry) = self.entries.get_mut(&token) else {
+            return true;
+        };
+        let Some(file) = file.filter(|_| !is_over) else {
+            entry.suspect = None;
+            return true;
+        };
+        let is_same = |(start, path, _): &(u32, PathBuf, Instant)| {
+            *start == incarnation && *path == file.path
+        };
+        let now = Instant::now();
+        let known = entry.suspect.take().filter(is_same);
+        let (.., since) = *entry
+            .suspect
+            .insert(known.unwrap_or_else(|| (incarnation, file.path.clone(), now)));
+        now >= since + config::SHOWN_LATE
     }
 
     /// Tells the core when the job of a run's newest start began.
@@ -274,7 +306,11 @@ impl Agent {
             return;
         }
         let files = entry.unreadable.get(&incarnation);
-        let stops = files.and_then(|files| files.last());
+        // A file that may be shown late is not among them yet.
+        let now = Instant::now();
+        let suspect = entry.suspect.as_ref();
+        let is_sure = suspect.is_none_or(|(.., since)| now >= *since + config::SHOWN_LATE);
+        let stops = files.and_then(|files| files.last()).filter(|_| is_sure);
         let was_cut = match stops.map(|file| &file.what) {
             Some(What::Missing { .. }) => {
                 self.left_by_a_cut(token, entry.id) == super::recover::Left::Something

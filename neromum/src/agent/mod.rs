@@ -336,7 +336,7 @@ impl Agent {
         match done {
             Done::Prepared(token, incarnation, result) => self.prepared(token, incarnation, result),
             Done::Synced(result) => self.synced(result),
-            Done::Settled(run_dir, answer) => self.settled_one(&run_dir, answer),
+            Done::Settled(run_dir, answer, why) => self.settled_one(&run_dir, answer, &why),
             Done::SettlerGone => self.settler_gone(),
             Done::Looked(found) => self.looked_again(&found),
             Done::Made(made) => self.made(*made),

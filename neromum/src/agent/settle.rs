@@ -151,7 +151,8 @@ impl Agent {
         });
     }
 
-    pub(super) fn settled_one(&mut self, run_dir: &Path, answer: SettleAnswer) {
+    /// The answer about one run; `why`: the reason of a failure.
+    pub(super) fn settled_one(&mut self, run_dir: &Path, answer: SettleAnswer, why: &str) {
         let Some(token) = self.settling.given.remove(run_dir) else {
             return;
         };
@@ -172,7 +173,14 @@ impl Agent {
         if complete || answer == SettleAnswer::Well {
             self.core.settled(token);
         } else if failures >= config::SETTLE_FAILURES {
-            tracing::error!(token = %token, "a run's output could not be read; its log is on the node");
+            tracing::error!(token = %token, why, "a run's output could not be read; its log is on the node");
+            if let Some(entry) = self.entries.get_mut(&token)
+                && entry.missing.is_empty()
+            {
+                entry.missing = format!(
+                    "what it printed could not be read to its end on the node ({why}); numbers in it may be missing"
+                );
+            }
             self.core.settled(token);
         } else {
             tracing::info!(token = %token, tries, "a run's output is to be read again");
@@ -186,7 +194,8 @@ impl Agent {
         self.settling.running = false;
         let unanswered: Vec<PathBuf> = self.settling.given.keys().cloned().collect();
         for run_dir in unanswered {
-            self.settled_one(&run_dir, SettleAnswer::Failed);
+            let why = "the process that reads it ended";
+            self.settled_one(&run_dir, SettleAnswer::Failed, why);
         }
     }
 }
@@ -286,8 +295,8 @@ async fn settle(
             else {
                 return Ok(());
             };
-            if let Some((run_dir, answer)) = answer(&line) {
-                report.tell(Done::Settled(run_dir, answer));
+            if let Some((run_dir, answer, why)) = answer(&line) {
+                report.tell(Done::Settled(run_dir, answer, why));
             }
         }
     };
@@ -313,9 +322,12 @@ pub(crate) enum SettleAnswer {
     Failed,
 }
 
+/// Most of a reason that is kept, in bytes.
+const WHY_BYTES_MAX: usize = 500;
+
 /// Parses `ok`, `full`, `busy` or `failed`, a blank or tab, the folder, and any
-/// text after a tab.
-fn answer(line: &[u8]) -> Option<(PathBuf, SettleAnswer)> {
+/// text after a tab: the start's number, and after another tab the reason.
+fn answer(line: &[u8]) -> Option<(PathBuf, SettleAnswer, String)> {
     use std::os::unix::ffi::OsStrExt;
     let words: [(&[u8], SettleAnswer); 4] = [
         (b"ok", SettleAnswer::Well),
@@ -329,9 +341,11 @@ fn answer(line: &[u8]) -> Option<(PathBuf, SettleAnswer)> {
     let rest = rest
         .strip_prefix(b" ")
         .or_else(|| rest.strip_prefix(b"\t"))?;
-    let run_dir = rest.split(|byte| *byte == b'\t').next()?;
-    let run_dir = PathBuf::from(std::ffi::OsStr::from_bytes(run_dir));
-    Some((run_dir, answer))
+    let mut parts = rest.splitn(3, |byte| *byte == b'\t');
+    let run_dir = PathBuf::from(std::ffi::OsStr::from_bytes(parts.next()?));
+    let why = parts.nth(1).unwrap_or_default();
+    let why = String::from_utf8_lossy(&why[..why.len().min(WHY_BYTES_MAX)]).into_owned();
+    Some((run_dir, answer, why))
 }
 
 #[cfg(test)]

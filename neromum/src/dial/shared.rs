@@ -7,9 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use nero_journal::v1::Lease;
-use nero_model::ProcessId;
 use nero_model::paths::NodePaths;
-use nero_model::process::Life;
+use nero_model::process::ProcessHandle;
 use nero_model::safe::Safe;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -214,23 +213,12 @@ enum LastServe {
 /// Asks the leader to bind its socket again. The signal reaches exactly this
 /// process, or none.
 fn hang_up(lease: &Lease) {
-    use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
-    let process: Option<ProcessId> = lease.process.as_ref().and_then(|one| one.identity());
-    let Some((process, pid)) = process.and_then(|one| Some((one, Pid::from_raw(one.pid)?))) else {
-        return;
-    };
-    let handle = pidfd_open(pid, PidfdFlags::empty());
-    // The handle was opened before this check, so it belongs to the process
-    // checked.
-    if !matches!(process.life(), Ok(Life::Alive)) {
-        return;
+    let process = lease.process.as_ref().and_then(|one| one.identity());
+    let handle = process.and_then(|process| ProcessHandle::open(&process));
+    if let Some(handle) = handle.filter(ProcessHandle::is_alive) {
+        // If this does not help, the search looks again.
+        let _ = handle.signal(rustix::process::Signal::HUP);
     }
-    // If this does not help, the search looks again.
-    let _ = match handle {
-        Ok(handle) => pidfd_send_signal(&handle, Signal::HUP),
-        Err(rustix::io::Errno::NOSYS) => kill_process(pid, Signal::HUP),
-        Err(_) => Ok(()),
-    };
 }
 
 impl AsyncRead for Way {

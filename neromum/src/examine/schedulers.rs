@@ -110,13 +110,21 @@ fn is_here(findings: &mut Findings, name: &str, version: Option<String>) {
 fn can_be_asked(findings: &mut Findings, warden: &dyn Warden, version: Option<String>, with: &str) {
     let version = version.map_or(String::new(), |version| format!(" ({version})"));
     let text = format!("{}{version} is here{with}", warden.name());
-    let kind = match warden.kind() {
+    findings.scheduler(wire_kind(warden), text, HINT);
+}
+
+/// A scheduler that is there and does not answer: the machine is its login node all the same.
+fn is_silent_here(findings: &mut Findings, warden: &dyn Warden, version: Option<String>) {
+    can_be_asked(findings, warden, version, ", and does not answer");
+}
+
+fn wire_kind(warden: &dyn Warden) -> nero_wire::v1::Warden {
+    match warden.kind() {
         Kind::None => nero_wire::v1::Warden::Unspecified,
         Kind::Slurm => nero_wire::v1::Warden::Slurm,
         Kind::Oge => nero_wire::v1::Warden::Oge,
         Kind::Generic => nero_wire::v1::Warden::Generic,
-    };
-    findings.scheduler(kind, text, HINT);
+    }
 }
 
 /// Several schedulers have a `qstat`.
@@ -141,7 +149,7 @@ async fn guarded(
 ) {
     let name = &*warden.name();
     let Some(runner) = Runner::find(login, warden, PATIENCE) else {
-        return is_here(findings, name, version);
+        return is_silent_here(findings, warden, version);
     };
     findings.good(
         &format!("{name}'s programs"),
@@ -159,7 +167,7 @@ async fn guarded(
             findings.good(&format!("asking {name}"), asked);
         }
         Err(error) => {
-            is_here(findings, name, version);
+            is_silent_here(findings, warden, version);
             findings.warning(
                 &format!("{name}'s answer"),
                 Safe::line(&error.to_string()).to_string(),

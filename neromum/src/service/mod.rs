@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nero_journal::frame::{self, FrameError, FrameKind};
-use nero_model::{DeploymentId, MESSAGE_BYTES_MAX, RunId, RunToken};
+use nero_model::{DeploymentId, LedgerId, MESSAGE_BYTES_MAX, RunId, RunToken};
 use nero_wire::hello::HelloError;
 use nero_wire::listen::OwnerOnly;
 use nero_wire::v1::kids_server::KidsServer;
@@ -60,6 +60,7 @@ struct Inner {
     build: String,
     /// The share of the node given to runs, as greetings report it.
     gives: String,
+    ledger: LedgerId,
     front: Option<Arc<Front>>,
     nerokid: PathBuf,
     deployment: DeploymentId,
@@ -87,6 +88,8 @@ pub struct Greeting {
     pub build: String,
     /// The share of the node that it gives to runs.
     pub gives: String,
+    /// Its ledger.
+    pub ledger: LedgerId,
     /// The node's scheduler.
     pub front: Option<Arc<Front>>,
     /// The cards of this host, where no scheduler gives them.
@@ -120,6 +123,7 @@ impl Service {
             placer,
             build: greeting.build,
             gives: greeting.gives,
+            ledger: greeting.ledger,
             front: greeting.front,
             nerokid: greeting.nerokid,
             memory_bytes,

@@ -55,6 +55,8 @@ impl Mum for Service {
         }
         Ok(Response::new(Hello {
             capabilities: vec![hello::RECALL.to_owned(), self.inner.gives.clone()],
+            ledger: self.inner.ledger.to_vec(),
+            root: self.inner.placer.paths.root().display().to_string(),
             ..hello::own(Role::Neromum, &self.inner.build, deployment)
         }))
     }

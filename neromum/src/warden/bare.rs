@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use nero_journal::v1::{FromLauncher, LauncherHello, ToLauncher, from_launcher, to_launcher};
-use nero_model::process::Life;
+use nero_model::process::ProcessHandle;
 use nero_model::safe::Safe;
 use nero_model::{PROTOCOL_HIGHEST, PROTOCOL_LOWEST, ProcessId, VERSION};
 use prost::Message as _;
@@ -260,18 +260,11 @@ async fn read_hello(reader: &mut OwnedReadHalf, frames: &mut Frames) -> io::Resu
 /// Sends the signal by which a launcher leaves once no run needs it, when we
 /// cannot speak its protocol.
 fn send_home(hello: &LauncherHello) {
-    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
     let process = hello.process.as_ref().and_then(|said| said.identity());
-    let Some((process, pid)) = process.and_then(|is| Some((is, Pid::from_raw(is.pid)?))) else {
-        return;
-    };
-    // Without pidfds the launcher stays until the machine is booted: a few
-    // pages.
-    if let Ok(handle) = pidfd_open(pid, PidfdFlags::empty())
-        && process.life().is_ok_and(|life| life == Life::Alive)
-    {
+    let handle = process.and_then(|process| ProcessHandle::open(&process));
+    if let Some(handle) = handle.filter(ProcessHandle::is_alive) {
         // The launcher may end by itself in between.
-        let _ = pidfd_send_signal(&handle, Signal::TERM);
+        let _ = handle.signal(rustix::process::Signal::TERM);
     }
 }
 

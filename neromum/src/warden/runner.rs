@@ -1,7 +1,6 @@
 //! Executes the commands of schedulers: absolute programs, a clean environment, an
 //! own process group and deadline, bounded output. Every command is counted.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::File;
@@ -36,10 +35,10 @@ type Environment = Vec<(OsString, OsString)>;
 /// Executes commands of one scheduler.
 #[derive(Debug)]
 pub struct Runner {
-    /// Folder of its programs.
+    /// Folder of the program that submits.
     programs: PathBuf,
-    /// Programs that lie in other folders, by their names.
-    elsewhere: Vec<(Cow<'static, str>, PathBuf)>,
+    /// Finds programs that lie in other folders: a site may have a wrapper around one of them.
+    login: Option<Login>,
     /// Name of the user, for which `{user}` stands in words of commands.
     user: String,
     env: Environment,
@@ -82,8 +81,8 @@ impl Executed {
 }
 
 impl Runner {
-    /// Programs of the folder in which the scheduler's own is found, as runs find it or
-    /// as the person's login shell does. `None` when it is not there.
+    /// For the scheduler whose program that submits is found, as runs find it or as the
+    /// person's login shell does. `None` when it is not there.
     pub fn find(login: &Login, warden: &dyn Warden, patience: Duration) -> Option<Self> {
         let found = login.find(&warden.program())?;
         let programs = found.path.parent()?.to_path_buf();
@@ -92,11 +91,7 @@ impl Runner {
         let of_jobs = login.of_jobs(&programs);
         let mut runner = Self::at(programs, cluster.collect(), of_jobs, patience);
         runner.user.clone_from(&login.user);
-        let others = warden.programs_elsewhere().into_iter();
-        let others = others.filter(|name| !runner.programs.join(&**name).exists());
-        runner.elsewhere = others
-            .filter_map(|name| Some((name.clone(), login.find(&name)?.path)))
-            .collect();
+        runner.login = Some(login.clone());
         Some(runner)
     }
 
@@ -125,7 +120,7 @@ impl Runner {
         }
         Self {
             programs,
-            elsewhere: Vec::new(),
+            login: None,
             user: String::new(),
             env,
             env_of_jobs,
@@ -202,9 +197,14 @@ impl Runner {
         }
     }
 
+    /// A program beside the one that submits, else as a shell finds it.
     fn path(&self, program: &str) -> PathBuf {
-        let known = self.elsewhere.iter().find(|(name, _)| name == program);
-        known.map_or_else(|| self.programs.join(program), |(_, path)| path.clone())
+        let beside = self.programs.join(program);
+        if access(&beside, Access::EXEC_OK).is_ok() {
+            return beside;
+        }
+        let found = self.login.as_ref().and_then(|login| login.find(program));
+        found.map_or(beside, |found| found.path)
     }
 
     /// The kernel ends the program with the thread that calls this, which lives as

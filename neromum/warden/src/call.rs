@@ -138,6 +138,18 @@ impl Unreadable {
         }
     }
 
+    /// An answer of another form, with its first line.
+    pub(crate) fn odd_beginning(
+        program: impl Into<Cow<'static, str>>,
+        why: &str,
+        text: &str,
+    ) -> Self {
+        let mut lines = text.lines().map(str::trim);
+        let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
+        let first: String = first.chars().take(QUOTED_CHARS / 2).collect();
+        Self::odd(program, format!("it begins with {first:?}: {why}"))
+    }
+
     /// An answer of another form.
     pub(crate) fn odd(program: impl Into<Cow<'static, str>>, what: impl Into<String>) -> Self {
         let what: String = what.into();

@@ -43,7 +43,7 @@ pub trait Warden: std::fmt::Debug + Send + Sync {
     /// Its name for people.
     fn name(&self) -> Cow<'static, str>;
 
-    /// A program that lies beside all others of the scheduler.
+    /// The program that submits; others mostly lie beside it.
     fn program(&self) -> Cow<'static, str>;
 
     /// Programs that may lie in another folder than [`program`](Self::program).

@@ -27,14 +27,16 @@ pub(crate) struct Refused {
 }
 
 /// What to do in the place of options about the time of a start.
-pub(crate) const WHEN: &str =
-    "a run begins when `neroman start` starts it and there is room: Neronet has no dependencies";
+pub(crate) const WHEN: &str = "a run begins when `neroman start` starts it and there is room";
+/// What to do in the place of options about jobs that come first.
+pub(crate) const AFTER: &str =
+    "the run waits for no job of the scheduler; `depends_on:` names experiments that come first";
 
 /// Checks options of which each stands in a word of its own.
 pub(crate) fn check(options: &[String], refused: &[Refused]) -> Result<(), OptionError> {
     for option in options {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,:;=+@%/*[]()&|~^!".contains(c);
-        if !option.starts_with('-') || option.len() < 2 || !option.chars().all(plain) {
+        if !option.starts_with('-') || option.len() < 2 {
             return Err(OptionError::Odd(option.clone()));
         }
         let name = option.split('=').next().unwrap_or_default();
@@ -49,6 +51,9 @@ pub(crate) fn check(options: &[String], refused: &[Refused]) -> Result<(), Optio
                 option: name.to_owned(),
                 instead: found.instead,
             });
+        }
+        if !option.chars().all(plain) {
+            return Err(OptionError::Odd(option.clone()));
         }
     }
     Ok(())

@@ -57,6 +57,8 @@ pub enum FrameKind {
     RelayOrder = 60,
     /// `nero.v1.RelayClaim`.
     RelayClaim = 61,
+    /// `nero.journal.v1.LedgerIdentity`.
+    LedgerIdentity = 70,
 }
 
 /// Reason why a framed file cannot be used.

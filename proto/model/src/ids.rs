@@ -115,6 +115,11 @@ random_id! {
 }
 
 random_id! {
+    /// The ledger of one neromum; another root has another one.
+    LedgerId
+}
+
+random_id! {
     /// One submission to a scheduler: a job of it, or an array.
     SubmissionId
 }

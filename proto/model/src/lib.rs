@@ -23,7 +23,7 @@ pub mod written;
 
 pub use holder::Holder;
 pub use home::Home;
-pub use ids::{DeploymentId, ExperimentId, RequestId, RunId, RunToken, SubmissionId};
+pub use ids::{DeploymentId, ExperimentId, LedgerId, RequestId, RunId, RunToken, SubmissionId};
 pub use process::ProcessId;
 pub use state::{EndReason, Phase, StateWord, TaskEnd};
 

@@ -216,6 +216,11 @@ pub mod run {
         }
     }
 
+    /// In the results of a run: the folder for what an earlier start of it left.
+    pub fn start_results(incarnation: u32) -> String {
+        format!("start-{incarnation}")
+    }
+
     /// In the run's folder: the environment of the programs that read the output of one
     /// incarnation, `NAME=value` with a NUL behind each.
     pub fn reader_environment(run_dir: &Path, incarnation: u32) -> PathBuf {

@@ -3,8 +3,12 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 /// The identity of a process, unique also across boots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,6 +81,67 @@ impl ProcessId {
             Err(error) if gone(&error) => Ok(Life::Dead),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Reaches exactly one process, whoever gets its number later.
+#[derive(Debug)]
+pub struct ProcessHandle {
+    process: ProcessId,
+    pid: Pid,
+    /// None before Linux 5.3, in some containers, and where this process has no descriptor left.
+    descriptor: Option<OwnedFd>,
+}
+
+impl ProcessHandle {
+    /// A handle of this process; none when it is gone.
+    pub fn open(process: &ProcessId) -> Option<Self> {
+        let pid = Pid::from_raw(process.pid)?;
+        let descriptor = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(descriptor) => Some(descriptor),
+            Err(Errno::SRCH) => return None,
+            Err(_) => None,
+        };
+        // Only now: the number was the process's when the descriptor was made, if it still is.
+        let handle = Self {
+            process: *process,
+            pid,
+            descriptor,
+        };
+        handle.is_there().then_some(handle)
+    }
+
+    /// Whether the process has not been waited for.
+    fn is_there(&self) -> bool {
+        matches!(self.process.life(), Ok(Life::Alive | Life::Zombie))
+    }
+
+    /// Whether the process runs.
+    pub fn is_alive(&self) -> bool {
+        matches!(self.process.life(), Ok(Life::Alive))
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// `ESRCH` when the process is gone, `EPERM` when it is out of reach.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        if let Some(descriptor) = &self.descriptor {
+            match pidfd_send_signal(descriptor, signal) {
+                Err(Errno::NOSYS) => {}
+                sent => return Ok(sent?),
+            }
+        }
+        // Between this comparison and the signal lies a moment that only descriptors close.
+        if !self.is_there() {
+            return Err(Errno::SRCH.into());
+        }
+        Ok(kill_process(self.pid, signal)?)
+    }
+
+    /// A descriptor that becomes readable when the process ends, where the kernel has such.
+    pub fn descriptor(self) -> Option<OwnedFd> {
+        self.descriptor
     }
 }
 

@@ -117,6 +117,8 @@ pub fn own(role: Role, build: &str, deployment: Option<DeploymentId>) -> Hello {
         ssh_auth_sock: String::new(),
         tenure: 0,
         host: String::new(),
+        ledger: Vec::new(),
+        root: String::new(),
     }
 }
 

@@ -352,3 +352,26 @@ fn a_daemon_that_is_killed_without_room_comes_back_without() {
     assert!(seen["state"] == "running", "{seen:#}");
     pressed.relieve();
 }
+
+#[test]
+fn a_quota_that_is_used_up_refuses_commands_and_ends_nothing() {
+    let home = Home::new();
+    added(&home, "q", "collection: q\n+q: {command: 'true'}\n");
+    let daemon = home.until_alive(Part::Daemon);
+    // No quota of the file system: only the call tells, and there is room for everything else.
+    let mut tracer = nero_tests::tracer::fail(daemon.pid, "pwrite64", "EDQUOT");
+    let refused = home.run(&["note", "1", "first"]);
+    assert!(refused.err.contains("no space left"), "{refused:?}");
+    let stop = rustix::process::Pid::from_child(&tracer);
+    rustix::process::kill_process(stop, rustix::process::Signal::TERM).unwrap();
+    tracer.wait().unwrap();
+    until("room", || {
+        let noted = home.run(&["note", "1", "second"]);
+        match noted.code {
+            Some(0) => Ok(()),
+            _ => Err((noted, home.logs())),
+        }
+    });
+    assert_eq!(home.until_alive(Part::Daemon), daemon);
+    assert_eq!(home.experiment_json(1)["note"], "second");
+}

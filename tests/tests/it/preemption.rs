@@ -7,7 +7,7 @@ use nero_tests::login::Login;
 /// asked to end.
 const SAVING: &str = "mkdir -p ckpt; n=$(cat ckpt/n 2>/dev/null || echo 0); n=$((n+1)); \
                       trap \"echo $n > ckpt/n; exit 0\" TERM; \
-                      echo at $n $(test -n \"$NERO_RESUME\" && echo resumed); \
+                      echo $n > made-$n; echo at $n $(test -n \"$NERO_RESUME\" && echo resumed); \
                       while [ $n -lt 2 ]; do sleep 0.1; done";
 
 #[test]
@@ -46,7 +46,30 @@ fn a_preempted_run_goes_on_from_its_checkpoint_where_slurm_requeues_and_where_it
         let log = login.home.ok(&["logs", id]);
         assert!(log.contains("at 2 resumed"), "{log}");
     }
+    what_the_first_start_left_is_reached(&login);
     let shown = login.home.ok(&["show", "2"]);
     let reason = "SLURM gave its place to other jobs";
     assert!(shown.contains(reason), "{shown}");
+}
+
+/// Its output is in a log of its own, here and there; `clean` tells of its files, which did not
+/// come home.
+fn what_the_first_start_left_is_reached(login: &Login) {
+    let first = login.home.ok(&["logs", "1.1", "--start", "1"]);
+    assert!(first.contains("at 1") && !first.contains("at 2"), "{first}");
+    let seen = login.home.until_settled(1);
+    let results = std::path::PathBuf::from(seen["results"].as_str().unwrap());
+    let home = std::fs::read_to_string(results.join("start-1/stdout.log")).unwrap();
+    assert!(home.contains("at 1"), "{home}");
+    let refused = login.home.run(&["clean", "1"]);
+    let told = refused.out + &refused.err;
+    assert!(told.contains("start-1/made-1"), "{told}");
+    login.home.ok(&["fetch", "1"]);
+    assert_eq!(
+        std::fs::read_to_string(results.join("start-1/made-1")).unwrap(),
+        "1\n"
+    );
+    login.home.ok(&["clean", "1", "--yes"]);
+    let first = login.home.ok(&["logs", "1.1", "--start", "1"]);
+    assert!(first.contains("at 1"), "{first}");
 }

@@ -176,3 +176,25 @@ fn on_this_machine_without_room() {
     let Some(here) = Here::of(&lab) else { return };
     ends_without_room(&lab, &here);
 }
+
+#[test]
+fn output_that_cannot_be_read_is_told_as_missing() {
+    let home = nero_tests::Home::new();
+    // The lock of its watchers cannot be opened.
+    let lines = "rm -f ../1/watch.lock; mkdir ../1/watch.lock; echo loss 3";
+    let yaml = format!("collection: s\n+s: {{command: [sh, -c, '{lines}']}}\n");
+    let folder = home.experiment("s", &yaml);
+    home.ok(&["start", folder.to_str().unwrap(), "--wait"]);
+    home.until_settled(1);
+    let shown = home.ok(&["show", "1"]);
+    assert!(
+        shown.contains("incomplete: what it printed could not be read"),
+        "{shown}"
+    );
+    let told = home.run(&["metrics", "1"]);
+    let told = told.out + &told.err;
+    assert!(
+        told.contains("watch.lock") && !told.contains("no metric was printed"),
+        "{told}"
+    );
+}

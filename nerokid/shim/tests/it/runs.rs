@@ -6,7 +6,7 @@ use nero_journal::v1::RecordKind;
 use nero_journal::v1::changed::What;
 use nero_journal::v1::job_not_started::Stage;
 
-use crate::rig::Rig;
+use crate::rig::{Rig, until};
 
 #[test]
 fn every_exit_code_is_recorded() {
@@ -94,6 +94,30 @@ fn a_program_that_cannot_be_executed_is_reported_with_the_reason() {
         assert_eq!(failure.program, program.as_bytes());
         assert!(claim.exited.is_none() && claim.gone.is_some());
     }
+}
+
+#[test]
+fn a_program_that_is_being_written_elsewhere_is_executed_when_that_is_over() {
+    let mut rig = Rig::new();
+    let program = rig.path("program");
+    fs::copy("/bin/true", &program).unwrap();
+    let busy = fs::OpenOptions::new().append(true).open(&program).unwrap();
+    let run = rig.run(&[program.to_str().unwrap()]);
+    rig.launch(&run);
+    let claim = run.folder().join("claim");
+    until("the job's process", || {
+        let there = claim.exists().then(|| run.claim())?;
+        there.started
+    });
+    drop(busy);
+    rig.hear_of(&run, What::Ended);
+    assert_eq!(run.claim().exited.unwrap().code, 0);
+
+    let busy = fs::OpenOptions::new().append(true).open(&program).unwrap();
+    let run = rig.run(&[program.to_str().unwrap()]);
+    rig.complete(&run);
+    assert_eq!(run.claim().not_started.unwrap().errno, libc::ETXTBSY);
+    drop(busy);
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use nero_model::process::Life;
+use nero_model::process::{Life, ProcessHandle};
 use nero_model::safe::Safe;
 use nero_model::{Holder, Home};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::process::Signal;
 use tokio::time::Instant;
 
 use super::{Greeted, find as look};
@@ -50,21 +50,11 @@ pub fn lives(holder: &Holder) -> bool {
 
 /// Asks the lock's holder, exactly that process, to look for its socket.
 fn ring(holder: &Holder) {
-    let Some(pid) = Pid::from_raw(holder.process.pid) else {
-        return;
-    };
-    let handle = pidfd_open(pid, PidfdFlags::empty());
-    // The handle names the process that had the number when it was made.
-    if !lives(holder) {
-        return;
+    let handle = ProcessHandle::open(&holder.process);
+    if let Some(handle) = handle.filter(ProcessHandle::is_alive) {
+        // If the signal has no effect, the wait ends with a message that names the process.
+        let _ = handle.signal(Signal::HUP);
     }
-    // If the signal has no effect, the wait ends with a message that names the
-    // process.
-    let _ = match handle {
-        Ok(handle) => pidfd_send_signal(&handle, Signal::HUP),
-        Err(rustix::io::Errno::NOSYS) => kill_process(pid, Signal::HUP),
-        Err(_) => Ok(()),
-    };
 }
 
 /// Another daemon has the lock and cannot be reached from here.

@@ -1,4 +1,5 @@
-//! `config show|set`: the values in force and their origins. No daemon is asked.
+//! `config show|set`: the values in force and their origins. The daemon is asked only whether a
+//! node has runs, before it gets another root or address.
 
 use nero_config::{Config, Edit, EditError, NODE_VARIABLE, Origin};
 use nero_model::safe::Safe;
@@ -8,14 +9,57 @@ use serde_json::{Value, json};
 use crate::args::Config as Args;
 use crate::fault::{Fault, Stop, code};
 use crate::say::Out;
-use crate::session::home;
+use crate::session::{Session, home};
+use crate::verb::node;
 
 /// Runs the verb.
-pub fn run(out: &Out, args: &Args) -> Result<u8, Stop> {
+pub async fn run(session: &mut Session, args: &Args) -> Result<u8, Stop> {
     match args {
-        Args::Show { origin, json } => show(out, *origin, json.json),
-        Args::Set { key, value, json } => set(out, key, value, json.json),
+        Args::Show { origin, json } => show(&session.out, *origin, json.json),
+        Args::Set { key, value, json } => {
+            leads_to_its_runs(session, key, value).await?;
+            set(&session.out, key, value, json.json)
+        }
     }
+}
+
+/// Refuses another root for a node that has runs: the new one would not know them. Another
+/// address may lead to the same folder.
+async fn leads_to_its_runs(session: &mut Session, key: &str, value: &str) -> Result<(), Stop> {
+    let Some((name, field)) = key
+        .strip_prefix("nodes.")
+        .and_then(|key| key.rsplit_once('.'))
+    else {
+        return Ok(());
+    };
+    let home = home()?;
+    // A file with mistakes is reported where it is changed.
+    let config = Config::read(&home.config).unwrap_or_default();
+    let Some(node) = config.nodes.get(name).filter(|_| home.state_db().exists()) else {
+        return Ok(());
+    };
+    let value = value.trim();
+    let is_root = match field {
+        "root" if node.root.as_deref().unwrap_or_default() != value => true,
+        "address" if node.address.as_deref().unwrap_or_default() != value => false,
+        _ => return Ok(()),
+    };
+    let Err(runs) = node::may_forget(session, name).await else {
+        return Ok(());
+    };
+    if is_root {
+        return Err(Fault::new(code::FAILED, "the configuration was not changed")
+            .cause(runs.what)
+            .hint(format!(
+                "another root knows nothing of them: neroman wait 'node=={name} && live', or neroman abort 'node=={name} && live'"
+            ))
+            .into());
+    }
+    session.out.note(&format!(
+        "note: {}; if the new address leads to another folder, runs that wait are held until the old one is set back",
+        runs.what
+    ));
+    Ok(())
 }
 
 fn show(out: &Out, with_origin: bool, as_json: bool) -> Result<u8, Stop> {

@@ -1,13 +1,13 @@
 //! `daemon run|start|stop|status|logs`: the process that does the work.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nero_model::process::{Life, ProcessHandle, ProcessId};
 use nero_model::safe::Safe;
 use nero_model::{Holder, Home};
 use nero_views::{json, text};
 use nero_wire::v1::{DaemonStatusReply, DaemonStatusRequest, DaemonStopRequest, Selection};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::json;
 
 use crate::args::Daemon;
@@ -107,7 +107,7 @@ async fn stop(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
     // The lock keeps other clients from starting a new daemon while the old one
     // leaves.
     let _lock = lock(&home.start_lock()).await?;
-    let process = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let process = ProcessId::of(pid).ok();
     if let Some(client) = session.running().await? {
         client
             .once(DaemonStopRequest {}, async |man, request| {
@@ -117,19 +117,7 @@ async fn stop(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
     }
     session.hang_up();
     if let Some(process) = process {
-        let deadline = Timespec {
-            tv_sec: i64::try_from(STOP_DEADLINE.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: 0,
-        };
-        let gone = tokio::task::spawn_blocking(move || {
-            let mut wanted = [PollFd::new(&process, PollFlags::IN)];
-            loop {
-                match poll(&mut wanted, Some(&deadline)) {
-                    Err(rustix::io::Errno::INTR) => {}
-                    other => break other.map(|ready| ready > 0),
-                }
-            }
-        });
+        let gone = tokio::task::spawn_blocking(move || is_gone(&process));
         match gone.await {
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => {
@@ -154,6 +142,32 @@ async fn stop(session: &mut Session, as_json: bool) -> Result<u8, Stop> {
     }
     say_stopped(session, as_json, Some(pid))?;
     Ok(code::OK)
+}
+
+/// Waits for the end of a process; false: it has not ended in time.
+fn is_gone(process: &ProcessId) -> rustix::io::Result<bool> {
+    let Some(handle) = ProcessHandle::open(process) else {
+        return Ok(true);
+    };
+    let Some(descriptor) = handle.descriptor() else {
+        // Before Linux 5.3 nothing tells of the end of a process that is no child.
+        let until = Instant::now() + STOP_DEADLINE;
+        while matches!(process.life(), Ok(Life::Alive)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        return Ok(!matches!(process.life(), Ok(Life::Alive)));
+    };
+    let deadline = Timespec {
+        tv_sec: i64::try_from(STOP_DEADLINE.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: 0,
+    };
+    let mut wanted = [PollFd::new(&descriptor, PollFlags::IN)];
+    loop {
+        match poll(&mut wanted, Some(&deadline)) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => return other.map(|ready| ready > 0),
+        }
+    }
 }
 
 fn say_stopped(session: &Session, as_json: bool, pid: Option<i32>) -> Result<(), Stop> {

@@ -43,6 +43,7 @@ pub async fn run(session: &mut Session, args: &Logs) -> Result<u8, Stop> {
         lines: args.lines.unwrap_or(0),
         offset: 0,
         use_offset: false,
+        start: args.start.unwrap_or(0),
     };
     if is_number(&asked.what) {
         return alone(session, asked).await;

@@ -100,7 +100,7 @@ async fn one(session: &mut Session, verb: &Verb) -> Result<u8, Stop> {
         Verb::Rule(args) => rule::run(session, args).await,
         Verb::Noodles(args) => noodles::run(session, args).await,
         Verb::Import(args) => import::run(&session.out, args),
-        Verb::Config(args) => config::run(&session.out, args),
+        Verb::Config(args) => config::run(session, args).await,
         Verb::Mail(args) => mail::run(session, args).await,
         Verb::Daemon(args) => daemon::run(session, args).await,
         Verb::Completions { shell } => completions::run(&session.out, *shell),

@@ -34,7 +34,7 @@ pub(super) async fn line(
     }
     let params = spec.params.into_iter();
     let env = params.map(|one| (variable("NERO_PARAM_", &one.name), one.text));
-    let line = format!("exec bash -e -c {} script", quoted(&script));
+    let line = format!("exec bash -e -o pipefail -c {} script", quoted(&script));
     Ok((env.collect(), line))
 }
 

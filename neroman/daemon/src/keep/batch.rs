@@ -58,7 +58,8 @@ impl Batch {
             | Change::Adopted { .. }
             | Change::Last(_)
             | Change::Post(_)
-            | Change::Restored(_)) => self.changes.push(other),
+            | Change::Restored(_)
+            | Change::Ledgers(_)) => self.changes.push(other),
         }
     }
 

@@ -6,7 +6,7 @@ use nero_model::RunId;
 use nero_store::{Event, RunKey, StoreError, Tx};
 
 use super::rows::{cell_row, experiment_row, json, run_row, source_row};
-use super::{NODES_AWAY, RESTORED, TENURE};
+use super::{LEDGERS, NODES_AWAY, RESTORED, TENURE};
 use nero_life::change::Change;
 use nero_life::mail::PostChange;
 
@@ -79,6 +79,7 @@ pub(super) fn write_change(
         Change::Last(last) => tx.set_last(last),
         Change::Post(change) => write_post(tx, change),
         Change::Restored(restored) => tx.set_meta(RESTORED, &json(&**restored)),
+        Change::Ledgers(ledgers) => tx.set_meta(LEDGERS, &json(&**ledgers)),
         // Written once per run, as it is at the end of the batch.
         Change::Dispatch { .. } | Change::Journal { .. } => Ok(()),
     }

@@ -4,6 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nero_life::ledgers::{self, NodeLedger};
+use nero_life::state::State;
+use nero_life::text::bounded;
+use nero_model::LedgerId;
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tokio::sync::watch;
@@ -316,6 +320,11 @@ impl Driver {
             .max_decoding_message_size(nero_model::MESSAGE_BYTES_MAX)
             .max_encoding_message_size(nero_model::MESSAGE_BYTES_MAX);
         let clock = self.settings.clock;
+        // An earlier build names none.
+        let ledger = LedgerId::from_slice(&hello.ledger).map(|id| NodeLedger {
+            id,
+            root: bounded(&hello.root),
+        });
         self.tell.change(|now| {
             now.channel = Some(channel);
             now.hello = Some(Arc::new(hello));
@@ -325,6 +334,9 @@ impl Driver {
             now.greeted = true;
             now.hear(clock.moment());
         });
+        if let Err(failure) = self.know_ledger(ledger).await {
+            return SessionEnd::Lost(failure.into());
+        }
         let name = &self.settings.name;
         let awaited = self.ledger.state().restored.nodes.contains(name);
         if awaited {
@@ -390,6 +402,23 @@ impl Driver {
             () = self.idle() => SessionEnd::Idle,
         };
         end
+    }
+
+    /// Records, synced, which ledger the node answers with, before anything is handed over to it.
+    async fn know_ledger(&self, ledger: Option<NodeLedger>) -> Result<(), Failure> {
+        let node = self.settings.name.clone();
+        let Some(ledger) =
+            ledger.filter(|one| !ledgers::is_known(&self.ledger.state(), &node, one))
+        else {
+            return Ok(());
+        };
+        if let Some(before) = self.ledger.state().ledgers.get(&node) {
+            let (before, root) = (&before.root, &ledger.root);
+            tracing::warn!(node, before, root, "the node answers with another ledger");
+        }
+        let unanswered = self.inbox.unanswered();
+        let note = move |state: &State, _| ledgers::greeted(state, &node, &ledger, &unanswered);
+        self.ledger.note(true, note).await
     }
 
     /// Asks for the node's description whenever a caller wants it.

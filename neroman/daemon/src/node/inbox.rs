@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nero_life::run::Run;
 use nero_life::state::State;
-use nero_model::RunId;
+use nero_model::{RunId, RunToken};
 use tokio::sync::Notify;
 
 use crate::ledger::Bell;
@@ -34,6 +34,7 @@ struct InboxContent {
     all: bool,
     link: bool,
     kick: Option<Kick>,
+    unanswered: HashSet<RunToken>,
 }
 
 /// Runs that changed since the driver looked.
@@ -71,6 +72,24 @@ impl Inbox {
             }
         }
         self.news.notify_one();
+    }
+
+    /// Remembers runs that are about to be sent, also over the end of the connection.
+    pub(super) fn sends(&self, runs: &[RunToken]) {
+        self.held().unanswered.extend(runs);
+    }
+
+    /// The node answered what was sent of these runs.
+    pub(super) fn answered(&self, runs: &[RunToken]) {
+        let mut held = self.held();
+        for run in runs {
+            held.unanswered.remove(run);
+        }
+    }
+
+    /// The runs that were sent and of which no answer came.
+    pub(super) fn unanswered(&self) -> HashSet<RunToken> {
+        self.held().unanswered.clone()
     }
 
     /// Asks for a connection to read from the node.

@@ -166,7 +166,7 @@ pub(super) async fn list(way: &Way, ask: &Ask) -> Result<Option<v1::ListFilesRep
     let mut request = tonic::Request::new(v1::ListFilesRequest {
         run: Some(way.run.clone()),
         globs: ask.globs.iter().map(|glob| glob.path.clone()).collect(),
-        incarnation: 0,
+        incarnation: way.start,
         made: ask.made != Made::Ignored,
     });
     request.set_timeout(PATIENCE);
@@ -284,7 +284,7 @@ async fn stream(
 ) -> Result<(LockedFolder, Moving, Came), Trouble> {
     let request = v1::ReadFilesRequest {
         run: Some(way.run.clone()),
-        incarnation: 0,
+        incarnation: way.start,
         files: asked
             .iter()
             .map(|want| v1::read_files_request::Want {

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use nero_model::paths::run as names;
 use nero_model::safe::Safe;
 use nero_wire::v1;
 use tokio::sync::mpsc;
@@ -31,6 +32,17 @@ impl NotHome {
     /// Whether all files are home.
     pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty() && self.others.is_empty()
+    }
+
+    /// Adds what is not home of an earlier start.
+    pub(super) fn add(&mut self, other: Self, start: u32) {
+        let of_start = |name: String| format!("{}/{name}", names::start_results(start));
+        let files = other.files.into_iter();
+        self.files.extend(files.map(|one| Stays {
+            name: of_start(one.name),
+            ..one
+        }));
+        self.others.extend(other.others.into_iter().map(of_start));
     }
 
     /// Bytes that would be lost, as far as known.
@@ -165,7 +177,7 @@ fn by_size(folder: &Path, compared: Vec<Compared>) -> (Vec<Compared>, Vec<Stays>
 async fn by_hash(way: &Way, compared: &[Compared]) -> Result<Vec<Stays>, Trouble> {
     let request = v1::ReadFilesRequest {
         run: Some(way.run.clone()),
-        incarnation: 0,
+        incarnation: way.start,
         files: compared.iter().map(|one| one.want.clone()).collect(),
         hash_only: true,
     };

@@ -4,12 +4,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nero_model::paths::run::STDERR;
+use nero_model::paths::run::{self as names, STDERR};
 use nero_model::{Home, Phase, RunId};
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tonic::transport::Channel;
 
+use super::arrived::{self, Arrived};
 use super::fetch::{self, Outcome};
 use super::home::{self, NotHome};
 use super::logs::{self, LOG_BYTES, LogToFetch};
@@ -23,6 +24,7 @@ use crate::ledger::{Late, Ledger};
 use crate::outside::FolderToFreeze;
 use crate::transfer::Hearer;
 use nero_life::input::Input;
+use nero_life::journal::Incarnation;
 use nero_life::run::{Results, Run};
 
 /// Larger files stay on the node unless `max:` allows them.
@@ -75,6 +77,14 @@ pub(crate) struct FetchJob {
     results_max: u64,
     /// Sizes of stdout and stderr, if known.
     logs: [Option<u64>; 2],
+    /// Starts of the run before its newest one, whose output and files lie beside it.
+    earlier: Vec<EarlierStart>,
+}
+
+/// A start of a run that its scheduler, or a restart of its machine, began anew.
+struct EarlierStart {
+    way: Way,
+    logs: [Option<u64>; 2],
 }
 
 impl FetchJob {
@@ -122,35 +132,37 @@ impl FetchJob {
         } = spec(ledger, id).await?;
         let config = places.config.clone();
         let min_free = way::blocking(move || min_free(&config)).await?;
-        let gone = run.journal.newest().and_then(|(_, one)| one.gone.as_ref());
+        let way = Way {
+            client,
+            run: v1::RunRef {
+                token: run.made.token.to_vec(),
+                experiment: id.experiment.0,
+                number: id.number,
+            },
+            start: 0,
+            whose: Whose {
+                run: id,
+                node: run.node_word().to_owned(),
+            },
+            folder,
+            known: places.known.join(id.to_string()),
+            hearer,
+            min_free,
+        };
         Ok(Some(Self {
             id,
-            way: Way {
-                client,
-                run: v1::RunRef {
-                    token: run.made.token.to_vec(),
-                    experiment: id.experiment.0,
-                    number: id.number,
-                },
-                whose: Whose {
-                    run: id,
-                    node: run.node_word().to_owned(),
-                },
-                folder,
-                known: places.known.join(id.to_string()),
-                hearer,
-                min_free,
-            },
+            earlier: earlier(run, &way),
+            way,
             ended: run.phase().is_end(),
             failed: run.phase().is_end() && run.phase() != Phase::Finished,
             done: matches!(run.results(), Results::Done { .. }),
             outputs,
             checkpoint,
             results_max,
-            logs: [
-                gone.map(|gone| gone.stdout_bytes),
-                gone.map(|gone| gone.stderr_bytes),
-            ],
+            logs: run
+                .journal
+                .newest()
+                .map_or([None; 2], |(_, newest)| log_sizes(newest)),
         }))
     }
 
@@ -171,10 +183,11 @@ impl FetchJob {
         self.all_had_room(&came.no_room)
     }
 
-    /// Fetches all files of an ended run; records when they are home.
-    pub(super) async fn end(&self, ledger: &Ledger) -> Result<(), Trouble> {
+    /// Fetches all files of an ended run.
+    pub(super) async fn end(&self, ledger: &Ledger) -> Result<Arrived, Trouble> {
         let mut outcome = Outcome::default();
         let refused = self.bring_logs(false, &mut outcome).await?;
+        self.bring_earlier_logs(false, &mut outcome).await?;
         let mut warnings = self.cut_logs();
         let ask = Ask {
             globs: self.globs(FetchKind::End),
@@ -191,7 +204,7 @@ impl FetchJob {
         // The rest is here already; this file comes when there is room.
         self.all_had_room(&no_room)?;
         warnings.extend(self.warnings(&outcome));
-        self.done(ledger, outcome, warnings).await
+        self.arrived(ledger, outcome, warnings).await
     }
 
     /// Refuses if files were left out for want of room.
@@ -223,7 +236,7 @@ impl FetchJob {
 
     /// The logs whose end alone was fetched.
     fn cut_logs(&self) -> Vec<String> {
-        let logs = self.wanted_logs(false);
+        let logs = self.wanted_logs(self.logs, false);
         let cut = logs.into_iter().filter(|log| !log.is_whole());
         cut.map(|log| {
             let bytes = log.bytes.map_or_else(
@@ -276,13 +289,38 @@ impl FetchJob {
         all: bool,
         outcome: &mut Outcome,
     ) -> Result<Option<Trouble>, Trouble> {
+        self.bring_logs_of(&self.way, self.wanted_logs(self.logs, all), outcome)
+            .await
+    }
+
+    /// Fetches the logs of earlier starts. One that is refused is a note: the run's own are here.
+    async fn bring_earlier_logs(&self, all: bool, outcome: &mut Outcome) -> Result<(), Trouble> {
+        for start in &self.earlier {
+            start.make().await?;
+            let logs = self.wanted_logs(start.logs, all);
+            if let Some(refused) = self.bring_logs_of(&start.way, logs, outcome).await? {
+                let failure = refused.failure();
+                outcome
+                    .notes
+                    .add(format!("start {}: {failure}", start.way.start));
+            }
+        }
+        Ok(())
+    }
+
+    async fn bring_logs_of(
+        &self,
+        way: &Way,
+        logs: Vec<LogToFetch>,
+        outcome: &mut Outcome,
+    ) -> Result<Option<Trouble>, Trouble> {
         let mut refused = None;
-        for log in self.wanted_logs(all) {
-            if self.done && logs::is_home(&self.way, log).await? {
+        for log in logs {
+            if self.done && logs::is_home(way, log).await? {
                 outcome.unchanged += 1;
                 continue;
             }
-            match logs::fetch(&self.way, log).await {
+            match logs::fetch(way, log).await {
                 Ok(bytes) => {
                     outcome.bytes = outcome.bytes.saturating_add(bytes);
                     outcome.files += 1;
@@ -304,9 +342,15 @@ impl FetchJob {
         let mut refused = None;
         if asked.include.is_empty() {
             refused = self.bring_logs(true, &mut outcome).await?;
+            self.bring_earlier_logs(true, &mut outcome).await?;
         }
         let last = self.ended && refused.is_none();
         outcome.add(fetch::files(&self.way, &self.ask(asked), last).await?);
+        if asked.include.is_empty() {
+            for start in &self.earlier {
+                outcome.add(fetch::files(&start.way, &self.ask(asked), last).await?);
+            }
+        }
         self.latest(ledger).await?;
         if let Some(trouble) = refused {
             return Err(trouble);
@@ -322,7 +366,8 @@ impl FetchJob {
         }
         if self.ended && asked.include.is_empty() {
             let warnings = self.warnings(&outcome);
-            self.done(ledger, outcome.clone(), warnings).await?;
+            let home = self.arrived(ledger, outcome.clone(), warnings).await?;
+            arrived::record(ledger, vec![home]).await?;
         }
         Ok(outcome)
     }
@@ -331,13 +376,19 @@ impl FetchJob {
     pub(crate) async fn would(&self, asked: &RequestedFiles) -> Result<Outcome, Trouble> {
         let mut outcome = Outcome::default();
         if asked.include.is_empty() {
-            for log in self.wanted_logs(true) {
-                if self.done && logs::is_home(&self.way, log).await? {
-                    outcome.unchanged += 1;
-                    continue;
+            let earlier = self.earlier.iter().map(|start| (&start.way, start.logs));
+            for (way, sizes) in earlier.chain([(&self.way, self.logs)]) {
+                for log in self.wanted_logs(sizes, true) {
+                    if self.done && logs::is_home(way, log).await? {
+                        outcome.unchanged += 1;
+                        continue;
+                    }
+                    outcome.bytes = outcome.bytes.saturating_add(log.bytes.unwrap_or(0));
+                    outcome.files += 1;
                 }
-                outcome.bytes = outcome.bytes.saturating_add(log.bytes.unwrap_or(0));
-                outcome.files += 1;
+                if way.start > 0 {
+                    outcome.add(fetch::look(way, &self.ask(asked)).await?);
+                }
             }
         }
         outcome.add(fetch::look(&self.way, &self.ask(asked)).await?);
@@ -351,7 +402,17 @@ impl FetchJob {
             made: Made::Told,
             ..Ask::default()
         };
-        home::not_home(&self.way, &ask, self.wanted_logs(true)).await
+        let logs = self.wanted_logs(self.logs, true);
+        let mut all = home::not_home(&self.way, &ask, logs).await?;
+        for start in &self.earlier {
+            let logs = self.wanted_logs(start.logs, true);
+            let mut not_home = home::not_home(&start.way, &ask, logs).await?;
+            // The newest start went on from these.
+            let is_checkpoint = |one: &Stays| self.checkpoint.iter().any(|path| *path == one.name);
+            not_home.files.retain(|one| !is_checkpoint(one));
+            all.add(not_home, start.way.start);
+        }
+        Ok(all)
     }
 
     fn ask(&self, asked: &RequestedFiles) -> Ask {
@@ -405,10 +466,10 @@ impl FetchJob {
     }
 
     /// The logs to fetch; with `all`, whole, whatever their length.
-    fn wanted_logs(&self, all: bool) -> Vec<LogToFetch> {
+    fn wanted_logs(&self, sizes: [Option<u64>; 2], all: bool) -> Vec<LogToFetch> {
         [false, true]
             .into_iter()
-            .zip(self.logs)
+            .zip(sizes)
             .filter_map(|(stderr, bytes)| {
                 let stream = if stderr { "stderr" } else { "stdout" };
                 let named = self.outputs.iter().find(|output| output.path == stream);
@@ -443,25 +504,24 @@ impl FetchJob {
         way::blocking(move || place::latest(&folder)).await
     }
 
-    async fn done(
+    async fn arrived(
         &self,
         ledger: &Ledger,
         outcome: Outcome,
         warnings: Vec<String>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<Arrived, Trouble> {
         let done = Results::Done {
             folder: self.way.folder.display().to_string(),
             notes: outcome.notes.into_lines(),
             left: outcome.left.len() as u64,
             warnings,
         };
-        let id = self.id;
         let hints = self.hints(ledger).await?;
-        let home = Input::ResultsDone { done, hints };
-        ledger
-            .happened(false, vec![(id, home)], Late::Never)
-            .await?;
-        Ok(())
+        Ok(Arrived {
+            run: self.id,
+            folder: self.way.folder.clone(),
+            home: Input::ResultsDone { done, hints },
+        })
     }
 
     /// Hints about the end of a failed run.
@@ -484,6 +544,49 @@ impl FetchJob {
         })
         .await
     }
+}
+
+impl EarlierStart {
+    /// Makes its folder.
+    async fn make(&self) -> Result<(), Trouble> {
+        let folder = self.way.folder.clone();
+        way::blocking(move || match std::fs::create_dir(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                Err(Trouble::unwritten(&folder, &error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        })
+        .await?
+    }
+}
+
+/// The starts of a run before its newest one that may have printed or made files. Theirs lie in
+/// folders of the run's results.
+fn earlier(run: &Run, newest: &Way) -> Vec<EarlierStart> {
+    let last = run.journal.newest().map_or(0, |(number, _)| number);
+    let starts = run.journal.incarnations.iter();
+    let began = starts.filter(|(number, one)| **number != last && one.started_ms.is_some());
+    let one = |(number, one): (&u32, &Incarnation)| EarlierStart {
+        way: Way {
+            start: *number,
+            folder: newest.folder.join(names::start_results(*number)),
+            known: newest
+                .known
+                .with_file_name(format!("{}-start-{number}", run.made.id)),
+            ..newest.clone()
+        },
+        logs: log_sizes(one),
+    };
+    began.map(one).collect()
+}
+
+/// Sizes of stdout and stderr of a start, if known.
+fn log_sizes(start: &Incarnation) -> [Option<u64>; 2] {
+    let gone = start.gone.as_ref();
+    [
+        gone.map(|gone| gone.stdout_bytes),
+        gone.map(|gone| gone.stderr_bytes),
+    ]
 }
 
 impl Outcome {

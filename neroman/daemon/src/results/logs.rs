@@ -93,6 +93,7 @@ async fn tail(way: &Way, log: LogToFetch) -> Result<u64, Trouble> {
     let most = log.tail_bytes();
     let request = v1::ReadLogRequest {
         run: Some(way.run.clone()),
+        incarnation: way.start,
         stderr: log.stderr,
         offset: match log.bytes {
             // Bytes that leftover processes appended after the end do not belong
@@ -183,6 +184,7 @@ async fn whole(way: &Way, log: LogToFetch) -> Result<u64, Trouble> {
     .await??;
     let request = v1::ReadLogRequest {
         run: Some(way.run.clone()),
+        incarnation: way.start,
         stderr: log.stderr,
         offset: i64::try_from(from).unwrap_or(0),
         // 0 would mean no limit.

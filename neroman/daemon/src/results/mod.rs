@@ -6,6 +6,7 @@
 //! A node's replies are hostile input: names are made safe, nothing is written
 //! outside of the run's own folder, sizes and counts are bounded.
 
+mod arrived;
 mod fetch;
 mod folder;
 mod home;
@@ -36,12 +37,14 @@ use crate::transfer::Hearer;
 use nero_life::input::Input;
 use nero_life::needs;
 
+pub(crate) use arrived::sync;
 pub(crate) use home::NotHome;
 pub(crate) use job::{FetchJob, Places, RequestedFiles};
 #[cfg(test)]
 pub(crate) use queue::Pace;
 pub(crate) use trouble::Trouble;
 
+use arrived::Arrived;
 use queue::{FetchKind, Queue};
 
 /// Tries before a run's results are given up; `neroman fetch` begins anew.
@@ -71,7 +74,10 @@ struct Turn {
 }
 
 enum Came {
+    /// Files of a run that lives.
     Something,
+    /// All files of an ended run, which are not synced yet.
+    All(Box<Arrived>),
     /// No files will ever come this way.
     Nothing,
 }
@@ -110,7 +116,12 @@ impl Fetcher {
         let mut queue = Queue::default();
         let mut tries: HashMap<RunId, u32> = HashMap::new();
         let mut working = FuturesUnordered::new();
+        let mut arrived: Vec<(Turn, Arrived)> = Vec::new();
+        let mut recording = FuturesUnordered::new();
         loop {
+            if recording.is_empty() && !arrived.is_empty() {
+                recording.push(record(self.ledger.clone(), std::mem::take(&mut arrived)));
+            }
             while let Some((run, kind)) = queue.begin() {
                 working.push(turn(
                     self.node.clone(),
@@ -129,26 +140,44 @@ impl Fetcher {
                         queue.add(run, kind, Instant::now() + self.places.pace.first);
                     }
                 }
-                Some(turn) = working.next(), if !working.is_empty() => {
-                    queue.done(turn.run);
-                    let tries = tries.entry(turn.run).or_default();
-                    let again = self.after(&turn, tries).await;
-                    // A run that ended while its files were fetched does not
-                    // wait.
-                    match (again, self.wanted(turn.run)) {
-                        (_, Some(FetchKind::End)) if turn.kind == FetchKind::Live => {
-                            queue.add(turn.run, FetchKind::End, Instant::now());
+                Some(mut turn) = working.next(), if !working.is_empty() => {
+                    match std::mem::replace(&mut turn.result, Ok(Came::Something)) {
+                        Ok(Came::All(all)) => {
+                            queue.came(turn.run);
+                            arrived.push((turn, *all));
                         }
-                        (Some(pause), Some(kind)) => {
-                            queue.later(turn.run, kind, Instant::now() + pause);
+                        result => {
+                            turn.result = result;
+                            self.ended(turn, &mut queue, &mut tries).await;
                         }
-                        (Some(_) | None, _) => {}
+                    }
+                }
+                Some(recorded) = recording.next(), if !recording.is_empty() => {
+                    for turn in recorded {
+                        self.ended(turn, &mut queue, &mut tries).await;
                     }
                 }
                 () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     queue.wake(Instant::now());
                 }
             }
+        }
+    }
+
+    /// A turn is over: the run may have another one.
+    async fn ended(&self, turn: Turn, queue: &mut Queue, tries: &mut HashMap<RunId, u32>) {
+        queue.done(turn.run);
+        let tries = tries.entry(turn.run).or_default();
+        let again = self.after(&turn, tries).await;
+        // A run that ended while its files were fetched does not wait.
+        match (again, self.wanted(turn.run)) {
+            (_, Some(FetchKind::End)) if turn.kind == FetchKind::Live => {
+                queue.add(turn.run, FetchKind::End, Instant::now());
+            }
+            (Some(pause), Some(kind)) => {
+                queue.later(turn.run, kind, Instant::now() + pause);
+            }
+            (Some(_) | None, _) => {}
         }
     }
 
@@ -167,7 +196,7 @@ impl Fetcher {
     async fn after(&self, turn: &Turn, tries: &mut u32) -> Option<Duration> {
         let pace = self.places.pace;
         let trouble = match &turn.result {
-            Ok(Came::Something) => {
+            Ok(Came::Something | Came::All(_)) => {
                 *tries = 0;
                 let why = String::new();
                 self.note(turn.run, Input::ResultsWait { why }).await;
@@ -226,6 +255,17 @@ fn bounded(mut why: String) -> String {
     why
 }
 
+/// Records that all files of these runs are home; returns their turns with the outcome.
+async fn record(ledger: Ledger, arrived: Vec<(Turn, Arrived)>) -> Vec<Turn> {
+    let (turns, arrived): (Vec<Turn>, Vec<Arrived>) = arrived.into_iter().unzip();
+    let recorded = arrived::record(&ledger, arrived).await;
+    let with_result = |turn: Turn| Turn {
+        result: recorded.clone().map(|()| Came::Something),
+        ..turn
+    };
+    turns.into_iter().map(with_result).collect()
+}
+
 /// Fetches the files of one run.
 async fn turn(
     node: String,
@@ -245,7 +285,10 @@ async fn turn(
         match (job, kind) {
             (None, _) => Ok(Came::Nothing),
             (Some(job), FetchKind::Live) => job.live(&ledger).await.map(|()| Came::Something),
-            (Some(job), FetchKind::End) => job.end(&ledger).await.map(|()| Came::Something),
+            (Some(job), FetchKind::End) => {
+                let all = job.end(&ledger).await?;
+                Ok(Came::All(Box::new(all)))
+            }
         }
     }
     .await;

@@ -133,6 +133,11 @@ impl Queue {
         turn
     }
 
+    /// The run's files came: another run may have its turn. It is not forgotten yet.
+    pub(super) fn came(&mut self, run: RunId) {
+        self.working.remove(&run);
+    }
+
     /// Ends a turn; the run is forgotten until it is added again.
     pub(super) fn done(&mut self, run: RunId) {
         self.working.remove(&run);

@@ -8,7 +8,7 @@ use crate::failure::{Failure, connection_lost};
 pub(super) const MAKE_ROOM: &str = "make room there, and they come by themselves";
 
 /// Why bringing files home ended early.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Trouble {
     /// The node or the connection failed; a later try continues.
     Node(Failure),

@@ -192,11 +192,14 @@ pub(super) fn choose(
 ) -> Choice {
     let mut choice = Choice::told(list, ask, whose);
     let names = Names::of(list, folder);
+    let leads = Leads::of(list);
     let loose = coming(list, ask.made);
     let mut taken: HashSet<PathBuf> = HashSet::new();
     for entry in list.files.iter().take(FILES_MAX) {
         let shown = Safe::line(&entry.path).to_string();
-        let is_named = !entry.globs.is_empty() || !entry.made;
+        // A link without its target would be a name of nothing here.
+        let is_named =
+            !entry.globs.is_empty() || !entry.made || leads.include(Path::new(&entry.path));
         let stays = || Stays {
             name: shown.clone(),
             bytes: entry.size,
@@ -250,12 +253,80 @@ pub(super) fn choose(
         });
     }
     for link in &list.links {
-        if link.fits || matches!(ask.made, Made::Comes { .. }) {
+        let is_named = link.fits || leads.include(Path::new(&link.path));
+        if is_named || matches!(ask.made, Made::Comes { .. }) {
             choice.link(link, &list.work, whose);
+            if leads.to_nothing(link, list) {
+                let shown = Safe::line(&link.path);
+                let target = Safe::line(&link.target);
+                choice.notes.add(format!(
+                    "{shown} is a link to {target}, which does not come along from {}",
+                    whose.node
+                ));
+            }
         }
     }
     choice.fit_into(room);
     choice
+}
+
+/// Where the links that outputs name lead.
+struct Leads {
+    /// Targets below the work folder, by the paths of links.
+    targets: HashMap<PathBuf, PathBuf>,
+    /// What the links lead to that a glob fits: other links, and their ends.
+    named: HashSet<PathBuf>,
+}
+
+impl Leads {
+    /// Links that lead to one another are followed so often.
+    const FOLLOWED_MAX: usize = 8;
+
+    fn of(list: &v1::ListFilesReply) -> Self {
+        let below_work = |link: &v1::LinkEntry| {
+            let path = PathBuf::from(&link.path);
+            let target = link_target(&path, &link.target, &list.work)?;
+            let mut at = path.parent()?.to_path_buf();
+            for part in target.components() {
+                match part {
+                    std::path::Component::ParentDir => {
+                        at.pop();
+                    }
+                    part => at.push(part),
+                }
+            }
+            Some((path, at))
+        };
+        let targets = list.links.iter().filter_map(below_work).collect();
+        let mut leads = Self {
+            targets,
+            named: HashSet::new(),
+        };
+        let fitting = list.links.iter().filter(|link| link.fits);
+        let named = fitting.flat_map(|link| leads.follow(link).cloned());
+        leads.named = named.collect();
+        leads
+    }
+
+    /// What a link leads to: other links, then its end.
+    fn follow(&self, link: &v1::LinkEntry) -> impl Iterator<Item = &PathBuf> {
+        let first = self.targets.get(Path::new(&link.path));
+        let all = std::iter::successors(first, |at| self.targets.get(*at));
+        all.take(Self::FOLLOWED_MAX)
+    }
+
+    /// Whether a named link leads to this file or link, or to a folder above it.
+    fn include(&self, path: &Path) -> bool {
+        !self.named.is_empty() && path.ancestors().any(|one| self.named.contains(one))
+    }
+
+    /// Whether a link leads into the work folder, and to nothing of the list.
+    fn to_nothing(&self, link: &v1::LinkEntry, list: &v1::ListFilesReply) -> bool {
+        self.follow(link).last().is_some_and(|end| {
+            let mut files = list.files.iter();
+            !files.any(|entry| Path::new(&entry.path).starts_with(end))
+        })
+    }
 }
 
 impl Choice {
@@ -511,6 +582,58 @@ mod tests {
         let choice = choose(&list, &ask, &whose, &mut folder, &known, u64::MAX);
         let names = choice.wanted.iter().map(|one| one.name.clone()).collect();
         (names, choice)
+    }
+
+    #[test]
+    fn the_target_of_a_named_link_comes_along() {
+        let base = tempfile::tempdir().unwrap();
+        let mut folder = Folder::open(base.path()).unwrap();
+        let known = Known::open(&base.path().join("known/1")).unwrap();
+        let ask = Ask {
+            globs: vec![Glob {
+                path: "ckpt/last.ckpt".to_owned(),
+                is_output: true,
+                most: 100,
+            }],
+            made: Made::Told,
+            ..Ask::default()
+        };
+        let whose = Whose {
+            run: "4.2".parse().unwrap(),
+            node: "lab".to_owned(),
+        };
+        let made = |path: &str| v1::FileEntry {
+            made: true,
+            ..entry(path, 9, &[])
+        };
+        let link = |path: &str, target: &str, fits| v1::LinkEntry {
+            path: path.to_owned(),
+            target: target.to_owned(),
+            fits,
+        };
+        let list = v1::ListFilesReply {
+            files: vec![made("ckpt/epoch=1.ckpt"), made("ckpt/epoch=2.ckpt")],
+            links: vec![
+                link("ckpt/last.ckpt", "newest", true),
+                link("ckpt/newest", "epoch=2.ckpt", false),
+                link("ckpt/old", "epoch=1.ckpt", false),
+            ],
+            made_told: true,
+            ..v1::ListFilesReply::default()
+        };
+        let choice = choose(&list, &ask, &whose, &mut folder, &known, u64::MAX);
+        let names: Vec<&str> = choice.wanted.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["ckpt/epoch=2.ckpt"]);
+        let links = ["ckpt/last.ckpt", "ckpt/newest"].map(PathBuf::from);
+        assert!(choice.links.iter().map(|(path, _)| path).eq(&links));
+        let list = v1::ListFilesReply {
+            files: Vec::new(),
+            ..list
+        };
+        let choice = choose(&list, &ask, &whose, &mut folder, &known, u64::MAX);
+        let notes = choice.notes.into_lines();
+        let told = "ckpt/last.ckpt is a link to newest, which does not come along from lab";
+        assert_eq!(notes[0], told);
     }
 
     #[test]

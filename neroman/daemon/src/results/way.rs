@@ -20,6 +20,8 @@ pub(super) const SILENCE: Duration = Duration::from_secs(120);
 pub(super) struct Way {
     pub(super) client: MumClient<Channel>,
     pub(super) run: v1::RunRef,
+    /// The start of the run; 0: the newest one.
+    pub(super) start: u32,
     pub(super) whose: Whose,
     pub(super) folder: PathBuf,
     /// The file that records what came already.

@@ -1,8 +1,7 @@
 //! Cleans one node: compares its files with those that came home, syncs these,
 //! and only then has anything removed.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::os::unix::fs::MetadataExt as _;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +19,7 @@ use super::{Man, blocking};
 use crate::failure::Failure;
 use crate::ledger::{Late, Ledger};
 use crate::node::BYTES_MAX;
-use crate::results::{FetchJob, NotHome, Places, Trouble};
+use crate::results::{FetchJob, NotHome, Places, Trouble, sync};
 use nero_life::input::Input;
 use nero_life::needs;
 use nero_life::state::State;
@@ -115,7 +114,8 @@ impl Man {
             .await?;
         if !request.dry_run {
             let folders = able.iter().map(|run| run.folder.clone()).collect();
-            blocking(move || sync(folders)).await??;
+            let synced = blocking(move || sync(folders)).await?;
+            synced.map_err(|trouble| trouble.failure().clone())?;
             self.give_up(&able).await?;
         }
         self.closed(&able).await;
@@ -400,27 +400,6 @@ async fn sizes(client: &mut MumClient<Channel>) -> Result<HashMap<Vec<u8>, u64>,
         .into_iter()
         .filter_map(|run| Some((run.run?.token, run.bytes)))
         .collect())
-}
-
-/// Syncs the results, so that they survive a power cut: each disk once. Blocks.
-fn sync(folders: Vec<PathBuf>) -> Result<(), Failure> {
-    let mut synced = BTreeSet::new();
-    for folder in folders.iter().filter(|path| !path.as_os_str().is_empty()) {
-        let failed = |error: std::io::Error| {
-            Failure::failed(format!("cannot sync {}", folder.display())).caused_by(&error)
-        };
-        let open = match std::fs::File::open(folder) {
-            // A person removed the folder, and knows it.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            open => open.map_err(failed)?,
-        };
-        if synced.insert(open.metadata().map_err(failed)?.dev()) {
-            rustix::fs::syncfs(&open)
-                .map_err(std::io::Error::from)
-                .map_err(failed)?;
-        }
-    }
-    Ok(())
 }
 
 /// A node's text, cut to a length that can be shown.

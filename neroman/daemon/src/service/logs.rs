@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nero_model::RunId;
-use nero_model::paths::run::{STDERR, STDOUT};
+use nero_model::paths::run::{self as names, STDERR, STDOUT};
 use nero_wire::v1;
 use nero_wire::v1::mum_client::MumClient;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
@@ -124,6 +124,17 @@ impl Man {
                     .hint(format!("neroman start {}", chosen.id))
             })?;
         let id = run.made.id;
+        let start = request.start;
+        if start > 0 && !run.journal.incarnations.contains_key(&start) {
+            let newest = run.journal.newest().map_or(0, |(number, _)| number);
+            let failure = Failure::usage(format!("{id} has no start {start}"));
+            return Err(failure.hint(format!("its newest start is {newest}")));
+        }
+        if let Some(notice) = earlier_starts(run).filter(|_| start == 0)
+            && sink.send(Ok(notice)).await.is_err()
+        {
+            return Ok(());
+        }
         if !self.await_start(id, request.follow).await? {
             let notice = format!("{id} has printed nothing: it was not started");
             let _ = sink.send(Ok(end(&notice))).await;
@@ -137,7 +148,7 @@ impl Man {
         let mut place = LogCursor {
             request: v1::ReadLogRequest {
                 run: Some(run_ref),
-                incarnation: 0,
+                incarnation: start,
                 stderr: request.stderr,
                 offset: if request.use_offset {
                     request.offset
@@ -152,7 +163,7 @@ impl Man {
         };
         if let Some(at_ms) = run.cleaned_ms() {
             let said = super::clean::cleaned(at_ms);
-            let copy = copy_of(run, request.stderr);
+            let copy = copy_of_start(run, request.stderr, start);
             if !copy.is_some_and(|path| path.is_file()) {
                 let _ = sink.send(Ok(end(&said))).await;
                 return Ok(());
@@ -239,7 +250,7 @@ impl Man {
         let state = self.ledger.state();
         let copy = state
             .run(id)
-            .and_then(|run| copy_of(run, place.request.stderr));
+            .and_then(|run| copy_of_start(run, place.request.stderr, place.request.incarnation));
         let Some(path) = copy else { return Err(lost) };
         let Ok(mut file) = tokio::fs::File::open(&path).await else {
             return Err(lost);
@@ -251,7 +262,7 @@ impl Man {
         // the log.
         let printed = state
             .run(id)
-            .and_then(|run| printed(run, place.request.stderr));
+            .and_then(|run| printed(run, place.request.stderr, place.request.incarnation));
         let begins = printed.unwrap_or(length).saturating_sub(length);
         let (mut offset, missing) = match u64::try_from(place.request.offset) {
             Ok(wanted) => (
@@ -369,9 +380,28 @@ async fn from_node(
     }
 }
 
-/// How much an ended run printed, if known.
-fn printed(run: &Run, stderr: bool) -> Option<u64> {
-    let gone = run.journal.newest()?.1.gone.as_ref()?;
+/// The notice that starts before the newest one have output, too.
+fn earlier_starts(run: &Run) -> Option<v1::LogChunk> {
+    let (newest, _) = run.journal.newest()?;
+    let starts = run.journal.incarnations.iter();
+    let began = starts.filter(|(number, one)| **number != newest && one.started_ms.is_some());
+    let (last, _) = began.last()?;
+    let id = run.made.id;
+    Some(v1::LogChunk {
+        notice: format!(
+            "start {newest} of {id}; what it printed before: neroman logs {id} --start {last}"
+        ),
+        ..v1::LogChunk::default()
+    })
+}
+
+/// How much a start of an ended run printed, if known; 0: the newest start.
+fn printed(run: &Run, stderr: bool, start: u32) -> Option<u64> {
+    let found = match start {
+        0 => run.journal.newest()?.1,
+        start => run.journal.incarnations.get(&start)?,
+    };
+    let gone = found.gone.as_ref()?;
     Some(match stderr {
         true => gone.stderr_bytes,
         false => gone.stdout_bytes,
@@ -383,6 +413,20 @@ pub(super) fn copy_of(run: &Run, stderr: bool) -> Option<PathBuf> {
     let folder = run.results().folder();
     let name = if stderr { STDERR } else { STDOUT };
     (!folder.is_empty()).then(|| PathBuf::from(folder).join(name))
+}
+
+/// The copy of a log of one start, 0 for the newest.
+fn copy_of_start(run: &Run, stderr: bool, start: u32) -> Option<PathBuf> {
+    let newest = run.journal.newest().map_or(0, |(number, _)| number);
+    let copy = copy_of(run, stderr)?;
+    match start {
+        0 => Some(copy),
+        start if start == newest => Some(copy),
+        start => {
+            let folder = names::start_results(start);
+            Some(copy.parent()?.join(folder).join(copy.file_name()?))
+        }
+    }
 }
 
 /// Offset of the last lines of a file. A carriage return ends a line as a line

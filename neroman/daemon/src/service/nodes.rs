@@ -136,7 +136,8 @@ fn troubles(state: &State, node: &str) -> Vec<String> {
         .filter_map(|id| state.run(id))
     {
         let why = run.why();
-        if run.phase() == Phase::Staging && !why.is_unknown() {
+        let is_held = run.elsewhere().is_some();
+        if (run.phase() == Phase::Staging || is_held) && !why.is_unknown() {
             runs.entry(why.kind()).or_insert((why, 0)).1 += 1;
         }
         if let Some(from) = run.came_from().filter(|_| run.phase().is_live()) {

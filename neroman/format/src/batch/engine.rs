@@ -2,7 +2,7 @@
 
 use nero_warden::OptionError;
 
-use super::options::{Directive, indexes};
+use super::options::{Directive, indexes, step};
 use super::{AskedFor, Said, left_out};
 
 /// What the options ask for.
@@ -100,6 +100,7 @@ fn memory(said: &Said<String>, slots: u64, wanted: &mut AskedFor) {
 fn array(one: &Directive, wanted: &mut AskedFor) {
     match indexes(&one.value) {
         Some((tasks, _)) => {
+            wanted.step = step(&one.value);
             wanted.tasks = Some(Said {
                 value: tasks,
                 mark: one.mark,

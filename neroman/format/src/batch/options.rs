@@ -52,14 +52,14 @@ fn of_line(words: &[String], line: &str, number: u32, dialect: Dialect) -> Vec<D
     let mut found = Vec::new();
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
-        let column = line
-            .find(word.as_str())
-            .map_or(0, |at| line[..at].chars().count());
+        let (name, mut value) = split(word, dialect);
+        // A word with quotes is shorter than what stands there.
+        let at = line.find(word.as_str()).or_else(|| line.find(&name));
+        let column = at.map_or(0, |at| line[..at].chars().count());
         let mark = Mark {
             line: number,
             column: u32::try_from(column + 1).unwrap_or(1),
         };
-        let (name, mut value) = split(word, dialect);
         let mut wants = wants(&name, &value, dialect);
         while wants > 0
             && let Some(next) = words.next_if(|next| !next.starts_with('-'))
@@ -102,6 +102,13 @@ fn wants(name: &str, value: &str, dialect: Dialect) -> usize {
         Dialect::GridEngine if ENGINE_PAIRS.contains(&name) => 2,
         Dialect::GridEngine => usize::from(!ENGINE_FLAGS.contains(&name)),
     }
+}
+
+/// The step of indexes: of a single range `1-9:2` its own, else 1.
+pub(super) fn step(text: &str) -> u64 {
+    let list = text.split('%').next().unwrap_or_default();
+    let step = list.split_once(':').filter(|_| !list.contains(','));
+    step.and_then(|(_, step)| step.parse().ok()).unwrap_or(1)
 }
 
 /// The indexes of `1-10`, `1,3,5-9:2` and `0-9%4`, with the part behind `%`; `None`: it

@@ -2,7 +2,7 @@
 
 use nero_warden::OptionError;
 
-use super::options::{Directive, indexes, slurm_seconds};
+use super::options::{Directive, indexes, slurm_seconds, step};
 use super::{AskedFor, Said, left_out};
 
 /// Names of one letter.
@@ -155,6 +155,10 @@ fn gpus(one: &Directive, wanted: &mut AskedFor, parts: u64) {
             wanted.note(one.mark, left_out(one, &why));
         }
         let Some(found) = gpus.first() else { return };
+        if gpus.len() > 1 {
+            let why = format!("a run asks for GPUs of one kind: {found}");
+            wanted.note(one.mark, left_out(one, &why));
+        }
         text = found.strip_prefix("gpu").unwrap_or_default();
         text = text.strip_prefix(':').unwrap_or(text);
     }
@@ -182,6 +186,7 @@ fn array(one: &Directive, wanted: &mut AskedFor) {
     if let Some(at_once) = at_once {
         wanted.field("at_once", one.mark, at_once);
     }
+    wanted.step = step(&one.value);
     wanted.tasks = Some(Said {
         value: tasks,
         mark: one.mark,

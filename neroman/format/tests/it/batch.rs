@@ -115,6 +115,77 @@ fn an_array_becomes_one_experiment_for_each_task() {
 }
 
 #[test]
+fn a_task_is_told_about_the_array_of_its_script() {
+    let variables = |name: &str, text: &str| -> Vec<String> {
+        let loaded = read(name, text);
+        let env = loaded.definitions[0].env.iter();
+        let env = env.filter(|(name, _)| name.contains("TASK"));
+        env.map(|(name, value)| format!("{name}={}", value.as_deref().unwrap_or_default()))
+            .collect()
+    };
+    let slurm = |indexes: &str| {
+        let text = format!("#!/bin/sh\n#SBATCH --array={indexes}\n./x\n");
+        variables("x.slurm", &text)
+            .join(" ")
+            .replace("SLURM_ARRAY_TASK_", "")
+    };
+    assert_eq!(slurm("0-3"), "COUNT=4 MIN=0 MAX=3 STEP=1");
+    assert_eq!(slurm("1-9:4%2"), "COUNT=3 MIN=1 MAX=9 STEP=4");
+    assert_eq!(slurm("7,2,5-6"), "COUNT=4 MIN=2 MAX=7 STEP=1");
+    let engine = variables("x.sge", "#$ -t 2-8:3\n./x\n");
+    let expected = ["SGE_TASK_FIRST=2", "SGE_TASK_LAST=8", "SGE_TASK_STEPSIZE=3"];
+    assert_eq!(engine, expected);
+}
+
+#[test]
+fn options_with_quotes_are_left_out_as_those_without() {
+    let loaded = read(
+        "big.slurm",
+        "#!/bin/bash\n\
+         #SBATCH --job-name=\"Big simulation\"\n\
+         #SBATCH --output=\"log dir/%j.out\"\n\
+         #SBATCH --comment=\"a b\"\n\
+         #SBATCH --signal=B:USR1@120\n\
+         #SBATCH --dependency=afterok:123\n\
+         #SBATCH --gres=gpu:2,craynetwork:1\n\
+         ./x\n",
+    );
+    assert_eq!(only(&loaded).scheduling.gpus.on("any"), Some(&2));
+    let notes = notes(&loaded);
+    for part in [
+        "2:9 `--job-name` is left out",
+        "3:9 `--output` is left out",
+        "4:9 `--comment` is left out",
+        "`--signal` is left out: a rule signals the job",
+        "`depends_on:` names experiments",
+        "only GPUs are asked for, not craynetwork:1",
+    ] {
+        assert!(notes.contains(part), "{part} is not in {notes}");
+    }
+}
+
+#[test]
+fn what_sbatch_refuses_or_is_several_jobs_is_no_experiment() {
+    let refused = |text: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.slurm");
+        std::fs::write(&file, text).unwrap();
+        let errors = read_source(&file, &Defaults::default()).map(drop);
+        errors.unwrap_err().to_string()
+    };
+    let dos = refused("#!/bin/sh\n#SBATCH -n 1\r\n./x\r\n");
+    assert!(
+        dos.contains("carriage return") && dos.contains("x.slurm:2"),
+        "{dos}"
+    );
+    let several = refused("#!/bin/sh\n#SBATCH -n 1\n#SBATCH hetjob\n#SBATCH -n 2\n./x\n");
+    assert!(
+        several.contains("heterogeneous") && several.contains("x.slurm:3"),
+        "{several}"
+    );
+}
+
+#[test]
 fn a_job_of_several_tasks_is_as_many_processes_with_their_cpus() {
     let loaded = read(
         "mpi.sbatch",

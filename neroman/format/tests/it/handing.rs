@@ -84,14 +84,28 @@ fn a_script_runs_in_bash_with_its_places_filled() {
 ",
     );
     let argv = &loaded.definitions[1].argv;
-    assert_eq!(argv[..3], ["bash", "-e", "-c"]);
+    assert_eq!(argv[..5], ["bash", "-e", "-o", "pipefail", "-c"]);
     let place = nero_model::data::place("d");
     assert_eq!(
-        argv[3],
+        argv[5],
         format!("for i in {{1..3}}; do echo ${{x}} 8 {place}; done\nawk '{{print $1}}' f\n")
     );
     let inner = load("command: prog\n+a: {script: echo}\n+b: {}\n");
-    assert_eq!(commands(&inner), ["bash|-e|-c|echo|script", "prog"]);
+    assert_eq!(
+        commands(&inner),
+        ["bash|-e|-o|pipefail|-c|echo|script", "prog"]
+    );
+}
+
+#[test]
+fn a_script_ends_where_a_command_before_a_pipe_fails() {
+    let loaded = load("+a:\n  script: |\n    (echo a; exit 3) | cat\n    echo b\n");
+    let argv = &loaded.definitions[0].argv;
+    let ran = std::process::Command::new(&argv[0])
+        .args(&argv[1..])
+        .output();
+    let ran = ran.unwrap();
+    assert_eq!((ran.status.code(), &*ran.stdout), (Some(3), &b"a\n"[..]));
 }
 
 #[test]
@@ -127,7 +141,7 @@ fn a_misspelt_place_of_a_script_is_noted_and_a_variable_of_bash_is_not() {
     );
     assert_eq!(
         commands(&loaded),
-        ["bash|-e|-c|echo {rote} ${rote} 0.1 {1..3}|script"]
+        ["bash|-e|-o|pipefail|-c|echo {rote} ${rote} 0.1 {1..3}|script"]
     );
 }
 

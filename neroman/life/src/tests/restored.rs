@@ -2,7 +2,7 @@
 
 use crate::locks::Locks;
 use crate::place::Candidate;
-use crate::report::{Stray, reported, stray};
+use crate::report::{Report, Standing, Stray, reported, stray};
 use crate::restored::{self, OnNode, Restored};
 
 use super::*;
@@ -152,4 +152,43 @@ fn what_may_have_been_on_another_machine_waits_for_a_person() {
     assert!(why.unwrap().contains("neroman resume 1"));
     lab.happens(run(1, 1), &Input::HoldLifted);
     assert!(goes_on(&lab, run(1, 1)) && !goes_on(&lab, run(2, 1)));
+}
+
+#[test]
+fn a_run_is_not_closed_before_its_points_came_again() {
+    let mut lab = Lab::default();
+    lab.add("/lab", vec![definition("a", "1")]);
+    lab.start(&[1], Wanted::default());
+    lab.say(run(1, 1), ended(0));
+    let settled = Input::Reported {
+        node: "local".to_owned(),
+        report: Report {
+            standing: Standing::Settled,
+            made_nothing: true,
+            ..Report::unknown()
+        },
+    };
+    lab.happens(run(1, 1), &settled);
+    let mut one = lab.state.run(run(1, 1)).unwrap().clone();
+    let mut journal = (*one.journal).clone();
+    let key = journal.incarnations[&1].exit.as_ref().unwrap().key;
+    let metric = crate::journal::Metric {
+        key: (0, key),
+        last: 1.0,
+        step: 3.0,
+        min: 1.0,
+        max: 1.0,
+        count: 3,
+        at_ms: 5,
+    };
+    journal.metrics.insert("loss".to_owned(), metric);
+    one.journal = std::sync::Arc::new(journal);
+    assert!(needs::of(&crate::with_points(one.clone(), 3)).close);
+    // The daemon ended before it closed the run, and the database of series was lost meanwhile.
+    let mut one = crate::with_points(one, 0);
+    assert!(one.asks_for_points() && !needs::of(&one).close);
+    for change in crate::step(&one.clone(), &settled, 1).unwrap() {
+        one.take(&change);
+    }
+    assert!(!one.asks_for_points() && needs::of(&one).close);
 }

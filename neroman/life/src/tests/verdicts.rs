@@ -445,3 +445,60 @@ fn a_run_that_its_node_may_have_and_that_cannot_be_sent_says_that_the_node_is_as
     assert_eq!(run.phase(), Phase::Queued);
     assert_eq!(run.dispatch.why, Why::from("replace its agent".to_owned()));
 }
+
+/// A requeued run that waits has no process: its job is cancelled at the scheduler.
+#[test]
+fn an_abort_that_the_scheduler_carries_out_is_the_persons() {
+    use nero_journal::v1::{StopCause, task_over};
+    use nero_model::EndReason;
+
+    let asked = |author: &str| Cancel {
+        asked_ms: 9,
+        author: author.to_owned(),
+        grace_ms: 0,
+        signal: 0,
+        delivered: true,
+        rule: None,
+    };
+    let mut start = ended(0);
+    start.stop = Some(crate::journal::Stop {
+        key: Key {
+            rank: 0,
+            made_ns: 0,
+            offset: 1,
+        },
+        cause: StopCause::Warden.into(),
+        rule: 0,
+        at_ms: 5,
+    });
+    start.task_over = Some(crate::journal::TaskOver {
+        key: Key {
+            rank: 0,
+            made_ns: 0,
+            offset: 7,
+        },
+        how: task_over::How::Cancelled.into(),
+        scheduler: "SLURM".to_owned(),
+        escalated: false,
+    });
+    for cancel in [None, Some(asked("ada"))] {
+        let mut run = offered();
+        run.dispatch.cancel.clone_from(&cancel);
+        folds(&mut run, [start.clone()]);
+        assert_eq!(run.phase(), Phase::Aborted);
+        match cancel {
+            Some(_) => assert_eq!(
+                run.reason(),
+                Some(&EndReason::ByPerson {
+                    who: "ada".to_owned()
+                })
+            ),
+            None => assert!(matches!(run.reason(), Some(EndReason::ByScheduler { .. }))),
+        }
+    }
+    // The same for a run that no node had yet.
+    let mut run = stands(Stage::Unplaced);
+    happens(&mut run, &Input::Cancel(asked("ada")));
+    let who = "ada".to_owned();
+    assert_eq!(run.reason(), Some(&EndReason::TakenAway { who }));
+}

@@ -15,8 +15,12 @@ pub fn call() -> Call {
 /// When Grid Engine did not answer, or its answer was cut.
 pub fn read(said: &Said) -> Result<Queue, Unreadable> {
     let text = said.text(&call())?;
-    if !text.trim_end().ends_with("</job_info>") {
-        return Err(Unreadable::odd("qstat", "it does not end with </job_info>"));
+    // Lines around it are those of a wrapper. Such an element lies within another one.
+    let (begun, ended) = (text.matches("<job_info"), text.matches("</job_info>"));
+    let (begun, ended) = (begun.count(), ended.count());
+    if ended == 0 || begun != ended {
+        let why = "it does not end with </job_info>";
+        return Err(Unreadable::odd_beginning("qstat", why, &text));
     }
     let mut queue = Queue::default();
     for row in xml::records(&text, "job_list") {

@@ -39,7 +39,11 @@ const OURS: &[Refused] = &[
         instead: "it changes what qsub does or prints",
     },
     Refused {
-        names: &["-h", "-a", "-hold_jid", "-hold_jid_ad", "-dl"],
+        names: &["-hold_jid", "-hold_jid_ad"],
+        instead: options::AFTER,
+    },
+    Refused {
+        names: &["-h", "-a", "-dl"],
         instead: options::WHEN,
     },
     Refused {

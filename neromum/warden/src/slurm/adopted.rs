@@ -132,7 +132,7 @@ fn exit(value: &serde_json::Value) -> Option<(u32, u32)> {
 
 fn json(said: &Said) -> Result<JobList, Unreadable> {
     let text = said.text(&Call::new("squeue", []))?;
-    serde_json::from_str(&text).map_err(|error| Unreadable::odd("squeue", error.to_string()))
+    super::queue::json(&text)
 }
 
 fn sighting(row: &Plain, name: &JobName) -> Sighting {

@@ -163,14 +163,36 @@ impl Words {
     }
 }
 
+/// Reads the object in an answer of `squeue`. Lines around it are those of a wrapper.
+///
+/// # Errors
+/// When there is none, with the beginning of the answer.
+pub(super) fn json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
+    let mut failed = None;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        // Objects within it are indented, or on its line.
+        if line.starts_with('{') {
+            let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter();
+            match values.next() {
+                Some(Ok(read)) => return Ok(read),
+                Some(Err(error)) => failed = failed.or(Some(error.to_string())),
+                None => {}
+            }
+        }
+        at += line.len();
+    }
+    let why = failed.unwrap_or_else(|| "it has no JSON".to_owned());
+    Err(Unreadable::odd_beginning("squeue", &why, text))
+}
+
 /// Reads the answer to [`call`].
 ///
 /// # Errors
 /// When SLURM did not answer, or not in JSON.
 pub fn read(said: &Said) -> Result<Queue, Unreadable> {
     let text = said.text(&call())?;
-    let answer: JobList = serde_json::from_str(&text)
-        .map_err(|error| Unreadable::odd("squeue", error.to_string()))?;
+    let answer: JobList = json(&text)?;
     let mut queue = Queue::default();
     for row in answer.jobs {
         match row {
@@ -240,7 +262,9 @@ pub fn read_plain(said: &[Said], names: &[&JobName]) -> Result<Queue, Unreadable
     let names: HashSet<&JobName> = names.iter().copied().collect();
     let mut queue = Queue::default();
     for said in ours {
-        for line in said.text(&calls[0])?.lines() {
+        // A line without a field is a wrapper's.
+        let text = said.text(&calls[0])?;
+        for line in text.lines().filter(|line| line.contains('|')) {
             match row(line).filter(|row| names.contains(&row.name)) {
                 Some(row) => queue.ours.push(row),
                 None => queue.cannot_read(line.rsplit('|').next().and_then(JobName::read)),

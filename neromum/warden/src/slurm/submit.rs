@@ -45,8 +45,12 @@ const OURS: &[Refused] = &[
         instead: "the output of each run is kept in its folder: `neroman logs`",
     },
     Refused {
-        names: &["--requeue", "--no-requeue", "-k", "--no-kill", "--signal"],
+        names: &["--requeue", "--no-requeue", "-k", "--no-kill"],
         instead: "`on_lost:` and `retry:` say what happens again",
+    },
+    Refused {
+        names: &["--signal"],
+        instead: "a rule signals the job: `rules: [{on: 'timeleft < 120', signal: USR1}]`",
     },
     Refused {
         names: &[
@@ -67,16 +71,12 @@ const OURS: &[Refused] = &[
         instead: "it changes what sbatch prints",
     },
     Refused {
-        names: &[
-            "--hold",
-            "-H",
-            "--begin",
-            "-b",
-            "--dependency",
-            "-d",
-            "--deadline",
-        ],
+        names: &["--hold", "-H", "--begin", "-b", "--deadline"],
         instead: options::WHEN,
+    },
+    Refused {
+        names: &["--dependency", "-d"],
+        instead: options::AFTER,
     },
     Refused {
         names: &["--clusters", "-M", "--cluster-constraint"],

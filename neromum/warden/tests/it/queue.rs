@@ -570,3 +570,31 @@ fn grid_engines_accounting_without_a_record_is_an_answer() {
     let records = Oge::default().read_ends(&[said("", file), told], &[&lost, &code]);
     assert_eq!(records.map(|records| records.len()), Ok(1));
 }
+
+#[test]
+fn lines_of_a_wrapper_around_a_queue_are_passed_over_and_quoted_where_there_is_no_queue() {
+    let around = |said: &Said| Said {
+        out: [b"notice: mirrored every 10 s\n", &*said.out, b"\nbye\n"].concat(),
+        ..said.clone()
+    };
+    let json = recorded("slurm-22.05", "queue.json");
+    let read = |said: &Said| Slurm::default().read_queue(std::slice::from_ref(said), &[]);
+    assert_eq!(read(&around(&json)).unwrap(), read(&json).unwrap());
+    let nothing = Said {
+        out: b"notice: mirrored\n".to_vec(),
+        ..json.clone()
+    };
+    let told = read(&nothing).unwrap_err().to_string();
+    assert!(
+        told.contains("it begins with \"notice: mirrored\""),
+        "{told}"
+    );
+    let cut = Said {
+        out: json.out[..json.out.len() / 2].to_vec(),
+        ..json
+    };
+    assert!(read(&cut).is_err());
+    let xml = recorded("gridengine-8.1.9", "queue.xml");
+    let read = |said: &Said| Oge::default().read_queue(std::slice::from_ref(said), &[]);
+    assert_eq!(read(&around(&xml)).unwrap(), read(&xml).unwrap());
+}

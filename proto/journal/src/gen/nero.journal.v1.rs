@@ -707,6 +707,12 @@ pub struct HostSample {
     pub threads: u32,
 }
 /// neromum took a run over. Replaying a ledger twice changes nothing.
+/// Content of `ledger/identity`, made with the ledger.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerIdentity {
+    #[prost(bytes = "vec", tag = "1")]
+    pub id: ::prost::alloc::vec::Vec<u8>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LedgerAccepted {
     #[prost(bytes = "vec", tag = "1")]

@@ -27,6 +27,12 @@ pub struct Hello {
     pub tenure: u64,
     #[prost(string, tag = "10")]
     pub host: ::prost::alloc::string::String,
+    /// neromum's: the ledger that it writes (16 bytes), and the root below which it lies. A run that
+    /// another ledger may have is not handed over to this one.
+    #[prost(bytes = "vec", tag = "11")]
+    pub ledger: ::prost::alloc::vec::Vec<u8>,
+    #[prost(string, tag = "12")]
+    pub root: ::prost::alloc::string::String,
 }
 /// How far a transfer has come.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5177,6 +5183,9 @@ pub struct LogsRequest {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LogChunk {
+    /// of the run; 0: the newest
+    #[prost(uint32, tag = "7")]
+    pub start: u32,
     #[prost(uint64, tag = "1")]
     pub offset: u64,
     #[prost(bytes = "vec", tag = "2")]

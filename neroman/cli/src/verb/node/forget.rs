@@ -65,6 +65,17 @@ pub async fn remove(
     Ok(code::OK)
 }
 
+/// Whether no run that was handed to a node has still to end there.
+pub async fn may_forget(session: &mut Session, name: &str) -> Result<(), Fault> {
+    let asked = NodeRemoveRequest {
+        request: request(),
+        name: name.to_owned(),
+        dry_run: true,
+        yes: true,
+    };
+    call_remove(session, asked).await.map(drop)
+}
+
 /// Removes a node that was kept a moment ago.
 pub async fn quietly(session: &mut Session, name: &str) -> Result<(), Stop> {
     let asked = NodeRemoveRequest {

@@ -18,6 +18,7 @@ use crate::fault::{Fault, Stop, code};
 use crate::session::{Session, request};
 use crate::verb::status;
 
+pub use forget::may_forget;
 pub use list::{as_text as nodes_as_text, show as list, usage_as_text};
 
 use events::How;

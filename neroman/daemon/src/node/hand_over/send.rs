@@ -27,9 +27,12 @@ impl HandOver {
                 continue;
             }
             let sent_again = self.sent_again(&part);
+            let sent = tokens(part.iter());
+            self.inbox.sends(&sent);
             let status = match self.send_once(&part, &sent_again).await {
                 Ok(reply) => {
                     self.heard(reply, &part).await?;
+                    self.inbox.answered(&sent);
                     continue;
                 }
                 Err(status) => status,

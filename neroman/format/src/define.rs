@@ -245,12 +245,15 @@ fn env(reader: &mut Reader<'_>, scope: &Scope) -> Vec<(String, Option<String>)> 
         } else if let Some(value) = reader.single(name, &named.value)
             && let Some(value) = placing::env_value(reader, scope, value, &named.value)
         {
-            let set = variables.iter();
-            let set = set.filter(|(_, value): &&(String, Option<String>)| value.is_some());
-            let set: Vec<String> = set.map(|(name, _)| name.clone()).collect();
-            let at = |reader: &Reader<'_>, at| reader.text.mark_inside(&named.value, at);
             let text = named.value.scalar().unwrap_or_default();
-            variables::note_unset(reader, text, at, set.iter().map(String::as_str));
+            let known = |name: &str| {
+                let mut set = variables.iter();
+                set.any(|(known, value): &(String, Option<String>)| {
+                    known == name && value.is_some()
+                })
+            };
+            let at = |reader: &Reader<'_>, at| reader.text.mark_inside(&named.value, at);
+            variables::note_unset(reader, text, at, known);
             variables.push((name.clone(), Some(value)));
         }
     }

@@ -30,15 +30,15 @@ const GIVEN: &[&str] = &[
 const PERHAPS: &[&str] = &["CONDA_", "SLURM_", "PBS_", "SGE_", "LSB_"];
 
 /// Tells of the variables in a value that nothing sets: nothing comes in their place.
-pub(super) fn note_unset<'a>(
+pub(super) fn note_unset(
     reader: &mut Reader<'_>,
     value: &str,
     mark: impl Fn(&Reader<'_>, usize) -> Mark,
-    set: impl Iterator<Item = &'a str> + Clone,
+    is_set: impl Fn(&str) -> bool,
 ) {
     for (at, name) in expanded(value) {
         let is_given = GIVEN.contains(&name) || PERHAPS.iter().any(|begin| name.starts_with(begin));
-        if is_given || set.clone().any(|known| known == name) {
+        if is_given || is_set(name) {
             continue;
         }
         let why = match name.starts_with("NERO_") {
@@ -108,8 +108,8 @@ pub(super) fn check(reader: &mut Reader<'_>, scope: &Scope, axes: &[Axis], style
                 .map(|param| param.text.clone())
                 .collect();
             for text in texts.iter().filter(|text| text.contains('$')) {
-                let set = scope.env.iter().map(|named| &*named.name);
-                note_unset(reader, text, |_, _| axis.mark, set);
+                let is_set = |name: &str| scope.env.iter().any(|named| named.name == name);
+                note_unset(reader, text, |_, _| axis.mark, is_set);
             }
         }
     }

@@ -515,7 +515,6 @@ fn define(
     is_numbered: bool,
 ) {
     let varied = varied(table, roles, &filled);
-    let mut names: HashSet<String> = HashSet::new();
     for Filled {
         row,
         number,
@@ -530,28 +529,15 @@ fn define(
             column: row.cells.first().map_or(1, |(column, _)| *column),
             ..cell_mark(row.number, 1)
         };
+        let mut has_name = true;
         let (name, mark) = match (name, number) {
             (Some((name, mark)), _) => (name, mark),
             (None, Some(number)) if is_numbered => (format!("{}_{number}", table.stem), at),
             // Its number is a mistake, its name shall be none.
             (None, None) if is_numbered => (format!("{}_row-{}", table.stem, row.number), at),
             (None, _) => {
-                let mut name = table.stem.to_owned();
-                for column in &varied {
-                    if let (Some(Role::Param(param)), Some(cell)) =
-                        (roles.get(column), row.cell(*column))
-                    {
-                        name.extend(["_", param, "-", cell.text()]);
-                    }
-                }
-                // Rows that are alike are told apart by their order.
-                let mut count = 1;
-                let mut own = name.clone();
-                while !names.insert(own.clone()) {
-                    count += 1;
-                    own = format!("{name}_{count}");
-                }
-                (own, at)
+                has_name = false;
+                (format!("{}_row-{}", table.stem, row.number), at)
             }
         };
         let before = (reader.count(), reader.definitions.len());
@@ -561,6 +547,10 @@ fn define(
         }
         for definition in &mut reader.definitions[before.1..] {
             definition.number = number;
+            // Its experiment is called after the number that it gets, once for all.
+            if !has_name {
+                definition.name.clear();
+            }
             table.stem.clone_into(&mut definition.block);
             if !is_numbered {
                 definition.varied = varied

@@ -213,15 +213,13 @@ fn split_splits_what_a_value_brings() {
 }
 
 #[test]
-fn without_numbers_rows_have_names_of_what_differs() {
+fn rows_without_names_and_numbers_are_called_after_the_numbers_that_they_get() {
     let loaded = load(
         "lr,n,seed,command\n0.1,1,7,true {lr}\n0.2,1,7,true {lr}\n0.2,1,7,true {lr}\n,1,7,true\n",
         "",
     );
-    assert_eq!(
-        names(&loaded),
-        ["plan_lr-0.1", "plan_lr-0.2", "plan_lr-0.2_2", "plan"]
-    );
+    assert_eq!(names(&loaded), [""; 4]);
+    assert_eq!(loaded.definitions[0].block, "plan");
     assert_eq!(loaded.definitions[0].varied, ["lr"]);
     assert_eq!(numbers(&loaded), [None; 4]);
     let column = loaded.numbers.unwrap();

@@ -459,7 +459,13 @@ pub(crate) fn definition(spec: &v1::RunSpec, folder: &Path) -> Definition {
 }
 
 fn param(param: &v1::Param) -> Param {
-    let value = match serde_json::from_str(&param.json) {
+    let text = || Value::Text(param.text.clone());
+    let read = serde_json::from_str(&param.json);
+    let is_tree = matches!(
+        read,
+        Ok(serde_json::Value::Array(_) | serde_json::Value::Object(_))
+    );
+    let value = match read {
         Ok(serde_json::Value::Null) => Value::Null,
         Ok(serde_json::Value::Bool(truth)) => Value::Bool(truth),
         Ok(serde_json::Value::Number(number)) => match number.as_i64() {
@@ -467,12 +473,11 @@ fn param(param: &v1::Param) -> Param {
             None => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
         },
         Ok(serde_json::Value::String(text)) => Value::Text(text),
-        Ok(_) | Err(_) => Value::Text(param.text.clone()),
+        Ok(serde_json::Value::Array(_) | serde_json::Value::Object(_)) | Err(_) => text(),
     };
     Param {
-        name: param.name.clone(),
-        text: param.text.clone(),
-        value,
+        tree: is_tree.then(|| param.json.as_str().into()),
+        ..Param::new(&*param.name, &*param.text, value)
     }
 }
 

@@ -2,11 +2,9 @@
 
 use nero_format::{
     Buffering, Definition, Fetch, MetricReading, OnNodes, Resources, Scheduling, Strays, Stream,
-    Value,
 };
 use nero_wire::v1;
 use prost::Message as _;
-use serde_json::json;
 
 use crate::failure::Failure;
 
@@ -256,22 +254,9 @@ pub(crate) fn params(definition: &Definition) -> Vec<v1::Param> {
         .map(|param| v1::Param {
             name: param.name.clone(),
             text: param.text.clone(),
-            json: typed(&param.value),
+            json: param.json(),
         })
         .collect()
-}
-
-/// JSON text of a value; numbers that JSON lacks become text.
-fn typed(value: &Value) -> String {
-    match value {
-        Value::Null => json!(null),
-        Value::Bool(truth) => json!(truth),
-        Value::Int(number) => json!(number),
-        Value::Float(number) if number.is_finite() => json!(number),
-        Value::Float(number) => json!(number.to_string()),
-        Value::Text(text) => json!(text),
-    }
-    .to_string()
 }
 
 /// The outputs as they travel.

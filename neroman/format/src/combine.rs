@@ -212,11 +212,70 @@ fn exclude(reader: &mut Reader<'_>, block: &Block, axes: &[Axis], combine: &mut 
     };
     for (text, node) in reader.several(&given.key, &given.value) {
         match condition(text, &context, &params) {
-            Ok(one) => combine.excludes.push(one),
+            Ok(one) => {
+                let mark = |error: &ExprError| reader.text.mark_inside(node, error.span.start);
+                let kinds = Kinds::of(&one, axes);
+                for error in kinds.never {
+                    let place = mark(&error);
+                    reader.wrong(place, error.message, error.hint.unwrap_or_default());
+                }
+                for error in kinds.sometimes {
+                    let note = format!(
+                        "{}: the condition leaves such a combination in",
+                        error.message
+                    );
+                    reader.note(Some(mark(&error)), note);
+                }
+                combine.excludes.push(one);
+            }
             Err(error) => {
                 let mark = reader.text.mark_inside(node, error.span.start);
                 reader.wrong(mark, error.message, error.hint.unwrap_or_default());
             }
+        }
+    }
+}
+
+/// Comparisons of parameters with values of another kind.
+#[derive(Default)]
+struct Kinds {
+    /// Those of every value.
+    never: Vec<ExprError>,
+    /// Those of some values.
+    sometimes: Vec<ExprError>,
+}
+
+/// Most values that a parameter is looked at for its kinds.
+const KINDS_MAX: u128 = 1000;
+
+impl Kinds {
+    fn of((expr, bindings): &(Expr, Bindings), axes: &[Axis]) -> Self {
+        let count = axes
+            .iter()
+            .map(Axis::count)
+            .max()
+            .unwrap_or(1)
+            .min(KINDS_MAX);
+        let mut found: Vec<(ExprError, u128)> = Vec::new();
+        for index in 0..count {
+            // Each value of each parameter stands in one of these.
+            let params = axes.iter().map(|axis| axis.param(index % axis.count()));
+            let params: Vec<Param> = params.collect();
+            for error in expr.incomparable(bindings, &Combination(&params)) {
+                match found.iter_mut().find(|(known, _)| known.span == error.span) {
+                    Some((_, times)) => *times += 1,
+                    None => found.push((error, 1)),
+                }
+            }
+        }
+        let (never, sometimes) = found
+            .into_iter()
+            .partition::<Vec<_>, _>(|(_, times)| *times >= count);
+        let errors =
+            |those: Vec<(ExprError, u128)>| those.into_iter().map(|(error, _)| error).collect();
+        Self {
+            never: errors(never),
+            sometimes: errors(sometimes),
         }
     }
 }

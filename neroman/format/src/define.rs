@@ -1,6 +1,8 @@
 //! Reads the fields of one block into a draft: everything but the values that its
 //! parameters take. Each group of fields has its own module; here is the order.
 
+mod variables;
+
 use crate::block::{Given, Scope};
 use crate::combine::{self, Combine};
 use crate::command::{self, Command};
@@ -46,6 +48,7 @@ pub(crate) fn draft(reader: &mut Reader<'_>, scope: &Scope, name: &str, mark: Ma
         main_file.as_deref(),
         mark,
     );
+    variables::check(reader, scope, &axes, style.as_ref());
     let placed = command::placed(&command);
     let (render, mut used) = render::read(reader, scope, &names);
     used.extend(&placed);
@@ -242,6 +245,15 @@ fn env(reader: &mut Reader<'_>, scope: &Scope) -> Vec<(String, Option<String>)> 
         } else if let Some(value) = reader.single(name, &named.value)
             && let Some(value) = placing::env_value(reader, scope, value, &named.value)
         {
+            let text = named.value.scalar().unwrap_or_default();
+            let known = |name: &str| {
+                let mut set = variables.iter();
+                set.any(|(known, value): &(String, Option<String>)| {
+                    known == name && value.is_some()
+                })
+            };
+            let at = |reader: &Reader<'_>, at| reader.text.mark_inside(&named.value, at);
+            variables::note_unset(reader, text, at, known);
             variables.push((name.clone(), Some(value)));
         }
     }

@@ -100,7 +100,7 @@ fn found(definitions: &[Definition]) -> Vec<(&RuleDef, Found)> {
 }
 
 /// An experiment before its first run: it has parameters and nothing else.
-struct Params<'a>(&'a [Param]);
+pub(crate) struct Params<'a>(pub(crate) &'a [Param]);
 
 impl Scope for Params<'_> {
     fn now_ms(&self) -> i64 {

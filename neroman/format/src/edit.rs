@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::block::{self, Scope};
 use crate::definition::{Definition, Param};
 use crate::fields::{self, Field, RESOURCES};
+use crate::params::tree;
 use crate::reader::Reader;
-use crate::scalar::typed;
 use crate::{define, expand, parse};
 
 /// A value that a person typed in place of the source's.
@@ -363,11 +363,7 @@ fn built(
                 .find(|one| !one.is_field && one.key == axis.name);
             let given = base.params.iter().find(|param| param.name == axis.name);
             match (own, given) {
-                (Some(own), _) => Param {
-                    name: axis.name.clone(),
-                    value: typed(&own.text, true),
-                    text: own.text.clone(),
-                },
+                (Some(own), _) => tree::typed_param(&axis.name, &own.text),
                 (None, Some(given)) => given.clone(),
                 (None, None) => axis.param(0),
             }

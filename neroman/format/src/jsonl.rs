@@ -18,6 +18,7 @@ use crate::block::{self, Scope};
 use crate::definition::{ParentFile, RowsOptions, Source, SourceKind};
 use crate::edit::{self, Edits};
 use crate::fields::Field;
+use crate::params::tree;
 use crate::problem::{FormatErrors, Problem};
 use crate::reader::Reader;
 use crate::source::{self, Text};
@@ -289,10 +290,12 @@ fn rows(reader: &mut Reader<'_>, outer: &Scope, name: &str) {
         if reader.count() > before.0 {
             continue;
         }
-        let mut values: Vec<(&str, &str)> = entries
-            .iter()
-            .filter(|entry| !entry.value.is_null())
-            .filter_map(|entry| Some((entry.key.as_str(), entry.value.scalar()?)))
+        let given = entries.iter().filter(|entry| !entry.value.is_null());
+        let mut values: Vec<(&str, String)> = given
+            .map(|entry| match &entry.value.kind {
+                Kind::Scalar { text, .. } => (&*entry.key, text.clone()),
+                Kind::List(_) | Kind::Map(_) => (&*entry.key, tree::json(&entry.value)),
+            })
             .collect();
         values.sort_unstable();
         let mut own = name.to_owned();
@@ -307,7 +310,7 @@ fn rows(reader: &mut Reader<'_>, outer: &Scope, name: &str) {
         }
         let varied: Vec<String> = values.iter().map(|(key, _)| (*key).to_owned()).collect();
         let parameters = Entry {
-            value: Rc::new(Node::made(Kind::Map(entries), mark)),
+            value: Rc::new(Node::made(Kind::Map(single_values(entries)), mark)),
             ..made("parameters", "", mark)
         };
         let (scope, _) = block::enter(reader, outer, &[parameters]);
@@ -348,17 +351,17 @@ fn row(reader: &mut Reader<'_>, line: &str, mark: Mark) -> Vec<Entry> {
             return Vec::new();
         }
     };
-    let entries = entries_of(&node).to_vec();
-    for entry in &entries {
+    entries_of(&node).to_vec()
+}
+
+/// The parameters of a row, each with one value: a list of a row is none of several.
+fn single_values(entries: Vec<Entry>) -> Vec<Entry> {
+    let single = |mut entry: Entry| {
         if !matches!(entry.value.kind, Kind::Scalar { .. }) {
-            let message = format!(
-                "{} of a row takes a single value, not {}",
-                quoted(&entry.key),
-                entry.value.describe()
-            );
-            let hint = "each line is one experiment: write a line for each value";
-            reader.wrong(entry.value.mark, message, hint);
+            let mark = entry.value.mark;
+            entry.value = Rc::new(Node::made(Kind::List(vec![entry.value]), mark));
         }
-    }
-    entries
+        entry
+    };
+    entries.into_iter().map(single).collect()
 }

@@ -71,6 +71,7 @@ pub use nero_expr::ACTIONS;
 pub use nero_table::CellValue;
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
 pub use outputs::glob_mistake;
+pub use params::tree::of_text as bracketed_json;
 pub use precedence::{is_named, number as experiment_number};
 pub use problem::{FormatErrors, Problem};
 pub use processing::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall};

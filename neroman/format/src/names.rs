@@ -6,7 +6,7 @@ use crate::placing;
 use crate::problem::printable;
 use crate::pyformat::NameKind;
 use crate::style::Style;
-use nero_model::names::suggest;
+use nero_model::names::{same_loosely, suggest};
 use nero_model::safe::quoted;
 use std::collections::{HashMap, HashSet};
 
@@ -71,8 +71,22 @@ impl<'a> Names<'a> {
         }
         match self.params_file {
             Some(path) if name == "params_file" => NameKind::Text(path.to_owned()),
-            Some(_) | None => NameKind::Unknown,
+            Some(_) | None => match self.loose(name) {
+                Some(index) => NameKind::Parameter(index),
+                None => NameKind::Unknown,
+            },
         }
+    }
+
+    /// The only parameter of this name without regard to case, blanks, `_` and `-`, as a column
+    /// `learning rate` is for `{learning_rate}`.
+    fn loose(&self, name: &str) -> Option<usize> {
+        let mut alike = self
+            .index
+            .iter()
+            .filter(|(known, _)| same_loosely(known, name));
+        let (_, first) = alike.next()?;
+        alike.all(|(_, other)| other == first).then_some(*first)
     }
 
     /// What to do about a name that stands for nothing.

@@ -1,5 +1,7 @@
 //! Parameters and the values they run through.
 
+pub(crate) mod tree;
+
 use crate::block::{Named, Scope};
 use crate::definition::{Param, Value};
 use crate::parse::is_tuple;
@@ -7,6 +9,7 @@ use crate::range::{Range, RangeError};
 use crate::reader::Reader;
 use crate::scalar::typed;
 use crate::series::Series;
+
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Mark, Node};
 use std::rc::Rc;
@@ -22,7 +25,7 @@ pub(crate) struct Axis {
 
 #[derive(Debug, Clone)]
 enum Values {
-    List(Vec<(String, Value)>),
+    List(Vec<Param>),
     Range(Range),
     Series(Series),
     /// 1, 2, 3 … up to this.
@@ -77,25 +80,26 @@ impl Axis {
         }
     }
 
+    /// The values that the file lists.
+    pub(crate) fn listed(&self) -> &[Param] {
+        match &self.values {
+            Values::List(list) => list,
+            Values::Range(_) | Values::Series(_) | Values::Counted(_) => &[],
+        }
+    }
+
     /// The parameter with one of its values.
     pub(crate) fn param(&self, index: u128) -> Param {
-        let computed = |text: String| {
-            let value = typed(&text, true);
-            (text, value)
-        };
-        let (text, value) = match &self.values {
-            Values::List(list) => list[usize::try_from(index).unwrap_or(usize::MAX)].clone(),
-            Values::Range(range) => computed(range.text(index)),
-            Values::Series(series) => {
-                computed(series.text(u32::try_from(index).unwrap_or(u32::MAX)))
+        let text = match &self.values {
+            Values::List(list) => {
+                return list[usize::try_from(index).unwrap_or(usize::MAX)].clone();
             }
-            Values::Counted(_) => computed((index + 1).to_string()),
+            Values::Range(range) => range.text(index),
+            Values::Series(series) => series.text(u32::try_from(index).unwrap_or(u32::MAX)),
+            Values::Counted(_) => (index + 1).to_string(),
         };
-        Param {
-            name: self.name.clone(),
-            text,
-            value,
-        }
+        let value = typed(&text, true);
+        Param::new(&*self.name, text, value)
     }
 }
 
@@ -109,7 +113,7 @@ pub(crate) fn axes(reader: &mut Reader<'_>, scope: &Scope) -> Vec<Axis> {
             name: named.name.clone(),
             mark: named.key_mark,
             values: values(reader, named)
-                .unwrap_or_else(|| Values::List(vec![(String::new(), Value::Null)])),
+                .unwrap_or_else(|| Values::List(vec![Param::new(&*named.name, "", Value::Null)])),
             origin: AxisOrigin::Written,
         })
         .collect()
@@ -130,7 +134,7 @@ fn values(reader: &mut Reader<'_>, named: &Named) -> Option<Values> {
         return None;
     }
     match &node.kind {
-        Kind::Scalar { .. } => Some(Values::List(vec![scalar(reader, &named.name, node)?])),
+        Kind::Scalar { .. } => Some(Values::List(vec![single(reader, &named.name, node)?])),
         Kind::List(items) if is_tuple(node) => range(reader, &named.name, node, items),
         Kind::List(items) => list(reader, &named.name, node, items),
         Kind::Map(entries) => generated(reader, named, entries),
@@ -151,21 +155,38 @@ fn drops_combinations(named: &Named) -> bool {
     }
 }
 
-fn scalar(reader: &mut Reader<'_>, name: &str, node: &Node) -> Option<(String, Value)> {
-    let Kind::Scalar { text, plain } = &node.kind else {
+/// One value: a text, or a list or map of its own.
+fn single(reader: &mut Reader<'_>, name: &str, node: &Node) -> Option<Param> {
+    if let Kind::Scalar { text, plain } = &node.kind {
+        let odd = reader.is_odd(&quoted(name), text, node.mark);
+        return (!odd).then(|| Param::new(name, &**text, typed(text, *plain)));
+    }
+    let is_generator = match &node.kind {
+        Kind::Map(entries) => entries.iter().any(|e| GENERATORS.contains(&&*e.key)),
+        Kind::Scalar { .. } | Kind::List(_) => is_tuple(node),
+    };
+    if is_generator {
+        let message = format!("{} holds several values inside of a list", quoted(name));
         reader.wrong(
             node.mark,
-            format!(
-                "{} holds {} inside of a list",
-                quoted(name),
-                node.describe()
-            ),
-            "each element of a list makes one experiment; quote it if it is one text: '[1, 2]'",
+            message,
+            "write them alone, without the list around them",
         );
         return None;
-    };
-    let odd = reader.is_odd(&quoted(name), text, node.mark);
-    (!odd).then(|| (text.clone(), typed(text, *plain)))
+    }
+    is_sound(reader, name, node).then(|| tree::param(reader, name, node))
+}
+
+/// Whether all texts of a list or map can be handed over.
+fn is_sound(reader: &mut Reader<'_>, name: &str, node: &Node) -> bool {
+    match &node.kind {
+        Kind::Scalar { text, .. } => !reader.is_odd(&quoted(name), text, node.mark),
+        Kind::List(items) => items.iter().all(|item| is_sound(reader, name, item)),
+        Kind::Map(entries) => entries.iter().all(|entry| {
+            !reader.is_odd(&quoted(name), &entry.key, entry.key_mark)
+                && is_sound(reader, name, &entry.value)
+        }),
+    }
 }
 
 fn list(reader: &mut Reader<'_>, name: &str, node: &Node, items: &[Rc<Node>]) -> Option<Values> {
@@ -182,7 +203,7 @@ fn list(reader: &mut Reader<'_>, name: &str, node: &Node, items: &[Rc<Node>]) ->
     }
     let values: Vec<_> = items
         .iter()
-        .filter_map(|item| scalar(reader, name, item))
+        .filter_map(|item| single(reader, name, item))
         .collect();
     (values.len() == items.len()).then_some(Values::List(values))
 }
@@ -225,7 +246,7 @@ fn generated(reader: &mut Reader<'_>, named: &Named, entries: &[Entry]) -> Optio
         Some(word) if word != "range" || entries.len() == 1 => {
             format!("did you mean `{word}`?")
         }
-        _ => "values are single, a list, or `{range: [start, end, step]}`, linspace, logspace, sample".to_owned(),
+        _ => "as one value it stands in a list, `[{…}]`; several are a list, or `{range: [start, end, step]}`, linspace, logspace, sample".to_owned(),
     };
     reader.wrong(named.value.mark, format!("{} is a map", quoted(name)), hint);
     None

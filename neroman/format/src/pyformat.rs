@@ -280,11 +280,7 @@ mod tests {
 
     fn params(list: &[(&str, &str)]) -> Vec<Param> {
         list.iter()
-            .map(|(name, text)| Param {
-                name: (*name).into(),
-                text: (*text).into(),
-                value: typed(text, true),
-            })
+            .map(|(name, text)| Param::new(*name, *text, typed(text, true)))
             .collect()
     }
 

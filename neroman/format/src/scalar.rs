@@ -54,7 +54,13 @@ mod tests {
             ("1e", Value::Text("1e".into())),
             ("0x+1", Value::Text("0x+1".into())),
             (".inf", Value::Float(f64::INFINITY)),
-            ("inf", Value::Text("inf".into())),
+            ("-inf", Value::Float(f64::NEG_INFINITY)),
+            ("Infinity", Value::Float(f64::INFINITY)),
+            ("infinite", Value::Text("infinite".into())),
+            ("1e400", Value::Text("1e400".into())),
+            ("1e-400", Value::Text("1e-400".into())),
+            ("0e5", Value::Float(0.0)),
+            ("0x1ffffffffffffffff", Value::Float(36893488147419103231.0)),
             ("12:30:45", Value::Text("12:30:45".into())),
             ("2026-11-20", Value::Text("2026-11-20".into())),
             ("18446744073709551616", Value::Float(18446744073709551616.0)),
@@ -64,6 +70,8 @@ mod tests {
             assert_eq!(typed(text, true), want, "{text}");
             assert_eq!(typed(text, false), Value::Text(text.into()), "{text}");
         }
-        assert!(matches!(typed(".nan", true), Value::Float(x) if x.is_nan()));
+        for text in [".nan", "nan", "NaN"] {
+            assert!(matches!(typed(text, true), Value::Float(x) if x.is_nan()));
+        }
     }
 }

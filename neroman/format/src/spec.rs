@@ -5,6 +5,7 @@
 
 use crate::definition::{Param, Value};
 use nero_model::safe::quoted;
+use nero_model::whole::digits;
 
 /// A format specification: `[[fill]align][sign][0][width][.precision][type]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +105,13 @@ impl Spec {
             Some('d' | 'x' | 'X' | 'o' | 'b') => match &param.value {
                 _ if self.precision.is_some() => refuse("whole numbers have no precision"),
                 Value::Int(n) => Ok(self.padded(*n < 0, &whole(n.unsigned_abs(), self.kind))),
+                Value::Float(_) if self.kind == Some('d') => match digits(&param.text) {
+                    Some(digits) => {
+                        let unsigned = digits.trim_start_matches('-');
+                        Ok(self.padded(unsigned.len() < digits.len(), unsigned))
+                    }
+                    None => refuse("it is no whole number"),
+                },
                 Value::Bool(truth) => Ok(self.padded(false, &whole(u64::from(*truth), self.kind))),
                 _ => refuse("it is no whole number"),
             },

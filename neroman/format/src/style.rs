@@ -1,11 +1,13 @@
 //! `parameters_style`: how parameters without a place in the command reach the job.
 
+mod hydra;
+
 use crate::block::Scope;
 use crate::definition::{Param, Value};
 use crate::fields::Field;
+
 use crate::params::Axis;
 use crate::reader::Reader;
-use crate::scalar::typed;
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Node};
 use std::collections::HashSet;
@@ -59,12 +61,32 @@ pub(crate) fn read(reader: &mut Reader<'_>, scope: &Scope, axes: &[Axis]) -> Opt
         },
         Kind::List(_) => None,
     };
-    match style {
+    match &style {
         None => reader.wrong(
             given.value.mark,
             "this is no way to hand over parameters",
             "write flags, flags=, dashes, hydra, env, or `file: params.json` (.yaml, .toml)",
         ),
+        Some(Style::File(path)) if path.ends_with(".toml") => {
+            for axis in axes {
+                if let Some(why) = axis.listed().iter().find_map(not_in_toml) {
+                    let message =
+                        format!("{} has {why}, which TOML does not know", quoted(&axis.name));
+                    let hint = "quote it, so that it is a text, or write a .json or .yaml file";
+                    reader.wrong(axis.mark, message, hint);
+                }
+            }
+        }
+        Some(Style::Hydra) => {
+            for axis in axes.iter().filter(|axis| !hydra::is_name(&axis.name)) {
+                let message = format!("{} is no name in Hydra's grammar", quoted(&axis.name));
+                reader.wrong(
+                    axis.mark,
+                    message,
+                    "take letters, digits, `_`, `-`, `.` and `/`",
+                );
+            }
+        }
         Some(Style::Env) => {
             for axis in axes {
                 let name = &axis.name;
@@ -92,6 +114,27 @@ fn file(reader: &mut Reader<'_>, path: &str, node: &Node) -> Option<String> {
     None
 }
 
+/// What of a value no file of TOML can hold. A parameter without a value has no line there.
+fn not_in_toml(param: &Param) -> Option<&'static str> {
+    const LONG: &str = "a whole number of more than 64 bits";
+    fn in_tree(value: &serde_json::Value) -> Option<&'static str> {
+        match value {
+            serde_json::Value::Null => Some("null within a list or map"),
+            serde_json::Value::Number(number) => {
+                (!number.is_i64() && !number.is_f64()).then_some(LONG)
+            }
+            serde_json::Value::Array(items) => items.iter().find_map(in_tree),
+            serde_json::Value::Object(fields) => fields.values().find_map(in_tree),
+            serde_json::Value::Bool(_) | serde_json::Value::String(_) => None,
+        }
+    }
+    match (&param.tree, &param.value) {
+        (Some(tree), _) => serde_json::from_str(tree).ok().as_ref().and_then(in_tree),
+        (None, Value::Float(_)) => nero_model::whole::digits(&param.text).map(|_| LONG),
+        (None, _) => None,
+    }
+}
+
 impl Style {
     /// The arguments that follow the command: every parameter but those with a place in it,
     /// and those that `repeat:` made, which a program need not know.
@@ -106,7 +149,9 @@ impl Style {
             if placed.contains(&index) || !axes[index].is_written() {
                 continue;
             }
-            let Param { name, text, value } = param;
+            let Param {
+                name, text, value, ..
+            } = param;
             match (self, value) {
                 (Self::Env | Self::File(_), _) => {}
                 (Self::Flags | Self::FlagsEqual, Value::Bool(false) | Value::Null)
@@ -118,29 +163,9 @@ impl Style {
                 (Self::Flags, _) => arguments.extend([format!("--{name}"), text.clone()]),
                 (Self::FlagsEqual, _) => arguments.push(format!("--{name}={text}")),
                 (Self::Dashes, _) => arguments.extend([format!("-{name}"), text.clone()]),
-                (Self::Hydra, value) => arguments.push(format!("{name}={}", hydra(text, value))),
+                (Self::Hydra, _) => arguments.push(format!("{name}={}", hydra::value(param))),
             }
         }
         arguments
-    }
-}
-
-/// A value in Hydra's grammar of overrides.
-fn hydra(text: &str, value: &Value) -> String {
-    match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(truth) => truth.to_string(),
-        Value::Int(_) | Value::Float(_) => text.to_owned(),
-        // Its lists and maps are written as such.
-        Value::Text(_) if text.starts_with(['[', '{']) => text.to_owned(),
-        Value::Text(_) => {
-            let is_plain = |c: char| c.is_alphanumeric() || "_/-+.$%*@?|:".contains(c);
-            let is_other_kind = !matches!(typed(text, true), Value::Text(_));
-            if text.is_empty() || is_other_kind || !text.chars().all(is_plain) {
-                format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
-            } else {
-                text.to_owned()
-            }
-        }
     }
 }

@@ -11,6 +11,7 @@
 mod bound;
 mod layout;
 mod number;
+mod places;
 mod remarks;
 mod rows;
 
@@ -99,7 +100,7 @@ pub fn read_table_edited(
     let mut fields = Fields::default();
     let root = parse::parse(&text, &mut fields)?;
     let (layout, entries) = Layout::read(&mut fields, root.as_deref());
-    let sheet = match read(path, layout.sheet.as_ref().map(|(name, _)| name.as_str())) {
+    let mut sheet = match read(path, layout.sheet.as_ref().map(|(name, _)| name.as_str())) {
         Ok(sheet) => sheet,
         Err(unreadable) => {
             let mut errors = match text.checked(fields) {
@@ -116,7 +117,7 @@ pub fn read_table_edited(
         }
     };
     let mut text = text.with_table(shown, sheet.name.clone().unwrap_or_default());
-    let header = match Header::read(&sheet, layout.header_rows) {
+    let header = match Header::read(&sheet, layout.header, layout.header_rows) {
         Ok(header) => header,
         Err(mistakes) => {
             for one in mistakes {
@@ -126,6 +127,7 @@ pub fn read_table_edited(
             return Err(Problem::of_file("the table has no header", "").into());
         }
     };
+    sheet.fill_merged(header.rows.last().copied().unwrap_or(0));
     let mut digests = blake3::Hasher::new();
     digests
         .update(sheet.digest.as_bytes())

@@ -4,6 +4,7 @@
 mod copies;
 mod known;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -199,6 +200,18 @@ fn moved_path(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
     })
 }
 
+/// A definition with a name. A row without one is called after its experiment's number when
+/// it is new, and as it is called then.
+fn named(definition: &Definition, name: impl FnOnce() -> String) -> Cow<'_, Definition> {
+    match definition.name.is_empty() {
+        false => Cow::Borrowed(definition),
+        true => Cow::Owned(Definition {
+            name: name(),
+            ..definition.clone()
+        }),
+    }
+}
+
 impl Merged {
     fn added(
         &mut self,
@@ -208,6 +221,7 @@ impl Merged {
         source: u64,
         now: &Moment,
     ) {
+        let definition = &*named(definition, || format!("{}_{id}", definition.block));
         self.changes.push(Change::Experiment(Arc::new(Described {
             id,
             fingerprint: definition.fingerprint().into(),
@@ -309,6 +323,7 @@ impl Merged {
         now: &Moment,
     ) {
         let (definition, by_hand, dropped) = self.effective(old, definition, edited, source);
+        let definition = &*named(definition, || old.definition.name.clone());
         let is_by_hand = by_hand != *old.by_hand;
         let equal = *old.definition == *definition;
         let says_same = equal || old.definition.fingerprint() == definition.fingerprint();

@@ -217,8 +217,9 @@ fn value(definition: &Definition, name: &str) -> Option<String> {
 
 /// The canonical form of a value: `0.10` is `0.1`.
 fn plain(param: &Param) -> String {
-    match param.value.number() {
-        Some(number) => number.to_string(),
-        None => param.text.clone(),
+    match (param.value.number(), nero_model::whole::digits(&param.text)) {
+        (Some(_), Some(digits)) => digits,
+        (Some(number), None) => number.to_string(),
+        (None, _) => param.text.clone(),
     }
 }

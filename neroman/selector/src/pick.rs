@@ -101,7 +101,7 @@ impl Selector {
         let with_past = self.exprs().filter(|expr| expr.pasts().next().is_some());
         let mut found = Vec::new();
         for expr in with_past {
-            let Ok(candidates) = expr.candidates(|visit| catalogue.visit_names(visit)) else {
+            let Ok(candidates) = expr.candidates(true, |visit| catalogue.visit_names(visit)) else {
                 continue;
             };
             let blocks = blocks_of(expr, catalogue);
@@ -406,9 +406,16 @@ impl<C: Catalogue> Picking<'_, C> {
         for pick in expr.picks() {
             self.check_operand(&pick.pick, pick.span.shifted(offset))?;
         }
+        let mut states = (0..self.catalogue.len()).map(|row| self.catalogue.state(row));
+        let has_live = states.any(|state| State::Live.covers(state) == Some(true));
         let candidates = expr
-            .candidates(|visit| self.catalogue.visit_names(visit))
+            .candidates(has_live, |visit| self.catalogue.visit_names(visit))
             .map_err(|error| self.perhaps_an_operand(error, element))?;
+        for name in candidates.unprinted() {
+            self.note(format!(
+                "no run has printed `{name}` yet: it is unknown so far"
+            ));
+        }
         let mut found = 0;
         let catalogue = self.catalogue;
         let blocks = blocks_of(expr, catalogue);

@@ -113,10 +113,11 @@ fn write(path: &Path, wanted: &CellsToWrite) -> Result<CellsAnswer, UnreadableTa
 
 /// Finds the cells by the numbers of their rows and the headings of their columns.
 fn places(sheet: &Sheet, wanted: &CellsToWrite) -> Result<Places, UnreadableTable> {
-    let header = Header::read(sheet, Some(wanted.header_rows)).map_err(|mistakes| {
-        let what = mistakes.into_iter().next().map(|one| one.what);
-        UnreadableTable::file(what.unwrap_or_default(), "")
-    })?;
+    let header =
+        Header::read(sheet, wanted.header, Some(wanted.header_rows)).map_err(|mistakes| {
+            let what = mistakes.into_iter().next().map(|one| one.what);
+            UnreadableTable::file(what.unwrap_or_default(), "")
+        })?;
     let column = |heading: &str| {
         let mut columns = header.columns.iter();
         let found = columns.find(|column| column.full() == heading);
@@ -259,6 +260,7 @@ mod tests {
         };
         CellsToWrite {
             sheet: None,
+            header: None,
             header_rows: 1,
             number: "nr".to_owned(),
             headings: vec!["state".to_owned(), "loss".to_owned()],

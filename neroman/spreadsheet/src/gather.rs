@@ -1,9 +1,13 @@
 //! Puts cells into rows, within bounds.
 
 use nero_table::{
-    CELLS_MAX, COLUMNS_MAX, CellValue, FILLED_ROWS_MAX, ROWS_MAX, Sheet, SheetRow, TEXT_BYTES_MAX,
-    UnreadableTable,
+    CELLS_MAX, COLUMNS_MAX, CellValue, FILLED_ROWS_MAX, MergedRows, ROWS_MAX, Sheet, SheetRow,
+    TEXT_BYTES_MAX, UnreadableTable,
 };
+use nero_workbook::SheetFacts;
+
+/// More merged areas are in no plan.
+const MERGED_MAX: usize = 100_000;
 
 /// A sheet that is being read.
 #[derive(Debug, Default)]
@@ -24,6 +28,30 @@ impl Gather {
                 ..Sheet::default()
             },
             ..Self::default()
+        }
+    }
+
+    /// Takes what is known of the sheet besides its cells.
+    pub(crate) fn facts(&mut self, facts: &SheetFacts) {
+        for (rows, columns) in &facts.merged {
+            self.merge((rows.0 + 1, rows.1 + 1), columns.0 + 1);
+        }
+        let reads = facts.reads.iter().map(|(column, reads)| {
+            let reads = reads.iter();
+            let reads = reads.map(|(first, last)| (first + 1, last + 1));
+            (column + 1, reads.collect())
+        });
+        self.sheet.reads = reads.collect();
+    }
+
+    /// Notes cells that are merged over these rows.
+    pub(crate) fn merge(&mut self, (first, last): (u32, u32), column: u32) {
+        if first < last && self.sheet.merged.len() < MERGED_MAX {
+            self.sheet.merged.push(MergedRows {
+                first,
+                last,
+                column,
+            });
         }
     }
 

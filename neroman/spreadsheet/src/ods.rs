@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::io::{BufReader, Cursor};
 
 use nero_table::{COLUMNS_MAX, CellValue, Sheet, UnreadableTable};
+use nero_workbook::BookFormat;
 use quick_xml::Reader;
 use quick_xml::escape::{resolve_xml_entity, unescape};
 use quick_xml::events::{BytesRef, BytesStart, Event};
@@ -33,7 +34,12 @@ pub(crate) fn read(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, Unreadab
     let found = in_content(&mut zip, wanted)?;
     let sheets = found.sheets;
     match (found.gather, sheets.first()) {
-        (Some(gather), _) => {
+        (Some(mut gather), _) => {
+            if found.has_formulas {
+                let name = gather.sheet.name.clone();
+                let facts = nero_workbook::sheet_facts(BookFormat::Ods, bytes, name.as_deref());
+                gather.facts(&facts.unwrap_or_default());
+            }
             let mut sheet = gather.finish();
             sheet.sheets = sheets;
             Ok(sheet)
@@ -48,6 +54,7 @@ pub(crate) fn read(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, Unreadab
 struct Content {
     sheets: Vec<String>,
     gather: Option<Gather>,
+    has_formulas: bool,
 }
 
 /// A row that is being read.
@@ -56,12 +63,16 @@ struct OpenRow {
     repeated: u32,
     column: u32,
     cells: Vec<(u32, CellValue)>,
+    /// Columns of merged cells, with their rows.
+    spans: Vec<(u32, u32)>,
 }
 
 /// A cell that is being read.
 #[derive(Default)]
 struct OpenCell {
     repeated: u32,
+    /// Rows that it is merged over.
+    rows_spanned: u32,
     is_covered: bool,
     formula: Option<String>,
     kind: String,
@@ -122,11 +133,12 @@ fn in_content(
                     row = OpenRow {
                         repeated: repeated(&start, "table:number-rows-repeated")?,
                         column: 1,
-                        cells: Vec::new(),
+                        ..OpenRow::default()
                     };
                 }
                 name @ ("table:table-cell" | "table:covered-table-cell") => {
                     cell = opened(&start, name == "table:covered-table-cell")?;
+                    found.has_formulas |= cell.formula.is_some();
                 }
                 "text:p" => match &mut cell.text {
                     Some(text) => text.push('\n'),
@@ -157,6 +169,10 @@ fn in_content(
                                 gather.add(number, *column, cell.clone())?;
                             }
                         }
+                    }
+                    for (column, rows) in &row.spans {
+                        let last = row_number.saturating_add(rows - 1);
+                        gather.merge((row_number, last), *column);
                     }
                     row_number = row_number.saturating_add(row.repeated);
                     row = OpenRow::default();
@@ -198,6 +214,7 @@ impl OpenCell {
         }
         match self.kind.as_str() {
             "float" | "percentage" | "currency" => match of_value?.parse::<f64>() {
+                Ok(_) if is_whole(of_value?) => Some(CellValue::Number(of_value?.to_owned())),
                 Ok(number) => Some(value::number(number)),
                 Err(_) => value::text(of_value?),
             },
@@ -214,9 +231,18 @@ impl OpenCell {
     }
 }
 
+/// Digits alone, which keep their number however many they are.
+fn is_whole(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 impl OpenRow {
     fn close(&mut self, cell: OpenCell) {
         let repeated = cell.repeated;
+        if cell.rows_spanned > 1 {
+            self.spans.push((self.column, cell.rows_spanned));
+        }
         if let Some(cell) = cell.cell() {
             let end = self.column.saturating_add(repeated).min(COLUMNS_MAX + 1);
             self.cells
@@ -229,6 +255,7 @@ impl OpenRow {
 fn opened(start: &BytesStart<'_>, is_covered: bool) -> Result<OpenCell, UnreadableTable> {
     let mut cell = OpenCell {
         repeated: repeated(start, "table:number-columns-repeated")?,
+        rows_spanned: repeated(start, "table:number-rows-spanned")?,
         is_covered,
         ..OpenCell::default()
     };

@@ -9,6 +9,7 @@ use calamine::{
     SheetVisible, Xls, XlsError, Xlsb, XlsbError, Xlsx, XlsxError,
 };
 use nero_table::{CellValue, Sheet, UnreadableTable};
+use nero_workbook::BookFormat;
 use zip::ZipArchive;
 
 use crate::gather::Gather;
@@ -23,6 +24,10 @@ pub(crate) fn xlsx(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, Unreadab
     let mut cells = book
         .worksheet_cells_reader(&name)
         .map_err(|error| xlsx_error(&error))?;
+    // What our scanner cannot read, calamine may: then the sheet has no such facts.
+    let facts = nero_workbook::sheet_facts(BookFormat::Xlsx, bytes, Some(&name));
+    let facts = facts.unwrap_or_default();
+    gather.facts(&facts);
     let mut last = (0, 0);
     loop {
         let next = cells.next_cell_with_formula_metadata();
@@ -42,6 +47,9 @@ pub(crate) fn xlsx(bytes: &[u8], wanted: Option<&str>) -> Result<Sheet, Unreadab
         };
         last = record.pos;
         let cell = match cell(&record.value) {
+            Some(CellValue::Number(_)) if facts.whole.contains_key(&last) => {
+                facts.whole.get(&last).cloned().map(CellValue::Number)
+            }
             None if record.formula.is_some() && record.value == DataRef::Empty => {
                 Some(CellValue::Uncomputed)
             }

@@ -50,6 +50,8 @@ pub struct NumbersToWrite {
 pub struct CellsToWrite {
     /// The sheet; a text file has none.
     pub sheet: Option<String>,
+    /// The row in which its header begins, where the YAML file names it.
+    pub header: Option<u32>,
     /// How many rows its header has.
     pub header_rows: u8,
     /// The heading of the column with the numbers.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::sheet::{CellValue, Sheet};
+use crate::sheet::{CellValue, Sheet, SheetRow};
 
 /// A column with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,29 +50,41 @@ pub struct HeaderMistake {
 }
 
 impl Header {
-    /// Reads the header, of as many rows as given; without a number it is found: the
-    /// first row, and the second if it is all words and names columns that the first
-    /// does not.
+    /// Reads the header, of as many rows as given; without a number it is found: its first
+    /// row, and the second if it is all words and names columns that the first does not. It
+    /// begins in the row `from`, without that behind what only entitles the sheet.
     ///
     /// # Errors
     /// All mistakes in it.
-    pub fn read(sheet: &Sheet, rows: Option<u8>) -> Result<Self, Vec<HeaderMistake>> {
-        let Some(first) = sheet.rows.first() else {
+    pub fn read(
+        sheet: &Sheet,
+        from: Option<u32>,
+        rows: Option<u8>,
+    ) -> Result<Self, Vec<HeaderMistake>> {
+        let begin = match from {
+            Some(from) => sheet.rows.partition_point(|row| row.number < from),
+            None => titles(&sheet.rows),
+        };
+        let below = &sheet.rows[begin..];
+        let Some(first) = below.first() else {
             return Err(vec![HeaderMistake {
-                row: 1,
+                row: from.unwrap_or(1),
                 column: 1,
-                what: "the sheet has no cell with a content".to_owned(),
+                what: match from {
+                    Some(from) => format!("the sheet is empty from row {from} on"),
+                    None => "the sheet has no cell with a content".to_owned(),
+                },
                 hint: "the first row names the columns, each further row is an experiment".into(),
             }]);
         };
-        let second = sheet.rows.get(1);
+        let second = below.get(1);
         let second = match rows {
             Some(2) => second,
             Some(_) => None,
             None => second.filter(|second| {
                 let words = second.cells.iter().all(|(_, cell)| is_word(cell));
                 let names_more = |(column, _): &(u32, CellValue)| first.cell(*column).is_none();
-                words && second.cells.iter().any(names_more) && sheet.rows.len() > 2
+                words && second.cells.iter().any(names_more) && below.len() > 2
             }),
         };
         let mut header = Self {
@@ -84,10 +96,10 @@ impl Header {
         };
         let mut wrong = Vec::new();
         if rows.is_none() && second.is_none() {
-            wrong.extend(missing(sheet));
+            wrong.extend(missing(first));
         }
         let mut group: Option<String> = None;
-        let last = |row: &crate::SheetRow| row.cells.last().map_or(0, |(column, _)| *column);
+        let last = |row: &SheetRow| row.cells.last().map_or(0, |(column, _)| *column);
         let end = last(first).max(second.map_or(0, last));
         for number in 1..=end {
             let above = first.cell(number).map(CellValue::text);
@@ -152,6 +164,43 @@ impl Header {
     }
 }
 
+/// How many rows entitle the sheet and are above its header: those before a blank row that have
+/// fewer cells than the row behind it, and a row of one cell that no column stands left of. What
+/// follows has to be all words.
+fn titles(rows: &[SheetRow]) -> usize {
+    let is_header =
+        |row: &SheetRow| row.cells.len() > 1 && row.cells.iter().all(|(_, cell)| is_word(cell));
+    let is_blank = |pair: &[SheetRow]| pair[0].number + 1 < pair[1].number;
+    let mut begin = 0;
+    loop {
+        let left = &rows[begin..];
+        let gap = left.windows(2).position(is_blank);
+        let entitles = |gap: usize| {
+            let behind = &left[gap + 1];
+            let is_short = |row: &SheetRow| row.cells.len() < behind.cells.len();
+            is_header(behind) && left[..=gap].iter().all(is_short)
+        };
+        if let Some(gap) = gap.filter(|gap| *gap < TITLES_MAX && entitles(*gap)) {
+            begin += gap + 1;
+            continue;
+        }
+        match left {
+            [title, names, _, ..] => {
+                let column = |row: &SheetRow| row.cells.first().map_or(0, |(column, _)| *column);
+                let is_title = title.cells.len() == 1 && column(title) <= column(names);
+                if !is_title || !is_header(names) {
+                    return begin;
+                }
+                begin += 1;
+            }
+            _ => return begin,
+        }
+    }
+}
+
+/// Most rows of one block above a header.
+const TITLES_MAX: usize = 20;
+
 /// Text that is no number.
 fn is_word(cell: &CellValue) -> bool {
     match cell {
@@ -165,13 +214,12 @@ fn is_word(cell: &CellValue) -> bool {
 }
 
 /// The first row of a table without a header holds values.
-fn missing(sheet: &Sheet) -> Option<HeaderMistake> {
-    let first = sheet.rows.first()?;
+fn missing(first: &SheetRow) -> Option<HeaderMistake> {
     let (column, cell) = first.cells.iter().find(|(_, cell)| !is_word(cell))?;
     Some(HeaderMistake {
         row: first.number,
         column: *column,
         what: format!("the first row names the columns, and this cell holds `{}`", cell.text()),
-        hint: "put a row with names above the values; for numbers as names, `table: {header_rows: 1}` in the YAML file beside the table".to_owned(),
+        hint: "put a row with names above the values; in the YAML file beside the table, `table: {header: 3}` names the row with the names, `header_rows: 1` takes numbers as names".to_owned(),
     })
 }

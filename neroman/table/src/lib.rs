@@ -13,7 +13,7 @@ mod header;
 mod sheet;
 
 pub use header::{Column, Header, HeaderMistake};
-pub use sheet::{CellValue, Sheet, SheetRow, UnreadableTable, cell_name, column_name};
+pub use sheet::{CellValue, MergedRows, Sheet, SheetRow, UnreadableTable, cell_name, column_name};
 
 /// The last row of the largest sheet that any program makes.
 pub const ROWS_MAX: u32 = 1 << 20;

@@ -1,5 +1,6 @@
 //! Cells.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,67 @@ pub struct Sheet {
     pub decimal_comma: Option<(String, String)>,
     /// The rows that hold something, by rising number.
     pub rows: Vec<SheetRow>,
+    /// Areas whose first cell is seen in all their rows.
+    #[serde(default)]
+    pub merged: Vec<MergedRows>,
+    /// For each column with formulas the columns that these name, first and last; from one.
+    #[serde(default)]
+    pub reads: Vec<(u32, Vec<(u32, u32)>)>,
+}
+
+/// Cells of one column that are merged over several rows. All count from one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergedRows {
+    /// The row of the cell that has the content.
+    pub first: u32,
+    /// The last row.
+    pub last: u32,
+    /// The column.
+    pub column: u32,
+}
+
+impl Sheet {
+    /// Gives the rows below the header what merged cells show in them. A row without a cell of
+    /// its own stays none.
+    pub fn fill_merged(&mut self, header: u32) {
+        for area in self.merged.iter().filter(|area| area.first > header) {
+            let at = |number| self.rows.partition_point(|row| row.number < number);
+            let (first, end) = (at(area.first), at(area.last.saturating_add(1)));
+            let Some((own, others)) = self.rows[first..end].split_first_mut() else {
+                continue;
+            };
+            let value = own.cell(area.column).filter(|_| own.number == area.first);
+            let Some(value) = value.cloned() else {
+                continue;
+            };
+            for row in others {
+                let cells = &mut row.cells;
+                if let Err(at) = cells.binary_search_by_key(&area.column, |(column, _)| *column) {
+                    cells.insert(at, (area.column, value.clone()));
+                }
+            }
+        }
+    }
+
+    /// The columns whose formulas follow from these columns, over any number of steps.
+    pub fn following(&self, columns: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
+        let given: BTreeSet<u32> = columns.into_iter().collect();
+        let mut found = given.clone();
+        loop {
+            let before = found.len();
+            for (column, reads) in &self.reads {
+                let follows = |(first, last): &(u32, u32)| {
+                    found.range(*first..=*last).any(|one| one != column)
+                };
+                if reads.iter().any(follows) {
+                    found.insert(*column);
+                }
+            }
+            if found.len() == before {
+                return &found - &given;
+            }
+        }
+    }
 }
 
 /// One row.
@@ -149,6 +211,52 @@ pub fn cell_name(sheet: &str, row: u32, column: u32) -> impl fmt::Display {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn merged_cells_are_seen_in_all_their_rows_that_hold_something() {
+        let text = |text: &str| CellValue::Text(text.to_owned());
+        let row = |number, cells: &[(u32, &str)]| SheetRow {
+            number,
+            cells: cells.iter().map(|(at, one)| (*at, text(one))).collect(),
+        };
+        let area = |first, last, column| MergedRows {
+            first,
+            last,
+            column,
+        };
+        let mut sheet = Sheet {
+            rows: vec![
+                row(1, &[(1, "Group"), (2, "n")]),
+                row(2, &[(2, "m")]),
+                row(3, &[(1, "a"), (2, "x")]),
+                row(4, &[(2, "y")]),
+                row(7, &[(2, "z")]),
+            ],
+            merged: vec![area(1, 2, 1), area(3, 6, 1), area(3, 7, 9)],
+            ..Sheet::default()
+        };
+        sheet.fill_merged(2);
+        let first: Vec<Option<&str>> = sheet
+            .rows
+            .iter()
+            .map(|row| row.cell(1).map(CellValue::text))
+            .collect();
+        assert_eq!(first, [Some("Group"), None, Some("a"), Some("a"), None]);
+    }
+
+    #[test]
+    fn columns_follow_from_others_over_several_steps() {
+        let sheet = Sheet {
+            reads: vec![
+                (5, vec![(4, 4)]),
+                (6, vec![(1, 2), (5, 5)]),
+                (7, vec![(2, 3)]),
+            ],
+            ..Sheet::default()
+        };
+        assert_eq!(sheet.following([4]), BTreeSet::from([5, 6]));
+        assert!(sheet.following([]).is_empty());
+    }
 
     #[test]
     fn places_have_the_names_of_spreadsheets() {

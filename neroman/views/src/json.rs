@@ -9,7 +9,7 @@ use nero_wire::v1::{
     RuleState, RunView, SchedulerUse, Workbook, scheduler_use::Program,
 };
 use serde::Serialize as _;
-use serde_json::ser::{CompactFormatter, Formatter, Serializer};
+use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::Fact;
@@ -20,11 +20,45 @@ use crate::workbooks::workbook;
 /// written as `\u`, which changes no value.
 pub fn print(value: &Value) -> String {
     let mut bytes = Vec::new();
-    let mut serializer = Serializer::with_formatter(&mut bytes, Harmless(CompactFormatter));
-    value
-        .serialize(&mut serializer)
-        .expect("a value in memory is written to memory");
+    write(value, &mut bytes).expect("a value in memory is written to memory");
     String::from_utf8(bytes).expect("JSON is UTF-8")
+}
+
+/// Begins the text of a whole number that is longer than `serde_json` keeps; its digits are
+/// printed as a number.
+const LONG_NUMBER: char = '\0';
+
+fn write(value: &Value, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let long = value
+        .as_str()
+        .and_then(|text| text.strip_prefix(LONG_NUMBER));
+    match (value, long.and_then(nero_model::whole::digits)) {
+        (Value::Array(items), _) => {
+            bytes.push(b'[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    bytes.push(b',');
+                }
+                write(item, bytes)?;
+            }
+            bytes.push(b']');
+        }
+        (Value::Object(fields), _) => {
+            bytes.push(b'{');
+            for (index, (name, field)) in fields.iter().enumerate() {
+                if index > 0 {
+                    bytes.push(b',');
+                }
+                name.serialize(&mut Serializer::with_formatter(&mut *bytes, Harmless))?;
+                bytes.push(b':');
+                write(field, bytes)?;
+            }
+            bytes.push(b'}');
+        }
+        (_, Some(digits)) => bytes.extend_from_slice(digits.as_bytes()),
+        (single, None) => single.serialize(&mut Serializer::with_formatter(bytes, Harmless))?,
+    }
+    Ok(())
 }
 
 /// The version of the documents.
@@ -276,7 +310,31 @@ pub fn number(value: f64) -> Value {
 
 /// A parameter's typed value.
 pub fn parameter(param: &Param) -> Value {
-    serde_json::from_str(&param.json).unwrap_or_else(|_| json!(param.text))
+    let json = param.json.trim();
+    let is_long = |digits: &str| digits.len() >= LONG_DIGITS;
+    let mut runs = json.split(|c: char| !c.is_ascii_digit());
+    match (serde_json::from_str(json), nero_model::whole::digits(json)) {
+        (Ok(Value::Number(number)), Some(digits)) if number.is_f64() => {
+            json!(format!("{LONG_NUMBER}{digits}"))
+        }
+        (Ok(Value::Array(_) | Value::Object(_)), _) if runs.any(is_long) => json!(param.text),
+        (Ok(value), _) => value,
+        // Numbers that JSON does not have, too.
+        (Err(_), _) if matches!(json, "NaN" | "Infinity" | "-Infinity") => json!(json),
+        (Err(_), _) => json!(param.text),
+    }
+}
+
+/// Whole numbers of fewer digits are kept by `serde_json`.
+const LONG_DIGITS: usize = 20;
+
+/// Whether a parameter is a number.
+pub fn is_number(param: &Param) -> bool {
+    let value = parameter(param);
+    let long = value
+        .as_str()
+        .and_then(|text| text.strip_prefix(LONG_NUMBER));
+    value.is_number() || long.is_some()
 }
 
 /// Text, or null for none.
@@ -306,7 +364,7 @@ pub(crate) fn metrics(summaries: &[MetricSummary]) -> Value {
 }
 
 /// Writes characters that act as escapes.
-struct Harmless(CompactFormatter);
+struct Harmless;
 
 impl Formatter for Harmless {
     fn write_string_fragment<W: ?Sized + io::Write>(
@@ -363,5 +421,17 @@ mod tests {
         assert_eq!(parameter(&param("0.10", "0.1")), json!(0.1));
         assert_eq!(parameter(&param("no", "false")), json!(false));
         assert_eq!(parameter(&param("nan", "")), json!("nan"));
+        assert_eq!(parameter(&param(".nan", "NaN")), json!("NaN"));
+        for long in [
+            "18446744073709551615",
+            "340282366920938463463374607431768211455",
+        ] {
+            let one = param(long, long);
+            assert_eq!(
+                print(&json!({ "seed": parameter(&one) })),
+                format!("{{\"seed\":{long}}}")
+            );
+            assert!(is_number(&one));
+        }
     }
 }

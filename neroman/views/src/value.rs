@@ -136,7 +136,7 @@ impl<'a> Value<'a> {
     /// Whether its text is aligned at its last digit.
     pub fn is_number(&self) -> bool {
         match self {
-            Self::Param(param) => json::parameter(param).is_number(),
+            Self::Param(param) => json::is_number(param),
             Self::Whole(_) => true,
             Self::Unknown
             | Self::Text(_)

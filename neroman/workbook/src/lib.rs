@@ -15,6 +15,7 @@
 pub mod csv;
 mod dependents;
 mod error;
+mod facts;
 mod file;
 mod formula;
 mod ods;
@@ -28,6 +29,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 pub use error::WorkbookError;
+pub use facts::{SheetFacts, sheet_facts};
 pub use file::{BookFile, BookStamp, FileError, Lock, LockProgram, Replaced, create, lock_of};
 pub use value::BookValue;
 

@@ -78,6 +78,11 @@ impl Fields {
         parse(text, limits, &mut |wrong| self.add(wrong.into()))
     }
 
+    /// The mistakes so far, for more to be told of them.
+    pub fn mistakes_mut(&mut self) -> impl Iterator<Item = &mut Mistake> {
+        self.mistakes.iter_mut()
+    }
+
     /// Reports a mistake.
     pub fn wrong(&mut self, place: Mark, message: impl Into<String>, hint: impl Into<String>) {
         self.add(Mistake {

@@ -1,14 +1,14 @@
 //! Truths and numbers as plain text.
 //!
 //! Words follow PyYAML (`no` is false), since the original's files were written for
-//! it, with the evident reading of numbers: `010` is ten, `1e-3` a number.
+//! it, with the evident reading of numbers: `010` is ten, `1e-3` and `nan` are numbers.
 
 /// A number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
     /// Whole, where it fits.
     Int(i64),
-    /// Any other.
+    /// Any other; of a longer whole number the nearest one, its digits are in the text.
     Float(f64),
 }
 
@@ -45,7 +45,7 @@ pub fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// A number; whole where it fits.
+/// A number; whole where it fits. `nan` and `inf` are numbers as most programs print them.
 pub fn number(text: &str) -> Option<Number> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -53,7 +53,7 @@ pub fn number(text: &str) -> Option<Number> {
         _ => (false, text),
     };
     match digits {
-        ".inf" | ".Inf" | ".INF" => {
+        ".inf" | ".Inf" | ".INF" | "inf" | "Inf" | "INF" | "Infinity" => {
             let infinity = if negative {
                 f64::NEG_INFINITY
             } else {
@@ -61,29 +61,28 @@ pub fn number(text: &str) -> Option<Number> {
             };
             return Some(Number::Float(infinity));
         }
-        ".nan" | ".NaN" | ".NAN" if digits.len() == text.len() => {
+        ".nan" | ".NaN" | ".NAN" | "nan" | "NaN" | "NAN" if digits.len() == text.len() => {
             return Some(Number::Float(f64::NAN));
         }
         _ => {}
     }
-    let based = |prefix: &str, radix| {
-        let digits = digits.strip_prefix(prefix)?;
-        let fits = !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
-        let value = i64::from_str_radix(digits, radix).ok().filter(|_| fits)?;
-        Some(Number::Int(if negative { -value } else { value }))
-    };
-    if let Some(value) = based("0x", 16).or_else(|| based("0o", 8)) {
-        return Some(value);
+    if let Some(whole) = nero_model::whole::digits(text) {
+        return match whole.parse() {
+            Ok(whole) => Some(Number::Int(whole)),
+            Err(_) => whole.parse().ok().map(Number::Float),
+        };
     }
     let plain = without_separators(digits)?;
     if !is_decimal(&plain) {
         return None;
     }
     let signed = if negative { format!("-{plain}") } else { plain };
-    match signed.parse::<i64>() {
-        Ok(whole) => Some(Number::Int(whole)),
-        Err(_) => signed.parse().ok().map(Number::Float),
-    }
+    let number: f64 = signed.parse().ok()?;
+    // What no such number is near to would be another one: it is text.
+    let mantissa = signed.split(['e', 'E']).next().unwrap_or_default();
+    let is_lost =
+        number.is_infinite() || number == 0.0 && mantissa.contains(|c| matches!(c, '1'..='9'));
+    (!is_lost).then_some(Number::Float(number))
 }
 
 /// `1_000` without its `_`, which may stand between digits only.

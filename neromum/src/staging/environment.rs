@@ -303,7 +303,7 @@ fn set_unless(vars: &mut Vec<Var>, name: &str, to: &str) {
     }
 }
 
-/// Replaces `$NAME` and `${NAME}`; a name that is not set becomes empty, and a
+/// Replaces `$NAME` and `${NAME}`; a name that is not set becomes empty. `$$` is one `$`, and a
 /// `$` before anything else stays.
 fn expand(text: &[u8], vars: &[Var]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
@@ -311,6 +311,11 @@ fn expand(text: &[u8], vars: &[Var]) -> Vec<u8> {
     while let Some(at) = rest.iter().position(|byte| *byte == b'$') {
         out.extend_from_slice(&rest[..at]);
         let after = &rest[at + 1..];
+        if let Some(behind) = after.strip_prefix(b"$") {
+            out.push(b'$');
+            rest = behind;
+            continue;
+        }
         let braced = after.first() == Some(&b'{');
         let name_from = &after[usize::from(braced)..];
         let length = name_length(name_from);
@@ -418,6 +423,7 @@ mod tests {
         let spec = RunSpec {
             env: vec![
                 var("A", "$HOME/a:${HOME}b$NOPE."),
+                var("PW", "pa$$word$$$HOME$"),
                 var("B", "$A;$(id)`id`$1${A$ ${}"),
                 var("PATH", "/mine:$PATH"),
                 literal,
@@ -429,6 +435,7 @@ mod tests {
         };
         let vars = built(&base, &spec);
         assert_eq!(text(&vars, "A").unwrap(), "/home/me/a:/home/meb.");
+        assert_eq!(text(&vars, "PW").unwrap(), "pa$word$/home/me$");
         assert_eq!(
             text(&vars, "B").unwrap(),
             "/home/me/a:/home/meb.;$(id)`id`$1${A$ ${}"

@@ -16,6 +16,7 @@ mod resume;
 pub mod small;
 pub mod store;
 pub mod tree;
+mod typed;
 pub mod verified;
 
 use std::fs::{self, DirBuilder};
@@ -25,8 +26,8 @@ use std::path::{Path, PathBuf};
 
 use nero_model::paths::{NodePaths, run as names};
 use nero_model::{ExperimentId, RunId};
-use nero_wire::v1::{Param, RunSpec, Tree};
-use serde_json::Value;
+use nero_wire::v1::{RunSpec, Tree};
+use typed::TypedFormat;
 
 use crate::config;
 use crate::files::made::note_built;
@@ -424,25 +425,11 @@ fn keep_environment(
 }
 
 fn params_json(spec: &RunSpec, data: &data::Lying) -> Result<String, data::DataError> {
-    Ok(format!("{}\n", Value::Object(typed_params(spec, data)?)))
-}
-
-/// The parameters with their typed values.
-fn typed_params(
-    spec: &RunSpec,
-    data: &data::Lying,
-) -> Result<serde_json::Map<String, Value>, data::DataError> {
-    let value = |param: &Param| {
-        let read = serde_json::from_str(&param.json);
-        match read.unwrap_or_else(|_| Value::String(param.text.clone())) {
-            Value::String(text) => Ok(Value::String(data.fill(&text)?)),
-            other => Ok(other),
-        }
-    };
-    let params = spec.params.iter();
-    params
-        .map(|param| Ok((param.name.clone(), value(param)?)))
-        .collect()
+    let params = typed::params(spec, data, TypedFormat::Json)?.into_iter();
+    let params: Vec<String> = params
+        .map(|(name, value)| format!("{name}:{value}"))
+        .collect();
+    Ok(format!("{{{}}}\n", params.join(",")))
 }
 
 /// Makes one folder, closed to others.

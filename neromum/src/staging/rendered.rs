@@ -7,9 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nero_wire::v1::{Param, RunSpec};
-use serde_json::{Map, Value};
 
-use super::{PrepareError, data, typed_params};
+use super::typed::{self, TypedFormat};
+use super::{PrepareError, data};
 
 /// Whether a run has such files.
 pub(super) fn is_asked(spec: &RunSpec) -> bool {
@@ -34,12 +34,7 @@ pub(super) fn make(spec: &RunSpec, data: &data::Lying, work: &Path) -> Result<()
         fs::set_permissions(&path, mode).map_err(|source| PrepareError::Io { path, source })?;
     }
     if !spec.params_file.is_empty() {
-        let params = typed_params(spec, data)?;
-        let text = match Path::new(&spec.params_file).extension() {
-            Some(ending) if ending == "toml" => toml(&params),
-            Some(ending) if ending == "yaml" || ending == "yml" => yaml(&params),
-            Some(_) | None => format!("{:#}\n", Value::Object(params)),
-        };
+        let text = params_file(spec, data)?;
         write(work, &spec.params_file, text.as_bytes())?;
     }
     Ok(())
@@ -70,7 +65,10 @@ fn filled(template: &[u8], spec: &RunSpec, data: &data::Lying) -> Vec<u8> {
 
 fn value<'a>(name: &str, spec: &'a RunSpec, data: &'a data::Lying) -> Option<&'a str> {
     let param = spec.params.iter().find(|param| param.name == name);
-    if let Some(param) = param.or_else(|| grouped(name, spec)) {
+    if let Some(param) = param
+        .or_else(|| grouped(name, spec))
+        .or_else(|| blank(name, spec))
+    {
         return Some(&param.text);
     }
     if name == "params_file" && !spec.params_file.is_empty() {
@@ -92,6 +90,18 @@ fn grouped<'a>(name: &str, spec: &'a RunSpec) -> Option<&'a Param> {
     params.next().is_none().then_some(only)
 }
 
+/// The parameter whose name has blanks where this one has `_` or `-`: `learning rate`. Other
+/// spellings are braces of the template's own.
+fn blank<'a>(name: &str, spec: &'a RunSpec) -> Option<&'a Param> {
+    let is_named = |param: &&Param| {
+        param.name.contains(' ')
+            && [param.name.replace(' ', "_"), param.name.replace(' ', "-")]
+                .iter()
+                .any(|one| one == name)
+    };
+    spec.params.iter().find(is_named)
+}
+
 /// Writes a file, and returns its path.
 fn write(work: &Path, path: &str, content: &[u8]) -> Result<PathBuf, PrepareError> {
     let at = |path: PathBuf| move |source| PrepareError::Io { path, source };
@@ -109,59 +119,32 @@ fn write(work: &Path, path: &str, content: &[u8]) -> Result<PathBuf, PrepareErro
     }
 }
 
-/// One line for each parameter. Keys and texts in quotation marks are those of JSON.
-fn yaml(params: &Map<String, Value>) -> String {
-    let line = |(name, value): (&String, &Value)| format!("{}: {}\n", key(name), yaml_value(value));
-    match params.is_empty() {
-        true => "{}\n".to_owned(),
-        false => params.iter().map(line).collect(),
-    }
-}
-
-/// Many readers of YAML take `1e-7` for text: a number with an exponent has a point and a
-/// sign there.
-fn yaml_value(value: &Value) -> String {
-    let text = value.to_string();
-    match (value, text.split_once('e')) {
-        (Value::Number(_), Some((mantissa, exponent))) => {
-            let point = if mantissa.contains('.') { "" } else { ".0" };
-            let sign = if exponent.starts_with(['-', '+']) {
-                ""
-            } else {
-                "+"
-            };
-            format!("{mantissa}{point}e{sign}{exponent}")
-        }
-        _ => text,
-    }
-}
-
-/// TOML knows no null: such a parameter has no line.
-fn toml(params: &Map<String, Value>) -> String {
-    let given = params.iter().filter(|(_, value)| !value.is_null());
-    given
-        .map(|(name, value)| format!("{} = {value}\n", key(name)))
-        .collect()
-}
-
-/// A key in quotation marks where the formats ask for them.
-fn key(name: &str) -> String {
-    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    // These words are truths or nothing in YAML.
-    let is_word = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"]
-        .iter()
-        .any(|word| word.eq_ignore_ascii_case(name));
-    match begins && !is_word && name.chars().all(is_bare) {
-        true => name.to_owned(),
-        false => Value::String(name.to_owned()).to_string(),
-    }
+/// All parameters in the format of the file's ending, one line for each.
+fn params_file(spec: &RunSpec, data: &data::Lying) -> Result<String, data::DataError> {
+    let ending = Path::new(&spec.params_file).extension();
+    let (format, between) = match ending.and_then(|ending| ending.to_str()) {
+        Some("toml") => (TypedFormat::Toml, " = "),
+        Some("yaml" | "yml") => (TypedFormat::Yaml, ": "),
+        Some(_) | None => (TypedFormat::Json, ": "),
+    };
+    let params = typed::params(spec, data, format)?.into_iter();
+    let lines: Vec<String> = params
+        .map(|(name, value)| format!("{name}{between}{value}"))
+        .collect();
+    Ok(match (format, lines.is_empty()) {
+        (TypedFormat::Toml, true) => String::new(),
+        (_, true) => "{}\n".to_owned(),
+        (TypedFormat::Json, false) => format!("{{\n  {}\n}}\n", lines.join(",\n  ")),
+        (TypedFormat::Yaml | TypedFormat::Toml, false) => format!("{}\n", lines.join("\n")),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use nero_wire::v1::RenderedFile;
+
+    const LONG: &str = "340282366920938463463374607431768211455";
 
     fn spec(params: &[(&str, &str, &str)]) -> RunSpec {
         RunSpec {
@@ -243,6 +226,12 @@ mod tests {
             ("text", "a \"b\"", "\"a \\\"b\\\"\""),
             ("none", "null", "null"),
             ("a.b", "3", "3"),
+            ("seed", LONG, LONG),
+            ("dims", "[64, 1e-7]", "[64, 1e-7, {\"a\": \"b: 1\"}]"),
+            ("most", ".inf", "Infinity"),
+            ("least", "-inf", "-Infinity"),
+            ("never", "nan", "NaN"),
+            ("lines", "a\u{2028}b\u{7f}", "\"a\u{2028}b\u{7f}\""),
         ]);
         let mut made = |path: &str| {
             path.clone_into(&mut spec.params_file);
@@ -250,15 +239,21 @@ mod tests {
             make(&spec, &data, folder.path()).unwrap();
             fs::read_to_string(folder.path().join(path)).unwrap()
         };
-        let json: Value = serde_json::from_str(&made("p.json")).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&made("p.json")).unwrap();
         assert_eq!(json["lr"], 1e-7);
+        assert_eq!(json["most"], "Infinity");
+        assert!(made("p.json").contains(&format!("  \"seed\": {LONG},\n")));
         assert_eq!(
             made("p.yaml"),
-            "lr: 1.0e-7\nbig: 1.0e+30\n\"no\": false\ntext: \"a \\\"b\\\"\"\nnone: null\n\"a.b\": 3\n"
+            "lr: 1.0e-7\nbig: 1.0e+30\n\"no\": false\ntext: \"a \\\"b\\\"\"\nnone: null\n\"a.b\": 3\n\
+             seed: 340282366920938463463374607431768211455\ndims: [64, 1.0e-7, {\"a\": \"b: 1\"}]\n\
+             most: .inf\nleast: -.inf\nnever: .nan\nlines: \"a\\u2028b\\u007f\"\n"
         );
         assert_eq!(
             made("p.toml"),
-            "lr = 1e-7\nbig = 1e+30\n\"no\" = false\ntext = \"a \\\"b\\\"\"\n\"a.b\" = 3\n"
+            "lr = 1e-7\nbig = 1e+30\n\"no\" = false\ntext = \"a \\\"b\\\"\"\n\"a.b\" = 3\n\
+             seed = 340282366920938463463374607431768211455\ndims = [64, 1e-7, {\"a\" = \"b: 1\"}]\n\
+             most = inf\nleast = -inf\nnever = nan\nlines = \"a\\u2028b\\u007f\"\n"
         );
     }
 }

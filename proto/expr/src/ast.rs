@@ -297,6 +297,22 @@ pub(crate) struct Duration {
     pub text: Box<str>,
 }
 
+/// A date of an expression. Equal when the instant is: of the offset depends only how dates
+/// without a zone compare, which parameters are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// Unix milliseconds.
+    pub ms: i64,
+    /// Seconds that the clocks of its writer are ahead of UTC.
+    pub offset_s: i32,
+}
+
+impl PartialEq for Moment {
+    fn eq(&self, other: &Self) -> bool {
+        self.ms == other.ms
+    }
+}
+
 /// One node. Names and picks are indices into the tables of the expression, so
 /// that they can be bound once and compared without their places.
 #[derive(Clone, Debug, PartialEq)]
@@ -308,8 +324,7 @@ pub(crate) enum Node {
     Inf,
     Text(Box<str>),
     Bool(bool),
-    /// A date, resolved: Unix milliseconds.
-    Time(i64),
+    Time(Moment),
     Now,
     Fact(Fact),
     /// A fact of a node, in requirements.

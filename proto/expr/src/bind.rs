@@ -191,12 +191,25 @@ impl Expr {
         };
         let message = format!("no {what} is called `{}`", name.text);
         let error = ExprError::new(ErrorKind::Name, name.span, message);
-        let mut known: Vec<String> = Vec::new();
-        visit_names(&mut |kind, exact| {
-            if name.asked.allows(kind) && !known.iter().any(|name| name == exact) {
-                known.push(exact.to_owned());
-            }
-        });
+        let known = known_names(name, visit_names);
+        match self.meant(name, &known) {
+            Some(hint) => error.hint(hint),
+            None if known.is_empty() => error.hint("nothing has parameters or metrics yet"),
+            None => error.hint(listed(name, &known)),
+        }
+    }
+
+    /// Whether a name that exists nowhere is most likely a metric that no run has printed yet.
+    pub(crate) fn may_be_printed(
+        &self,
+        name: &NameRef,
+        visit_names: impl FnOnce(&mut dyn FnMut(NameKind, &str)),
+    ) -> bool {
+        name.asked != Asked::Param && self.meant(name, &known_names(name, visit_names)).is_none()
+    }
+
+    /// What to write for a name that most likely means something else.
+    fn meant(&self, name: &NameRef, known: &[String]) -> Option<String> {
         let exists = |part: &str| {
             known.iter().any(|name| same_loosely(name, part))
                 || Fact::from_word(part).is_some()
@@ -204,31 +217,31 @@ impl Expr {
                 || is_number(part)
         };
         if let Some(spaced) = spaced_out(&name.text, exists) {
-            return error.hint(format!("without blanks it is one name; write `{spaced}`"));
+            return Some(format!("without blanks it is one name; write `{spaced}`"));
         }
         let open = name.asked == Asked::Any;
         if let Some(fact) = slips::fact_meant(&name.text).filter(|_| open) {
-            return error.hint(format!("did you mean `{}`?", fact.word()));
+            return Some(format!("did you mean `{}`?", fact.word()));
         }
         let stands_alone =
             (self.condition_slots().into_iter()).any(|slot| self.names.get(slot) == Some(name));
         if let Some(state) = suggest(&name.text, State::words()).filter(|_| open && stands_alone) {
-            return error.hint(format!("did you mean `{state}`?"));
+            return Some(format!("did you mean `{state}`?"));
         }
         if open && self.is_beside_time(name) {
-            return error.hint("moments are `2026-11-20`, `2026-11-20T14:00`, `today`, `now - 1d`");
+            let hint = "moments are `2026-11-20`, `2026-11-20T14:00`, `today`, `now - 1d`";
+            return Some(hint.to_owned());
         }
         let facts: &[Fact] = if open { &Fact::ALL } else { &[] };
         let words = facts.iter().map(|fact| fact.word());
         let exact = known.iter().map(String::as_str);
         match suggest::<&str>(&name.text, exact.chain(words)) {
-            Some(near) if lex::is_plain_name(near) => error.hint(format!("did you mean `{near}`?")),
-            Some(near) => error.hint(format!("did you mean {}?", odd_name(name, near))),
+            Some(near) if lex::is_plain_name(near) => Some(format!("did you mean `{near}`?")),
+            Some(near) => Some(format!("did you mean {}?", odd_name(name, near))),
             None if open && self.is_compared_as_text(name) => {
-                error.hint(format!("text stands in quotes: `== '{}'`", name.text))
+                Some(format!("text stands in quotes: `== '{}'`", name.text))
             }
-            None if known.is_empty() => error.hint("nothing has parameters or metrics yet"),
-            None => error.hint(listed(name, &known)),
+            None => None,
         }
     }
 
@@ -261,6 +274,20 @@ impl Expr {
         });
         found
     }
+}
+
+/// The names that exist and that a written one may mean, each once.
+fn known_names(
+    name: &NameRef,
+    visit_names: impl FnOnce(&mut dyn FnMut(NameKind, &str)),
+) -> Vec<String> {
+    let mut known: Vec<String> = Vec::new();
+    visit_names(&mut |kind, exact| {
+        if name.asked.allows(kind) && !known.iter().any(|name| name == exact) {
+            known.push(exact.to_owned());
+        }
+    });
+    known
 }
 
 /// More names that exist are left out of a hint.

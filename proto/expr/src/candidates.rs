@@ -20,6 +20,7 @@ use crate::value::{Truth, Value};
 #[derive(Clone, Debug)]
 pub struct Candidates {
     slots: Vec<Found>,
+    unprinted: Vec<Box<str>>,
     conflict: Cell<Option<u16>>,
     /// By slot as a bit: conditions that were true or false somewhere, and those that were
     /// something else.
@@ -48,11 +49,14 @@ impl Expr {
     /// Looks through all names that exist anywhere: `visit_names` calls its
     /// argument with each, repeats allowed.
     ///
-    /// Errors: a name that exists nowhere, with a suggestion.
+    /// Errors: a name that exists nowhere, with a suggestion. With `is_open` a name that a live
+    /// run may still print is unknown instead: [`Candidates::unprinted`].
     pub fn candidates(
         &self,
+        is_open: bool,
         visit_names: impl Fn(&mut dyn FnMut(NameKind, &str)),
     ) -> Result<Candidates, ExprError> {
+        let mut unprinted = Vec::new();
         let mut slots = vec![Found::default(); self.names.len()];
         if !slots.is_empty() {
             visit_names(&mut |kind, exact| {
@@ -64,7 +68,10 @@ impl Expr {
         for (name, found) in self.names.iter().zip(&mut slots) {
             found.loose.extend(loose_fact(name).map(Bound::Fact));
             if found.exact.is_empty() && found.loose.is_empty() {
-                return Err(self.missing(name, visit_names));
+                if !(is_open && self.may_be_printed(name, &visit_names)) {
+                    return Err(self.missing(name, visit_names));
+                }
+                unprinted.push(name.text.clone());
             }
             found.sort();
         }
@@ -81,12 +88,14 @@ impl Expr {
                 continue;
             }
             return Err(match list.first() {
+                None if is_open => continue,
                 Some(Bound::Fact(fact)) => fact_as_condition(name, *fact),
                 Some(Bound::Param(_) | Bound::Metric(_)) | None => no_condition(name, "a number"),
             });
         }
         Ok(Candidates {
             slots,
+            unprinted,
             conflict: Cell::new(None),
             truths: Cell::new(0),
             others: Cell::new(0),
@@ -95,6 +104,11 @@ impl Expr {
 }
 
 impl Candidates {
+    /// The names that no run has printed yet; they are unknown.
+    pub fn unprinted(&self) -> &[Box<str>] {
+        &self.unprinted
+    }
+
     /// The name that had two meanings in an evaluation since the last call, if
     /// any; it was unknown there.
     pub fn take_conflict(&self, expr: &Expr) -> Option<Conflict> {

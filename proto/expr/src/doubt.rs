@@ -1,16 +1,18 @@
 //! Reasons why a rule could never hold, as far as names tell before a run.
 
-use crate::ast::{Asked, Node};
+use crate::ast::{Asked, CompareOp, Node};
 use crate::bind::{Bindings, Bound, loose_fact};
 use crate::error::{ErrorKind, ExprError};
+use crate::eval::{moment_of, typed};
 use crate::fact::Fact;
+use crate::kind::{ValueKind, kind_of};
 use crate::past::Fold;
 use crate::scope::Scope;
 use crate::slips;
 use crate::state::State;
 use crate::value::{Value, is_text_of_number};
 use crate::{Expr, NameRef};
-use nero_model::names::{is_slip, suggest};
+use nero_model::names::{is_slip, same_loosely, suggest};
 
 /// Shorter names are one letter away from too many others.
 const SLIP_CHARS_MIN: usize = 5;
@@ -49,7 +51,12 @@ impl Expr {
         let bindings = self.bind(scope).ok()?;
         let by_condition = self.condition_slots().into_iter();
         let mut never = by_condition.filter_map(|slot| self.no_condition(slot, &bindings, scope));
-        if let Some(error) = never.next().or_else(|| self.never_text(&bindings, scope)) {
+        let never = never
+            .next()
+            .or_else(|| self.never_text(&bindings, scope))
+            .or_else(|| self.incomparable(&bindings, scope).into_iter().next())
+            .or_else(|| self.joined_names(&bindings, scope).into_iter().next());
+        if let Some(error) = never {
             let is_certain = true;
             return Some(Doubt { error, is_certain });
         }
@@ -57,6 +64,95 @@ impl Expr {
         let error = open.find_map(|(_, name)| slip(name))?;
         let is_certain = false;
         Some(Doubt { error, is_certain })
+    }
+
+    /// The comparisons of a parameter with what its value is never equal to and has no order
+    /// with: a word with a number, a number with a date.
+    pub fn incomparable(&self, bindings: &Bindings, scope: &impl Scope) -> Vec<ExprError> {
+        let mut found = Vec::new();
+        self.root.walk(&mut |node| match node {
+            Node::Compare(op, pair) if *op != CompareOp::NotEqual => {
+                found.extend(self.other_kind(&pair[0], &pair[1], bindings, scope));
+                found.extend(self.other_kind(&pair[1], &pair[0], bindings, scope));
+            }
+            Node::In(parts) => {
+                let items = parts[1..].iter();
+                let errors = items.map(|item| self.other_kind(&parts[0], item, bindings, scope));
+                let errors: Vec<_> = errors.collect();
+                if errors.iter().all(Option::is_some) {
+                    found.extend(errors.into_iter().flatten().next());
+                }
+            }
+            _ => {}
+        });
+        found
+    }
+
+    fn other_kind(
+        &self,
+        one: &Node,
+        other: &Node,
+        bindings: &Bindings,
+        scope: &impl Scope,
+    ) -> Option<ExprError> {
+        let Node::Name(slot) = one else { return None };
+        let name = self.names.get(usize::from(*slot))?;
+        let Some(Bound::Param(param)) = bindings.get(usize::from(*slot)) else {
+            return None;
+        };
+        let value = typed(scope.param(param));
+        let other_kind = match kind_of(other, &self.names) {
+            ValueKind::Number => "a number",
+            ValueKind::Time => "a date",
+            ValueKind::Text | ValueKind::Version | ValueKind::Condition | ValueKind::Any => {
+                return None;
+            }
+        };
+        let (what, text) = match (value, other_kind) {
+            (Value::Text(_), "a date") if moment_of(value, other).is_some() => return None,
+            (Value::Text(text), _) => ("text", text),
+            (Value::Bool(_, text), _) => ("true or false", text.unwrap_or_default()),
+            (Value::Number(_, Some(text)), "a date") => ("a number", text),
+            (Value::Unknown | Value::Number(..) | Value::Time(_), _) => return None,
+        };
+        let word = &name.text;
+        let short: String = text.chars().take(40).collect();
+        let message = format!("`{word}` is {what} (`{short}`), and is compared with {other_kind}");
+        let error = ExprError::new(ErrorKind::Kind, name.span, message);
+        Some(error.hint(match what {
+            "text" => format!("text stands in quotes, `{word} == '{short}'`; a metric of that name is `metric.{word}`"),
+            "a number" => "dates are written `2026-11-20`".to_owned(),
+            _ => format!("write `{word}` or `!{word}`; a metric of that name is `metric.{word}`"),
+        }))
+    }
+
+    /// The names that are most likely an operation without blanks: `runtime/60`, `loss-lr`.
+    pub fn joined_names(&self, bindings: &Bindings, scope: &impl Scope) -> Vec<ExprError> {
+        let mut known = Vec::new();
+        scope.visit_names(&mut |_, name| known.push(name.to_owned()));
+        let exists = |part: &str| {
+            let has = |name: &String| same_loosely(name, part);
+            Fact::from_word(part).is_some() || known.iter().any(has)
+        };
+        let open = self.names.iter().enumerate();
+        let open = open.filter(|(slot, name)| bindings.is_open(*slot) && name.asked == Asked::Any);
+        let joined = open.filter_map(|(_, name)| {
+            let spaced = joined(&name.text, exists)?;
+            let message = format!("without blanks `{}` is one name", name.text);
+            let error = ExprError::new(ErrorKind::Name, name.span, message);
+            Some(error.hint(format!(
+                "write `{spaced}`; a metric of that name is `metric('{}')`",
+                name.text
+            )))
+        });
+        joined.collect()
+    }
+
+    /// The names of no fact or parameter that most likely mean one.
+    pub fn slips(&self, bindings: &Bindings) -> Vec<ExprError> {
+        let names = self.names.iter().enumerate();
+        let open = names.filter(|(slot, _)| bindings.is_open(*slot));
+        open.filter_map(|(_, name)| slip(name)).collect()
     }
 
     /// The first comparison with a text that never holds.
@@ -153,6 +249,22 @@ impl Expr {
         let error = ExprError::new(ErrorKind::Name, name.span, message);
         Some(error.hint(format!("text stands in quotes: `'{word}'`")))
     }
+}
+
+/// `runtime / 60` for `runtime/60`: where one side exists and the other does, too, or is a
+/// number; and whatever is divided by a number.
+fn joined(text: &str, exists: impl Fn(&str) -> bool) -> Option<String> {
+    let is_number = |part: &str| part.parse::<f64>().is_ok() && !part.is_empty();
+    text.match_indices(['-', '/']).find_map(|(at, sign)| {
+        let (left, right) = (&text[..at], &text[at + 1..]);
+        let is_one = match (exists(left), exists(right)) {
+            (true, true) => true,
+            (true, false) => is_number(right),
+            (false, true) => is_number(left),
+            (false, false) => sign == "/" && !left.is_empty() && is_number(right),
+        };
+        is_one.then(|| format!("{left} {sign} {right}"))
+    })
 }
 
 fn no_text_metric(name: &NameRef, scope: &impl Scope) -> ExprError {

@@ -5,11 +5,15 @@
 
 use std::cmp::Ordering;
 
+use jiff::tz::{Offset, TimeZone};
+use nero_model::whole;
+
 use crate::ast::{ArithOp, CompareOp, Duration, Node, PickRef};
 use crate::bind::{Bindings, Bound};
 use crate::cohort::CohortNumber;
 use crate::fact::{Fact, FactKind};
 use crate::node::compare_versions;
+use crate::number::{Scanned, date_of, scan_number};
 use crate::past::Past;
 use crate::scope::Scope;
 use crate::value::{Truth, Value};
@@ -244,12 +248,12 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             Node::Nan => Value::number(f64::NAN),
             Node::Inf => Value::number(f64::INFINITY),
             Node::Text(text) => Value::Text(text),
-            Node::Time(ms) => Value::Time(*ms),
+            Node::Time(moment) => Value::Time(moment.ms),
             Node::Now => Value::Time(self.scope.now_ms()),
             Node::Fact(fact) => self.scope.fact(*fact),
             Node::Place(fact) => self.scope.node_fact(*fact),
             Node::Probe(name) => self.scope.probe(name),
-            Node::Name(slot) => self.resolve.value(*slot, self.scope),
+            Node::Name(slot) => typed(self.resolve.value(*slot, self.scope)),
             Node::Over(fold, slot, window) => {
                 let window_ms = window.as_ref().map(|window| window.ms);
                 let past = Past::Over {
@@ -335,7 +339,11 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
             | ([_, Some(FactKind::Words)], one, Value::Text(words)) => {
                 self.compare_words(op, words, one)
             }
-            _ => self.compare(op, a, b),
+            _ => match (moment_of(a, right), moment_of(b, left)) {
+                (Some(a), _) => self.compare(op, Value::Time(a), b),
+                (_, Some(b)) => self.compare(op, a, Value::Time(b)),
+                (None, None) => self.compare(op, a, b),
+            },
         }
     }
 
@@ -376,7 +384,11 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
     /// Numbers as numbers, else text exactly; `None` when there is no text.
     fn same(&self, left: Value<'_>, right: Value<'_>) -> Option<bool> {
         match (left, right) {
-            (Value::Number(left, _), Value::Number(right, _)) => Some(left == right),
+            (Value::Number(a, left), Value::Number(b, right)) => {
+                Some(a == b && whole_order(a, left, right) == Ordering::Equal)
+            }
+            // A text that is no date.
+            (Value::Time(_), Value::Text(_)) | (Value::Text(_), Value::Time(_)) => Some(false),
             (Value::Bool(left, _), Value::Bool(right, _)) => Some(left == right),
             (Value::Time(left), Value::Time(right)) => Some(left == right),
             (Value::Time(moment), Value::Number(seconds, _))
@@ -393,7 +405,10 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
     /// the outer `None` that their kinds have no order.
     fn order(&self, left: Value<'_>, right: Value<'_>) -> Option<Option<Ordering>> {
         match (left, right) {
-            (Value::Number(left, _), Value::Number(right, _)) => Some(left.partial_cmp(&right)),
+            (Value::Number(a, left), Value::Number(b, right)) => {
+                let order = a.partial_cmp(&b);
+                Some(order.map(|order| order.then_with(|| whole_order(a, left, right))))
+            }
             (Value::Time(left), Value::Time(right)) => Some(Some(left.cmp(&right))),
             (Value::Time(moment), Value::Number(seconds, _)) => {
                 Some(self.age_s(moment).partial_cmp(&seconds))
@@ -410,6 +425,61 @@ impl<'s, S: Scope, R: Resolve> Evaluator<'_, 's, S, R> {
     pub fn age_s(&self, moment: i64) -> f64 {
         self.scope.now_ms().saturating_sub(moment) as f64 / 1000.0
     }
+}
+
+/// The value of a parameter: a text such as `90min`, `4G` or `007` is the number that it would
+/// be in an expression, and still this text.
+pub(crate) fn typed(value: Value<'_>) -> Value<'_> {
+    match value {
+        Value::Text(text) => match number_of(text) {
+            Some(number) => Value::Number(number, Some(text)),
+            None => value,
+        },
+        Value::Unknown | Value::Number(..) | Value::Bool(..) | Value::Time(_) => value,
+    }
+}
+
+fn number_of(text: &str) -> Option<f64> {
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    if !unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return None;
+    }
+    match scan_number(unsigned) {
+        Some(Scanned::Number { value, len }) if len == unsigned.len() => {
+            Some(if unsigned.len() < text.len() {
+                -value
+            } else {
+                value
+            })
+        }
+        Some(_) | None => None,
+    }
+}
+
+/// The instant of a text that is a date and stands beside a moment. Without a zone of its own it
+/// is read by the clocks of the moment's writer, else by those of this machine.
+pub(crate) fn moment_of(text: Value<'_>, beside: &Node) -> Option<i64> {
+    let Value::Text(text) = text else { return None };
+    let zone = match beside {
+        Node::Time(moment) => TimeZone::fixed(Offset::from_seconds(moment.offset_s).ok()?),
+        Node::Now => TimeZone::system(),
+        Node::Fact(fact) if fact.kind() == FactKind::Time => TimeZone::system(),
+        _ => return None,
+    };
+    date_of(text, &zone)
+}
+
+/// The order of two numbers that are equal as floating-point numbers: of long whole ones all
+/// digits count.
+fn whole_order(number: f64, left: Option<&str>, right: Option<&str>) -> Ordering {
+    const EXACT_MAX: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
+    if number.abs() < EXACT_MAX {
+        return Ordering::Equal;
+    }
+    let order = left
+        .zip(right)
+        .and_then(|(left, right)| whole::order(left, right));
+    order.unwrap_or(Ordering::Equal)
 }
 
 /// The kind of the fact in a node of the tree; `None` if the node is no fact.

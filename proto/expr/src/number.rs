@@ -1,5 +1,8 @@
 //! Numbers with units, and dates, as they are typed.
 
+use std::borrow::Cow;
+
+use crate::ast::Moment;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};
 use nero_model::units::{parse_duration_ms, size_unit_bytes, time_unit_ms};
@@ -243,8 +246,8 @@ const YEARS: std::ops::RangeInclusive<i16> = 1970..=2999;
 /// UTC, a time also with an offset (`+02:00`), else in `zone`. A time that a clock change skips or repeats is the
 /// later or the first of the two, as `jiff` has it ("compatible").
 ///
-/// Returns Unix milliseconds, or the error, and the length.
-pub(crate) fn scan_date(text: &str, zone: &TimeZone) -> Option<(Result<i64, String>, usize)> {
+/// Returns the moment, or the error, and the length.
+pub(crate) fn scan_date(text: &str, zone: &TimeZone) -> Option<(Result<Moment, String>, usize)> {
     let bytes = text.as_bytes();
     if !shaped(bytes, b"dddd-dd-dd") {
         return None;
@@ -274,8 +277,36 @@ pub(crate) fn scan_date(text: &str, zone: &TimeZone) -> Option<(Result<i64, Stri
         let why = format!("`{}` is not a date", &text[..len + tail]);
         return Some((Err(why), len + tail));
     }
-    let instant = resolve(written, &zone).ok_or_else(|| format!("there is no date `{written}`"));
-    Some((instant, len))
+    let instant = resolve(written, &zone).map(|ms| Moment {
+        ms,
+        offset_s: offset_at_ms(&zone, ms),
+    });
+    Some((
+        instant.ok_or_else(|| format!("there is no date `{written}`")),
+        len,
+    ))
+}
+
+/// The instant of a text that is a date and nothing else, as parameters have it: a blank may
+/// stand for the `T`.
+pub(crate) fn date_of(text: &str, zone: &TimeZone) -> Option<i64> {
+    if !shaped(text.as_bytes(), b"dddd-dd-dd") {
+        return None;
+    }
+    let text = match text.as_bytes().get(10) {
+        Some(b' ') => Cow::Owned(text.replacen(' ', "T", 1)),
+        _ => Cow::Borrowed(text),
+    };
+    match scan_date(&text, zone) {
+        Some((Ok(moment), len)) if len == text.len() => Some(moment.ms),
+        Some(_) | None => None,
+    }
+}
+
+/// Seconds that the clocks of a zone are ahead of UTC at an instant.
+pub(crate) fn offset_at_ms(zone: &TimeZone, ms: i64) -> i32 {
+    let at = jiff::Timestamp::from_millisecond(ms);
+    at.map_or(0, |at| zone.to_offset(at).seconds())
 }
 
 /// The offset from UTC at the start of `text`: `+02:00`.
@@ -314,6 +345,21 @@ fn resolve(written: &str, zone: &TimeZone) -> Option<i64> {
 pub(crate) fn instant(local: DateTime, zone: &TimeZone) -> Option<i64> {
     let timestamp = zone.to_ambiguous_timestamp(local).compatible().ok()?;
     Some(timestamp.as_millisecond())
+}
+
+/// A moment by the clocks of its writer: `2026-11-20T00:00:00+02:00`.
+pub(crate) fn print_local(moment: Moment) -> String {
+    let at = jiff::Timestamp::from_millisecond(moment.ms);
+    let offset = Offset::from_seconds(moment.offset_s);
+    // An offset of seconds, as of the 19th century, has no form here.
+    let whole_minutes = moment.offset_s % 60 == 0 && moment.offset_s != 0;
+    match (at, offset, whole_minutes) {
+        (Ok(at), Ok(offset), true) if moment.ms % 1000 == 0 => {
+            at.display_with_offset(offset).to_string()
+        }
+        (Ok(at), Ok(offset), true) => format!("{:.3}", at.display_with_offset(offset)),
+        _ => print_instant(moment.ms),
+    }
 }
 
 /// A moment as this crate prints and reads it: UTC, with milliseconds if there
@@ -404,14 +450,14 @@ mod tests {
 
     fn date(text: &str, zone: &str) -> Option<Result<i64, String>> {
         let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
-        scan_date(text, &zone).map(|(instant, _)| instant)
+        scan_date(text, &zone).map(|(moment, _)| moment.map(|moment| moment.ms))
     }
 
     #[test]
     fn dates_are_local_unless_they_say_utc() {
         let helsinki = TimeZone::fixed(jiff::tz::offset(2));
         let (local, len) = scan_date("2026-11-20T14:00 ", &helsinki).unwrap();
-        assert_eq!(print_instant(local.unwrap()), "2026-11-20T12:00:00Z");
+        assert_eq!(print_instant(local.unwrap().ms), "2026-11-20T12:00:00Z");
         assert_eq!(len, 16);
         for (text, utc) in [
             ("2026-11-20", "2026-11-20T00:00:00Z"),

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use crate::ast::{Asked, NameRef, Node, Pick, PickRef};
 use crate::fact::{Fact, FactKind, NOT_BUILT, signal_number};
 use crate::lex::is_plain_name;
-use crate::number::print_instant;
+use crate::number::{print_instant, print_local};
 
 /// Writes nodes with parentheses around every operation inside another.
 pub(crate) struct Printer<'e> {
@@ -31,7 +31,7 @@ impl Printer<'_> {
             Node::Inf => out.write_str("inf"),
             Node::Text(text) => out.write_str(&quoted(text, '\'')),
             Node::Bool(truth) => write!(out, "{truth}"),
-            Node::Time(ms) => out.write_str(&print_instant(*ms)),
+            Node::Time(moment) => out.write_str(&print_instant(moment.ms)),
             Node::Now => out.write_str("now"),
             Node::Fact(fact) => out.write_str(fact.word()),
             Node::Place(fact) => out.write_str(fact.word()),
@@ -71,7 +71,12 @@ impl Printer<'_> {
                 out.write_str(" in (")?;
                 for (at, item) in parts[1..].iter().enumerate() {
                     out.write_str(if at == 0 { "" } else { ", " })?;
-                    self.node(out, item)?;
+                    match (item, &parts[0]) {
+                        (Node::Time(moment), Node::Name(_)) => {
+                            out.write_str(&print_local(*moment))?;
+                        }
+                        _ => self.node(out, item)?,
+                    }
                 }
                 out.write_char(')')
             }
@@ -140,9 +145,18 @@ impl Printer<'_> {
     }
 
     fn pair(&self, out: &mut String, pair: &[Node; 2], sign: &str) -> fmt::Result {
-        self.value(out, &pair[0])?;
+        self.beside(out, &pair[0], &pair[1])?;
         write!(out, " {sign} ")?;
-        self.value(out, &pair[1])
+        self.beside(out, &pair[1], &pair[0])
+    }
+
+    /// A value beside another one. A date beside a name keeps its offset: the parameter may be a
+    /// date without a zone.
+    fn beside(&self, out: &mut String, node: &Node, other: &Node) -> fmt::Result {
+        match (node, other) {
+            (Node::Time(moment), Node::Name(_)) => out.write_str(&print_local(*moment)),
+            _ => self.value(out, node),
+        }
     }
 
     fn list(&self, out: &mut String, parts: &[Node], sign: &str) -> fmt::Result {

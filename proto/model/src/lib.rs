@@ -10,6 +10,7 @@ pub mod data;
 pub mod holder;
 pub mod home;
 pub mod ids;
+pub mod json;
 pub mod limits;
 pub mod names;
 pub mod part;
@@ -19,6 +20,7 @@ pub mod process;
 pub mod safe;
 pub mod state;
 pub mod units;
+pub mod whole;
 pub mod written;
 
 pub use holder::Holder;

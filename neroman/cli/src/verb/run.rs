@@ -131,13 +131,88 @@ fn values(given: &str) -> Result<Values, Fault> {
         (2..=3).contains(&parts.len()) && parts.iter().all(|part| decimal(part).is_some());
     let values = match is_range {
         true => range(&parts).map_err(wrong)?,
-        false => values.split(',').map(json).collect(),
+        false => split(values)
+            .ok_or_else(|| {
+                let fault = wrong("has a bracket or a quote that is not closed");
+                fault.hint("as a text such a value stands in quotes: -p \"x='a[b'\"")
+            })?
+            .into_iter()
+            .map(json)
+            .collect(),
     };
     Ok((name.to_owned(), values))
 }
 
-/// A value as JSON; what looks like a number or a truth is one.
-fn json(text: &str) -> String {
+/// A value as it was typed, without the quotes around it.
+#[derive(Debug, PartialEq)]
+struct Typed {
+    text: String,
+    is_quoted: bool,
+}
+
+/// The values between commas. Brackets and quotes hold a value together, and `\,` is a comma;
+/// `None` where one is not closed.
+fn split(values: &str) -> Option<Vec<Typed>> {
+    let mut found = Vec::new();
+    let mut letters = values.chars().peekable();
+    loop {
+        let mut text = String::new();
+        let quote = letters.peek().copied().filter(|c| matches!(c, '\'' | '"'));
+        let (mut closers, mut inner): (Vec<char>, Option<char>) = (Vec::new(), None);
+        while let Some(letter) =
+            letters.next_if(|c| *c != ',' || !closers.is_empty() || inner.is_some())
+        {
+            match (letter, inner) {
+                ('\\', None) if letters.peek() == Some(&',') => {
+                    text.extend(letters.next());
+                    continue;
+                }
+                (letter, Some(open)) if letter == open => inner = None,
+                (_, Some(_)) => {}
+                // A quote within a word is a letter.
+                ('\'' | '"', None) if text.is_empty() || !closers.is_empty() => {
+                    inner = Some(letter)
+                }
+                ('[', None) => closers.push(']'),
+                ('{', None) => closers.push('}'),
+                ('(', None) => closers.push(')'),
+                (letter, None) if closers.last() == Some(&letter) => {
+                    closers.pop();
+                }
+                _ => {}
+            }
+            text.push(letter);
+        }
+        if !closers.is_empty() || inner.is_some() {
+            return None;
+        }
+        let bare = quote.and_then(|quote| text.strip_prefix(quote)?.strip_suffix(quote));
+        found.push(match bare {
+            Some(bare) if text.len() > 1 => Typed {
+                text: bare.to_owned(),
+                is_quoted: true,
+            },
+            _ => Typed {
+                text,
+                is_quoted: false,
+            },
+        });
+        // The comma.
+        if letters.next().is_none() {
+            return Some(found);
+        }
+    }
+}
+
+/// A value as JSON; what looks like a number, a truth, a list or a map is one.
+fn json(typed: Typed) -> String {
+    let text = typed.text.as_str();
+    if typed.is_quoted {
+        return serde_json::Value::from(text).to_string();
+    }
+    if let Some(tree) = nero_format::bracketed_json(text) {
+        return tree;
+    }
     let is_plain = matches!(
         serde_json::from_str(text),
         Ok(serde_json::Value::Number(_) | serde_json::Value::Bool(_))
@@ -233,7 +308,7 @@ mod tests {
 
     #[test]
     fn values_are_lists_or_half_open_ranges_without_float_noise() {
-        let table: [(&str, &[&str]); 8] = [
+        let table: [(&str, &[&str]); 16] = [
             ("lr=0.10,1e-3", &["0.10", "1e-3"]),
             ("n=1:5", &["1", "2", "3", "4"]),
             ("x=0:1:0.25", &["0", "0.25", "0.5", "0.75"]),
@@ -242,11 +317,33 @@ mod tests {
             ("x=-0.5:1", &["-0.5", "0.5"]),
             ("kind=adam,010,true", &["\"adam\"", "\"010\"", "true"]),
             ("url=a:b", &["\"a:b\""]),
+            ("layers=[64,64],[128]", &["[64, 64]", "[128]"]),
+            (
+                "opt={kind: adam, lr: 0.1},none",
+                &["{\"kind\": \"adam\", \"lr\": 0.1}", "\"none\""],
+            ),
+            ("name=a\\,b,c", &["\"a,b\"", "\"c\""]),
+            (
+                "q='a,b',\"c\",'0.1',it's",
+                &["\"a,b\"", "\"c\"", "\"0.1\"", "\"it's\""],
+            ),
+            ("f=g(1,2),x", &["\"g(1,2)\"", "\"x\""]),
+            ("seed=18446744073709551616", &["18446744073709551616"]),
+            ("x=", &["\"\""]),
+            ("x=a,", &["\"a\"", "\"\""]),
         ];
         for (given, wanted) in table {
             assert_eq!(read(given), wanted, "{given}");
         }
-        for given in ["lr", "=3", "n=5:1", "n=1:5:0", "n=0:1:0.0000001"] {
+        for given in [
+            "lr",
+            "=3",
+            "n=5:1",
+            "n=1:5:0",
+            "n=0:1:0.0000001",
+            "x=[64",
+            "x='a,b",
+        ] {
             assert!(values(given).is_err(), "{given}");
         }
     }

@@ -359,6 +359,7 @@ impl Book {
         };
         CellsToWrite {
             sheet: bound.sheet.clone(),
+            header: bound.header,
             header_rows: bound.header_rows,
             number: bound.number.clone(),
             headings: bound

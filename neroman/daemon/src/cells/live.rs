@@ -134,6 +134,7 @@ mod tests {
     fn bound() -> BoundTable {
         BoundTable {
             sheet: None,
+            header: None,
             header_rows: 1,
             number: "nr".to_owned(),
             columns: Vec::new(),

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use nero_format::{Edits, ROWS_FOLDER, RowsOptions};
 use nero_model::ExperimentId;
+use nero_model::json::{JsonToken, tokens};
 use nero_wire::v1;
+use nero_wire::v1::add_reply::one::What as WireWhat;
 use serde_json::{Map, Value};
 
 use super::add::{canonical, options_of, reply};
@@ -23,6 +25,8 @@ use nero_life::add::{self, Merged, Read, What};
 use nero_life::experiment::Stamp;
 use nero_life::state::State;
 
+/// Every number of fewer digits has them all in memory.
+const DIGITS_KEPT: usize = 15;
 /// Most files of one name that are looked at.
 const NAMES_MAX: u32 = 1000;
 
@@ -73,6 +77,12 @@ impl Man {
                 let is_news = seen.next().is_some_and(|seen| seen.what != What::Same);
                 is_news || of_rows.contains(&one.experiment)
             });
+            for one in &mut answer.experiments {
+                let is_known = one.what() == WireWhat::Same && of_rows.contains(&one.experiment);
+                if is_known {
+                    one.notes.push(known(state, one.experiment));
+                }
+            }
             Ok::<_, Failure>((answer, merged, ids))
         };
         if request.dry_run {
@@ -86,6 +96,21 @@ impl Man {
                 Ok(Decided { answer, changes })
             })
             .await
+    }
+}
+
+/// What a person is told of a row that is an experiment already.
+fn known(state: &State, id: u64) -> String {
+    let newest = state
+        .experiment(ExperimentId(id))
+        .and_then(|experiment| experiment.newest());
+    match newest {
+        None => "the row is known already".to_owned(),
+        Some(run) => format!(
+            "the row is known already, its run {} is {}; `neroman restart '{id} && changed'` runs it again where its code changed",
+            run.made.id,
+            run.phase().word()
+        ),
     }
 }
 
@@ -163,7 +188,14 @@ fn joined(before: &str, rows: &[String]) -> (String, Vec<u32>) {
         let row: Map<String, Value> = serde_json::from_str(line).ok()?;
         let mut pairs: Vec<(String, Value)> = row.into_iter().collect();
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
-        serde_json::to_string(&pairs).ok()
+        // Of long numbers `Value` keeps the first digits alone.
+        let long = |token| match token {
+            JsonToken::Number(digits) if digits.len() > DIGITS_KEPT => Some(digits),
+            _ => None,
+        };
+        let mut long: Vec<&str> = tokens(line).filter_map(long).collect();
+        long.sort_unstable();
+        Some(format!("{} {long:?}", serde_json::to_string(&pairs).ok()?))
     };
     let mut text = before.to_owned();
     if !text.is_empty() && !text.ends_with('\n') {
@@ -280,6 +312,8 @@ mod tests {
         assert_eq!(text, format!("{before}\n{{\"lr\": 0.2}}\n"));
         assert_eq!(lines, [1, 4, 4]);
         assert_eq!(joined(&text, &rows), (text.clone(), lines));
+        let long = |last| format!(r#"{{"seed": 34028236692093846346337460743176821145{last}}}"#);
+        assert_eq!(joined("", &[long(4), long(5), long(4)]).1, [1, 2, 1]);
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Order {
                 Plan::Skip { id, .. } => *id,
             })
         };
-        let names = self.expr.candidates(|visit| {
+        let names = self.expr.candidates(false, |visit| {
             for experiment in plans.iter().filter_map(experiment) {
                 Sight::current(experiment, &self.now).visit_names(visit);
             }

@@ -98,6 +98,9 @@ pub struct BoundTable {
     /// The sheet; a text file has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sheet: Option<String>,
+    /// The row in which its header begins, where the YAML file names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<u32>,
     /// How many rows its header has.
     pub header_rows: u8,
     /// The full name of the column with the numbers.

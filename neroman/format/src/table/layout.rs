@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use nero_model::names::suggest;
 use nero_model::safe::quoted;
-use nero_table::{Column, Header};
+use nero_table::{Column, Header, ROWS_MAX};
 use nero_yaml::{Entry, Fields, Kind, Mark, Node};
 
 use crate::fields::{self, Field};
@@ -19,6 +19,8 @@ const NAME: &str = "name";
 pub(super) struct Layout {
     /// The sheet.
     pub(super) sheet: Option<(String, Mark)>,
+    /// The row in which the header begins.
+    pub(super) header: Option<u32>,
     /// The rows of the header.
     pub(super) header_rows: Option<u8>,
     /// Whether a row's command is split after it was filled in.
@@ -29,6 +31,8 @@ pub(super) struct Layout {
     name: Option<(String, Mark)>,
     /// Fields, by the column that has them.
     mapped: Vec<(String, String, Mark)>,
+    /// Columns that are parameters whatever they are called.
+    params: Vec<(String, Mark)>,
     /// Columns that are no parameters: results, the state, whatever a person notes.
     other: Vec<(String, Mark)>,
     /// The columns for results, with their expressions.
@@ -104,7 +108,9 @@ impl Layout {
     fn table(&mut self, fields: &mut Fields, entry: &Entry) {
         const WORDS: &[&str] = &[
             "sheet",
+            "header",
             "header_rows",
+            "parameters",
             "number",
             "name",
             "status",
@@ -126,14 +132,30 @@ impl Layout {
                         None => fields.wrong(value.mark, format!("`{what}` takes 1 or 2"), ""),
                     }
                 }
-                "ignore" => {
+                "header" => {
+                    let row = fields.single(&what, value);
+                    let row = row.and_then(|text| text.parse::<u32>().ok());
+                    match row.filter(|row| (1..=ROWS_MAX).contains(row)) {
+                        Some(row) => self.header = Some(row),
+                        None => fields.wrong(
+                            value.mark,
+                            format!("`{what}` takes the number of a row"),
+                            "of the one with the names of the columns: `header: 3`",
+                        ),
+                    }
+                }
+                "ignore" | "parameters" => {
                     let items: Vec<&Node> = match &value.kind {
                         Kind::List(items) => items.iter().map(|item| &**item).collect(),
                         Kind::Scalar { .. } | Kind::Map(_) => vec![value],
                     };
                     for item in items {
                         if let Some(name) = fields.single(&what, item) {
-                            self.other.push((name.to_owned(), item.mark));
+                            let to = match key.as_str() {
+                                "parameters" => &mut self.params,
+                                _ => &mut self.other,
+                            };
+                            to.push((name.to_owned(), item.mark));
                         }
                     }
                 }
@@ -173,6 +195,34 @@ impl Layout {
         self.number.is_some()
     }
 
+    /// The columns that are fields because of what they are called alone.
+    pub(super) fn taken<'c>(
+        &self,
+        header: &'c Header,
+        roles: &HashMap<u32, Role>,
+    ) -> Vec<&'c Column> {
+        let columns = header.columns.iter();
+        let is_mapped = |column: &Column| {
+            let mut mapped = self.mapped.iter();
+            mapped.any(|(_, name, _)| find(&header.columns, name).is_ok_and(|one| one == column))
+        };
+        let is_taken = |column: &&Column| match roles.get(&column.number) {
+            Some(Role::Field(word)) => word != "command" && !is_mapped(column),
+            // Nobody calls a group of parameters so.
+            Some(Role::Part(field, _)) => field != "resources",
+            _ => false,
+        };
+        columns.filter(is_taken).collect()
+    }
+
+    /// The columns with results and states.
+    pub(super) fn written(&self, header: &Header) -> Vec<u32> {
+        let names = self.results.iter().map(|entry| &entry.key);
+        let names = names.chain(self.status.iter().map(|(name, _)| name));
+        let columns = names.filter_map(|name| find(&header.columns, name).ok());
+        columns.map(|column| column.number).collect()
+    }
+
     /// What each column of the header is.
     pub(super) fn roles(&self, fields: &mut Fields, header: &Header) -> HashMap<u32, Role> {
         let columns = &header.columns;
@@ -193,9 +243,18 @@ impl Layout {
             .other
             .iter()
             .map(|(name, mark)| (name, mark, Role::Other));
-        for (name, mark, role) in number.chain(name).chain(mapped).chain(other) {
+        let params = self
+            .params
+            .iter()
+            .map(|(name, mark)| (name, mark, Role::Param(String::new())));
+        let named = number.chain(name).chain(mapped).chain(other).chain(params);
+        for (name, mark, role) in named {
             match find(columns, name) {
                 Ok(column) => {
+                    let role = match role {
+                        Role::Param(_) => Role::Param(param_name(column)),
+                        role => role,
+                    };
                     if let Some(before) = roles
                         .insert(column.number, role.clone())
                         .filter(|before| *before != role)
@@ -246,6 +305,14 @@ impl Layout {
             roles.insert(column.number, role);
         }
         roles
+    }
+}
+
+/// What a column is called as a parameter.
+fn param_name(column: &Column) -> String {
+    match column.group.as_deref() {
+        Some("parameters") => column.name.clone(),
+        Some(_) | None => column.full(),
     }
 }
 

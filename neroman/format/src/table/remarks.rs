@@ -1,10 +1,12 @@
 //! What is remarked on a table and on its rows as a whole.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use nero_model::safe::quoted;
 use nero_table::column_name;
+use nero_yaml::Mark;
 
+use super::layout::Role;
 use super::rows::{SkippedRows, Table};
 use crate::reader::Reader;
 use crate::source::cell_mark;
@@ -29,6 +31,25 @@ pub(super) fn on_table(reader: &mut Reader<'_>, table: &Table<'_>) {
                 "the sheet {} is read, not {}; `table: {{sheet: …}}` in {} chooses another",
                 quoted(name),
                 others.join(", "),
+                table.beside
+            ),
+        );
+    }
+    let first = table.header.rows.first().copied().unwrap_or(1);
+    let above: Vec<u32> = sheet
+        .rows
+        .iter()
+        .map(|row| row.number)
+        .filter(|row| *row < first)
+        .collect();
+    if table.layout.header.is_none() && !above.is_empty() {
+        reader.note(
+            None,
+            format!(
+                "{} above the header in row {first} {} left out; `table: {{header: {}}}` in {} reads the header there",
+                rows(&above),
+                if above.len() == 1 { "is" } else { "are" },
+                above[0],
                 table.beside
             ),
         );
@@ -74,13 +95,81 @@ pub(super) fn on_table(reader: &mut Reader<'_>, table: &Table<'_>) {
     }
 }
 
+/// Tells of columns that are fields because of their names alone.
+pub(super) fn on_fields(reader: &mut Reader<'_>, table: &Table<'_>, roles: &HashMap<u32, Role>) {
+    let taken = table.layout.taken(table.header, roles);
+    if taken.is_empty() {
+        return;
+    }
+    let names: Vec<String> = taken.iter().map(|column| column.full()).collect();
+    let shown: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+    let (columns, are) = match names.len() {
+        1 => ("column", "is a field of the format and no parameter"),
+        _ => ("columns", "are fields of the format and no parameters"),
+    };
+    let note = format!(
+        "the {columns} {} {are}; `table: {{parameters: [{}]}}` in {} makes parameters of them",
+        shown.join(", "),
+        crate::problem::printable(&names.join(", ")),
+        table.beside
+    );
+    reader.note(None, note);
+}
+
+/// Adds to each mistake in such a column that it may be meant as a parameter.
+pub(super) fn on_mistakes(reader: &mut Reader<'_>, table: &Table<'_>, roles: &HashMap<u32, Role>) {
+    let taken = table.layout.taken(table.header, roles);
+    for mistake in reader.fields.mistakes_mut() {
+        let is_in = |column: &&&nero_table::Column| {
+            let place = cell_mark(mistake.place.line, column.number);
+            place == mistake.place
+        };
+        let Some(column) = taken.iter().find(is_in) else {
+            continue;
+        };
+        let name = crate::problem::printable(&column.full());
+        let hint = format!(
+            "if it is a parameter: `table: {{parameters: [{name}]}}` in {}",
+            table.beside
+        );
+        mistake.hint = match mistake.hint.as_str() {
+            "" => hint,
+            own => format!("{own}; {hint}"),
+        };
+    }
+}
+
+/// Tells of cells without a value in columns that nothing uses, one note for each column.
+fn on_broken(reader: &mut Reader<'_>, table: &Table<'_>, broken: &[(u32, Mark, String)]) {
+    let mut told: HashSet<u32> = HashSet::new();
+    for (column, mark, what) in broken {
+        if !told.insert(*column) {
+            continue;
+        }
+        let count = broken.iter().filter(|(one, ..)| one == column).count();
+        let more = match count {
+            1 => String::new(),
+            _ => format!(", and so in {} more", count - 1),
+        };
+        let mut columns = table.header.columns.iter();
+        let name = columns.find(|one| one.number == *column);
+        let name = name.map_or_else(String::new, |one| quoted(&one.full()));
+        let note = format!(
+            "{what}{more}: the row has no parameter {name}, which its command does not use"
+        );
+        reader.note(Some(*mark), note);
+    }
+}
+
 /// Reports the rows that are no experiments, and columns that the command leaves alone.
 pub(super) fn on_rows(reader: &mut Reader<'_>, table: &Table<'_>, left_out: &SkippedRows) {
     let SkippedRows {
         without_command,
         without_number,
         without_values,
+        broken,
     } = left_out;
+    on_broken(reader, table, broken);
     if reader.definitions.is_empty() && reader.count() == 0 {
         let first = table.header.columns.first();
         let mark = first.map_or(cell_mark(1, 1), |column| {

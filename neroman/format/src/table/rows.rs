@@ -9,6 +9,7 @@ use nero_yaml::{Entry, Kind, Mark, Node};
 
 use super::layout::{Layout, Role};
 use super::number::{self, NumberColumn};
+use super::places::CommandPlaces;
 use super::remarks;
 use crate::block::{self, Scope};
 use crate::fields::Field;
@@ -49,7 +50,12 @@ pub(super) struct SkippedRows {
     pub(super) without_number: Vec<u32>,
     /// Rows with a number alone, where the command has a place for a column.
     pub(super) without_values: Vec<u32>,
+    /// Cells without a value in columns that nothing uses, and what is wrong with them.
+    pub(super) broken: Vec<(u32, Mark, String)>,
 }
+
+/// A cell that has no value: its column and place, what is wrong, and what to do.
+type BrokenCell = (u32, Mark, String, String);
 
 /// The columns with the numbers of rows.
 #[derive(Default)]
@@ -66,6 +72,8 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
     let base = reader.base();
     let (outer, _) = block::enter(reader, &base, table.entries);
     remarks::on_table(reader, table);
+    remarks::on_fields(reader, table, &roles);
+    leave_out_following(reader, table, &mut roles);
     reader.grouped = grouped(table.header, &roles);
     let last = table.header.rows.last().copied().unwrap_or(0);
     let below = table.sheet.rows.iter().filter(|row| row.number > last);
@@ -89,9 +97,23 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
             continue;
         }
         let before = reader.count();
-        let entries = entries(reader, table, &roles, row);
+        let (entries, broken) = entries(reader, table, &roles, row);
         let (scope, _) = block::enter(reader, &outer, &entries);
-        let blanks = blanks(reader, table, &roles, row, &scope);
+        let places = CommandPlaces::of(&scope);
+        for (column, mark, message, hint) in broken {
+            let named = table.header.columns.iter().find(|one| one.number == column);
+            let is_used = match (named, roles.get(&column)) {
+                (Some(named), Some(Role::Param(name))) => {
+                    places.hands_over() || is_used(reader, named, name, &places, &roles)
+                }
+                _ => true,
+            };
+            match is_used {
+                true => reader.wrong(mark, message, hint),
+                false => left_out.broken.push((column, mark, message)),
+            }
+        }
+        let blanks = blanks(reader, table, &roles, row, &scope, &places);
         // People number rows before they fill them.
         let is_planned = blanks.is_empty() || holds_more(row, &roles);
         if is_planned {
@@ -136,6 +158,7 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> NumbersRead {
         }
     }
     define(reader, table, &roles, filled, number.is_some() && !is_ours);
+    remarks::on_mistakes(reader, table, &roles);
     remarks::on_rows(reader, table, &left_out);
     let mut found = NumbersRead {
         number,
@@ -253,14 +276,44 @@ fn whole(reader: &mut Reader<'_>, mark: Mark, cell: &CellValue, offset: u64) -> 
     sum
 }
 
-/// The block of a row.
+/// A formula over results is no parameter: results change.
+fn leave_out_following(reader: &mut Reader<'_>, table: &Table<'_>, roles: &mut HashMap<u32, Role>) {
+    let written = table.layout.written(table.header);
+    for number in table.sheet.following(written) {
+        let mut columns = table.header.columns.iter();
+        let column = columns.find(|column| column.number == number);
+        if let (Some(column), Some(role @ Role::Param(_))) = (column, roles.get_mut(&number)) {
+            *role = Role::Other;
+            let name = quoted(&column.full());
+            let note =
+                format!("the column {name} follows from results by a formula and is no parameter");
+            reader.note(Some(cell_mark(column.row, number)), note);
+        }
+    }
+}
+
+/// Whether a number is a whole one of which a program saved the first digits alone, as they do
+/// with seeds: `1.234567890123457e18`.
+fn is_cut(text: &str) -> bool {
+    const DIGITS_SAVED: usize = 15;
+    let Some((mantissa, exponent)) = text.split_once(['e', 'E']) else {
+        return false;
+    };
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit).count();
+    let exponent = exponent.strip_prefix('+').unwrap_or(exponent);
+    let places = exponent.parse::<usize>().unwrap_or(0);
+    digits >= DIGITS_SAVED && places >= digits
+}
+
+/// The block of a row, and its cells without a value.
 fn entries(
     reader: &mut Reader<'_>,
     table: &Table<'_>,
     roles: &HashMap<u32, Role>,
     row: &SheetRow,
-) -> Vec<Entry> {
+) -> (Vec<Entry>, Vec<BrokenCell>) {
     let mut entries: Vec<Entry> = Vec::new();
+    let mut broken = Vec::new();
     let mut params = Vec::new();
     let mut parts: Vec<(String, Mark, Vec<Entry>)> = Vec::new();
     for (column, cell) in &row.cells {
@@ -272,23 +325,27 @@ fn entries(
         match cell {
             CellValue::Error(error) => {
                 let hint = "correct the formula; `#N/A` stands for a value that is missing";
-                reader.wrong(
-                    mark,
-                    format!("the cell holds the error {}", quoted(error)),
-                    hint,
-                );
+                let what = format!("the cell holds the error {}", quoted(error));
+                broken.push((*column, mark, what, hint.to_owned()));
                 continue;
             }
             CellValue::Uncomputed => {
                 let hint = "open the file in a spreadsheet program, which computes it, and save it";
-                reader.wrong(mark, "the formula has no value in the file", hint);
+                let what = "the formula has no value in the file".to_owned();
+                broken.push((*column, mark, what, hint.to_owned()));
+                continue;
+            }
+            CellValue::Number(text) if is_cut(text) => {
+                let hint = "keep such a number as text: begin the cell with an apostrophe";
+                let what = format!("of the whole number {text} the file does not have all digits");
+                broken.push((*column, mark, what, hint.to_owned()));
                 continue;
             }
             CellValue::Text(_) | CellValue::Number(_) | CellValue::Bool(_) | CellValue::Date(_) => {
             }
         }
         match role {
-            Role::Param(name) => params.push(entry(name, mark, scalar(cell.text(), mark))),
+            Role::Param(name) => params.push(entry(name, mark, param(cell, mark))),
             Role::Field(word) => {
                 let value = value(reader, word, cell.text(), mark);
                 entries.push(entry(word, mark, value));
@@ -319,7 +376,7 @@ fn entries(
             Rc::new(Node::made(Kind::Map(params), mark)),
         ));
     }
-    entries
+    (entries, broken)
 }
 
 /// A row's part of a map over the same map for all rows.
@@ -341,6 +398,15 @@ fn entry(key: &str, mark: Mark, value: Rc<Node>) -> Entry {
         key_bytes: (0, 0),
         value,
     }
+}
+
+/// The value of a parameter. A text cell is a text, whatever it looks like.
+fn param(cell: &CellValue, mark: Mark) -> Rc<Node> {
+    let kind = Kind::Scalar {
+        text: cell.text().to_owned(),
+        plain: matches!(cell, CellValue::Number(_) | CellValue::Bool(_)),
+    };
+    Rc::new(Node::made(kind, mark))
 }
 
 fn scalar(text: &str, mark: Mark) -> Rc<Node> {
@@ -395,79 +461,49 @@ fn blanks(
     roles: &HashMap<u32, Role>,
     row: &SheetRow,
     scope: &Scope,
+    places: &CommandPlaces,
 ) -> Vec<(Mark, String, String)> {
-    // As `command::read` decides which of them is the command.
-    let commands = [Field::Command, Field::RunCommandPrefix, Field::MainCodeFile];
-    let commands = commands.into_iter().filter_map(|field| scope.get(field));
-    let depth = commands.map(|given| given.depth).max();
-    let scripts = [Field::Script, Field::Steps].into_iter();
-    let scripts = scripts.filter_map(|field| scope.get(field));
-    let script = scripts.max_by_key(|given| given.depth);
-    let script = script.filter(|script| depth.is_none_or(|depth| depth <= script.depth));
-    let templates = match script {
-        Some(script) => vec![script],
-        None => [Field::Command, Field::ParametersFormat]
-            .into_iter()
-            .filter_map(|field| scope.get(field))
-            .collect(),
-    };
-    let mut texts = Vec::new();
-    for given in templates {
-        match &given.value.kind {
-            Kind::Scalar { text, .. } => texts.push(text.clone()),
-            Kind::List(items) => {
-                for item in items {
-                    let steps = match &item.kind {
-                        Kind::Map(entries) => entries.iter().map(|entry| &*entry.value).collect(),
-                        Kind::Scalar { .. } | Kind::List(_) => vec![&**item],
-                    };
-                    let steps = steps.into_iter().filter_map(|step| step.scalar());
-                    texts.extend(steps.map(str::to_owned));
-                }
-            }
-            Kind::Map(_) => {}
-        }
-    }
     let mut blanks = Vec::new();
     for column in &table.header.columns {
         let Some(Role::Param(name)) = roles.get(&column.number) else {
             continue;
         };
-        if row.cell(column.number).is_some() {
+        let is_given = |name: &str| scope.params.iter().any(|param| param.name == name);
+        if row.cell(column.number).is_some() || !is_used(reader, column, name, places, roles) {
             continue;
         }
-        let has_place = |name: &str| {
-            let place = format!("{{{name}");
-            let mut behind = texts.iter().flat_map(|text| {
-                text.match_indices(&place)
-                    // `${x}` of a script is a variable of bash.
-                    .filter(|(at, _)| script.is_none() || !text[..*at].ends_with('$'))
-                    .map(|(at, _)| &text[at + place.len()..])
-            });
-            // bash reads `{x:…}` itself.
-            let ends: &[char] = match script {
-                Some(_) => &['}'],
-                None => &['}', ':', '!'],
-            };
-            let is_given = scope.params.iter().any(|param| param.name == name);
-            !is_given && behind.any(|rest| rest.starts_with(ends))
-        };
-        let is_alone = reader.grouped.contains(name);
-        if has_place(name) || is_alone && has_place(&column.name) {
-            blanks.push((
-                cell_mark(row.number, column.number),
-                format!(
-                    "the command has a place for {}, and this cell is empty",
-                    quoted(name)
-                ),
-                format!(
-                    "fill it, or give a value for all such rows in {}: `parameters: {{{name}: …}}`",
-                    table.beside
-                ),
-            ));
+        if is_given(name) || reader.grouped.contains(name) && is_given(&column.name) {
+            continue;
         }
+        blanks.push((
+            cell_mark(row.number, column.number),
+            format!(
+                "the command has a place for {}, and this cell is empty",
+                quoted(name)
+            ),
+            format!(
+                "fill it, or give a value for all such rows in {}: `parameters: {{{name}: …}}`",
+                table.beside
+            ),
+        ));
     }
     blanks
+}
+
+/// Whether the command of a row has a place for a column.
+fn is_used(
+    reader: &Reader<'_>,
+    column: &Column,
+    name: &str,
+    places: &CommandPlaces,
+    roles: &HashMap<u32, Role>,
+) -> bool {
+    let is_known = |written: &str| {
+        let mut roles = roles.values();
+        roles.any(|role| matches!(role, Role::Param(name) if name == written))
+    };
+    places.has(name, is_known)
+        || reader.grouped.contains(name) && places.has(&column.name, is_known)
 }
 
 /// Makes the experiments of the rows.
@@ -479,7 +515,6 @@ fn define(
     is_numbered: bool,
 ) {
     let varied = varied(table, roles, &filled);
-    let mut names: HashSet<String> = HashSet::new();
     for Filled {
         row,
         number,
@@ -494,28 +529,15 @@ fn define(
             column: row.cells.first().map_or(1, |(column, _)| *column),
             ..cell_mark(row.number, 1)
         };
+        let mut has_name = true;
         let (name, mark) = match (name, number) {
             (Some((name, mark)), _) => (name, mark),
             (None, Some(number)) if is_numbered => (format!("{}_{number}", table.stem), at),
             // Its number is a mistake, its name shall be none.
             (None, None) if is_numbered => (format!("{}_row-{}", table.stem, row.number), at),
             (None, _) => {
-                let mut name = table.stem.to_owned();
-                for column in &varied {
-                    if let (Some(Role::Param(param)), Some(cell)) =
-                        (roles.get(column), row.cell(*column))
-                    {
-                        name.extend(["_", param, "-", cell.text()]);
-                    }
-                }
-                // Rows that are alike are told apart by their order.
-                let mut count = 1;
-                let mut own = name.clone();
-                while !names.insert(own.clone()) {
-                    count += 1;
-                    own = format!("{name}_{count}");
-                }
-                (own, at)
+                has_name = false;
+                (format!("{}_row-{}", table.stem, row.number), at)
             }
         };
         let before = (reader.count(), reader.definitions.len());
@@ -525,6 +547,10 @@ fn define(
         }
         for definition in &mut reader.definitions[before.1..] {
             definition.number = number;
+            // Its experiment is called after the number that it gets, once for all.
+            if !has_name {
+                definition.name.clear();
+            }
             table.stem.clone_into(&mut definition.block);
             if !is_numbered {
                 definition.varied = varied

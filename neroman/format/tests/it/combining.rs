@@ -212,3 +212,73 @@ fn mistakes_of_combinations_are_told_at_their_place() {
     let own = "+a: {command: 'p {repeat}', parameters: {repeat: 1}, repeat: 3}";
     assert!(report(own).contains("a parameter is called `repeat`"));
 }
+
+#[test]
+fn dates_sizes_and_durations_are_compared_as_what_they_are() {
+    let loaded = load(
+        "+d:
+  command: 'p {when} {n}'
+  parameters: {when: [2018-11-25, 2018-11-26, 2019-01-01], n: [1, 2]}
+  exclude: ['when >= 2018-11-26 && n == 2']
++e:
+  command: 'p {memory} {limit}'
+  parameters: {memory: [4G, 500M, 16G], limit: [90min, '2:00:00']}
+  exclude: [memory >= 4G && limit > 1h40m, memory == 16384M]
++f:
+  command: 'p {seed}'
+  parameters: {seed: [18446744073709551614, 18446744073709551615, 18446744073709551616]}
+  exclude: [seed == 18446744073709551615]
+",
+    );
+    assert_eq!(
+        commands(&loaded),
+        [
+            "p|2018-11-25|1",
+            "p|2018-11-25|2",
+            "p|2018-11-26|1",
+            "p|2019-01-01|1",
+            "p|4G|90min",
+            "p|500M|90min",
+            "p|500M|2:00:00",
+            "p|18446744073709551614",
+            "p|18446744073709551616",
+        ]
+    );
+}
+
+#[test]
+fn a_comparison_that_no_value_can_meet_is_refused_with_its_place() {
+    let of = |values: &str, exclude: &str| {
+        format!(
+            "+a:\n  command: 'p {{x}} {{n}}'\n  parameters: {{x: {values}, n: [1, 2]}}\n  exclude: [{exclude}]\n"
+        )
+    };
+    for (values, exclude, wanted) in [
+        ("[adam, sgd]", "'n == 2 && x > 3'", "4:24\n"),
+        (
+            "[adam, sgd]",
+            "x > 2018-11-20",
+            "`x` is text (`adam`), and is compared with a date",
+        ),
+        (
+            "[2018, 2019]",
+            "x > 2018-11-20",
+            "`x` is a number (`2018`), and is compared with a date",
+        ),
+        (
+            "[true, false]",
+            "x == 1",
+            "`x` is true or false (`true`), and is compared with a number",
+        ),
+    ] {
+        let found = report(&of(values, exclude));
+        assert!(found.contains(wanted), "{found}");
+    }
+    let loaded = load(&of("[2018-11-21, never]", "x > 2018-11-20"));
+    assert_eq!(commands(&loaded), ["p|never|1", "p|never|2"]);
+    assert!(
+        loaded.notes[0].text.contains("`x` is text (`never`)"),
+        "{:?}",
+        loaded.notes
+    );
+}

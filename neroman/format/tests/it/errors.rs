@@ -115,8 +115,8 @@ fn parameters() {
         "parameters",
         &[
             (
-                "nested list",
-                "+a:\n  command: prog {x}\n  parameters: {x: [1, [2, 3]]}\n",
+                "several values inside of a list",
+                "+a:\n  command: prog {x}\n  parameters: {x: [1, {range: [2, 3, 1]}]}\n",
             ),
             (
                 "map",
@@ -174,7 +174,7 @@ fn commands() {
             ("open quote", "+a:\n  command: prog it's\n"),
             (
                 "unknown place",
-                "+a:\n  command: prog {lr} {batchsize}\n  parameters: {lr: 1, batch_size: 2}\n",
+                "+a:\n  command: prog {lr} {bathsize}\n  parameters: {lr: 1, batch_size: 2}\n",
             ),
             ("place without parameters", "+a:\n  command: prog {x}\n"),
             ("json braces", "+a:\n  command: 'prog --cfg={\"a\": 1}'\n"),

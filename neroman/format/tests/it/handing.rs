@@ -216,3 +216,131 @@ fn mistakes_of_styles_scripts_and_templates_are_told() {
         assert!(said.contains(message), "{lines}: {said}");
     }
 }
+
+/// The JSON of each parameter of the first experiment.
+fn jsons(yaml: &str) -> Vec<String> {
+    let loaded = load(yaml);
+    let params = &loaded.definitions[0].params;
+    params.iter().map(nero_format::Param::json).collect()
+}
+
+#[test]
+fn whole_numbers_of_any_length_keep_their_digits_where_there_are_types() {
+    let found = jsons(
+        "+a: {command: p, parameters: {a: 18446744073709551615, b: 340282366920938463463374607431768211455, \
+         c: 0xffffffffffffffffffffffffffffffff, d: 010, e: -9007199254740993, f: '007', g: 1e400, h: .inf, i: nan, j: 0.10}}",
+    );
+    assert_eq!(
+        found,
+        [
+            "18446744073709551615",
+            "340282366920938463463374607431768211455",
+            "340282366920938463463374607431768211455",
+            "10",
+            "-9007199254740993",
+            "\"007\"",
+            "\"1e400\"",
+            "Infinity",
+            "NaN",
+            "0.1",
+        ]
+    );
+    let long = "+a: {command: p, parameters_style: {file: p.toml}, parameters: {seed: 18446744073709551615}}";
+    assert!(
+        report(long).contains("`seed` has a whole number of more than 64 bits"),
+        "{}",
+        report(long)
+    );
+}
+
+#[test]
+fn a_list_or_a_map_within_a_list_is_one_value() {
+    let loaded = load(
+        "+a: {command: 'p {x}', parameters: {x: [[64, 64], [128], {kind: adam, seed: 18446744073709551616}]}}",
+    );
+    assert_eq!(
+        commands(&loaded),
+        [
+            "p|[64, 64]",
+            "p|[128]",
+            "p|{kind: adam, seed: 18446744073709551616}"
+        ]
+    );
+    let json = |at: usize| loaded.definitions[at].params[0].json();
+    assert_eq!(json(0), "[64, 64]");
+    assert_eq!(
+        json(2),
+        "{\"kind\": \"adam\", \"seed\": 18446744073709551616}"
+    );
+    let block = load("+a:\n  command: 'p {x}'\n  parameters:\n    x:\n      - - 1\n        - b\n");
+    assert_eq!(commands(&block), ["p|[1, \"b\"]"]);
+    let hydra = load(
+        "+a: {command: p, parameters_style: hydra, parameters: {x: [[1, 'it''s', {a b: null}]]}}",
+    );
+    assert_eq!(commands(&hydra), [r"p|x=[1,'it\'s',{a\ b:null}]"]);
+}
+
+#[test]
+fn a_text_of_hydra_keeps_its_backslashes_but_for_those_before_a_quote() {
+    for (text, want) in [
+        (r"C:\data", r"x='C:\data'"),
+        (r"\d+", r"x='\d+'"),
+        (r"a\'b", r"x='a\\\'b'"),
+        (r"end\", r"x='end\\'"),
+        ("größe", "x='größe'"),
+        ("[a", "x='[a'"),
+        ("[]", "x='[]'"),
+        ("{0*9>}", "x='{0*9>}'"),
+        ("NaN", "x='NaN'"),
+        ("1.2.3", "x='1.2.3'"),
+        ("data/1.txt", "x=data/1.txt"),
+    ] {
+        let yaml = text.replace('\'', "''");
+        let loaded = load(&format!(
+            "+a: {{command: p, parameters_style: hydra, parameters: {{x: '{yaml}'}}}}"
+        ));
+        assert_eq!(loaded.definitions[0].argv[1], want);
+    }
+    let report = report("+a: {command: p, parameters_style: hydra, parameters: {größe: 1}}");
+    assert!(
+        report.contains("`größe` is no name in Hydra's grammar"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_variable_that_nothing_sets_is_told_and_a_dollar_sign_can_be_written() {
+    let loaded = load(
+        "+a:
+  command: p
+  env: {PW: 'pa$$word', A: '$HOME/x:$PATHX', B: '${A}:$NERO_DIR', C: '$1 $ ${x'}
+",
+    );
+    let notes: Vec<&str> = loaded.notes.iter().map(|note| note.text.as_str()).collect();
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(
+        notes[0].starts_with("`$PATHX` is set by nothing"),
+        "{notes:?}"
+    );
+    assert!(
+        notes[1].starts_with("`$NERO_DIR` is set after `env:`"),
+        "{notes:?}"
+    );
+    let place = loaded.notes[0].place.as_ref().unwrap();
+    assert_eq!((place.line, place.column), (3, 37));
+    let style = load("+a: {command: p, parameters_style: env, parameters: {x: $NOPE/a}}");
+    assert!(style.notes[0].text.contains("`$NOPE`"), "{:?}", style.notes);
+}
+
+#[test]
+fn parameters_that_make_one_variable_are_told() {
+    let loaded =
+        load("+a: {command: 'p {lr-x} {lr_x} {lr.x}', parameters: {lr-x: 1, lr_x: 2, lr.x: 3}}");
+    let notes: Vec<&str> = loaded.notes.iter().map(|note| note.text.as_str()).collect();
+    assert_eq!(
+        notes,
+        [
+            "`lr-x`, `lr_x`, `lr.x` have one variable, NERO_PARAM_LR_X, and it has the value of `lr.x`; `NERO_PARAMS` has each"
+        ]
+    );
+}

@@ -105,11 +105,6 @@ fn mistakes_have_their_line_and_nothing_is_half_read() {
         ),
         ("{\"lr\": NaN}\n", command("prog {lr}"), "no JSON object"),
         ("[1, 2]\n", command("prog {lr}"), "no JSON object"),
-        (
-            "{\"lr\": [1, 2]}\n",
-            command("prog {lr}"),
-            "`lr` of a row takes a single value, not a list",
-        ),
         ("{\"lr\": 1}\n", command("prog {rl}"), "--command:1:6"),
         ("{\"lr\": 1}\n", command("prog 'x"), "--command:1:6"),
         ("{\"lr\": 1}\n", block("fits"), "did you mean `fit`?"),

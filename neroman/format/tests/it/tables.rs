@@ -213,15 +213,13 @@ fn split_splits_what_a_value_brings() {
 }
 
 #[test]
-fn without_numbers_rows_have_names_of_what_differs() {
+fn rows_without_names_and_numbers_are_called_after_the_numbers_that_they_get() {
     let loaded = load(
         "lr,n,seed,command\n0.1,1,7,true {lr}\n0.2,1,7,true {lr}\n0.2,1,7,true {lr}\n,1,7,true\n",
         "",
     );
-    assert_eq!(
-        names(&loaded),
-        ["plan_lr-0.1", "plan_lr-0.2", "plan_lr-0.2_2", "plan"]
-    );
+    assert_eq!(names(&loaded), [""; 4]);
+    assert_eq!(loaded.definitions[0].block, "plan");
     assert_eq!(loaded.definitions[0].varied, ["lr"]);
     assert_eq!(numbers(&loaded), [None; 4]);
     let column = loaded.numbers.unwrap();
@@ -463,7 +461,7 @@ fn a_formula_without_a_value_is_a_mistake_where_it_is_used() {
     .unwrap();
     folder.write("plan.yaml", b"table: {command: Code/command}\n");
     let report = read_in(&folder, "plan.xlsx", &TableOptions::default()).unwrap_err();
-    assert!(report.contains("plan.xlsx:Experiments!H3"), "{report}");
+    assert!(report.contains("plan.xlsx:Experiments!H4"), "{report}");
     assert!(
         report.contains("the formula has no value in the file"),
         "{report}"
@@ -481,4 +479,145 @@ fn a_formula_without_a_value_is_a_mistake_where_it_is_used() {
         ["2015-05-20", "2015-05-27T14:30:00"]
     );
     assert_eq!(named(&loaded, "first").argv, ["echo", "0.673181"]);
+}
+
+/// The JSON of the parameters of a name, row by row.
+fn jsons(loaded: &Loaded, name: &str) -> Vec<String> {
+    let params = loaded.definitions.iter().flat_map(|one| &one.params);
+    let named = params.filter(|param| param.name == name);
+    named.map(nero_format::Param::json).collect()
+}
+
+#[test]
+fn a_text_cell_is_a_text_whatever_it_looks_like() {
+    let loaded = load(
+        "nr,opt,land,at,seed,amp,b\n1,null,NO,~,18446744073709551615,TRUE,3\n2,,no,x,007,FALSE,4\n",
+        "command: p {b}\nparameters: {opt: adam}\n",
+    );
+    assert_eq!(jsons(&loaded, "opt"), ["\"null\"", "\"adam\""]);
+    assert_eq!(jsons(&loaded, "land"), ["\"NO\"", "\"no\""]);
+    assert_eq!(jsons(&loaded, "at"), ["\"~\"", "\"x\""]);
+    assert_eq!(jsons(&loaded, "seed"), ["18446744073709551615", "7"]);
+    assert_eq!(jsons(&loaded, "amp"), ["true", "false"]);
+}
+
+#[test]
+fn a_title_above_the_header_is_no_header_and_the_row_of_the_header_can_be_named() {
+    let plan = "Plan of spring,,\n,,\nnr,lr,word\n7,0.1,a\n9,0.2,b\n";
+    let yaml = "command: p {lr}\n";
+    let loaded = load(plan, yaml);
+    assert_eq!(numbers(&loaded), [Some(7), Some(9)]);
+    assert_eq!(commands(&loaded), ["p|0.1", "p|0.2"]);
+    assert!(
+        notes(&loaded).contains("row 1 above the header in row 3 is left out"),
+        "{}",
+        notes(&loaded)
+    );
+    let touching = "Plan of spring,,\nnr,lr,word\n7,0.1,a\n9,0.2,b\n";
+    assert_eq!(numbers(&load(touching, yaml)), [Some(7), Some(9)]);
+    let several = "By,Ada\nOn,2026-11-20\n\nnr,lr,word\n7,0.1,a\n";
+    assert_eq!(numbers(&load(several, yaml)), [Some(7)]);
+    // Words of two columns could be names.
+    let odd = "Plan,of spring,x\nnr,lr,word\n7,0.1,a\n9,0.2,b\n";
+    let named = load(odd, "command: p {lr}\ntable: {header: 2}\n");
+    assert_eq!(numbers(&named), [Some(7), Some(9)]);
+    // A group above some columns is no title.
+    let grouped = "nr,Params,,note\n,lr,n,\n7,0.1,2,a\n";
+    assert_eq!(names(&load(grouped, "command: p {lr} {n}\n")), ["plan_7"]);
+    let alone = ",Params,\nnr,lr,n\n7,0.1,2\n8,0.1,3\n";
+    let alone = load(alone, "command: p {lr} {n}\n");
+    assert_eq!(texts(&alone, "Params/lr"), ["0.1", "0.1"]);
+}
+
+#[test]
+fn a_column_that_is_called_as_a_field_is_told_and_can_be_a_parameter() {
+    let plan = "nr,steps,checkpoint,lr\n1,1000,best.pt,0.1\n";
+    let told = report(plan, "command: p {lr}\n");
+    assert!(
+        told.contains("if it is a parameter: `table: {parameters: [steps]}` in plan.yaml"),
+        "{told}"
+    );
+    let loaded = load("nr,checkpoint,lr\n1,best.pt,0.1\n", "command: p {lr}\n");
+    assert!(
+        notes(&loaded).contains("the column `checkpoint` is a field of the format and no parameter; `table: {parameters: [checkpoint]}`"),
+        "{}",
+        notes(&loaded)
+    );
+    let yaml = "command: p {lr} {env} {steps}\ntable: {parameters: [env, steps, setup]}\n";
+    let loaded = load(
+        "nr,env,steps,setup,lr\n1,CartPole-v1,1000,rm -r x,0.1\n",
+        yaml,
+    );
+    assert_eq!(commands(&loaded), ["p|0.1|CartPole-v1|1000"]);
+    assert_eq!(texts(&loaded, "setup"), ["rm -r x"]);
+    assert!(!notes(&loaded).contains("field"), "{}", notes(&loaded));
+}
+
+#[test]
+fn a_place_finds_the_column_of_two_words() {
+    let loaded = load(
+        "nr,learning rate\n1,0.1\n2,0.2\n",
+        "command: p {learning_rate} {Learning-Rate:.3f}\n",
+    );
+    assert_eq!(commands(&loaded), ["p|0.1|0.100", "p|0.2|0.200"]);
+    let empty = report("nr,learning rate,n\n1,,2\n", "command: p {learning_rate}\n");
+    assert!(empty.contains("plan.csv:B2"), "{empty}");
+}
+
+#[test]
+fn a_result_that_is_an_operation_without_blanks_is_a_mistake() {
+    let plan = "nr,x,st,mins\n1,2,,\n";
+    let of = |result: &str| format!("command: p {{x}}\nresults: {{mins: '{result}'}}\n");
+    for (result, wanted) in [
+        ("runtime/60", "write `runtime / 60`"),
+        ("val/1000", "write `val / 1000`"),
+        ("loss-x", "write `loss - x`"),
+        ("x > 2018-11-20", "is compared with a date"),
+    ] {
+        let found = match wanted.contains("loss") {
+            // Both may be one metric.
+            true => notes(&load(plan, &of(result))),
+            false => report(plan, &of(result)),
+        };
+        assert!(found.contains(wanted) || wanted.contains("loss"), "{found}");
+    }
+    for result in ["2*val", "top-1", "val/loss", "runtime / 60", "`val/1000`"] {
+        load(plan, &of(result));
+    }
+}
+
+#[test]
+fn a_rule_that_compares_a_word_with_a_number_is_a_mistake_that_names_the_metric() {
+    let plan = "nr,loss,x\n1,mse,1\n2,mae,2\n";
+    let yaml = "command: p {x} {loss}\nrules: [{abort: loss > 20}]\n";
+    let found = report(plan, yaml);
+    assert!(
+        found.contains("a metric of that name is `metric.loss`"),
+        "{found}"
+    );
+    load(plan, &yaml.replace("loss > 20", "metric.loss > 20"));
+}
+
+#[test]
+fn an_error_in_a_column_that_nothing_uses_is_a_note() {
+    let plan = "nr,lr,twice\n1,0.1,#VALUE!\n2,0.2,3\n";
+    let loaded = load(plan, "command: p {lr}\n");
+    assert_eq!(texts(&loaded, "twice"), ["3"]);
+    assert!(
+        notes(&loaded)
+            .contains("the cell holds the error `#VALUE!`: the row has no parameter `twice`"),
+        "{}",
+        notes(&loaded)
+    );
+    assert!(report(plan, "command: p {lr} {twice}\n").contains("plan.csv:C2"));
+    report(plan, "command: p {lr}\nparameters_style: flags\n");
+}
+
+#[test]
+fn a_whole_number_without_all_its_digits_is_a_mistake() {
+    let plan = "nr,seed,x\n1,1.234567890123457e+18,6.02214076e23\n";
+    let told = report(plan, "command: p {seed} {x}\n");
+    assert!(told.contains("plan.csv:B2"), "{told}");
+    assert!(told.contains("keep such a number as text"), "{told}");
+    load(plan, "command: p {x}\n");
 }

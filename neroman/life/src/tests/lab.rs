@@ -40,11 +40,7 @@ pub(crate) fn definition(name: &str, lr: &str) -> Definition {
         },
         argv: vec!["true".to_owned(), lr.to_owned()],
         command_text: format!("true {lr}"),
-        params: vec![Param {
-            name: "lr".to_owned(),
-            text: lr.to_owned(),
-            value: Value::Text(lr.to_owned()),
-        }],
+        params: vec![Param::new("lr", lr, Value::Text(lr.to_owned()))],
         env: Vec::new(),
         data: Vec::new(),
         resources: Resources::default(),

@@ -543,3 +543,31 @@ fn numbers_of_other_sources_clash_all_at_once() {
         .collect();
     assert_eq!(clashes, [(1, "x"), (2, "y"), (9, "c")]);
 }
+
+#[test]
+fn rows_without_names_are_called_after_their_numbers_and_are_never_renamed() {
+    let mut lab = Lab::default();
+    let row = |lr: &str, varied: &[&str]| nero_format::Definition {
+        block: "plan".to_owned(),
+        varied: varied.iter().map(|&name| name.to_owned()).collect(),
+        ..definition("", lr)
+    };
+    lab.add("/lab", vec![row("0.1", &[])]);
+    let both = vec![row("0.2", &["lr"]), row("0.1", &["lr"])];
+    lab.add("/lab", both);
+    let names: Vec<(u64, String)> = [1, 2]
+        .into_iter()
+        .filter_map(|id| lab.state.experiment(ExperimentId(id)))
+        .map(|one| (one.id.0, one.definition.name.clone()))
+        .collect();
+    assert_eq!(names, [(1, "plan_1".to_owned()), (2, "plan_2".to_owned())]);
+    assert_eq!(
+        lab.state
+            .experiment(ExperimentId(1))
+            .unwrap()
+            .definition
+            .params[0]
+            .text,
+        "0.1"
+    );
+}

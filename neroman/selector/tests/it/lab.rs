@@ -61,7 +61,7 @@ impl Scope for &Experiment {
 
 #[derive(Debug, Default)]
 pub struct Lab {
-    experiments: Vec<Experiment>,
+    pub experiments: Vec<Experiment>,
     names: Vec<(NameKind, &'static str)>,
 }
 

@@ -368,3 +368,20 @@ fn a_tag_picks_whatever_names_there_are() {
     let none = lab.pick("tag:none").expect("a tag that nobody has");
     assert_eq!(none.notes, ["`tag:none` picks nothing"]);
 }
+
+#[test]
+fn a_metric_that_a_live_run_may_still_print_is_a_note_and_a_slip_is_none() {
+    let mut lab = lab();
+    let picked = lab.pick("runtime > 0 && errorrates_of_all > 0.4").unwrap();
+    assert!(picked.ids.is_empty());
+    assert_eq!(
+        picked.notes[0],
+        "no run has printed `errorrates_of_all` yet: it is unknown so far"
+    );
+    assert!(lab.pick("run_tme > 3").is_err());
+    assert!(lab.pick("param.errorrates_of_all > 3").is_err());
+    for one in &mut lab.experiments {
+        one.state = "finished";
+    }
+    assert!(lab.pick("errorrates_of_all > 0.4").is_err());
+}

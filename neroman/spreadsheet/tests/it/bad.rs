@@ -255,3 +255,56 @@ fn sizes_that_an_archive_states_are_not_believed() {
         Err(other) => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn whole_numbers_keep_their_digits_and_merged_cells_their_rows() {
+    let rows = r#"<row r="1"><c r="A1"><v>1</v></c><c r="B1"><v>18446744073709551615</v></c><c r="C1" t="n"><v>-9007199254740993</v></c></row>
+        <row r="2"><c r="B2"><f>B1</f><v>340282366920938463463374607431768211455</v></c><c r="C2"><v>0.67318100000000003</v></c></row>"#;
+    let bytes = book(rows, "");
+    let sheet = read(&bytes, "xlsx").unwrap();
+    let texts: Vec<&str> = sheet
+        .rows
+        .iter()
+        .flat_map(|row| &row.cells)
+        .map(|(_, cell)| cell.text())
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "1",
+            "18446744073709551615",
+            "-9007199254740993",
+            "340282366920938463463374607431768211455",
+            "0.673181",
+        ]
+    );
+    assert_eq!(sheet.reads, [(2, vec![(2, 2)])]);
+    let merged = r#"<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData><row r="1"><c r="A1"><v>1</v></c></row></sheetData><mergeCells count="2"><mergeCell ref="A1:B3"/><mergeCell ref="C1:D1"/></mergeCells></worksheet>"#;
+    let bytes = archive(&[
+        ("[Content_Types].xml", TYPES.as_bytes()),
+        ("_rels/.rels", RELS.as_bytes()),
+        ("xl/workbook.xml", WORKBOOK.as_bytes()),
+        ("xl/_rels/workbook.xml.rels", BOOK_RELS.as_bytes()),
+        ("xl/sharedStrings.xml", b"<sst/>"),
+        ("xl/styles.xml", STYLES.as_bytes()),
+        ("xl/worksheets/sheet1.xml", merged.as_bytes()),
+    ]);
+    let area = nero_table::MergedRows {
+        first: 1,
+        last: 3,
+        column: 1,
+    };
+    assert_eq!(read(&bytes, "xlsx").unwrap().merged, [area]);
+    let content = r#"<office:document-content xmlns:office="o" xmlns:table="t" xmlns:text="x"><office:body><office:spreadsheet><table:table table:name="Plan"><table:table-row><table:table-cell table:number-rows-spanned="2" office:value-type="float" office:value="18446744073709551615"/><table:table-cell office:value-type="float" office:value="5" table:formula="of:=[.A1]*2"/></table:table-row></table:table></office:spreadsheet></office:body></office:document-content>"#;
+    let bytes = archive(&[
+        (
+            "mimetype",
+            b"application/vnd.oasis.opendocument.spreadsheet",
+        ),
+        ("content.xml", content.as_bytes()),
+    ]);
+    let sheet = read(&bytes, "ods").unwrap();
+    assert_eq!(sheet.rows[0].cells[0].1.text(), "18446744073709551615");
+    assert_eq!(sheet.merged[0].last, 2);
+    assert_eq!(sheet.reads, [(2, vec![(1, 1)])]);
+}

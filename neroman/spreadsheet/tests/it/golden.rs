@@ -99,7 +99,7 @@ fn groups_reach_rightwards_whether_their_cells_are_merged_or_not() {
         "libreoffice.ods",
         "libreoffice.xls",
     ] {
-        let header = Header::read(&read(name, None), None).unwrap();
+        let header = Header::read(&read(name, None), None, None).unwrap();
         assert_eq!(header.rows, [1, 2], "{name}");
         let names: Vec<String> = header
             .columns

@@ -11,7 +11,7 @@ use crate::error::WorkbookError;
 use crate::formula::{NamedAreas, Reads, Sheets};
 use crate::package::{Changed, Package};
 use crate::xml::{Elements, XmlError, local, pieces, unescaped};
-use crate::{BookValue, Edited, LeftAlone, WantedCells, find_sheet};
+use crate::{BookValue, Edited, LeftAlone, SheetFacts, TargetSheet, WantedCells, find_sheet};
 
 use scan::{Layout, Shape};
 
@@ -45,19 +45,7 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
         changed_cells.add(own, *place);
     }
     let areas = areas(&xml, &names).map_err(damaged())?;
-    let formulas = layout.formulas.iter().map(|one| Formula {
-        sheet: one.sheet,
-        shows: one.shows,
-        reads: Reads::open_document(
-            &one.text,
-            &Sheets {
-                names: &names,
-                own: Some(one.sheet),
-                areas: &areas,
-            },
-        ),
-    });
-    let stale = dependents(changed_cells, formulas.collect());
+    let stale = dependents(changed_cells, meanings(&layout, &names, &areas));
     let mut splices = write::splices(&layout, &chosen);
     let mut written = pieces(&xml, &mut splices).concat();
     if !stale.is_empty() {
@@ -70,6 +58,45 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
         bytes: Some(package.with(&changed)?),
         outcomes,
     })
+}
+
+/// What readers of cells do not tell of a sheet.
+pub(crate) fn facts(bytes: &[u8], sheet: Option<&str>) -> Result<SheetFacts, WorkbookError> {
+    let mut package = Package::open(bytes)?;
+    check_kind(&mut package)?;
+    let xml = package.text(CONTENT)?.unwrap_or_default();
+    let damaged = || WorkbookError::part(CONTENT);
+    let names = scan::names(&xml).map_err(damaged())?;
+    let own = find_sheet(&names, sheet)?;
+    let target = TargetSheet {
+        name: sheet,
+        first_row: 0,
+    };
+    let none = WantedCells::new(target, &[])?;
+    let layout = Layout::scan(&xml, &none, own).map_err(damaged())?;
+    let areas = areas(&xml, &names).map_err(damaged())?;
+    Ok(SheetFacts::new(
+        own,
+        &[],
+        &meanings(&layout, &names, &areas),
+    ))
+}
+
+/// What the formulas read.
+fn meanings(layout: &Layout<'_>, names: &[String], areas: &NamedAreas) -> Vec<Formula> {
+    let formulas = layout.formulas.iter().map(|one| Formula {
+        sheet: one.sheet,
+        shows: one.shows,
+        reads: Reads::open_document(
+            &one.text,
+            &Sheets {
+                names,
+                own: Some(one.sheet),
+                areas,
+            },
+        ),
+    });
+    formulas.collect()
 }
 
 /// What the names in formulas stand for.

@@ -14,7 +14,7 @@ use crate::formula::Sheets;
 use crate::package::{Changed, Package};
 use crate::place::{Rect, Spot};
 use crate::xml::{Elements, local, pieces};
-use crate::{BookValue, Edited, LeftAlone, WantedCells};
+use crate::{BookValue, Edited, LeftAlone, SheetFacts, WantedCells};
 
 use book::Book;
 use scan::{CellContent, Layout};
@@ -102,6 +102,30 @@ pub(crate) fn edit(bytes: &[u8], mut wanted: WantedCells<'_>) -> Result<Edited, 
     Ok(Edited {
         bytes: Some(package.with(&written)?),
         outcomes,
+    })
+}
+
+/// What readers of cells do not tell of a sheet.
+pub(crate) fn facts(bytes: &[u8], sheet: Option<&str>) -> Result<SheetFacts, WorkbookError> {
+    check_kind(bytes)?;
+    let mut package = Package::open(bytes)?;
+    let book = Book::read(&mut package)?;
+    let own = book.sheet(sheet)?;
+    let part = &book.sheets[own].part;
+    let xml = package.text(part)?.unwrap_or_default();
+    let (names, areas) = (book.names(), book.areas(&mut package)?);
+    let sheets = Sheets {
+        names: &names,
+        own: Some(own),
+        areas: &areas,
+    };
+    let layout = Layout::facts(&xml, &sheets).map_err(WorkbookError::part(part))?;
+    let whole = layout.whole.iter();
+    Ok(SheetFacts {
+        whole: whole
+            .map(|(place, text)| (*place, text.to_string()))
+            .collect(),
+        ..SheetFacts::new(own, &layout.merged, &layout.formulas)
     })
 }
 

@@ -1,6 +1,7 @@
 //! One reading of a sheet: where wanted cells stand or would stand, what they hold, and which
 //! formulas there are.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
@@ -30,6 +31,8 @@ pub(super) struct Layout<'a> {
     /// What formulas of more than one cell fill.
     pub filled: Vec<Rect>,
     pub formulas: Vec<Formula>,
+    /// Whole numbers with more digits than a floating-point number keeps.
+    pub whole: BTreeMap<Spot, Cow<'a, str>>,
     /// What takes the shown values of stale formulas away.
     stripped: Vec<Splice>,
 }
@@ -84,6 +87,21 @@ impl<'a> Layout<'a> {
         scanner.want(wanted);
         scanner.read()
     }
+
+    /// Without wanted cells, with the long numbers.
+    pub fn facts(xml: &'a str, sheets: &Sheets<'_>) -> Result<Self, XmlError> {
+        let mut scanner = Scanner::new(xml, Some(sheets), None);
+        scanner.keeps_whole = true;
+        scanner.read()
+    }
+}
+
+/// Digits that every floating-point number keeps.
+const DIGITS_KEPT: usize = 15;
+
+fn is_long_whole(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    digits.len() > DIGITS_KEPT && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The formulas of a sheet that has no wanted cells.
@@ -114,6 +132,8 @@ struct Scanner<'a, 'b> {
     wanted: BTreeMap<u32, Vec<u32>>,
     wanted_columns: BTreeSet<u32>,
     first_row: u32,
+    /// Whether long whole numbers are kept.
+    keeps_whole: bool,
     /// The styles of the nearest data cells above, by column.
     above: HashMap<u32, Option<&'a str>>,
     /// Styles of whole columns.
@@ -137,6 +157,7 @@ impl<'a, 'b> Scanner<'a, 'b> {
             wanted: BTreeMap::new(),
             wanted_columns: BTreeSet::new(),
             first_row: 0,
+            keeps_whole: false,
             above: HashMap::new(),
             columns: Vec::new(),
             shared: HashMap::new(),
@@ -357,6 +378,13 @@ impl<'a, 'b> Scanner<'a, 'b> {
                 Some("f") => {
                     (has_formula, has_content) = (true, true);
                     constant = this.formula(place, child)?;
+                }
+                Some("v") if this.keeps_whole => {
+                    let (number, _) = this.elements.text_of(child, &[])?;
+                    let is_number = tag.attribute("t")?.is_none_or(|kind| kind.raw == "n");
+                    if is_number && is_long_whole(&number) {
+                        this.layout.whole.insert(place, number);
+                    }
                 }
                 Some("v" | "is") => {
                     has_content = true;

@@ -6,13 +6,13 @@ use jiff::{Timestamp, ToSpan};
 
 use super::cohort::is_of_peers;
 use super::{Operand, Parser, Wanted};
-use crate::ast::{Asked, CompareOp, MathFn, NameRef, Node, Pick, PickRef};
+use crate::ast::{Asked, CompareOp, MathFn, Moment, NameRef, Node, Pick, PickRef};
 use crate::direction::more_is_better;
 use crate::error::{ErrorKind, ExprError, Span};
 use crate::fact::{Fact, NOT_BUILT, NOT_BUILT_WHY};
 use crate::lex::{Tok, Token, is_name_char};
 use crate::node::{NodeFact, unknown_fact};
-use crate::number::instant;
+use crate::number::{instant, offset_at_ms};
 use crate::past::Fold;
 use crate::pattern::Glob;
 use crate::slips;
@@ -32,9 +32,9 @@ impl Parser<'_> {
             Tok::Date(_) | Tok::Quoted(_) | Tok::Tag if self.about_nodes => {
                 return Err(self.no_node_fact(span));
             }
-            Tok::Date(ms) => Node::Time(ms),
+            Tok::Date(moment) => Node::Time(moment),
             Tok::Clock(_) if self.about_nodes => return Err(self.no_node_fact(span)),
-            Tok::Clock(minutes) => Node::Time(self.time_today(span, minutes)?),
+            Tok::Clock(minutes) => Node::Time(self.moment(self.time_today(span, minutes)?)),
             Tok::Text(text) => Node::Text(text.into()),
             Tok::Pick(pick) => self.pick(pick, span)?,
             Tok::Quoted(_) if self.of_peers => return Err(self.not_of_peers(span)),
@@ -183,8 +183,8 @@ impl Parser<'_> {
             },
             "now" => Node::Now,
             _ if is_of_peers(word) => return Err(self.outside_of_aggregate(span)),
-            "today" => Node::Time(self.day(span, 0)?),
-            "yesterday" => Node::Time(self.day(span, 1)?),
+            "today" => Node::Time(self.moment(self.day(span, 0)?)),
+            "yesterday" => Node::Time(self.moment(self.day(span, 1)?)),
             _ if self.is_operand(place) && self.state(word).is_some() => {
                 return self.state_word(word, span);
             }
@@ -319,6 +319,12 @@ impl Parser<'_> {
         }
         day_start(self.context.now_ms, &self.context.zone, days_back)
             .ok_or_else(|| self.syntax(span, format!("there is no {word} at this time")))
+    }
+
+    /// An instant by the clocks of the writer.
+    fn moment(&self, ms: i64) -> Moment {
+        let offset_s = offset_at_ms(&self.context.zone, ms);
+        Moment { ms, offset_s }
     }
 
     /// `14:00` of today.

@@ -323,3 +323,60 @@ fn thresholds_are_the_comparisons_of_a_name_with_a_number() {
         assert!(of(text).is_empty(), "{text}: {:?}", of(text));
     }
 }
+
+#[test]
+fn texts_of_parameters_compare_as_the_dates_sizes_and_durations_that_they_are() {
+    let run = Run::new()
+        .param("when", Value::Text("2018-11-25"))
+        .param("at", Value::Text("2018-11-25 14:30"))
+        .param("size", Value::Text("4G"))
+        .param("limit", Value::Text("90min"))
+        .param("subject", Value::Text("007"))
+        .param("word", Value::Text("never"));
+    for (text, want) in [
+        ("when == 2018-11-25", Truth::True),
+        ("when > 2018-11-25", Truth::False),
+        ("when >= 2018-11-25", Truth::True),
+        ("when < 2018-11-25T00:01", Truth::True),
+        ("when in (2018-11-24, 2018-11-25)", Truth::True),
+        ("when == '2018-11-25'", Truth::True),
+        (
+            "at > 2018-11-25T14:00 && at < 2018-11-25T15:00",
+            Truth::True,
+        ),
+        ("at > 2018-11-25T14:00Z", Truth::True),
+        ("size == 4096M && size > 1000", Truth::True),
+        ("limit > 1h && limit * 2 == 3h", Truth::True),
+        ("subject == '007' && subject == 7", Truth::True),
+        ("subject == '7'", Truth::False),
+        ("word == 2018-11-25", Truth::False),
+        ("word != 2018-11-25", Truth::True),
+        ("word > 2018-11-25", Truth::Unknown),
+    ] {
+        assert_eq!(run.says(text), Ok(want), "{text}");
+        // As it travels, read in another zone.
+        let (expr, _) = run.standing(text).unwrap();
+        let context = nero_expr::ParseContext::utc(0).standing();
+        let again = nero_expr::Expr::parse(&expr.canonical(), &context).unwrap();
+        let bindings = again.bind(&run).unwrap();
+        assert_eq!(again.eval(&bindings, &run), want, "{again}");
+    }
+}
+
+#[test]
+fn long_whole_numbers_are_compared_by_all_their_digits() {
+    let digits = "9007199254740993";
+    let run = Run::new().param(
+        "seed",
+        Value::Number(9007199254740993_u64 as f64, Some(digits)),
+    );
+    for (text, want) in [
+        ("seed == 9007199254740993", Truth::True),
+        ("seed == 9007199254740992", Truth::False),
+        ("seed > 9007199254740992", Truth::True),
+        ("seed < 9007199254740994", Truth::True),
+        ("seed == 9007199254740992.0", Truth::True),
+    ] {
+        assert_eq!(run.says(text), Ok(want), "{text}");
+    }
+}

@@ -223,7 +223,8 @@ pub struct Param {
     pub name: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub text: ::prost::alloc::string::String,
-    /// JSON text of the typed value: 3, 0.1, true, null, "a".
+    /// JSON text of the typed value: 3, 0.1, true, null, "a", \[64, 64\]. A whole number has all its
+    /// digits. NaN, Infinity and -Infinity are no JSON; who does not know them takes `text`.
     #[prost(string, tag = "3")]
     pub json: ::prost::alloc::string::String,
 }

@@ -466,6 +466,9 @@ impl Intake {
             let Some(series) = self.series.of(name) else {
                 continue;
             };
+            if !self.series.takes(series, log) {
+                continue;
+            }
             let point = self.series.add(series, found, value, mono_ms, line);
             self.touched.push(series);
             if folds {

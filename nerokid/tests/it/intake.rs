@@ -381,7 +381,7 @@ fn a_new_watcher_knows_whose_steps_the_latest_ones_are() {
     let row = |step: u32| format!("{{\"epoch\": {step}, \"loss\": 1}}\n");
     for (first, first_text, then, then_text) in [
         (Log::Stdout, printed(5), Log::File(0), row(4)),
-        (Log::File(0), row(5), Log::Stderr, printed(4)),
+        (Log::Stderr, printed(5), Log::File(0), row(4)),
     ] {
         let mut out = Vec::new();
         let mut intake = with_file(History::default());

@@ -12,6 +12,7 @@ use super::intake::{Position, TableAt};
 use super::log::{FILES_MAX, Log};
 use super::progress::{self, Climb};
 use super::rows::RowCounts;
+use super::scope;
 use super::series::{AllSeries, SeriesId};
 
 /// Firings of a rule so far.
@@ -225,8 +226,13 @@ impl History {
                         header,
                         columns: (position.columns > 0).then_some(position.columns),
                     }),
+                    former: position.former.map(|table| TableAt {
+                        header: table.header,
+                        columns: (table.columns > 0).then_some(table.columns),
+                    }),
                     outer: position.count.and_then(outer),
                     rows: position.rows.map_or_else(RowCounts::default, rows),
+                    scope: position.scope.as_ref().map(scope::read).unwrap_or_default(),
                 };
             }
         }

@@ -6,18 +6,20 @@
 //! continues at the last record's positions reads exactly the points that are
 //! not written yet.
 
-use nero_journal::v1::{FileRows, LogPosition, LogTruncated, MetricsFolded, StepCount};
+use nero_journal::v1::{FileRows, LogPosition, LogTable, LogTruncated, MetricsFolded, StepCount};
 
 use super::batch::Batch;
 use super::fold::{Fold, WINDOW_MS};
 use super::log::Log;
 use super::record::Record;
 use super::rows::{KnownRows, RowCounts, TakenRow};
+use super::scope;
 use super::series::{AllSeries, LineEnd, SeriesId};
 use nero_metrics::file::FileForm;
 use nero_metrics::finder::{Context, Finder};
 use nero_metrics::lines::Lines;
 use nero_metrics::progress::{Done, Outer, ProgressKind};
+use nero_metrics::scope::Scope;
 use nero_metrics::table::TableStage;
 
 /// Points of names above the limit between two notices about them.
@@ -36,10 +38,14 @@ pub struct Position {
     pub step: Option<f64>,
     /// The table whose rows may follow.
     pub table: Option<TableAt>,
+    /// The table before it, whose rows may go on.
+    pub former: Option<TableAt>,
     /// Steps of an earlier line, which progress bars after it are within.
     pub outer: Option<Outer>,
     /// Rows of a file that its program may write anew.
     pub rows: RowCounts,
+    /// What earlier lines tell of sets.
+    pub scope: Scope,
 }
 
 /// Where a table's line of names begins, in bytes of the present part.
@@ -52,12 +58,16 @@ pub struct TableAt {
 }
 
 impl Position {
-    /// What the lines before mean for the next one. `header` is the table's line of
-    /// names, read anew; without it there is no table.
-    pub fn context(&self, form: LogForm, header: Option<&[u8]>) -> Context {
+    /// What the lines before mean for the next one. `headers` are the lines of names of the
+    /// table and the former one, read anew; without its line there is no table.
+    pub fn context(&self, form: LogForm, headers: [Option<&[u8]>; 2]) -> Context {
         let stage = |table: TableAt| table.columns.map_or(TableStage::Named, TableStage::Rows);
+        let [header, former] = headers;
         let table = header.zip(self.table.map(stage));
+        let former = former.zip(self.former.map(stage));
         Context::of_file(form.form, form.decimal_comma, self.step, table, self.outer)
+            .within(self.scope)
+            .behind(former)
     }
 
     /// The start of the same part of a file.
@@ -71,17 +81,27 @@ impl Position {
     }
 
     /// Notes what a line that began at `start` left for the next one.
-    fn note(&mut self, context: &Context, start: u64) {
+    fn note(&mut self, context: &mut Context, start: u64) {
         self.step = context.step();
         self.outer = context.outer();
+        self.scope = context.scope();
+        if context.take_restored_table() {
+            self.table = self.former;
+        }
         let columns = match context.stage() {
             TableStage::None => {
                 self.table = None;
+                self.former = None;
                 return;
             }
             TableStage::Named => None,
             TableStage::Rows(columns) => Some(columns),
         };
+        if !context.has_former_table() {
+            self.former = None;
+        } else if context.is_header() && self.table.is_some_and(|table| table.columns.is_some()) {
+            self.former = self.table;
+        }
         let header = match self.table {
             Some(table) if !context.is_header() => table.header,
             Some(_) | None => start,
@@ -164,7 +184,7 @@ impl LogReader {
 
     /// Notes the end of a line in the position.
     fn ends_line(&mut self, offset: u64) {
-        self.position.note(&self.context, self.position.offset);
+        self.position.note(&mut self.context, self.position.offset);
         self.position.offset = offset;
         if let Some(rows) = &self.rows {
             self.position.rows = rows.counts();
@@ -314,7 +334,7 @@ impl Intake {
                 .unwrap_or_default(),
             ..Position::default()
         };
-        reader.context = Position::default().context(reader.form, None);
+        reader.context = Position::default().context(reader.form, [None; 2]);
         reader.said = reader.position;
         out.push(Record::Truncated(LogTruncated {
             stream: log.stream(),
@@ -392,6 +412,11 @@ impl Intake {
                     total: outer.total,
                     within: outer.within,
                 }),
+                scope: scope::record(&position.scope),
+                former: position.former.map(|table| LogTable {
+                    header: table.header,
+                    columns: table.columns.unwrap_or(0),
+                }),
                 rows: reader.rows.as_ref().map(|_| FileRows {
                     known: position.rows.known,
                     at: position.rows.at,
@@ -441,6 +466,9 @@ impl Intake {
             let Some(series) = self.series.of(name) else {
                 continue;
             };
+            if !self.series.takes(series, log) {
+                continue;
+            }
             let point = self.series.add(series, found, value, mono_ms, line);
             self.touched.push(series);
             if folds {

@@ -25,6 +25,14 @@ impl Log {
         [Self::Stdout, Self::Stderr].into_iter().chain(files)
     }
 
+    /// Whether it is a file of metrics, not what the job prints.
+    pub const fn is_file(self) -> bool {
+        match self {
+            Self::Stdout | Self::Stderr => false,
+            Self::File(_) => true,
+        }
+    }
+
     /// Index of the log among all.
     pub const fn index(self) -> usize {
         match self {

@@ -11,4 +11,5 @@ pub mod progress;
 pub mod record;
 pub mod rows;
 pub mod rules;
+pub mod scope;
 pub mod series;

@@ -38,6 +38,8 @@ pub struct Series {
     pub index: Option<u32>,
     /// Where the latest point comes from; `None` before the first point.
     pub log: Option<Log>,
+    /// A file of metrics gave a point: what is printed under its name is no further point.
+    is_reported: bool,
 }
 
 /// A point with its place in the series.
@@ -104,6 +106,7 @@ impl AllSeries {
             lacks: false,
             index: None,
             log: None,
+            is_reported: false,
         });
         Some(id)
     }
@@ -166,6 +169,7 @@ impl AllSeries {
     pub fn add_recorded(&mut self, id: SeriesId, log: Log, step: f64, value: f64, generation: u32) {
         if let Some(one) = self.get_mut(id) {
             one.log = Some(log);
+            one.is_reported |= log.is_file();
             one.step = step;
             one.latest = Some(value);
             one.generation = generation;
@@ -232,6 +236,12 @@ impl AllSeries {
         one.past.value(past, ran_ms)
     }
 
+    /// Whether points of this log count for the series: once a file gave a point, printed ones
+    /// do not.
+    pub fn takes(&self, id: SeriesId, log: Log) -> bool {
+        log.is_file() || !self.all[id as usize].is_reported
+    }
+
     /// Adds a point of a line. A step of the line below the last one of the same output
     /// begins a new generation.
     pub fn add(
@@ -247,6 +257,7 @@ impl AllSeries {
         let is_same = one.log.is_none_or(|last| last.shares_steps_with(line.log));
         one.generation += u32::from(is_back && is_same);
         one.log = Some(line.log);
+        one.is_reported |= line.log.is_file();
         one.step = step;
         one.latest = Some(value);
         one.points += 1;

@@ -16,7 +16,7 @@ use super::{Watch, WatchError, Watched, now};
 use crate::alarm::Alarm;
 use crate::core::facts::{Moment, Param, RunFacts, Sight};
 use crate::core::history::History;
-use crate::core::intake::{Begin, BegunLog, Intake, LogForm, Position};
+use crate::core::intake::{Begin, BegunLog, Intake, LogForm, Position, TableAt};
 use crate::core::log::{FILES_MAX, Log};
 use crate::core::progress::{Climb, Tracker};
 use crate::core::record::Record;
@@ -220,17 +220,18 @@ fn reading(spec: &RunSpec) -> Reading {
 /// What the lines before a position mean for the next one. The line of names of a
 /// table is read once more; where that fails, its further rows give nothing.
 pub(super) fn context(position: &Position, form: LogForm, log: &Path) -> Context {
-    let header = position.table.and_then(|table| {
+    let line = |table: Option<TableAt>| {
         let file = std::fs::File::open(log).ok()?;
         let mut block = vec![0; LINE_BYTES_MAX];
-        let length = file.read_at(&mut block, table.header).ok()?;
+        let length = file.read_at(&mut block, table?.header).ok()?;
         let end = block[..length]
             .iter()
             .position(|byte| matches!(byte, b'\n' | b'\r'))?;
         block.truncate(end);
         Some(block)
-    });
-    position.context(form, header.as_deref())
+    };
+    let headers = [position.table, position.former].map(line);
+    position.context(form, headers.each_ref().map(Option::as_deref))
 }
 
 /// The facts of the run in its spec.

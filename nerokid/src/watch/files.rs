@@ -54,7 +54,7 @@ impl MetricFile {
         let (position, context) = match form.form.has_rows() {
             true => {
                 let position = left.anew();
-                (position, position.context(form, None))
+                (position, position.context(form, [None; 2]))
             }
             false => (left, context(&left, form, path)),
         };
@@ -99,7 +99,7 @@ impl MetricFile {
             position,
             // A former watcher may have read all that it prints.
             size: u64::MAX,
-            context: position.context(form, None),
+            context: position.context(form, [None; 2]),
             form,
             rows: Some(KnownRows::done_again(position.rows)),
         };

@@ -44,7 +44,10 @@ impl Watch {
             }
             self.look_for_unheard();
             self.remember()?;
-            more = self.read_logs()? | self.read_files()?;
+            let ran_ms = self.sight().runtime_ms().unwrap_or(0);
+            self.intake.series_mut().set_ran_ms(ran_ms);
+            // Files first: what they report is not read from the output.
+            more = self.read_files()? | self.read_logs()?;
             self.intake.tick(self.now.mono_ms, &mut self.out);
             let samples = self.sample_due_ms <= self.now.mono_ms;
             if samples {
@@ -110,8 +113,6 @@ impl Watch {
 
     /// Reads a bounded piece of both logs; returns true when there is more.
     pub(super) fn read_logs(&mut self) -> Result<bool, WatchError> {
-        let ran_ms = self.sight().runtime_ms().unwrap_or(0);
-        self.intake.series_mut().set_ran_ms(ran_ms);
         let mut more = false;
         let mut tails = std::mem::take(&mut self.tails);
         let read = tails.iter_mut().try_for_each(|tail| {

@@ -288,7 +288,7 @@ fn steps_of_a_file_that_comes_later_begin_no_segment() {
     rig.points_are(2);
     append(&rig, "m.csv", "epoch,loss\n4,3.5\n");
     rig.points_are(4);
-    rig.print("epoch 6: loss = 2\n");
+    append(&rig, "m.csv", "6,2\n");
     rig.points_are(6);
     end(&mut rig, &mut watcher);
     let points = rig.points();
@@ -296,6 +296,52 @@ fn steps_of_a_file_that_comes_later_begin_no_segment() {
         points.iter().all(|(_, _, segment, _)| *segment == 0),
         "{points:?}"
     );
+}
+
+#[test]
+fn what_is_reported_on_purpose_is_not_read_from_the_output() {
+    let mut rig = run(&[]);
+    let logged = rig.folder.path().join("1").join(LOGGED);
+    fs::write(&logged, "{\"loss\": 0.5, \"step\": 10}\n").unwrap();
+    rig.print("{'loss': 0.5, 'epoch': 0.1}\n");
+    let mut watcher = rig.watcher(None);
+    rig.points_are(3);
+    // Nor after a death of the watcher.
+    watcher.kill();
+    rig.print("{'loss': 0.25, 'epoch': 0.2}\nacc 0.75\n");
+    let mut next = rig.watcher(None);
+    rig.points_are(5);
+    end(&mut rig, &mut next);
+    let want = [
+        "loss=0.5@10",
+        "step=10@10",
+        "epoch=0.1@0.1",
+        "epoch=0.2@0.2",
+        "acc=0.75@1",
+    ];
+    assert_eq!(shown(rig.points()), want);
+}
+
+#[test]
+fn a_name_that_was_printed_goes_on_with_what_a_file_reports() {
+    let mut rig = run(&["m.csv"]);
+    let mut watcher = rig.watcher(None);
+    rig.print("epoch 1: loss = 3\n");
+    rig.points_are(2);
+    append(&rig, "m.csv", "step,loss\n20,2.5\n");
+    rig.points_are(4);
+    rig.print("epoch 2: loss = 2.5\nacc 0.5\n");
+    rig.points_are(6);
+    end(&mut rig, &mut watcher);
+    let want = [
+        "loss=3@1",
+        "epoch=1@1",
+        "step=20@20",
+        "loss=2.5@20",
+        "epoch=2@2",
+        "acc=0.5@2",
+    ];
+    assert_eq!(shown(rig.points()), want);
 }
 
 #[test]

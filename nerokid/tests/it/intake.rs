@@ -88,6 +88,22 @@ fn line() -> impl Strategy<Value = String> {
         (0..20u32).prop_map(|a| format!("{a:>13}{a:>15}")),
         (0..20u32, 0..9u32).prop_map(|(a, b)| format!("{a},{b}")),
         (0..5u32).prop_map(|epoch| format!("Epoch {epoch}/5")),
+        // What tells the set of the lines behind it, and remarks between rows.
+        prop_oneof![
+            Just("Training:"),
+            Just("=== Validation ==="),
+            Just("A V E R A G E S   O V E R   5 S T E P S"),
+            Just("saving the checkpoint"),
+            Just("Iteration 3, Testing net (#0)"),
+            Just("Test: [ 10/196] Loss 3.5 (4.5)"),
+            Just(" * Acc@1 55.0 Acc@5 78.1"),
+            Just("0: hello"),
+            Just("1: loss 0.5"),
+            Just("| eval/    |     |"),
+        ]
+        .prop_map(str::to_owned),
+        (0..3u32).prop_map(|fold| format!("Fold {fold}/3")),
+        (0..5u32).prop_map(|value| format!("train loss: {value} acc: 0.{value}")),
         Just(String::new()),
         "[ -~]{0,40}",
     ]
@@ -162,15 +178,15 @@ fn live(segments: &[Vec<Record>], bytes: &[u8], reads: usize) -> Vec<Record> {
     let from = history.positions[0].offset as usize;
     let position = history.positions[0];
     // As the watcher does: the line of names is read from the log once more.
-    let header = position.table.map(|table| {
-        let text = &bytes[table.header as usize..];
+    let headers = [position.table, position.former].map(|table| {
+        let text = &bytes[table?.header as usize..];
         let end = text.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-        &text[..end.unwrap()]
+        Some(&text[..end.unwrap()])
     });
     let stdout = BegunLog {
         position,
         size: bytes.len() as u64,
-        context: position.context(LogForm::default(), header),
+        context: position.context(LogForm::default(), headers),
         ..BegunLog::default()
     };
     let begin = Begin {
@@ -327,7 +343,7 @@ fn with_file(history: History) -> Intake {
     let position = history.positions[Log::File(0).index()].anew();
     let file = BegunLog {
         position,
-        context: position.context(form, None),
+        context: position.context(form, [None; 2]),
         form,
         rows: Some(KnownRows::resumed(form.form, position.rows)),
         ..BegunLog::default()
@@ -365,7 +381,7 @@ fn a_new_watcher_knows_whose_steps_the_latest_ones_are() {
     let row = |step: u32| format!("{{\"epoch\": {step}, \"loss\": 1}}\n");
     for (first, first_text, then, then_text) in [
         (Log::Stdout, printed(5), Log::File(0), row(4)),
-        (Log::File(0), row(5), Log::Stderr, printed(4)),
+        (Log::Stderr, printed(5), Log::File(0), row(4)),
     ] {
         let mut out = Vec::new();
         let mut intake = with_file(History::default());

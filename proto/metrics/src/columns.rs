@@ -3,6 +3,7 @@
 //! may be text, and only the cells with numbers are values.
 
 use crate::found::{LinePairs, NAME_BYTES_MAX};
+use crate::label::{self, Labels};
 use crate::number;
 use crate::step;
 use crate::table::TableStage;
@@ -26,6 +27,8 @@ pub struct Columns {
     header: Vec<u8>,
     names: Vec<String>,
     step_column: Option<usize>,
+    /// Columns that tell the set of a row.
+    label_columns: Vec<usize>,
     stage: TableStage,
 }
 
@@ -78,6 +81,7 @@ impl Columns {
         }
         let mark = found.len();
         let mut step = None;
+        let mut labels = Labels::default();
         for (at, cell) in cells(line, self.sign).enumerate() {
             let value = self.value(cell);
             let Some(name) = self.names.get(at) else {
@@ -87,7 +91,13 @@ impl Columns {
                 found.truncate(mark);
                 return false;
             };
-            let Some(value) = value else { continue };
+            if self.label_columns.contains(&at) {
+                label::note_cell(name.as_bytes(), cell, &mut labels);
+            }
+            let Some(value) = value else {
+                found.left_out += u32::from(cell.first().is_some_and(u8::is_ascii_digit));
+                continue;
+            };
             if self.step_column == Some(at) {
                 step = Some(value).filter(|step| step.is_finite());
             }
@@ -99,6 +109,7 @@ impl Columns {
         if let Some(step) = step {
             found.give_step(step, false);
         }
+        label::write_all(found, labels, ' ');
         self.stage = TableStage::Rows(self.names.len() as u32);
         true
     }
@@ -162,6 +173,8 @@ impl Columns {
         self.step_column = (0..names.len())
             .filter(|at| rank(at).is_some())
             .min_by_key(|at| rank(at));
+        let is_label = |at: &usize| label::is_told_by(names[*at].as_bytes());
+        self.label_columns = (0..names.len()).filter(is_label).collect();
         self.header.clear();
         self.header.extend_from_slice(line);
         self.names = names;

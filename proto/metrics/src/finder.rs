@@ -7,8 +7,11 @@ use crate::columns::Columns;
 use crate::file::FileForm;
 use crate::found::LinePairs;
 use crate::heading;
+use crate::label::{self, Label};
+use crate::labeller::Labeller;
 use crate::pattern::{self, Pattern, PatternError};
 use crate::progress::{self, Outer};
+use crate::scope::{self, Scope};
 use crate::table::{Table, TableStage};
 use crate::{json, pairs, step};
 
@@ -46,6 +49,7 @@ pub struct Context {
     is_header: bool,
     /// The steps that later progress bars are within.
     outer: Option<Outer>,
+    scope: Scope,
 }
 
 impl Context {
@@ -64,7 +68,37 @@ impl Context {
                 Table::resumed(header, stage)
             }),
             is_header: false,
+            scope: Scope::default(),
         }
+    }
+
+    /// The same with what a former reader's lines told of sets.
+    pub fn within(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// The same with the table before the present one.
+    pub fn behind(mut self, former: Option<(&[u8], TableStage)>) -> Self {
+        if let Some((header, stage)) = former {
+            self.table = self.table.behind(header, stage);
+        }
+        self
+    }
+
+    /// Whether there is a table before the present one, whose rows may go on.
+    pub fn has_former_table(&self) -> bool {
+        self.table.has_former()
+    }
+
+    /// Returns whether that table came back since the last call.
+    pub fn take_restored_table(&mut self) -> bool {
+        self.table.take_restored()
+    }
+
+    /// What the lines so far tell of the set that the next line belongs to.
+    pub fn scope(&self) -> Scope {
+        self.scope
     }
 
     /// A context of a file, with what a former reader left.
@@ -125,6 +159,7 @@ pub struct Finder {
     decimal_comma: bool,
     no_tables: bool,
     found: LinePairs,
+    labeller: Labeller,
     plain: Vec<u8>,
     pointed: Vec<u8>,
 }
@@ -202,7 +237,7 @@ impl Finder {
     /// Lines of other ranks than 0 have no context, so that ranks do not mix.
     fn find_ranked(&mut self, line: &[u8], context: &mut Context) {
         let text = line.trim_ascii_start();
-        match heading::rank(text) {
+        match heading::rank(text).or_else(|| self.rank_in_front(text, context)) {
             Some((rank, prefix)) => {
                 let text = &text[prefix..];
                 if rank == 0 {
@@ -215,6 +250,21 @@ impl Finder {
             }
             None => self.find_in_context(line, context),
         }
+    }
+
+    /// The rank that `srun --label` puts in front: `0: loss 0.3`. That it does so is known from
+    /// the first text of rank 0, or a line that has a step of its own.
+    fn rank_in_front(&mut self, text: &[u8], context: &mut Context) -> Option<(u32, usize)> {
+        let (rank, prefix) = heading::number_in_front(text)?;
+        if !context.scope.has_ranks_in_front {
+            let behind = text[prefix..].trim_ascii();
+            pairs::find(behind, &mut self.found);
+            let is_text = self.found.is_empty() && rank == 0;
+            let has_step = step::phrase(behind).is_some();
+            self.found.clear();
+            context.scope.has_ranks_in_front = is_text || has_step;
+        }
+        context.scope.has_ranks_in_front.then_some((rank, prefix))
     }
 
     fn find_in_context(&mut self, line: &[u8], context: &mut Context) {
@@ -240,17 +290,76 @@ impl Finder {
         }
         if json::find(text, found) {
             step::by_pairs(found);
+            json::write_group(found, context.scope.labels);
             return;
         }
-        if !self.no_tables && context.table.row(line, found) {
+        if !self.no_tables
+            && let Some(mut labels) = context.table.row(line, found)
+        {
+            take_step(found, &mut context.scope);
+            let above = context.scope.labels;
+            if labels.group.is_none() {
+                labels.group = above.group;
+            }
+            if labels.set.is_none() {
+                labels.set = above.set;
+            }
+            label::write_all(found, labels, ' ');
             return;
         }
         pairs::find(text, found);
         if !found.is_empty() {
             context.table.interrupted();
-        } else if !self.no_tables {
+        }
+        if has_values(found) {
+            self.find_labels(text, context);
+            return;
+        }
+        let begins_with_step = found.is_heading && found.step.is_some();
+        if let Some(heading) = scope::heading(text) {
+            context.scope.enter(&heading, begins_with_step);
+            return;
+        }
+        take_step(found, &mut context.scope);
+        if found.is_empty() && !self.no_tables {
             context.is_header = context.table.other(line);
         }
+    }
+
+    /// Names the pairs by the sets that the line and those above it tell.
+    fn find_labels(&mut self, line: &[u8], context: &mut Context) {
+        let (found, scope) = (&mut self.found, &mut context.scope);
+        let tells_set = self.labeller.read(line, found);
+        if !tells_set {
+            take_step(found, scope);
+        }
+        let mut above = scope.labels;
+        let is_sum = line.starts_with(b"*") && scope.is_behind_parts;
+        if is_sum && !tells_set {
+            above.set = Label::new(b"*");
+        }
+        scope.is_behind_parts = match step::counted(line) {
+            Some(_) => true,
+            None => tells_set && scope.is_behind_parts,
+        };
+        self.labeller.write(line, found, above);
+    }
+}
+
+/// Whether a line has numbers but those of steps and parts.
+fn has_values(found: &LinePairs) -> bool {
+    found.pairs().any(|(name, value)| {
+        let name = name.as_bytes();
+        step::rank_of_last_word(name).is_none() && !label::is_group_pair(name, value)
+    })
+}
+
+/// Lets the step with which a line begins count for the sets of the lines above.
+fn take_step(found: &LinePairs, scope: &mut Scope) {
+    match found.step {
+        Some(step) if found.is_heading => scope.step(found.step_rank, step),
+        Some(_) | None if !found.is_empty() => scope.numbers(),
+        Some(_) | None => {}
     }
 }
 

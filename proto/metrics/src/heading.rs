@@ -4,6 +4,8 @@
 use crate::pairs::LEVELS;
 use crate::step;
 
+/// Ranks that a launcher may put in front of lines.
+const RANKS_MAX: u32 = 100_000;
 /// Longest bracket that is skipped as a heading.
 const BRACKET_BYTES_MAX: usize = 80;
 
@@ -36,14 +38,23 @@ pub fn rank(line: &[u8]) -> Option<(u32, usize)> {
     Some((rank, open + end + 1 + colon))
 }
 
+/// A number in front of a text, and the bytes up to the text: `0: step 3`.
+pub fn number_in_front(line: &[u8]) -> Option<(u32, usize)> {
+    let digits = line.iter().take_while(|b| b.is_ascii_digit()).count();
+    let text = line[digits..].strip_prefix(b": ")?.trim_ascii_start();
+    let begins = matches!(text.first()?, b'a'..=b'z' | b'A'..=b'Z' | b'[' | b'{');
+    let rank = whole(&line[..digits]).filter(|rank| *rank < RANKS_MAX)?;
+    begins.then_some((rank, line.len() - text.len()))
+}
+
 fn whole(digits: &[u8]) -> Option<u32> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// Bytes before the text of a message.
 pub fn length(line: &[u8]) -> usize {
-    let mut at = 0;
-    let mut is_log = false;
+    let mut at = glog(line);
+    let mut is_log = at > 0;
     loop {
         at += bullets(&line[at..]);
         let rest = &line[at..];
@@ -71,6 +82,20 @@ fn bullets(text: &[u8]) -> usize {
             _ => return at,
         };
     }
+}
+
+/// `I0311 09:00:05.123456  42 solver.cpp:228] ` of glog and absl.
+fn glog(line: &[u8]) -> usize {
+    let [b'I' | b'W' | b'E' | b'F', rest @ ..] = line else {
+        return 0;
+    };
+    let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+    if !matches!(digits, 4 | 8) || rest.get(digits) != Some(&b' ') {
+        return 0;
+    }
+    let inside = &line[..line.len().min(BRACKET_BYTES_MAX)];
+    let close = memchr::memchr(b']', inside).filter(|close| line.get(close + 1) == Some(&b' '));
+    close.map_or(0, |close| close + 1)
 }
 
 /// `[main]`, `[2026-11-20 14:00:00]`; no `[8/50]`, which is a step.
@@ -176,6 +201,12 @@ mod tests {
             (" *   Acc@1 55.000", "Acc@1 55.000"),
             ("│   epoch 3", "epoch 3"),
             ("- loss 3", "loss 3"),
+            (
+                "I0311 09:00:05.1 42 solver.cpp:228] Iteration 3",
+                "Iteration 3",
+            ),
+            ("I20260311 09:00:05.1 42 a.cc:2]  loss 3", "loss 3"),
+            ("I0311 loss", "I0311 loss"),
             ("[8/50] loss 3", "[8/50] loss 3"),
             ("[8]\tloss", "[8]\tloss"),
             ("-0.5 loss", "-0.5 loss"),

@@ -4,6 +4,7 @@
 //! Python writes, are read. A key that comes twice gives two pairs.
 
 use crate::found::{LinePairs, NAME_BYTES_MAX};
+use crate::label::{self, Label, Labels};
 use crate::number;
 
 /// Limit of nesting; a deeper object is no metric.
@@ -20,19 +21,30 @@ pub fn find(line: &[u8], found: &mut LinePairs) -> bool {
         text: line,
         at: 0,
         path: Vec::new(),
+        labels: Labels::default(),
         found,
     };
     let whole = reader.object(0).is_some() && reader.at == line.len();
-    if !whole {
-        found.truncate(mark);
+    let labels = reader.labels;
+    match whole {
+        true => label::write_all(found, labels.without_mere_rank(found), '/'),
+        false => found.truncate(mark),
     }
     whole
+}
+
+/// Puts the numbered part that the lines above tell in front of the pairs of an object.
+pub fn write_group(found: &mut LinePairs, above: Labels) {
+    let set = Label::default();
+    label::write_all(found, Labels { set, ..above }, '/');
 }
 
 struct JsonReader<'a> {
     text: &'a [u8],
     at: usize,
     path: Vec<u8>,
+    /// What keys of the outermost object tell of its set.
+    labels: Labels,
     found: &'a mut LinePairs,
 }
 
@@ -89,20 +101,33 @@ impl JsonReader<'_> {
             b'{' if depth < DEPTH_MAX => self.object(depth + 1),
             b'[' if depth < DEPTH_MAX => self.list(depth + 1),
             b'{' | b'[' => None,
+            b'"' if depth == 0 && label::is_told_by(&self.path) => self.label(),
             b'"' => self.string(|_| ()),
             b't' => self.word(b"true"),
             b'f' => self.word(b"false"),
             b'n' if self.text[self.at..].starts_with(b"null") => self.word(b"null"),
-            _ => self.number(),
+            _ => self.number(depth),
         }
     }
 
-    fn number(&mut self) -> Option<()> {
+    fn number(&mut self, depth: usize) -> Option<()> {
         let number = number::prefix(&self.text[self.at..])?;
         self.at += number.length;
         let ended = matches!(self.text.get(self.at)?, b',' | b'}' | b']' | b' ' | b'\t');
         ended.then_some(())?;
+        if depth == 0 && label::is_told_by(&self.path) {
+            let text = &self.text[self.at - number.length..self.at];
+            label::note_cell(&self.path, text, &mut self.labels);
+        }
         self.found.push(&self.path, number.value);
+        Some(())
+    }
+
+    /// A text that may tell the set of the object.
+    fn label(&mut self) -> Option<()> {
+        let mut text = Vec::new();
+        self.string(|byte| text.push(byte))?;
+        label::note_cell(&self.path, &text, &mut self.labels);
         Some(())
     }
 

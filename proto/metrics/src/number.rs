@@ -28,12 +28,15 @@ pub struct Number {
 
 /// Length from which numbers with Fortran's exponent or `%` are not read exactly.
 const COPIED_BYTES_MAX: usize = 64;
+/// Longest unit behind a number.
+const UNIT_BYTES_MAX: usize = 4;
 /// Words behind a number that make it a part of a longer time.
 const TIME_WORDS: [&[u8]; 8] = [
     b"day", b"days", b"hour", b"hours", b"week", b"weeks", b"minute", b"minutes",
 ];
 
 /// Reads the number at the start of `text`; any text may follow.
+#[inline]
 pub fn prefix(text: &[u8]) -> Option<Number> {
     let (negative, signed) = match text.first()? {
         b'-' => (true, 1),
@@ -104,6 +107,7 @@ pub fn measured(text: &[u8]) -> Option<f64> {
 /// The number at the start of `text` in seconds, bytes or as a fraction, where a
 /// unit touches it or stands one blank behind it. A letter alone but `s` and `B`
 /// is no unit: `2.35G` may be many things.
+#[inline]
 pub fn with_unit(text: &[u8], number: Number) -> Option<Number> {
     const KB: f64 = 1024.0;
     let behind = &text[number.length..];
@@ -120,7 +124,7 @@ pub fn with_unit(text: &[u8], number: Number) -> Option<Number> {
     }
     let letters = behind
         .iter()
-        .take(4)
+        .take(UNIT_BYTES_MAX + 1)
         .take_while(|b| b.is_ascii_alphabetic() || **b >= 0x80)
         .count();
     let (scale, is_time) = match &behind[..letters] {
@@ -128,6 +132,8 @@ pub fn with_unit(text: &[u8], number: Number) -> Option<Number> {
         b"us" | b"\xc2\xb5s" | b"\xce\xbcs" => (1e-6, true),
         b"ms" => (1e-3, true),
         b"s" => (1.0, true),
+        b"min" | b"mins" => (60.0, true),
+        b"h" => (3600.0, true),
         b"B" => (1.0, false),
         b"KB" | b"KiB" | b"kB" => (KB, false),
         b"MB" | b"MiB" => (KB * KB, false),
@@ -135,6 +141,9 @@ pub fn with_unit(text: &[u8], number: Number) -> Option<Number> {
         b"TB" | b"TiB" => (KB * KB * KB * KB, false),
         _ => return None,
     };
+    if is_time && is_followed_by_time(&behind[letters..]) {
+        return None;
+    }
     // Division keeps 142.54 ms at exactly 0.14254.
     let value = match scale {
         small if small < 1.0 => number.value / (1.0 / small).round(),
@@ -148,7 +157,22 @@ pub fn with_unit(text: &[u8], number: Number) -> Option<Number> {
     })
 }
 
+/// Whether a time goes on behind its first unit: `1h 2m`, `2 hours 3 minutes`.
+fn is_followed_by_time(rest: &[u8]) -> bool {
+    let Some(next) = rest.strip_prefix(b" ") else {
+        return rest.first().is_some_and(u8::is_ascii_digit);
+    };
+    let digits = next.iter().take_while(|b| b.is_ascii_digit()).count();
+    let behind = &next[digits..];
+    let behind = behind.strip_prefix(b" ").unwrap_or(behind);
+    let letters = behind.iter().take_while(|b| b.is_ascii_alphabetic());
+    let unit = &behind[..letters.count()];
+    let is_unit = matches!(unit, b"m" | b"s" | b"ms" | b"min" | b"mins" | b"sec");
+    digits > 0 && (is_unit || unit.starts_with(b"minute") || unit.starts_with(b"second"))
+}
+
 /// Whether a value may end before `rest`: nothing is glued to it.
+#[inline]
 pub fn ends(rest: &[u8]) -> bool {
     match rest {
         [] | [b'.' | b','] => true,
@@ -228,6 +252,7 @@ const WRAPPERS: [&[u8]; 7] = [
 
 /// Reads a value at the start of `text`, with nothing glued to it: a number, a
 /// number in quotes, or a number in a wrapper.
+#[inline]
 pub fn value(text: &[u8]) -> Option<Number> {
     // Most texts behind a sign are no value; one byte decides that.
     match text.first()? {
@@ -245,6 +270,7 @@ pub fn value(text: &[u8]) -> Option<Number> {
     }
 }
 
+#[inline]
 fn plain(text: &[u8]) -> Option<Number> {
     let number = prefix(text)?;
     let rest = &text[number.length..];
@@ -386,6 +412,13 @@ mod tests {
             ("1 day, 3:11:22", None),
             ("2 hours 3 minutes", None),
             ("3 days: 5", Some(3.0)),
+            ("1.2min", Some(72.0)),
+            ("90 min, x", Some(5400.0)),
+            ("3h", Some(10800.0)),
+            ("2 hours", None),
+            ("1h 2m", None),
+            ("1h2m", None),
+            ("5 min 3", Some(300.0)),
             ("3 daily", Some(3.0)),
             ("1,234.5", None),
             ("1,234", None),

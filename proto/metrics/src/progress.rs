@@ -9,18 +9,18 @@
 //!
 //! They nest: in `Epoch 2/3, step 10/100` the first epoch is done and a tenth of the
 //! second. A bar is within the epoch that an earlier line of its log names. In a line with
-//! an epoch without a total a bar tells nothing of the whole.
+//! an epoch without a total a bar tells nothing of the whole, nor do later bars without a word.
+//! A bar of another set, or of a transfer, is none of the run.
 
 use std::cell::LazyCell;
 
 use crate::found::LinePairs;
 use crate::heading;
-use crate::step::{self, Counted};
+use crate::step::{self, Counted, EPOCH};
+use crate::words::is_other_bar;
 
 /// Longest line that is looked at: a progress bar is as long as a terminal is wide.
 const LINE_BYTES_MAX: usize = 4096;
-/// The rank of `epoch`, which a line may name when it begins.
-const EPOCH: u8 = 4;
 /// The rank of a count without a word.
 const NO_WORD: u8 = 5;
 
@@ -60,6 +60,20 @@ pub struct Outer {
 }
 
 impl Outer {
+    /// An epoch of a number that no line tells.
+    fn open() -> Self {
+        Self {
+            rank: EPOCH,
+            done: 0.0,
+            total: 0.0,
+            within: 0.0,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.total == 0.0
+    }
+
     fn share(&self) -> f64 {
         ((self.done + self.within) / self.total).min(1.0)
     }
@@ -83,7 +97,17 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option
     if bar.is_none() && steps.counts.is_empty() {
         return None;
     }
+    if is_of_something_else(line, found) {
+        return None;
+    }
     if steps.is_open {
+        // Later bars are within an epoch of how many?
+        if bar.is_some() && outer.is_none_or(|outer| outer.rank <= EPOCH) {
+            *outer = Some(Outer::open());
+        }
+        return None;
+    }
+    if steps.counts.is_empty() && outer.is_some_and(|outer| outer.is_open()) {
         return None;
     }
     let is_value = |(name, _): (&str, f64)| step::rank(name.as_bytes()).is_none();
@@ -107,6 +131,9 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option
         enter(new, outer);
     }
     let share = within?;
+    if outer.is_some_and(|outer| outer.is_open()) {
+        return None;
+    }
     let is_within = |outer: &Outer| steps.counts.is_empty() || steps.rank() < outer.rank;
     let (share, is_step) = match outer {
         Some(outer) if is_within(outer) => {
@@ -121,6 +148,23 @@ pub fn find(line: &[u8], found: &LinePairs, outer: &mut Option<Outer>) -> Option
         false => ProgressKind::Bar,
     };
     Some(Done { share, source })
+}
+
+/// Whether the title of a bar or counter is that of another set, or of a transfer: so it is
+/// where its rate is in bytes.
+fn is_of_something_else(line: &[u8], found: &LinePairs) -> bool {
+    if memchr::memmem::find(line, b"B/s").is_some() {
+        return true;
+    }
+    let sign = memchr::memchr2(b'%', b'[', line).unwrap_or(line.len());
+    let is_value = |name: &str| step::rank_of_last_word(name.as_bytes()).is_none();
+    let pairs = found.pairs().zip(found.places());
+    let values = pairs.filter(|((name, _), _)| is_value(name));
+    let first = values.map(|(_, place)| place.from as usize).min();
+    let title = &line[..first.unwrap_or(sign).min(sign)];
+    let is_end = |byte: &u8| matches!(byte, b' ' | b':' | b'(' | b')' | b',');
+    let mut words = title.split(is_end);
+    words.any(|word| word.iter().all(u8::is_ascii_alphabetic) && is_other_bar(word))
 }
 
 /// The progress by a value called `progress` alone.

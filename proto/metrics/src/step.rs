@@ -1,30 +1,63 @@
 //! The step that the numbers of a line belong to.
 //!
 //! The first of these in the line: `step`, `global_step`, `iteration`, `iter`,
-//! `epoch` (in any case; `global step` too), as a pair like any other or as a
-//! phrase (`epoch 8:`, `Epoch 8/50`, `iter [5/100]`); then a bare `[8/50]`;
+//! `epoch` (in any case; `global step` too), and the words beside them in [`rank`], as a pair
+//! like any other or as a phrase (`epoch 8:`, `Epoch 8/50`, `iter [5/100]`); then a bare `[8/50]`;
 //! then `[8]` or `8:` at the head of the line, before a tab. `Time = 0.01` alone on
 //! its line is one, too.
 //!
 //! A line that begins with its step (`Epoch 2/3`, `iter 10: loss 9.8`) gives it to
 //! the lines after it that have none. Without any step the series counts.
 
+use nero_model::sets;
+
 use crate::found::LinePairs;
 use crate::heading;
-use crate::number;
+use crate::number::{self, Number};
 
 /// The rank of a name that gives the step, 0 for the best.
+#[inline]
 pub fn rank(name: &[u8]) -> Option<u8> {
     let is = |word: &[u8]| name.eq_ignore_ascii_case(word);
     let first = name.first()?.to_ascii_lowercase();
     match (name.len(), first) {
         (4, b's') if is(b"step") => Some(0),
+        (5, b'n') if is(b"nstep") => Some(0),
         (11, b'g') if is(b"global_step") || is(b"global step") || is(b"global-step") => Some(1),
         (9, b'i') if is(b"iteration") => Some(2),
         (4, b'i') if is(b"iter") => Some(3),
-        (5, b'e') if is(b"epoch") => Some(4),
+        (7, b'i') if is(b"iterate") => Some(3),
+        (10, b'i') if is(b"inner_iter") => Some(3),
+        (11, b'n') if is(b"num_updates") => Some(3),
+        (3, b'u') if is(b"up.") => Some(3),
+        (6, b'u') if is(b"update") => Some(3),
+        (5, b'e') if is(b"epoch") => Some(EPOCH),
+        (3, b'e') if is(b"ep.") => Some(EPOCH),
+        (7, b'e') if is(b"episode") => Some(EPOCH),
+        (3, b'g') if is(b"gen") => Some(EPOCH),
+        (10, b'g') if is(b"generation") => Some(EPOCH),
         _ => None,
     }
+}
+
+/// The rank of what an epoch is one of: the largest steps.
+pub const EPOCH: u8 = 4;
+
+/// The rank of the last word of a name: `Train Epoch`.
+#[inline]
+pub fn rank_of_last_word(name: &[u8]) -> Option<u8> {
+    // Names are short: a search by blocks of bytes costs more.
+    match name.iter().rposition(|byte| *byte == b' ') {
+        Some(blank) => rank(&name[blank + 1..]).or_else(|| rank(name)),
+        None => rank(name),
+    }
+}
+
+/// Whether a value of this rank counts steps: a whole number, which may be written with `.0`;
+/// of epochs also a part. A time counts none.
+#[inline]
+pub fn counts(rank: u8, number: &Number, text: &[u8]) -> bool {
+    !number.is_time && (number.whole || rank == EPOCH || text.ends_with(b".0"))
 }
 
 /// Sets the step by the pairs alone.
@@ -63,13 +96,14 @@ pub fn by_line(line: &[u8], found: &mut LinePairs) {
         .into_iter()
         .flatten()
         .min_by_key(|(rank, _)| *rank);
+    let time = || time_alone(line).map(|time| (EPOCH, time));
     let step = best
-        .map(|(_, step)| step)
-        .or_else(|| bracket(line).map(|(step, _)| step))
-        .or_else(|| head(line))
-        .or_else(|| time_alone(line));
-    if let Some(step) = step {
+        .or_else(|| bracket(line).map(|(step, _)| (0, step)))
+        .or_else(|| head(line).map(|step| (0, step)))
+        .or_else(time);
+    if let Some((rank, step)) = step {
         found.give_step(step, begins_with_phrase || begins(line));
+        found.step_rank = rank;
     }
 }
 
@@ -101,7 +135,7 @@ fn time_alone(line: &[u8]) -> Option<f64> {
 
 fn best_pair(found: &LinePairs) -> Option<(u8, f64)> {
     found
-        .pairs()
+        .counts()
         .filter(|(_, value)| value.is_finite())
         .filter_map(|(name, value)| Some((rank(name.as_bytes())?, value)))
         .min_by_key(|(rank, _)| *rank)
@@ -121,10 +155,13 @@ pub struct Phrase {
 }
 
 /// The phrase at the start of `text`.
+#[inline]
 pub fn phrase(text: &[u8]) -> Option<Phrase> {
-    let name = word_length(text);
+    let mut name = word_length(text);
+    // `Ep. 1 : Up. 200`.
+    name += usize::from(name == 2 && text.get(2) == Some(&b'.'));
     rank(&text[..name])?;
-    let mut at = name;
+    let mut at = name + set_behind(&text[name..]);
     at += blanks(&text[at..]);
     if matches!(text.get(at), Some(b':' | b'=' | b'#')) {
         at += 1;
@@ -156,6 +193,16 @@ pub fn phrase(text: &[u8]) -> Option<Phrase> {
         total: total.map(|(total, _)| total),
         length: at,
     })
+}
+
+/// Bytes of a set behind the word of a phrase: `Epoch(val) [1]`.
+fn set_behind(text: &[u8]) -> usize {
+    let Some(inside) = text.strip_prefix(b"(") else {
+        return 0;
+    };
+    let length = word_length(inside);
+    let is_set = inside.get(length) == Some(&b')') && sets::is_set(&inside[..length]);
+    if is_set { length + 2 } else { 0 }
 }
 
 /// `[8/50]`: the step, and the length up to its end, anywhere in the line.
@@ -201,15 +248,16 @@ pub fn counted_at(line: &[u8], from: usize) -> Option<Counted> {
     })
 }
 
-/// The step at the head of a line, before a tab: `[10]` of XGBoost and
-/// LightGBM, `10:` of CatBoost.
+/// The step at the head of a line: `[10]` of XGBoost and LightGBM and `10:` of CatBoost,
+/// before a tab; `500 | loss 6.0`.
 fn head(line: &[u8]) -> Option<f64> {
-    let (number, close) = match line {
-        [b'[', rest @ ..] => (rest, &b"]\t"[..]),
-        rest => (rest, &b":\t"[..]),
+    let (number, closes) = match line {
+        [b'[', rest @ ..] => (rest, &[&b"]\t"[..]][..]),
+        rest => (rest, &[&b":\t"[..], b" | "][..]),
     };
     let step = number::prefix(number).filter(|step| step.whole)?;
-    let is_head = number[step.length..].starts_with(close);
+    let behind = &number[step.length..];
+    let is_head = closes.iter().any(|close| behind.starts_with(close));
     is_head.then_some(step.value)
 }
 
@@ -244,12 +292,14 @@ fn ends_phrase(rest: &[u8]) -> bool {
     }
 }
 
+#[inline]
 fn blanks(text: &[u8]) -> usize {
     text.iter()
         .take_while(|b| matches!(b, b' ' | b'\t'))
         .count()
 }
 
+#[inline]
 pub fn word_length(text: &[u8]) -> usize {
     text.iter()
         .take_while(|b| b.is_ascii_alphanumeric() || **b == b'_')
@@ -257,6 +307,7 @@ pub fn word_length(text: &[u8]) -> usize {
 }
 
 /// Start of the next word that could be a step's, from `at` on.
+#[inline]
 pub fn next_word(line: &[u8], at: usize) -> Option<usize> {
     let kind = |byte: u8| KINDS[usize::from(byte)];
     let mut before = kind(line[..at].last().copied().unwrap_or(b' '));
@@ -279,7 +330,7 @@ const KINDS: [u8; 256] = {
     let mut kinds = [0; 256];
     let mut byte: u8 = 0;
     while byte < 128 {
-        if matches!(byte | 0x20, b's' | b'g' | b'i' | b'e') {
+        if matches!(byte | 0x20, b's' | b'g' | b'i' | b'e' | b'n' | b'u') {
             kinds[byte as usize] |= BEGINS;
         }
         if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/' | b'.') {
@@ -307,6 +358,10 @@ mod tests {
             ("step 100", 100.0, 8),
             ("iteration 5 took", 5.0, 11),
             ("global_step=7", 7.0, 13),
+            ("Ep. 3 : Up. 7", 3.0, 5),
+            ("Up. 7 :", 7.0, 5),
+            ("Epoch(val) [1][625]", 1.0, 14),
+            ("Generation 12: best", 12.0, 13),
         ] {
             let found = phrase(text.as_bytes()).expect(text);
             assert_eq!((found.step, found.length), (step, length), "{text}");

@@ -4,16 +4,26 @@
 //! at two blanks, at each blank, or where the columns of the first row end, whichever
 //! gives as many names as that row has numbers. Blank lines and rules (`----`) may lie
 //! between. Lines that do not fit do not end a table, but one of two columns that
-//! blanks separate; a line of names begins the next.
+//! blanks separate and that has no step; a line of names begins the next, a sentence is none.
+//! A cell that is no number is left out alone. A row that ends with a progress bar ends
+//! before it. A column such as `phase` or `fold` tells the set that the row belongs to.
 
+use crate::cells::{
+    Cell, CellKind, Cut, aligned, at_two_blanks, bare, cells, kind, name, without_bar,
+    without_comment,
+};
 use crate::found::{LinePairs, NAME_BYTES_MAX};
+use crate::label::{self, Labels};
 use crate::number;
 use crate::step;
+use crate::words::is_of_sentence;
 
 /// Limit of a line of names, in bytes.
 const HEADER_BYTES_MAX: usize = 4096;
 /// Limit of columns.
 const COLUMNS_MAX: usize = 512;
+/// Limit of the blanks within a name; more words are a sentence.
+const NAME_BLANKS_MAX: usize = 6;
 /// What a byte is in a line of names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ByteKind {
@@ -41,16 +51,6 @@ const KINDS: [ByteKind; 256] = {
     kinds
 };
 
-/// How a line is cut into cells.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Cut {
-    /// At blanks.
-    #[default]
-    Blanks,
-    /// At this byte.
-    At(u8),
-}
-
 /// How far a table has come, for a reader that goes on with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TableStage {
@@ -63,17 +63,30 @@ pub enum TableStage {
     Rows(u32),
 }
 
-/// A table that is being read.
+/// A line of names, and how rows are cut by it.
 #[derive(Debug, Default)]
-pub struct Table {
-    stage: TableStage,
+struct Layout {
     header: Vec<u8>,
     cut: Cut,
     /// The names, once a row has decided how they are cut.
     names: Vec<String>,
     step_column: Option<usize>,
-    /// Cells of the present line: the value and the end of its text.
-    cells: Vec<(Option<f64>, usize)>,
+    /// Columns that tell the set of a row.
+    label_columns: Vec<usize>,
+    /// Whether a row may begin with a word: its first column tells the set.
+    begins_with_label: bool,
+    stage: TableStage,
+}
+
+/// A table that is being read.
+#[derive(Debug, Default)]
+pub struct Table {
+    layout: Layout,
+    /// The table before, whose rows may go on when those of the new one do not come.
+    former: Option<Layout>,
+    /// Whether the present line brought the former table back.
+    is_restored: bool,
+    cells: Vec<Cell>,
 }
 
 impl Table {
@@ -81,56 +94,58 @@ impl Table {
     pub fn resumed(header: &[u8], stage: TableStage) -> Self {
         let mut table = Self::default();
         if let Some(cut) = cut_of_header(header) {
-            table.header.extend_from_slice(header);
-            table.cut = cut;
-            table.stage = stage;
+            table.layout.begin(header, cut);
+            table.layout.stage = stage;
         }
         table
     }
 
-    /// How far it has come.
-    pub fn stage(&self) -> TableStage {
-        self.stage
+    /// The same with the table before it, as a former reader left that one.
+    pub fn behind(mut self, header: &[u8], stage: TableStage) -> Self {
+        self.former = Some(Self::resumed(header, stage).layout);
+        self
     }
 
-    /// Reads a line as a row; returns whether it is one.
-    pub fn row(&mut self, line: &[u8], found: &mut LinePairs) -> bool {
-        if self.stage == TableStage::None || !begins_like_a_row(line) || !self.read_cells(line) {
-            return false;
+    /// Whether there is a table before it, whose rows may go on.
+    pub fn has_former(&self) -> bool {
+        self.former.is_some()
+    }
+
+    /// Returns whether the table before it came back since the last call.
+    pub fn take_restored(&mut self) -> bool {
+        std::mem::take(&mut self.is_restored)
+    }
+
+    /// How far it has come.
+    pub fn stage(&self) -> TableStage {
+        self.layout.stage
+    }
+
+    /// Reads a line as a row; returns the labels of its set when it is one.
+    pub fn row(&mut self, line: &[u8], found: &mut LinePairs) -> Option<Labels> {
+        if self.layout.stage == TableStage::None {
+            return None;
         }
-        let columns = self.cells.len();
-        if let TableStage::Rows(known) = self.stage
-            && known as usize != columns
-        {
-            return false;
+        if let Some(labels) = self.layout.row(line, &mut self.cells, found) {
+            self.former = None;
+            return Some(labels);
         }
-        if self.names.is_empty() && !self.name_columns() {
-            return false;
-        }
-        self.stage = TableStage::Rows(columns as u32);
-        for (name, (value, _)) in self.names.iter().zip(&self.cells) {
-            if let Some(value) = value {
-                found.push(name.as_bytes(), *value);
-            }
-        }
-        let step = self.step_column.and_then(|column| self.cells[column].0);
-        if let Some(step) = step.filter(|step| step.is_finite()) {
-            found.give_step(step, true);
-        }
-        true
+        let former = self.former.as_mut()?;
+        let labels = former.row(line, &mut self.cells, found)?;
+        self.restore();
+        Some(labels)
     }
 
     /// Takes a line that gave no values: one of names begins a table. Returns
     /// whether it does.
     pub fn other(&mut self, line: &[u8]) -> bool {
         if let Some(cut) = cut_of_header(line)
-            && !self.is_remark(cut)
+            && !self.layout.is_remark(line, cut)
         {
-            self.header.clear();
-            self.header.extend_from_slice(line);
-            self.cut = cut;
-            self.names.clear();
-            self.stage = TableStage::Named;
+            if matches!(self.layout.stage, TableStage::Rows(_)) {
+                self.former = Some(std::mem::take(&mut self.layout));
+            }
+            self.layout.begin(line, cut);
             return true;
         }
         if !is_rule(line) {
@@ -139,54 +154,139 @@ impl Table {
         false
     }
 
+    /// Goes on with the table before, if there is one.
+    fn restore(&mut self) {
+        self.is_restored = self.former.is_some();
+        self.layout = self.former.take().unwrap_or_default();
+    }
+
     /// A line that is no row came between.
     pub fn interrupted(&mut self) {
-        match self.stage {
+        match self.layout.stage {
             TableStage::None => {}
-            TableStage::Named => self.stage = TableStage::None,
+            TableStage::Named => self.restore(),
             TableStage::Rows(columns) => {
-                if columns == 2 && self.cut == Cut::Blanks {
-                    self.stage = TableStage::None;
+                let is_sure = self.layout.step_column.is_some();
+                if columns == 2 && self.layout.cut == Cut::Blanks && !is_sure {
+                    self.layout.stage = TableStage::None;
                 }
             }
         }
     }
+}
 
-    /// Whether a line of words is a remark between rows: it lacks the sign that
-    /// separates the columns.
-    fn is_remark(&self, cut: Cut) -> bool {
-        matches!(self.stage, TableStage::Rows(_)) && cut == Cut::Blanks && self.cut != Cut::Blanks
+impl Layout {
+    /// Takes another line of names.
+    fn begin(&mut self, header: &[u8], cut: Cut) {
+        let text = without_comment(header);
+        let first = cells(text, cut).next();
+        let is_label = |(from, to): (usize, usize)| label::is_told_by(bare(&text[from..to]));
+        self.begins_with_label = first.is_some_and(is_label);
+        self.header.clear();
+        self.header.extend_from_slice(header);
+        self.cut = cut;
+        self.names.clear();
+        self.step_column = None;
+        self.label_columns.clear();
+        self.stage = TableStage::Named;
     }
 
-    /// Fills `cells`; returns whether all of them are numbers, or empty between
-    /// signs.
-    fn read_cells(&mut self, line: &[u8]) -> bool {
-        self.cells.clear();
-        let mut numbers = 0;
-        for (from, to) in cells(line, self.cut) {
-            let text = bare(&line[from..to]);
-            let value = match text {
-                [] => None,
-                _ => match number::measured(text) {
-                    Some(value) => {
-                        numbers += 1;
-                        Some(value)
-                    }
-                    None => return false,
-                },
-            };
-            if self.cells.len() == COLUMNS_MAX {
+    fn row(&mut self, line: &[u8], row: &mut Vec<Cell>, found: &mut LinePairs) -> Option<Labels> {
+        if !(begins_like_a_row(line) || self.begins_with_label) || !self.read_cells(line, row) {
+            return None;
+        }
+        let columns = row.len();
+        if let TableStage::Rows(known) = self.stage
+            && known as usize != columns
+        {
+            return None;
+        }
+        if self.names.is_empty() && !self.name_columns(row) {
+            return None;
+        }
+        self.stage = TableStage::Rows(columns as u32);
+        let mut labels = Labels::default();
+        let mut step = None;
+        for (at, (name, cell)) in self.names.iter().zip(row).enumerate() {
+            let is_step = self.step_column == Some(at);
+            if self.label_columns.contains(&at) {
+                label::note_cell(
+                    name.as_bytes(),
+                    bare(&line[cell.from..cell.to]),
+                    &mut labels,
+                );
+            }
+            match cell.kind {
+                CellKind::Number(value) => found.push_column(name, value),
+                CellKind::Count(value) if is_step => found.push_column(name, value),
+                CellKind::Count(_) | CellKind::Unreadable => found.left_out += 1,
+                CellKind::Empty | CellKind::Word => {}
+            }
+            if let CellKind::Number(value) | CellKind::Count(value) = cell.kind
+                && is_step
+                && value.is_finite()
+            {
+                step = Some((step::rank(name.as_bytes()).unwrap_or(0), value));
+            }
+        }
+        if let Some((rank, step)) = step {
+            found.give_step(step, true);
+            found.step_rank = rank;
+        }
+        Some(labels)
+    }
+
+    /// Whether a line of words is a remark between rows, or above them: it lacks the sign that
+    /// separates the columns, or is a sentence.
+    fn is_remark(&self, line: &[u8], cut: Cut) -> bool {
+        if cut != Cut::Blanks {
+            return false;
+        }
+        let is_between = matches!(self.stage, TableStage::Rows(_));
+        if is_between && self.cut != Cut::Blanks {
+            return true;
+        }
+        let text = line.trim_ascii();
+        let words = || text.split(|byte| *byte == b' ');
+        let are_words =
+            words().all(|word| !word.is_empty() && word.iter().all(u8::is_ascii_alphabetic));
+        let is_name = |word: &[u8]| {
+            step::rank(word).is_some() || self.names.iter().any(|name| name.as_bytes() == word)
+        };
+        if !are_words || words().any(is_name) {
+            return false;
+        }
+        let has_long_word = words().any(|word| word.len() > 2);
+        let is_steady = is_between && self.step_column.is_some();
+        has_long_word && (is_steady || words().any(is_of_sentence))
+    }
+
+    /// Fills the cells of a row; returns whether the line can be one: not fewer numbers than
+    /// cells that are none, and no words but between signs and as the set.
+    fn read_cells(&self, line: &[u8], row: &mut Vec<Cell>) -> bool {
+        row.clear();
+        let (mut numbers, mut others) = (0, 0);
+        for (from, to) in cells(without_bar(line), self.cut) {
+            let kind = kind(bare(&line[from..to]));
+            let is_label = row.is_empty() && self.begins_with_label;
+            match kind {
+                CellKind::Number(_) | CellKind::Count(_) => numbers += 1,
+                CellKind::Empty => {}
+                CellKind::Word if is_label => {}
+                CellKind::Word if self.cut == Cut::Blanks => return false,
+                CellKind::Unreadable | CellKind::Word => others += 1,
+            }
+            if row.len() == COLUMNS_MAX {
                 return false;
             }
-            self.cells.push((value, to));
+            row.push(Cell { kind, from, to });
         }
-        self.cells.len() > 1 && numbers > 0
+        row.len() > 1 && numbers > 0 && numbers >= others
     }
 
-    /// Cuts the header for a row with the present cells; returns whether it fits.
-    fn name_columns(&mut self) -> bool {
-        let columns = self.cells.len();
-        let header = self.header.as_slice();
+    /// Cuts the header for a row with these cells; returns whether it fits.
+    fn name_columns(&mut self, row: &[Cell]) -> bool {
+        let columns = row.len();
         let cut = self.cut;
         let all = |pieces: Vec<&[u8]>| -> Option<Vec<String>> {
             let names: Option<Vec<String>> = pieces.into_iter().map(name).collect();
@@ -196,12 +296,12 @@ impl Table {
             };
             names.filter(|names| names.len() == columns && has_all(names))
         };
-        let text = without_comment(header);
+        let text = without_bar(without_comment(&self.header));
         let names = match cut {
             Cut::At(_) => all(cells(text, cut).map(|(from, to)| &text[from..to]).collect()),
             Cut::Blanks => all(at_two_blanks(text))
                 .or_else(|| all(cells(text, cut).map(|(from, to)| &text[from..to]).collect()))
-                .or_else(|| all(self.aligned()?)),
+                .or_else(|| all(aligned(&self.header, row)?)),
         };
         let Some(names) = names else {
             return false;
@@ -213,108 +313,11 @@ impl Table {
         self.step_column = (0..columns)
             .filter(|at| rank(at).is_some())
             .min_by_key(|at| rank(at));
+        let is_label = |at: &usize| label::is_told_by(names[*at].as_bytes());
+        self.label_columns = (0..columns).filter(is_label).collect();
         self.names = names;
         true
     }
-
-    /// The header's pieces over the row's columns: names with blanks in columns of
-    /// fixed width, right-aligned. `None` when an end lies within a word.
-    fn aligned(&self) -> Option<Vec<&[u8]>> {
-        let header = self.header.trim_ascii_end();
-        let last = self.cells.last().map_or(0, |(_, end)| *end);
-        if header.len() > last {
-            return None;
-        }
-        let mut from = 0;
-        let mut pieces = Vec::new();
-        for (_, end) in &self.cells {
-            let to = (*end).min(header.len());
-            if !header.get(to).is_none_or(u8::is_ascii_whitespace) {
-                return None;
-            }
-            pieces.push(&header[from..to]);
-            from = to;
-        }
-        Some(pieces)
-    }
-}
-
-/// The name in a header's piece; empty between signs.
-fn name(piece: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(bare(piece)).ok()?;
-    Some(text.split_ascii_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-/// A cell without blanks and quotes.
-fn bare(cell: &[u8]) -> &[u8] {
-    match cell.trim_ascii() {
-        [b'"', inside @ .., b'"'] => inside.trim_ascii(),
-        cell => cell,
-    }
-}
-
-/// `#` and `%` begin comments in tables of numbers.
-fn without_comment(line: &[u8]) -> &[u8] {
-    match line.trim_ascii_start() {
-        [b'#' | b'%', rest @ ..] if !rest.first().is_none_or(u8::is_ascii_punctuation) => rest,
-        line => line,
-    }
-}
-
-fn at_two_blanks(text: &[u8]) -> Vec<&[u8]> {
-    let mut pieces = Vec::new();
-    let mut rest = text.trim_ascii();
-    while let Some(end) = rest.windows(2).position(|two| two == b"  ") {
-        pieces.push(&rest[..end]);
-        rest = rest[end..].trim_ascii_start();
-    }
-    pieces.push(rest);
-    pieces
-}
-
-/// Bounds of the cells of a line.
-fn cells(line: &[u8], cut: Cut) -> impl Iterator<Item = (usize, usize)> {
-    let (mut at, mut end) = (0, line.len());
-    if cut == Cut::At(b'|') {
-        // `| a | b |`: the outer bars separate nothing.
-        let blanks = line.len() - line.trim_ascii_start().len();
-        at = if line[blanks..].starts_with(b"|") {
-            blanks + 1
-        } else {
-            0
-        };
-        let text = line.trim_ascii_end();
-        end = if text.len() > at && text.ends_with(b"|") {
-            text.len() - 1
-        } else {
-            end
-        };
-    }
-    let mut is_over = false;
-    std::iter::from_fn(move || {
-        if cut == Cut::Blanks {
-            at += line[at..end]
-                .iter()
-                .take_while(|b| b.is_ascii_whitespace())
-                .count();
-            is_over = at == end;
-        }
-        if is_over {
-            return None;
-        }
-        let ends = |byte: &u8| match cut {
-            Cut::At(sign) => *byte == sign,
-            Cut::Blanks => byte.is_ascii_whitespace(),
-        };
-        let from = at;
-        let to = line[from..end]
-            .iter()
-            .position(ends)
-            .map_or(end, |length| from + length);
-        is_over = to == end;
-        at = (to + 1).min(end);
-        Some((from, to))
-    })
 }
 
 /// How a line of names is cut; `None` when it is none.
@@ -322,7 +325,7 @@ fn cut_of_header(line: &[u8]) -> Option<Cut> {
     if line.len() > HEADER_BYTES_MAX {
         return None;
     }
-    let text = without_comment(line).trim_ascii();
+    let text = without_bar(without_comment(line)).trim_ascii();
     let is_sentence = match text.last()? {
         b':' | b'!' | b'?' => true,
         b'.' => !text.windows(2).any(|two| two == b"  "),
@@ -366,7 +369,7 @@ fn cut_of_header(line: &[u8]) -> Option<Cut> {
                     }
                     _ => false,
                 };
-                !is_number && name.len() <= NAME_BYTES_MAX
+                !is_number && name.len() <= NAME_BYTES_MAX && is_short(name)
             }
         };
         if !is_name {
@@ -375,6 +378,14 @@ fn cut_of_header(line: &[u8]) -> Option<Cut> {
         names += usize::from(!name.is_empty());
     }
     (names > 1).then_some(cut)
+}
+
+/// Whether a name has no more words than one has.
+fn is_short(name: &[u8]) -> bool {
+    memchr::memchr_iter(b' ', name)
+        .take(NAME_BLANKS_MAX + 1)
+        .count()
+        <= NAME_BLANKS_MAX
 }
 
 /// Whether a line can begin with a number, or a bar or quote before one.

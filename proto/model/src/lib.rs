@@ -18,6 +18,7 @@ pub mod paths;
 pub mod plain;
 pub mod process;
 pub mod safe;
+pub mod sets;
 pub mod state;
 pub mod units;
 pub mod whole;

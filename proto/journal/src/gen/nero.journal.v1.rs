@@ -219,7 +219,7 @@ pub struct TakenOver {
     pub is_parent: bool,
 }
 /// How far a log has been read. `part` counts truncations of the file by its job.
-#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LogPosition {
     #[prost(enumeration = "Stream", tag = "1")]
     pub stream: i32,
@@ -246,6 +246,53 @@ pub struct LogPosition {
     /// of a file of metrics that its program may write anew from the start
     #[prost(message, optional, tag = "9")]
     pub rows: ::core::option::Option<FileRows>,
+    /// What earlier lines tell of the set that the next line belongs to; unset: nothing.
+    #[prost(message, optional, tag = "10")]
+    pub scope: ::core::option::Option<LogScope>,
+    /// The table before the present one, whose rows go on when those of the present one do not
+    /// come; unset: there is none.
+    #[prost(message, optional, tag = "11")]
+    pub former: ::core::option::Option<LogTable>,
+}
+/// A table of a log.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LogTable {
+    /// where its line of names begins, in bytes of the part
+    #[prost(uint64, tag = "1")]
+    pub header: u64,
+    /// of its rows
+    #[prost(uint32, tag = "2")]
+    pub columns: u32,
+}
+/// Sets and numbered parts of a run, by headings such as `Validation:` and `Fold 2/5`.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LogScope {
+    /// `Fold 2`
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// `Validation`
+    #[prost(string, tag = "2")]
+    pub set: ::prost::alloc::string::String,
+    /// the set to which steps lead back
+    #[prost(string, tag = "3")]
+    pub home: ::prost::alloc::string::String,
+    /// How the set ends; 0: the first line with numbers decides, 1: at the next step, 2: above
+    /// `above`, 3: at no step.
+    #[prost(uint32, tag = "4")]
+    pub end: u32,
+    #[prost(double, tag = "5")]
+    pub above: f64,
+    /// The largest steps that lines begin with.
+    #[prost(uint32, tag = "6")]
+    pub rank: u32,
+    #[prost(double, optional, tag = "7")]
+    pub count: ::core::option::Option<f64>,
+    /// the last line with numbers was one of a part of its set
+    #[prost(bool, tag = "8")]
+    pub behind_parts: bool,
+    /// a launcher puts the rank in front of each line
+    #[prost(bool, tag = "9")]
+    pub ranks_in_front: bool,
 }
 /// Rows of a file of metrics that gave points.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -54,7 +54,7 @@ fn cells_with_numbers_are_values_whatever_else_is_in_a_row() {
         // A word in a row, empty cells, a quoted cell with the sign in it.
         (
             "phase,step,loss\ntrain,1,0.5\n\"a, b\",2,\n",
-            &["step=1@1", "loss=0.5@1", "step=2@2"],
+            &["step=1@1", "train loss=0.5@1", "step=2@2"],
         ),
         ("\u{feff}step;acc\r\n3;0.5\r\n", &["step=3@3", "acc=0.5@3"]),
         (",loss\n0,0.5\n1,0.4\n", &["loss=0.5", "loss=0.4"]),

@@ -91,7 +91,7 @@ fn the_output_of_frameworks_gives_their_metrics() {
         ),
         (
             "Train Epoch: 1 [640/60000 (1%)]\tLoss: 0.3",
-            "Train Epoch=1 | Loss=0.3 @1",
+            "Train Epoch=1 | Train Loss=0.3 @1",
         ),
         ("\x1b[32mloss\x1b[0m: \x1b[1m0.3\x1b[0m", "loss=0.3"),
         ("\x1b]0;title\x07loss: 0.3", "loss=0.3"),
@@ -192,7 +192,10 @@ fn a_foreign_word_spoils_its_piece_and_not_the_line() {
             "step 10: train loss 9.4, val loss 9.45",
             "step=10 | train loss=9.4 | val loss=9.45 @10",
         ),
-        ("epoch 4 | loss 0.11 | 12 it/s | acc 92 %", "epoch=4 @4"),
+        (
+            "epoch 4 | loss 0.11 | 12 it/s | acc 92 %",
+            "epoch=4 | loss=0.11 | acc=0.92 @4",
+        ),
         (
             "epoch 4 | loss 0.11 | speed 12 it/s | acc 92 %",
             "epoch=4 | loss=0.11 | acc=0.92 @4",

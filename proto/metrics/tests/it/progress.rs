@@ -50,11 +50,6 @@ fn bars_and_counts_tell_the_progress() {
             Bar,
         ),
         (
-            "Downloading:  37%|███▋  | 1.21G/3.30G [00:12<00:21]",
-            37.0,
-            Bar,
-        ),
-        (
             "loss: 0.6934 ||:  50%|#####     | 50/100 [00:01<00:01]",
             50.0,
             Bar,
@@ -70,11 +65,6 @@ fn bars_and_counts_tell_the_progress() {
             Bar,
         ),
         ("Working... ━━━━━━━━━━━━━━━━  37% 0:00:05", 37.0, Bar),
-        (
-            "model.bin  37%[======>          ]  1.2M  3.4MB/s",
-            37.0,
-            Bar,
-        ),
         ("|=======          |  37%", 37.0, Bar),
         ("100%|██████████| 200/200 [00:33<00:00]", 100.0, Bar),
     ]);
@@ -132,6 +122,13 @@ fn what_is_no_progress_of_the_whole_tells_none() {
         "see /usr/share/doc/50/8",
         "train/loss 0.5",
         "[rank1]: epoch 8/50 loss 0.3",
+        // Something else.
+        "Downloading:  37%|███▋  | 1.21G/3.30G [00:12<00:21]",
+        "model.bin  37%[======>          ]  1.2M  3.4MB/s",
+        "Validation DataLoader 0: 100%|███| 157/157 [00:09<00:00]",
+        "Sanity Checking:  50%|███| 1/2",
+        "Epoch 1/2 (val):  50%|███| 5/10",
+        "Test: [ 10/196]\tTime  0.512",
         // Of how many epochs?
         "Epoch 3:  37%|███▋      | 74/200 [00:12<00:21]",
         "Train Epoch: 1 [640/60000 (1%)]\tLoss: 1.2",
@@ -166,6 +163,17 @@ fn a_bar_is_within_the_epoch_of_an_earlier_line() {
     assert_eq!(percents(yolo), [33.3, 33.3, 50.0]);
     let steps = "Epoch 2/2\nstep 5/10\nstep 10/10\n";
     assert_eq!(percents(steps), [50.0, 75.0, 100.0]);
+}
+
+#[test]
+fn a_bar_behind_an_epoch_of_an_unknown_number_tells_nothing() {
+    let log = "Epoch 0:  85%|#| 859/1016\nScoring: 100%|#| 9/9\nstep 5/10\n[5/10]\n";
+    assert_eq!(percents(log), []);
+    // Once the number is told, it counts.
+    assert_eq!(
+        percents(&format!("{log}Epoch 2/4\n 50%|█ |\n")),
+        [25.0, 37.5]
+    );
 }
 
 #[test]

@@ -1,0 +1,148 @@
+//! The words that tell the set of data, or the part of a run, to which a number belongs. The
+//! readers of output put them in front of a metric's name; an expression that names a metric
+//! without its set finds it by them.
+
+/// Sets of data.
+pub const SETS: [&str; 20] = [
+    "train",
+    "training",
+    "val",
+    "valid",
+    "validation",
+    "validate",
+    "validating",
+    "test",
+    "testing",
+    "eval",
+    "evaluation",
+    "evaluate",
+    "evaluating",
+    "dev",
+    "development",
+    "holdout",
+    "heldout",
+    "held-out",
+    "sanity",
+    "inference",
+];
+
+/// Parts of a run that are numbered: `Fold 1`.
+pub const GROUPS: [&str; 12] = [
+    "fold", "region", "chain", "rank", "phase", "replica", "walker", "worker", "client", "agent",
+    "island", "split",
+];
+
+/// Whether a word is a set of data, in any case.
+#[inline]
+pub fn is_set(word: &[u8]) -> bool {
+    is_one_of(word, &SETS, &SET_LENGTHS)
+}
+
+/// Whether a word is that of a set to train with.
+pub fn is_training(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"train") || word.eq_ignore_ascii_case(b"training")
+}
+
+/// Whether a word is that of a numbered part.
+#[inline]
+pub fn is_group(word: &[u8]) -> bool {
+    is_one_of(word, &GROUPS, &GROUP_LENGTHS)
+}
+
+/// For each letter, the lengths of the words of a list that begin with it, as bits. Most words
+/// are told from all of a list by these two.
+pub const fn lengths<const N: usize>(words: &[&str; N]) -> [u32; 32] {
+    let mut lengths = [0; 32];
+    let mut at = 0;
+    while at < N {
+        let word = words[at].as_bytes();
+        lengths[(word[0] & 31) as usize] |= 1 << word.len();
+        at += 1;
+    }
+    lengths
+}
+
+/// Whether a word is one of a list with these lengths, in any case.
+#[inline]
+pub fn is_one_of(word: &[u8], words: &[&str], lengths: &[u32; 32]) -> bool {
+    let Some(first) = word.first() else {
+        return false;
+    };
+    let of_letter = lengths[usize::from(first & 31)];
+    word.len() < 32
+        && of_letter >> word.len() & 1 == 1
+        && words
+            .iter()
+            .any(|one| word.eq_ignore_ascii_case(one.as_bytes()))
+}
+
+const SET_LENGTHS: [u32; 32] = lengths(&SETS);
+const GROUP_LENGTHS: [u32; 32] = lengths(&GROUPS);
+
+/// A metric's name, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetName<'a> {
+    /// The numbered part and the set in front: `Fold 1 train`.
+    pub set: &'a str,
+    /// The name behind them.
+    pub base: &'a str,
+}
+
+impl SetName<'_> {
+    /// Whether the set is one to train with.
+    pub fn is_training(&self) -> bool {
+        let last = self.set.rsplit([' ', '/']).next().unwrap_or_default();
+        is_training(last.as_bytes())
+    }
+}
+
+/// Takes `train loss` and `fold 1/val/loss` apart; `None` for a name without a set.
+pub fn apart(name: &str) -> Option<SetName<'_>> {
+    let mut at = 0;
+    let word = |at: usize| {
+        let rest = &name[at..];
+        let end = rest.find([' ', '/'])?;
+        Some((&rest[..end], at + end + 1))
+    };
+    if let Some((group, behind)) = word(at)
+        && is_group(group.as_bytes())
+        && let Some((number, behind)) = word(behind)
+        && number.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        at = behind;
+    }
+    if let Some((set, behind)) = word(at)
+        && is_set(set.as_bytes())
+    {
+        at = behind;
+    }
+    (at > 0).then(|| SetName {
+        set: &name[..at - 1],
+        base: &name[at..],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_taken_apart_behind_its_set() {
+        for (name, want) in [
+            ("train loss", Some(("train", "loss"))),
+            ("Val/top1 acc", Some(("Val", "top1 acc"))),
+            ("Fold 1 loss", Some(("Fold 1", "loss"))),
+            ("fold 1/train/loss", Some(("fold 1/train", "loss"))),
+            ("train_loss", None),
+            ("loss", None),
+            ("train", None),
+            ("fold loss", None),
+            ("training's auc", None),
+        ] {
+            let found = apart(name).map(|one| (one.set, one.base));
+            assert_eq!(found, want, "{name}");
+        }
+        assert!(apart("Fold 1 Training loss").unwrap().is_training());
+        assert!(!apart("Fold 1 loss").unwrap().is_training());
+    }
+}

@@ -5181,12 +5181,12 @@ pub struct LogsRequest {
     pub offset: i64,
     #[prost(bool, tag = "6")]
     pub use_offset: bool,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct LogChunk {
     /// of the run; 0: the newest
     #[prost(uint32, tag = "7")]
     pub start: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LogChunk {
     #[prost(uint64, tag = "1")]
     pub offset: u64,
     #[prost(bytes = "vec", tag = "2")]

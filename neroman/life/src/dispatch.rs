@@ -170,12 +170,12 @@ pub struct Dispatch {
     /// have not told yet what they know of it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) restored: bool,
-    /// Tree of the checkpoints that it begins with, in hexadecimal, if they come
-    /// from here; empty if there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     /// The ledger that may have it, while its node answers with another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) elsewhere: Option<Box<NodeLedger>>,
+    /// Tree of the checkpoints that it begins with, in hexadecimal, if they come
+    /// from here; empty if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) overlay: Option<String>,
     /// The time at which its folder on the node was removed.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1277,6 +1277,9 @@ pub struct RunState {
     /// it waits until a person acts: see why
     #[prost(bool, tag = "12")]
     pub needs_person: bool,
+    /// Of a run that began: its scheduler put its job back into the queue, and nothing of it runs.
+    #[prost(bool, tag = "13")]
+    pub waits_again: bool,
 }
 /// Nested message and enum types in `RunState`.
 pub mod run_state {
@@ -5177,12 +5180,12 @@ pub struct LogsRequest {
     pub offset: i64,
     #[prost(bool, tag = "6")]
     pub use_offset: bool,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct LogChunk {
     /// of the run; 0: the newest
     #[prost(uint32, tag = "7")]
     pub start: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LogChunk {
     #[prost(uint64, tag = "1")]
     pub offset: u64,
     #[prost(bytes = "vec", tag = "2")]

@@ -167,6 +167,8 @@ pub struct Grant {
     pub memory: Option<u64>,
     /// GPUs that each of its runs asks for.
     pub gpus: u32,
+    /// What the lines of `setup` printed; none: it has none.
+    pub setup: Option<PathBuf>,
     /// Free disk to keep.
     pub min_free: u64,
 }
@@ -296,6 +298,7 @@ fn grant(mut args: impl Iterator<Item = OsString>) -> Result<Grant, ArgsError> {
         cpus: None,
         memory: None,
         gpus: 0,
+        setup: None,
         min_free: MIN_FREE_BYTES,
     };
     while let Some(option) = args.next() {
@@ -308,6 +311,7 @@ fn grant(mut args: impl Iterator<Item = OsString>) -> Result<Grant, ArgsError> {
             "--gpus" => grant.gpus = number(text, "--gpus", |text| text.parse().ok())?,
             "--cpus" => grant.cpus = Some(number(text, "--cpus", positive)?),
             "--memory" => grant.memory = Some(number(text, "--memory", whole)?),
+            "--setup" => grant.setup = Some(absolute(value, "--setup", "an absolute path")?),
             "--min-free" => grant.min_free = number(text, "--min-free", whole)?,
             _ => return Err(ArgsError::Unknown(option)),
         }

@@ -127,6 +127,9 @@ pub struct Dispatch {
     pub(crate) points_again: bool,
     /// Whether its job goes on without a parent of ours.
     pub(crate) unsupervised: bool,
+    /// The start after which its scheduler put its job back into the queue; 0: it did not.
+    #[serde(skip_serializing_if = "is_none")]
+    pub(crate) waits_again: u32,
     /// Whether its node holds it because a person paused it; while its job runs, the
     /// journal counts.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -212,6 +215,10 @@ pub struct Dispatch {
     /// What people were to be told of it.
     #[serde(skip_serializing_if = "Noticed::is_nothing")]
     pub(crate) noticed: Noticed,
+}
+
+fn is_none(start: &u32) -> bool {
+    *start == 0
 }
 
 /// Keys that are numbers. A dispatch is stored flattened, and serde hands the keys of such a
@@ -394,6 +401,7 @@ impl Dispatch {
     /// It waits for the placer again, with the next generation.
     pub(crate) fn leave_node(&mut self) {
         self.stage = Stage::Unplaced;
+        self.elsewhere = None;
         self.begin_generation();
         self.why = Why::Unknown;
     }
@@ -401,7 +409,6 @@ impl Dispatch {
     /// Its node has nothing of it: no hand-over until now counts there any more.
     pub(crate) fn begin_generation(&mut self) {
         self.came_back = self.came_back.saturating_add(1);
-        self.elsewhere = None;
         self.rules_delivered = 0;
         self.hold = match self.hold.take() {
             Some(Hold::On { cause, .. }) => Some(Hold::On { cause, told: false }),

@@ -85,7 +85,11 @@ fn judged(dispatch: &Dispatch, journal: &Journal) -> Outcome {
             ended_ms: last_sign_ms.or(Some(at_ms)),
         };
     }
-    if let Some((_, newest)) = journal.newest() {
+    if let Some((number, newest)) = journal.newest() {
+        let waits_again = number > 0 && dispatch.waits_again == number;
+        if waits_again {
+            return Outcome::still(Phase::Pending);
+        }
         if newest.exit.is_some() || newest.gone.is_some() {
             return Outcome::still(Phase::Ending);
         }
@@ -296,10 +300,6 @@ fn stopped_by_scheduler(one: &Incarnation) -> (Phase, EndReason) {
     }
 }
 
-/// Whether an abort ended the run only after its job was cancelled at its scheduler.
-fn is_escalated(one: &Incarnation) -> bool {
-    one.task_over.as_ref().is_some_and(|over| over.escalated)
-}
 /// The same end, where its job was cancelled at the scheduler since a person asked for that here:
 /// a run that was requeued and waits has no process that an abort could end.
 fn asked_for_here(dispatch: &Dispatch, end: (Phase, EndReason)) -> (Phase, EndReason) {
@@ -319,6 +319,10 @@ fn asked_for_here(dispatch: &Dispatch, end: (Phase, EndReason)) -> (Phase, EndRe
     }
 }
 
+/// Whether an abort ended the run only after its job was cancelled at its scheduler.
+fn is_escalated(one: &Incarnation) -> bool {
+    one.task_over.as_ref().is_some_and(|over| over.escalated)
+}
 
 /// The end that a scheduler wanted; `otherwise` when it does not say how.
 fn by_scheduler(one: &Incarnation, otherwise: Phase) -> (Phase, EndReason) {

@@ -49,6 +49,8 @@ pub struct Report {
     pub why: String,
     /// Whether that reason does not pass until a person acts.
     pub needs_person: bool,
+    /// Whether it began, and its scheduler put its job back into the queue.
+    pub waits_again: bool,
     /// Whether its job goes on without a parent of ours.
     pub unsupervised: bool,
     /// The host on which it goes on, if that is not its neromum's host.
@@ -76,6 +78,7 @@ impl Report {
             standing: Standing::Unknown,
             why: String::new(),
             needs_person: false,
+            waits_again: false,
             unsupervised: false,
             host: String::new(),
             paused: false,
@@ -122,6 +125,8 @@ fn heard(run: &Run, dispatch: &mut Dispatch, report: &Report, now_ms: i64) {
         dispatch.why = report.why.clone().into();
         return;
     }
+    let newest = run.journal.newest().map_or(0, |(number, _)| number);
+    dispatch.waits_again = if report.waits_again { newest } else { 0 };
     dispatch.unsupervised = report.unsupervised;
     dispatch.paused = report.paused;
     dispatch.far_host.clone_from(&report.host);

@@ -362,7 +362,12 @@ impl Run {
             return Some(exit.run_ms as f64 / 1000.0);
         }
         let started_ms = newest.started_ms?;
-        let ms = match self.outcome.ended_ms {
+        // Nothing of it runs while its job is in the queue again.
+        let stands = self.outcome.ended_ms.or_else(|| {
+            let is_waiting = self.phase() == Phase::Pending;
+            is_waiting.then(|| self.journal.last_sign_ms(i64::MAX))
+        });
+        let ms = match stands {
             Some(ended_ms) => self
                 .journal
                 .surely_ran_ms()

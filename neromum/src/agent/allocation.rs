@@ -4,11 +4,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nero_journal::v1::{
     EndAll, Granted, JobExited, JobNotStarted, Notice, RecordKind, to_launcher,
 };
+use nero_model::paths::run as names;
 use nero_model::{RunId, RunToken};
 
 use super::{Agent, Done, Entry};
@@ -16,6 +17,7 @@ use crate::core::decide::Origin;
 use crate::core::facts::Facts;
 use crate::core::{Run, Stage};
 use crate::job::helpers::Help;
+use crate::job::setup_output::SetupOutput;
 use crate::ledger::Kept;
 use crate::runs::control::{is_paused, newest_cancel};
 use crate::runs::{own, segments, spec};
@@ -42,6 +44,8 @@ pub struct Allocation {
     pub start: StartId,
     /// What the scheduler gave it.
     pub granted: Granted,
+    /// What the lines of `setup` printed.
+    pub setup: SetupOutput,
     /// Helpers on its hosts.
     pub help: Option<Help>,
     /// Incarnations that earlier starts of the task were about to launch, with
@@ -86,6 +90,8 @@ pub enum How {
     Waiting,
     /// It is paused, and no other run of the task was left to do.
     Paused,
+    /// The disk had no room for its start, and no other run of the task was left to do.
+    NoRoom,
     /// Another process may have it.
     Elsewhere,
     /// A file of it cannot be used.
@@ -99,6 +105,7 @@ impl Allocation {
             files,
             start,
             granted: Granted::default(),
+            setup: SetupOutput::default(),
             help: None,
             earlier: HashMap::new(),
             own: HashSet::new(),
@@ -313,6 +320,7 @@ impl Agent {
         if let Some(wanted) = &wanted {
             granted.helped = wanted.hosts();
         }
+        self.note_setup(&run_dir, token, incarnation);
         let kind = RecordKind::Granted;
         if let Err(error) = own::write(&run_dir, token, incarnation, kind, &granted) {
             // It is for people: the run starts without it.
@@ -337,6 +345,28 @@ impl Agent {
             return true;
         }
         false
+    }
+
+    /// Puts what the lines of `setup` printed into the output of a start, before it is launched,
+    /// and tells of those that failed.
+    fn note_setup(&self, run_dir: &Path, token: RunToken, incarnation: u32) {
+        let setup = self.allocation.as_ref().map(|allocation| &allocation.setup);
+        let Some(setup) = setup.filter(|setup| !setup.is_empty()) else {
+            return;
+        };
+        let folder = segments::folder(run_dir, incarnation);
+        let noted = setup.print_into(&folder.join(names::STDERR));
+        let told = noted.and_then(|()| {
+            let mut failed = setup.failed();
+            failed.try_for_each(|text| {
+                let kind = RecordKind::Notice;
+                own::write(run_dir, token, incarnation, kind, &Notice { text })
+            })
+        });
+        if let Err(error) = told {
+            // The lines are in the submission's folder, too.
+            tracing::warn!(folder = %folder.display(), %error, "cannot note what setup printed");
+        }
     }
 
     /// Starts helpers for a start that goes on: those of an earlier `neromum job` ended with
@@ -408,7 +438,7 @@ impl Agent {
         !self.sync.is_busy()
             && self.core.runs().all(|(_, run)| match run.stage {
                 // It keeps no allocation that nothing else needs.
-                Stage::Waiting => self.ending || run.paused,
+                Stage::Waiting => self.ending || run.paused || self.core.held().is_some(),
                 Stage::Starting { .. } | Stage::Submitted { .. } | Stage::Ended { .. } => false,
                 Stage::Running { elsewhere, .. } => elsewhere,
                 Stage::Held { .. } | Stage::Settled { .. } | Stage::TakenAway | Stage::Refused => {
@@ -417,10 +447,21 @@ impl Agent {
             })
     }
 
-    /// Whether a file of a run may be usable in a moment.
+    /// Whether a file of a run may be usable in a moment, or the disk have room for a start.
     pub(super) fn holds_a_run(&self) -> bool {
         let mut runs = self.core.runs();
-        runs.any(|(_, run)| matches!(run.stage, Stage::Held { .. }))
+        let no_room = self.core.held().is_some() && !self.ending;
+        runs.any(|(_, run)| match run.stage {
+            Stage::Held { .. } => true,
+            Stage::Waiting => no_room && !run.paused,
+            Stage::Starting { .. }
+            | Stage::Submitted { .. }
+            | Stage::Running { .. }
+            | Stage::Ended { .. }
+            | Stage::Settled { .. }
+            | Stage::TakenAway
+            | Stage::Refused => false,
+        })
     }
 
     /// The runs of the task, in the plan's order.
@@ -431,6 +472,7 @@ impl Agent {
             let entry = self.entries.get(token)?;
             let how = match run.stage {
                 Stage::Waiting if run.paused && !self.ending => How::Paused,
+                Stage::Waiting if self.core.held().is_some() && !self.ending => How::NoRoom,
                 Stage::Waiting | Stage::Starting { .. } | Stage::Submitted { .. } => How::Waiting,
                 Stage::Running { .. } => How::Elsewhere,
                 Stage::Held { .. } => How::Undecided,
@@ -456,6 +498,7 @@ impl Agent {
                     | How::Stopped(_)
                     | How::NotStarted
                     | How::Waiting
+                    | How::NoRoom
                     | How::Paused => run.why.clone(),
                 },
             })

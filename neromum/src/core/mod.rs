@@ -198,6 +198,7 @@ impl Core {
             vain: 0,
             why: String::new(),
             needs_person: false,
+            waits_again: false,
         };
         self.runs.insert(token, run);
     }
@@ -506,6 +507,7 @@ impl Core {
             run.why.clear();
         }
         run.needs_person = false;
+        run.waits_again = false;
         let before = run.holds();
         run.stage = stage;
         self.used = self.used.minus(before).plus(run.holds());

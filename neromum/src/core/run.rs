@@ -167,6 +167,8 @@ pub struct Run {
     pub why: String,
     /// Whether that reason does not pass until a person acts.
     pub needs_person: bool,
+    /// Whether it began, and its job is in the scheduler's queue again.
+    pub waits_again: bool,
 }
 
 impl Run {

@@ -82,9 +82,13 @@ impl Core {
     }
 
     /// Notes why a run that began at the scheduler does not go on; empty: it does.
-    pub fn stands_still(&mut self, token: RunToken, why: &str) {
-        let run = self.runs.get(&token);
-        if run.is_some_and(|run| run.stage.is_elsewhere()) {
+    /// `waits_again`: its job is in the queue again, and nothing of it runs.
+    pub fn stands_still(&mut self, token: RunToken, why: &str, waits_again: bool) {
+        let Some(run) = self.runs.get_mut(&token) else {
+            return;
+        };
+        if run.stage.is_elsewhere() {
+            run.waits_again = waits_again;
             self.set_why(token, why);
         }
     }

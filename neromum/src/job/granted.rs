@@ -213,6 +213,7 @@ mod tests {
             cpus: Some(1.0),
             memory: Some(1 << 30),
             gpus,
+            setup: None,
             min_free: 0,
         };
         let var = |name: &str| {

@@ -5,6 +5,7 @@
 
 mod granted;
 pub mod helpers;
+pub mod setup_output;
 pub mod start;
 
 use std::collections::HashMap;
@@ -29,6 +30,7 @@ use crate::warden::bare::Launcher;
 use crate::warden::orders::{Orders, Watcher};
 use granted::Granted;
 use helpers::{Help, Helpers};
+use setup_output::SetupOutput;
 use start::{Earlier, Start, StartError};
 
 /// Exit code of a start that began nothing, because another may live.
@@ -186,6 +188,7 @@ async fn serve(
     let launcher = setup.launcher.socket.clone();
     let mut allocation = Allocation::new(files.clone(), start.id());
     allocation.granted = granted.record;
+    allocation.setup = SetupOutput::read(grant.setup.as_deref());
     let (help, starts) = Help::new(granted.hosts, granted.kind, programs.watcher.clone());
     allocation.help = Some(help);
     let mut helpers = Helpers::new(starts, files.log(task.index));
@@ -380,6 +383,7 @@ fn run_left(run: &LastRun) -> v1::RunLeft {
         How::Stopped(_) => run_left::How::Stopped,
         How::NotStarted | How::Waiting => run_left::How::NotStarted,
         How::Paused => run_left::How::Paused,
+        How::NoRoom => run_left::How::NoRoom,
         How::Elsewhere => run_left::How::Elsewhere,
         How::Undecided => run_left::How::Undecided,
     };
@@ -397,7 +401,7 @@ fn exit_code(runs: &[LastRun]) -> i32 {
         How::Ended(code) | How::Stopped(code) => code,
         How::NotStarted if run.why.is_empty() => 0,
         How::NotStarted => 1,
-        How::Waiting | How::Paused | How::Elsewhere | How::Undecided => HELD.into(),
+        How::Waiting | How::Paused | How::NoRoom | How::Elsewhere | How::Undecided => HELD.into(),
     };
     let code = runs.iter().map(code).find(|code| *code != 0).unwrap_or(0);
     match code {

@@ -40,7 +40,14 @@ async fn written(inner: &Inner, request: &ScriptRequest) -> Result<(String, Stri
     let pack = runs.min(asked.pack as usize);
     let shape = Shape::of(runs.div_ceil(pack), pack);
     let shape = shape.with_limit(front.settings().max_running);
-    let order = asked.order(name, shape, &program, &folder);
+    let busy = inner.answer(inner.agent.busy()).await;
+    let min_free = busy.map_err(|status| status.message().to_owned())?.min_free;
+    let job = nero_warden::Job {
+        program,
+        folder,
+        min_free,
+    };
+    let order = asked.order(name, shape, job);
     let script = warden.script(&order).map_err(|error| error.to_string())?;
     let call = warden.submit_call(&order, &script);
     let mut command = call.program.clone().into_owned();

@@ -1,7 +1,7 @@
 //! What a run asks of its scheduler: read from its spec, checked, and in the
 //! scheduler's own terms.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nero_warden::{Fields, Job, JobName, Kind, Order, OrderError, Resources, Warden, Word};
 use nero_wire::v1::{RunSpec, SchedulerRequest};
@@ -179,18 +179,18 @@ impl Asked {
             pack: asks.pack.max(1),
             at_once: Some(asks.at_once).filter(|most| *most > 0),
         };
-        warden.script(&asked.order(
-            example(),
-            Shape::of(1, 1),
-            &PathBuf::from("/"),
-            &PathBuf::from("/"),
-        ))?;
+        let job = Job {
+            program: PathBuf::from("/"),
+            folder: PathBuf::from("/"),
+            min_free: 0,
+        };
+        warden.script(&asked.order(example(), Shape::of(1, 1), job))?;
         Ok(asked)
     }
 
     /// The submission of such runs. A task is given what one run asks for, for the
     /// time of all its runs.
-    pub fn order(&self, name: JobName, shape: Shape, program: &Path, folder: &Path) -> Order {
+    pub fn order(&self, name: JobName, shape: Shape, job: Job) -> Order {
         let mut resources = self.resources.clone();
         let all = |each: u64| each.saturating_mul(shape.runs.into()) + MARGIN_S;
         resources.time_s = resources.time_s.map(all);
@@ -202,10 +202,7 @@ impl Asked {
             resources,
             fields: self.fields.clone(),
             setup: self.setup.clone(),
-            job: Job {
-                program: program.to_path_buf(),
-                folder: folder.to_path_buf(),
-            },
+            job,
         }
     }
 }
@@ -274,9 +271,15 @@ mod tests {
         assert_eq!(asked.resources.memory_bytes, Some(1 << 30));
         let each = u64::from(config::GRACE_MS) / 1000 + 3600;
         let time_s = |runs| {
-            let folder = Path::new("/");
-            let order = asked.order(example(), Shape::of(3, runs), folder, folder);
-            order.resources.time_s
+            let job = Job {
+                program: PathBuf::from("/"),
+                folder: PathBuf::from("/"),
+                min_free: 0,
+            };
+            asked
+                .order(example(), Shape::of(3, runs), job)
+                .resources
+                .time_s
         };
         assert_eq!(time_s(1), Some(each + MARGIN_S));
         assert_eq!(time_s(8), Some(8 * each + MARGIN_S), "of a pack");

@@ -149,6 +149,8 @@ pub struct Job {
     pub program: PathBuf,
     /// The submission's folder.
     pub folder: PathBuf,
+    /// Bytes of its disk that stay free.
+    pub min_free: u64,
 }
 
 /// Reason why a submission cannot be written as a script.
@@ -246,11 +248,31 @@ pub(crate) fn quoted(path: &Path) -> Result<String, OrderError> {
     }
 }
 
+/// Beginning of the line about a command of `setup` that failed.
+pub const SETUP_FAILED: &str = "setup: exit code ";
+/// Beginning of the line about lines of `setup` that ended the script.
+pub const SETUP_ENDED: &str = "setup: ended the job with exit code ";
+
+/// What the lines of `setup` print is a file of the submission: `neromum job` puts it into the
+/// output of its runs. A script that ends among them shows it to the scheduler.
+const BEFORE_SETUP: &str = r#"exec 8>&1 9>&2 > "$nero_setup" 2>&1
+trap 'nero_code=$?; echo "setup: exit code $nero_code: $BASH_COMMAND"; (exit $nero_code)' ERR
+trap 'nero_code=$?; echo "setup: ended the job with exit code $nero_code"; cat "$nero_setup" >&9' EXIT
+"#;
+const AFTER_SETUP: &str = "trap - ERR EXIT\nexec >&8 2>&9 8>&- 9>&-\n";
+
 impl Order {
     /// The lines of the user, and `exec` of our program with words that the shell
     /// expands: `task` and `id` are expressions of the scheduler's variables.
     pub(crate) fn lines(&self, task: &str, id: &str) -> Result<String, OrderError> {
+        let program = quoted(&self.job.program)?;
+        let folder = quoted(&self.job.folder)?;
         let mut lines = String::new();
+        if !self.setup.is_empty() {
+            lines.push_str(&format!(
+                "nero_setup={folder}/\"{task}\".setup\n{BEFORE_SETUP}"
+            ));
+        }
         for line in &self.setup {
             if line.contains(['\n', '\r', '\0']) {
                 return Err(OrderError::Setup(line.clone()));
@@ -262,8 +284,9 @@ impl Order {
             lines.push_str(line);
             lines.push('\n');
         }
-        let program = quoted(&self.job.program)?;
-        let folder = quoted(&self.job.folder)?;
+        if !self.setup.is_empty() {
+            lines.push_str(AFTER_SETUP);
+        }
         lines.push_str(&format!("exec {program} job {folder} --task \"{task}\""));
         lines.push_str(&format!(" --cpus {}", self.resources.cpus_in_all()));
         if self.resources.gpus > 0 {
@@ -271,6 +294,10 @@ impl Order {
         }
         if let Some(bytes) = self.resources.memory_bytes {
             lines.push_str(&format!(" --memory {bytes}"));
+        }
+        lines.push_str(&format!(" --min-free {}", self.job.min_free));
+        if !self.setup.is_empty() {
+            lines.push_str(" --setup \"$nero_setup\"");
         }
         lines.push_str(&format!(" --job \"{id}\"\n"));
         Ok(lines)

@@ -108,3 +108,31 @@ fn a_job_of_grid_engine_finds_nothing_of_the_agent_and_setup_is_a_login_of_bash(
     nothing_leaks(&login, &with_setup);
     assert_eq!(with_setup["LOADED"], "yes", "{with_setup:#?}");
 }
+
+#[test]
+fn what_setup_prints_is_in_the_standard_error_of_a_run_and_a_line_that_fails_is_a_warning() {
+    for scheduler in [Scheduler::Slurm, Scheduler::GridEngine] {
+        let login = login(scheduler);
+        let setup = "setup: ['echo loading', 'no-such-module load x']";
+        found(&login, 1, "true", setup);
+        let said = login.home.ok(&["logs", "1", "--stderr"]);
+        assert!(said.starts_with("loading\n"), "{said}");
+        let seen = login.home.until_settled(1);
+        let warnings = seen["warnings"].to_string();
+        assert!(warnings.contains("no-such-module load x"), "{seen:#}");
+    }
+}
+
+#[test]
+fn setup_that_ends_the_script_is_no_cancellation_where_slurm_keeps_no_accounts() {
+    let login = Login::new(Scheduler::SlurmWithoutAccounting);
+    let yaml = "command: 'true'\nsetup: ['set -e', 'no-such-module load x']\n";
+    let folder = login.home.experiment("e", yaml);
+    login.home.ok(&["start", folder.to_str().unwrap()]);
+    let seen = login.home.until_state(1, "crashed");
+    let reason = seen["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("before the run began") && reason.contains("no-such-module"),
+        "{reason}"
+    );
+}

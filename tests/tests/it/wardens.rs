@@ -78,6 +78,7 @@ impl Site {
             job: Job {
                 program: self.program(),
                 folder: self.folder.path().to_path_buf(),
+                min_free: 0,
             },
         }
     }

@@ -389,6 +389,7 @@ fn reported(word: &v1::RunState) -> Report {
         standing: standing(word),
         why: bounded(&word.why),
         needs_person: word.needs_person,
+        waits_again: word.waits_again,
         unsupervised: word.unsupervised,
         paused: word.paused,
         host: word.host.chars().take(HOST_CHARS_MAX).collect(),

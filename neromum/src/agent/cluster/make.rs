@@ -42,6 +42,7 @@ pub(super) struct Maker {
     pub deployment: DeploymentId,
     pub node: String,
     pub program: PathBuf,
+    pub min_free: u64,
     pub warden: Arc<dyn Warden>,
     pub room: Room,
     /// Tasks of these that may run beside those that are at the scheduler, 1 or more;
@@ -140,7 +141,8 @@ impl Maker {
             at_once: like.at_once,
         };
         let shape = shape(tasks.iter().map(Vec::len), limit);
-        let order = ordered(&asked, &id, shape, &self.paths, &self.program);
+        let job = (&*self.program, self.min_free);
+        let order = ordered(&asked, &id, shape, &self.paths, job);
         let order = order.ok_or_else(|| io::Error::other("its id is no name of a job"))?;
         let script = match self.warden.script(&order) {
             Ok(script) => script,
@@ -200,8 +202,13 @@ pub(super) fn ordered(
     id: &SubmissionId,
     shape: Shape,
     paths: &NodePaths,
-    program: &Path,
+    (program, min_free): (&Path, u64),
 ) -> Option<Order> {
     let name = nero_warden::JobName::of(&id.to_string())?;
-    Some(asked.order(name, shape, program, &paths.submission(id)))
+    let job = nero_warden::Job {
+        program: program.to_path_buf(),
+        folder: paths.submission(id),
+        min_free,
+    };
+    Some(asked.order(name, shape, job))
 }

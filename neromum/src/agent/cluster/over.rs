@@ -175,6 +175,20 @@ impl Agent {
     }
 }
 
+impl Agent {
+    /// Whether a run began at its scheduler, and no start of its task may be alive.
+    pub(super) fn starts_are_over(&self, token: RunToken) -> bool {
+        let has_begun = |run: &crate::core::Run| run.stage.is_elsewhere();
+        if !self.core.run(&token).is_some_and(has_begun) {
+            return false;
+        }
+        let task = self.cluster.as_ref().and_then(|one| one.task(&token));
+        task.is_some_and(|(submission, task)| {
+            living(&submission.files, &submission.news, task.index).is_empty()
+        })
+    }
+}
+
 /// Starts of a task that may be alive: they did not leave, and their beats do not
 /// stand still for long.
 pub(super) fn living(files: &Files, news: &BTreeSet<News>, task: u32) -> Vec<StartId> {

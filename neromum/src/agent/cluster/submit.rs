@@ -157,6 +157,7 @@ impl Agent {
             deployment: self.ledger.deployment(),
             node: cluster.setup.node.clone(),
             program: cluster.setup.program.clone(),
+            min_free: self.setup.min_free,
             warden: cluster.warden.clone(),
             room,
             running_left: cluster.running_left(),
@@ -469,7 +470,9 @@ impl Cluster {
         let runs = submission.tasks.iter().map(|task| task.runs.len());
         let limit = self.setup.front.settings().max_running;
         let shape = shape(runs, limit.map(|max| max.min(submission.at_once)));
-        let order = ordered(&asked, &submission.id, shape, paths, &self.setup.program);
+        // The script is the one that was made.
+        let job = (&*self.setup.program, 0);
+        let order = ordered(&asked, &submission.id, shape, paths, job);
         let order = order.ok_or("its id is no name of a job")?;
         let script = submission.files.folder().join("script");
         let script = std::fs::read_to_string(&script)

@@ -19,6 +19,7 @@ use nero_warden::{Ended, JobId};
 use super::over::{has_left, living, stands_still};
 use super::watch::job_of;
 use super::{Agent, Seen, Submission, Task};
+use crate::job::setup_output::SetupOutput;
 use crate::lease::files::{modified, server_time, since};
 use crate::runs::{own, segments, spec};
 use crate::submission::{Files, News, Planned, StartId, began, launched_by};
@@ -42,8 +43,8 @@ struct Vanished {
     has_begun: bool,
     /// Whether a start of it belongs to a copy of its job.
     has_copy: bool,
-    /// Whether a start of it left because the run is paused.
-    was_paused: bool,
+    /// Whether a start of it left since the run is paused, or the disk had no room for it.
+    left_early: bool,
 }
 
 impl Agent {
@@ -65,7 +66,7 @@ impl Agent {
             .collect();
         let mut to_close: BTreeMap<SubmissionId, BTreeSet<u32>> = BTreeMap::new();
         for one in &found {
-            if one.how.is_none() && !one.was_closed && !one.was_paused {
+            if one.how.is_none() && !one.was_closed && !one.left_early {
                 self.ask_when_it_was_started(one.submission);
             } else {
                 let tasks = to_close.entry(one.submission).or_default();
@@ -99,14 +100,16 @@ impl Agent {
             token,
             submission: submission.id,
             task: task.index,
-            how,
+            // A task without a trace may have told itself why it began nothing.
+            how: how
+                .or_else(|| setup_ended(&submission.files, task.index).then_some(Ended::Failed)),
             was_closed: submission.news.contains(&News::Closed(task.index)),
             is_alone: task.runs.len() == 1,
             has_begun: facts.any(|facts| facts.claimed),
             has_copy: began(&submission.news, task.index)
                 .any(|start| job_of(&submission.files, start) != submission.job()),
-            was_paused: began(&submission.news, task.index)
-                .any(|start| left_paused(&submission.files, start, token)),
+            left_early: began(&submission.news, task.index)
+                .any(|start| left_unstarted(&submission.files, start, token)),
         })
     }
 
@@ -121,7 +124,7 @@ impl Agent {
                 self.core.cancelled_elsewhere(token, &at);
             }
             // Its job ended since nothing else of the task was left to do.
-            _ if vanished.was_paused => self.submit_again(token),
+            _ if vanished.left_early => self.submit_again(token),
             // Its job failed since it left the task to the copy, which is over, too.
             Some(_) if vanished.has_copy => self.submit_again(token),
             Some(Ended::Failed) if self.is_tried_again(vanished) => self.submit_again(token),
@@ -438,11 +441,18 @@ impl Submission {
     }
 }
 
-/// Whether a start left because this run was paused before its turn.
-fn left_paused(files: &Files, start: StartId, token: RunToken) -> bool {
+/// Whether a start left since this run was paused before its turn, or the disk had no room for it.
+fn left_unstarted(files: &Files, start: StartId, token: RunToken) -> bool {
     let left = frame::read::<TaskLeft>(FrameKind::TaskLeft, &files.path(News::Left(start)));
     let mut runs = left.into_iter().flat_map(|left| left.runs);
-    runs.any(|run| run.token == *token.as_bytes() && run.how() == run_left::How::Paused)
+    let unstarted = [run_left::How::Paused, run_left::How::NoRoom];
+    runs.any(|run| run.token == *token.as_bytes() && unstarted.contains(&run.how()))
+}
+
+/// Whether lines of `setup` ended the newest start of a task before any run began.
+fn setup_ended(files: &Files, task: u32) -> bool {
+    let printed = files.folder().join(format!("{task}.setup"));
+    printed.exists() && SetupOutput::read(Some(&printed)).ended()
 }
 
 /// The last words about a task in its files, as " (…)"; empty: none.

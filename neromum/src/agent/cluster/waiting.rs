@@ -83,6 +83,8 @@ pub(super) struct RowText {
     pub begun: String,
     /// Whether the wait does not pass until a person acts.
     pub needs_person: bool,
+    /// Whether its job is in the queue: of a run that began, again.
+    pub is_queued: bool,
 }
 
 impl RowText {
@@ -91,6 +93,16 @@ impl RowText {
             waiting: text,
             begun: String::new(),
             needs_person: false,
+            is_queued: false,
+        }
+    }
+
+    /// A job that waits in the queue.
+    fn queued(text: String) -> Self {
+        Self {
+            begun: format!("it was requeued and waits {text}"),
+            is_queued: true,
+            ..Self::waiting(text)
         }
     }
 }
@@ -116,13 +128,14 @@ pub(super) fn shown(warden: &dyn Warden, task: &Task, row: &Listed) -> RowText {
                 // Without the task, so that the tasks of an array are told together.
                 return RowText {
                     needs_person: true,
-                    ..RowText::waiting(format!(
+                    ..RowText::queued(format!(
                         "in {name}'s queue as job {}{held}{word}{start}; {what}",
                         row.job
                     ))
                 };
             }
-            format!("in {name}'s queue as job {job}{held}{word}{start}")
+            let text = format!("in {name}'s queue as job {job}{held}{word}{start}");
+            return RowText::queued(text);
         }
         State::Starting | State::Running => format!("{name} starts its job {job}"),
         State::Suspended => {
@@ -130,7 +143,7 @@ pub(super) fn shown(warden: &dyn Warden, task: &Task, row: &Listed) -> RowText {
             return RowText {
                 waiting: text.clone(),
                 begun: text,
-                needs_person: false,
+                ..RowText::waiting(String::new())
             };
         }
         State::Ending => format!("{name} cleans up after its job {job}"),

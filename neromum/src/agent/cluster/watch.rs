@@ -293,7 +293,12 @@ impl Agent {
             self.note_standing(id);
         }
         for (token, why) in texts {
-            self.core.stands_still(token, &why.begun);
+            let waits_again = why.is_queued && self.starts_are_over(token);
+            match why.is_queued && !waits_again {
+                // The listing may be older than its start.
+                true => self.core.stands_still(token, "", false),
+                false => self.core.stands_still(token, &why.begun, waits_again),
+            }
             match why.needs_person {
                 true => self.core.waits_for_a_person(token, &why.waiting),
                 false if why.waiting.is_empty() => {}

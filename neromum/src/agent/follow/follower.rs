@@ -165,6 +165,7 @@ impl Follower {
             paused: run.paused,
             made_checkpoint,
             needs_person: run.needs_person,
+            waits_again: run.waits_again,
         }));
     }
 

@@ -57,6 +57,7 @@ fn order(tasks: Option<u32>) -> Order {
         job: Job {
             program: PathBuf::from("/home/ada/bin/neromum"),
             folder: PathBuf::from("/home/ada/s"),
+            min_free: 64 << 20,
         },
     }
 }
@@ -110,7 +111,7 @@ fn the_header_has_what_the_run_asks_for_and_no_line_about_anything_else() {
         "#PBS -l walltime=01:02:05",
         "#PBS -q long",
         "exec '/home/ada/bin/neromum' job '/home/ada/s' --task \"0\" --cpus 4 --memory 3221225472 \
-         --job \"${PBS_JOBID%%[!0-9]*}\"",
+         --min-free 67108864 --job \"${PBS_JOBID%%[!0-9]*}\"",
     ];
     assert_eq!(lines, expected);
     order.resources.exclusive = true;

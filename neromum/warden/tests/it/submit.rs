@@ -28,6 +28,7 @@ fn order() -> Order {
         job: Job {
             program: PathBuf::from("/home/ada/.neronet/bin/0123/neromum"),
             folder: PathBuf::from("/home/ada/.neronet/x/mum/triton/submissions/abc"),
+            min_free: 64 << 20,
         },
     }
 }
@@ -68,15 +69,65 @@ fn slurm_is_given_an_array_with_its_resources() {
         words.iter().all(|word| !word.contains("course")),
         "the user's text"
     );
-    assert_eq!(
-        slurm.script(&order).unwrap(),
-        "#!/bin/bash -l\n\
-         #SBATCH --reservation=course\n\
-         unset SLURM_EXPORT_ENV\n\
-         module load cuda\n\
-         exec '/home/ada/.neronet/bin/0123/neromum' job \
-         '/home/ada/.neronet/x/mum/triton/submissions/abc' --task \"${SLURM_ARRAY_TASK_ID:-0}\" \
-         --cpus 4 --gpus 2 --memory 3221225472 --job \"${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}\"\n"
+    let script = slurm.script(&order).unwrap();
+    let begins = "#!/bin/bash -l\n\
+                  #SBATCH --reservation=course\n\
+                  unset SLURM_EXPORT_ENV\n\
+                  nero_setup='/home/ada/.neronet/x/mum/triton/submissions/abc'/\"${SLURM_ARRAY_TASK_ID:-0}\".setup\n";
+    assert!(script.starts_with(begins), "{script}");
+    let ends = "exec '/home/ada/.neronet/bin/0123/neromum' job \
+                '/home/ada/.neronet/x/mum/triton/submissions/abc' --task \"${SLURM_ARRAY_TASK_ID:-0}\" \
+                --cpus 4 --gpus 2 --memory 3221225472 --min-free 67108864 --setup \"$nero_setup\" \
+                --job \"${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}\"\n";
+    assert!(script.ends_with(ends), "{script}");
+    let before = script.find("trap '").unwrap() < script.find("\nmodule load cuda\n").unwrap();
+    assert!(before, "{script}");
+}
+
+/// The code with which bash ends such a script, what it printed, and the file of `setup`.
+fn executed(setup: &[&str]) -> (Option<i32>, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut order = order();
+    order.setup = setup.iter().map(|line| (*line).to_owned()).collect();
+    order.job.program = PathBuf::from("/bin/echo");
+    order.job.folder = folder.path().to_path_buf();
+    let script = Slurm::default().script(&order).unwrap();
+    let mut bash = std::process::Command::new("bash");
+    let ran = bash.args(["-c", &script]).env("SLURM_JOB_ID", "7").output();
+    let ran = ran.unwrap();
+    let printed = [ran.stdout, ran.stderr].concat();
+    let file = std::fs::read_to_string(folder.path().join("0.setup")).unwrap();
+    (ran.status.code(), String::from_utf8(printed).unwrap(), file)
+}
+
+#[test]
+fn what_setup_prints_and_what_fails_in_it_is_kept_for_the_runs() {
+    let lines = [
+        "echo loading; if false; then :; fi",
+        "no-such-module load x",
+        "false || true",
+        "X=1",
+    ];
+    let (code, printed, file) = executed(&lines);
+    assert_eq!(code, Some(0));
+    assert!(
+        printed.starts_with("job ") && printed.lines().count() == 1,
+        "{printed}"
+    );
+    let kept: Vec<&str> = file.lines().collect();
+    assert_eq!(kept[0], "loading");
+    assert!(kept[1].contains("command not found"), "{file}");
+    assert_eq!(kept[2..], ["setup: exit code 127: no-such-module load x"]);
+
+    let (code, printed, file) = executed(&["set -e", "echo loading", "no-such-module load x"]);
+    assert_eq!(code, Some(127));
+    assert!(
+        printed.contains("command not found") && !printed.contains("--task"),
+        "{printed}"
+    );
+    assert!(
+        file.ends_with("setup: ended the job with exit code 127\n"),
+        "{file}"
     );
 }
 

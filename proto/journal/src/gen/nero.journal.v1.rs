@@ -1686,6 +1686,8 @@ pub mod run_left {
         Undecided = 5,
         /// paused before its turn; it goes into another submission
         Paused = 6,
+        /// the disk had no room for its start; it goes into another submission
+        NoRoom = 7,
     }
     impl How {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -1701,6 +1703,7 @@ pub mod run_left {
                 Self::Elsewhere => "HOW_ELSEWHERE",
                 Self::Undecided => "HOW_UNDECIDED",
                 Self::Paused => "HOW_PAUSED",
+                Self::NoRoom => "HOW_NO_ROOM",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1713,6 +1716,7 @@ pub mod run_left {
                 "HOW_ELSEWHERE" => Some(Self::Elsewhere),
                 "HOW_UNDECIDED" => Some(Self::Undecided),
                 "HOW_PAUSED" => Some(Self::Paused),
+                "HOW_NO_ROOM" => Some(Self::NoRoom),
                 _ => None,
             }
         }

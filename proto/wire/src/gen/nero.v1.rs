@@ -1278,6 +1278,9 @@ pub struct RunState {
     /// it waits until a person acts: see why
     #[prost(bool, tag = "12")]
     pub needs_person: bool,
+    /// Of a run that began: its scheduler put its job back into the queue, and nothing of it runs.
+    #[prost(bool, tag = "13")]
+    pub waits_again: bool,
 }
 /// Nested message and enum types in `RunState`.
 pub mod run_state {

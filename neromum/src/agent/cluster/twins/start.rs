@@ -110,6 +110,7 @@ pub async fn start(world: Rc<World>, files: Files, job: u64) -> bool {
         cpus: None,
         memory: None,
         gpus: 0,
+        setup: None,
         min_free: 0,
     };
     let eye = Eye {

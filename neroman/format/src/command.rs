@@ -14,9 +14,10 @@ use crate::script::{self, Script};
 use crate::steps::{self, StepScript};
 use crate::style::Style;
 use crate::words;
+use nero_model::names::variable;
 use nero_model::safe::quoted;
 use nero_yaml::{Kind, Mark, Node};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// A command before its places are filled.
@@ -487,13 +488,20 @@ pub(crate) fn report_unused(
             .extend(unused.map(|(_, axis)| axis.name.clone()));
         return;
     }
+    // Of parameters that make one variable the last one has it.
+    let variable = |axis: &Axis| variable("NERO_PARAM_", &axis.name);
+    let last: HashMap<String, usize> = axes.iter().map(variable).zip(0..).collect();
     for (index, axis) in axes.iter().enumerate() {
         if !used.contains(&index) && axis.is_written() {
+            let place = match last.get(&variable(axis)) == Some(&index) {
+                true => "its environment",
+                false => "`NERO_PARAMS`",
+            };
             reader.note_once(
                 axis.mark,
                 "unused",
                 format!(
-                    "the command of {} does not use {}; the job sees it in its environment only",
+                    "the command of {} does not use {}; the job sees it in {place} only",
                     quoted(name),
                     quoted(&axis.name)
                 ),

@@ -4,11 +4,13 @@
 //! A row becomes a block of the same tree that a YAML file becomes, so that every field,
 //! default and mistake is the one of the format.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
 use std::rc::Rc;
 
 use nero_expr::ParseContext;
+use nero_model::json::{JsonToken, tokens};
 use nero_model::names::suggest;
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Fields, Kind, Mark, Node};
@@ -329,8 +331,8 @@ fn rows(reader: &mut Reader<'_>, outer: &Scope, name: &str) {
 /// The parameters of a line.
 fn row(reader: &mut Reader<'_>, line: &str, mark: Mark) -> Vec<Entry> {
     const EXAMPLE: &str = "a row is a line such as {\"lr\": 0.1, \"layers\": 3}";
-    let read: serde_json::Map<String, serde_json::Value> = match serde_json::from_str(line) {
-        Ok(read) => read,
+    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(line) {
+        Ok(_) => {}
         Err(error) => {
             let why = error.to_string();
             let why = why.split(" at line ").next().unwrap_or_default();
@@ -339,11 +341,9 @@ fn row(reader: &mut Reader<'_>, line: &str, mark: Mark) -> Vec<Entry> {
             reader.wrong(Mark { column, ..mark }, message, EXAMPLE);
             return Vec::new();
         }
-    };
-    // YAML knows no surrogates; the line is read as YAML to keep the text of its numbers.
-    let plain = line.contains("\\ud").then(|| serde_json::to_string(&read));
-    let plain = plain.and_then(Result::ok);
-    let node = match parse::cell(plain.as_deref().unwrap_or(line)) {
+    }
+    // The line is read as YAML to keep the text of its numbers.
+    let node = match parse::cell(&without_surrogates(line)) {
         Ok(Some(node)) => node.below(mark.line - 1),
         Ok(None) => return Vec::new(),
         Err((message, hint)) => {
@@ -352,6 +352,26 @@ fn row(reader: &mut Reader<'_>, line: &str, mark: Mark) -> Vec<Entry> {
         }
     };
     entries_of(&node).to_vec()
+}
+
+/// The line with characters in place of surrogates, which YAML does not know.
+fn without_surrogates(line: &str) -> Cow<'_, str> {
+    if !line.contains("\\ud") && !line.contains("\\uD") {
+        return Cow::Borrowed(line);
+    }
+    let mut plain = String::with_capacity(line.len());
+    for token in tokens(line) {
+        match token {
+            JsonToken::Text(quoted) => {
+                let text: String = serde_json::from_str(quoted).unwrap_or_default();
+                plain.push_str(&serde_json::Value::from(text).to_string());
+            }
+            JsonToken::Number(part) | JsonToken::Word(part) => plain.push_str(part),
+            JsonToken::Sign(sign) => plain.push(sign),
+            JsonToken::Blank => plain.push(' '),
+        }
+    }
+    Cow::Owned(plain)
 }
 
 /// The parameters of a row, each with one value: a list of a row is none of several.

@@ -14,6 +14,7 @@ use super::remarks;
 use crate::block::{self, Scope};
 use crate::fields::Field;
 use crate::reader::Reader;
+use crate::scalar::typed;
 use crate::source::cell_mark;
 use crate::walk::runs_something;
 use crate::{define, edit, expand, parse};
@@ -400,11 +401,21 @@ fn entry(key: &str, mark: Mark, value: Rc<Node>) -> Entry {
     }
 }
 
-/// The value of a parameter. A text cell is a text, whatever it looks like.
+/// The value of a parameter. A text cell is a text, whatever it looks like; but no program has
+/// cells for infinities and NaN, which stand there as text.
 fn param(cell: &CellValue, mark: Mark) -> Rc<Node> {
+    let is_number = match cell {
+        CellValue::Number(_) | CellValue::Bool(_) => true,
+        CellValue::Text(text) => {
+            let number = typed(text, true).number();
+            let has_digits = text.contains(|c: char| c.is_ascii_digit());
+            number.is_some_and(|number| !number.is_finite()) && !has_digits
+        }
+        CellValue::Date(_) | CellValue::Error(_) | CellValue::Uncomputed => false,
+    };
     let kind = Kind::Scalar {
         text: cell.text().to_owned(),
-        plain: matches!(cell, CellValue::Number(_) | CellValue::Bool(_)),
+        plain: is_number,
     };
     Rc::new(Node::made(kind, mark))
 }

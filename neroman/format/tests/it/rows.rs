@@ -94,6 +94,24 @@ fn a_yaml_file_of_the_same_name_holds_for_all_rows() {
 }
 
 #[test]
+fn a_list_of_a_row_is_one_value_and_long_numbers_keep_their_digits() {
+    let folder = Folder::new();
+    let rows = "{\"x\": [64, 64], \"n\": 340282366920938463463374607431768211455, \"s\": \"\\ud83d\\ude00\"}\n{\"x\": {\"kind\": \"adam\"}, \"n\": 1, \"s\": \"a\"}\n";
+    folder.write("train.jsonl", rows.as_bytes());
+    let loaded = read(&folder, &command("prog {x} {n} {s}")).unwrap();
+    assert_eq!(
+        commands(&loaded),
+        [
+            "prog|[64, 64]|340282366920938463463374607431768211455|😀",
+            "prog|{\"kind\": \"adam\"}|1|a"
+        ]
+    );
+    let params = &loaded.definitions[0].params;
+    assert_eq!(params[0].json(), "[64, 64]");
+    assert_eq!(params[1].json(), "340282366920938463463374607431768211455");
+}
+
+#[test]
 fn mistakes_have_their_line_and_nothing_is_half_read() {
     let folder = Folder::new();
     folder.write("config.yaml", b"+fit: {command: prog}\n");

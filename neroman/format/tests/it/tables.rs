@@ -491,7 +491,7 @@ fn jsons(loaded: &Loaded, name: &str) -> Vec<String> {
 #[test]
 fn a_text_cell_is_a_text_whatever_it_looks_like() {
     let loaded = load(
-        "nr,opt,land,at,seed,amp,b\n1,null,NO,~,18446744073709551615,TRUE,3\n2,,no,x,007,FALSE,4\n",
+        "nr,opt,land,at,seed,amp,clip,b\n1,null,NO,~,18446744073709551615,TRUE,.inf,3\n2,,no,x,007,FALSE,nan,4\n",
         "command: p {b}\nparameters: {opt: adam}\n",
     );
     assert_eq!(jsons(&loaded, "opt"), ["\"null\"", "\"adam\""]);
@@ -499,6 +499,7 @@ fn a_text_cell_is_a_text_whatever_it_looks_like() {
     assert_eq!(jsons(&loaded, "at"), ["\"~\"", "\"x\""]);
     assert_eq!(jsons(&loaded, "seed"), ["18446744073709551615", "7"]);
     assert_eq!(jsons(&loaded, "amp"), ["true", "false"]);
+    assert_eq!(jsons(&loaded, "clip"), ["Infinity", "NaN"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 
 use nero_expr::{FactKind, NOT_BUILT};
+use nero_model::sets::meant;
 use nero_wire::v1::{ExperimentView, MetricSummary, Param};
 
 use crate::json::parameter;
@@ -177,11 +178,10 @@ pub fn named(name: &str, views: &[ExperimentView]) -> Result<Column, NoColumn> {
         return Ok(Column::Metric(name.to_owned()));
     }
     let all = all(views);
-    match all
-        .iter()
-        .find(|column| loose(&column.name()) == loose(name))
-    {
-        Some(column) => Ok(column.clone()),
+    let is_it = |column: &&Column| loose(&column.name()) == loose(name);
+    let of_set = || of_set(name, views).map(Column::Metric);
+    match all.iter().find(is_it).cloned().or_else(of_set) {
+        Some(column) => Ok(column),
         None if is_expression(name) => Ok(Column::Expression(name.to_owned())),
         // Without experiments no name can be checked.
         None if views.is_empty() => Ok(Column::Metric(name.to_owned())),
@@ -310,6 +310,12 @@ pub fn loose(name: &str) -> String {
         .filter(|c| !matches!(c, ' ' | '_' | '-' | '/' | '.'))
         .flat_map(char::to_lowercase)
         .collect()
+}
+
+/// The metric of a set that a name without one means.
+fn of_set(name: &str, views: &[ExperimentView]) -> Option<String> {
+    let all = metrics(views);
+    meant(name, all.iter().map(String::as_str)).map(str::to_owned)
 }
 
 /// Whether a name needs its prefix: another column has it too.

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use nero_expr::{Asked, Fold, NameRef, Past, PastPoint, SeriesPast};
 use nero_model::RunId;
 use nero_model::names::same_loosely;
+use nero_model::sets::is_of_set;
 
 use super::fold::GENERATION_BITS;
 use super::now::Now;
@@ -40,7 +41,8 @@ pub fn wanted<'a>(
 }
 
 pub(crate) fn means(written: &NameRef, metric: &str) -> bool {
-    written.asked != Asked::Param && same_loosely(&written.text, metric)
+    let is_it = same_loosely(&written.text, metric) || is_of_set(&written.text, metric);
+    written.asked != Asked::Param && is_it
 }
 
 impl Pasts {

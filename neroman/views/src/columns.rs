@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 
 use nero_expr::{FactKind, NOT_BUILT};
+use nero_model::sets::meant;
 use nero_wire::v1::{ExperimentView, MetricSummary, Param};
 
 use crate::json::parameter;
@@ -201,8 +202,9 @@ pub fn named(name: &str, views: &[ExperimentView]) -> Result<Column, NoColumn> {
     });
     let short = short.next().filter(|_| short.next().is_none());
     let whole = all.iter().find(|column| matches(&column.name()));
-    match whole.or(short) {
-        Some(column) => Ok(column.clone()),
+    let of_set = || of_set(name, views).map(Column::Metric);
+    match whole.or(short).cloned().or_else(of_set) {
+        Some(column) => Ok(column),
         None if is_expression(name) => Ok(Column::Expression(name.to_owned())),
         // Without experiments no name can be checked.
         None if views.is_empty() => Ok(Column::Metric(name.to_owned())),
@@ -346,6 +348,12 @@ pub(crate) fn common_group<'a>(mut names: impl Iterator<Item = &'a str>) -> &'a 
         }
     }
     common
+}
+
+/// The metric of a set that a name without one means.
+fn of_set(name: &str, views: &[ExperimentView]) -> Option<String> {
+    let all = metrics(views);
+    meant(name, all.iter().map(String::as_str)).map(str::to_owned)
 }
 
 /// Whether a name needs its prefix: another column has it too.

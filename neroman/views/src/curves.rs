@@ -6,6 +6,7 @@ mod rules;
 
 use jiff::tz::TimeZone;
 use nero_model::names::same_loosely;
+use nero_model::sets::meant;
 use nero_plot::{Curve, CurveName, CurvePoint, HorizontalAxis, Panel, Plot};
 use nero_wire::v1::metrics_reply::Series;
 use nero_wire::v1::{ExperimentView, RuleState};
@@ -273,7 +274,12 @@ fn titles(names: &[String], series: &[Series], remarks: &mut Vec<String>) -> Vec
     };
     for name in wanted {
         let exact = series.iter().find(|one| one.name == *name);
-        let printed = exact.or_else(|| series.iter().find(|one| is_of_panel(one, name)));
+        let loose = || series.iter().find(|one| is_of_panel(one, name));
+        let of_set = || {
+            let metric = meant(name, series.iter().map(|one| one.name.as_str()))?;
+            series.iter().find(|one| one.name == metric)
+        };
+        let printed = exact.or_else(loose).or_else(of_set);
         let title = printed.map_or(name, |one| &one.name);
         if !titles.contains(title) {
             titles.push(title.clone());

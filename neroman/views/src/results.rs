@@ -8,11 +8,12 @@ pub use forms::is_header;
 
 use std::collections::HashMap;
 
+use nero_model::sets::meant;
 use nero_wire::v1::{ExperimentView, MetricSummary, Param};
 
 use serde_json::json;
 
-use crate::columns::{Column, loose, metric, metrics, param, params};
+use crate::columns::{Column, metric, metrics, param, params};
 use crate::json::parameter;
 use crate::text::some;
 
@@ -170,10 +171,8 @@ impl Best {
             _ => (None, text),
         };
         let all = metrics(views);
-        let exact = all.iter().find(|name| *name == wanted);
-        let name = exact.or_else(|| all.iter().find(|name| loose(name) == loose(wanted)));
-        let name = match name {
-            Some(name) => name.clone(),
+        let name = match meant(wanted, all.iter().map(String::as_str)) {
+            Some(name) => name.to_owned(),
             None if views.is_empty() => wanted.to_owned(),
             None => {
                 return Err(NoRows::Metric {

@@ -14,6 +14,7 @@ use crate::scope::Scope;
 use crate::state::State;
 use crate::{Expr, lex, slips};
 use nero_model::names::{same_loosely, suggest};
+use nero_model::sets;
 
 /// The meaning of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,17 @@ impl Bound {
             NameKind::Param => Bound::Param(name.into()),
             NameKind::Metric => Bound::Metric(name.into()),
         }
+    }
+
+    /// How well it fits a written name.
+    fn fit(&self, written: &NameRef) -> Fit {
+        let fit = match self {
+            // The exact word is no name that has to be bound.
+            Bound::Fact(_) => None,
+            Bound::Param(name) => fit(written, NameKind::Param, name),
+            Bound::Metric(name) => fit(written, NameKind::Metric, name),
+        };
+        fit.unwrap_or(Fit::Loose)
     }
 
     /// `fact`, `param` or `metric`.
@@ -62,10 +74,14 @@ impl Bound {
 }
 
 /// How well an exact name fits a written one.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fit {
-    Exact,
+    /// A metric of a set, `val loss` of `loss`.
+    OfSet,
+    /// The same of the set to train with, which is meant where no set is told.
+    Training,
     Loose,
+    Exact,
 }
 
 pub(crate) fn fit(name: &NameRef, kind: NameKind, exact: &str) -> Option<Fit> {
@@ -73,9 +89,24 @@ pub(crate) fn fit(name: &NameRef, kind: NameKind, exact: &str) -> Option<Fit> {
         None
     } else if *name.text == *exact {
         Some(Fit::Exact)
+    } else if same_loosely(&name.text, exact) {
+        Some(Fit::Loose)
+    } else if kind == NameKind::Metric {
+        let parts = sets::apart(exact).filter(|one| same_loosely(&name.text, one.base))?;
+        Some(match parts.is_training() {
+            true => Fit::Training,
+            false => Fit::OfSet,
+        })
     } else {
-        same_loosely(&name.text, exact).then_some(Fit::Loose)
+        None
     }
+}
+
+/// Whether two metrics are those of the same set, but for the number of its part: `Fold 1 loss`
+/// and `Fold 2 loss`.
+pub(crate) fn is_next_part(one: &str, other: &str) -> bool {
+    let words = sets::apart(one).zip(sets::apart(other));
+    words.is_some_and(|(one, other)| one.word().eq_ignore_ascii_case(other.word()))
 }
 
 /// The fact that a name means loosely.
@@ -350,6 +381,10 @@ fn clash_error(name: &NameRef, first: &Bound, second: &Bound) -> ExprError {
 pub(crate) struct Found {
     pub exact: Vec<Bound>,
     pub loose: Vec<Bound>,
+    /// Metrics of the set to train with, whose names are this one but for the set.
+    pub training: Vec<Bound>,
+    /// The same of other sets.
+    pub of_set: Vec<Bound>,
 }
 
 impl Found {
@@ -358,6 +393,8 @@ impl Found {
         let list = match fit(name, kind, exact) {
             Some(Fit::Exact) => &mut self.exact,
             Some(Fit::Loose) => &mut self.loose,
+            Some(Fit::Training) => &mut self.training,
+            Some(Fit::OfSet) => &mut self.of_set,
             None => return,
         };
         let bound = Bound::new(kind, exact);
@@ -367,7 +404,8 @@ impl Found {
     }
 
     /// Prefers the parameter of exactly this name, then the metric of exactly this
-    /// name, then a single loose fit. Two loose fits clash.
+    /// name, then a single loose fit, then the metric of a set. Two loose fits clash, and
+    /// two other sets than that to train with. Of numbered parts the newest counts.
     fn settle(mut self) -> Slot {
         self.sort();
         if let Some(exact) = self.exact.into_iter().next() {
@@ -375,10 +413,33 @@ impl Found {
         }
         let mut loose = self.loose.into_iter();
         match (loose.next(), loose.next()) {
-            (None, _) => Slot::Open,
-            (Some(only), None) => Slot::Bound(only),
-            (Some(first), Some(second)) => Slot::Clash(first, second),
+            (None, _) => {}
+            (Some(only), None) => return Slot::Bound(only),
+            (Some(first), Some(second)) => return Slot::Clash(first, second),
         }
+        if let Some(newest) = self.training.pop() {
+            return Slot::Bound(newest);
+        }
+        match (self.of_set.pop(), self.of_set.first()) {
+            (None, _) => Slot::Open,
+            (Some(newest), Some(first)) if !is_next_part(first.name(), newest.name()) => {
+                Slot::Clash(first.clone(), newest)
+            }
+            (Some(newest), _) => Slot::Bound(newest),
+        }
+    }
+
+    /// The names that fit best.
+    pub fn best(&self) -> &[Bound] {
+        let lists = [&self.exact, &self.loose, &self.training];
+        let best = lists.into_iter().find(|list| !list.is_empty());
+        best.unwrap_or(&self.of_set)
+    }
+
+    /// Whether no name fits.
+    pub fn is_empty(&self) -> bool {
+        let mut lists = [&self.exact, &self.loose, &self.training, &self.of_set].into_iter();
+        lists.all(|list| list.is_empty())
     }
 
     /// Puts parameters first: programs print their own arguments.
@@ -430,40 +491,51 @@ impl Bindings {
     /// repeat changes nothing. Returns the changed bindings.
     ///
     /// A name that is bound exactly keeps its binding, whatever appears; a name
-    /// bound loosely becomes unknown at the next fit.
+    /// bound loosely becomes unknown at the next fit. A name bound to the metric of a set is
+    /// bound anew to what fits better, and to the next numbered part.
     pub fn see(&mut self, expr: &Expr, kind: NameKind, exact: &str) -> Vec<Seen> {
         self.slots.resize(expr.names.len(), Slot::Open);
         let mut seen = Vec::new();
         for (name, slot) in expr.names.iter().zip(&mut self.slots) {
-            if fit(name, kind, exact).is_none() {
+            let Some(new) = fit(name, kind, exact) else {
                 continue;
-            }
-            let written = || written_name(name);
-            match slot {
-                Slot::Open => {
-                    let to = Bound::new(kind, exact);
-                    *slot = Slot::Bound(to.clone());
-                    seen.push(Seen::Bound {
-                        written: written(),
-                        to,
-                    });
-                }
+            };
+            let to = Bound::new(kind, exact);
+            let next = match slot {
+                Slot::Open => Slot::Bound(to),
+                Slot::Bound(first) if *first == to => continue,
                 Slot::Bound(first) => {
-                    let second = Bound::new(kind, exact);
-                    let is_fact = matches!(first, Bound::Fact(_));
-                    let loosely = is_fact || first.name() != &*name.text;
-                    if *first != second && loosely {
-                        let first = first.clone();
-                        *slot = Slot::Clash(first.clone(), second.clone());
-                        seen.push(Seen::Clash {
-                            written: written(),
-                            first,
-                            second,
-                        });
+                    let known = first.fit(name);
+                    let is_of_set = known < Fit::Loose;
+                    // What is of a set takes the place of nothing that fits better.
+                    if known == Fit::Exact || new < Fit::Loose && new < known {
+                        continue;
+                    }
+                    let is_next = new == known && is_next_part(first.name(), exact);
+                    match is_of_set && (new > known || is_next) {
+                        true => Slot::Bound(to),
+                        false => Slot::Clash(first.clone(), to),
                     }
                 }
-                Slot::Clash(..) => {}
-            }
+                Slot::Clash(first, _) if first.fit(name) < Fit::Loose && new > first.fit(name) => {
+                    Slot::Bound(to)
+                }
+                Slot::Clash(..) => continue,
+            };
+            let written = written_name(name);
+            seen.push(match &next {
+                Slot::Clash(first, second) => Seen::Clash {
+                    written,
+                    first: first.clone(),
+                    second: second.clone(),
+                },
+                Slot::Bound(to) => Seen::Bound {
+                    written,
+                    to: to.clone(),
+                },
+                Slot::Open => continue,
+            });
+            *slot = next;
         }
         seen
     }

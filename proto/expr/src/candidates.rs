@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use crate::Expr;
 use crate::ast::NameKind;
-use crate::bind::{Bound, Found, loose_fact};
+use crate::bind::{Bound, Found, is_next_part, loose_fact};
 use crate::doubt::{fact_as_condition, no_condition};
 use crate::error::{ErrorKind, ExprError};
 use crate::eval::{Resolve, value_of};
@@ -67,7 +67,7 @@ impl Expr {
         }
         for (name, found) in self.names.iter().zip(&mut slots) {
             found.loose.extend(loose_fact(name).map(Bound::Fact));
-            if found.exact.is_empty() && found.loose.is_empty() {
+            if found.is_empty() {
                 if !(is_open && self.may_be_printed(name, &visit_names)) {
                     return Err(self.missing(name, visit_names));
                 }
@@ -79,10 +79,7 @@ impl Expr {
             let (Some(name), Some(found)) = (self.names.get(slot), slots.get(slot)) else {
                 continue;
             };
-            let list = match found.exact.is_empty() {
-                true => &found.loose,
-                false => &found.exact,
-            };
+            let list = found.best();
             // A parameter is true or false in some experiments and something else in others.
             if list.iter().any(|bound| matches!(bound, Bound::Param(_))) {
                 continue;
@@ -114,7 +111,8 @@ impl Candidates {
     pub fn take_conflict(&self, expr: &Expr) -> Option<Conflict> {
         let slot = usize::from(self.conflict.take()?);
         let name = expr.names.get(slot)?;
-        let loose = self.slots.get(slot)?.loose.iter();
+        let found = self.slots.get(slot)?;
+        let loose = found.loose.iter().chain(&found.of_set);
         let listed: Vec<String> = loose
             .map(|bound| format!("`{}`", bound.written()))
             .collect();
@@ -131,6 +129,12 @@ impl Candidates {
         let slot = never.trailing_zeros() as usize;
         let name = expr.names.get(slot).filter(|_| never != 0)?;
         Some(no_condition(name, ""))
+    }
+
+    /// The value of the last entry of `list` that this experiment has.
+    fn newest<'s, S: Scope>(list: &[Bound], scope: &'s S) -> Option<Value<'s>> {
+        let mut values = list.iter().rev().map(|bound| value_of(bound, scope));
+        values.find(Value::is_known)
     }
 
     /// The value of the only entry of `list` that this experiment has. Two
@@ -154,6 +158,20 @@ impl Candidates {
     }
 }
 
+impl Candidates {
+    /// The value of the only set that this experiment has, of its newest numbered part.
+    fn of_set<'s, S: Scope>(&self, slot: u16, list: &[Bound], scope: &'s S) -> Option<Value<'s>> {
+        let known = |bound: &&Bound| value_of(bound, scope).is_known();
+        let newest = list.iter().rev().find(known)?;
+        let mut others = list.iter().filter(known);
+        if others.any(|other| !is_next_part(other.name(), newest.name())) {
+            self.conflict.set(Some(slot));
+            return Some(Value::Unknown);
+        }
+        Some(value_of(newest, scope))
+    }
+}
+
 impl Resolve for Candidates {
     fn value<'s, S: Scope>(&self, slot: u16, scope: &'s S) -> Value<'s> {
         let Some(found) = self.slots.get(usize::from(slot)) else {
@@ -163,6 +181,8 @@ impl Resolve for Candidates {
         exact
             .find(|value| value.is_known())
             .or_else(|| self.only(slot, &found.loose, scope))
+            .or_else(|| Self::newest(&found.training, scope))
+            .or_else(|| self.of_set(slot, &found.of_set, scope))
             .unwrap_or_default()
     }
 
@@ -179,16 +199,24 @@ impl Resolve for Candidates {
             return scope.past(exact, past);
         }
         match names(&found.loose).as_slice() {
-            // A metric that this experiment did not print.
-            [] => {
-                let any = found.exact.first().or_else(|| found.loose.first())?;
-                scope.past(any.name(), past)
-            }
-            [only] => scope.past(only, past),
+            [] => {}
+            [only] => return scope.past(only, past),
             [..] => {
+                self.conflict.set(Some(slot));
+                return None;
+            }
+        }
+        if let Some(newest) = names(&found.training).last() {
+            return scope.past(newest, past);
+        }
+        match names(&found.of_set).as_slice() {
+            // A metric that this experiment did not print.
+            [] => scope.past(found.best().first()?.name(), past),
+            [first, .., last] if !is_next_part(first, last) => {
                 self.conflict.set(Some(slot));
                 None
             }
+            [.., last] => scope.past(last, past),
         }
     }
 

@@ -62,6 +62,19 @@ impl Label {
         self.length == 0
     }
 
+    /// Writes it with `joint` behind, if there is any.
+    pub fn write(&self, joint: char, new: &mut String) {
+        if !self.is_none() {
+            new.push_str(self.as_str());
+            new.push(joint);
+        }
+    }
+
+    /// This label, or the other one if there is none.
+    pub fn or<'a>(&'a self, other: &'a Self) -> &'a Self {
+        if self.is_none() { other } else { self }
+    }
+
     /// Whether it is of a block that sums up.
     pub fn is_sum(&self) -> bool {
         let mut words = self.as_bytes().split(|byte| *byte == b' ');
@@ -87,12 +100,8 @@ pub struct Labels {
 impl Labels {
     /// Writes a name with the labels in front, and `joint` behind each of them.
     pub fn write(&self, name: &str, joint: char, new: &mut String) {
-        for label in [&self.group, &self.set] {
-            if !label.is_none() {
-                new.push_str(label.as_str());
-                new.push(joint);
-            }
-        }
+        self.group.write(joint, new);
+        self.set.write(joint, new);
         new.push_str(name);
     }
 

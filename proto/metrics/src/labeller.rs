@@ -9,6 +9,8 @@ use crate::step;
 use crate::words::{is_sum, may_begin_label};
 use nero_model::sets;
 
+/// Limit of the labels that a line tells.
+const TOLD_MAX: usize = 250;
 /// Pairs of a line that are compared with one another.
 const COMPARED_MAX: usize = 64;
 
@@ -26,8 +28,10 @@ pub struct Labeller {
     items: Vec<Item>,
     /// The labels that marks tell, each with the number of the first pair behind it.
     marks: Vec<(usize, Labels)>,
-    /// The labels of each pair; empty where no pair has any.
-    labels: Vec<Labels>,
+    /// The labels that the line tells.
+    told: Vec<Labels>,
+    /// For each pair the number of its labels in `told`; empty where no pair has any.
+    labels: Vec<u8>,
 }
 
 impl Labeller {
@@ -35,6 +39,7 @@ impl Labeller {
     pub fn read(&mut self, line: &[u8], found: &LinePairs) -> bool {
         self.items.clear();
         self.labels.clear();
+        self.told.clear();
         if !may_tell(line, found) {
             return false;
         }
@@ -50,33 +55,39 @@ impl Labeller {
         if self.items.is_empty() {
             self.collect(line, found);
         }
-        let tells_set = self.labels.iter().any(|labels| !labels.set.is_none())
+        let rank = self.take_rank();
+        let tells_set = self.told.iter().any(|labels| !labels.set.is_none())
             || self.items.iter().any(|item| item.own != OwnSet::None);
-        self.labels.resize(self.items.len(), Labels::default());
         let is_quoted = self.items.iter().any(|item| is_quoted(line, item.place));
         let is_sum = above.set.is_sum();
-        for (labels, item) in self.labels.iter_mut().zip(&self.items) {
-            if item.is_step && !is_sum {
-                *labels = Labels::default();
-                continue;
-            }
-            if labels.group.is_none() {
-                labels.group = above.group;
-            }
-            let is_open = !tells_set && !is_quoted && item.own == OwnSet::None || is_sum;
-            if labels.set.is_none() && is_open {
-                labels.set = above.set;
-            }
+        if self.told.iter().any(|labels| !labels.are_none()) || !above.are_none() {
+            let none = Labels::default();
+            let (items, labels, told) = (&self.items, &self.labels, &self.told);
+            found.rename(|at, name, new| {
+                let item = items.get(at).filter(|item| is_sum || !item.is_step);
+                let Some(item) = item else {
+                    return new.push_str(name);
+                };
+                let own = labels
+                    .get(at)
+                    .and_then(|number| told.get(usize::from(*number)));
+                let own = own.unwrap_or(&none);
+                let is_open = !tells_set && !is_quoted && item.own == OwnSet::None || is_sum;
+                let above_set = if is_open { &above.set } else { &none.set };
+                own.group.or(&above.group).write(' ', new);
+                own.set.or(above_set).write(' ', new);
+                new.push_str(name);
+            });
         }
-        let rank = rank_of(&mut self.labels);
-        found.rename(|at, name, new| match self.labels.get(at) {
-            Some(labels) => labels.write(name, ' ', new),
-            None => new.push_str(name),
-        });
         if let Some(rank) = rank {
             found.of_rank(rank);
         }
         self.tell_repeats_apart(found);
+    }
+
+    /// Takes the rank out of the labels: it is told behind the names.
+    fn take_rank(&mut self) -> Option<u32> {
+        rank_of(&mut self.told)
     }
 
     /// Looks at all pairs and at what stands between them. Returns whether any label is there.
@@ -142,38 +153,41 @@ impl Labeller {
     fn decide(&mut self, line: &[u8], found: &LinePairs) -> bool {
         let carries = self.words_carry(found);
         let mut marks = self.marks.iter().peekable();
-        let mut marked = Labels::default();
-        let mut set = Label::default();
         let mut tells_set = false;
+        let mut now = Labels::default();
+        let mut marked = Label::default();
+        tell(&mut self.told, now);
         for (at, item) in self.items.iter().enumerate() {
             while let Some((_, labels)) = marks.next_if(|(from, _)| *from <= at) {
-                if labels.set != marked.set {
-                    set = labels.set;
-                }
-                marked = *labels;
-                tells_set |= !marked.set.is_none();
+                let set = match labels.set == marked {
+                    true => now.set,
+                    false => labels.set,
+                };
+                marked = labels.set;
+                now = Labels { set, ..*labels };
+                tells_set |= !marked.is_none();
+                tell(&mut self.told, now);
             }
             if let OwnSet::Word(length) = item.own {
                 tells_set = true;
                 if carries {
                     let from = item.place.from as usize;
-                    set = Label::new(&line[from..from + length]);
+                    now.set = Label::new(&line[from..from + length]);
+                    tell(&mut self.told, now);
                 }
             }
-            self.labels.push(Labels {
-                group: marked.group,
-                set: match item.own {
-                    OwnSet::None => set,
-                    OwnSet::Word(_) | OwnSet::Part => Label::default(),
-                },
-            });
+            // The labels without the set stand before those with it.
+            let number = self.told.len() - 1 - usize::from(item.own != OwnSet::None);
+            self.labels.push(number as u8);
         }
         let end = self.items.iter().map(|item| item.place.to).max();
         if !tells_set && let Some(behind) = bracket_at_end(line, end.unwrap_or(0) as usize) {
-            for (labels, item) in self.labels.iter_mut().zip(&self.items) {
-                if item.own == OwnSet::None {
-                    labels.set = Label::new(behind);
-                }
+            let group = now.group;
+            let set = Label::new(behind);
+            tell(&mut self.told, Labels { group, set });
+            let number = self.told.len() - 1;
+            for (label, item) in self.labels.iter_mut().zip(&self.items) {
+                *label = (number - usize::from(item.own != OwnSet::None)) as u8;
             }
             tells_set = true;
         }
@@ -245,6 +259,14 @@ impl Labeller {
     }
 }
 
+/// Adds labels, those of the group alone before them.
+fn tell(told: &mut Vec<Labels>, labels: Labels) {
+    if told.len() < TOLD_MAX {
+        let set = Label::default();
+        told.extend([Labels { set, ..labels }, labels]);
+    }
+}
+
 /// Whether anything in a line may be a label. Most lines have none, and this costs little.
 fn may_tell(line: &[u8], found: &LinePairs) -> bool {
     let mut at = 0;
@@ -276,7 +298,10 @@ fn may_hold_label(text: &[u8]) -> bool {
 
 fn begins_with_set(name: &[u8]) -> bool {
     let begins = name.first().is_some_and(|first| may_begin_label(*first));
-    begins && sets::is_set(letters(name))
+    begins && {
+        let word = letters(name);
+        name.get(word.len()) == Some(&b' ') && sets::is_set(word)
+    }
 }
 
 fn is_label_word(word: &[u8]) -> bool {

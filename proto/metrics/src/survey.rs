@@ -11,6 +11,8 @@ use crate::progress::{Done, ProgressKind};
 const NAMES_MAX: usize = 4096;
 /// Lines without a find that are kept to be shown.
 const MISSED_MAX: usize = 5;
+/// Lines that were read in part that are kept to be shown.
+const PARTLY_READ_MAX: usize = 20;
 /// Bytes of a line that is kept to be shown.
 const SHOWN_BYTES: usize = 160;
 
@@ -42,7 +44,7 @@ pub struct SurveyedProgress {
     pub source: ProgressKind,
 }
 
-/// A line that holds a digit and gave nothing.
+/// A line that holds a digit and gave nothing, or of which a number was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missed {
     /// Its number, from 1.
@@ -68,6 +70,8 @@ struct Finds {
     seen: Vec<SurveyedMetric>,
     missed: Vec<Missed>,
     missed_lines: u64,
+    partly_read: Vec<Missed>,
+    partly_read_lines: u64,
     progress: Option<SurveyedProgress>,
 }
 
@@ -116,6 +120,16 @@ impl Survey {
         self.found.missed_lines
     }
 
+    /// The first lines that gave metrics, and more numbers that could not be read.
+    pub fn partly_read(&self) -> &[Missed] {
+        &self.found.partly_read
+    }
+
+    /// How many such lines there are.
+    pub fn partly_read_lines(&self) -> u64 {
+        self.found.partly_read_lines
+    }
+
     /// The progress that the log tells.
     pub fn progress(&self) -> Option<SurveyedProgress> {
         self.found.progress
@@ -133,6 +147,9 @@ impl Survey {
                 self.found.miss(self.line, line);
             }
             return;
+        }
+        if found.left_out > 0 && !found.is_empty() {
+            self.found.leave_out(self.line, line);
         }
         for (name, value) in found.pairs() {
             let last = self.found.last_step(name);
@@ -181,6 +198,14 @@ impl Finds {
             }),
             Some(_) | None => Some(new),
         };
+    }
+
+    fn leave_out(&mut self, line: u64, text: &[u8]) {
+        self.partly_read_lines += 1;
+        if self.partly_read.len() < PARTLY_READ_MAX {
+            let text = shown(text);
+            self.partly_read.push(Missed { line, text });
+        }
     }
 
     fn miss(&mut self, line: u64, text: &[u8]) {

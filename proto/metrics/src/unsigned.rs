@@ -44,7 +44,10 @@ pub fn find(line: &[u8], found: &mut LinePairs) {
             // `[0/5]`, and `Epoch: [0][  10/5005]`, the progress within the epoch.
             step::bracket(rest).map_or(0, |(_, length)| length)
         } else {
-            label::lead(rest).max(heading::number_in_front(rest).map_or(0, |(_, length)| length))
+            match rest.first().is_some_and(u8::is_ascii_digit) {
+                true => heading::number_in_front(rest).map_or(0, |(_, length)| length),
+                false => label::lead(rest),
+            }
         };
         has_step |= phrase.is_some();
         let is_behind = line.len() - at < rest.len();
@@ -264,6 +267,8 @@ fn turns(line: &[u8], text: &[u8], found: &mut LinePairs) -> bool {
         return false;
     }
     let mark = found.len();
+    // Between commas names may have more words: these are pieces.
+    let may_have_sets = memchr::memchr(b',', text).is_none();
     let mut words = text
         .split(|byte| matches!(byte, b' ' | b'\t' | b',' | b';' | b'|'))
         .filter(|word| !word.is_empty());
@@ -271,7 +276,8 @@ fn turns(line: &[u8], text: &[u8], found: &mut LinePairs) -> bool {
         let mut name = first;
         let is_plain = |name: &[u8]| is_word(name) && name.iter().all(|byte| is_name_byte(*byte));
         let mut next = words.next().filter(|_| is_plain(first));
-        let has_set = (sets::is_set(first) || label::is_sum(first))
+        let has_set = may_have_sets
+            && (sets::is_set(first) || label::is_sum(first))
             && next.is_some_and(is_plain)
             && !matches!(next.map(number::all), Some(Some(_)));
         if has_set {

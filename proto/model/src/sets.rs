@@ -2,6 +2,8 @@
 //! readers of output put them in front of a metric's name; an expression that names a metric
 //! without its set finds it by them.
 
+use crate::names::same_loosely;
+
 /// Sets of data.
 pub const SETS: [&str; 20] = [
     "train",
@@ -89,6 +91,14 @@ pub struct SetName<'a> {
 }
 
 impl SetName<'_> {
+    /// The word of the set, or of the numbered part where there is no set: `train` of `Fold 1
+    /// train`, `Fold` of `Fold 1`.
+    pub fn word(&self) -> &str {
+        let words = || self.set.split([' ', '/']);
+        let set = words().next_back().filter(|word| is_set(word.as_bytes()));
+        set.or_else(|| words().next()).unwrap_or_default()
+    }
+
     /// Whether the set is one to train with.
     pub fn is_training(&self) -> bool {
         let last = self.set.rsplit([' ', '/']).next().unwrap_or_default();
@@ -122,6 +132,24 @@ pub fn apart(name: &str) -> Option<SetName<'_>> {
     })
 }
 
+/// Whether a metric is that of a written name but for its set: `train loss` of `loss`.
+pub fn is_of_set(written: &str, metric: &str) -> bool {
+    apart(metric).is_some_and(|parts| same_loosely(written, parts.base))
+}
+
+/// The metric that a written name means: of exactly this name, else loosely, else of a set, that
+/// to train with first.
+pub fn meant<'a>(written: &str, metrics: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let of_set = || metrics.clone().filter(|metric| is_of_set(written, metric));
+    let exact = metrics.clone().find(|metric| *metric == written);
+    exact
+        .or_else(|| metrics.clone().find(|metric| same_loosely(written, metric)))
+        .or_else(|| {
+            let is_training = |metric: &&str| apart(metric).is_some_and(|one| one.is_training());
+            of_set().find(is_training).or_else(|| of_set().next())
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +170,25 @@ mod tests {
             let found = apart(name).map(|one| (one.set, one.base));
             assert_eq!(found, want, "{name}");
         }
+        assert_eq!(apart("Fold 1 train loss").unwrap().word(), "train");
+        assert_eq!(apart("Fold 1 loss").unwrap().word(), "Fold");
         assert!(apart("Fold 1 Training loss").unwrap().is_training());
         assert!(!apart("Fold 1 loss").unwrap().is_training());
+    }
+
+    #[test]
+    fn a_bare_name_means_the_metric_of_a_set() {
+        for (written, metrics, want) in [
+            (
+                "loss",
+                &["val loss", "Train Loss", "loss"][..],
+                Some("loss"),
+            ),
+            ("loss", &["val loss", "Train Loss"], Some("Train Loss")),
+            ("acc", &["val loss", "val Acc"], Some("val Acc")),
+            ("loss", &["train_loss", "average loss"], None),
+        ] {
+            assert_eq!(meant(written, metrics.iter().copied()), want, "{metrics:?}");
+        }
     }
 }

@@ -72,6 +72,7 @@ const SELECTORS: &str = include_str!("../../../../docs/selectors.md");
 const NODES: &str = include_str!("../../../../docs/nodes.md");
 const MAIL: &str = include_str!("../../../../docs/mail.md");
 const FORMAT: &str = include_str!("../../../../docs/format.md");
+const METRICS: &str = include_str!("../../../../docs/metrics.md");
 const GPUS: &str = include_str!("../../../../docs/gpus.md");
 
 /// Something that help explains beside verbs.
@@ -127,8 +128,8 @@ const TOPICS: [Topic; 10] = [
     topic(
         "metrics",
         "What is read from the output of jobs",
-        FORMAT,
-        "Metrics",
+        METRICS,
+        ALL,
     ),
     topic("gpus", "Who gets which card", GPUS, ""),
     topic("config", "What stands in config.yaml", NODES, "config.yaml"),

@@ -6,7 +6,7 @@ use nero_metrics::file::{DOCUMENT_BYTES_MAX, FileForm, document_lines};
 use nero_metrics::finder::{Finder, Reading};
 use nero_metrics::progress::ProgressKind;
 use nero_metrics::recipe;
-use nero_metrics::survey::Survey;
+use nero_metrics::survey::{Missed, Survey};
 use nero_model::safe::Safe;
 use nero_views::{json, text};
 use nero_wire::v1::{LogsRequest, ShowRequest};
@@ -237,21 +237,35 @@ fn as_text(screen: &Screen, surveyed: &[Surveyed]) -> String {
         ));
     }
     for one in surveyed {
-        let lines = one.survey.missed_lines();
-        if lines == 0 {
-            continue;
-        }
-        let lines = usize::try_from(lines).unwrap_or(usize::MAX);
-        let of = match one.log {
-            "" => String::new(),
-            log => format!(" of {log}"),
-        };
-        let lines = text::plural(lines, "line");
-        page.push_str(&format!("\n{lines}{of} with digits gave nothing:\n"));
-        for missed in one.survey.missed() {
-            let text = Safe::line(&missed.text);
-            page.push_str(&format!("  {}: {text}\n", missed.line));
-        }
+        let survey = &one.survey;
+        let (partly, lines) = (survey.partly_read(), survey.partly_read_lines());
+        page.push_str(&listed(one.log, lines, "were read in part", partly));
+        let (missed, lines) = (survey.missed(), survey.missed_lines());
+        page.push_str(&listed(one.log, lines, "with digits gave nothing", missed));
+    }
+    page
+}
+
+/// The first of so many lines of a log, below what is said of them.
+fn listed(log: &str, lines: u64, what: &str, first: &[Missed]) -> String {
+    if lines == 0 {
+        return String::new();
+    }
+    let count = text::plural(usize::try_from(lines).unwrap_or(usize::MAX), "line");
+    let of = match log {
+        "" => String::new(),
+        log => format!(" of {log}"),
+    };
+    let what = match lines {
+        1 => what.replace("were", "was"),
+        _ => what.to_owned(),
+    };
+    let mut page = format!("\n{count}{of} {what}:\n");
+    for one in first {
+        page.push_str(&format!("  {}: {}\n", one.line, Safe::line(&one.text)));
+    }
+    if lines > first.len() as u64 {
+        page.push_str("  …\n");
     }
     page
 }
@@ -280,12 +294,15 @@ fn as_json(surveyed: &[Surveyed]) -> Value {
             })
         })
     });
-    let missed = surveyed.iter().flat_map(|one| {
-        one.survey
-            .missed()
-            .iter()
-            .map(move |missed| json!({ "log": log(one), "line": missed.line, "text": missed.text }))
-    });
+    let lines_of = |lines: fn(&Survey) -> &[Missed]| -> Vec<Value> {
+        let of_one = |one: &Surveyed| -> Vec<Value> {
+            let lines = lines(&one.survey).iter();
+            lines
+                .map(|line| json!({ "log": log(one), "line": line.line, "text": line.text }))
+                .collect()
+        };
+        surveyed.iter().flat_map(of_one).collect()
+    };
     let progress = surveyed.iter().filter_map(|one| {
         let told = one.survey.progress()?;
         Some(json!({
@@ -295,11 +312,14 @@ fn as_json(surveyed: &[Surveyed]) -> Value {
             "shares": [json::number(told.shares.0), json::number(told.shares.1)],
         }))
     });
-    let lines: u64 = surveyed.iter().map(|one| one.survey.missed_lines()).sum();
+    let count =
+        |lines: fn(&Survey) -> u64| -> u64 { surveyed.iter().map(|one| lines(&one.survey)).sum() };
     json::document(json!({
         "metrics": metrics.collect::<Vec<_>>(),
-        "missed": missed.collect::<Vec<_>>(),
-        "missed_lines": lines,
+        "missed": lines_of(Survey::missed),
+        "missed_lines": count(Survey::missed_lines),
+        "partly_read": lines_of(Survey::partly_read),
+        "partly_read_lines": count(Survey::partly_read_lines),
         "progress": progress.collect::<Vec<_>>(),
     }))
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nero_expr::ParseContext;
+use nero_model::names::same_loosely;
+use nero_model::sets::meant;
 use nero_model::{Home, RunId};
 use nero_store::{Point, RunKey, SeriesReader};
 use nero_wire::v1;
@@ -144,7 +146,7 @@ impl WantedSeries {
 }
 
 fn is_name_of(name: &str, metric: &str) -> bool {
-    name == metric || nero_model::names::same_loosely(name, metric)
+    name == metric || same_loosely(name, metric)
 }
 
 /// Reads the asked names: a name that one of these runs printed is that metric, whatever signs
@@ -164,6 +166,9 @@ fn wanted(
     let (mut wanted, mut unknown) = (WantedSeries::default(), Vec::new());
     for name in names {
         let is_printed = printed.iter().any(|metric| is_name_of(&name, metric));
+        let of_set = meant(&name, printed.iter().copied());
+        let name = of_set.filter(|_| !is_printed).map_or(name, str::to_owned);
+        let is_printed = of_set.is_some();
         match CurveExpr::read(&name, context) {
             _ if is_printed => wanted.names.push(name),
             Ok(Some(expression)) => wanted.expressions.push(expression),

@@ -3,6 +3,7 @@
 use nero_expr::{Expr, Fact, NameKind, NameRef, ParseContext, RulePlace};
 use nero_format::RuleAction;
 use nero_model::names::same_loosely;
+use nero_model::sets::is_of_set;
 use nero_wire::v1;
 use nero_wire::v1::rule_change_reply::One;
 
@@ -391,7 +392,8 @@ fn never_seen(text: &str, experiment: &Experiment, run: &Run) -> Option<String> 
     let metrics = &run.journal.metrics;
     let params = &experiment.definition.params;
     let is_open = |name: &&NameRef| {
-        let fits = |kind, exact: &str| name.asked.allows(kind) && same_loosely(&name.text, exact);
+        let is_it = |exact: &str| same_loosely(&name.text, exact) || is_of_set(&name.text, exact);
+        let fits = |kind, exact: &str| name.asked.allows(kind) && is_it(exact);
         Fact::from_word(&name.text).is_none()
             && !metrics.keys().any(|exact| fits(NameKind::Metric, exact))
             && !params

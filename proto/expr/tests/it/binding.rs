@@ -222,3 +222,56 @@ fn what_may_hold_is_not_in_doubt() {
         assert_eq!(rule.doubt(&run), None, "{text}");
     }
 }
+
+#[test]
+fn a_name_without_a_set_finds_the_metric_of_a_set() {
+    let only = |name: &'static str| Run::new().metric(name, 3.0);
+    for name in ["train loss", "Train Loss", "val/loss", "Fold 1 loss"] {
+        assert_eq!(only(name).says("loss == 3"), Ok(Truth::True), "{name}");
+        assert_eq!(only(name).says_standing("loss == 3"), Ok(Truth::True));
+        assert_eq!(
+            only(name).says("max(loss) == 3 || loss == 3"),
+            Ok(Truth::True)
+        );
+    }
+    // A word within a name, and a sum, is no set.
+    assert!(only("train_loss").says("loss == 3").is_err());
+    assert!(only("AVERAGES loss").says("loss == 3").is_err());
+    // What fits better is meant: the name itself, then the set to train with.
+    let run = only("val loss").metric("train loss", 2.0);
+    assert_eq!(run.says("loss == 2"), Ok(Truth::True));
+    assert_eq!(run.says_standing("loss == 2"), Ok(Truth::True));
+    assert_eq!(run.metric("loss", 1.0).says("loss == 1"), Ok(Truth::True));
+    // Two other sets are two things; of numbered parts the newest is meant.
+    let run = only("val loss").metric("test loss", 2.0);
+    assert!(run.says("loss == 2").is_err());
+    let run = only("Fold 1 loss").metric("Fold 2 loss", 2.0);
+    assert_eq!(run.says("loss == 2"), Ok(Truth::True));
+}
+
+#[test]
+fn a_rule_goes_on_with_what_fits_better_than_the_metric_of_a_set() {
+    let (rule, mut bindings) = Run::new().standing("loss > 20").unwrap();
+    let bound = |bindings: &Bindings| bindings.get(0).map(|bound| bound.name().to_owned());
+    for (printed, want) in [
+        ("Fold 1 val loss", Some("Fold 1 val loss")),
+        ("Fold 2 val loss", Some("Fold 2 val loss")),
+        ("test loss", None),
+        ("train loss", Some("train loss")),
+        ("dev loss", Some("train loss")),
+        ("loss", Some("loss")),
+        ("train Loss", Some("loss")),
+    ] {
+        bindings.see(&rule, NameKind::Metric, printed);
+        assert_eq!(bound(&bindings).as_deref(), want, "{printed}");
+        let records = bindings.records(&rule);
+        bindings = Bindings::from_records(&rule, &records);
+    }
+    // What is bound loosely is not touched by a set.
+    let (rule, mut bindings) = Run::new()
+        .metric("Loss", 1.0)
+        .standing("loss > 20")
+        .unwrap();
+    assert_eq!(bindings.see(&rule, NameKind::Metric, "train loss"), []);
+    assert_eq!(bound(&bindings).as_deref(), Some("Loss"));
+}

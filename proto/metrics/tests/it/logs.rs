@@ -277,3 +277,26 @@ fn what_an_experiment_says_of_its_output_holds() {
     };
     assert_eq!(points_by(&heading, "Cycle 7\nE = 3"), ["E=3@7 carried"]);
 }
+
+/// Numbers of the lines that were read in part.
+fn partly_read(log: &str) -> Vec<u64> {
+    let mut survey = Survey::new(Finder::default());
+    survey.feed(log.as_bytes());
+    survey.finish();
+    let lines = survey.partly_read().iter();
+    lines.map(|line| line.line).collect()
+}
+
+#[test]
+fn lines_that_were_read_in_part_are_told() {
+    let log = "loss 0.5\nstep 10 | loss 2.3 | 1.2M tok/s\nloss: 0.5 size: 12GB/s\n\
+               Epoch: [0] eta: 0:25:10 loss: 0.5\nepoch loss time\n1 0.5 00:12\nnothing 3 here\n\
+               | epoch 1 | 200/ 2983 batches | loss 7.1 | ppl 12.0\n";
+    assert_eq!(partly_read(log), [2, 3, 6, 8]);
+}
+
+#[test]
+fn signs_and_bars_are_read_together() {
+    let log = "500 | loss 6.0 | 1.2M tok/s | D(x): 0.5";
+    assert_eq!(points(log), ["loss=6@500", "D(x)=0.5@500"]);
+}

@@ -259,6 +259,11 @@ impl Agent {
             entry.suspect = None;
             return true;
         };
+        let mut told = entry.unreadable.get(&incarnation).into_iter().flatten();
+        if told.any(|one| one.path == file.path) {
+            entry.suspect = None;
+            return true;
+        }
         let is_same = |(start, path, _): &(u32, PathBuf, Instant)| {
             *start == incarnation && *path == file.path
         };

@@ -257,7 +257,7 @@ pub const SETUP_ENDED: &str = "setup: ended the job with exit code ";
 /// output of its runs. A script that ends among them shows it to the scheduler.
 const BEFORE_SETUP: &str = r#"exec 8>&1 9>&2 > "$nero_setup" 2>&1
 trap 'nero_code=$?; echo "setup: exit code $nero_code: $BASH_COMMAND"; (exit $nero_code)' ERR
-trap 'nero_code=$?; echo "setup: ended the job with exit code $nero_code"; cat "$nero_setup" >&9' EXIT
+trap 'nero_code=$?; cat "$nero_setup" >&9; echo "setup: ended the job with exit code $nero_code"' EXIT
 "#;
 const AFTER_SETUP: &str = "trap - ERR EXIT\nexec >&8 2>&9 8>&- 9>&-\n";
 

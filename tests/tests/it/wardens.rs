@@ -183,9 +183,9 @@ fn an_array_is_submitted_listed_and_cancelled(scheduler: Scheduler, is_plain: bo
     assert!(site.queue(&[name]).not_ended() >= 3);
     until("its words", || {
         let said = site.said();
+        let folder = site.folder.path().display();
         let expected = format!(
-            "job {} --task {first} --cpus 2 --memory 67108864 --job {id}\n",
-            site.folder.path().display()
+            "job {folder} --task {first} --cpus 2 --memory 67108864 --min-free 0 --setup {folder}/{first}.setup --job {id}\n"
         );
         if said == expected { Ok(()) } else { Err(said) }
     });

@@ -98,7 +98,13 @@ pub(super) async fn not_home(
                 .map(|line| Safe::line(line).to_string());
             not_home.others.extend(shown);
         }
-        let made = list.files.iter();
+        // The newest start went on from the checkpoints of those before it.
+        let is_passed_on = |entry: &v1::FileEntry| {
+            let of = |index: &u32| ask.globs.get(usize::try_from(*index).ok()?);
+            let mut globs = entry.globs.iter().filter_map(of);
+            way.start > 0 && !entry.globs.is_empty() && globs.all(|glob| !glob.is_output)
+        };
+        let made = list.files.iter().filter(|entry| !is_passed_on(entry));
         compared.extend(made.filter(|entry| entry.made || !list.made_told).map(file));
     }
     let folder = way.folder.clone();

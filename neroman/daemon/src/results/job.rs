@@ -406,10 +406,7 @@ impl FetchJob {
         let mut all = home::not_home(&self.way, &ask, logs).await?;
         for start in &self.earlier {
             let logs = self.wanted_logs(start.logs, true);
-            let mut not_home = home::not_home(&start.way, &ask, logs).await?;
-            // The newest start went on from these.
-            let is_checkpoint = |one: &Stays| self.checkpoint.iter().any(|path| *path == one.name);
-            not_home.files.retain(|one| !is_checkpoint(one));
+            let not_home = home::not_home(&start.way, &ask, logs).await?;
             all.add(not_home, start.way.start);
         }
         Ok(all)

@@ -384,8 +384,8 @@ async fn from_node(
 fn earlier_starts(run: &Run) -> Option<v1::LogChunk> {
     let (newest, _) = run.journal.newest()?;
     let starts = run.journal.incarnations.iter();
-    let began = starts.filter(|(number, one)| **number != newest && one.started_ms.is_some());
-    let (last, _) = began.last()?;
+    let mut began = starts.filter(|(number, one)| **number != newest && one.started_ms.is_some());
+    let (last, _) = began.next_back()?;
     let id = run.made.id;
     Some(v1::LogChunk {
         notice: format!(

@@ -13,6 +13,7 @@ mod layout;
 mod number;
 mod places;
 mod remarks;
+mod row;
 mod rows;
 
 use std::path::{Path, PathBuf};

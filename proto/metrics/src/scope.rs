@@ -11,7 +11,7 @@ use nero_model::sets;
 use crate::label::{self, Label, Labels, letters};
 use crate::pairs::LEVELS;
 use crate::step;
-use crate::words::{is_beginning, is_companion, is_known, is_link};
+use crate::words::{is_beginning, is_companion, is_key, is_known, is_link};
 
 /// Longest line that is a heading.
 const HEADING_BYTES_MAX: usize = 80;
@@ -182,7 +182,8 @@ pub fn heading(line: &[u8]) -> Option<Heading> {
             has_link = true;
             word
         } else if is_companion(name) {
-            has_quantity = true;
+            // `Phase: val` names its set behind a key.
+            has_quantity |= !is_key(name);
             word
         } else if name.iter().all(|b| b.is_ascii_digit() || *b == b'/') {
             word

@@ -34,13 +34,33 @@ fn a_mistake_in_a_selector_is_said_once_with_its_place() {
 #[test]
 fn a_rule_on_a_name_that_was_never_printed_says_so() {
     let home = Home::new();
-    added(&home, "w", TWO);
+    added(&home, "w", &TWO.replace("loss > 2", "accuracy > 2"));
     home.ok(&["start", "1"]);
     assert_eq!(home.run(&["wait", "1"]).code, Some(0));
     home.until_settled(1);
     let listed = home.json(&["rule", "list", "1"]);
     let problem = listed["rules"][0]["problem"].as_str().unwrap_or_default();
-    assert_eq!(problem, "`loss` not seen: the run printed train loss");
+    assert_eq!(problem, "`accuracy` not seen: the run printed train loss");
+}
+
+#[test]
+fn a_rule_on_a_bare_name_watches_the_metric_of_the_set_to_train_with() {
+    let home = Home::new();
+    added(
+        &home,
+        "w",
+        &TWO.replace("abort: loss > 2", "warn: loss > 0.4"),
+    );
+    home.ok(&["start", "1"]);
+    assert_eq!(home.run(&["wait", "1"]).code, Some(0));
+    home.until_settled(1);
+    let rule = home.json(&["rule", "list", "1"])["rules"][0].clone();
+    assert_eq!(rule["fired"], 1, "{rule:#}");
+    assert!(rule["problem"].is_null(), "{rule:#}");
+    assert_eq!(rule["bound"][0], "loss → train loss");
+    assert_eq!(home.run(&["status", "loss == 0.5"]).code, Some(0));
+    let printed = home.run(&["metrics", "1", "loss", "--csv"]);
+    assert!(printed.out.contains("train loss"), "{printed:?}");
 }
 
 #[test]

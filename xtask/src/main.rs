@@ -16,6 +16,7 @@ mod rings;
 mod sheet;
 mod skew;
 mod steps;
+mod sweep;
 mod test;
 mod tools;
 mod wheel;

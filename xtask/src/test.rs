@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::rings::{LEFT_OUT, Selection, of_modes};
 use crate::steps::{PROGRAMS, Steps, execute, has_cargo_command};
-use crate::{binaries, chaos, codegen, deps, junit, names, packages};
+use crate::{binaries, chaos, codegen, deps, junit, names, packages, sweep};
 
 /// Package that the first two rings do not build: it generates code.
 const CODEGEN: &[&str] = &["--workspace", "--exclude", "nero-codegen"];
@@ -28,6 +28,7 @@ pub fn run(steps: &mut Steps, ring: Ring, swap_umask: bool) -> Result<(), String
     steps.attempt("what the tests need is installed", |steps| {
         packages::ensure(steps.root(), ring)
     });
+    steps.attempt("sockets of killed tests are removed", |_| sweep::sockets());
     let workspace = match ring {
         Ring::Ci => &CODEGEN[..1],
         Ring::First | Ring::All => CODEGEN,

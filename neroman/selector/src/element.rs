@@ -95,7 +95,7 @@ impl Selector {
         for &span in &places {
             let part = span.of(text);
             if part.is_empty() {
-                return Err(nothing_written(span, places.len()));
+                return Err(nothing_written(text, span, places.len()));
             }
             if part.starts_with('!') && places.len() > 1 {
                 return Err(lonely_not(text, span, &places));
@@ -179,14 +179,16 @@ pub(crate) fn quoted_name(text: &str) -> Option<String> {
         .then(|| text[1..text.len() - 1].replace("``", "`"))
 }
 
-fn nothing_written(span: Span, elements: usize) -> SelectorError {
+fn nothing_written(text: &str, span: Span, elements: usize) -> SelectorError {
     if elements == 1 {
         let error = SelectorError::new(SelectorErrorKind::Syntax, span, "the selector is empty");
         return error.hint("such as `144`, `124-186`, `crashed`, `all`");
     }
     let message = "nothing stands at one side of this comma";
-    let comma = Span::new(span.start.saturating_sub(1), span.start.max(1));
-    SelectorError::new(SelectorErrorKind::Syntax, comma, message)
+    let behind = || text[span.end..].find(',').map(|at| span.end + at);
+    let comma = text[..span.start].rfind(',').or_else(behind);
+    let place = comma.map_or(span, |at| Span::new(at, at + 1));
+    SelectorError::new(SelectorErrorKind::Syntax, place, message)
 }
 
 /// `loss > 0,25` would pick experiment 25, which the user did not mean; with a blank behind

@@ -82,6 +82,10 @@ fn errors_point_at_the_place() {
             "nothing stands at one side of this comma\n  101,\n     ^",
         ),
         (
+            "101,\u{a0}",
+            "nothing stands at one side of this comma\n  101,\u{a0}\n     ^",
+        ),
+        (
             "",
             "the selector is empty\n  \n  ^\nhint: such as `144`, `124-186`, `crashed`, `all`",
         ),

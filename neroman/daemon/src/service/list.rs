@@ -28,6 +28,10 @@ use nero_life::state::State;
 /// How long a call waits at most for ended runs to be settled.
 const SETTLE: Duration = Duration::from_secs(5);
 
+/// How long other lists wait at most for the last records of runs that have ended: a list right
+/// behind `wait` has their metrics.
+const LAST_RECORDS: Duration = Duration::from_secs(1);
+
 /// Experiments of one part: about half a megabyte.
 const PART_EXPERIMENTS: usize = 500;
 
@@ -244,6 +248,10 @@ impl Man {
             Ok::<_, Failure>((state, chosen, picked))
         })
         .await??;
+        let state = match request.settle {
+            true => state,
+            false => self.with_last_records(state, &chosen).await,
+        };
         let params = self.own_params(&state, &chosen).await?;
         let asked = exprs.iter().flat_map(|(_, expr)| expr.named_pasts());
         let runs = chosen
@@ -279,18 +287,46 @@ impl Man {
     /// Waits until the ended runs among these are settled and the runs that
     /// were taken over are known; not longer than `SETTLE`.
     pub(super) async fn settle(&self, chosen: &[Chosen]) {
+        let is_done = |run: &Run| {
+            let is_processed = run.is_processed() || run.phase().is_live();
+            view::settled(run) && is_processed && !run.unheard()
+        };
+        self.wait_for(chosen, SETTLE, is_done).await;
+    }
+
+    /// The state once the last records of the runs that have ended by now are in it; not later than
+    /// `LAST_RECORDS`.
+    async fn with_last_records(&self, state: Arc<State>, chosen: &[Chosen]) -> Arc<State> {
+        let known = self.nodes.known();
+        let ended = chosen.iter().filter(|one| {
+            let run = state.experiment(one.id).and_then(|found| one.of(found));
+            run.is_some_and(|run| !is_awaited_in_vain(run, &known) && !view::settled(run))
+        });
+        let ended: Vec<Chosen> = ended.cloned().collect();
+        if ended.is_empty() {
+            return state;
+        }
+        self.wait_for(&ended, LAST_RECORDS, view::settled).await;
+        self.ledger.state()
+    }
+
+    async fn wait_for(&self, chosen: &[Chosen], at_most: Duration, is_done: impl Fn(&Run) -> bool) {
         let mut states = self.ledger.watch();
         let known = self.nodes.known();
-        let settled = async {
+        let done = async {
             loop {
                 let state = Arc::clone(&states.borrow_and_update());
-                if all_settled(&state, &known, chosen) || states.changed().await.is_err() {
+                let mut runs = chosen
+                    .iter()
+                    .filter_map(|chosen| chosen.of(state.experiment(chosen.id)?));
+                let are_done = runs.all(|run| is_done(run) || is_awaited_in_vain(run, &known));
+                if are_done || states.changed().await.is_err() {
                     return;
                 }
             }
         };
-        // Runs that are not settled by then are shown as they are.
-        let _ = tokio::time::timeout(SETTLE, settled).await;
+        // Runs that are not done by then are shown as they are.
+        let _ = tokio::time::timeout(at_most, done).await;
     }
 }
 
@@ -334,20 +370,10 @@ pub(super) fn no_room(full: &NoRoom, sight: &Sight<'_>) -> String {
     )
 }
 
-/// A node out of reach is not waited for, nor one that does not know the run.
-fn all_settled(state: &State, known: &NodeStates, chosen: &[Chosen]) -> bool {
-    let away = |run: &Run| {
-        let node = run.node().and_then(|node| known.of(node));
-        node.is_none_or(NodeNow::out_of_reach)
-    };
-    let settled = |run: &Run| {
-        let is_processed = run.is_processed() || run.phase().is_live();
-        view::settled(run) && is_processed && !run.unheard()
-    };
-    chosen
-        .iter()
-        .filter_map(|chosen| chosen.of(state.experiment(chosen.id)?))
-        .all(|run| settled(run) || run.forgotten() || away(run))
+/// Whether the node of a run is out of reach, or does not know the run.
+fn is_awaited_in_vain(run: &Run, known: &NodeStates) -> bool {
+    let node = run.node().and_then(|node| known.of(node));
+    run.forgotten() || node.is_none_or(NodeNow::out_of_reach)
 }
 
 /// The facts and values of expressions for one of these; unknown ones are left out.

@@ -1,5 +1,7 @@
 //! `show ID|RUN`: all facts of an experiment or one of its runs.
 
+mod asked;
+
 use nero_model::safe::Safe;
 use nero_views::{Fact, json, of_run, text};
 use nero_wire::v1::{
@@ -177,9 +179,13 @@ impl Page<'_> {
         if resources.memory_bytes > 0 {
             asked.push(format!("{} memory", text::bytes(resources.memory_bytes)));
         }
+        let scheduler = reply.scheduler.clone().unwrap_or_default();
+        asked.extend(asked::gpus(&scheduler));
         if resources.time_ms > 0 {
             asked.push(nero_model::units::print_duration_ms(resources.time_ms));
         }
+        let words = asked::words(&scheduler);
+        asked.extend(words.iter().map(|(name, word)| format!("{name} {word}")));
         self.field("asked for", &asked.join(", "));
         let mut used = Vec::new();
         if let Some(cores) = view.cpu_cores {
@@ -426,7 +432,6 @@ fn last(bytes: &[u8], count: usize) -> Vec<Vec<u8>> {
 
 fn as_json(reply: &ShowReply) -> Value {
     let view = reply.experiment.clone().unwrap_or_default();
-    let resources = reply.resources.unwrap_or_default();
     let runs: Vec<Value> = reply
         .runs
         .iter()
@@ -450,11 +455,7 @@ fn as_json(reply: &ShowReply) -> Value {
         "command": reply.argv,
         "env": json::environment(&reply.env),
         "facts": reply.facts,
-        "resources": {
-            "cpus": (resources.cpus > 0.0).then(|| json::number(resources.cpus)),
-            "memory_bytes": (resources.memory_bytes != 0).then_some(resources.memory_bytes),
-            "time_s": (resources.time_ms != 0).then(|| resources.time_ms as f64 / 1000.0),
-        },
+        "resources": asked::as_json(reply),
         "outputs": outputs,
         "rules": reply.rules.iter().map(json::rule).collect::<Vec<_>>(),
         "tree": json::some(&reply.tree),

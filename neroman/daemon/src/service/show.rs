@@ -13,6 +13,7 @@ use super::select;
 use super::view::{self, Sight};
 use crate::failure::Failure;
 use crate::spec;
+use nero_format::Scheduling;
 use nero_life::experiment::Experiment;
 use nero_life::run::{Results, Run};
 
@@ -20,6 +21,20 @@ use nero_life::run::{Results, Run};
 const TAIL_BYTES: u64 = 8 * 1024;
 /// How long the node may take for the last lines; they are a convenience.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// GPUs, and what the scheduler of its node is asked for, but for the lines of `setup`, which
+/// may have secrets.
+fn asked_of_scheduler(experiment: &Experiment, run: Option<&Run>) -> Option<v1::SchedulerRequest> {
+    let asks = run.map_or(&experiment.definition.scheduling, |run| {
+        &run.made.takes.scheduling
+    });
+    let node = run.and_then(Run::node).unwrap_or(nero_config::LOCAL);
+    let request = spec::scheduler(asks, &Scheduling::default(), node)?;
+    Some(v1::SchedulerRequest {
+        setup: Vec::new(),
+        ..request
+    })
+}
 
 impl Man {
     /// All facts of one experiment or run.
@@ -46,6 +61,7 @@ impl Man {
                 .collect(),
             argv: spec::shown(&definition.argv),
             resources: Some(spec::resources(&definition.resources)),
+            scheduler: asked_of_scheduler(experiment, run),
             rules: super::rules::states(&state, experiment, run),
             metric_patterns: definition.metric_patterns.clone(),
             metric_reading: spec::metric_reading(&definition.metric_reading),

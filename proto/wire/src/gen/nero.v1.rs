@@ -4635,6 +4635,9 @@ pub struct ShowReply {
     /// while it runs on cards that it was given
     #[prost(message, optional, tag = "30")]
     pub gpu_use: ::core::option::Option<GpuUse>,
+    /// GPUs, and what a scheduler is asked for; without `setup`
+    #[prost(message, optional, tag = "31")]
+    pub scheduler: ::core::option::Option<SchedulerRequest>,
 }
 /// What a run makes of its cards now; what the driver does not tell is absent.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]

@@ -123,7 +123,7 @@ class Head(unittest.TestCase):
             results = pool.imap_unordered([item(0, "slow") for _ in range(5000)])
             self.assertEqual(next(results), 1)
             self.assertEqual(pool.get_nodes_count(), 1)
-            client.add_node(node, node)
+            client.add_node(node, node, ["--warden", "none"])
             until("workers on both machines", lambda: pool.get_nodes_count() == 2)
 
 

@@ -60,8 +60,15 @@ impl Findings {
     }
 
     /// A scheduler that can be the node's `warden:`.
-    fn scheduler(&mut self, warden: nero_wire::v1::Warden, text: impl AsRef<str>, hint: &str) {
-        self.add(Level::Good, "scheduler", text, hint);
+    /// A scheduler that can be a node's `warden:`; its level is good when it answered.
+    fn scheduler(
+        &mut self,
+        level: Level,
+        warden: nero_wire::v1::Warden,
+        text: impl AsRef<str>,
+        hint: &str,
+    ) {
+        self.add(level, "scheduler", text, hint);
         if let Some(finding) = self.0.last_mut() {
             finding.set_warden(warden);
         }

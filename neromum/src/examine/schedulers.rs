@@ -9,6 +9,7 @@ use nero_model::units::{print_duration_ms, short_bytes};
 use nero_warden::oge::Oge;
 use nero_warden::slurm::Slurm;
 use nero_warden::{Accounting, Kind, Partition, Site, Warden};
+use nero_wire::v1::finding::Level;
 
 use super::programs::ask;
 use super::{Findings, described};
@@ -108,14 +109,22 @@ fn is_here(findings: &mut Findings, name: &str, version: Option<String>) {
 
 /// A scheduler that answered: runs can be submitted to it.
 fn can_be_asked(findings: &mut Findings, warden: &dyn Warden, version: Option<String>, with: &str) {
-    let version = version.map_or(String::new(), |version| format!(" ({version})"));
-    let text = format!("{}{version} is here{with}", warden.name());
-    findings.scheduler(wire_kind(warden), text, HINT);
+    let text = format!("{} is here{with}", with_version(warden, version));
+    findings.scheduler(Level::Good, wire_kind(warden), text, HINT);
 }
 
 /// A scheduler that is there and does not answer: the machine is its login node all the same.
 fn is_silent_here(findings: &mut Findings, warden: &dyn Warden, version: Option<String>) {
-    can_be_asked(findings, warden, version, ", and does not answer");
+    let text = format!(
+        "{} is here, and does not answer",
+        with_version(warden, version)
+    );
+    findings.scheduler(Level::Warning, wire_kind(warden), text, HINT);
+}
+
+fn with_version(warden: &dyn Warden, version: Option<String>) -> String {
+    let version = version.map_or(String::new(), |version| format!(" ({version})"));
+    format!("{}{version}", warden.name())
 }
 
 fn wire_kind(warden: &dyn Warden) -> nero_wire::v1::Warden {

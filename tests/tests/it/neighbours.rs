@@ -279,7 +279,8 @@ fn a_socket_folder_that_somebody_took_first_is_refused() {
     // Without the stranger's folder it works, and the folder is ours alone.
     let hosts = Hosts::up(1);
     let home = Home::with_hosts(&hosts);
-    home.ok(&["node", "add", "h1", "h1", "--shared", "yes"]);
+    let bare = ["--shared", "yes", "--warden", "none"];
+    home.ok(&[&["node", "add", "h1", "h1"][..], &bare].concat());
     let mode = hosts.enter("h1", &["stat", "-c", "%a %u", &folder]);
     assert_eq!(mode.trim(), format!("700 {id}"));
 }

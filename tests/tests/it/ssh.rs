@@ -192,7 +192,9 @@ fn open_to_all(path: &Path) {
 fn a_folder_runs_on_a_node_from_start_to_results() {
     let lab = Lab::new(1);
     lab.home.configure("nodes: {}\n");
-    let said = lab.home.ok(&["node", "add", "box", "h1"]);
+    let said = lab
+        .home
+        .ok(&["node", "add", "box", "h1", "--warden", "none"]);
     assert!(said.contains("box"), "{said}");
     let pipe = lab.add_held("a");
     lab.start_held("box");

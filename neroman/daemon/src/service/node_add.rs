@@ -12,6 +12,7 @@ use nero_wire::v1::node_event::Event;
 
 use super::examine::examine;
 use super::node_way::{self, say};
+use super::scheduler::FoundScheduler;
 use super::{Man, Sink, blocking, scheduler};
 use crate::connect::{Link, Unconnected};
 use crate::failure::Failure;
@@ -165,7 +166,7 @@ impl Man {
         request: &v1::NodeAddRequest,
         node: &nero_config::Node,
         sink: &Sink<v1::NodeEvent>,
-    ) -> Result<(Link, Vec<v1::Warden>), Failure> {
+    ) -> Result<(Link, Vec<FoundScheduler>), Failure> {
         let name = &request.name;
         let way = self.nodes.way(name, node);
         let heard = {
@@ -189,7 +190,11 @@ impl Man {
         let mut found = Vec::new();
         for mut finding in examine(&link.channel, Vec::new(), offset).await {
             if finding.warden() != v1::Warden::Unspecified {
-                found.push(finding.warden());
+                let answered = finding.level() == v1::finding::Level::Good;
+                found.push(FoundScheduler {
+                    warden: finding.warden(),
+                    answered,
+                });
             }
             // A scheduler that is found becomes the node's, or the node is not added.
             let warden = match request.warden.as_str() {

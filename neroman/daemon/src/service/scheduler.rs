@@ -37,22 +37,32 @@ pub(super) fn compare(finding: &mut v1::Finding, configured: Warden) {
     }
 }
 
+/// A scheduler that was found on a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FoundScheduler {
+    pub warden: v1::Warden,
+    /// Whether it answered what it was asked.
+    pub answered: bool,
+}
+
 /// The `warden:` of a node that is added without one, as word and as line for people;
-/// `None`: it has none.
+/// `None`: it has none. Of several schedulers those that answered count; one that is silent
+/// may be the remains of an installation.
 ///
 /// # Errors
 /// When the node has several schedulers.
 pub(super) fn chosen(
     request: &v1::NodeAddRequest,
-    found: &[v1::Warden],
+    found: &[FoundScheduler],
 ) -> Result<Option<(&'static str, String)>, Failure> {
     if !request.warden.is_empty() {
         return Ok(None);
     }
     let name = &request.name;
-    let mut words: Vec<&str> = found
-        .iter()
-        .filter_map(|found| Some(config_word(*found)?.as_str()))
+    let does_one_answer = found.iter().any(|one| one.answered);
+    let count = found.iter().filter(|one| one.answered == does_one_answer);
+    let mut words: Vec<&str> = count
+        .filter_map(|one| Some(config_word(one.warden)?.as_str()))
         .collect();
     words.dedup();
     match words.as_slice() {
@@ -97,13 +107,20 @@ mod tests {
 
     #[test]
     fn the_one_scheduler_that_is_found_becomes_the_nodes_and_of_two_one_is_asked_for() {
-        let slurm = v1::Warden::Slurm;
+        let found = |warden, answered| FoundScheduler { warden, answered };
+        let slurm = found(v1::Warden::Slurm, true);
         let (word, line) = chosen(&asked(""), &[slurm]).unwrap().unwrap();
         assert_eq!(word, "slurm");
         assert!(line.contains("`--warden none`"), "{line}");
         assert_eq!(chosen(&asked(""), &[]).unwrap(), None);
         assert_eq!(chosen(&asked("none"), &[slurm]).unwrap(), None);
-        let refused = chosen(&asked(""), &[slurm, v1::Warden::Oge]).unwrap_err();
+        let silent = found(v1::Warden::Oge, false);
+        let (word, _) = chosen(&asked(""), &[silent, slurm]).unwrap().unwrap();
+        assert_eq!(word, "slurm", "it answered");
+        let (word, _) = chosen(&asked(""), &[silent]).unwrap().unwrap();
+        assert_eq!(word, "oge", "no run starts on a login node");
+        let oge = found(v1::Warden::Oge, true);
+        let refused = chosen(&asked(""), &[slurm, oge]).unwrap_err();
         assert!(refused.hint_text().contains("slurm, oge"), "{refused}");
     }
 

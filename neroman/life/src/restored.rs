@@ -71,6 +71,8 @@ pub fn begin(state: &State, restored: Restored) -> Vec<Change> {
         })
         .collect();
     changes.push(Change::Restored(Arc::new(restored)));
+    // `local` may be another machine's, and each node is asked what it knows, whatever its ledger.
+    changes.push(Change::Ledgers(Arc::default()));
     changes
 }
 

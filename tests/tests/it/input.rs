@@ -42,7 +42,6 @@ fn files_that_are_no_experiments_are_told_apart() {
             .to_lowercase()
             .contains("utf-8")
     );
-    assert!(refused(b"+a:\n  command: x\n  parameters: {p: {a: 1}}\n").contains("a map"));
     assert!(
         refused(b"+a:\n  run_command_prefix: sh\n  main_code_file: nowhere.sh\n")
             .contains("nowhere.sh")

@@ -217,6 +217,12 @@ pub fn show() -> ShowReply {
             memory_bytes: 4 << 30,
             time_ms: 7_200_000,
         }),
+        scheduler: Some(SchedulerRequest {
+            gpus: 2,
+            gpu_type: "a100".into(),
+            partition: "gpu".into(),
+            ..SchedulerRequest::default()
+        }),
         rules: vec![rule(146)],
         tree: "3f9c".into(),
         git: "1234567 (3 files changed)".into(),

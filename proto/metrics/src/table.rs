@@ -369,7 +369,7 @@ fn cut_of_header(line: &[u8]) -> Option<Cut> {
                     }
                     _ => false,
                 };
-                !is_number && name.len() <= NAME_BYTES_MAX && is_short(name)
+                !is_number && name.len() <= NAME_BYTES_MAX && (cut == Cut::Blanks || is_short(name))
             }
         };
         if !is_name {

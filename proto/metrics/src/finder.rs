@@ -348,9 +348,10 @@ impl Finder {
 
 /// Whether a line has numbers but those of steps and parts.
 fn has_values(found: &LinePairs) -> bool {
-    found.pairs().any(|(name, value)| {
-        let name = name.as_bytes();
-        step::rank_of_last_word(name).is_none() && !label::is_group_pair(name, value)
+    let mut pairs = found.pairs().zip(found.kinds());
+    pairs.any(|((_, value), kind)| {
+        let is_part = kind.is_group && value.fract() == 0.0 && value >= 0.0;
+        !kind.is_step && !is_part
     })
 }
 

@@ -2,6 +2,8 @@
 //! work is done. One
 //! value is used for all lines, so that finding takes no memory.
 
+use nero_model::sets;
+
 use crate::progress::Done;
 use crate::step::{self, EPOCH};
 
@@ -9,6 +11,8 @@ use crate::step::{self, EPOCH};
 pub const NAME_BYTES_MAX: usize = 200;
 /// Limit of pairs of one line; further pairs are ignored.
 pub const PAIRS_MAX: usize = 4096;
+/// Names that are remembered, each at the place that its length and its pair's number tell.
+const KNOWN_MAX: usize = 64;
 
 /// The pairs of one line.
 #[derive(Debug, Default)]
@@ -17,6 +21,8 @@ pub struct LinePairs {
     /// Memory for new names.
     spare: String,
     pairs: Vec<Pair>,
+    /// Names of earlier lines, most of which come again.
+    known: Vec<Known>,
     /// The step that the line gives, if any.
     pub step: Option<f64>,
     /// Whether the step stands before all values of the line, so that it also holds
@@ -32,11 +38,43 @@ pub struct LinePairs {
     pub left_out: u32,
 }
 
+/// What a name alone tells of its pair.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NameKind {
+    /// By [`step::rank`].
+    pub rank: Option<u8>,
+    /// Whether its last word is that of a step.
+    pub is_step: bool,
+    /// Whether it is that of a numbered part.
+    pub is_group: bool,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    name: String,
+    kind: NameKind,
+}
+
+/// The names of the pairs of a line.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    text: String,
+    bounds: Vec<(u32, u32)>,
+}
+
+impl Names {
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.bounds.clear();
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     name_from: u32,
     name_to: u32,
     value: f64,
+    kind: NameKind,
     /// Whether the value counts steps, if the name is that of a step.
     counts: bool,
     place: Place,
@@ -127,33 +165,58 @@ impl LinePairs {
     #[inline]
     pub fn push_column(&mut self, name: &str, value: f64) {
         if !name.is_empty() && name.len() <= NAME_BYTES_MAX && self.pairs.len() < PAIRS_MAX {
-            self.add(name, value, false, Place::default());
+            let from = self.names.len();
+            self.names.push_str(name);
+            self.add(from, value, NameKind::default(), false, Place::default());
         }
     }
 
     /// Adds a pair that stands at this place of the line.
     #[inline]
     pub fn push_at(&mut self, name: &[u8], value: f64, counts: bool, place: Place) {
-        let Ok(name) = std::str::from_utf8(name) else {
+        let at = (self.pairs.len() + 7 * name.len()) % KNOWN_MAX;
+        let is_known = |known: &Known| known.name.as_bytes() == name && !name.is_empty();
+        if self.pairs.len() >= PAIRS_MAX
+            || !self.known.get(at).is_some_and(is_known) && !self.learn(at, name)
+        {
             return;
-        };
-        let sound = !name.is_empty()
-            && name.len() <= NAME_BYTES_MAX
-            && !has_control(name)
-            && self.pairs.len() < PAIRS_MAX;
-        if sound {
-            self.add(name, value, counts, place);
         }
+        let from = self.names.len();
+        self.names.push_str(&self.known[at].name);
+        self.add(from, value, self.known[at].kind, counts, place);
     }
 
+    /// Learns a name; returns whether it can be that of a pair.
+    fn learn(&mut self, at: usize, name: &[u8]) -> bool {
+        let Ok(text) = std::str::from_utf8(name) else {
+            return false;
+        };
+        let is_short = !name.is_empty() && name.len() <= NAME_BYTES_MAX;
+        if !is_short || has_control(text) {
+            return false;
+        }
+        if self.known.len() <= at {
+            self.known.resize_with(at + 1, Known::default);
+        }
+        let known = &mut self.known[at];
+        known.name.clear();
+        known.name.push_str(text);
+        known.kind = NameKind {
+            rank: step::rank(name),
+            is_step: step::rank_of_last_word(name).is_some(),
+            is_group: sets::is_group(name),
+        };
+        true
+    }
+
+    /// Adds a pair whose name was written behind the others.
     #[inline]
-    fn add(&mut self, name: &str, value: f64, counts: bool, place: Place) {
-        let from = self.names.len();
-        self.names.push_str(name);
+    fn add(&mut self, from: usize, value: f64, kind: NameKind, counts: bool, place: Place) {
         self.pairs.push(Pair {
             name_from: from as u32,
             name_to: self.names.len() as u32,
             value,
+            kind,
             counts,
             place,
         });
@@ -176,15 +239,51 @@ impl LinePairs {
         pairs.any(|(at, pair)| self.pairs[..at].iter().any(|one| name(one) == name(pair)))
     }
 
+    /// Bytes of all names.
+    pub fn names_length(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether the pairs have these names.
+    #[inline]
+    pub fn has_names(&self, names: &Names) -> bool {
+        let bounds = self.pairs.iter().map(|pair| (pair.name_from, pair.name_to));
+        self.names == names.text && bounds.eq(names.bounds.iter().copied())
+    }
+
+    pub fn copy_names(&self, names: &mut Names) {
+        names.text.clone_from(&self.names);
+        names.bounds.clear();
+        let bounds = self.pairs.iter().map(|pair| (pair.name_from, pair.name_to));
+        names.bounds.extend(bounds);
+    }
+
+    /// Gives the pairs these names, if there are any.
+    pub fn set_names(&mut self, names: &Names) {
+        if names.bounds.is_empty() {
+            return;
+        }
+        self.names.clone_from(&names.text);
+        for (pair, bounds) in self.pairs.iter_mut().zip(&names.bounds) {
+            (pair.name_from, pair.name_to) = *bounds;
+        }
+    }
+
+    /// What the names tell of the pairs, as they were before they got labels.
+    #[inline]
+    pub fn kinds(&self) -> impl Iterator<Item = NameKind> {
+        self.pairs.iter().map(|pair| pair.kind)
+    }
+
     /// Puts the pairs from number `from` on into the order of the line.
     pub fn order(&mut self, from: usize) {
         self.pairs[from..].sort_by_key(|pair| pair.place.from);
     }
 
     /// The pairs whose values count steps, if their names are those of steps.
-    pub fn counts(&self) -> impl Iterator<Item = (&str, f64)> {
+    pub fn counts(&self) -> impl Iterator<Item = ((&str, f64), NameKind)> {
         let pairs = self.pairs().zip(&self.pairs);
-        pairs.filter_map(|(named, pair)| pair.counts.then_some(named))
+        pairs.filter_map(|(named, pair)| pair.counts.then_some((named, pair.kind)))
     }
 
     /// Where each pair stands, and whether it counts.

@@ -270,13 +270,13 @@ pub fn set_at_start(text: &[u8]) -> Option<Range<usize>> {
     let first = words.next()?;
     if sets::is_set(first) || is_sum(first) {
         let mut count = 1;
-        let are_known = words.all(|word| {
+        // The last word is that which most often is another one: a value.
+        let are_known = words.rev().all(|word| {
             count += 1;
-            is_companion(word)
-                || is_link(word)
-                || is_quantity(word)
-                || is_number(word)
-                || sets::is_set(word)
+            match word[0] {
+                b'0'..=b'9' | b'#' => is_number(word),
+                _ => is_companion(word) || is_link(word) || is_quantity(word) || sets::is_set(word),
+            }
         });
         return (are_known && count <= WORDS_MAX).then_some(0..first.len());
     }

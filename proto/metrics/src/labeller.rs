@@ -5,6 +5,7 @@ use crate::label::{
     Label, Labels, OwnSet, group_at_start, group_label, is_between, is_group_pair, is_mark,
     is_rank, letters, own_set, rank_of, set_at_start, trimmed,
 };
+use crate::memo::{Memo, is_quoted};
 use crate::step;
 use crate::words::{is_sum, may_begin_label};
 use nero_model::sets;
@@ -13,6 +14,9 @@ use nero_model::sets;
 const TOLD_MAX: usize = 250;
 /// Pairs of a line that are compared with one another.
 const COMPARED_MAX: usize = 64;
+
+/// Forms of lines that are remembered, each at the place that the bytes of its names tell.
+const MEMOS: usize = 8;
 
 /// One pair of the line on its way to a label.
 #[derive(Clone, Copy, Debug)]
@@ -32,11 +36,37 @@ pub struct Labeller {
     told: Vec<Labels>,
     /// For each pair the number of its labels in `told`; empty where no pair has any.
     labels: Vec<u8>,
+    /// Forms of earlier lines.
+    memos: [Memo; MEMOS],
+    /// The number of that of this line, if it has one.
+    memo: Option<usize>,
+    /// Whether what is above is that of this line, and not of an earlier one of its form.
+    is_read: bool,
 }
 
 impl Labeller {
     /// Looks for the labels in a line; returns whether it tells a set.
     pub fn read(&mut self, line: &[u8], found: &LinePairs) -> bool {
+        let at = found.names_length() % MEMOS;
+        self.memo = Some(at);
+        self.is_read = !self.memos[at].is_of(line, found);
+        if !self.is_read {
+            return self.memos[at].tells_set;
+        }
+        let tells_set = self.read_anew(line, found);
+        // The numbers of parts are themselves labels.
+        let has_digit = |label: &Label| label.as_bytes().iter().any(u8::is_ascii_digit);
+        let mut told = self.told.iter();
+        let has_number = found.kinds().any(|kind| kind.is_group)
+            || told.any(|labels| has_digit(&labels.group) || has_digit(&labels.set));
+        match has_number {
+            true => self.memo = None,
+            false => self.memos[at].take(line, found, tells_set),
+        }
+        tells_set
+    }
+
+    fn read_anew(&mut self, line: &[u8], found: &LinePairs) -> bool {
         self.items.clear();
         self.labels.clear();
         self.told.clear();
@@ -48,6 +78,19 @@ impl Labeller {
 
     /// Names the pairs of the line that was read by its labels, and by those of the lines above.
     pub fn write(&mut self, line: &[u8], found: &mut LinePairs, above: Labels) {
+        let Some(at) = self.memo else {
+            return self.write_anew(line, found, above);
+        };
+        if !self.memos[at].write(found, &above) {
+            if !self.is_read {
+                self.read_anew(line, found);
+            }
+            self.write_anew(line, found, above);
+            self.memos[at].written(found, above);
+        }
+    }
+
+    fn write_anew(&mut self, line: &[u8], found: &mut LinePairs, above: Labels) {
         let is_plain = self.labels.is_empty() && above.are_none();
         if is_plain && !found.has_repeats() {
             return;
@@ -157,7 +200,7 @@ impl Labeller {
         let mut now = Labels::default();
         let mut marked = Label::default();
         tell(&mut self.told, now);
-        for (at, item) in self.items.iter().enumerate() {
+        for (at, (item, (name, _))) in self.items.iter().zip(found.pairs()).enumerate() {
             while let Some((_, labels)) = marks.next_if(|(from, _)| *from <= at) {
                 let set = match labels.set == marked {
                     true => now.set,
@@ -171,8 +214,7 @@ impl Labeller {
             if let OwnSet::Word(length) = item.own {
                 tells_set = true;
                 if carries {
-                    let from = item.place.from as usize;
-                    now.set = Label::new(&line[from..from + length]);
+                    now.set = Label::new(&name.as_bytes()[..length]);
                     tell(&mut self.told, now);
                 }
             }
@@ -306,10 +348,6 @@ fn begins_with_set(name: &[u8]) -> bool {
 
 fn is_label_word(word: &[u8]) -> bool {
     sets::is_set(word) || sets::is_group(word) || is_sum(word)
-}
-fn is_quoted(line: &[u8], place: Place) -> bool {
-    let before = (place.from as usize).checked_sub(1);
-    before.is_some_and(|at| matches!(line.get(at), Some(b'\'' | b'"')))
 }
 
 /// Notes the labels in a part of a line that holds no pair; returns whether there is any.

@@ -19,6 +19,7 @@ mod cells;
 mod heading;
 mod json;
 mod labeller;
+mod memo;
 mod names;
 mod number;
 mod pairs;

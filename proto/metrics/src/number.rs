@@ -81,15 +81,13 @@ fn percent(digits: &[u8], value: f64) -> f64 {
 
 /// Reads a number that fills `text` from the first byte to the last.
 pub fn all(text: &[u8]) -> Option<f64> {
+    // Most words are told by one byte.
+    if !matches!(text.last()?, b'0'..=b'9' | b'.' | b'%' | b'a'..=b'z' | b'A'..=b'Z') {
+        return None;
+    }
     prefix(text)
         .filter(|number| number.length == text.len())
         .map(|number| number.value)
-}
-
-/// Reads a percentage that fills `text` from the first byte to the last; returns
-/// the fraction.
-pub fn all_percent(text: &[u8]) -> Option<f64> {
-    all(text).map(|value| signed_percent(text, value))
 }
 
 /// A number to the end of `text`, perhaps with a unit (`142.54ms` is 0.14254,
@@ -293,7 +291,8 @@ fn plain(text: &[u8]) -> Option<Number> {
     is_value.then_some(number)
 }
 
-fn signed_percent(text: &[u8], value: f64) -> f64 {
+/// The fraction that a percentage with a sign means, of this value as it is written.
+pub fn signed_percent(text: &[u8], value: f64) -> f64 {
     let digits = match text {
         [b'+' | b'-', digits @ ..] => digits,
         digits => digits,

@@ -37,19 +37,22 @@ pub const LEVELS: [&[u8]; 9] = [
 /// Finds the pairs of a trimmed line and its step.
 pub fn find(line: &[u8], found: &mut LinePairs) {
     signed(line, found);
+    let mut phrase = None;
     if !found.is_empty() {
         unsigned::between_bars(line, found);
     } else if may_hold_a_number(line) {
-        unsigned::find(line, found);
+        phrase = unsigned::find(line, found);
     }
     if !found.is_empty() {
-        step::by_line(line, found);
+        step::by_line(line, phrase, found);
     }
 }
 
 /// Whether there is a digit, or the last word may be `nan` or `inf`.
 fn may_hold_a_number(line: &[u8]) -> bool {
-    line.iter().any(u8::is_ascii_digit)
+    // Without an exit from the loop many bytes are compared at once.
+    let is_digit = |byte: &u8| u8::from(byte.wrapping_sub(b'0') < 10);
+    line.iter().fold(0, |any, byte| any | is_digit(byte)) > 0
         || matches!(line.last(), Some(b'n' | b'N' | b'f' | b'F' | b'y'))
 }
 
@@ -202,6 +205,10 @@ fn value_behind(line: &[u8], sign: usize) -> Option<NumberAt> {
 /// `CUDA Version: 12.4`, `VERSION_ID=12`.
 #[inline]
 fn is_version(name: &[u8]) -> bool {
+    // Most names end otherwise.
+    if !matches!(name.last(), Some(b'n' | b'N' | b'd' | b'D')) {
+        return false;
+    }
     let last = name.rsplit(|byte| *byte == b' ').next().unwrap_or(name);
     last.eq_ignore_ascii_case(b"version") || last.eq_ignore_ascii_case(b"version_id")
 }

@@ -11,7 +11,7 @@
 
 use nero_model::sets;
 
-use crate::found::LinePairs;
+use crate::found::{LinePairs, NameKind};
 use crate::heading;
 use crate::number::{self, Number};
 
@@ -62,18 +62,21 @@ pub fn counts(rank: u8, number: &Number, text: &[u8]) -> bool {
 
 /// Sets the step by the pairs alone.
 pub fn by_pairs(found: &mut LinePairs) {
-    let best = best_pair(found);
+    let best = best_pair(found, |name, _| rank(name.as_bytes()));
     found.step = best.map(|(_, step)| step);
 }
 
 /// Sets the step by the pairs and by phrases within the line. A phrase becomes
-/// a pair, too, unless one ends with it (`Train Epoch: 1`).
-pub fn by_line(line: &[u8], found: &mut LinePairs) {
+/// a pair, too, unless one ends with it (`Train Epoch: 1`). `read` is one that was read before,
+/// and where it stands.
+pub fn by_line(line: &[u8], read: Option<(usize, Phrase)>, found: &mut LinePairs) {
     let mut at = 0;
     let mut begins_with_phrase = false;
     let mut best_phrase: Option<(u8, f64)> = None;
     while let Some(start) = next_word(line, at) {
-        let Some(phrase) = phrase(&line[start..]) else {
+        let read = read.filter(|(at, _)| *at == start);
+        let phrase = read.map(|(_, phrase)| phrase);
+        let Some(phrase) = phrase.or_else(|| self::phrase(&line[start..])) else {
             at = start + word_length(&line[start..]);
             continue;
         };
@@ -91,7 +94,7 @@ pub fn by_line(line: &[u8], found: &mut LinePairs) {
         }
         at = start + phrase.length;
     }
-    let candidates = [best_pair(found), best_phrase];
+    let candidates = [best_pair(found, |_, kind| kind.rank), best_phrase];
     let best = candidates
         .into_iter()
         .flatten()
@@ -133,11 +136,11 @@ fn time_alone(line: &[u8]) -> Option<f64> {
     number::all(line.strip_prefix(b"Time = ")?).filter(|time| time.is_finite())
 }
 
-fn best_pair(found: &LinePairs) -> Option<(u8, f64)> {
+fn best_pair(found: &LinePairs, rank: impl Fn(&str, NameKind) -> Option<u8>) -> Option<(u8, f64)> {
     found
         .counts()
-        .filter(|(_, value)| value.is_finite())
-        .filter_map(|(name, value)| Some((rank(name.as_bytes())?, value)))
+        .filter(|((_, value), _)| value.is_finite())
+        .filter_map(|((name, value), kind)| Some((rank(name, kind)?, value)))
         .min_by_key(|(rank, _)| *rank)
 }
 

@@ -27,11 +27,11 @@ const NAME_BLANKS_MAX: usize = 6;
 /// What a byte is in a line of names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ByteKind {
-    Letter,
-    Other,
-    Sign,
+    Letter = 1,
+    Other = 2,
+    Sign = 4,
     /// A line with it is none of names.
-    Foreign,
+    Foreign = 8,
 }
 
 const KINDS: [ByteKind; 256] = {
@@ -335,25 +335,20 @@ fn cut_of_header(line: &[u8]) -> Option<Cut> {
         return None;
     }
     let mut cut = Cut::Blanks;
-    let mut has_letters = false;
-    for byte in text {
-        match KINDS[usize::from(*byte)] {
-            ByteKind::Letter => has_letters = true,
-            ByteKind::Other => {}
-            ByteKind::Sign => {
-                // Of several signs the one that is rarer within names separates.
-                let order = |cut: Cut| match cut {
-                    Cut::Blanks => 0,
-                    Cut::At(sign) => 1 + b",;\t|".iter().position(|s| *s == sign).unwrap_or(0),
-                };
-                if order(Cut::At(*byte)) > order(cut) {
-                    cut = Cut::At(*byte);
-                }
-            }
-            ByteKind::Foreign => return None,
+    let mut kinds = 0;
+    // Most lines have no foreign byte early, and no sign.
+    for part in text.chunks(16) {
+        kinds |= part.iter().fold(0, |kinds, byte| kinds | byte_kind(*byte));
+        if kinds & ByteKind::Foreign as u8 > 0 {
+            return None;
         }
     }
-    if !has_letters {
+    if kinds & ByteKind::Sign as u8 > 0 {
+        // Of several signs the one that is rarer within names separates.
+        let sign = b"|\t;,".iter().find(|sign| text.contains(sign));
+        cut = sign.map_or(cut, |sign| Cut::At(*sign));
+    }
+    if kinds & ByteKind::Letter as u8 == 0 {
         return None;
     }
     let mut names = 0;
@@ -369,7 +364,7 @@ fn cut_of_header(line: &[u8]) -> Option<Cut> {
                     }
                     _ => false,
                 };
-                !is_number && name.len() <= NAME_BYTES_MAX && is_short(name)
+                !is_number && name.len() <= NAME_BYTES_MAX && (cut == Cut::Blanks || is_short(name))
             }
         };
         if !is_name {
@@ -378,6 +373,10 @@ fn cut_of_header(line: &[u8]) -> Option<Cut> {
         names += usize::from(!name.is_empty());
     }
     (names > 1).then_some(cut)
+}
+
+fn byte_kind(byte: u8) -> u8 {
+    KINDS[usize::from(byte)] as u8
 }
 
 /// Whether a name has no more words than one has.

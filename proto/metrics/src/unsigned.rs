@@ -11,6 +11,7 @@ use nero_model::sets;
 use crate::found::{LinePairs, Place};
 use crate::names::{WORDS_MAX, is_name_byte, is_word};
 use crate::pairs::{is_left_out, offset};
+use crate::step::Phrase;
 use crate::{heading, label, number, step};
 
 /// Longest line that is read.
@@ -19,20 +20,26 @@ const LINE_BYTES_MAX: usize = 4096;
 const RATE_WORDS_MAX: usize = 2;
 
 /// Reads a line in which no sign stands before a number.
-pub fn find(line: &[u8], found: &mut LinePairs) {
+///
+/// Returns the phrase of its step, and where it stands.
+pub fn find(line: &[u8], found: &mut LinePairs) -> Option<(usize, Phrase)> {
     // `total 48` stands above a listing of files.
     let listed = line.strip_prefix(b"total ");
     if listed.is_some_and(|blocks| number::all(blocks).is_some()) {
-        return;
+        return None;
     }
     let mut at = heading::length(line);
     if line.len() > LINE_BYTES_MAX || turns(line, &line[at..], found) {
-        return;
+        return None;
     }
-    let mut has_step = false;
+    let mut step = None;
     loop {
         let rest = &line[at..];
-        let phrase = step::phrase(rest).filter(|_| !has_step);
+        let phrase = match step {
+            Some(_) => None,
+            None => step::phrase(rest),
+        };
+        step = step.or(phrase.map(|phrase| (at, phrase)));
         at += if let Some(phrase) = phrase {
             let place = Place {
                 from: at as u32,
@@ -49,7 +56,6 @@ pub fn find(line: &[u8], found: &mut LinePairs) {
                 false => label::lead(rest),
             }
         };
-        has_step |= phrase.is_some();
         let is_behind = line.len() - at < rest.len();
         let between = |b: &&u8| matches!(b, b' ' | b'\t' | b':' | b',' | b'-' | b'|');
         at += line[at..].iter().take_while(between).count();
@@ -60,6 +66,7 @@ pub fn find(line: &[u8], found: &mut LinePairs) {
     if !turns(line, &line[at..], found) {
         pieces(line, &line[at..], found);
     }
+    step
 }
 
 /// Reads what stands between the bars of a line, some of whose parts were read by their signs:
@@ -284,18 +291,15 @@ fn turns(line: &[u8], text: &[u8], found: &mut LinePairs) -> bool {
             name = next.unwrap_or_default();
             next = words.next();
         }
-        let is_percent = words.clone().next() == Some(b"%");
-        if is_percent {
-            words.next();
-        }
-        let value = next.and_then(match is_percent {
-            true => number::all_percent,
-            false => number::all,
-        });
-        let (Some(value), Some(number)) = (value, next) else {
+        let read = next.and_then(|number| Some((number, number::all(number)?)));
+        let Some((number, mut value)) = read else {
             found.truncate(mark);
             return false;
         };
+        if words.clone().next() == Some(b"%") {
+            words.next();
+            value = number::signed_percent(number, value);
+        }
         let from = offset(line, first);
         let to = offset(line, number) + number.len();
         let place = Place {

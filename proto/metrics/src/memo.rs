@@ -1,0 +1,141 @@
+//! What the labels of a line came to, for the next line of its form: most lines differ from an
+//! earlier one in their numbers alone.
+
+use crate::found::{LinePairs, Names, PairMark, Place};
+use crate::label::Labels;
+
+/// Digits of a number that may be another one in a line of the same form.
+const DIGITS_MAX: usize = 9;
+
+/// What stands for them; no text has it.
+const DIGITS: u8 = 0xff;
+
+/// A form of lines, and the names of its pairs with their labels.
+#[derive(Debug, Default)]
+pub struct Memo {
+    /// The names as they were read.
+    read: Names,
+    pairs: Vec<Shape>,
+    /// What stands between the pairs, and behind them, as [`form`] gives it.
+    texts: Vec<u8>,
+    /// Whether lines of this form tell a set.
+    pub tells_set: bool,
+    /// The labels of the lines above, and the names that were written below them; none where
+    /// they stayed.
+    written: Option<(Labels, Names)>,
+}
+
+/// What the label of a pair depends on, beside its name and the text before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    /// Whether the text is long enough for a label.
+    may_hold_label: bool,
+    counts: bool,
+    has_place: bool,
+    is_quoted: bool,
+}
+
+impl Memo {
+    /// Whether a line has this form.
+    pub fn is_of(&self, line: &[u8], found: &LinePairs) -> bool {
+        if self.pairs.len() != found.len() || !found.has_names(&self.read) {
+            return false;
+        }
+        let mut texts = self.texts.as_slice();
+        let mut pairs = self.pairs.iter();
+        let mut is_next = |text: &[u8]| {
+            let rest = texts.strip_prefix(text);
+            // Most texts have no digit.
+            if let Some([b'\n', rest @ ..]) = rest {
+                texts = rest;
+                return true;
+            }
+            form(text).all(|byte| texts.split_off_first() == Some(&byte))
+        };
+        let end = each(line, found, |shape, text| {
+            pairs.next() == Some(&shape) && is_next(text)
+        });
+        let behind = end.map(|end| line.get(end..).unwrap_or_default());
+        behind.is_some_and(is_next) && texts.is_empty()
+    }
+
+    /// Takes the form of a line whose labels depend on no number of it.
+    pub fn take(&mut self, line: &[u8], found: &LinePairs, tells_set: bool) {
+        self.pairs.clear();
+        self.texts.clear();
+        self.written = None;
+        self.tells_set = tells_set;
+        found.copy_names(&mut self.read);
+        let (pairs, texts) = (&mut self.pairs, &mut self.texts);
+        let end = each(line, found, |shape, text| {
+            pairs.push(shape);
+            texts.extend(form(text));
+            true
+        });
+        let behind = end.and_then(|end| line.get(end..));
+        texts.extend(form(behind.unwrap_or_default()));
+    }
+
+    /// Gives the pairs of a line of this form their names, if those below such labels are known.
+    pub fn write(&self, found: &mut LinePairs, above: &Labels) -> bool {
+        let names = self.written.as_ref().filter(|(known, _)| known == above);
+        names.map(|(_, names)| found.set_names(names)).is_some()
+    }
+
+    /// Takes the names that were written for the line.
+    pub fn written(&mut self, found: &LinePairs, above: Labels) {
+        let (known, names) = self.written.get_or_insert_default();
+        *known = above;
+        found.copy_names(names);
+        if *names == self.read {
+            names.clear();
+        }
+    }
+}
+
+/// Goes through the pairs of a line with the texts before them while `is_next` holds; returns
+/// the end of the last pair.
+fn each(
+    line: &[u8],
+    found: &LinePairs,
+    mut is_next: impl FnMut(Shape, &[u8]) -> bool,
+) -> Option<usize> {
+    let mut at = 0;
+    for PairMark { place, counts } in found.marks() {
+        let text = line.get(at..place.from as usize).unwrap_or_default();
+        at = at.max(place.to as usize);
+        let shape = Shape {
+            may_hold_label: text.len() > 3,
+            counts,
+            has_place: place.to > 0,
+            is_quoted: is_quoted(line, place),
+        };
+        if !is_next(shape, text) {
+            return None;
+        }
+    }
+    Some(at)
+}
+
+/// A text with [`DIGITS`] for each number of a usual length, and an end of line behind it.
+fn form(text: &[u8]) -> impl Iterator<Item = u8> {
+    let mut digits = 0;
+    let short = text.iter().filter_map(move |byte| {
+        digits = match byte.is_ascii_digit() {
+            true => digits % DIGITS_MAX + 1,
+            false => 0,
+        };
+        match digits {
+            0 => Some(*byte),
+            1 => Some(DIGITS),
+            _ => None,
+        }
+    });
+    short.chain(std::iter::once(b'\n'))
+}
+
+/// Whether a pair begins behind a quote.
+pub fn is_quoted(line: &[u8], place: Place) -> bool {
+    let before = (place.from as usize).checked_sub(1);
+    before.is_some_and(|at| matches!(line.get(at), Some(b'\'' | b'"')))
+}

@@ -154,16 +154,18 @@ class _Results:
 class _Call:
     """One call, from its submission to its result."""
 
-    __slots__ = ("future", "function", "args", "kwargs", "timeout", "deaths", "is_running",
-                 "is_alone")
+    __slots__ = ("future", "function", "args", "kwargs", "timeout", "tries", "deaths",
+                 "is_running", "is_alone")
 
     def __init__(self, future: "Union[Future[Any], _Place]", function: Callable[..., Any], args: Any,
-                 kwargs: Any, timeout: Optional[float]) -> None:
+                 kwargs: Any, timeout: Optional[float], tries: int = 1) -> None:
         self.future = future
         self.function = function
         self.args = args
         self.kwargs = kwargs
         self.timeout = timeout
+        #: How many executions may still reach the timeout, this one included.
+        self.tries = tries
         self.deaths = 0
         #: Whether its future was told that it cannot be cancelled any more.
         self.is_running = False

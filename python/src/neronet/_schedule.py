@@ -401,8 +401,14 @@ class Schedule(concurrent.futures.Executor):
                 # Another worker has it, or is about to.
                 continue
             if call is timed_out:
+                call.tries -= 1
                 text = "the call took longer than {:g} s".format(call.timeout or 0)
-                errors.append((call, concurrent.futures.TimeoutError(text)))
+                if call.tries:
+                    print("neronet: worker {} was replaced: {}; it runs again".format(
+                        link.run, text), file=sys.stderr)
+                    again.append(call)
+                else:
+                    errors.append((call, concurrent.futures.TimeoutError(text)))
                 continue
             # The others were not begun.
             if call is first and timed_out is None:

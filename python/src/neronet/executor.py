@@ -231,11 +231,15 @@ class Executor(Schedule):
     def submit_with(
         self, fn: Callable[..., Any], args: Sequence[Any] = (),
         kwargs: Optional[Dict[str, Any]] = None, timeout: Optional[float] = None,
+        tries: int = 1,
     ) -> "Future[Any]":
-        """The same; a call that takes longer than ``timeout`` seconds ends with
-        :class:`TimeoutError`, and its worker is killed and replaced."""
+        """The same; when a call takes longer than ``timeout`` seconds, its worker is killed and
+        replaced. After ``tries`` such executions the call ends with :class:`TimeoutError`; one
+        that the function itself raises is its result, and nothing is executed again."""
+        if tries < 1:
+            raise ValueError("tries must be at least 1")
         future: "Future[Any]" = Future()
-        self._submit(_Call(future, fn, tuple(args), kwargs or {}, timeout))
+        self._submit(_Call(future, fn, tuple(args), kwargs or {}, timeout, tries))
         return future
 
     def _submit(self, call: _Call) -> None:

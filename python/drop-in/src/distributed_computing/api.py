@@ -6,7 +6,6 @@ and port of the original are taken and not needed: machines are reached by ``ssh
 """
 
 import datetime
-import itertools
 import os
 import runpy
 import subprocess
@@ -141,23 +140,19 @@ class Pool:
             raise
 
     def _submit(self, item: Data) -> "futures.Future[Any]":
-        return self._executor.submit_with(_run, (item,), timeout=self._job_timeout)
+        return self._executor.submit_with(_run, (item,), timeout=self._job_timeout, tries=2)
 
-    def _result(self, future: "futures.Future[Any]", item: Data) -> Any:
-        try:
-            return future.result()
-        except futures.TimeoutError:
-            return self._submit(item).result()
+    # An iterator of `map` goes on behind an exception, which a generator does not.
 
     def imap_unordered(self, data: Iterable[Data]) -> Iterator[Any]:
-        """Results as they come."""
-        items = {self._submit(item): item for item in data}
-        return (self._result(future, items[future]) for future in futures.as_completed(items))
+        """Results as they come; behind an exception come those of the other items."""
+        asked = [self._submit(item) for item in data]
+        return map(futures.Future.result, futures.as_completed(asked))
 
     def imap(self, data: Iterable[Data]) -> Iterator[Any]:
-        """Results in the order of the items, as they come."""
-        asked = [(self._submit(item), item) for item in data]
-        return itertools.starmap(self._result, asked)
+        """Results in the order of the items, as they come; behind an exception those of the
+        others."""
+        return map(futures.Future.result, [self._submit(item) for item in data])
 
     def map(self, data: Iterable[Data]) -> List[Any]:
         """All results in the order of the items."""

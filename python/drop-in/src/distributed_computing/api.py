@@ -58,12 +58,28 @@ def _prepare(worker_class: Type[WorkerInterface], init_data: Optional[Data]) -> 
     _neronet_worker.on_update(update)
 
 
-def _prepare_of_program(file: str, name: str, init_data: Optional[Data]) -> None:
-    """Makes the worker from a class of the program itself, which has to guard what it does by
-    ``if __name__ == "__main__"``, as with ``multiprocessing``."""
+class _Program:
+    """The program itself; in a worker its module, before anything behind it is read, which may
+    have names of it."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return _program, (os.path.basename(self._file),)
+
+
+def _program(file: str) -> types.ModuleType:
+    """Executes the program, which has to guard what it does by ``if __name__ == "__main__"``, as
+    with ``multiprocessing``."""
     program = types.ModuleType("__mp_main__")
-    sys.modules["__main__"] = sys.modules["__mp_main__"] = program
+    _neronet_worker.set_program(program)
     program.__dict__.update(runpy.run_path(file, run_name="__mp_main__"))
+    return program
+
+
+def _prepare_of_program(program: types.ModuleType, name: str, init_data: Optional[Data]) -> None:
+    """Makes the worker from a class of the program itself."""
     _prepare(getattr(program, name), init_data)
 
 
@@ -85,11 +101,21 @@ def _known(client: neronet.Client) -> "neronet.client.Answer":
     return client.nodes()
 
 
-class _Elsewhere(neronet.Executor):
-    """Workers on other machines alone."""
+class _Executor(neronet.Executor):
+    """Workers on other machines alone, if asked for; with or without the program itself."""
+
+    def __init__(self, is_elsewhere: bool, has_program: bool, **words: Any) -> None:
+        self._is_elsewhere = is_elsewhere
+        self._has_program = has_program
+        if has_program:
+            # The name of the program in its workers.
+            sys.modules.setdefault("__mp_main__", sys.modules["__main__"])
+        if is_elsewhere:
+            words["requires"] = "name != local"
+        super().__init__(**words)
 
     def _counts(self, row: Dict[str, Any]) -> bool:
-        return bool(row["name"] != "local")
+        return not self._is_elsewhere or bool(row["name"] != "local")
 
 
 class Pool:
@@ -111,9 +137,9 @@ class Pool:
         self._job_timeout = job_timeout
         nodes = _known(neronet.connect())
         words: Dict[str, Any] = {}
-        executor: Type[neronet.Executor] = neronet.Executor
         taking: List[Dict[str, Any]] = list(nodes)
-        if not _roles.takes_work():
+        is_elsewhere = not _roles.takes_work()
+        if is_elsewhere:
             taking = [row for row in nodes if row["name"] != "local"]
             if not taking:
                 raise NeronetError(
@@ -121,16 +147,15 @@ class Pool:
                     ["this one is a server alone (start_node -s), and there is no other"],
                     "neroman node add NAME ADDRESS, or start_node -d here",
                 )
-            executor, words["requires"] = _Elsewhere, "name != local"
         if any(row.get("gpus") for row in taking):
             words.update(gpus=1, gpumem="{:g}M".format(min_gpu_memory_required))
         file = _file_of_program(worker_class)
         init: Callable[..., None] = _prepare if file is None else _prepare_of_program
         initargs: Tuple[Any, ...] = (worker_class, init_data)
         if file is not None:
-            initargs = (os.path.basename(file), worker_class.__qualname__, init_data)
-        self._executor = executor(
-            nodes="any", files=_travelling(worker_class, file), init=init, initargs=initargs,
+            initargs = (_Program(file), worker_class.__qualname__, init_data)
+        self._executor = _Executor(
+            is_elsewhere, file is not None, nodes="any", files=_travelling(worker_class, file), init=init, initargs=initargs,
             **words)
         try:
             if min_workers:

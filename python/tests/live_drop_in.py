@@ -63,6 +63,7 @@ class Original(unittest.TestCase):
             list(running)
         terminate()
         wait()
+        self.assertFalse(api.is_server_running() or api.is_client_running())
 
     def test_an_exception_of_an_item_costs_no_other_and_executes_nothing_again(self):
         with tempfile.TemporaryDirectory() as folder, api.Pool(Worker, {"args": [0]}) as pool:
@@ -129,7 +130,7 @@ class Original(unittest.TestCase):
             wait()
             self.assertFalse(api.is_client_running())
             server.kill()
-        self.assertTrue(api.is_client_running())
+        self.assertFalse(api.is_server_running())
 
     def test_a_head_that_does_not_take_a_machine_is_told(self):
         ran = subprocess.run(

@@ -329,13 +329,12 @@ def start_head_node(password: Optional[str] = None, port: Optional[int] = None,
 
 
 def is_server_running() -> bool:
-    """Whether the daemon of this user runs here."""
-    try:
-        return bool(neronet.connect().call("daemon", "status").get("running"))
-    except neronet.DaemonUnreachable:
-        return False
+    """Whether a process of this user is the head here, by :func:`start_server` or
+    :func:`start_head_node`. Pools need none."""
+    return _roles.is_taken(_roles.SERVER)
 
 
 def is_client_running() -> bool:
-    """Whether this machine takes work: it does, unless it is a server alone."""
-    return is_server_running() and _roles.takes_work()
+    """Whether a process of this user offers this machine to its own head, by :func:`start_node`
+    or :func:`start_head_node`. Without one it takes work, too, unless it is a server alone."""
+    return _roles.is_taken(_roles.NODE)

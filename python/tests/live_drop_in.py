@@ -4,7 +4,9 @@ import datetime
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
+from concurrent import futures
 
 from distributed_computing import api
 from live_executor import until
@@ -18,6 +20,18 @@ EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)),
 
 def item(n, what="value"):
     return {"args": [n], "kwargs": {"what": what}}
+
+
+def drained(results, error, mark):
+    """All results, with the mark in the place of each exception."""
+    had = []
+    while True:
+        try:
+            had.append(next(results))
+        except StopIteration:
+            return had
+        except error:
+            had.append(mark)
 
 
 class Original(unittest.TestCase):
@@ -49,6 +63,27 @@ class Original(unittest.TestCase):
             list(running)
         terminate()
         wait()
+        self.assertFalse(api.is_server_running() or api.is_client_running())
+
+    def test_an_exception_of_an_item_costs_no_other_and_executes_nothing_again(self):
+        with tempfile.TemporaryDirectory() as folder, api.Pool(Worker, {"args": [0]}) as pool:
+            noted = os.path.join(folder, "noted")
+            items = [item(n) for n in range(6)]
+            items[3] = item(noted, "times out")
+            for stream, exact in ((pool.imap, list), (pool.imap_unordered, sorted)):
+                self.assertEqual(exact(drained(stream(items), TimeoutError, 9)),
+                                 exact([0, 1, 2, 9, 4, 5]))
+            with open(noted) as file:
+                self.assertEqual(len(file.readlines()), 2)
+
+    def test_an_item_that_takes_too_long_is_executed_twice_then_fails_alone(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                api.Pool(Worker, {"args": [0]}, job_timeout=1) as pool:
+            noted = os.path.join(folder, "noted")
+            results = pool.imap([item(noted, "hangs"), item(1)])
+            self.assertEqual(drained(results, futures.TimeoutError, "late"), ["late", 1])
+            with open(noted) as file:
+                self.assertEqual(len(file.readlines()), 2)
 
     def test_a_constructor_that_fails_everywhere_ends_the_pool(self):
         with self.assertRaisesRegex(neronet.PoolBroken, "no model here"):
@@ -95,7 +130,7 @@ class Original(unittest.TestCase):
             wait()
             self.assertFalse(api.is_client_running())
             server.kill()
-        self.assertTrue(api.is_client_running())
+        self.assertFalse(api.is_server_running())
 
     def test_a_head_that_does_not_take_a_machine_is_told(self):
         ran = subprocess.run(

@@ -10,6 +10,7 @@ import gc
 import math
 import multiprocessing
 import os
+import threading
 import time
 import unittest
 import weakref
@@ -72,9 +73,9 @@ class Executors(unittest.TestCase):
     def test_arguments_are_freed(self):
         argument = Argument()
         freed = weakref.ref(argument)
-        argument.number = 3
+        argument.lock = threading.Lock()
         with self.assertRaises(Exception):
-            # Its class is of this program, which workers do not import.
+            # A lock cannot travel.
             self.executor.submit(calls.words, argument).result(DEADLINE)
         future = self.executor.submit(calls.words, calls.Odd)
         future.result(DEADLINE)

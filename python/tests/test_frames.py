@@ -5,8 +5,8 @@ import socket
 import unittest
 from unittest import mock
 
-from neronet import _calls
 from neronet import _frames as frames
+from neronet import _pickling
 
 
 class Frames(unittest.TestCase):
@@ -34,10 +34,10 @@ class OtherPythons(unittest.TestCase):
             def __reduce__(self):
                 return _read, ()
 
-        packed = pickle.dumps(_calls._ByValue(Code()))
+        packed = pickle.dumps(_pickling._ByValue(Code()))
         self.assertEqual(pickle.loads(packed), "read")
-        with mock.patch.object(_calls.sys, "version_info", (3, 99, 1)):
-            other = pickle.dumps(_calls._ByValue(Code()))
+        with mock.patch.object(_pickling.sys, "version_info", (3, 99, 1)):
+            other = pickle.dumps(_pickling._ByValue(Code()))
         _times.clear()
         with self.assertRaisesRegex(RuntimeError, r"from Python 3\.99 to 3\.\d+: put it into"):
             pickle.loads(other)

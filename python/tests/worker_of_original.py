@@ -6,6 +6,12 @@ import time
 from distributed_computing.api import WorkerInterface
 
 
+def note(path):
+    """Appends a line, so that executions can be counted."""
+    with open(path, "a") as file:
+        file.write("executed\n")
+
+
 class Worker(WorkerInterface):
     def __init__(self, base, factor=1):
         self.base, self.factor, self.updates = base, factor, []
@@ -17,6 +23,12 @@ class Worker(WorkerInterface):
             time.sleep(0.3 if n == 0 else 0.0)
         if what == "raise":
             raise ValueError("no such item: {}".format(n))
+        if what == "times out":
+            note(n)
+            raise TimeoutError("no answer")
+        if what == "hangs":
+            note(n)
+            time.sleep(600)
         if what == "updates":
             return self.updates
         if what == "pid":

@@ -2,11 +2,8 @@
 
 import concurrent.futures
 import importlib
-import pickle
-import sys
 import threading
 import time
-import traceback
 from concurrent.futures import Future
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
@@ -32,17 +29,6 @@ class WorkerDied(concurrent.futures.BrokenExecutor):
 
 class PoolBroken(concurrent.futures.BrokenExecutor):
     """No worker can serve: none could be started, or all failed to prepare themselves."""
-
-
-class RemoteTraceback(Exception):
-    """The traceback in the worker; the cause of an exception that came from there."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-    def __str__(self) -> str:
-        return "\n" + self.text
 
 
 class Constant:
@@ -118,8 +104,8 @@ class _Place:
             if results.awaited is self:
                 results.changed.notify_all()
 
-    def result(self, timeout: Optional[float] = None) -> Any:
-        """As of a future; for one thread at a time."""
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """Whether it is done within the timeout; for one thread at a time."""
         results = self._results
         deadline = None if timeout is None else time.monotonic() + timeout
         with results.changed:
@@ -127,8 +113,14 @@ class _Place:
             while self._state < _CANCELLED:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
-                    raise concurrent.futures.TimeoutError()
+                    return False
                 results.changed.wait(left)
+        return True
+
+    def result(self, timeout: Optional[float] = None) -> Any:
+        """As of a future; for one thread at a time."""
+        if not self.wait(timeout):
+            raise concurrent.futures.TimeoutError()
         if self._state == _CANCELLED:
             raise concurrent.futures.CancelledError()
         if self._error is not None:
@@ -136,7 +128,7 @@ class _Place:
                 raise self._error
             finally:
                 # It holds this frame.
-                del self, results
+                del self
         return self._value
 
 
@@ -154,16 +146,18 @@ class _Results:
 class _Call:
     """One call, from its submission to its result."""
 
-    __slots__ = ("future", "function", "args", "kwargs", "timeout", "deaths", "is_running",
-                 "is_alone")
+    __slots__ = ("future", "function", "args", "kwargs", "timeout", "tries", "deaths",
+                 "is_running", "is_alone")
 
     def __init__(self, future: "Union[Future[Any], _Place]", function: Callable[..., Any], args: Any,
-                 kwargs: Any, timeout: Optional[float]) -> None:
+                 kwargs: Any, timeout: Optional[float], tries: int = 1) -> None:
         self.future = future
         self.function = function
         self.args = args
         self.kwargs = kwargs
         self.timeout = timeout
+        #: How many executions may still reach the timeout, this one included.
+        self.tries = tries
         self.deaths = 0
         #: Whether its future was told that it cannot be cancelled any more.
         self.is_running = False
@@ -217,92 +211,21 @@ class _Link:
         return id(self)
 
 
-def _chunk(function: Callable[..., Any], items: List[Any]) -> Tuple[List[Any],
-                                                                    Optional[BaseException]]:
-    """Results of a chunk, and the exception that ended it."""
-    values = []
+def _chunk(function: Callable[..., Any], items: List[Any], goes_on: bool
+           ) -> Tuple[List[Any], Dict[int, BaseException]]:
+    """Values of a chunk, and exceptions by index: the first alone, which ends the chunk, unless
+    it ``goes_on``."""
+    values: List[Any] = []
+    errors: Dict[int, BaseException] = {}
     for args in items:
         try:
             values.append(function(*args))
-        except Exception as error:
-            text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-            error.__cause__ = RemoteTraceback(text)
-            return values, error
-    return values, None
-
-
-def _cloudpickle() -> Any:
-    try:
-        return importlib.import_module("cloudpickle")
-    except ImportError:
-        return None
-
-
-class _ByValue:
-    """What holds code of this Python: another one refuses it, by name, before it reads the code."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def __reduce__(self) -> Tuple[Any, ...]:
-        return _second, (_Python(), self._value)
-
-
-class _Python:
-    def __reduce__(self) -> Tuple[Any, ...]:
-        return _check_python, (list(sys.version_info[:2]),)
-
-
-def _second(_: None, value: Any) -> Any:
-    return value
-
-
-def _check_python(made: List[int]) -> None:
-    here = list(sys.version_info[:2])
-    if made != here:
-        raise RuntimeError(
-            "a function that is in no module cannot go from Python {} to {}: put it into a module "
-            "that travels (files=…), or give the pool python=…".format(
-                *(".".join(str(one) for one in version) for version in (made, here))))
-
-
-def _dumps(function: Any) -> Callable[..., bytes]:
-    """How to pickle a call: by value when its function cannot be imported by workers."""
-    module = getattr(function, "__module__", None)
-    name = getattr(function, "__qualname__", "")
-    if module in (None, "__main__") or "<" in name:
-        helper = _cloudpickle()
-        if helper is not None:
-            dumps: Callable[..., bytes] = helper.dumps
-            if module is None:
-                # Data, which any Python reads.
-                return dumps
-            return lambda value, **options: dumps(_ByValue(value), **options)
-        if function is not None and callable(function) and hasattr(function, "__code__"):
-            raise pickle.PicklingError(
-                "workers cannot import {!r}: put it into a module that travels (files=…), or "
-                "install cloudpickle".format(name))
-    return pickle.dumps
-
-
-def _timed_error(body: Any) -> Tuple[float, BaseException]:
-    """The time that a call took, and its exception with the traceback there as its cause."""
-    took, pickled, text = pickle.loads(body)
-    try:
-        error: BaseException = pickle.loads(pickled)
-    except BaseException:
-        # Its class is known there alone.
-        error = RuntimeError(text.strip().rpartition("\n")[2])
-    error.__cause__ = RemoteTraceback(text)
-    return took, error
-
-
-def _error_of(body: bytes) -> BaseException:
-    """The exception of one among several calls."""
-    try:
-        return _timed_error(body)[1]
-    except BaseException as error:
-        return error
+        except BaseException as error:
+            errors[len(values)] = error
+            values.append(None)
+            if not goes_on:
+                break
+    return values, errors
 
 
 def _end_of(row: Dict[str, Any]) -> str:

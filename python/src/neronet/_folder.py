@@ -7,7 +7,7 @@ import sys
 import sysconfig
 from typing import Any, Dict, List, Optional, Sequence, Union
 
-from ._calls import _cloudpickle
+from ._pickling import _cloudpickle
 
 #: Files and folders that travel.
 Files = Union[str, Sequence[str]]

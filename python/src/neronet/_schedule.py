@@ -14,14 +14,12 @@ from ._calls import (
     PoolBroken,
     WorkerDied,
     _Call,
-    _dumps,
     _end_of,
-    _error_of,
     _Link,
-    _timed_error,
     _used,
 )
 from ._frames import Buffer, Closed, Frame
+from ._pickling import each_outcome, pack, timed_error
 from ._shares import PATIENCE
 from ._threads import FAILURES_MAX
 
@@ -39,6 +37,9 @@ _busy: "Set[Schedule]" = set()
 
 class Schedule(concurrent.futures.Executor):
     """Calls that wait, workers, and what each of them has."""
+
+    #: Whether workers have the program of this process, too.
+    _has_program = False
 
     def __init__(self) -> None:
         self._mutex = threading.RLock()
@@ -116,9 +117,9 @@ class Schedule(concurrent.futures.Executor):
                 try:
                     _used.numbers = set()
                     asked = [(call.args, call.kwargs) for call in calls]
-                    packed = frames.pack(
+                    packed = pack(
                         (function, asked) if len(calls) > 1 else (function,) + asked[0],
-                        _dumps(function))
+                        self._has_program)
                 except BaseException as error:
                     with self._mutex:
                         link.inflight.pop(number, None)
@@ -277,11 +278,10 @@ class Schedule(concurrent.futures.Executor):
                 took, value = frame.load()
                 told = [(value, None)]
             elif frame.kind == frames.RESULTS:
-                took, several = frame.load()
-                told = [(None, _error_of(one)) if is_error else (one, None)
-                        for is_error, one in several]
+                took, outcomes = frame.load()
+                told = list(each_outcome(outcomes))
             else:
-                took, error = _timed_error(frame.body)
+                took, error = timed_error(frame.body)
                 told = [(None, error)]
         except BaseException as caught:
             took, told = 0.0, [(None, caught)]
@@ -401,8 +401,14 @@ class Schedule(concurrent.futures.Executor):
                 # Another worker has it, or is about to.
                 continue
             if call is timed_out:
+                call.tries -= 1
                 text = "the call took longer than {:g} s".format(call.timeout or 0)
-                errors.append((call, concurrent.futures.TimeoutError(text)))
+                if call.tries:
+                    print("neronet: worker {} was replaced: {}; it runs again".format(
+                        link.run, text), file=sys.stderr)
+                    again.append(call)
+                else:
+                    errors.append((call, concurrent.futures.TimeoutError(text)))
                 continue
             # The others were not begun.
             if call is first and timed_out is None:

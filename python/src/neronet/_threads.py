@@ -13,8 +13,9 @@ import weakref
 from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional
 
 from . import _frames as frames
-from ._calls import _cloudpickle, _end_of, _Link
+from ._calls import _end_of, _Link
 from ._frames import Channel, Closed, own_socket
+from ._pickling import _cloudpickle
 from ._program import unforked
 from ._relay import connected, opened
 from ._shares import AGAIN, PATIENCE, TAG, claim

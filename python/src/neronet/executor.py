@@ -28,17 +28,16 @@ from . import _private
 from ._calls import (
     Constant,
     PoolBroken,
-    RemoteTraceback,
     WorkerDied,
     _Call,
     _chunk,
-    _dumps,
     _Link,
     _Place,
     _Results,
 )
 from ._folder import Files, describe, extend
 from ._frames import Closed
+from ._pickling import RemoteTraceback, each_outcome, pack
 from ._schedule import Schedule, _busy
 from ._threads import LIVE, answer_door, follow, grow, keep_time, serve
 from .client import Client
@@ -88,7 +87,7 @@ class Executor(Schedule):
         self._python = python
         #: Workers that somebody waited for.
         self._wanted = 0
-        self._first = frames.pack((init, tuple(initargs)), _dumps(init))
+        self._first = pack((init, tuple(initargs)), self._has_program)
         self._folder, self._folder_lock = _private.make("neronet-pool-")
         #: Where workers on this machine tell that they listen.
         self._door: Optional[socket.socket] = None
@@ -231,11 +230,15 @@ class Executor(Schedule):
     def submit_with(
         self, fn: Callable[..., Any], args: Sequence[Any] = (),
         kwargs: Optional[Dict[str, Any]] = None, timeout: Optional[float] = None,
+        tries: int = 1,
     ) -> "Future[Any]":
-        """The same; a call that takes longer than ``timeout`` seconds ends with
-        :class:`TimeoutError`, and its worker is killed and replaced."""
+        """The same; when a call takes longer than ``timeout`` seconds, its worker is killed and
+        replaced. After ``tries`` such executions the call ends with :class:`TimeoutError`; one
+        that the function itself raises is its result, and nothing is executed again."""
+        if tries < 1:
+            raise ValueError("tries must be at least 1")
         future: "Future[Any]" = Future()
-        self._submit(_Call(future, fn, tuple(args), kwargs or {}, timeout))
+        self._submit(_Call(future, fn, tuple(args), kwargs or {}, timeout, tries))
         return future
 
     def _submit(self, call: _Call) -> None:
@@ -272,15 +275,20 @@ class Executor(Schedule):
         if buffersize is not None and buffersize < 1:
             raise ValueError("buffersize must be None or > 0")
         deadline = None if timeout is None else time.monotonic() + timeout
-        items, results = zip(*iterables), _Results()
-        if chunksize == 1:
-            futures = (self._placed(results, fn, args) for args in items)
-        else:
-            chunks = iter(lambda: list(itertools.islice(items, chunksize)), [])
-            futures = (self._placed(results, _chunk, (fn, chunk)) for chunk in chunks)
+        futures = self._places(fn, zip(*iterables), chunksize, False)
         ahead = None if buffersize is None else max(1, buffersize // chunksize)
         pending = deque(itertools.islice(futures, ahead))
         return self._mapped(futures, pending, chunksize > 1, deadline)
+
+    def _places(self, fn: Callable[..., Any], items: Iterator[Tuple[Any, ...]], chunksize: int,
+                goes_on: bool) -> Iterator[_Place]:
+        """Submits calls as they are asked for; a chunk ends at an exception unless it
+        ``goes_on``."""
+        results = _Results()
+        if chunksize == 1:
+            return (self._placed(results, fn, args) for args in items)
+        chunks = iter(lambda: list(itertools.islice(items, chunksize)), [])
+        return (self._placed(results, _chunk, (fn, chunk, goes_on)) for chunk in chunks)
 
     @staticmethod
     def _mapped(
@@ -296,10 +304,10 @@ class Executor(Schedule):
                 if not are_chunks:
                     yield result
                     continue
-                values, error = result
-                yield from values
-                if error is not None:
-                    raise error
+                for value, error in each_outcome(result):
+                    if error is not None:
+                        raise error
+                    yield value
         finally:
             for future in pending:
                 future.cancel()
@@ -307,7 +315,7 @@ class Executor(Schedule):
     def put(self, value: Any) -> Constant:
         """Keeps a large value for calls: ``submit(f, pool.put(x))``. Each node gets it once, as it
         is now."""
-        packed = frames.kept(*frames.pack(value, _dumps(value)))
+        packed = frames.kept(*pack(value, self._has_program))
         with self._mutex:
             number = next(self._numbers)
             self._constants[number] = packed
@@ -317,7 +325,7 @@ class Executor(Schedule):
         """Has ``data`` reach every worker, in order and between calls: the function that
         ``neronet.worker.on_update`` was given there is called with it. Workers that come later
         get all of it before their first call."""
-        packed = frames.kept(*frames.pack(data, _dumps(data)))
+        packed = frames.kept(*pack(data, self._has_program))
         with self._mutex:
             self._updates.append(packed)
             links = [link for link in self._links if link.channel is not None]

@@ -4,10 +4,15 @@ import concurrent.futures
 import itertools
 import multiprocessing
 import threading
+from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
+from queue import Empty, SimpleQueue
+from typing import (
+    Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union,
+)
 
-from ._calls import _chunk
+from ._calls import _chunk, _Place
+from ._pickling import each_outcome
 from .executor import Executor
 
 
@@ -71,6 +76,65 @@ class AsyncResult:
         except BaseException:
             return False
         return True
+
+
+class IMapIterator:
+    """Results one by one, in the order of their calls; behind an exception come those of the
+    other items."""
+
+    def __init__(self, places: Iterable[_Place], are_chunks: bool) -> None:
+        # All calls are submitted now.
+        self._places = deque(places)
+        self._are_chunks = are_chunks
+        #: What is left of the last chunk.
+        self._outcomes: Iterator[Tuple[Any, Optional[BaseException]]] = iter(())
+
+    def __iter__(self) -> "IMapIterator":
+        return self
+
+    def next(self, timeout: Optional[float] = None) -> Any:
+        """The next result, or the exception of its item; :class:`multiprocessing.TimeoutError` in
+        time, after which it can be asked for again."""
+        while True:
+            for value, error in self._outcomes:
+                if error is not None:
+                    raise error
+                return value
+            result = self._take(timeout).result()
+            if not self._are_chunks:
+                return result
+            self._outcomes = iter(each_outcome(result))
+
+    __next__ = next
+
+    def _take(self, timeout: Optional[float]) -> "Union[Future[Any], _Place]":
+        """The next call that is done."""
+        if not self._places:
+            raise StopIteration
+        if not self._places[0].wait(timeout):
+            raise multiprocessing.TimeoutError
+        return self._places.popleft()
+
+
+class IMapUnorderedIterator(IMapIterator):
+    """The same, in the order in which calls are done."""
+
+    def __init__(self, futures: "List[Future[Any]]", are_chunks: bool) -> None:
+        super().__init__((), are_chunks)
+        self._done: "SimpleQueue[Future[Any]]" = SimpleQueue()
+        self._left = len(futures)
+        for future in futures:
+            future.add_done_callback(self._done.put)
+
+    def _take(self, timeout: Optional[float]) -> "Union[Future[Any], _Place]":
+        if not self._left:
+            raise StopIteration
+        try:
+            future = self._done.get(timeout=None if timeout is None else max(0.0, timeout))
+        except Empty:
+            raise multiprocessing.TimeoutError from None
+        self._left -= 1
+        return future
 
 
 class Pool:
@@ -141,36 +205,32 @@ class Pool:
         if chunksize is None:
             # As the original: four chunks for each worker.
             chunksize = max(1, -(-len(items) // (4 * max(1, len(self._executor.runs)))))
-        futures = [self._submit(_chunk, func, items[at:at + chunksize])
+        futures = [self._submit(_chunk, func, items[at:at + chunksize], False)
                    for at in range(0, len(items), chunksize)]
         return AsyncResult(futures, _joined, callback, error_callback)
 
     def imap(self, func: Callable[..., Any], iterable: Iterable[Any],
-             chunksize: int = 1) -> Iterator[Any]:
+             chunksize: int = 1) -> "IMapIterator":
         """Results in the order of the items, as they come."""
         if self._is_closed:
             raise ValueError("Pool not running")
         if chunksize < 1:
             raise ValueError("Chunksize must be 1+, not {}".format(chunksize))
-        return self._executor.map(func, iterable, chunksize=chunksize)
+        places = self._executor._places(func, zip(iterable), chunksize, True)
+        return IMapIterator(places, chunksize > 1)
 
     def imap_unordered(self, func: Callable[..., Any], iterable: Iterable[Any],
-                       chunksize: int = 1) -> Iterator[Any]:
+                       chunksize: int = 1) -> "IMapUnorderedIterator":
         """Results in the order in which they come."""
         if chunksize < 1:
             raise ValueError("Chunksize must be 1+, not {}".format(chunksize))
-        items = iter(iterable)
-        chunks = iter(lambda: [(item,) for item in itertools.islice(items, chunksize)], [])
-        futures = [self._submit(_chunk, func, chunk) for chunk in chunks]
-        return self._as_they_come(futures)
-
-    @staticmethod
-    def _as_they_come(futures: "List[Future[Any]]") -> Iterator[Any]:
-        for future in concurrent.futures.as_completed(futures):
-            values, error = future.result()
-            yield from values
-            if error is not None:
-                raise error
+        items = zip(iterable)
+        if chunksize == 1:
+            futures = [self._submit(func, *args) for args in items]
+        else:
+            chunks = iter(lambda: list(itertools.islice(items, chunksize)), [])
+            futures = [self._submit(_chunk, func, chunk, True) for chunk in chunks]
+        return IMapUnorderedIterator(futures, chunksize > 1)
 
     def close(self) -> None:
         """Takes no more calls; those that were taken are done."""
@@ -196,8 +256,9 @@ class Pool:
 
 def _joined(parts: List[Any]) -> List[Any]:
     values: List[Any] = []
-    for some, error in parts:
-        if error is not None:
-            raise error
-        values += some
+    for part in parts:
+        for value, error in each_outcome(part):
+            if error is not None:
+                raise error
+            values.append(value)
     return values

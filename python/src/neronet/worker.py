@@ -8,7 +8,6 @@ the worker ends.
 
 import json
 import os
-import pickle
 import shutil
 import socket
 import subprocess
@@ -16,12 +15,15 @@ import sys
 import threading
 import time
 import traceback
+import types
 from collections import deque
 from typing import Any, Deque, Dict, List, Optional, Set, Tuple
 
 from . import _frames as frames
 from . import _private
+from ._calls import _chunk
 from ._frames import Buffer, Bytes, Channel, Closed, Frame
+from ._pickling import pack, pack_error, pack_outcomes
 from ._relay import opened
 
 #: Seconds without an owner after which a worker ends.
@@ -49,6 +51,8 @@ _DOOR_AGAIN = 2.0
 #: What calls use besides their arguments, by number.
 _constants: Dict[int, Any] = {}
 _updated: Optional[Any] = None
+#: Whether this process has the owner's program, too.
+_has_program = False
 
 
 def constant(number: int) -> Any:
@@ -60,6 +64,14 @@ def on_update(function: Any) -> None:
     """Has ``function(data)`` called for each ``Executor.update_workers(data)``."""
     global _updated
     _updated = function
+
+
+def set_program(program: types.ModuleType) -> None:
+    """Makes a module the program of this process, as `multiprocessing` does: names of it travel
+    in both directions."""
+    global _has_program
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = program
+    _has_program = True
 
 
 class Worker:
@@ -404,62 +416,44 @@ class Worker:
             function, args, kwargs = frame.load()
             value = function(*args, **kwargs)
             took = time.perf_counter() - began
-            body, buffers = frames.pack((took, value))
+            if function is _chunk:
+                body, buffers = pack_outcomes(took, *value, _has_program)
+            else:
+                body, buffers = pack((took, value), _has_program)
             kind = frames.RESULT
         except BaseException as error:
             kind = frames.ERROR
-            body, buffers = _packed_error(error, time.perf_counter() - began), []
+            body, buffers = pack_error(error, time.perf_counter() - began, _has_program), []
         self._answer(kind, frame.number, body, buffers)
 
     def _call_several(self, frame: Frame) -> None:
         """Executes short calls of one function; what they have no time for goes back."""
         began = time.perf_counter()
-        told: List[Tuple[bool, Any]] = []
+        values: List[Any] = []
+        errors: Dict[int, BaseException] = {}
         try:
             function, asked = frame.load()
         except BaseException as error:
-            self._answer(frames.ERROR, frame.number, _packed_error(error, 0.0), [])
+            body = pack_error(error, 0.0, _has_program)
+            self._answer(frames.ERROR, frame.number, body, [])
             return
         for args, kwargs in asked:
             try:
-                told.append((False, function(*args, **kwargs)))
+                values.append(function(*args, **kwargs))
             except BaseException as error:
-                told.append((True, _packed_error(error, 0.0)))
+                errors[len(values)] = error
+                values.append(None)
             took = time.perf_counter() - began
             if took > _TOGETHER_MAX:
                 break
-        self._answer(frames.RESULTS, frame.number, *_packed_values(took, told))
-
-
-def _packed_values(took: float, told: List[Tuple[bool, Any]]) -> Tuple[bytes, List[memoryview]]:
-    try:
-        return frames.pack((took, told))
-    except BaseException:
-        apart: List[Tuple[bool, Any]] = []
-        for is_error, value in told:
-            try:
-                pickle.dumps(value, protocol=5)
-                apart.append((is_error, value))
-            except BaseException as error:
-                apart.append((True, _packed_error(error, 0.0)))
-        return frames.pack((took, apart))
+        packed = pack_outcomes(took, values, errors, _has_program)
+        self._answer(frames.RESULTS, frame.number, *packed)
 
 
 def _kept(frame: Frame) -> Dict[str, Any]:
     """Body and buffers as memory that is handed to other workers."""
     body, buffers = frames.kept(frame.body, frame.buffers)
     return {"body": body, "buffers": buffers}
-
-
-def _packed_error(error: BaseException, took: float) -> bytes:
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    try:
-        pickled = pickle.dumps(error, protocol=5)
-        pickle.loads(pickled)
-    except BaseException:
-        # An exception whose constructor takes other arguments than it keeps cannot travel.
-        pickled = pickle.dumps(RuntimeError("{}: {}".format(type(error).__name__, error)))
-    return pickle.dumps((took, pickled, text), protocol=5)
 
 
 def _announce(place: str) -> None:

@@ -96,6 +96,33 @@ fn a_program_for_distributed_computing_runs_unchanged() {
     passed(&drop_in(&home).output().expect("python3 is there"));
 }
 
+/// What pip installs.
+const BY_VALUE: [&str; 2] = ["cloudpickle==3.1.1", "joblib==1.5.1"];
+
+#[test]
+fn what_is_of_the_program_itself_travels_in_every_form_or_is_named() {
+    let home = Home::new();
+    home.configure("nodes: {local: {cpus: 16}}\n");
+    let packages = Path::new(env!("CARGO_TARGET_TMPDIR")).join("by-value");
+    let packages = nero_pip::packages(&packages, &BY_VALUE).unwrap_or_else(|why| panic!("{why}"));
+    // Another one may be installed.
+    let hidden = home.path().join("hidden");
+    fs::create_dir(&hidden).unwrap();
+    fs::write(hidden.join("cloudpickle.py"), "raise ImportError\n").unwrap();
+    for (first, tests) in [
+        (packages, ["ByValue", "Named"].as_slice()),
+        (hidden, &["Refused"]),
+    ] {
+        let src = package();
+        let paths = [first, src.join("src"), src.join("drop-in/src")];
+        let mut command = program(&home, &["live_program.py"]);
+        command
+            .args(tests)
+            .env("PYTHONPATH", std::env::join_paths(paths).unwrap());
+        passed(&command.output().expect("python3 is there"));
+    }
+}
+
 #[test]
 fn machines_that_join_work_for_distributed_computing_beside_a_server_or_not() {
     let lab = Lab::new(1);

@@ -46,7 +46,8 @@ def take(role: str) -> Optional[IO[str]]:
 _held: List[IO[str]] = []
 
 
-def _is_taken(role: str) -> bool:
+def is_taken(role: str) -> bool:
+    """Whether a process has the role."""
     file = _locked(role)
     if file is None:
         return True
@@ -56,4 +57,4 @@ def _is_taken(role: str) -> bool:
 
 def takes_work() -> bool:
     """Whether this machine is more than a server."""
-    return not _is_taken(SERVER) or _is_taken(NODE)
+    return not is_taken(SERVER) or is_taken(NODE)

@@ -6,7 +6,6 @@ and port of the original are taken and not needed: machines are reached by ``ssh
 """
 
 import datetime
-import itertools
 import os
 import runpy
 import subprocess
@@ -59,12 +58,28 @@ def _prepare(worker_class: Type[WorkerInterface], init_data: Optional[Data]) -> 
     _neronet_worker.on_update(update)
 
 
-def _prepare_of_program(file: str, name: str, init_data: Optional[Data]) -> None:
-    """Makes the worker from a class of the program itself, which has to guard what it does by
-    ``if __name__ == "__main__"``, as with ``multiprocessing``."""
+class _Program:
+    """The program itself; in a worker its module, before anything behind it is read, which may
+    have names of it."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return _program, (os.path.basename(self._file),)
+
+
+def _program(file: str) -> types.ModuleType:
+    """Executes the program, which has to guard what it does by ``if __name__ == "__main__"``, as
+    with ``multiprocessing``."""
     program = types.ModuleType("__mp_main__")
-    sys.modules["__main__"] = sys.modules["__mp_main__"] = program
+    _neronet_worker.set_program(program)
     program.__dict__.update(runpy.run_path(file, run_name="__mp_main__"))
+    return program
+
+
+def _prepare_of_program(program: types.ModuleType, name: str, init_data: Optional[Data]) -> None:
+    """Makes the worker from a class of the program itself."""
     _prepare(getattr(program, name), init_data)
 
 
@@ -86,11 +101,21 @@ def _known(client: neronet.Client) -> "neronet.client.Answer":
     return client.nodes()
 
 
-class _Elsewhere(neronet.Executor):
-    """Workers on other machines alone."""
+class _Executor(neronet.Executor):
+    """Workers on other machines alone, if asked for; with or without the program itself."""
+
+    def __init__(self, is_elsewhere: bool, has_program: bool, **words: Any) -> None:
+        self._is_elsewhere = is_elsewhere
+        self._has_program = has_program
+        if has_program:
+            # The name of the program in its workers.
+            sys.modules.setdefault("__mp_main__", sys.modules["__main__"])
+        if is_elsewhere:
+            words["requires"] = "name != local"
+        super().__init__(**words)
 
     def _counts(self, row: Dict[str, Any]) -> bool:
-        return bool(row["name"] != "local")
+        return not self._is_elsewhere or bool(row["name"] != "local")
 
 
 class Pool:
@@ -112,9 +137,9 @@ class Pool:
         self._job_timeout = job_timeout
         nodes = _known(neronet.connect())
         words: Dict[str, Any] = {}
-        executor: Type[neronet.Executor] = neronet.Executor
         taking: List[Dict[str, Any]] = list(nodes)
-        if not _roles.takes_work():
+        is_elsewhere = not _roles.takes_work()
+        if is_elsewhere:
             taking = [row for row in nodes if row["name"] != "local"]
             if not taking:
                 raise NeronetError(
@@ -122,16 +147,15 @@ class Pool:
                     ["this one is a server alone (start_node -s), and there is no other"],
                     "neroman node add NAME ADDRESS, or start_node -d here",
                 )
-            executor, words["requires"] = _Elsewhere, "name != local"
         if any(row.get("gpus") for row in taking):
             words.update(gpus=1, gpumem="{:g}M".format(min_gpu_memory_required))
         file = _file_of_program(worker_class)
         init: Callable[..., None] = _prepare if file is None else _prepare_of_program
         initargs: Tuple[Any, ...] = (worker_class, init_data)
         if file is not None:
-            initargs = (os.path.basename(file), worker_class.__qualname__, init_data)
-        self._executor = executor(
-            nodes="any", files=_travelling(worker_class, file), init=init, initargs=initargs,
+            initargs = (_Program(file), worker_class.__qualname__, init_data)
+        self._executor = _Executor(
+            is_elsewhere, file is not None, nodes="any", files=_travelling(worker_class, file), init=init, initargs=initargs,
             **words)
         try:
             if min_workers:
@@ -141,23 +165,19 @@ class Pool:
             raise
 
     def _submit(self, item: Data) -> "futures.Future[Any]":
-        return self._executor.submit_with(_run, (item,), timeout=self._job_timeout)
+        return self._executor.submit_with(_run, (item,), timeout=self._job_timeout, tries=2)
 
-    def _result(self, future: "futures.Future[Any]", item: Data) -> Any:
-        try:
-            return future.result()
-        except futures.TimeoutError:
-            return self._submit(item).result()
+    # An iterator of `map` goes on behind an exception, which a generator does not.
 
     def imap_unordered(self, data: Iterable[Data]) -> Iterator[Any]:
-        """Results as they come."""
-        items = {self._submit(item): item for item in data}
-        return (self._result(future, items[future]) for future in futures.as_completed(items))
+        """Results as they come; behind an exception come those of the other items."""
+        asked = [self._submit(item) for item in data]
+        return map(futures.Future.result, futures.as_completed(asked))
 
     def imap(self, data: Iterable[Data]) -> Iterator[Any]:
-        """Results in the order of the items, as they come."""
-        asked = [(self._submit(item), item) for item in data]
-        return itertools.starmap(self._result, asked)
+        """Results in the order of the items, as they come; behind an exception those of the
+        others."""
+        return map(futures.Future.result, [self._submit(item) for item in data])
 
     def map(self, data: Iterable[Data]) -> List[Any]:
         """All results in the order of the items."""
@@ -309,13 +329,12 @@ def start_head_node(password: Optional[str] = None, port: Optional[int] = None,
 
 
 def is_server_running() -> bool:
-    """Whether the daemon of this user runs here."""
-    try:
-        return bool(neronet.connect().call("daemon", "status").get("running"))
-    except neronet.DaemonUnreachable:
-        return False
+    """Whether a process of this user is the head here, by :func:`start_server` or
+    :func:`start_head_node`. Pools need none."""
+    return _roles.is_taken(_roles.SERVER)
 
 
 def is_client_running() -> bool:
-    """Whether this machine takes work: it does, unless it is a server alone."""
-    return is_server_running() and _roles.takes_work()
+    """Whether a process of this user offers this machine to its own head, by :func:`start_node`
+    or :func:`start_head_node`. Without one it takes work, too, unless it is a server alone."""
+    return _roles.is_taken(_roles.NODE)

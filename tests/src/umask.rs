@@ -31,7 +31,7 @@ pub fn draw() {
 fn of(name: &str, is_swapped: bool) -> u32 {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
-    match (hasher.finish() % 2 == 0) == is_swapped {
+    match hasher.finish().is_multiple_of(2) == is_swapped {
         true => 0o077,
         false => 0o022,
     }

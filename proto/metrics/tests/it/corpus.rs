@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use nero_metrics::finder::{Context, Finder, Reading};
+use nero_metrics::found::LinePairs;
 
 type Points = Vec<(f64, f64)>;
 
@@ -97,17 +98,51 @@ fn mistakes(output: &str, wanted: &str) -> String {
     mistakes
 }
 
-#[test]
-fn outputs_of_well_known_programs_give_the_series_written_by_hand() {
+/// The texts of the corpus.
+fn corpus() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     let mut paths: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
     paths.sort();
+    let texts = paths
+        .iter()
+        .map(|path| std::fs::read_to_string(path).unwrap());
+    texts.collect()
+}
+
+#[test]
+fn a_line_is_read_as_by_a_finder_that_saw_no_line_before() {
+    let next = |c: char| match c.to_digit(10) {
+        Some(digit) => char::from_digit((digit + 1) % 10, 10).unwrap(),
+        None => c,
+    };
+    for all in corpus() {
+        // Each line comes again with other digits: `Fold 1` is then `Fold 2`.
+        let others: String = all.chars().map(next).collect();
+        let lines = all.lines().zip(others.lines());
+        let mut kept = Finder::new(&Reading::default()).0;
+        let (mut context, mut fresh_context) = (Context::default(), Context::default());
+        for line in lines.flat_map(|(line, other)| [line, other, line]) {
+            let pairs = |found: &LinePairs| -> Vec<(String, u64)> {
+                let pairs = found.pairs();
+                pairs
+                    .map(|(name, value)| (name.to_owned(), value.to_bits()))
+                    .collect()
+            };
+            let one = pairs(&kept.find(line.as_bytes(), &mut context));
+            let mut fresh = Finder::new(&Reading::default()).0;
+            let other = pairs(&fresh.find(line.as_bytes(), &mut fresh_context));
+            assert_eq!(one, other, "{line}");
+        }
+    }
+}
+
+#[test]
+fn outputs_of_well_known_programs_give_the_series_written_by_hand() {
     let (mut outputs, mut wrong) = (0, String::new());
-    for path in paths {
-        let all = std::fs::read_to_string(&path).unwrap();
+    for all in corpus() {
         for one in format!("\n{all}").split("\n#### ").skip(1) {
             let (title, rest) = one.split_once('\n').unwrap();
             let (output, wanted) = rest.split_once("\n--- series\n").unwrap();

@@ -300,14 +300,14 @@ pub(crate) struct Duration {
 /// A date of an expression. Equal when the instant is: of the offset depends only how dates
 /// without a zone compare, which parameters are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct DateLiteral {
     /// Unix milliseconds.
     pub ms: i64,
     /// Seconds that the clocks of its writer are ahead of UTC.
     pub offset_s: i32,
 }
 
-impl PartialEq for Moment {
+impl PartialEq for DateLiteral {
     fn eq(&self, other: &Self) -> bool {
         self.ms == other.ms
     }
@@ -324,7 +324,7 @@ pub(crate) enum Node {
     Inf,
     Text(Box<str>),
     Bool(bool),
-    Time(Moment),
+    Time(DateLiteral),
     Now,
     Fact(Fact),
     /// A fact of a node, in requirements.

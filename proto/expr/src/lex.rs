@@ -7,7 +7,7 @@
 
 use jiff::tz::TimeZone;
 
-use crate::ast::{CompareOp, Moment, Pick};
+use crate::ast::{CompareOp, DateLiteral, Pick};
 use crate::error::{ErrorKind, ExprError, Span};
 use crate::number::{Scanned, misshapen_date, scan_clock, scan_date, scan_number};
 use crate::pattern::{Glob, Pattern};
@@ -17,7 +17,7 @@ use crate::slips;
 pub(crate) enum Tok {
     /// A number; its text is at the span.
     Number(f64),
-    Date(Moment),
+    Date(DateLiteral),
     /// A time of day, in minutes since midnight.
     Clock(u16),
     /// Quoted text, without quotes.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::ast::Moment;
+use crate::ast::DateLiteral;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};
 use nero_model::units::{parse_duration_ms, size_unit_bytes, time_unit_ms};
@@ -247,7 +247,10 @@ const YEARS: std::ops::RangeInclusive<i16> = 1970..=2999;
 /// later or the first of the two, as `jiff` has it ("compatible").
 ///
 /// Returns the moment, or the error, and the length.
-pub(crate) fn scan_date(text: &str, zone: &TimeZone) -> Option<(Result<Moment, String>, usize)> {
+pub(crate) fn scan_date(
+    text: &str,
+    zone: &TimeZone,
+) -> Option<(Result<DateLiteral, String>, usize)> {
     let bytes = text.as_bytes();
     if !shaped(bytes, b"dddd-dd-dd") {
         return None;
@@ -277,7 +280,7 @@ pub(crate) fn scan_date(text: &str, zone: &TimeZone) -> Option<(Result<Moment, S
         let why = format!("`{}` is not a date", &text[..len + tail]);
         return Some((Err(why), len + tail));
     }
-    let instant = resolve(written, &zone).map(|ms| Moment {
+    let instant = resolve(written, &zone).map(|ms| DateLiteral {
         ms,
         offset_s: offset_at_ms(&zone, ms),
     });
@@ -348,7 +351,7 @@ pub(crate) fn instant(local: DateTime, zone: &TimeZone) -> Option<i64> {
 }
 
 /// A moment by the clocks of its writer: `2026-11-20T00:00:00+02:00`.
-pub(crate) fn print_local(moment: Moment) -> String {
+pub(crate) fn print_local(moment: DateLiteral) -> String {
     let at = jiff::Timestamp::from_millisecond(moment.ms);
     let offset = Offset::from_seconds(moment.offset_s);
     // An offset of seconds, as of the 19th century, has no form here.

@@ -22,7 +22,7 @@ pub struct LinePairs {
     spare: String,
     pairs: Vec<Pair>,
     /// Names of earlier lines, most of which come again.
-    known: Vec<Known>,
+    known: Vec<KnownName>,
     /// The step that the line gives, if any.
     pub step: Option<f64>,
     /// Whether the step stands before all values of the line, so that it also holds
@@ -50,19 +50,19 @@ pub struct NameKind {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownName {
     name: String,
     kind: NameKind,
 }
 
 /// The names of the pairs of a line.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub struct NameList {
     text: String,
     bounds: Vec<(u32, u32)>,
 }
 
-impl Names {
+impl NameList {
     pub fn clear(&mut self) {
         self.text.clear();
         self.bounds.clear();
@@ -175,7 +175,7 @@ impl LinePairs {
     #[inline]
     pub fn push_at(&mut self, name: &[u8], value: f64, counts: bool, place: Place) {
         let at = (self.pairs.len() + 7 * name.len()) % KNOWN_MAX;
-        let is_known = |known: &Known| known.name.as_bytes() == name && !name.is_empty();
+        let is_known = |known: &KnownName| known.name.as_bytes() == name && !name.is_empty();
         if self.pairs.len() >= PAIRS_MAX
             || !self.known.get(at).is_some_and(is_known) && !self.learn(at, name)
         {
@@ -196,7 +196,7 @@ impl LinePairs {
             return false;
         }
         if self.known.len() <= at {
-            self.known.resize_with(at + 1, Known::default);
+            self.known.resize_with(at + 1, KnownName::default);
         }
         let known = &mut self.known[at];
         known.name.clear();
@@ -246,12 +246,12 @@ impl LinePairs {
 
     /// Whether the pairs have these names.
     #[inline]
-    pub fn has_names(&self, names: &Names) -> bool {
+    pub fn has_names(&self, names: &NameList) -> bool {
         let bounds = self.pairs.iter().map(|pair| (pair.name_from, pair.name_to));
         self.names == names.text && bounds.eq(names.bounds.iter().copied())
     }
 
-    pub fn copy_names(&self, names: &mut Names) {
+    pub fn copy_names(&self, names: &mut NameList) {
         names.text.clone_from(&self.names);
         names.bounds.clear();
         let bounds = self.pairs.iter().map(|pair| (pair.name_from, pair.name_to));
@@ -259,7 +259,7 @@ impl LinePairs {
     }
 
     /// Gives the pairs these names, if there are any.
-    pub fn set_names(&mut self, names: &Names) {
+    pub fn set_names(&mut self, names: &NameList) {
         if names.bounds.is_empty() {
             return;
         }

@@ -1,7 +1,7 @@
 //! What the labels of a line came to, for the next line of its form: most lines differ from an
 //! earlier one in their numbers alone.
 
-use crate::found::{LinePairs, Names, PairMark, Place};
+use crate::found::{LinePairs, NameList, PairMark, Place};
 use crate::label::Labels;
 
 /// Digits of a number that may be another one in a line of the same form.
@@ -14,7 +14,7 @@ const DIGITS: u8 = 0xff;
 #[derive(Debug, Default)]
 pub struct Memo {
     /// The names as they were read.
-    read: Names,
+    read: NameList,
     pairs: Vec<Shape>,
     /// What stands between the pairs, and behind them, as [`form`] gives it.
     texts: Vec<u8>,
@@ -22,7 +22,7 @@ pub struct Memo {
     pub tells_set: bool,
     /// The labels of the lines above, and the names that were written below them; none where
     /// they stayed.
-    written: Option<(Labels, Names)>,
+    written: Option<(Labels, NameList)>,
 }
 
 /// What the label of a pair depends on, beside its name and the text before it.

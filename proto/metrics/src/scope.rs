@@ -20,7 +20,7 @@ const WORDS_MAX: usize = 9;
 
 /// How a set ends by the steps of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum End {
+pub enum SetEnd {
     /// The first line with numbers below the heading decides.
     #[default]
     Open,
@@ -39,7 +39,7 @@ pub struct Scope {
     pub labels: Labels,
     /// The set to which steps lead back.
     pub home: Label,
-    pub end: End,
+    pub end: SetEnd,
     /// The largest steps that lines begin with: their rank, and the newest.
     pub counted: Option<(u8, f64)>,
     /// Whether the last line with numbers was one of a part of its set: `Test: [ 10/196]`.
@@ -88,9 +88,9 @@ impl Scope {
         }
         self.labels.set = set;
         self.end = match (is_step, self.counted) {
-            (true, _) => End::AtStep,
-            (false, Some((_, step))) => End::Above(step),
-            (false, None) => End::Open,
+            (true, _) => SetEnd::AtStep,
+            (false, Some((_, step))) => SetEnd::Above(step),
+            (false, None) => SetEnd::Open,
         };
     }
 
@@ -100,16 +100,16 @@ impl Scope {
         if is_inside {
             let is_larger = |(known, _): (u8, f64)| rank > known;
             let is_over = match self.end {
-                End::Open => {
-                    self.end = End::Never;
+                SetEnd::Open => {
+                    self.end = SetEnd::Never;
                     false
                 }
-                End::AtStep => true,
-                End::Above(last) => {
+                SetEnd::AtStep => true,
+                SetEnd::Above(last) => {
                     let is_same = self.counted.is_some_and(|(known, _)| rank == known);
                     self.counted.is_some_and(is_larger) || is_same && step > last
                 }
-                End::Never => false,
+                SetEnd::Never => false,
             };
             if !is_over {
                 return;
@@ -123,8 +123,8 @@ impl Scope {
 
     /// Takes a line with numbers that does not begin with a step.
     pub fn numbers(&mut self) {
-        if self.end == End::Open {
-            self.end = End::AtStep;
+        if self.end == SetEnd::Open {
+            self.end = SetEnd::AtStep;
         }
     }
 }

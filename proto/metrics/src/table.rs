@@ -65,7 +65,7 @@ pub enum TableStage {
 
 /// A line of names, and how rows are cut by it.
 #[derive(Debug, Default)]
-struct Layout {
+struct TableLayout {
     header: Vec<u8>,
     cut: Cut,
     /// The names, once a row has decided how they are cut.
@@ -81,9 +81,9 @@ struct Layout {
 /// A table that is being read.
 #[derive(Debug, Default)]
 pub struct Table {
-    layout: Layout,
+    layout: TableLayout,
     /// The table before, whose rows may go on when those of the new one do not come.
-    former: Option<Layout>,
+    former: Option<TableLayout>,
     /// Whether the present line brought the former table back.
     is_restored: bool,
     cells: Vec<Cell>,
@@ -175,7 +175,7 @@ impl Table {
     }
 }
 
-impl Layout {
+impl TableLayout {
     /// Takes another line of names.
     fn begin(&mut self, header: &[u8], cut: Cut) {
         let text = without_comment(header);

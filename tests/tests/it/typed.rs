@@ -68,7 +68,7 @@ fn rows_are_added_started_and_their_results_read_whoever_dies_meanwhile() {
         &home,
         &folder,
         &["add", "-", "--to", "fit"],
-        "{\"x\": 9}\n{\"x\": [1]}\n",
+        "{\"x\": 9}\n[1]\n",
     );
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     assert_eq!(

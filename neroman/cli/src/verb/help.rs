@@ -29,39 +29,39 @@ const AFTER: [&str; 2] = [
 ];
 
 /// Verbs of one purpose: those of every day with a line each, the rest by name.
-struct Group {
+struct VerbGroup {
     name: &'static str,
     daily: &'static [&'static str],
     rest: &'static [&'static str],
 }
 
-const GROUPS: [Group; 6] = [
-    Group {
+const GROUPS: [VerbGroup; 6] = [
+    VerbGroup {
         name: "define",
         daily: &["add", "run", "template", "set"],
         rest: &["copy", "note", "tag", "rm", "import"],
     },
-    Group {
+    VerbGroup {
         name: "run",
         daily: &["start", "restart", "abort", "wait", "rule"],
         rest: &["pause", "resume", "adopt", "noodles"],
     },
-    Group {
+    VerbGroup {
         name: "look",
         daily: &["status", "show", "logs", "plot"],
         rest: &["metrics", "diff"],
     },
-    Group {
+    VerbGroup {
         name: "results",
         daily: &["results", "fetch"],
         rest: &["export", "open", "path"],
     },
-    Group {
+    VerbGroup {
         name: "nodes",
         daily: &["node", "clean"],
         rest: &["shell", "exec", "du"],
     },
-    Group {
+    VerbGroup {
         name: "housekeeping",
         daily: &["config", "mail", "daemon"],
         rest: &["backup", "completions"],
@@ -194,7 +194,7 @@ pub fn overview(width: u16) -> String {
     )
 }
 
-impl Group {
+impl VerbGroup {
     fn lines(&self, width: u16) -> String {
         let mut lines = String::new();
         let mut heading = self.name;

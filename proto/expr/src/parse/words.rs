@@ -6,7 +6,7 @@ use jiff::{Timestamp, ToSpan};
 
 use super::cohort::is_of_peers;
 use super::{Operand, Parser, Wanted};
-use crate::ast::{Asked, CompareOp, MathFn, Moment, NameRef, Node, Pick, PickRef};
+use crate::ast::{Asked, CompareOp, DateLiteral, MathFn, NameRef, Node, Pick, PickRef};
 use crate::direction::more_is_better;
 use crate::error::{ErrorKind, ExprError, Span};
 use crate::fact::{Fact, NOT_BUILT, NOT_BUILT_WHY};
@@ -322,9 +322,9 @@ impl Parser<'_> {
     }
 
     /// An instant by the clocks of the writer.
-    fn moment(&self, ms: i64) -> Moment {
+    fn moment(&self, ms: i64) -> DateLiteral {
         let offset_s = offset_at_ms(&self.context.zone, ms);
-        Moment { ms, offset_s }
+        DateLiteral { ms, offset_s }
     }
 
     /// `14:00` of today.

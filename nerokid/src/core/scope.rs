@@ -2,7 +2,7 @@
 
 use nero_journal::v1::LogScope;
 use nero_metrics::label::{Label, Labels};
-use nero_metrics::scope::{End, Scope};
+use nero_metrics::scope::{Scope, SetEnd};
 
 /// The record of a scope; none where it tells nothing.
 pub fn record(scope: &Scope) -> Option<LogScope> {
@@ -10,10 +10,10 @@ pub fn record(scope: &Scope) -> Option<LogScope> {
         return None;
     }
     let (end, above) = match scope.end {
-        End::Open => (0, 0.0),
-        End::AtStep => (1, 0.0),
-        End::Above(step) => (2, step),
-        End::Never => (3, 0.0),
+        SetEnd::Open => (0, 0.0),
+        SetEnd::AtStep => (1, 0.0),
+        SetEnd::Above(step) => (2, step),
+        SetEnd::Never => (3, 0.0),
     };
     let text = |label: &Label| label.as_str().to_owned();
     Some(LogScope {
@@ -39,10 +39,10 @@ pub fn read(record: &LogScope) -> Scope {
         },
         home: label(&record.home),
         end: match record.end {
-            0 => End::Open,
-            1 => End::AtStep,
-            2 => End::Above(record.above),
-            _ => End::Never,
+            0 => SetEnd::Open,
+            1 => SetEnd::AtStep,
+            2 => SetEnd::Above(record.above),
+            _ => SetEnd::Never,
         },
         counted: u8::try_from(record.rank).ok().zip(record.count),
         is_behind_parts: record.behind_parts,

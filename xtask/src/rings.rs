@@ -56,6 +56,7 @@ pub const LEFT_OUT: &[(&str, &[&str])] = &[
             "local_steps",
             "neighbours",
             "noodles_ssh",
+            "roots",
             "settling",
             "shared_home",
             "skew",

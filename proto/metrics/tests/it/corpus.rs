@@ -131,9 +131,9 @@ fn a_line_is_read_as_by_a_finder_that_saw_no_line_before() {
                     .map(|(name, value)| (name.to_owned(), value.to_bits()))
                     .collect()
             };
-            let one = pairs(&kept.find(line.as_bytes(), &mut context));
+            let one = pairs(kept.find(line.as_bytes(), &mut context));
             let mut fresh = Finder::new(&Reading::default()).0;
-            let other = pairs(&fresh.find(line.as_bytes(), &mut fresh_context));
+            let other = pairs(fresh.find(line.as_bytes(), &mut fresh_context));
             assert_eq!(one, other, "{line}");
         }
     }

@@ -41,7 +41,7 @@ pub struct LinePairs {
 /// What a name alone tells of its pair.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NameKind {
-    /// By [`step::rank`].
+    /// How sure a name is that of a step: `step::rank`.
     pub rank: Option<u8>,
     /// Whether its last word is that of a step.
     pub is_step: bool,

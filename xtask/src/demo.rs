@@ -82,7 +82,7 @@ fn story(stage: &DemoHome, examples: &Path) -> Result<(), String> {
         }
     }
     stage.must(&["plot", "penguins/train*", "loss", "--log"])?;
-    stage.must(&["results", "penguins/*", "--best", "test error"])?;
+    stage.must(&["results", "penguins/*", "--best", "loss"])?;
     stage.must(&["rule", "list", "aborted"])?;
     stage.must(&["logs", "penguins/uncleaned", "--stderr", "--lines", "3"])?;
     println!("\nThe rows of {}:", book.display());
@@ -167,8 +167,8 @@ impl DemoHome {
         );
         println!("\nWhat to type next:");
         println!("  export NERONET_HOME={}", self.home.display());
-        println!("  {neroman} show 1                        everything about one experiment");
-        println!("  {neroman} metrics 1 loss --csv          a series");
+        println!("  {neroman} show 101                      everything about one experiment");
+        println!("  {neroman} metrics 101 loss --csv        a series");
         println!("  {neroman} restart 'crashed,aborted'     once more");
         println!("  {neroman} abort 'runtime>1 && loss>0.5' end what goes wrong");
         println!("  {neroman} daemon stop                   when you have seen enough");

@@ -141,7 +141,11 @@ impl TestRun<'_> {
             command.env("CARGO_INCREMENTAL", "0");
         }
         let outcome = execute(command);
-        let mut tests = junit::read(&report)?;
+        let mut tests = match junit::read(&report) {
+            Ok(tests) => tests,
+            // Without a report the runner itself failed, and its error tells why.
+            Err(why) => return outcome.and(Err(why)),
+        };
         print_slowest(&mut tests);
         print_flaky(steps, &tests)?;
         outcome

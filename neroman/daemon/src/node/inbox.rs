@@ -87,7 +87,7 @@ impl Inbox {
         }
     }
 
-    /// The runs that were sent and of which no answer came.
+    /// Runs that were sent and that the node has not answered.
     pub(super) fn unanswered(&self) -> HashSet<RunToken> {
         self.held().unanswered.clone()
     }

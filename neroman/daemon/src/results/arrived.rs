@@ -15,7 +15,7 @@ use super::way;
 use crate::ledger::{Late, Ledger};
 use nero_life::input::Input;
 
-/// The results of a run, all of which came.
+/// The complete results of a run.
 #[derive(Debug)]
 pub(super) struct Arrived {
     pub(super) run: RunId,

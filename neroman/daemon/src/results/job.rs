@@ -293,7 +293,7 @@ impl FetchJob {
             .await
     }
 
-    /// Fetches the logs of earlier starts. One that is refused is a note: the run's own are here.
+    /// Fetches the logs of earlier starts. A refused log is a note: the run's own logs are here.
     async fn bring_earlier_logs(&self, all: bool, outcome: &mut Outcome) -> Result<(), Trouble> {
         for start in &self.earlier {
             start.make().await?;
@@ -557,7 +557,7 @@ impl EarlierStart {
     }
 }
 
-/// The starts of a run before its newest one that may have printed or made files. Theirs lie in
+/// The starts of a run before its newest one that may have printed or made files. Their logs and files lie in
 /// folders of the run's results.
 fn earlier(run: &Run, newest: &Way) -> Vec<EarlierStart> {
     let last = run.journal.newest().map_or(0, |(number, _)| number);

@@ -46,7 +46,7 @@ pub(super) struct FoundScheduler {
 }
 
 /// The `warden:` of a node that is added without one, as word and as line for people;
-/// `None`: it has none. Of several schedulers those that answered count; one that is silent
+/// `None`: it has none. Of several schedulers those that answered count: a silent scheduler
 /// may be the remains of an installation.
 ///
 /// # Errors

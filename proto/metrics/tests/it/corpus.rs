@@ -15,12 +15,12 @@ use nero_metrics::found::LinePairs;
 type Points = Vec<(f64, f64)>;
 
 /// What an output gives.
-struct Given {
+struct OutputSeries {
     series: BTreeMap<String, Points>,
     progress: Option<f64>,
 }
 
-fn read(output: &str) -> Given {
+fn read(output: &str) -> OutputSeries {
     let mut finder = Finder::new(&Reading::default()).0;
     let mut context = Context::default();
     let mut series: BTreeMap<String, Points> = BTreeMap::new();
@@ -35,7 +35,7 @@ fn read(output: &str) -> Given {
             points.push((value, step));
         }
     }
-    Given { series, progress }
+    OutputSeries { series, progress }
 }
 
 /// Whether points are those of a line `0.5@1 0.4@2`.

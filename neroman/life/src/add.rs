@@ -21,10 +21,10 @@ use super::edits::{self, EditedOnes};
 use super::experiment::{ByHand, Experiment, Origin, Stamp};
 use super::input::Input;
 use super::now::Moment;
-use super::precedence;
 use super::state::State;
 use super::step::{fits, step};
 use super::taken_over;
+use crate::impossible::impossible;
 
 /// Most new experiments whose names are printed before a start.
 const NAMED_MAX: usize = 10;
@@ -169,7 +169,7 @@ pub fn merge(state: &State, sources: &[Read], missing: &HashSet<u64>, now: &Mome
             }
         }
     }
-    let impossible = precedence::impossible(state, &merged.changes);
+    let impossible = impossible(state, &merged.changes);
     merged.refused.extend(impossible);
     merged
 }

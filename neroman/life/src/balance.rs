@@ -8,14 +8,10 @@
 use nero_model::RunId;
 
 use super::deferred;
-use super::late::{Late, Stepped};
-use super::leaving::Recall;
-use super::leaving::Refusal;
-use super::now::{Moment, Tick};
-use super::reason::Why;
-use super::refusal::{self, Leaves, become_so};
+use super::now::Tick;
 use super::run::Run;
 use super::stage::Stage;
+pub use crate::recall::waits_freely;
 
 /// How long a run that was moved stays where it is, in milliseconds.
 pub const STAYS_MS: i64 = deferred::PASSED_OVER_MS;
@@ -256,62 +252,10 @@ fn has_room(node: &Member, nodes: &[Member]) -> bool {
             .any(|other| other.jobs.iter().any(comes))
 }
 
-/// Whether a run waits on its node, and another one may have it. A run that goes on
-/// from checkpoints stays: they may lie there. So does a paused one: its node holds it,
-/// and no other node would.
-pub fn waits_freely(run: &Run) -> bool {
-    let waits = match &run.dispatch.stage {
-        Stage::Chosen { sending, .. } | Stage::Offered { sending, .. } => !sending,
-        Stage::Accepted { .. } => true,
-        Stage::Behind { .. }
-        | Stage::Unplaced
-        | Stage::Recalled { .. }
-        | Stage::Begun { .. }
-        | Stage::Over { .. } => false,
-    };
-    let bound = run.made.resume.is_some() || !run.made.takes.prefer.is_empty();
-    let asked = run.dispatch.cancel.is_some() || run.dispatch.send_spec;
-    let stays = bound || asked || run.dispatch.paused || run.elsewhere().is_some();
-    let moves = run.of_several() && !stays;
-    waits && moves
-}
-
 /// Whether the run left this node once without a start.
 pub fn left(run: &Run, node: &str) -> bool {
     let mut left = run.dispatch.deferred.iter();
     left.any(|one| one.node == node && one.left_ms.is_some())
-}
-
-/// The changes that recall a run for a node with room.
-pub(crate) fn recalled(run: &Run, node: &str, to: &str, now: &Moment) -> Stepped {
-    if run.node() != Some(node) || !waits_freely(run) {
-        return Err(Late);
-    }
-    let refusal = Refusal {
-        node: node.to_owned(),
-        why: format!("{to} has room"),
-        hint: String::new(),
-        at_ms: now.ms,
-    };
-    if run.movable() {
-        return Ok(refusal::leave_node(run, refusal, &Leaves::ForNow(now)));
-    }
-    let mut dispatch = run.dispatch.clone();
-    dispatch.why = Why::GoesTo {
-        to: to.to_owned(),
-        from: node.to_owned(),
-    };
-    dispatch.stage = Stage::Recalled {
-        node: node.to_owned(),
-        recall: Recall {
-            refusal,
-            passes: true,
-            to: to.to_owned(),
-            asked: false,
-        },
-        from: dispatch.stage.handing(),
-    };
-    Ok(vec![become_so(run, dispatch)])
 }
 
 #[cfg(test)]

@@ -12,12 +12,12 @@ use super::cells::CellRecord;
 use super::dispatch::Dispatch;
 use super::experiment::{ByHand, Experiment, Origin};
 use super::journal::Journal;
-use super::ledgers::NodeLedger;
 use super::made::Made;
 use super::mail::PostChange;
 use super::now::Tick;
-use super::restored::Restored;
 use super::run::Run;
+use crate::facts::nodes::NodeLedger;
+use crate::facts::nodes::Restored;
 
 /// One change of the state.
 #[derive(Clone, Debug)]

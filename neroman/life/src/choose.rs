@@ -4,14 +4,14 @@
 use super::judge;
 use super::leaving::Refusal;
 use super::now::Tick;
-use super::place::{self, Candidate, Choice, Standing};
-use super::retry;
 use super::run::Run;
+use crate::place::{self, Candidate, Standing};
+use crate::placed::Choice;
 
 /// Chooses a node for one run. A node that the run left lately because it could
 /// not take the run is chosen only if no other can have it.
 pub fn choose(run: &Run, candidates: &mut [Candidate], now: &Tick) -> Choice {
-    let left_ms = retry::pause_left_ms(&run.made, now);
+    let left_ms = run.made.pause_left_ms(now);
     if left_ms > 0 {
         return Choice::Later { left_ms };
     }

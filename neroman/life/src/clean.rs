@@ -2,17 +2,8 @@
 
 use super::experiment::Experiment;
 use super::needs;
+pub use super::needs::lies_there;
 use super::run::Run;
-use super::stage::Verdict;
-
-/// Whether a node may have a folder of this run.
-pub fn lies_there(run: &Run) -> bool {
-    let gone = matches!(
-        run.dispatch.stage.verdict(),
-        Some(Verdict::NodeGone { .. } | Verdict::Reserved { .. })
-    );
-    run.dispatch.cleaned_ms.is_none() && !gone && run.dispatch.stage.is_accepted()
-}
 
 /// Reason why a later run needs the folder of this one.
 pub fn needed(experiment: &Experiment, run: &Run) -> Option<String> {

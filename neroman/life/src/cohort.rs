@@ -10,53 +10,21 @@ use std::sync::Arc;
 
 use nero_expr::{Cohort, Expr, Fact, NameKind, ParseContext, Past, Scope, Value};
 use nero_model::{ExperimentId, RunId};
-use serde::{Deserialize, Serialize};
 
 use super::change::Rule;
 use super::experiment::Experiment;
 use super::input::Input;
 use super::journal::Journal;
 use super::now::Now;
-use super::pasts::{self, Pasts};
 use super::run::Run;
 use super::scope::Sight;
-use super::stage::Stage;
 use super::state::State;
+use crate::facts::peers::PeersNumber;
+use crate::facts::series::Pasts;
+use crate::pasts;
 
 /// A run gets new numbers at most this often.
 pub const EVERY_MS: i64 = 10_000;
-
-/// An aggregate over the peers of a run, as its node has it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PeersNumber {
-    /// The aggregate as it stands in rules.
-    pub text: String,
-    /// `None`: no peer has a value.
-    #[serde(with = "maybe_float", default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<f64>,
-    /// Number of peers that have one.
-    pub peers: u64,
-    pub at_ms: i64,
-}
-
-impl PeersNumber {
-    fn says_the_same(&self, other: &Self) -> bool {
-        self.text == other.text && self.value == other.value && self.peers == other.peers
-    }
-}
-
-impl Run {
-    /// The aggregates over its peers that its rules have.
-    pub fn peers(&self) -> &[PeersNumber] {
-        &self.dispatch.peers
-    }
-
-    /// Whether its rules are evaluated, so that new numbers matter.
-    pub fn takes_peers(&self) -> bool {
-        let is_begun = matches!(self.dispatch.stage, Stage::Begun { closed: false, .. });
-        is_begun && self.phase().is_live() && self.dispatch.cancel.is_none()
-    }
-}
 
 /// What experiments of one cohort have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -384,34 +352,5 @@ impl Scope for PeerSight<'_> {
 
     fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {
         self.sight.visit_names(visit);
-    }
-}
-
-/// JSON has no infinite numbers.
-mod maybe_float {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either {
-        Number(f64),
-        Text(String),
-    }
-
-    #[expect(clippy::ref_option, reason = "serde passes the field")]
-    pub(super) fn serialize<S: Serializer>(value: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
-        match value {
-            None => to.serialize_none(),
-            Some(value) if value.is_finite() => to.serialize_f64(*value),
-            Some(value) => to.collect_str(value),
-        }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-        Ok(match Option::<Either>::deserialize(from)? {
-            None => None,
-            Some(Either::Number(value)) => Some(value),
-            Some(Either::Text(text)) => Some(text.parse().map_err(D::Error::custom)?),
-        })
     }
 }

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::acts::{Acted, Responded, StepEnd};
-use super::batch::{Hold, HoldCause};
-use super::cohort::PeersNumber;
 use super::journal::Journal;
 use super::leaving::{Deferral, Recall, Refusal};
-use super::ledgers::NodeLedger;
 use super::made::Made;
-use super::mail::Noticed;
-use super::processed::Processed;
 use super::reason::Why;
 use super::results::Results;
 use super::stage::{Stage, Verdict};
-use super::standing::Firing;
+use crate::facts::actions::Firing;
+use crate::facts::actions::{Acted, Responded, StepEnd};
+use crate::facts::hold::{Hold, HoldCause};
+use crate::facts::nodes::NodeLedger;
+use crate::facts::notice::Noticed;
+use crate::facts::peers::PeersNumber;
+use crate::facts::processed::Processed;
 
 /// A cancel request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,7 +12,6 @@ use super::dispatch::Dispatch;
 use super::journal::{Exit, Incarnation, Journal};
 use super::made::Made;
 use super::outcome::{self, Outcome};
-use super::run::Run;
 
 /// The end of a run by itself, as its experiment's `on_error` takes it. Until the command of the
 /// handler has run it is ending, so that nothing follows, and an abort still counts.
@@ -73,6 +72,14 @@ fn lacks_response(handler: &ErrorHandler, dispatch: &Dispatch, journal: &Journal
     !handler.run.is_empty() && responded < newest
 }
 
+/// The command of the handler that a run's error waits for.
+pub(crate) fn awaited(made: &Made, dispatch: &Dispatch, journal: &Journal) -> Option<String> {
+    let outcome = outcome::judge(dispatch, journal);
+    let (_, handler) = error(made, journal, &outcome)?;
+    let handler = handler.filter(|one| awaits(one, dispatch, journal))?;
+    Some(handler.run.join("\n"))
+}
+
 /// Whether the command of a handler is to run, or runs, before anything follows.
 fn awaits(handler: &ErrorHandler, dispatch: &Dispatch, journal: &Journal) -> bool {
     lacks_response(handler, dispatch, journal)
@@ -129,33 +136,4 @@ pub(crate) fn line_fits(pattern: &str, line: &str) -> bool {
         }
         compiled[pattern].as_ref().is_some_and(fits)
     })
-}
-
-impl Run {
-    /// The start whose error is to be answered on its node, and the command for that.
-    pub fn awaited_response(&self) -> Option<(u32, String)> {
-        if self.phase() != Phase::Ending || !self.made.again.responds() {
-            return None;
-        }
-        let outcome = outcome::judge(&self.dispatch, &self.journal);
-        let (_, handler) = error(&self.made, &self.journal, &outcome)?;
-        let handler = handler.filter(|one| awaits(one, &self.dispatch, &self.journal))?;
-        let (newest, _) = self.journal.newest()?;
-        Some((newest, handler.run.join("\n")))
-    }
-
-    /// What `on_error` made of its end, where that is not what the exit code tells.
-    pub fn error_verdict(&self) -> Option<String> {
-        let code = self.exit()?.code;
-        self.made.again.on_error.as_ref()?;
-        match (self.phase(), self.reason()) {
-            (Phase::Finished, None) if code != 0 => {
-                Some(format!("exit code {code} counts as success (`on_error`)"))
-            }
-            (Phase::Crashed, Some(EndReason::Exited { code: 0 })) => {
-                Some("it printed on standard error, an error by `on_error`".to_owned())
-            }
-            (_, _) => None,
-        }
-    }
 }

@@ -92,6 +92,12 @@ impl Experiment {
         self.runs.get(usize::try_from(number).ok()?.checked_sub(1)?)
     }
 
+    /// The newest run whose job was started: a new run may begin with its checkpoints.
+    pub fn newest_started(&self) -> Option<&Run> {
+        let mut runs = self.runs.iter().rev();
+        runs.find(|run| run.started_ms().is_some())
+    }
+
     /// Whether its source was read since and does not contain it any more.
     pub fn is_gone(&self) -> bool {
         self.gone && !taken_over::without_source(&self.definition)

@@ -2,7 +2,6 @@
 //! up; and that its folder on the node was taken away.
 
 use super::change::{Change, dispatch_changed};
-use super::clean;
 use super::late::{Late, Stepped};
 use super::needs;
 use super::results::Results;
@@ -91,7 +90,7 @@ pub(crate) fn counted(run: &Run, held: u64) -> Option<Change> {
         | Stage::Recalled { .. }
         | Stage::Over { .. } => false,
     };
-    let there = sent_all && !run.in_doubt() && clean::lies_there(run);
+    let there = sent_all && !run.in_doubt() && needs::lies_there(run);
     let again = lacks && there;
     if again == run.dispatch.points_again {
         return None;

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use nero_model::paths::run::RULES_VERSION_MAX;
 
 use super::change::{Change, dispatch_changed};
-use super::cohort::PeersNumber;
 use super::late::{Late, Stepped};
 use super::run::Run;
+use crate::change::Rule;
+use crate::experiment::Experiment;
+use crate::facts::peers::PeersNumber;
+use crate::state::State;
 
 /// Records that the rules which were sent as `version` lie on the run's node as `kept`.
 /// Rules that were changed since then get a version above that one.
@@ -43,4 +46,29 @@ pub(crate) fn changed(run: &Run, ids: &Arc<[u64]>) -> Change {
         dispatch: Box::new(dispatch),
         rules: Some(Arc::clone(ids)),
     }
+}
+
+/// The rules of a new run: those of its definition, then those added by hand.
+/// New rules get ids from `next` on and are returned, too.
+pub fn rules(state: &State, experiment: &Experiment, fresh: &mut Vec<Rule>) -> Vec<u64> {
+    let defined = experiment.definition.rules.iter();
+    let mut ids: Vec<u64> = defined
+        .map(|rule| identify(state, fresh, Rule::of(rule, "", &rule.place.to_string())))
+        .collect();
+    ids.extend(experiment.extra_rules.iter().copied());
+    let mut seen = std::collections::HashSet::new();
+    ids.retain(|id| seen.insert(*id));
+    ids
+}
+
+/// The id of a rule; a new one if there is none like it.
+pub fn identify(state: &State, fresh: &mut Vec<Rule>, mut rule: Rule) -> u64 {
+    let mut known = (state.rules.values().map(|known| &**known)).chain(fresh.iter());
+    if let Some(known) = known.find(|known| known.is_like(&rule)) {
+        return known.id;
+    }
+    let highest = state.rules.last_key_value().map_or(0, |(id, _)| *id);
+    rule.id = highest + 1 + fresh.len() as u64;
+    fresh.push(rule);
+    highest + fresh.len() as u64
 }

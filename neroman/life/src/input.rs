@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::batch::HoldCause;
-use super::cohort::PeersNumber;
 use super::dispatch::Cancel;
 use super::now::Tick;
-use super::place::Choice;
 use super::report::Report;
 use super::results::Results;
 pub use super::run::Placement;
 use super::run::Run;
 use super::{cancel, hand_over, recall};
+use crate::facts::hold::HoldCause;
+use crate::facts::peers::PeersNumber;
+use crate::placed::Choice;
 
 /// What happens to a run. A node's name says from where it comes: of a run that is
 /// elsewhere meanwhile, nothing changes. What belongs to one hand-over changes nothing

@@ -5,8 +5,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use nero_model::{LedgerId, RunToken};
-use serde::{Deserialize, Serialize};
+use nero_model::RunToken;
 
 use super::change::{Change, dispatch_changed};
 use super::reason::Why;
@@ -14,21 +13,7 @@ use super::run::Run;
 use super::stage::Stage;
 use super::state::State;
 use super::text::bounded;
-
-/// The ledger of a neromum, and the root below which it lies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeLedger {
-    pub id: LedgerId,
-    pub root: String,
-}
-
-impl Run {
-    /// The ledger that may have it and start it, while its node answers with another one.
-    pub fn elsewhere(&self) -> Option<&NodeLedger> {
-        let elsewhere = self.dispatch.elsewhere.as_deref();
-        elsewhere.filter(|_| self.dispatch.stage.is_before_start())
-    }
-}
+pub use crate::facts::nodes::NodeLedger;
 
 /// Whether a node answered with this ledger before.
 pub fn is_known(state: &State, node: &str, ledger: &NodeLedger) -> bool {

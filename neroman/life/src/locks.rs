@@ -13,10 +13,10 @@ use nero_model::{ExperimentId, RunId};
 use super::experiment::Experiment;
 use super::now::Now;
 use super::place::{Candidate, Standing};
-use super::precedence::{AwaitedGroup, is_meant, is_present, members, named};
 use super::reason::{NoNode, Obstacle, Why};
 use super::run::Run;
 use super::state::State;
+use crate::groups::{AwaitedGroup, is_meant, is_present, members, named};
 
 /// What runs with nodes keep others from.
 #[derive(Debug)]

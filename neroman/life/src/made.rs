@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use nero_format::{
     Again, DataDef, Definition, NodeProbe, NodeResources, Precedence, Processing, Scheduling,
 };
+use nero_model::units::print_duration_ms;
 use nero_model::{RunId, RunToken};
 use serde::{Deserialize, Serialize};
 
 use super::now::Tick;
-use super::retry::Follows;
+use crate::facts::follows::{Cause, Follows};
 
 /// The facts of a run that never change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -218,5 +219,32 @@ impl Takes {
     /// memory on the node itself, which refuses what it can never provide.
     pub fn asks(&self) -> bool {
         self.disk_bytes > 0 || !self.on_nodes.disk_bytes.is_empty() || !self.requires.is_empty()
+    }
+}
+
+impl Made {
+    /// Time until a retry is due, by `retry.after`; 0 for any other run. After another start
+    /// of this machine all of it counts anew, since only a boot clock decides.
+    pub fn pause_left_ms(&self, now: &Tick) -> i64 {
+        let pause_ms = self.pause_ms();
+        let created = self.created.as_ref();
+        (pause_ms - now.since(created)).clamp(0, pause_ms)
+    }
+
+    fn pause_ms(&self) -> i64 {
+        let item = self.follows.as_ref().and_then(|one| match one.cause {
+            Cause::Retry { item, .. } => Some(item),
+            Cause::Timeout | Cause::Rule { .. } => None,
+        });
+        let retry = item.and_then(|item| self.again.retries().nth(item));
+        retry.map_or(0, |retry| i64::try_from(retry.after_ms).unwrap_or(i64::MAX))
+    }
+
+    /// Why a retry that is not due yet waits.
+    pub(crate) fn why_later(&self) -> String {
+        let pause = print_duration_ms(self.pause_ms().unsigned_abs());
+        let before = self.follows.as_ref().map_or(0, |follows| follows.run);
+        let experiment = self.id.experiment;
+        format!("retried {pause} after {experiment}.{before} ended (`retry.after`)")
     }
 }

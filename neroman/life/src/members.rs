@@ -8,7 +8,8 @@ use nero_expr::Glob;
 use nero_format::{experiment_number, is_named};
 use nero_model::ExperimentId;
 
-use super::state::State;
+use super::experiment::Experiment;
+use super::shelf::Shelf;
 
 /// Experiments by source and by what others call them, by rising number.
 #[derive(Debug)]
@@ -29,11 +30,11 @@ struct OfSource {
 
 impl Members {
     /// The experiments of all sources.
-    pub fn of(state: &State) -> Self {
+    pub fn of(experiments: &Shelf<Experiment>) -> Self {
         let mut all: HashMap<u64, Vec<ExperimentId>> = HashMap::new();
         let mut names: HashMap<(u64, &str), Vec<ExperimentId>> = HashMap::new();
         let mut stages: HashMap<(u64, &str), Vec<ExperimentId>> = HashMap::new();
-        for one in state.experiments.iter() {
+        for one in experiments.iter() {
             let (source, definition) = (one.source, &one.definition);
             all.entry(source).or_default().push(one.id);
             let mut name = |name| names.entry((source, name)).or_default().push(one.id);
@@ -68,9 +69,14 @@ impl Members {
     }
 
     /// The experiments that a word of a source names.
-    pub fn named(&self, state: &State, source: u64, on: &str) -> Arc<[ExperimentId]> {
+    pub fn named(
+        &self,
+        experiments: &Shelf<Experiment>,
+        source: u64,
+        on: &str,
+    ) -> Arc<[ExperimentId]> {
         if let Some(number) = experiment_number(on) {
-            let one = state.experiment(ExperimentId(number));
+            let one = experiments.get(number);
             return one.map(|one| one.id).into_iter().collect();
         }
         let Some(of) = self.of.get(&source) else {
@@ -84,7 +90,7 @@ impl Members {
             return Arc::clone(known);
         }
         let fits = |id: &&ExperimentId| {
-            let one = state.experiment(**id);
+            let one = experiments.get(id.0);
             one.is_some_and(|one| is_named(on, &one.definition))
         };
         let those: Arc<[ExperimentId]> = of.all.iter().filter(fits).copied().collect();

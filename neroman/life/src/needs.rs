@@ -3,9 +3,9 @@
 
 use nero_model::Phase;
 
-use super::batch::Hold;
 use super::run::Run;
 use super::stage::{Handing, Stage, Verdict};
+use crate::facts::hold::Hold;
 
 /// Work to do for a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,4 +166,13 @@ fn begun(run: &Run) -> (Handing, Phase) {
         other => other,
     };
     (run.dispatch.stage.handing().max(Handing::Staging), phase)
+}
+
+/// Whether a node may have a folder of this run.
+pub fn lies_there(run: &Run) -> bool {
+    let gone = matches!(
+        run.dispatch.stage.verdict(),
+        Some(Verdict::NodeGone { .. } | Verdict::Reserved { .. })
+    );
+    run.dispatch.cleaned_ms.is_none() && !gone && run.dispatch.stage.is_accepted()
 }

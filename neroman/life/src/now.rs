@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::pasts::Pasts;
+use crate::facts::series::Pasts;
 
 /// A moment on one machine's boot clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,6 +8,8 @@ use super::dispatch::Dispatch;
 use super::journal::{Incarnation, Journal, RuleFacts};
 use super::stage::TAKE_OVER;
 use super::stage::{Stage, Verdict};
+use crate::dispatch::Sent;
+use crate::made::Made;
 
 /// The judgement of a run's evidence.
 #[derive(Clone, Debug, PartialEq)]
@@ -381,4 +383,22 @@ fn stage_words(stage: job_not_started::Stage, program: &str) -> String {
         Stage::Unspecified => "for an unknown reason",
     };
     words.to_owned()
+}
+
+/// An end by the time limit, until its node reports whether a checkpoint was made: a run
+/// may follow, so the run shown is still ending, and an abort still counts.
+pub(crate) fn held_back(made: &Made, dispatch: &Dispatch, outcome: Outcome) -> Outcome {
+    let waits = made.again.requeues_timeout
+        && outcome.phase == Phase::Timeout
+        && dispatch.sent == Sent::Some
+        && dispatch.cancel.is_none()
+        && dispatch.stage.verdict().is_none();
+    match waits {
+        true => Outcome {
+            phase: Phase::Ending,
+            reason: None,
+            ended_ms: None,
+        },
+        false => outcome,
+    }
 }

@@ -5,10 +5,10 @@ use std::fmt;
 
 use nero_model::{Phase, RunId};
 
-use super::batch::HoldCause;
 use super::now::Now;
 use super::run::Run;
 use super::state::State;
+use crate::facts::hold::HoldCause;
 
 /// The outlook of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

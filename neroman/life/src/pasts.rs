@@ -4,20 +4,14 @@
 //! Anything else needs the stored points: [`wanted`] returns whose, neroman reads them,
 //! and an expression finds the outcome in [`super::now::Now`].
 
-use std::collections::HashMap;
-
-use nero_expr::{Asked, Fold, NameRef, Past, PastPoint, SeriesPast};
-use nero_model::RunId;
+use nero_expr::{Asked, Fold, NameRef, Past, PastPoint};
 use nero_model::names::same_loosely;
 use nero_model::sets::is_of_set;
 
 use super::fold::GENERATION_BITS;
 use super::now::Now;
 use super::run::Run;
-
-/// Series by run and name, fed with the points that are stored.
-#[derive(Clone, Debug, Default)]
-pub struct Pasts(HashMap<RunId, HashMap<String, SeriesPast>>);
+pub use crate::facts::series::Pasts;
 
 /// Whether the answer is not among a run's facts.
 pub fn needs_points(past: Past) -> bool {
@@ -63,28 +57,6 @@ impl Pasts {
                 }
             }
         }
-    }
-
-    /// From now on the points of this series are needed.
-    pub(crate) fn want(&mut self, run: RunId, metric: &str, past: Past) {
-        let series = self.0.entry(run).or_default();
-        series.entry(metric.to_owned()).or_default().want(past);
-    }
-
-    /// Whether no points are needed.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The runs whose points are needed.
-    pub fn runs(&self) -> impl Iterator<Item = RunId> {
-        self.0.keys().copied()
-    }
-
-    /// Whether the points of this series are needed.
-    pub fn has(&self, run: RunId, metric: &str) -> bool {
-        let series = self.0.get(&run);
-        series.is_some_and(|series| series.contains_key(metric))
     }
 
     /// Adds the next point of a series, which came at `time_ms` of its node's clock.
@@ -155,7 +127,10 @@ pub fn answer(run: &Run, metric: &str, past: Past, now: &Now) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
     use std::sync::Arc;
+
+    use nero_expr::SeriesPast;
 
     use super::*;
     use crate::change::Change;

@@ -5,6 +5,7 @@ use super::judge;
 pub use super::judge::{Facts, Figures, GpuFacts, ProbeAnswer};
 use super::made::Takes;
 use super::reason::{Misfit, NoNode, Obstacle};
+pub use crate::placed::Choice;
 
 /// Availability of a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,21 +30,6 @@ pub enum Standing {
 pub struct Candidate {
     pub name: String,
     pub standing: Standing,
-}
-
-/// The decision for one run.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Choice {
-    /// The run goes to this node.
-    On(String),
-    /// An answer that may change the choice is on its way.
-    Wait,
-    /// It is a retry that is not due yet.
-    Later { left_ms: i64 },
-    /// No node takes it now.
-    Nowhere(NoNode),
-    /// Every node that could take it refused it, or can never take what a retry asks for.
-    Never(NoNode),
 }
 
 /// Judges an expression over a node.

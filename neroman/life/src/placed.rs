@@ -3,13 +3,12 @@
 use super::change::{Change, dispatch_changed};
 use super::deferred;
 use super::late::{Late, Stepped};
-use super::place::Choice;
 use super::reason::Why;
 use super::refusal;
-use super::retry;
 use super::run::Run;
 use super::stage::Stage;
 use super::text::bounded;
+use crate::reason::NoNode;
 
 /// The change of a run whose earlier run is over.
 pub(crate) fn released(run: &Run) -> Stepped {
@@ -52,7 +51,7 @@ pub(crate) fn decided(run: &Run, choice: &Choice, now_ms: i64) -> Stepped {
             // It goes on there if the node has it still.
             dispatch.left_behind.retain(|other| other != name);
         }
-        Choice::Later { .. } => dispatch.why = Why::Said(retry::why_later(&run.made)),
+        Choice::Later { .. } => dispatch.why = Why::Said(run.made.why_later()),
         Choice::Nowhere(why) => dispatch.why = Why::NoNode(why.clone()),
         Choice::Never(why) => {
             let why = bounded(&why.to_string());
@@ -84,4 +83,19 @@ pub(crate) fn unplaced(run: &Run, node: &str, why: &str, now_ms: i64) -> Stepped
         text: format!("{id}: recalled from {node}: {why}"),
     };
     Ok(change.into_iter().chain([event]).collect())
+}
+
+/// The decision for one run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Choice {
+    /// The run goes to this node.
+    On(String),
+    /// An answer that may change the choice is on its way.
+    Wait,
+    /// It is a retry that is not due yet.
+    Later { left_ms: i64 },
+    /// No node takes it now.
+    Nowhere(NoNode),
+    /// Every node that could take it refused it, or can never take what a retry asks for.
+    Never(NoNode),
 }

@@ -8,17 +8,14 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nero_format::{
-    Definition, Dependency, DependsUntil, EditMistake, Precedence, experiment_number, is_named,
-};
-use nero_model::{EndReason, ExperimentId, Phase, RunId};
+use nero_format::{DependsUntil, Precedence};
+use nero_model::{ExperimentId, Phase, RunId};
 
-use super::batch::Held;
-use super::change::{Change, Described, dispatch_changed};
 use super::experiment::Experiment;
-use super::late::{Late, Stepped};
 use super::run::Run;
 use super::state::State;
+use crate::groups::{AwaitedGroup, groups, is_far_enough, is_member, is_present, members};
+use crate::held::Held;
 
 /// Experiments that wait for each other in turn are looked at to this depth.
 const DEPTH_MAX: usize = 64;
@@ -105,28 +102,8 @@ impl fmt::Display for AwaitedExperiment<'_> {
     }
 }
 
-/// What experiments are waited for: those of one dependency, or of one stage.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum AwaitedGroup<'a> {
-    Need(&'a Dependency),
-    Stage(&'a str),
-}
-
 /// The groups that are being looked at, one for the sake of the other.
 type OpenGroups<'a> = Vec<(u64, AwaitedGroup<'a>)>;
-
-/// What an experiment needs, and the stages before its own.
-pub(crate) fn groups(precedence: &Precedence) -> impl Iterator<Item = AwaitedGroup<'_>> {
-    let needs = precedence.dependencies().map(AwaitedGroup::Need);
-    let before = precedence.stage.iter().flat_map(|stage| &stage.before);
-    needs.chain(before.map(|stage| AwaitedGroup::Stage(stage)))
-}
-
-/// The words that name other experiments.
-fn names(precedence: &Precedence) -> impl Iterator<Item = &str> {
-    let needs = precedence.dependencies().map(|need| &*need.on);
-    needs.chain(precedence.place.apart_from.iter().map(String::as_str))
-}
 
 /// The experiments of a group that are not far enough.
 #[derive(Clone, Default)]
@@ -314,228 +291,5 @@ impl<'a> Precedents<'a> {
             }
             false => Held::of_its_batch(self.state, run).is_some_and(|held| held.needs_person()),
         }
-    }
-}
-
-/// The experiments of a group.
-pub(crate) fn members<'a, 'g>(
-    state: &'a State,
-    source: u64,
-    group: AwaitedGroup<'g>,
-) -> impl DoubleEndedIterator<Item = &'a Experiment> + use<'a, 'g> {
-    let ids = match group {
-        AwaitedGroup::Need(need) => state.members().named(state, source, &need.on),
-        AwaitedGroup::Stage(stage) => state.members().in_stage(source, stage),
-    };
-    let all = (0..ids.len()).filter_map(move |at| Some(&**state.experiment(ids[at])?));
-    all.filter(move |one| match group {
-        AwaitedGroup::Need(need) => is_meant(one, &need.on),
-        AwaitedGroup::Stage(_) => one.by_hand.copy_of.is_none(),
-    })
-}
-
-/// Whether an experiment is one of a group of its source.
-pub(crate) fn is_member(own: &Experiment, group: AwaitedGroup<'_>) -> bool {
-    let definition = &own.definition;
-    match group {
-        AwaitedGroup::Need(need) => {
-            let is_named = match experiment_number(&need.on) {
-                Some(number) => number == own.id.0,
-                None => is_named(&need.on, definition),
-            };
-            is_named && is_meant(own, &need.on)
-        }
-        AwaitedGroup::Stage(name) => {
-            let stage = definition.precedence.stage.as_ref();
-            stage.is_some_and(|stage| stage.name == name) && own.by_hand.copy_of.is_none()
-        }
-    }
-}
-
-/// Whether a word that names an experiment means it: one that a person copied is meant by its own
-/// name or number alone.
-pub(crate) fn is_meant(one: &Experiment, on: &str) -> bool {
-    one.by_hand.copy_of.is_none() || one.definition.name == on || experiment_number(on).is_some()
-}
-
-/// The experiments that a word of a source names.
-pub(crate) fn named<'a>(
-    state: &'a State,
-    source: u64,
-    on: &str,
-) -> impl Iterator<Item = &'a Experiment> + use<'a> {
-    let ids = state.members().named(state, source, on);
-    (0..ids.len()).filter_map(move |at| Some(&**state.experiment(ids[at])?))
-}
-
-/// Whether an experiment is as far as those of a group are needed.
-pub(crate) fn is_far_enough(one: &Experiment, group: AwaitedGroup<'_>) -> bool {
-    let Some(run) = one.current() else {
-        return false;
-    };
-    match group {
-        // In a stage a run that one of its own rules ended has done what it could.
-        AwaitedGroup::Stage(_) => {
-            run.phase() == Phase::Finished || matches!(run.reason(), Some(EndReason::ByRule { .. }))
-        }
-        AwaitedGroup::Need(need) => match need.until {
-            DependsUntil::Finished => run.phase() == Phase::Finished,
-            // What is lost may still run.
-            DependsUntil::Ended => run.phase().is_end() && !run.in_doubt(),
-            DependsUntil::Started => run.started_ms().is_some(),
-            DependsUntil::Placed => run.placed_on().is_some(),
-        },
-    }
-}
-
-pub(crate) fn is_present(one: &Experiment) -> bool {
-    one.hidden_ms.is_none() && !one.is_gone()
-}
-
-/// Whether a change of a run may end the wait of others.
-pub fn concerns_others(before: Option<&Run>, after: Option<&Run>) -> bool {
-    let so_far = |run: &Run| {
-        let is_placed = run.placed_on().is_some();
-        let has_started = run.started_ms().is_some();
-        (run.phase(), has_started, run.in_doubt(), is_placed)
-    };
-    before.map(so_far) != after.map(so_far)
-}
-
-/// Records that a run needs no other experiment now.
-pub(crate) fn met(run: &Run, now_ms: i64) -> Stepped {
-    if !run.waits_for_others() {
-        return Err(Late);
-    }
-    let id = run.made.id;
-    let event = Change::Event {
-        experiment: id.experiment,
-        run: Some(id.number),
-        at_ms: now_ms,
-        text: format!("{id}: what it depends on is done"),
-    };
-    let change = dispatch_changed(run, |dispatch| dispatch.waits_for_others = false);
-    Ok(change.into_iter().chain([event]).collect())
-}
-
-/// The dependencies that cannot be, of the experiments that these changes describe: on an
-/// experiment that does not exist, on itself, on one that waits for it. Names that stand in a
-/// source were looked at when it was read; those that a value makes which a person set were not.
-pub(crate) fn impossible(state: &State, changes: &[Change]) -> Vec<(String, EditMistake)> {
-    let by_number = |definition: &Definition| {
-        let mut names = names(&definition.precedence);
-        names.any(|name| experiment_number(name).is_some())
-    };
-    let needs = |definition: &Definition| {
-        let precedence = &definition.precedence;
-        groups(precedence).next().is_some() || names(precedence).next().is_some()
-    };
-    let described = changes.iter().filter_map(|change| match change {
-        Change::Experiment(one) if needs(&one.definition) => Some(one),
-        _ => None,
-    });
-    let described: Vec<_> = described.collect();
-    let mut found = Vec::new();
-    // Where all is by name, each source has been looked at by itself. A circle over several has a
-    // number in it, and any of its members may close it.
-    let has_number = described.iter().any(|one| by_number(&one.definition))
-        || !described.is_empty()
-            && (state.experiments.iter()).any(|one| by_number(&one.definition));
-    let set_now = |one: &Described| {
-        let before = state.experiment(one.id);
-        let known = before.map_or(&[][..], |before| &before.by_hand.overrides);
-        let precedence = before.map(|before| &before.definition.precedence);
-        one.by_hand.overrides != known && precedence != Some(&one.definition.precedence)
-    };
-    let is_looked_at = |one: &&Arc<Described>| has_number || set_now(one);
-    let described = described.into_iter().filter(is_looked_at);
-    let described: Vec<(ExperimentId, bool)> =
-        described.map(|one| (one.id, set_now(one))).collect();
-    if described.is_empty() {
-        return found;
-    }
-    let mut prospect = state.clone();
-    for change in changes {
-        prospect.apply(change);
-    }
-    let state = &prospect;
-    let precedents = Precedents::of(state);
-    for (id, is_set) in described {
-        let Some(one) = state.experiment(id) else {
-            continue;
-        };
-        let mut refuse = |message: String, hint: &str| {
-            let hint = hint.to_owned();
-            let mistake = EditMistake { message, hint };
-            found.push((one.definition.place.to_string(), mistake));
-        };
-        let name = &one.definition.name;
-        let apart = &one.definition.precedence.place.apart_from;
-        for other in names(&one.definition.precedence) {
-            match experiment_number(other) {
-                Some(number) if number == one.id.0 && !apart.iter().any(|one| one == other) => {
-                    refuse(format!("`{name}` depends on itself ({number})"), "");
-                }
-                Some(number) if state.experiment(ExperimentId(number)).is_none() => refuse(
-                    format!("`{name}` depends on experiment {number}, which does not exist"),
-                    "`neroman status` shows the numbers",
-                ),
-                None if is_set && !names_another(state, one, other) => refuse(
-                    format!("`{name}` depends on `{other}`, which is no experiment of its source"),
-                    "`depends_on` and `place` name experiments with the value that was set",
-                ),
-                Some(_) | None => {}
-            }
-        }
-        if found.is_empty()
-            && let Some(between) = precedents.leads_back(one)
-        {
-            let message = format!("`{name}` depends on `{between}`, which waits for it");
-            found.push((
-                one.definition.place.to_string(),
-                EditMistake {
-                    message,
-                    hint: "none of them could ever start".to_owned(),
-                },
-            ));
-        }
-    }
-    found
-}
-
-/// Whether a word of an experiment means another one, or for `apart_from` itself.
-fn names_another(state: &State, one: &Experiment, word: &str) -> bool {
-    let apart = &one.definition.precedence.place.apart_from;
-    let mut all = named(state, one.source, word).filter(|other| is_present(other));
-    match apart.iter().any(|apart| apart == word) {
-        true => all.next().is_some(),
-        false => all.any(|other| other.id != one.id && is_meant(other, word)),
-    }
-}
-
-impl<'a> Precedents<'a> {
-    /// The name of an experiment that this one depends on and that depends on it.
-    fn leads_back(&self, from: &'a Experiment) -> Option<&'a str> {
-        let mut seen = HashSet::from([from.id]);
-        let mut looked = HashSet::new();
-        let mut open = vec![from];
-        while let Some(one) = open.pop() {
-            for group in groups(&one.definition.precedence) {
-                // The first one's own group may be a glob that means itself.
-                if one.id != from.id && !looked.insert((one.source, group)) {
-                    continue;
-                }
-                let members = self.members(one.source, group).into_iter();
-                for next in members.filter(|next| is_present(next)) {
-                    if next.id == from.id && one.id != from.id {
-                        return Some(&one.definition.name);
-                    }
-                    if seen.insert(next.id) {
-                        open.push(next);
-                    }
-                }
-            }
-        }
-        None
     }
 }

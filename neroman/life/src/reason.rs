@@ -8,8 +8,8 @@ use nero_model::RunId;
 use nero_model::units::print_less_bytes;
 use serde::{Deserialize, Serialize};
 
-use super::cluster::NoPartition;
 use super::text::bounded;
+use crate::facts::partition::NoPartition;
 
 /// Why a node cannot take a run.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,42 +3,19 @@
 //! every node that may have such a run told what it knows, the run is not placed and not handed
 //! over, and no run follows an end by itself.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nero_model::{RunId, RunToken};
-use serde::{Deserialize, Serialize};
 
 use super::change::{Change, dispatch_changed};
 use super::run::Run;
 use super::stage::Stage;
 use super::state::State;
-
-/// The node of the researcher's own machine.
-const LOCAL: &str = "local";
+pub use crate::facts::nodes::Restored;
 
 /// Why no run follows the end of a run that was live in the backup: another neroman may have
 /// made that run already.
 const NO_RETRY: &str = "no run follows it by itself: the home was restored from a backup";
-
-/// What is still to be learnt after a home was restored.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Restored {
-    /// When the backup was made.
-    pub made_ms: i64,
-    /// Nodes that have not told yet what they know.
-    pub nodes: BTreeSet<String>,
-    /// Host of the backup, if its `local` is not this machine's: that node never tells.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub other_host: String,
-}
-
-impl Restored {
-    /// Whether a node has told what it knows.
-    fn has_told(&self, node: &str) -> bool {
-        !self.nodes.contains(node) && (node != LOCAL || self.other_host.is_empty())
-    }
-}
 
 /// A run that a node has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,13 +23,6 @@ pub struct OnNode {
     pub token: RunToken,
     /// Number of the hand-over that brought it there.
     pub generation: u32,
-}
-
-impl Run {
-    /// Whether it waits for what nodes know of it.
-    pub fn awaits_nodes(&self) -> bool {
-        self.dispatch.restored && self.dispatch.stage.is_before_start()
-    }
 }
 
 /// The changes that begin it.

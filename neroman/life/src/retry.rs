@@ -5,101 +5,23 @@
 //! leaves both or neither. It is made once, since only an experiment's newest run has a
 //! next one. Whatever a person asked for before the end wins: a cancel request, a new run.
 
-use std::fmt;
 use std::sync::Arc;
 
 use nero_format::{Retry, RetryOn, RuleAction};
 use nero_model::units::short_bytes;
-use nero_model::{EndReason, Phase, RunId, RunToken, TaskEnd};
-use serde::{Deserialize, Serialize};
+use nero_model::{EndReason, RunId, RunToken, TaskEnd};
 
 use super::change::{Change, NewRun, dispatch_changed};
-use super::dispatch::{Dispatch, Sent};
+use super::dispatch::Dispatch;
 use super::errors::line_fits;
 use super::experiment::Experiment;
 use super::journal::Exit;
 use super::made::Made;
-use super::now::{Moment, Tick};
-use super::outcome::Outcome;
+use super::now::Moment;
 use super::run::Run;
-use super::start;
 use super::state::State;
-
-/// Most runs in a row that rules make.
-const BY_RULES_MAX: u32 = 3;
-
-/// The earlier run after which neroman made a run by itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Follows {
-    /// Number of the run that ended.
-    pub run: u32,
-    pub cause: Cause,
-    /// Runs in a row that `retry` made, up to this one.
-    pub retries: u32,
-    /// Those by each item of a list, where `retry` has one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub by_items: Vec<u32>,
-    /// Runs in a row that rules made, up to this one.
-    pub by_rules: u32,
-    /// The word for nodes that was asked for, where a rule keeps this run on one of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked_node: Option<String>,
-}
-
-/// Why neroman made a run by itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// `retry`, with its `max`.
-    Retry {
-        on: RetryOn,
-        max: u32,
-        /// The item of the list.
-        #[serde(default, skip_serializing_if = "is_first")]
-        item: usize,
-    },
-    /// `on_timeout: requeue`.
-    Timeout,
-    /// A rule, with its condition. `anywhere`: a node was chosen anew.
-    Rule { text: String, anywhere: bool },
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_first(item: &usize) -> bool {
-    *item == 0
-}
-
-impl Follows {
-    /// Runs in a row that an item of `retry` made.
-    fn by_item(&self, item: usize) -> u32 {
-        match self.by_items.as_slice() {
-            [] => self.retries,
-            counts => counts.get(item).copied().unwrap_or(0),
-        }
-    }
-}
-
-impl fmt::Display for Follows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.cause {
-            Cause::Retry { on, max, item } => {
-                write!(f, "retry {} of {max} after {on}", self.by_item(*item))
-            }
-            Cause::Timeout => f.write_str("requeued after its time limit"),
-            Cause::Rule { text, anywhere } => {
-                let done = if *anywhere { "requeued" } else { "restarted" };
-                write!(
-                    f,
-                    "{done} by the rule `{text}`, {} of {BY_RULES_MAX}",
-                    self.by_rules
-                )
-            }
-        }
-    }
-}
+use crate::facts::follows::BY_RULES_MAX;
+pub use crate::facts::follows::{Cause, Follows};
 
 /// What follows the end of a run.
 #[derive(Debug)]
@@ -134,31 +56,6 @@ pub fn next(
     }
 }
 
-/// Time until a retry is due, by `retry.after`; 0 for any other run. After another start
-/// of this machine all of it counts anew, since only a boot clock decides.
-pub fn pause_left_ms(made: &Made, now: &Tick) -> i64 {
-    let pause_ms = pause_ms(made);
-    let created = made.created.as_ref();
-    (pause_ms - now.since(created)).clamp(0, pause_ms)
-}
-
-fn pause_ms(made: &Made) -> i64 {
-    let item = made.follows.as_ref().and_then(|one| match one.cause {
-        Cause::Retry { item, .. } => Some(item),
-        Cause::Timeout | Cause::Rule { .. } => None,
-    });
-    let retry = item.and_then(|item| made.again.retries().nth(item));
-    retry.map_or(0, |retry| i64::try_from(retry.after_ms).unwrap_or(i64::MAX))
-}
-
-/// Why a retry that is not due yet waits.
-pub(crate) fn why_later(made: &Made) -> String {
-    let pause = nero_model::units::print_duration_ms(pause_ms(made).unsigned_abs());
-    let before = made.follows.as_ref().map_or(0, |follows| follows.run);
-    let experiment = made.id.experiment;
-    format!("retried {pause} after {experiment}.{before} ended (`retry.after`)")
-}
-
 /// Records why no run follows this one, although one could.
 pub fn forgone(run: &Run, why: String, now_ms: i64) -> Vec<Change> {
     let id = run.made.id;
@@ -170,24 +67,6 @@ pub fn forgone(run: &Run, why: String, now_ms: i64) -> Vec<Change> {
     };
     let change = dispatch_changed(run, |dispatch| dispatch.no_retry = why);
     change.into_iter().chain([event]).collect()
-}
-
-/// An end by the time limit, until its node reports whether a checkpoint was made: a run
-/// may follow, so the run shown is still ending, and an abort still counts.
-pub(crate) fn held_back(made: &Made, dispatch: &Dispatch, outcome: Outcome) -> Outcome {
-    let waits = made.again.requeues_timeout
-        && outcome.phase == Phase::Timeout
-        && dispatch.sent == Sent::Some
-        && dispatch.cancel.is_none()
-        && dispatch.stage.verdict().is_none();
-    match waits {
-        true => Outcome {
-            phase: Phase::Ending,
-            reason: None,
-            ended_ms: None,
-        },
-        false => outcome,
-    }
 }
 
 /// Why a run follows this one, or why it does not although one could.
@@ -311,7 +190,7 @@ fn follow(experiment: &Experiment, run: &Run, cause: Cause, token: RunToken, now
     let more = grow(&mut made, &follows.cause, run.node().unwrap_or_default());
     let earlier = Some(experiment)
         .filter(|_| made.checkpoint)
-        .and_then(start::earlier);
+        .and_then(Experiment::newest_started);
     if let Some(earlier) = earlier {
         made.resume = Some(earlier.made.id.number);
         earlier.node_word().clone_into(&mut made.takes.prefer);

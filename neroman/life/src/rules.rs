@@ -14,9 +14,9 @@ use super::input::Input;
 use super::now::Now;
 use super::run::Run;
 use super::scope::Sight;
-use super::start::identify;
 use super::state::State;
 use super::step::{fits, step};
+use crate::in_force::identify;
 
 /// Adds a rule to the picked experiments; returns its id.
 pub fn add(state: &State, picked: &[ExperimentId], rule: Rule, now_ms: i64) -> (u64, Vec<Change>) {

@@ -15,9 +15,8 @@ pub use super::made::{Line, Made, Takes};
 use super::now::{Now, Tick};
 use super::outcome::{self, Outcome};
 pub use super::results::Results;
-use super::retry;
 use super::stage::{Stage, Verdict};
-use super::standing::Firing;
+use crate::facts::actions::Firing;
 
 /// A hand-over of a run: its node and its generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +71,7 @@ impl Run {
         dispatch.follow_journal(&made, &journal);
         let outcome = outcome::judge(&dispatch, &journal);
         let outcome = errors::judged(&made, &dispatch, &journal, outcome);
-        let outcome = retry::held_back(&made, &dispatch, outcome);
+        let outcome = outcome::held_back(&made, &dispatch, outcome);
         Self {
             made,
             dispatch,
@@ -94,7 +93,7 @@ impl Run {
         self.dispatch.follow_journal(&self.made, &self.journal);
         let outcome = outcome::judge(&self.dispatch, &self.journal);
         let outcome = errors::judged(&self.made, &self.dispatch, &self.journal, outcome);
-        let outcome = retry::held_back(&self.made, &self.dispatch, outcome);
+        let outcome = outcome::held_back(&self.made, &self.dispatch, outcome);
         if !self.has_ended() || outcome.phase == self.outcome.phase {
             self.outcome = outcome;
         }

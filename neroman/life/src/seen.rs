@@ -1,9 +1,8 @@
 //! What other crates may read of where a run stands. Its fields are written in this
 //! crate alone.
 
-use nero_model::{Phase, StateWord};
+use nero_model::{EndReason, Phase, StateWord};
 
-use super::batch::{Hold, HoldCause};
 use super::deferred;
 use super::dispatch::{Cancel, Unreadable};
 use super::errors;
@@ -14,6 +13,9 @@ use super::reason::{NoNode, Obstacle, Why};
 use super::results::Results;
 use super::run::Run;
 use super::stage::Stage;
+use crate::facts::hold::{Hold, HoldCause};
+use crate::facts::nodes::NodeLedger;
+use crate::facts::peers::PeersNumber;
 use crate::journal::{Incarnation, Journal, Paused};
 
 impl Run {
@@ -297,5 +299,51 @@ impl Run {
         let outcome = judge(&self.dispatch, journal);
         let outcome = errors::judged(&self.made, &self.dispatch, journal, outcome);
         self.has_ended() && outcome.phase == self.phase()
+    }
+
+    /// The start whose error is to be answered on its node, and the command for that.
+    pub fn awaited_response(&self) -> Option<(u32, String)> {
+        if self.phase() != Phase::Ending || !self.made.again.responds() {
+            return None;
+        }
+        let response = errors::awaited(&self.made, &self.dispatch, &self.journal)?;
+        Some((self.journal.newest()?.0, response))
+    }
+
+    /// What `on_error` made of its end, where that is not what the exit code tells.
+    pub fn error_verdict(&self) -> Option<String> {
+        let code = self.exit()?.code;
+        self.made.again.on_error.as_ref()?;
+        match (self.phase(), self.reason()) {
+            (Phase::Finished, None) if code != 0 => {
+                Some(format!("exit code {code} counts as success (`on_error`)"))
+            }
+            (Phase::Crashed, Some(EndReason::Exited { code: 0 })) => {
+                Some("it printed on standard error, an error by `on_error`".to_owned())
+            }
+            (_, _) => None,
+        }
+    }
+
+    /// The aggregates over its peers that its rules have.
+    pub fn peers(&self) -> &[PeersNumber] {
+        &self.dispatch.peers
+    }
+
+    /// Whether its rules are evaluated, so that new numbers matter.
+    pub fn takes_peers(&self) -> bool {
+        let is_begun = matches!(self.dispatch.stage, Stage::Begun { closed: false, .. });
+        is_begun && self.phase().is_live() && self.dispatch.cancel.is_none()
+    }
+
+    /// The ledger that may have it and start it, while its node answers with another one.
+    pub fn elsewhere(&self) -> Option<&NodeLedger> {
+        let elsewhere = self.dispatch.elsewhere.as_deref();
+        elsewhere.filter(|_| self.dispatch.stage.is_before_start())
+    }
+
+    /// Whether it waits for what nodes know of it.
+    pub fn awaits_nodes(&self) -> bool {
+        self.dispatch.restored && self.dispatch.stage.is_before_start()
     }
 }

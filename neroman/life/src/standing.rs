@@ -8,34 +8,18 @@
 
 use nero_expr::{Bindings, Expr};
 use nero_model::RunId;
-use serde::{Deserialize, Serialize};
 
 use super::change::{Change, Rule, dispatch_changed};
 use super::dispatch::Cancel;
 use super::experiment::Experiment;
 use super::input::Input;
-use super::mail::NoticeKind;
-use super::mail::notice::{FoundNotice, rule_key};
-use super::now::{Moment, Now, Tick};
+use super::now::{Moment, Now};
 use super::run::Run;
 use super::scope::Sight;
 use super::state::State;
 use super::step::{fits, step};
-
-/// The firings of one rule in one run, as the daemon decided them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Firing {
-    pub times: u32,
-    /// The last one.
-    pub at_ms: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub at: Option<Tick>,
-    pub action: String,
-    pub text: String,
-    /// The names of the rule with their values.
-    pub values: String,
-}
+use crate::facts::actions::Firing;
+use crate::facts::notice::{FoundNotice, NoticeKind, rule_key};
 
 /// What follows from the rules of one run.
 #[derive(Debug, Default)]
@@ -195,7 +179,7 @@ fn fire(rule: &Rule, values: String, run: &mut Run, now: &Moment, fired: &mut Fi
                 rule: rule.text.clone(),
                 values,
             };
-            let key = rule_key(run, rule.id, times);
+            let key = rule_key(&run.made.token, rule.id, times);
             fired.notices.push((key, now.ms, kind));
         }
         _ => {}

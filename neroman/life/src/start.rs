@@ -5,13 +5,13 @@ use std::fmt;
 use nero_format::NotBuilt;
 use nero_model::{ExperimentId, Phase, RunId};
 
-use super::batch::Held;
-use super::change::Rule;
 use super::experiment::Experiment;
 use super::precedence::Precedents;
 use super::run::Run;
 use super::state::State;
 use super::taken_over;
+use crate::held::Held;
+pub use crate::in_force::rules;
 
 /// The options of a start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -139,13 +139,6 @@ pub fn plan(state: &State, picked: &[ExperimentId], wanted: Wanted) -> Vec<Plan>
         .collect()
 }
 
-/// The run whose checkpoints a new one begins with: the newest whose job was
-/// started.
-pub fn earlier(experiment: &Experiment) -> Option<&Run> {
-    let mut runs = experiment.runs.iter().rev();
-    runs.find(|run| run.started_ms().is_some())
-}
-
 /// The refusal for an experiment that was taken over without its code.
 fn sourceless(experiment: &Experiment) -> Option<Skip> {
     taken_over::without_source(&experiment.definition).then_some(Skip::NoSource)
@@ -173,7 +166,7 @@ fn refusal<'a>(
         if experiment.definition.checkpoint.is_empty() {
             return Some(Skip::NoCheckpoint);
         }
-        if earlier(experiment).is_none() {
+        if experiment.newest_started().is_none() {
             return Some(Skip::NeverStarted);
         }
     }
@@ -225,29 +218,4 @@ fn lost(run: &Run, abandon: bool) -> Option<Skip> {
         run: run.made.id,
         node: run.node_word().to_owned(),
     })
-}
-
-/// The rules of a new run: those of its definition, then those added by hand.
-/// New rules get ids from `next` on and are returned, too.
-pub fn rules(state: &State, experiment: &Experiment, fresh: &mut Vec<Rule>) -> Vec<u64> {
-    let defined = experiment.definition.rules.iter();
-    let mut ids: Vec<u64> = defined
-        .map(|rule| identify(state, fresh, Rule::of(rule, "", &rule.place.to_string())))
-        .collect();
-    ids.extend(experiment.extra_rules.iter().copied());
-    let mut seen = std::collections::HashSet::new();
-    ids.retain(|id| seen.insert(*id));
-    ids
-}
-
-/// The id of a rule; a new one if there is none like it.
-pub fn identify(state: &State, fresh: &mut Vec<Rule>, mut rule: Rule) -> u64 {
-    let mut known = (state.rules.values().map(|known| &**known)).chain(fresh.iter());
-    if let Some(known) = known.find(|known| known.is_like(&rule)) {
-        return known.id;
-    }
-    let highest = state.rules.last_key_value().map_or(0, |(id, _)| *id);
-    rule.id = highest + 1 + fresh.len() as u64;
-    fresh.push(rule);
-    highest + fresh.len() as u64
 }

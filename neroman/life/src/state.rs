@@ -8,15 +8,15 @@ use std::sync::{Arc, OnceLock};
 use nero_expr::{Expr, NameKind, ParseContext, RulePlace};
 use nero_model::{ExperimentId, RunId, RunToken};
 
-use super::batch::BatchCount;
 use super::change::{Change, Described, NewRun, Rule};
 use super::experiment::{Experiment, Origin, params_text, tags_text};
-use super::ledgers::NodeLedger;
 use super::mail::Post;
 use super::members::Members;
-use super::restored::Restored;
 use super::run::Run;
 use super::shelf::{Drawers, Shelf};
+use crate::facts::hold::BatchCount;
+use crate::facts::nodes::NodeLedger;
+use crate::facts::nodes::Restored;
 
 /// The counts of one node's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -147,7 +147,7 @@ impl State {
 
     /// Which experiments words of sources mean.
     pub(crate) fn members(&self) -> &Members {
-        self.members.get_or_init(|| Members::of(self))
+        self.members.get_or_init(|| Members::of(&self.experiments))
     }
 
     /// The source that was added under this path.
@@ -416,6 +416,12 @@ impl State {
     /// The counts of the batch that begins with this run.
     pub fn batch(&self, first: RunId) -> BatchCount {
         self.batches.get(&first).copied().unwrap_or_default()
+    }
+
+    /// The runs of a batch, by experiment.
+    pub fn batch_runs(&self, first: RunId) -> impl Iterator<Item = &Run> {
+        let runs = self.experiments.iter().flat_map(|one| one.runs.iter());
+        runs.filter(move |run| run.made.batch == Some(first))
     }
 
     /// The counts of a node's runs.

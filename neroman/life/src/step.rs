@@ -11,10 +11,7 @@ use super::late::{Late, Stepped};
 use super::now::{Moment, Tick};
 use super::run::Run;
 use super::state::State;
-use super::{
-    balance, batch, cancel, hand_over, homecoming, in_force, lost, placed, precedence, recall,
-    report,
-};
+use super::{cancel, hand_over, hold, homecoming, in_force, lost, placed, recall, report};
 
 /// What happens to a run changes so much of it.
 ///
@@ -56,16 +53,16 @@ fn stepped(run: &Run, input: &Input, now_ms: i64) -> Stepped {
         Input::EndedThere { node } => one(lost::ended_there(run, node)),
         Input::NodeGone { node, who, others } => lost::gone(run, node, who, *others, now_ms),
         Input::Released => placed::released(run),
-        Input::Hold(cause) => batch::hold(run, *cause),
-        Input::HoldLifted => batch::lifted(run),
-        Input::NeedsMet => precedence::met(run, now_ms),
-        Input::HoldAnswered { holds, .. } => batch::answered(run, *holds),
+        Input::Hold(cause) => hold::hold(run, *cause),
+        Input::HoldLifted => hold::lifted(run),
+        Input::NeedsMet => hold::met(run, now_ms),
+        Input::HoldAnswered { holds, .. } => hold::answered(run, *holds),
         Input::Cancel(asked) => cancel::cancel(run, asked),
         Input::CancelAnswered {
             answer, asked_ms, ..
         } => one(cancel::answered(run, *answer, *asked_ms, now_ms)),
         Input::RecallDeferred { tick } => recall::deferred(run, &at(tick)),
-        Input::Balance { from, to, tick } => balance::recalled(run, from, to, &at(tick)),
+        Input::Balance { from, to, tick } => recall::for_room(run, from, to, &at(tick)),
         Input::RecallAsked { .. } => recall::asked(run),
         Input::RecallAnswered { said, tick, .. } => recall::answered(run, *said, &at(tick)),
         Input::RecallUnsupported { .. } => recall::cannot(run),

@@ -12,9 +12,9 @@ use nero_model::{ExperimentId, RunId};
 use super::change::Change;
 use super::experiment::Experiment;
 use super::input::Input;
-use super::precedence::{AwaitedGroup, groups, is_far_enough, is_member, is_present, members};
 use super::state::State;
 use super::step::{fits, step};
+use crate::groups::{AwaitedGroup, groups, is_far_enough, is_member, is_present, members};
 
 /// What waiting runs wait for. It follows from the state: a new one finds the same.
 #[derive(Clone, Debug, Default)]

@@ -14,11 +14,11 @@ use crate::folding::{Folding, OwnedPart, PartsOutcome};
 use crate::keep::{Batch, Keep, Unwritten};
 use crate::spec;
 use nero_life::change::Change;
-use nero_life::mail::notice::{self, FoundNotice};
+use nero_life::mail::{FoundNotice, notice};
 use nero_life::retry::{self, Next};
 use nero_life::state::State;
 use nero_life::waits::Waits;
-use nero_life::{abort, batch as batches, locks, needs, precedence, processed, standing};
+use nero_life::{abort, batch as batches, groups, locks, needs, processed, standing};
 
 /// Messages of one transaction.
 const BATCH_MAX: usize = 4096;
@@ -326,7 +326,7 @@ impl Writer {
     fn release_waiting(&mut self, work: &mut State, batch: &mut Batch, described: bool) {
         let concerns = |run: &RunId| {
             let (before, after) = (self.state.run(*run), work.run(*run));
-            precedence::concerns_others(before, after)
+            groups::concerns_others(before, after)
         };
         let touched = batch.touched();
         let changed: Vec<RunId> = match work.waiting.is_empty() {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use nero_life::batch;
 use nero_life::mail::{Notice, NoticeKind, PlannedLetter};
 use nero_life::now::Now;
 use nero_life::outlook::Outlook;
@@ -208,7 +207,7 @@ fn pairs(values: &str) -> Vec<(String, String)> {
 fn all_done(state: &State, batch: RunId, ended_ms: i64) -> EventKind {
     let (mut finished, mut failed) = (0, 0);
     let mut began_ms = ended_ms;
-    for run in batch::members(state, batch) {
+    for run in state.batch_runs(batch) {
         began_ms = began_ms.min(run.made.created_ms);
         match run.phase() {
             Phase::Finished => finished += 1,

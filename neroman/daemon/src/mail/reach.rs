@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nero_life::mail::NoticeKind;
-use nero_life::mail::notice::FoundNotice;
+use nero_life::mail::{FoundNotice, NoticeKind};
 use nero_life::state::State;
 
 use crate::node::{NodeNow, NodeStates};

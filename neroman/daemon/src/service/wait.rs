@@ -19,7 +19,7 @@ use super::view::{self, Sight};
 use super::{Man, Sink};
 use crate::failure::Failure;
 use nero_life::add::ranges;
-use nero_life::batch::Held;
+use nero_life::held::Held;
 use nero_life::precedence::{AwaitedExperiment, Lack, Precedents};
 use nero_life::run::Run;
 use nero_life::state::State;

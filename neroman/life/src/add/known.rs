@@ -7,9 +7,8 @@ use nero_model::ExperimentId;
 
 use super::Read;
 use crate::experiment::{Experiment, Origin};
-use crate::identity;
 use crate::state::State;
-use crate::taken_over;
+use crate::{identity, taken_over};
 
 /// A source that was read, with the part of the state that it matches.
 pub(super) struct Known<'a> {

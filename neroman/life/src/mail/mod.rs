@@ -9,8 +9,8 @@ pub mod notice;
 mod plan;
 mod post;
 
+pub use crate::facts::notice::{FoundNotice, Notice, NoticeKind, Noticed};
 pub use delivery::{Delivery, DeliveryState, DeliveryWay, SendResult};
-pub use notice::{Notice, NoticeKind, Noticed};
 pub use plan::{
     HOUR_MS, MailPlan, MailSettings, NoticeContext, PlanTime, PlannedLetter, READY_WAIT_MS, plan,
 };

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::delivery::{Delivery, DeliveryState, DeliveryWay};
-use super::notice::Notice;
 use super::post::Post;
+use crate::facts::notice::Notice;
 
 /// A crash waits so long for the last lines of its job to come home.
 pub const READY_WAIT_MS: i64 = 30_000;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::delivery::{Delivery, DeliveryState, DeliveryWay};
-use super::notice::Notice;
+use crate::facts::notice::Notice;
 
 /// Deliveries that came to their end are kept for a list of them, so many for each way.
 const KEPT_MAX: usize = 200;

@@ -3,8 +3,9 @@
 use nero_format::RetryOn;
 
 use super::*;
-use crate::balance::waits_freely;
-use crate::batch::{self, Held};
+use crate::facts::hold::HoldCause;
+use crate::held::Held;
+use crate::recall::waits_freely;
 use crate::stage::Stage;
 
 /// A batch of these experiments, each with a run on its node.
@@ -185,7 +186,7 @@ fn a_hold_is_stored_and_a_run_of_an_earlier_build_has_none() {
         kept.run(made.clone(), Arc::default(), Arc::default())
     };
     let again = read(&stored, &two.made);
-    assert_eq!(again.hold_cause(), Some(batch::HoldCause::Pilot));
+    assert_eq!(again.hold_cause(), Some(HoldCause::Pilot));
     let made = serde_json::to_string(&*two.made).unwrap();
     assert!(made.contains(r#""batch":"#), "{made}");
     let one = lab.state.run(run(1, 1)).unwrap();
@@ -263,7 +264,7 @@ fn a_run_in_line_is_stored_as_earlier_programs_read_it_and_comes_back_in_line() 
     assert!(stored["hold"].is_null(), "no cause that they do not know");
     let kept: crate::kept::Kept = serde_json::from_value(stored).unwrap();
     let again = kept.run((*two.made).clone(), Arc::default(), Arc::default());
-    assert_eq!(again.hold_cause(), Some(batch::HoldCause::AtMost));
+    assert_eq!(again.hold_cause(), Some(HoldCause::AtMost));
     let made = serde_json::to_value(&*two.made).unwrap();
     assert_eq!(made["line"]["at_most"], 1);
     let mut earlier = made.clone();
@@ -287,7 +288,7 @@ fn equal_crashes_hold_the_runs_in_line_too_and_they_take_turns_after_a_resume() 
     }
     let in_line = (6..=12).filter(|id| {
         let run = lab.state.run(run(*id, 1)).unwrap();
-        run.hold_cause() == Some(batch::HoldCause::AtMost)
+        run.hold_cause() == Some(HoldCause::AtMost)
     });
     assert_eq!(in_line.count(), 5);
 }

@@ -4,7 +4,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::cohort::{Cohorts, EVERY_MS, PeersNumber};
+use crate::cohort::{Cohorts, EVERY_MS};
+use crate::facts::peers::PeersNumber;
 use crate::journal::Metric;
 use crate::rules;
 use nero_expr::PastPoint;

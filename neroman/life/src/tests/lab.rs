@@ -11,17 +11,16 @@ use nero_model::{ExperimentId, Phase, RunId, RunToken};
 
 use crate::abort::{self, CancelOutcome};
 use crate::add::{self, Merged, Read};
-use crate::batch;
 use crate::change::{Change, NewRun};
 use crate::experiment::Stamp;
 use crate::input::Input;
 use crate::journal::{Exit, Gone, Incarnation, Key};
 use crate::now::{Moment, Tick};
-use crate::precedence;
 use crate::run::{Cancel, Dispatch, Line, Made, Takes};
 use crate::start::{self, Plan, Wanted};
 use crate::state::State;
 use crate::waits::Waits;
+use crate::{batch, groups};
 
 pub(crate) fn definition(name: &str, lr: &str) -> Definition {
     Definition {
@@ -145,7 +144,7 @@ impl Lab {
         let looked = self.looked.as_ref();
         let changed = all.filter(|id| {
             let before = looked.and_then(|state| state.run(*id));
-            precedence::concerns_others(before, self.state.run(*id))
+            groups::concerns_others(before, self.state.run(*id))
         });
         let changed: Vec<RunId> = changed.collect();
         let described = looked.is_none();

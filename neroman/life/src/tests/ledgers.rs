@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use nero_model::LedgerId;
 
-use crate::hand_over;
-use crate::ledgers::{self, NodeLedger};
+use crate::facts::nodes::NodeLedger;
 use crate::report::Report;
+use crate::{hand_over, ledgers};
 
 use super::*;
 

@@ -4,7 +4,8 @@ use nero_format::{Dependency, DependsUntil, NodeChoice, Precedence, RunLock};
 
 use super::*;
 use crate::locks::Locks;
-use crate::place::{Candidate, Choice, Standing};
+use crate::place::{Candidate, Standing};
+use crate::placed::Choice;
 use crate::reason::{NoNode, Obstacle, Why};
 
 fn locked(name: &str, everywhere: bool) -> Definition {

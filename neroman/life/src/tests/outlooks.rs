@@ -149,10 +149,10 @@ fn a_run_that_is_done_again_by_itself_is_not_done() {
     made.id = run(2, 2);
     made.token = RunToken::random();
     made.batch = None;
-    made.follows = Some(crate::retry::Follows {
+    made.follows = Some(crate::facts::follows::Follows {
         by_items: Vec::new(),
         run: 1,
-        cause: crate::retry::Cause::Timeout,
+        cause: crate::facts::follows::Cause::Timeout,
         retries: 0,
         by_rules: 0,
         asked_node: None,

@@ -3,9 +3,10 @@
 use nero_format::{Dependency, DependsUntil, InStage, Precedence};
 
 use super::*;
-use crate::batch::{self, Held};
 use crate::change::Described;
 use crate::experiment::ByHand;
+use crate::facts::hold::HoldCause;
+use crate::held::Held;
 use crate::precedence::Precedents;
 
 fn needing(name: &str, until: DependsUntil, on: &[&str]) -> Definition {
@@ -209,7 +210,7 @@ fn a_waiting_run_comes_back_waiting() {
     assert_eq!(made["precedence"]["needs"][0]["on"], "init");
     let made: Made = serde_json::from_value(made).unwrap();
     let again = kept.run(made, Arc::default(), Arc::default());
-    assert_eq!(again.hold_cause(), Some(batch::HoldCause::Others));
+    assert_eq!(again.hold_cause(), Some(HoldCause::Others));
     assert_eq!(again.made.precedence, two.made.precedence);
 }
 
@@ -268,7 +269,7 @@ fn by_hand(lab: &mut Lab, id: u64, change: impl FnOnce(&mut Described)) -> Vec<S
     let mut described = Described::of(lab.state.experiment(ExperimentId(id)).unwrap());
     change(&mut described);
     let changes = vec![Change::Experiment(Arc::new(described))];
-    let refused = crate::precedence::impossible(&lab.state, &changes);
+    let refused = crate::impossible::impossible(&lab.state, &changes);
     lab.take(changes);
     refused.into_iter().map(|(_, one)| one.message).collect()
 }

@@ -5,10 +5,11 @@ use nero_format::{Definition, ProcessedOutput, ProcessedUnit, Processing, Python
 use nero_expr::{Expr, ParseContext};
 
 use super::*;
+use crate::facts::processed::Processed;
 use crate::input::Input;
 use crate::journal::{Key, Metric};
 use crate::now::Now;
-use crate::processed::{self, Processed};
+use crate::processed;
 use crate::run::Results;
 use crate::scope::Sight;
 

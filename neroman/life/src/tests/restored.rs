@@ -1,9 +1,10 @@
 //! A home restored from a backup: nothing that waited starts before its nodes told what they know.
 
+use crate::facts::nodes::Restored;
 use crate::locks::Locks;
 use crate::place::Candidate;
 use crate::report::{Report, Standing, Stray, reported, stray};
-use crate::restored::{self, OnNode, Restored};
+use crate::restored::{self, OnNode};
 
 use super::*;
 

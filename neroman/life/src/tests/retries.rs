@@ -11,8 +11,8 @@ use crate::change::Rule;
 use crate::choose::choose;
 use crate::journal::{Lost, Ran, Stop};
 use crate::now::Tick;
-use crate::place::Choice;
 use crate::placed;
+use crate::placed::Choice;
 use crate::reason::NoNode;
 use crate::retry::{self, Next};
 use crate::run::Run;
@@ -429,7 +429,7 @@ fn the_first_item_of_a_list_that_fits_an_end_decides_with_its_own_count() {
     lab.say(first, crashed(255, "ssh: no route to host"));
     let second = lab.follow(first).unwrap();
     assert_eq!(lab.words(), "retry 1 of 2 after a crash");
-    let pause_ms = |lab: &Lab| retry::pause_left_ms(&lab.last().made, &moment(9).tick);
+    let pause_ms = |lab: &Lab| lab.last().made.pause_left_ms(&moment(9).tick);
     assert_eq!(pause_ms(&lab), 10_000);
     lab.place(second);
     lab.say(second, crashed(1, "ssh: is not why"));

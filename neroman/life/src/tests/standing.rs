@@ -5,8 +5,8 @@ use nero_model::EndReason;
 use super::*;
 use crate::acts::{self, CommandOf, LocalCommand};
 use crate::change::Rule;
+use crate::facts::notice::NoticeKind;
 use crate::journal::{AskedStep, Ran, RuleFacts};
-use crate::mail::NoticeKind;
 use crate::standing::{self, Fired};
 use crate::state::State;
 

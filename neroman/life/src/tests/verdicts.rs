@@ -4,7 +4,7 @@ use super::*;
 use crate::hand_over::{Answer, Sending};
 use crate::input::Placement;
 use crate::kept::Kept;
-use crate::place::Choice;
+use crate::placed::Choice;
 use crate::reason::Why;
 use crate::run::Run;
 use crate::stage::Stage;

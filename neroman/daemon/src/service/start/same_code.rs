@@ -11,7 +11,6 @@ use crate::failure::Failure;
 use crate::spec;
 use nero_life::experiment::Experiment;
 use nero_life::run::{Made, Takes};
-use nero_life::start;
 
 impl Man {
     /// What the newest runs of these experiments were made of.
@@ -49,7 +48,7 @@ impl Placed {
     /// With `--resume` the run begins with the checkpoints of the one before.
     pub(super) fn resume(&mut self, asked: &RequestedStart, experiment: &Experiment) {
         if asked.wanted.resume
-            && let Some(earlier) = start::earlier(experiment)
+            && let Some(earlier) = experiment.newest_started()
         {
             self.resume = Some(earlier.made.id.number);
             earlier.node_word().clone_into(&mut self.takes.prefer);

@@ -7,9 +7,10 @@ use nero_journal::SegmentId;
 use nero_model::{Phase, RunId};
 
 use crate::change::Change;
+use crate::facts::notice::NoticeKind;
 use crate::fold::{Notable, NotableKind};
 use crate::journal::{Incarnation, Journal, Key, Sample};
-use crate::mail::{NoticeKind, notice};
+use crate::mail::notice;
 use crate::state::State;
 use crate::tests::lab::{Lab, definition, ended, run, running};
 

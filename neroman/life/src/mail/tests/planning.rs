@@ -6,9 +6,10 @@ use std::sync::Arc;
 use nero_model::{ExperimentId, Phase, RunId};
 use proptest::prelude::*;
 
+use crate::facts::notice::{Notice, NoticeKind};
 use crate::mail::{
-    Delivery, DeliveryState, DeliveryWay, MailPlan, MailSettings, Notice, NoticeContext,
-    NoticeKind, PlanTime, Post, PostChange, SendResult, plan,
+    Delivery, DeliveryState, DeliveryWay, MailPlan, MailSettings, NoticeContext, PlanTime, Post,
+    PostChange, SendResult, plan,
 };
 
 const MINUTE_MS: i64 = 60_000;

@@ -2,8 +2,8 @@
 //! follow. Names, times and numbers are left out, so that another representation
 //! of a run can print the same.
 
-use crate::batch::Hold;
 use crate::dispatch::Sent;
+use crate::facts::hold::Hold;
 use crate::needs::{self, Needs};
 use crate::recall::Cause;
 use crate::run::{Results, Run};

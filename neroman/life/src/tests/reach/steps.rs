@@ -3,10 +3,10 @@
 use super::node::{Node, There};
 use super::world::{Asked, NODES, NOW, Step, StoredRuns, World, happens, may_happen, tick};
 use crate::abort::{self};
-use crate::batch::HoldCause;
 use crate::change::Change;
+use crate::facts::hold::HoldCause;
 use crate::input::Input;
-use crate::place::Choice;
+use crate::placed::Choice;
 use crate::reason::NoNode;
 use crate::run::Cancel;
 use crate::tests::run as id;

@@ -1,0 +1,48 @@
+//! What the daemon had done for runs: firings of its rules, and the ends of commands.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::journal::Ran;
+use super::super::now::Tick;
+
+/// The end of the command of a rule's newest firing that this machine ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Acted {
+    pub times: u32,
+    pub ran: Ran,
+}
+
+/// The end of a step that this machine executed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StepEnd {
+    /// The start whose job asked, and the number of the step.
+    pub of: (u32, u32),
+    pub ran: Ran,
+    /// Whether the node has it.
+    pub delivered: bool,
+}
+
+/// The end of the command of a handler of `on_error`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Responded {
+    pub incarnation: u32,
+    pub ran: Ran,
+}
+
+/// The firings of one rule in one run, as the daemon decided them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Firing {
+    pub times: u32,
+    /// The last one.
+    pub at_ms: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Tick>,
+    pub action: String,
+    pub text: String,
+    /// The names of the rule with their values.
+    pub values: String,
+}

@@ -1,0 +1,51 @@
+//! Aggregates over the peers of a run.
+
+use serde::{Deserialize, Serialize};
+
+/// An aggregate over the peers of a run, as its node has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeersNumber {
+    /// The aggregate as it stands in rules.
+    pub text: String,
+    /// `None`: no peer has a value.
+    #[serde(with = "maybe_float", default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Number of peers that have one.
+    pub peers: u64,
+    pub at_ms: i64,
+}
+
+impl PeersNumber {
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        self.text == other.text && self.value == other.value && self.peers == other.peers
+    }
+}
+
+/// JSON has no infinite numbers.
+mod maybe_float {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Number(f64),
+        Text(String),
+    }
+
+    #[expect(clippy::ref_option, reason = "serde passes the field")]
+    pub(super) fn serialize<S: Serializer>(value: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+        match value {
+            None => to.serialize_none(),
+            Some(value) if value.is_finite() => to.serialize_f64(*value),
+            Some(value) => to.collect_str(value),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+        Ok(match Option::<Either>::deserialize(from)? {
+            None => None,
+            Some(Either::Number(value)) => Some(value),
+            Some(Either::Text(text)) => Some(text.parse().map_err(D::Error::custom)?),
+        })
+    }
+}

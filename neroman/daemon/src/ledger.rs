@@ -30,7 +30,7 @@ use durable::Durable;
 use nero_life::cells::CellRecord;
 use nero_life::change::Change;
 use nero_life::input::Input;
-use nero_life::mail::NoticeKind;
+use nero_life::notices::NoticeKind;
 use nero_life::state::State;
 use nero_life::waits::Waits;
 use nero_life::{OutOfOrder, standing, steps};

@@ -7,19 +7,19 @@ use nero_format::{Definition, NotBuilt};
 use nero_model::{EndReason, ExperimentId, Phase, RunId, RunToken};
 use proptest::prelude::*;
 
-use super::abort::{self, CancelOutcome};
-use super::add::{self, What};
-use super::balance;
-use super::change::Change;
-use super::dispatch::Sent;
-use super::input::Input;
-use super::journal::{Granted, Incarnation, Journal, Key};
-use super::needs;
-use super::now::{Now, Tick};
-use super::report::{Report, Standing};
-use super::run::{Cancel, Dispatch, Made, Results, Takes};
-use super::stage::{Handing, Stage, Verdict};
-use super::start::Wanted;
+use crate::facts::dispatch::Sent;
+use crate::facts::journal::{Granted, Incarnation, Journal, Key};
+use crate::facts::now::{Now, Tick};
+use crate::facts::stage::{Handing, Stage, Verdict};
+use crate::fold::change::Change;
+use crate::fold::run::{Cancel, Dispatch, Made, Results, Takes};
+use crate::place::balance;
+use crate::place::start::Wanted;
+use crate::source::abort::{self, CancelOutcome};
+use crate::source::add::{self, What};
+use crate::step::input::Input;
+use crate::step::needs;
+use crate::step::report::{Report, Standing};
 
 mod any_order;
 mod batches;
@@ -269,7 +269,7 @@ fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
     lab.start(&[1], Wanted::default());
     let lost = Incarnation {
         started_ms: Some(1_000),
-        lost: Some(super::journal::Lost {
+        lost: Some(crate::facts::journal::Lost {
             key: Key::default(),
             // The machine was rebooted, which was noticed a night later.
             reason: 1,
@@ -292,7 +292,7 @@ fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
         "nothing was heard after its start"
     );
     let mut journal = (*lab.state.run(run(1, 1)).unwrap().journal).clone();
-    journal.sample = Some(super::journal::Sample {
+    journal.sample = Some(crate::facts::journal::Sample {
         key: (1, Key::default()),
         at_ms: 88_000,
         tick: None,
@@ -310,7 +310,7 @@ fn a_lost_run_ended_at_its_last_sign_and_not_when_its_node_looked() {
     assert_eq!(journal.last_sign_ms(40_000_000), 88_000);
     assert_eq!(journal.last_sign_ms(50_000), 50_000, "never after the look");
     let dispatch = lab.state.run(run(1, 1)).unwrap().dispatch.clone();
-    let outcome = super::outcome::judge(&dispatch, &journal);
+    let outcome = crate::fold::outcome::judge(&dispatch, &journal);
     assert_eq!(outcome.ended_ms, Some(88_000));
 }
 
@@ -359,7 +359,7 @@ fn a_lost_run_keeps_its_experiment_from_starting_also_behind_one_that_was_taken_
 fn lost(reason: i32) -> Incarnation {
     Incarnation {
         started_ms: Some(1),
-        lost: Some(super::journal::Lost {
+        lost: Some(crate::facts::journal::Lost {
             key: Key::default(),
             reason,
             detail: String::new(),

@@ -8,7 +8,7 @@ use nero_store::{Event, RunKey, StoreError, Tx};
 use super::rows::{cell_row, experiment_row, json, run_row, source_row};
 use super::{LEDGERS, NODES_AWAY, RESTORED, TENURE};
 use nero_life::change::Change;
-use nero_life::mail::PostChange;
+use nero_life::notices::PostChange;
 
 /// Highest numbers that the database has given away.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,7 +7,7 @@ use nero_store::StoreError;
 
 use super::rows::{KeptDispatch, KeptExperiment};
 use nero_life::change::Described;
-use nero_life::mail::{Delivery, Notice, PostChange};
+use nero_life::notices::{Delivery, Notice, PostChange};
 use nero_life::run::{Made, Run};
 
 /// Why the stored data cannot be used.

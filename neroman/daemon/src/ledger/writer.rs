@@ -14,7 +14,7 @@ use crate::folding::{Folding, OwnedPart, PartsOutcome};
 use crate::keep::{Batch, Keep, Unwritten};
 use crate::spec;
 use nero_life::change::Change;
-use nero_life::mail::{FoundNotice, notice};
+use nero_life::notices::{self, FoundNotice};
 use nero_life::retry::{self, Next};
 use nero_life::state::State;
 use nero_life::waits::Waits;
@@ -187,7 +187,7 @@ impl Writer {
         }
         let told = self.rules(&mut work, &mut batch, due);
         self.release(&mut work, &mut batch);
-        if let Some(change) = notice::notices(&work, told, self.clock.now_ms()) {
+        if let Some(change) = notices::notices(&work, told, self.clock.now_ms()) {
             take(&mut work, &mut batch, vec![change]);
         }
         self.notice(&mut work, &mut batch);
@@ -344,7 +344,7 @@ impl Writer {
         let now_ms = self.clock.now_ms();
         let touched = batch.touched();
         let wants = &*self.wants_notice;
-        let changes = notice::decide(&self.state, work, touched, &notables, wants, now_ms);
+        let changes = notices::decide(&self.state, work, touched, &notables, wants, now_ms);
         if !changes.is_empty() {
             take(work, batch, changes);
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use nero_life::mail::{Notice, NoticeKind, PlannedLetter};
+use nero_life::notices::{Notice, NoticeKind, PlannedLetter};
 use nero_life::now::Now;
 use nero_life::outlook::Outlook;
 use nero_life::run::Run;

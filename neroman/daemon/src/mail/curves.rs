@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::MailDesk;
 use super::account;
 use crate::spec;
-use nero_life::mail::MailPlan;
+use nero_life::notices::MailPlan;
 
 /// Runs with a curve: so many colours differ well.
 const RUNS_MAX: usize = 8;

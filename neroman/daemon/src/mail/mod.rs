@@ -1,6 +1,6 @@
 //! Tells people by mail, webhook and command what notices hold.
 //!
-//! [`run`] is the one task that sends. It plans (`nero_life::mail`), composes, has the ledger sync
+//! [`run`] is the one task that sends. It plans (`nero_life::notices`), composes, has the ledger sync
 //! the bytes, sends, and has the ledger record what came of it. A daemon that dies in between
 //! sends the same bytes once more. docs/design/mail.md has the states.
 
@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nero_config::Config;
 use nero_life::change::Change;
-use nero_life::mail::{
+use nero_life::notices::{
     Delivery, DeliveryState, DeliveryWay, HOUR_MS, MailPlan, PlanTime, PostChange, SendResult, plan,
 };
 use nero_life::state::State;
@@ -237,7 +237,7 @@ impl MailTask {
         if let Some(nodes_away) = news.nodes_away {
             let found = news.found;
             let note = move |state: &State, now_ms| {
-                let notices = nero_life::mail::notice::notices(state, found.clone(), now_ms);
+                let notices = nero_life::notices::notices(state, found.clone(), now_ms);
                 let away = Change::Post(Arc::new(PostChange {
                     nodes_away: Some(nodes_away.clone()),
                     ..PostChange::default()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nero_life::mail::{FoundNotice, NoticeKind};
+use nero_life::notices::{FoundNotice, NoticeKind};
 use nero_life::state::State;
 
 use crate::node::{NodeNow, NodeStates};

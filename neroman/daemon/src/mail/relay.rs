@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nero_config::{Config, NotifyEvent};
 use nero_life::change::Change;
-use nero_life::mail::{Delivery, DeliveryState, DeliveryWay, PostChange, notice};
+use nero_life::notices::{self, Delivery, DeliveryState, DeliveryWay, PostChange};
 use nero_life::run::Run;
 use nero_life::state::State;
 use nero_model::safe::Safe;
@@ -224,7 +224,7 @@ async fn adopt(desk: &MailDesk, claims: &[RelayClaim]) -> Result<(), Failure> {
         }
         for (token, to) in told {
             let run = state.by_token(&token).and_then(|id| state.run(id));
-            changes.extend(run.and_then(|run| notice::relayed(run, &to)));
+            changes.extend(run.and_then(|run| notices::relayed(run, &to)));
         }
         if !deliveries.is_empty() {
             changes.push(Change::Post(Arc::new(PostChange {

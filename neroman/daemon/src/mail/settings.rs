@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nero_config::{Config, NotifyEvent};
-use nero_life::mail::{MailSettings, Notice, NoticeContext, NoticeKind};
+use nero_life::notices::{MailSettings, Notice, NoticeContext, NoticeKind};
 use nero_life::state::State;
 use nero_model::Phase;
 

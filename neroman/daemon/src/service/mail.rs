@@ -1,6 +1,6 @@
 //! `MailList`, `MailRetry`, and what `status` says about mail.
 
-use nero_life::mail::{Delivery, DeliveryState, DeliveryWay, Post};
+use nero_life::notices::{Delivery, DeliveryState, DeliveryWay, Post};
 use nero_wire::v1;
 
 use super::Man;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::journal::Ran;
-use super::super::now::Tick;
+use super::journal::Ran;
+use super::now::Tick;
 
 /// The end of the command of a rule's newest firing that this machine ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,10 +12,10 @@ pub enum HoldCause {
     /// The first ends of the batch were equal crashes; this run is the first of them.
     Crashes(RunId),
     /// It needs other experiments. Never stored: see
-    /// [`Dispatch::behind_others`](crate::dispatch::Dispatch::behind_others).
+    /// [`Dispatch::behind_others`](crate::facts::dispatch::Dispatch::behind_others).
     Others,
     /// As many runs of its start as may go on at once do. Never stored: see
-    /// [`Dispatch::in_line`](crate::dispatch::Dispatch::in_line).
+    /// [`Dispatch::in_line`](crate::facts::dispatch::Dispatch::in_line).
     AtMost,
 }
 

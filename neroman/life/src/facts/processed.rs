@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::journal::Metric;
+use super::journal::Metric;
 
 /// What was made of a run's outputs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

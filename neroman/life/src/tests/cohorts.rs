@@ -4,14 +4,14 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::cohort::{Cohorts, EVERY_MS};
+use crate::after::cohort::{Cohorts, EVERY_MS};
+use crate::after::rules;
+use crate::facts::journal::Metric;
 use crate::facts::peers::PeersNumber;
-use crate::journal::Metric;
-use crate::rules;
 use nero_expr::PastPoint;
 
-fn abort(text: &str) -> crate::change::Rule {
-    crate::change::Rule {
+fn abort(text: &str) -> crate::fold::change::Rule {
+    crate::fold::change::Rule {
         id: 0,
         action: "abort".to_owned(),
         argument: String::new(),

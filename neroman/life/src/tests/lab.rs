@@ -9,18 +9,19 @@ use nero_format::{
 };
 use nero_model::{ExperimentId, Phase, RunId, RunToken};
 
-use crate::abort::{self, CancelOutcome};
-use crate::add::{self, Merged, Read};
-use crate::change::{Change, NewRun};
-use crate::experiment::Stamp;
-use crate::input::Input;
-use crate::journal::{Exit, Gone, Incarnation, Key};
-use crate::now::{Moment, Tick};
-use crate::run::{Cancel, Dispatch, Line, Made, Takes};
-use crate::start::{self, Plan, Wanted};
-use crate::state::State;
-use crate::waits::Waits;
-use crate::{batch, groups};
+use crate::facts::journal::{Exit, Gone, Incarnation, Key};
+use crate::facts::now::{Moment, Tick};
+use crate::fold::change::{Change, NewRun};
+use crate::fold::experiment::Stamp;
+use crate::fold::groups;
+use crate::fold::run::{Cancel, Dispatch, Line, Made, Takes};
+use crate::fold::state::State;
+use crate::place::batch;
+use crate::place::start::{self, Plan, Wanted};
+use crate::place::waits::Waits;
+use crate::source::abort::{self, CancelOutcome};
+use crate::source::add::{self, Merged, Read};
+use crate::step::input::Input;
 
 pub(crate) fn definition(name: &str, lr: &str) -> Definition {
     Definition {
@@ -306,7 +307,7 @@ impl Lab {
     pub(crate) fn reports_after(&mut self, id: RunId, ms: i64) {
         let mut journal = (*self.state.run(id).unwrap().journal).clone();
         let started = running();
-        let metric = crate::journal::Metric {
+        let metric = crate::facts::journal::Metric {
             key: (1, Key::default()),
             last: 0.5,
             step: 1.0,

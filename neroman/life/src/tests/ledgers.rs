@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use nero_model::LedgerId;
 
 use crate::facts::nodes::NodeLedger;
-use crate::report::Report;
-use crate::{hand_over, ledgers};
+use crate::place::ledgers;
+use crate::step::hand_over;
+use crate::step::report::Report;
 
 use super::*;
 

@@ -3,10 +3,10 @@
 use nero_format::{Dependency, DependsUntil, NodeChoice, Precedence, RunLock};
 
 use super::*;
-use crate::locks::Locks;
-use crate::place::{Candidate, Standing};
-use crate::placed::Choice;
-use crate::reason::{NoNode, Obstacle, Why};
+use crate::facts::reason::{NoNode, Obstacle, Why};
+use crate::place::fit::{Candidate, Standing};
+use crate::place::locks::Locks;
+use crate::step::placed::Choice;
 
 fn locked(name: &str, everywhere: bool) -> Definition {
     let lock = RunLock {
@@ -129,7 +129,7 @@ fn one_run_at_a_time_has_a_lock_on_each_node_until_its_end_is_evident() {
     lab.say(run(1, 1), running());
     assert_eq!(may_have(&lab, run(2, 1), 9), waits);
     let lost = Incarnation {
-        lost: Some(crate::journal::Lost {
+        lost: Some(crate::facts::journal::Lost {
             key: Key::default(),
             reason: nero_journal::v1::lost::Reason::FolderGone.into(),
             detail: String::new(),

@@ -1,8 +1,8 @@
 //! How far batches have come, over whole states.
 
 use super::*;
-use crate::journal::{Paused, Progress};
-use crate::outlook::Outlook;
+use crate::facts::journal::{Paused, Progress};
+use crate::place::outlook::Outlook;
 
 /// A batch of so many experiments.
 fn started(experiments: u64) -> Lab {
@@ -157,7 +157,7 @@ fn a_run_that_is_done_again_by_itself_is_not_done() {
         by_rules: 0,
         asked_node: None,
     });
-    let new = crate::change::NewRun {
+    let new = crate::fold::change::NewRun {
         made: Arc::new(made),
         dispatch: Dispatch::planned(None, None),
         rules: Arc::default(),

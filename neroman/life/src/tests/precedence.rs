@@ -3,11 +3,11 @@
 use nero_format::{Dependency, DependsUntil, InStage, Precedence};
 
 use super::*;
-use crate::change::Described;
-use crate::experiment::ByHand;
 use crate::facts::hold::HoldCause;
-use crate::held::Held;
-use crate::precedence::Precedents;
+use crate::fold::change::Described;
+use crate::fold::experiment::ByHand;
+use crate::place::held::Held;
+use crate::place::precedence::Precedents;
 
 fn needing(name: &str, until: DependsUntil, on: &[&str]) -> Definition {
     let need = |on: &&str| Dependency {
@@ -203,9 +203,9 @@ fn a_waiting_run_comes_back_waiting() {
     let mut lab = chain();
     lab.start_batch(&[1, 2], false);
     let two = lab.state.run(run(2, 1)).unwrap();
-    let stored = serde_json::to_value(crate::kept::Kept::of(two)).unwrap();
+    let stored = serde_json::to_value(crate::fold::kept::Kept::of(two)).unwrap();
     assert_eq!(stored["needs"], true);
-    let kept: crate::kept::Kept = serde_json::from_value(stored).unwrap();
+    let kept: crate::fold::kept::Kept = serde_json::from_value(stored).unwrap();
     let made = serde_json::to_value(&*two.made).unwrap();
     assert_eq!(made["precedence"]["needs"][0]["on"], "init");
     let made: Made = serde_json::from_value(made).unwrap();
@@ -269,7 +269,7 @@ fn by_hand(lab: &mut Lab, id: u64, change: impl FnOnce(&mut Described)) -> Vec<S
     let mut described = Described::of(lab.state.experiment(ExperimentId(id)).unwrap());
     change(&mut described);
     let changes = vec![Change::Experiment(Arc::new(described))];
-    let refused = crate::impossible::impossible(&lab.state, &changes);
+    let refused = crate::source::impossible::impossible(&lab.state, &changes);
     lab.take(changes);
     refused.into_iter().map(|(_, one)| one.message).collect()
 }

@@ -5,13 +5,13 @@ use nero_format::{Definition, ProcessedOutput, ProcessedUnit, Processing, Python
 use nero_expr::{Expr, ParseContext};
 
 use super::*;
+use crate::after::processed;
+use crate::facts::journal::{Key, Metric};
+use crate::facts::now::Now;
 use crate::facts::processed::Processed;
-use crate::input::Input;
-use crate::journal::{Key, Metric};
-use crate::now::Now;
-use crate::processed;
-use crate::run::Results;
-use crate::scope::Sight;
+use crate::fold::run::Results;
+use crate::fold::scope::Sight;
+use crate::step::input::Input;
 
 const RUN: RunId = RunId {
     experiment: ExperimentId(1),
@@ -163,6 +163,6 @@ fn aggregates_see_series_that_were_made_of_outputs() {
     assert!(!holds("count(err) == 0"));
     // The points of the others are read.
     let expr = Expr::parse("mean(err) < 1", &ParseContext::utc(0)).unwrap();
-    let wanted = crate::pasts::wanted(expr.named_pasts(), lab.state.run(RUN).into_iter());
+    let wanted = crate::fold::pasts::wanted(expr.named_pasts(), lab.state.run(RUN).into_iter());
     assert!(wanted.has(RUN, "err"));
 }

@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::hash::{Hash as _, Hasher as _};
 
-use crate::needs;
-use crate::run::Run;
+use crate::fold::run::Run;
+use crate::step::needs;
 use node::{Node, There};
 use shown::effects;
 use world::{Asked, NODES, Step, StoredRuns, World};

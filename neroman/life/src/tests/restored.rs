@@ -1,10 +1,10 @@
 //! A home restored from a backup: nothing that waited starts before its nodes told what they know.
 
 use crate::facts::nodes::Restored;
-use crate::locks::Locks;
-use crate::place::Candidate;
-use crate::report::{Report, Standing, Stray, reported, stray};
-use crate::restored::{self, OnNode};
+use crate::place::fit::Candidate;
+use crate::place::locks::Locks;
+use crate::place::restored::{self, OnNode};
+use crate::step::report::{Report, Standing, Stray, reported, stray};
 
 use super::*;
 
@@ -126,17 +126,17 @@ fn a_lock_of_all_nodes_waits_for_the_word_of_each() {
     lab.add("/other", vec![other]);
     lab.start(&[3], Wanted::default());
     let kept = |lab: &Lab| {
-        let all = Locks::of(&lab.state, &crate::now::Now::default());
+        let all = Locks::of(&lab.state, &crate::facts::now::Now::default());
         let candidate = Candidate {
             name: "local".to_owned(),
-            standing: crate::place::Standing::Asked,
+            standing: crate::place::fit::Standing::Asked,
         };
         let free = all.without_taken(lab.state.run(run(3, 1)).unwrap(), &[candidate]);
-        matches!(free[0].standing, crate::place::Standing::Taken(_))
+        matches!(free[0].standing, crate::place::fit::Standing::Taken(_))
     };
     assert!(kept(&lab), "what is started now is no exception");
     // A person gave the node up.
-    let (_, changes) = crate::gone::decide(&lab.state, "beta", "me", 9, &|_| true);
+    let (_, changes) = crate::place::gone::decide(&lab.state, "beta", "me", 9, &|_| true);
     lab.take(changes);
     assert!(!kept(&lab));
     let changes = restored::release(&lab.state, local);
@@ -173,7 +173,7 @@ fn a_run_is_not_closed_before_its_points_came_again() {
     let mut one = lab.state.run(run(1, 1)).unwrap().clone();
     let mut journal = (*one.journal).clone();
     let key = journal.incarnations[&1].exit.as_ref().unwrap().key;
-    let metric = crate::journal::Metric {
+    let metric = crate::facts::journal::Metric {
         key: (0, key),
         last: 1.0,
         step: 3.0,

@@ -6,17 +6,17 @@ use nero_format::{
 use nero_journal::v1::{StopCause, lost};
 
 use super::*;
-use crate::acts::{self, CommandOf};
-use crate::change::Rule;
-use crate::choose::choose;
-use crate::journal::{Lost, Ran, Stop};
-use crate::now::Tick;
-use crate::placed;
-use crate::placed::Choice;
-use crate::reason::NoNode;
-use crate::retry::{self, Next};
-use crate::run::Run;
-use crate::stage::Stage;
+use crate::after::acts::{self, CommandOf};
+use crate::after::retry::{self, Next};
+use crate::facts::journal::{Lost, Ran, Stop};
+use crate::facts::now::Tick;
+use crate::facts::reason::NoNode;
+use crate::facts::stage::Stage;
+use crate::fold::change::Rule;
+use crate::fold::run::Run;
+use crate::place::choose::choose;
+use crate::step::placed;
+use crate::step::placed::Choice;
 
 impl Lab {
     /// An experiment whose runs have this policy, one gigabyte and an hour; its first run.
@@ -563,10 +563,10 @@ fn nothing_follows_an_error_before_its_response_has_ended() {
         assert!(lab.state.unacted.is_empty());
         // The rows of an earlier and a later start of the daemon.
         let run = lab.state.run(id).unwrap();
-        let stored = serde_json::to_string(&crate::kept::Kept::of(run)).unwrap();
+        let stored = serde_json::to_string(&crate::fold::kept::Kept::of(run)).unwrap();
         let sample = r#""responded":{"incarnation":1,"ran":{"at_ms":90,"how":"exit code 1","output":"no file\n"}}"#;
         assert!(stored.contains(sample), "{stored}");
-        let kept: crate::kept::Kept = serde_json::from_str(&stored).unwrap();
+        let kept: crate::fold::kept::Kept = serde_json::from_str(&stored).unwrap();
         let read = kept.run((*run.made).clone(), run.journal.clone(), run.rules.clone());
         assert_eq!(read.phase(), then);
         assert_eq!(lab.follow(id).is_some(), code == 4);
@@ -579,7 +579,7 @@ fn nothing_follows_an_error_before_its_response_has_ended() {
         let (mut lab, id) = Lab::with_again(&again);
         lab.say(id, ended(code));
         lab.dispatch(id, |dispatch| {
-            dispatch.cancel = Some(crate::run::Cancel {
+            dispatch.cancel = Some(crate::fold::run::Cancel {
                 asked_ms: 40,
                 author: "ada".to_owned(),
                 grace_ms: 0,

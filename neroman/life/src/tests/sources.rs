@@ -8,13 +8,13 @@ use nero_format::Edits;
 use nero_model::{ExperimentId, RunToken};
 
 use super::{Lab, definition, moment, source};
-use crate::add::{self, Merged, Read, What};
-use crate::change::{Change, Described};
-use crate::edits::{self, Pending};
-use crate::experiment::Stamp;
-use crate::pick::Rows;
-use crate::run::Results;
-use crate::start::Wanted;
+use crate::fold::change::{Change, Described};
+use crate::fold::experiment::Stamp;
+use crate::fold::run::Results;
+use crate::place::start::Wanted;
+use crate::source::add::{self, Merged, Read, What};
+use crate::source::edits::{self, Pending};
+use crate::source::pick::Rows;
 
 /// Folders with sources, and the results of reading them.
 struct Desk {
@@ -123,7 +123,7 @@ impl Desk {
         selector
             .pick(&Rows::of(
                 &self.lab.state,
-                &super::super::now::Now::default(),
+                &crate::facts::now::Now::default(),
             ))
             .unwrap()
             .ids
@@ -436,9 +436,9 @@ fn a_removed_experiment_stays_removed_when_its_source_is_read() {
         .state
         .experiment(nero_model::ExperimentId(1))
         .unwrap();
-    let hidden = crate::change::Described {
+    let hidden = crate::fold::change::Described {
         hidden_ms: Some(5),
-        ..crate::change::Described::of(one)
+        ..crate::fold::change::Described::of(one)
     };
     desk.lab.take(vec![Change::Experiment(hidden.into())]);
     let again = desk.add("exp", &yaml.replace("prog a", "prog a more"));

@@ -3,12 +3,12 @@
 use nero_model::EndReason;
 
 use super::*;
-use crate::acts::{self, CommandOf, LocalCommand};
-use crate::change::Rule;
-use crate::facts::notice::NoticeKind;
-use crate::journal::{AskedStep, Ran, RuleFacts};
-use crate::standing::{self, Fired};
-use crate::state::State;
+use crate::after::acts::{self, CommandOf, LocalCommand};
+use crate::after::standing::{self, Fired};
+use crate::facts::journal::{AskedStep, Ran, RuleFacts};
+use crate::facts::mail::notice::NoticeKind;
+use crate::fold::change::Rule;
+use crate::fold::state::State;
 
 impl Lab {
     /// The run of one experiment, with these rules in force.
@@ -72,7 +72,7 @@ fn a_rule_over_an_end_fires_once_with_the_change_to_it() {
     );
     let before = lab.state.clone();
     assert!(lab.look_at_rules(id, Some(&before), 40).is_empty());
-    let stored = crate::kept::Kept::of(lab.state.run(id).unwrap());
+    let stored = crate::fold::kept::Kept::of(lab.state.run(id).unwrap());
     let json = serde_json::to_string(&stored).unwrap();
     assert!(json.contains(r#""text":"crashed""#), "{json}");
 }
@@ -113,7 +113,7 @@ fn a_run_that_waits_too_long_is_cancelled_by_its_rule() {
 fn a_run_that_no_node_has_is_over_at_once_and_by_the_rule() {
     let (mut lab, id) = Lab::ruled(&[("abort", "waittime > 2s")]);
     lab.dispatch(id, |dispatch| {
-        dispatch.stage = crate::stage::Stage::Unplaced
+        dispatch.stage = crate::facts::stage::Stage::Unplaced
     });
     lab.look_at_rules(id, None, 2500);
     assert_eq!(lab.phase(id), Phase::Aborted);
@@ -180,8 +180,9 @@ fn a_command_of_this_machine_is_wanted_until_its_end_is_recorded() {
         "exit code 0: told"
     );
     // The rows of an earlier and a later start of the daemon.
-    let stored = serde_json::to_string(&crate::kept::Kept::of(lab.state.run(id).unwrap())).unwrap();
-    let kept: crate::kept::Kept = serde_json::from_str(&stored).unwrap();
+    let stored =
+        serde_json::to_string(&crate::fold::kept::Kept::of(lab.state.run(id).unwrap())).unwrap();
+    let kept: crate::fold::kept::Kept = serde_json::from_str(&stored).unwrap();
     let run = lab.state.run(id).unwrap();
     let again = kept.run((*run.made).clone(), run.journal.clone(), run.rules.clone());
     assert!(again.unacted(&lab.state.rules).next().is_none());
@@ -228,7 +229,7 @@ fn of_firings_that_came_while_nothing_ran_the_newest_counts() {
     );
     // A rule that is removed takes what waits with it.
     let experiment = lab.state.experiment(id.experiment).unwrap();
-    let (_, changes) = crate::rules::remove(&lab.state, experiment, 1, 50);
+    let (_, changes) = crate::after::rules::remove(&lab.state, experiment, 1, 50);
     lab.take(changes);
     assert!(lab.state.unacted.is_empty());
     let told = &lab.state.run(id).unwrap().acted()[&1].ran.how;
@@ -275,11 +276,11 @@ fn a_local_step_is_wanted_once_and_its_end_is_told_until_the_node_has_it() {
     assert_eq!(event, Some("1.1: local step 2: exit code 3: no such host"));
     lab.take(changes);
     assert!(lab.state.unacted.is_empty());
-    let answers = |lab: &Lab| crate::needs::of(lab.state.run(id).unwrap()).answer;
+    let answers = |lab: &Lab| crate::step::needs::of(lab.state.run(id).unwrap()).answer;
     assert!(answers(&lab));
     // The rows of an earlier and a later start of the daemon.
     let run = lab.state.run(id).unwrap();
-    let stored = serde_json::to_string(&crate::kept::Kept::of(run)).unwrap();
+    let stored = serde_json::to_string(&crate::fold::kept::Kept::of(run)).unwrap();
     let sample = r#""stepped":{"of":[1,2],"ran":{"at_ms":30,"how":"exit code 3","output":"no such host\n"},"delivered":false}"#;
     assert!(stored.contains(sample), "{stored}");
     let asked = serde_json::to_string(&*run.journal).unwrap();
@@ -287,7 +288,7 @@ fn a_local_step_is_wanted_once_and_its_end_is_told_until_the_node_has_it() {
         asked.contains(r#""step":{"of":[1,2],"at_ms":20}"#),
         "{asked}"
     );
-    let kept: crate::kept::Kept = serde_json::from_str(&stored).unwrap();
+    let kept: crate::fold::kept::Kept = serde_json::from_str(&stored).unwrap();
     let again = kept.run((*run.made).clone(), run.journal.clone(), run.rules.clone());
     assert_eq!(again.step_to_tell(), run.step_to_tell());
     let other = acts::answered(&lab.state, id, (1, 1));
@@ -319,7 +320,7 @@ fn each_end_of_a_step_is_told_and_one_of_an_earlier_start_is_not() {
     let before = lab.state.run(id).unwrap().clone();
     lab.take(acts::acted(&lab.state, &command(&lab), &ran));
     let after = lab.state.run(id);
-    assert!(crate::needs::changed(Some(&before), after));
+    assert!(crate::step::needs::changed(Some(&before), after));
 }
 
 #[test]
@@ -336,7 +337,7 @@ fn a_step_of_an_earlier_start_or_of_a_run_that_is_to_end_is_not_wanted() {
     ask(&mut lab, id, (2, 1));
     assert_eq!(lab.state.unacted.len(), 1);
     lab.dispatch(id, |dispatch| {
-        dispatch.cancel = Some(crate::run::Cancel {
+        dispatch.cancel = Some(crate::fold::run::Cancel {
             asked_ms: 40,
             author: "ada".to_owned(),
             grace_ms: 0,

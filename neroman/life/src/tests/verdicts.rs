@@ -1,13 +1,13 @@
 //! Verdicts of nodes and people beside the journal of a run.
 
 use super::*;
-use crate::hand_over::{Answer, Sending};
-use crate::input::Placement;
-use crate::kept::Kept;
-use crate::placed::Choice;
-use crate::reason::Why;
-use crate::run::Run;
-use crate::stage::Stage;
+use crate::facts::reason::Why;
+use crate::facts::stage::Stage;
+use crate::fold::kept::Kept;
+use crate::fold::run::Run;
+use crate::step::hand_over::{Answer, Sending};
+use crate::step::input::Placement;
+use crate::step::placed::Choice;
 
 const GROUP: &str = "lab";
 const NODE: &str = "a";
@@ -298,7 +298,7 @@ fn what_belongs_to_another_hand_over_of_a_run_changes_nothing() {
     let tick = || moment(1000).tick;
     let of = |at: Placement| {
         let at = || at.clone();
-        let (asked_ms, said) = (Some(7), crate::recall::Said::Never);
+        let (asked_ms, said) = (Some(7), crate::step::recall::Said::Never);
         let cancelled = |answer| Input::CancelAnswered {
             at: at(),
             answer,
@@ -461,7 +461,7 @@ fn an_abort_that_the_scheduler_carries_out_is_the_persons() {
         rule: None,
     };
     let mut start = ended(0);
-    start.stop = Some(crate::journal::Stop {
+    start.stop = Some(crate::facts::journal::Stop {
         key: Key {
             rank: 0,
             made_ns: 0,
@@ -471,7 +471,7 @@ fn an_abort_that_the_scheduler_carries_out_is_the_persons() {
         rule: 0,
         at_ms: 5,
     });
-    start.task_over = Some(crate::journal::TaskOver {
+    start.task_over = Some(crate::facts::journal::TaskOver {
         key: Key {
             rank: 0,
             made_ns: 0,

@@ -4,15 +4,16 @@
 use super::node::{NEVER_AGAIN, Rec, Request, There, journal};
 use super::steps::Steps;
 use super::world::{Asked, NODES, NOW, Step, World, happens, may_happen, tick};
-use crate::abort::Answer as Cancelled;
-use crate::change::Change;
-use crate::hand_over::{self, Answer, Sending};
-use crate::input::{Input, Placement};
-use crate::recall::{self, Said};
-use crate::report::{self, Report, Standing, Stray};
-use crate::run::Results;
-use crate::stage::Stage;
-use crate::{clean, needs};
+use crate::facts::stage::Stage;
+use crate::fold::change::Change;
+use crate::fold::run::Results;
+use crate::source::abort::Answer as Cancelled;
+use crate::source::clean;
+use crate::step::hand_over::{self, Answer, Sending};
+use crate::step::input::{Input, Placement};
+use crate::step::needs;
+use crate::step::recall::{self, Said};
+use crate::step::report::{self, Report, Standing, Stray};
 use std::sync::Arc;
 
 impl Steps<'_> {

@@ -2,12 +2,12 @@
 //! follow. Names, times and numbers are left out, so that another representation
 //! of a run can print the same.
 
-use crate::dispatch::Sent;
+use crate::facts::dispatch::Sent;
 use crate::facts::hold::Hold;
-use crate::needs::{self, Needs};
-use crate::recall::Cause;
-use crate::run::{Results, Run};
-use crate::stage::{Stage, Verdict};
+use crate::facts::stage::{Stage, Verdict};
+use crate::fold::run::{Results, Run};
+use crate::step::needs::{self, Needs};
+use crate::step::recall::Cause;
 
 /// The stage and the marks of a run, and the requests to its node.
 pub(super) fn shown(run: &Run) -> String {

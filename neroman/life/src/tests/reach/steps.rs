@@ -2,15 +2,16 @@
 
 use super::node::{Node, There};
 use super::world::{Asked, NODES, NOW, Step, StoredRuns, World, happens, may_happen, tick};
-use crate::abort::{self};
-use crate::change::Change;
 use crate::facts::hold::HoldCause;
-use crate::input::Input;
-use crate::placed::Choice;
-use crate::reason::NoNode;
-use crate::run::Cancel;
+use crate::facts::reason::NoNode;
+use crate::fold::change::Change;
+use crate::fold::run::Cancel;
+use crate::place::{balance, gone};
+use crate::source::abort;
+use crate::step::input::Input;
+use crate::step::needs;
+use crate::step::placed::Choice;
 use crate::tests::run as id;
-use crate::{balance, gone, needs};
 use std::sync::Arc;
 
 pub(super) struct Steps<'a> {

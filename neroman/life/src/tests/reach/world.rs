@@ -9,14 +9,14 @@ use nero_model::RunToken;
 use super::node::Node;
 use super::shown::shown;
 use super::steps::Steps;
-use crate::abort::{self};
-use crate::change::{Change, NewRun};
-use crate::input::Input;
-use crate::kept::Kept;
-use crate::now::Tick;
-use crate::run::{Dispatch, Made, Run, Takes};
-use crate::state::State;
+use crate::facts::now::Tick;
+use crate::fold::change::{Change, NewRun};
+use crate::fold::kept::Kept;
+use crate::fold::run::{Dispatch, Made, Run, Takes};
+use crate::fold::state::State;
+use crate::source::abort;
 use crate::step;
+use crate::step::input::Input;
 use crate::tests::{Lab, definition, run as id};
 
 /// Time stands still: the order of steps does not depend on it.

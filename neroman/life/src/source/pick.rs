@@ -1,0 +1,126 @@
+//! The state as rows for selectors.
+
+use std::collections::HashSet;
+
+use nero_expr::NameKind;
+use nero_model::ExperimentId;
+use nero_selector::Catalogue;
+
+use crate::facts::now::Now;
+use crate::fold::experiment::Experiment;
+use crate::fold::run::Run;
+use crate::fold::scope::Sight;
+use crate::fold::state::State;
+
+/// All experiments at one moment, or all that are hidden by `rm`.
+#[derive(Debug)]
+pub struct Rows<'a> {
+    state: &'a State,
+    rows: Vec<&'a Experiment>,
+    removed: bool,
+    other_code: Option<&'a HashSet<ExperimentId>>,
+    now: &'a Now,
+}
+
+impl<'a> Rows<'a> {
+    /// The experiments that are not hidden.
+    pub fn of(state: &'a State, now: &'a Now) -> Self {
+        Self::which(state, false, now)
+    }
+
+    /// The hidden experiments.
+    pub fn removed(state: &'a State, now: &'a Now) -> Self {
+        Self::which(state, true, now)
+    }
+
+    fn which(state: &'a State, removed: bool, now: &'a Now) -> Self {
+        let all = state.experiments.iter().map(|arc| &**arc);
+        Self {
+            state,
+            rows: all
+                .filter(|one| one.hidden_ms.is_some() == removed)
+                .collect(),
+            removed,
+            other_code: None,
+            now,
+        }
+    }
+
+    /// The current runs of these rows.
+    pub fn runs(&self, rows: &[usize]) -> impl Iterator<Item = &'a Run> {
+        let experiments = rows.iter().filter_map(|row| self.rows.get(*row).copied());
+        experiments.filter_map(Experiment::current)
+    }
+
+    /// The rows with the experiments whose code differs from that of their
+    /// newest run.
+    pub fn with_code(self, changed: &'a HashSet<ExperimentId>) -> Self {
+        Self {
+            other_code: Some(changed),
+            ..self
+        }
+    }
+}
+
+impl<'a> Catalogue for Rows<'a> {
+    type Row<'c>
+        = Sight<'a>
+    where
+        Self: 'c;
+
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn id(&self, row: usize) -> u64 {
+        self.rows[row].id.0
+    }
+
+    fn name(&self, row: usize) -> &str {
+        &self.rows[row].definition.name
+    }
+
+    fn collection(&self, row: usize) -> &str {
+        self.rows[row].definition.collection()
+    }
+
+    fn state(&self, row: usize) -> &str {
+        self.rows[row].state().word()
+    }
+
+    fn scope(&self, row: usize) -> Sight<'a> {
+        Sight::current(self.rows[row], self.now)
+    }
+
+    fn is_changed(&self, row: usize) -> Option<bool> {
+        let experiment = self.rows[row];
+        let other_code = self
+            .other_code
+            .is_some_and(|those| those.contains(&experiment.id));
+        Some(other_code || experiment.changed())
+    }
+
+    fn is_gone(&self, row: usize) -> bool {
+        let experiment = self.rows[row];
+        // `abort all` must not miss a running experiment.
+        !self.removed && experiment.is_gone() && !experiment.is_live()
+    }
+
+    fn block(&self, row: usize) -> &str {
+        &self.rows[row].definition.block
+    }
+
+    fn is_last(&self, row: usize) -> bool {
+        self.state.last.binary_search(&self.rows[row].id).is_ok()
+    }
+
+    fn newest_attempt(&self, row: usize) -> u32 {
+        u32::try_from(self.rows[row].runs.len()).unwrap_or(u32::MAX)
+    }
+
+    fn visit_names(&self, visit: &mut dyn FnMut(NameKind, &str)) {
+        for (kind, name) in self.state.known_names.iter() {
+            visit(*kind, name);
+        }
+    }
+}

@@ -17,7 +17,7 @@ use nero_model::safe::quoted;
 use nero_yaml::{Entry, Kind, Mark, Node};
 
 use crate::problem::Problem;
-use crate::source::Text;
+use crate::text::Text;
 use options::{Directive, directives};
 
 /// Endings of files that are read as batch scripts.

@@ -9,17 +9,17 @@ use nero_yaml::{Entry, Fields, Kind, Mark, Node};
 
 use crate::block::{self, Scope};
 use crate::definition::{ParentFile, Source};
+use crate::fields::{self, PARENT};
 use crate::problem::FormatErrors;
 use crate::reader::Reader;
-use crate::source::{self, BENEATH_MAX, Text};
-use crate::{define, fields, parse};
+use crate::source;
+use crate::text::{BENEATH_MAX, Text};
+use crate::{define, parse};
 
 /// Most files above one another.
 const PARENTS_MAX: usize = BENEATH_MAX - 2;
 /// The key in the configuration.
 const DEFAULTS: &str = "defaults";
-/// The field that names the file above.
-pub(crate) const PARENT: &str = "parent";
 
 /// Fields that mean the same for every experiment, whatever it runs.
 const FOR_ALL: &[&str] = &[
@@ -258,15 +258,4 @@ fn collection_of(file: &Path) -> Option<String> {
     let own = entry(&root, "collection").and_then(|given| given.value.scalar().map(str::to_owned));
     let of_folder = || Some(file.parent()?.file_name()?.to_str()?.to_owned());
     own.or_else(of_folder)
-}
-
-impl Reader<'_> {
-    /// What holds before the first field of the file.
-    pub(crate) fn base(&mut self) -> Scope {
-        let mut scope = Scope::default();
-        for entries in std::mem::take(&mut self.beneath) {
-            (scope, _) = block::enter(self, &scope, &entries);
-        }
-        scope
-    }
 }

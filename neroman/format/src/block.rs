@@ -217,3 +217,34 @@ fn replace(reader: &mut Reader<'_>, entry: &Entry, field: Field, scope: &mut Sco
     };
     scope.fields.insert(field, given);
 }
+
+/// Whether `data` has this name.
+pub(crate) fn is_data(scope: &Scope, name: &str) -> bool {
+    scope.data.iter().any(|named| named.name == name)
+}
+
+/// What to do about a name that `data` does not have.
+pub(crate) fn data_hint(scope: &Scope, name: &str) -> String {
+    let known = || scope.data.iter().map(|named| named.name.as_str());
+    if let Some(near) = nero_model::names::suggest(name, known().take(1000)) {
+        return format!("did you mean {}?", quoted(&format!("data.{near}")));
+    }
+    match known().next() {
+        None => "say where it lies: `data: {corpus: {triton: $WRKDIR/corpus}}`".to_owned(),
+        Some(_) => {
+            let known: Vec<String> = known().take(8).map(quoted).collect();
+            format!("`data` has {}", known.join(", "))
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// What holds before the first field of the file.
+    pub(crate) fn base(&mut self) -> Scope {
+        let mut scope = Scope::default();
+        for entries in std::mem::take(&mut self.beneath) {
+            (scope, _) = enter(self, &scope, &entries);
+        }
+        scope
+    }
+}

@@ -5,12 +5,16 @@
 //! read again and turns them into runs. Nothing here touches the disk.
 
 mod again;
+mod edit;
 mod origin;
 mod param;
 mod precedence;
+mod processing;
 mod resources;
+mod value;
 
 pub use again::{AfterError, Again, ErrorHandler, Retry, RetryOn};
+pub use edit::{Edit, EditMistake, Edited, Edits, Effective, Override};
 pub use origin::{
     BoundColumn, BoundTable, ParentFile, Place, RowsOptions, ShownValue, Source, SourceKind,
     TableOptions,
@@ -20,9 +24,10 @@ pub(crate) use param::json_of;
 pub use precedence::{
     Dependency, DependsUntil, InStage, NodeChoice, NodeProbe, Precedence, RunLock,
 };
+pub use processing::{OutputPlot, ProcessedOutput, ProcessedUnit, Processing, PythonCall};
 pub use resources::{NodeResources, OnNode, OnNodes, Resources, Scheduling};
+pub use value::Value;
 
-use crate::processing::Processing;
 use nero_expr::{Expr, RulePlace};
 use nero_model::safe::quoted;
 use serde::{Deserialize, Serialize};
@@ -288,34 +293,6 @@ impl DataDef {
             found.map(|path| path.path.as_str())
         };
         of(Some(node)).or_else(|| of(None))
-    }
-}
-
-/// A typed value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Value {
-    /// `null`, `~`.
-    Null,
-    /// `true`, `no`, `On` and so on, written plainly.
-    Bool(bool),
-    /// A whole number that fits.
-    Int(i64),
-    /// Any other number. The digits of a longer whole number are in the parameter's text.
-    #[serde(with = "float_text")]
-    Float(f64),
-    /// Everything else, and whatever is quoted.
-    Text(String),
-}
-
-impl Value {
-    /// The value as a number, if it is one.
-    pub fn number(&self) -> Option<f64> {
-        match self {
-            Value::Int(n) => Some(*n as f64),
-            Value::Float(x) => Some(*x),
-            Value::Null | Value::Bool(_) | Value::Text(_) => None,
-        }
     }
 }
 
@@ -606,33 +583,6 @@ pub struct Note {
     pub text: String,
     /// Where, if at one place.
     pub place: Option<Place>,
-}
-
-/// Floats as JSON numbers, and `"inf"`, `"-inf"`, `"nan"` where JSON has none.
-mod float_text {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either {
-        Number(f64),
-        Text(String),
-    }
-
-    pub(super) fn serialize<S: Serializer>(x: &f64, to: S) -> Result<S::Ok, S::Error> {
-        if x.is_finite() {
-            to.serialize_f64(*x)
-        } else {
-            to.collect_str(x)
-        }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-        match Either::deserialize(from)? {
-            Either::Number(x) => Ok(x),
-            Either::Text(text) => text.parse().map_err(D::Error::custom),
-        }
-    }
 }
 
 #[cfg(test)]

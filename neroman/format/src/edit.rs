@@ -5,114 +5,19 @@
 //! inherited as if it stood in the file. An override gives way when the source's own
 //! value is another one than it was when the override was typed.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use nero_model::names::suggest;
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Fields, Kind, Mark, Node};
-use serde::{Deserialize, Serialize};
 
 use crate::block::{self, Scope};
-use crate::definition::{Definition, Param};
+
+use crate::definition::{Definition, Edit, EditMistake, Edited, Effective, Override, Param};
 use crate::fields::{self, Field, RESOURCES};
 use crate::params::tree;
 use crate::reader::Reader;
 use crate::{define, expand, parse};
-
-/// A value that a person typed in place of the source's.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Override {
-    /// A parameter, or a field as `resources.memory`.
-    pub key: String,
-    /// The value as it was typed.
-    pub text: String,
-    /// The value of the source when it was typed; empty where it had none. `None` until
-    /// the source was read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub over: Option<String>,
-    /// Whether the key is a field, not a parameter.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_field: bool,
-}
-
-impl Override {
-    /// An override that was just typed.
-    pub fn typed(key: &str, text: &str) -> Self {
-        Self {
-            key: key.to_owned(),
-            text: text.to_owned(),
-            over: None,
-            is_field: false,
-        }
-    }
-
-    /// Whether a typed key means this override: `param.x`, and `memory` for
-    /// `resources.memory`.
-    pub fn is_of(&self, key: &str) -> bool {
-        let bare = key.strip_prefix("param.").unwrap_or(key);
-        match self.is_field {
-            true => self.key == key || self.key.strip_prefix("resources.") == Some(key),
-            false => self.key == bare,
-        }
-    }
-}
-
-/// What a person changed of one experiment of a source.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edit {
-    /// The experiment's number; none for a copy that is being made.
-    pub experiment: Option<u64>,
-    /// The name of a copy.
-    pub name: Option<String>,
-    /// The overrides, in the order in which they are shown.
-    pub overrides: Vec<Override>,
-    /// Those that are stored.
-    pub before: Vec<Override>,
-}
-
-/// Edits, by the index of the definition that they are of.
-pub type Edits = BTreeMap<usize, Vec<Edit>>;
-
-/// An edit with its definition.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Edited {
-    /// The index of the definition that it is of.
-    pub of: usize,
-    /// The edit.
-    pub edit: Edit,
-    /// What came of it.
-    pub outcome: Result<Effective, EditMistake>,
-}
-
-/// A definition with the overrides that stand in it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Effective {
-    /// The definition.
-    pub definition: Definition,
-    /// The overrides that stand.
-    pub overrides: Vec<Override>,
-    /// A line for each override that gave way.
-    pub dropped: Vec<String>,
-}
-
-/// Why a typed override cannot stand.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EditMistake {
-    /// What is wrong.
-    pub message: String,
-    /// What to type; may be empty.
-    pub hint: String,
-}
-
-impl EditMistake {
-    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            hint: hint.into(),
-        }
-    }
-}
 
 /// Makes the definitions of the edits of what a block made, from index `first` on.
 pub(crate) fn apply(reader: &mut Reader<'_>, scope: &Scope, block: &str, mark: Mark, first: usize) {

@@ -7,8 +7,8 @@
 use crate::define::Draft;
 use crate::definition::{Definition, Param};
 use crate::fill;
-use crate::precedence::{self, Written};
-use crate::reader::Reader;
+use crate::precedence;
+use crate::reader::{Reader, Written};
 use crate::steps;
 use crate::style::Style;
 use nero_model::safe::quoted;

@@ -248,6 +248,9 @@ pub(crate) fn field_hint(key: &str, is_map: bool) -> String {
     "a parameter stands inside of `parameters:`".to_owned()
 }
 
+/// The field that names the file above.
+pub(crate) const PARENT: &str = "parent";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,14 +17,16 @@ use nero_yaml::{Entry, Fields, Kind, Mark, Node};
 
 use crate::beneath::{self, Defaults, made};
 use crate::block::{self, Scope};
-use crate::definition::{ParentFile, RowsOptions, Source, SourceKind};
-use crate::edit::{self, Edits};
+use crate::definition::{Edits, ParentFile, RowsOptions, Source, SourceKind};
+use crate::edit;
 use crate::fields::Field;
+use crate::loaded::Loaded;
 use crate::params::tree;
 use crate::problem::{FormatErrors, Problem};
 use crate::reader::Reader;
-use crate::source::{self, Text};
-use crate::{Loaded, define, doubts, expand, parse, precedence, table};
+use crate::source;
+use crate::text::Text;
+use crate::{define, doubts, expand, parse, precedence, table};
 
 /// What the command typed for rows is called where it has a mistake.
 const TYPED: &str = "--command";

@@ -1,8 +1,7 @@
 //! What the names in a block's templates stand for.
 
-use crate::block::Scope;
+use crate::block::{self, Scope};
 use crate::params::Axis;
-use crate::placing;
 use crate::problem::printable;
 use crate::pyformat::NameKind;
 use crate::style::Style;
@@ -65,7 +64,7 @@ impl<'a> Names<'a> {
             return NameKind::Parameter(*index);
         }
         if let Some(data) = name.strip_prefix(DATA)
-            && placing::is_data(self.scope, data)
+            && block::is_data(self.scope, data)
         {
             return NameKind::Text(nero_model::data::place(data));
         }
@@ -95,7 +94,7 @@ impl<'a> Names<'a> {
             return "it goes with `parameters_style: {file: params.json}`".to_owned();
         }
         if let Some(data) = name.strip_prefix(DATA) {
-            return placing::data_hint(self.scope, data);
+            return block::data_hint(self.scope, data);
         }
         let known = self.axes.iter().map(|axis| axis.name.as_str());
         if let Some(near) = suggest(name, known.take(COMPARED)) {

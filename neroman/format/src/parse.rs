@@ -4,7 +4,7 @@
 //! reading. Sizes are bounded by [`LIMITS`].
 
 use crate::problem::{Problem, printable};
-use crate::source::Text;
+use crate::text::Text;
 use nero_yaml::{Fields, Limits, Mark, Node, What, Wrong};
 use std::rc::Rc;
 

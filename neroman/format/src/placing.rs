@@ -4,7 +4,7 @@
 //! Which nodes there are is the configuration's matter and changes without this file;
 //! a name that no node has is found at the start.
 
-use crate::block::{Named, PROBE_EXAMPLE, Scope};
+use crate::block::{Named, PROBE_EXAMPLE, Scope, data_hint, is_data};
 use crate::definition::{DataDef, DataPath, NodeProbe, NotBuilt, Placed};
 use crate::fields::Field;
 use crate::outputs;
@@ -234,24 +234,4 @@ pub(crate) fn env_value(
     }
     filled.push_str(rest);
     Some(filled)
-}
-
-/// Whether `data` has this name.
-pub(crate) fn is_data(scope: &Scope, name: &str) -> bool {
-    scope.data.iter().any(|named| named.name == name)
-}
-
-/// What to do about a name that `data` does not have.
-pub(crate) fn data_hint(scope: &Scope, name: &str) -> String {
-    let known = || scope.data.iter().map(|named| named.name.as_str());
-    if let Some(near) = nero_model::names::suggest(name, known().take(1000)) {
-        return format!("did you mean {}?", quoted(&format!("data.{near}")));
-    }
-    match known().next() {
-        None => "say where it lies: `data: {corpus: {triton: $WRKDIR/corpus}}`".to_owned(),
-        Some(_) => {
-            let known: Vec<String> = known().take(8).map(quoted).collect();
-            format!("`data` has {}", known.join(", "))
-        }
-    }
 }

@@ -19,14 +19,6 @@ use nero_yaml::{Kind, Mark, Node, Zero};
 
 const EXAMPLE: &str = "for example `depends_on: [init]` or `depends_on: {ended: [init]}`";
 
-/// Where the experiments that a definition names are written, in their order.
-#[derive(Debug, Clone)]
-pub(crate) struct Written {
-    /// The index of the definition.
-    pub(crate) of: usize,
-    pub(crate) marks: Rc<[Mark]>,
-}
-
 /// Reads the fields; the marks are those of the experiments that they name.
 pub(crate) fn read(reader: &mut Reader<'_>, scope: &Scope) -> (Precedence, Rc<[Mark]>) {
     let mut needs = Vec::new();

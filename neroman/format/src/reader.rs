@@ -2,17 +2,16 @@
 //! reader of values with its mistakes, notes, names that are taken, and what was looked
 //! up on the disk or compiled before.
 
-use crate::definition::{Definition, NotBuilt, Note};
-use crate::edit::{Edited, Edits};
+use crate::definition::{Definition, Edited, Edits, NotBuilt, Note};
 use crate::parse::is_tuple;
-use crate::precedence::Written;
-use crate::source::Text;
+use crate::text::Text;
 use nero_expr::ParseContext;
 use nero_model::safe::quoted;
 use nero_yaml::{Fields, Kind, Mark, Node};
 use std::collections::{HashMap, HashSet};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
+use std::rc::Rc;
 
 /// More notes than a person reads.
 const NOTES_MAX: usize = 100;
@@ -226,4 +225,12 @@ impl<'a> Reader<'a> {
         self.files.insert(path.to_owned(), found);
         found
     }
+}
+
+/// Where the experiments that a definition names are written, in their order.
+#[derive(Debug, Clone)]
+pub(crate) struct Written {
+    /// The index of the definition.
+    pub(crate) of: usize,
+    pub(crate) marks: Rc<[Mark]>,
 }

@@ -22,12 +22,14 @@ use nero_expr::ParseContext;
 use nero_table::{Header, Sheet, UnreadableTable};
 use nero_yaml::Fields;
 
-use crate::definition::{Source, SourceKind, TableOptions};
-use crate::edit::Edits;
+use crate::beneath::{self, Defaults};
+use crate::definition::{Edits, Source, SourceKind, TableOptions};
+use crate::loaded::Loaded;
 use crate::problem::{FormatErrors, Problem};
 use crate::reader::Reader;
-use crate::source::{self, Text, cell_mark};
-use crate::{Defaults, Loaded, beneath, doubts, parse, precedence};
+use crate::source;
+use crate::text::{Text, cell_mark};
+use crate::{doubts, parse, precedence};
 use layout::Layout;
 pub use number::{NUMBERS_HEADER, NumberColumn};
 pub use rows::NUMBER_MAX;

@@ -1,9 +1,8 @@
 //! The walk through the blocks of a source: each is read, then expanded into its
 //! experiments.
 
-use crate::beneath::PARENT;
 use crate::block::{self, Scope};
-use crate::fields::Field;
+use crate::fields::{Field, PARENT};
 use crate::reader::Reader;
 use crate::{define, edit, expand};
 use nero_model::safe::quoted;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Value;
+use super::value::Value;
 
 /// A parameter: the text that reaches the job and the name, and its typed value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

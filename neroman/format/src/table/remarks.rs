@@ -9,7 +9,7 @@ use nero_yaml::Mark;
 use super::layout::Role;
 use super::rows::{SkippedRows, Table};
 use crate::reader::Reader;
-use crate::source::cell_mark;
+use crate::text::cell_mark;
 
 /// Most columns that one remark names.
 const NAMED_MAX: usize = 8;

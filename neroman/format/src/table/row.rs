@@ -12,7 +12,7 @@ use super::rows::Table;
 use crate::parse;
 use crate::reader::Reader;
 use crate::scalar::typed;
-use crate::source::cell_mark;
+use crate::text::cell_mark;
 
 /// A cell that has no value: its column and place, what is wrong, and what to do.
 pub(super) type BrokenCell = (u32, Mark, String, String);

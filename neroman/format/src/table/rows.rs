@@ -14,7 +14,7 @@ use super::row::entries;
 use crate::block::{self, Scope};
 use crate::fields::Field;
 use crate::reader::Reader;
-use crate::source::cell_mark;
+use crate::text::cell_mark;
 use crate::walk::runs_something;
 use crate::{define, edit, expand};
 

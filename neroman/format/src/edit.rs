@@ -11,13 +11,13 @@ use nero_model::names::suggest;
 use nero_model::safe::quoted;
 use nero_yaml::{Entry, Fields, Kind, Mark, Node};
 
-use crate::block::{self, Scope};
+use crate::read::block::{self, Scope};
 
 use crate::definition::{Definition, Edit, EditMistake, Edited, Effective, Override, Param};
-use crate::fields::{self, Field, RESOURCES};
-use crate::params::tree;
-use crate::reader::Reader;
-use crate::{define, expand, parse};
+use crate::read::fields::{self, Field, RESOURCES};
+use crate::read::params::tree;
+use crate::read::reader::Reader;
+use crate::read::{define, expand, parse};
 
 /// Makes the definitions of the edits of what a block made, from index `first` on.
 pub(crate) fn apply(reader: &mut Reader<'_>, scope: &Scope, block: &str, mark: Mark, first: usize) {

@@ -1,11 +1,13 @@
 //! The tree of an expression. Private but for [`Pick`] and [`Asked`].
 
+use nero_model::names::same_loosely;
 use std::cmp::Ordering;
 
 use crate::cohort::Cohort;
 use crate::error::Span;
 use crate::fact::Fact;
 use crate::node::NodeFact;
+use crate::number::DateLiteral;
 use crate::past::Fold;
 use crate::pattern::{Glob, Pattern};
 use crate::state::State;
@@ -297,16 +299,6 @@ pub(crate) struct Duration {
     pub text: Box<str>,
 }
 
-/// A date of an expression. Equal when the instant is: of the offset depends only how dates
-/// without a zone compare, which parameters are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DateLiteral {
-    /// Unix milliseconds.
-    pub ms: i64,
-    /// Seconds that the clocks of its writer are ahead of UTC.
-    pub offset_s: i32,
-}
-
 impl PartialEq for DateLiteral {
     fn eq(&self, other: &Self) -> bool {
         self.ms == other.ms
@@ -398,6 +390,29 @@ impl Node {
             child.walk(visit);
         }
     }
+}
+
+/// The number of a part without names.
+pub(crate) fn constant(node: &Node) -> Option<f64> {
+    match node {
+        Node::Number(number, _) => Some(*number),
+        Node::Inf => Some(f64::INFINITY),
+        Node::Neg(inner) => constant(inner).map(|number| -number),
+        Node::Math(function, inner) => constant(inner).map(|number| function.of(number)),
+        Node::Arith(op, pair) => {
+            let [left, right] = [constant(&pair[0])?, constant(&pair[1])?];
+            Some(op.of(left, right))
+        }
+        _ => None,
+    }
+}
+
+/// The fact that a name means loosely.
+pub(crate) fn loose_fact(name: &NameRef) -> Option<Fact> {
+    let is_open = name.asked == Asked::Any;
+    Fact::ALL
+        .into_iter()
+        .find(|fact| is_open && same_loosely(fact.word(), &name.text))
 }
 
 #[cfg(test)]

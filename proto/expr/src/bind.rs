@@ -5,14 +5,15 @@
 //! next watcher ([`Bindings::from_records`]). A second fit of a loosely written
 //! name makes the name unknown, and never switches it.
 
-use crate::ast::{Asked, NameKind, NameRef, Node};
+use crate::ast::{Asked, NameKind, NameRef, Node, loose_fact};
 use crate::error::{ErrorKind, ExprError};
+use crate::expr::Expr;
 use crate::fact::{Fact, FactKind};
 use crate::number::{Scanned, scan_number};
 use crate::print::{qualified, quoted, written_name};
 use crate::scope::Scope;
 use crate::state::State;
-use crate::{Expr, lex, slips};
+use crate::{lex, slips};
 use nero_model::names::{same_loosely, suggest};
 use nero_model::sets;
 
@@ -107,14 +108,6 @@ pub(crate) fn fit(name: &NameRef, kind: NameKind, exact: &str) -> Option<Fit> {
 pub(crate) fn is_next_part(one: &str, other: &str) -> bool {
     let words = sets::apart(one).zip(sets::apart(other));
     words.is_some_and(|(one, other)| one.word().eq_ignore_ascii_case(other.word()))
-}
-
-/// The fact that a name means loosely.
-pub(crate) fn loose_fact(name: &NameRef) -> Option<Fact> {
-    let is_open = name.asked == Asked::Any;
-    Fact::ALL
-        .into_iter()
-        .find(|fact| is_open && same_loosely(fact.word(), &name.text))
 }
 
 /// The state of one name.

@@ -6,12 +6,12 @@
 
 use std::cell::Cell;
 
-use crate::Expr;
-use crate::ast::NameKind;
-use crate::bind::{Bound, Found, is_next_part, loose_fact};
+use crate::ast::{NameKind, loose_fact};
+use crate::bind::{Bound, Found, is_next_part};
 use crate::doubt::{fact_as_condition, no_condition};
 use crate::error::{ErrorKind, ExprError};
 use crate::eval::{Resolve, value_of};
+use crate::expr::Expr;
 use crate::past::Past;
 use crate::scope::Scope;
 use crate::value::{Truth, Value};

@@ -2,12 +2,10 @@
 //!
 //! neroman knows the peers. It computes a number of each of them ([`Cohort::of_each`]),
 //! folds these to one ([`Cohort::fold`]), and sends that to the run's watcher, which finds
-//! it by the text of the aggregate ([`Scope::cohort`]).
+//! it by the text of the aggregate ([`Scope::cohort`](crate::Scope::cohort)).
 
-use crate::ast::Node;
-use crate::bind::Bindings;
-use crate::eval::constant;
-use crate::{Expr, Scope, Value};
+use crate::ast::{Node, constant};
+use crate::expr::Expr;
 
 /// How the numbers of peers become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +80,7 @@ pub struct CohortNumber {
 }
 
 impl Cohort {
-    /// The aggregate as it is written, by which [`Scope::cohort`] finds its number.
+    /// The aggregate as it is written, by which [`Scope::cohort`](crate::Scope::cohort) finds its number.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -90,24 +88,6 @@ impl Cohort {
     /// The expression with the number of one peer.
     pub fn of_each(&self) -> &Expr {
         &self.of_each
-    }
-
-    /// The number of one peer; `None` when it has none, or NaN.
-    pub fn number_of(&self, peer: &impl Scope) -> Option<f64> {
-        let bindings = self.of_each.bind(peer).ok()?;
-        self.bound_number_of(&bindings, peer)
-    }
-
-    /// The same with bindings of [`Cohort::of_each`] for this peer.
-    pub fn bound_number_of(&self, bindings: &Bindings, peer: &impl Scope) -> Option<f64> {
-        match self.of_each.value(bindings, peer) {
-            Value::Number(number, _) if !number.is_nan() => Some(number),
-            Value::Number(..)
-            | Value::Unknown
-            | Value::Text(_)
-            | Value::Bool(..)
-            | Value::Time(_) => None,
-        }
     }
 
     /// Folds the numbers of peers, which are in ascending order and no NaN. `own` is one of
@@ -152,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ParseContext;
+    use crate::context::ParseContext;
 
     fn fold(text: &str, sorted: &[f64], own: Option<f64>) -> (Option<f64>, u64) {
         let rule = format!("{text} > 0");

@@ -1,9 +1,10 @@
 //! Reasons why a rule could never hold, as far as names tell before a run.
 
-use crate::ast::{Asked, CompareOp, Node};
-use crate::bind::{Bindings, Bound, loose_fact};
+use crate::ast::{Asked, CompareOp, NameRef, Node, loose_fact};
+use crate::bind::{Bindings, Bound};
 use crate::error::{ErrorKind, ExprError};
 use crate::eval::{moment_of, typed};
+use crate::expr::Expr;
 use crate::fact::Fact;
 use crate::kind::{ValueKind, kind_of};
 use crate::past::Fold;
@@ -11,7 +12,6 @@ use crate::scope::Scope;
 use crate::slips;
 use crate::state::State;
 use crate::value::{Value, is_text_of_number};
-use crate::{Expr, NameRef};
 use nero_model::names::{is_slip, same_loosely, suggest};
 
 /// Shorter names are one letter away from too many others.

@@ -11,13 +11,14 @@ use nero_model::whole;
 use crate::ast::{ArithOp, CompareOp, Duration, Node, PickRef};
 use crate::bind::{Bindings, Bound};
 use crate::cohort::CohortNumber;
+use crate::expr::Expr;
 use crate::fact::{Fact, FactKind};
 use crate::node::compare_versions;
 use crate::number::{Scanned, date_of, scan_number};
 use crate::past::Past;
 use crate::scope::Scope;
+use crate::state::State;
 use crate::value::{Truth, Value};
-use crate::{Expr, State};
 
 /// Knows the meaning of an expression's names.
 pub(crate) trait Resolve {
@@ -69,6 +70,44 @@ impl Expr {
         self.evaluator(bindings, scope).value(&self.root)
     }
 
+    /// Notes since when the condition of each `for` holds.
+    pub fn note_held(&self, bindings: &mut Bindings, scope: &impl Scope) {
+        let mut parts: Vec<(usize, &Node)> = Vec::new();
+        self.root.walk(&mut |node| {
+            if let Node::For(inner, _, index) = node {
+                parts.push((usize::from(*index), inner));
+            }
+        });
+        let ran_s = match scope.fact(Fact::Runtime) {
+            Value::Number(ran_s, _) => Some(ran_s),
+            Value::Unknown | Value::Text(_) | Value::Bool(..) | Value::Time(_) => None,
+        };
+        bindings.held.resize(usize::from(self.holds), None);
+        // Inner ones first: an outer one looks at them.
+        for (index, inner) in parts.into_iter().rev() {
+            let holds = self.evaluator(bindings, scope).truth(inner).is_true();
+            let Some(since) = bindings.held.get_mut(index) else {
+                continue;
+            };
+            *since = match holds {
+                true => since.or(ran_s),
+                false => None,
+            };
+        }
+    }
+
+    /// Whether the condition of a `for` would begin to hold.
+    pub fn begins_to_hold(&self, bindings: &Bindings, scope: &impl Scope) -> bool {
+        let mut begins = false;
+        self.root.walk(&mut |node| {
+            if let Node::For(inner, _, index) = node {
+                let is_open = bindings.held.get(usize::from(*index)) == Some(&None);
+                begins |= is_open && self.evaluator(bindings, scope).truth(inner).is_true();
+            }
+        });
+        begins
+    }
+
     pub(crate) fn evaluator<'r, 's, S: Scope, R: Resolve>(
         &'r self,
         resolve: &'r R,
@@ -88,21 +127,6 @@ pub(crate) fn value_of<'s, S: Scope>(bound: &Bound, scope: &'s S) -> Value<'s> {
         Bound::Fact(fact) => scope.fact(*fact),
         Bound::Param(name) => scope.param(name),
         Bound::Metric(name) => Value::number_or_unknown(scope.metric(name)),
-    }
-}
-
-/// The number of a part without names.
-pub(crate) fn constant(node: &Node) -> Option<f64> {
-    match node {
-        Node::Number(number, _) => Some(*number),
-        Node::Inf => Some(f64::INFINITY),
-        Node::Neg(inner) => constant(inner).map(|number| -number),
-        Node::Math(function, inner) => constant(inner).map(|number| function.of(number)),
-        Node::Arith(op, pair) => {
-            let [left, right] = [constant(&pair[0])?, constant(&pair[1])?];
-            Some(op.of(left, right))
-        }
-        _ => None,
     }
 }
 

@@ -1,9 +1,9 @@
 //! The outcome of an expression, with the values of all its names.
 
-use crate::Expr;
 use crate::ast::{CompareOp, Node};
 use crate::bind::{Bindings, Bound};
 use crate::eval::Evaluator;
+use crate::expr::Expr;
 use crate::fact::{Fact, FactKind};
 use crate::number::print_instant;
 use crate::print::{Printer, quoted, written_name};

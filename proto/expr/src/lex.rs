@@ -7,9 +7,9 @@
 
 use jiff::tz::TimeZone;
 
-use crate::ast::{CompareOp, DateLiteral, Pick};
+use crate::ast::{CompareOp, Pick};
 use crate::error::{ErrorKind, ExprError, Span};
-use crate::number::{Scanned, misshapen_date, scan_clock, scan_date, scan_number};
+use crate::number::{DateLiteral, Scanned, misshapen_date, scan_clock, scan_date, scan_number};
 use crate::pattern::{Glob, Pattern};
 use crate::slips;
 

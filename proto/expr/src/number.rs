@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use crate::ast::DateLiteral;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};
 use nero_model::units::{parse_duration_ms, size_unit_bytes, time_unit_ms};
@@ -373,6 +372,16 @@ pub(crate) fn print_instant(ms: i64) -> String {
         Ok(moment) => format!("{moment:.3}"),
         Err(_) => format!("{ms} ms"),
     }
+}
+
+/// A date of an expression. Equal when the instant is: of the offset depends only how dates
+/// without a zone compare, which parameters are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DateLiteral {
+    /// Unix milliseconds.
+    pub ms: i64,
+    /// Seconds that the clocks of its writer are ahead of UTC.
+    pub offset_s: i32,
 }
 
 #[cfg(test)]

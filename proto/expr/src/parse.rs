@@ -9,14 +9,22 @@ mod operators;
 mod words;
 
 use crate::ast::{MathFn, NameRef, Node, Pick, PickRef};
+use crate::context::ParseContext;
 use crate::error::{ErrorKind, ExprError, Span};
+use crate::expr::Expr;
+use crate::fact::{Fact, FactSet};
 use crate::kind::{check_condition, check_progress, check_sign};
 use crate::lex::{Tok, Token, lex};
-use crate::place::OneSided;
+use crate::side::OneSided;
 use crate::slips;
 use crate::state::State;
-use crate::{HEIGHT_MAX, ParseContext, TEXT_BYTES_MAX};
 use nero_model::units::{size_unit_bytes, time_unit_ms};
+
+/// The longest expression, and the longest canonical form of one, in bytes.
+pub const TEXT_BYTES_MAX: usize = 8 * 1024;
+
+/// The most levels that a tree may have. A chain of one `&&` or `||` is one level.
+pub const HEIGHT_MAX: usize = 64;
 
 /// The parsed tree and its tables.
 pub(crate) struct Parsed {
@@ -94,6 +102,75 @@ pub(crate) fn parse(
         picks: parser.picks,
         holds: parser.holds,
     })
+}
+
+impl Expr {
+    /// Parses a condition.
+    /// Errors: not an expression; a number, text or time where a condition is needed;
+    /// kinds that do not go together; words not built yet; too long or too deep.
+    /// [`Expr::bind`] checks that names exist.
+    pub fn parse(text: &str, context: &ParseContext) -> Result<Expr, ExprError> {
+        Expr::parse_as(text, context, Wanted::Condition)
+    }
+
+    /// Parses a condition of a selector, in which ids and ranges, `all`, `last`
+    /// and names in backticks may be operands of `&& || !` ([`Pick`]).
+    ///
+    /// Errors as [`Expr::parse`]; a run (`144.2`) as operand too.
+    pub fn parse_selecting(text: &str, context: &ParseContext) -> Result<Expr, ExprError> {
+        Expr::parse_as(text, context, Wanted::Selection)
+    }
+
+    /// Parses an expression with a value, such as `epoch / 50`, for [`Expr::value`]. A
+    /// condition is a value too.
+    ///
+    /// Errors as [`Expr::parse`].
+    pub fn parse_value(text: &str, context: &ParseContext) -> Result<Expr, ExprError> {
+        Expr::parse_as(text, context, Wanted::Value)
+    }
+
+    /// Parses what tells the progress of a run, from 0 to 1, such as `epoch / 50`, for
+    /// [`Expr::value`].
+    ///
+    /// Errors as [`Expr::parse`]; what is no number, and `progress` and `eta` too.
+    pub fn parse_progress(text: &str, context: &ParseContext) -> Result<Expr, ExprError> {
+        Expr::parse_as(text, context, Wanted::Progress)
+    }
+
+    pub(crate) fn parse_as(
+        text: &str,
+        context: &ParseContext,
+        wanted: Wanted,
+    ) -> Result<Expr, ExprError> {
+        let Parsed {
+            root,
+            names,
+            picks,
+            holds,
+        } = parse(text, context, wanted)?;
+        let mut facts = FactSet::default();
+        root.walk(&mut |node| match node {
+            Node::Fact(fact) => facts.insert(*fact),
+            Node::Is(_) => facts.insert(Fact::State),
+            Node::For(..) | Node::After(..) => facts.insert(Fact::Runtime),
+            _ => {}
+        });
+        let expr = Expr {
+            root,
+            names,
+            picks,
+            facts,
+            standing: context.standing,
+            holds,
+        };
+        // A stored text must be readable again, and the canonical print may be longer
+        // than the source.
+        if expr.canonical().len() > TEXT_BYTES_MAX {
+            let message = format!("with all parentheses this has more than {TEXT_BYTES_MAX} bytes");
+            return Err(ExprError::new(ErrorKind::Limit, Span::new(0, 0), message));
+        }
+        Ok(expr)
+    }
 }
 
 /// The hint for a value behind a value, which may also be a name with blanks.

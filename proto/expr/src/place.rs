@@ -1,101 +1,14 @@
 //! Where a standing rule is evaluated: beside the job, also when everything else is dead,
 //! or in neroman's daemon, for what only it knows.
 
-use crate::Expr;
-use crate::ast::{Asked, CompareOp, NameKind, NameRef, Node};
-use crate::bind::{fit, loose_fact};
-use crate::error::{ErrorKind, ExprError, Span};
+use crate::ast::{Asked, CompareOp, NameKind, NameRef, Node, loose_fact};
+use crate::bind::fit;
+use crate::error::ExprError;
+use crate::expr::Expr;
 use crate::fact::Fact;
+use crate::known::{KnownTo, RulePlace};
+use crate::side::{mixed, states_known_to};
 use crate::state::State;
-
-/// Where a standing rule is evaluated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RulePlace {
-    /// Beside the job, by the watcher of the run.
-    Job,
-    /// In neroman's daemon, when it learns of a change or its time has come.
-    Daemon,
-}
-
-impl RulePlace {
-    /// The word in `rule list`.
-    pub fn word(self) -> &'static str {
-        match self {
-            RulePlace::Job => "job",
-            RulePlace::Daemon => "daemon",
-        }
-    }
-}
-
-/// Who knows something while a rule over it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KnownTo {
-    Both,
-    Watcher,
-    Daemon,
-}
-
-impl KnownTo {
-    /// Whether a rule that is evaluated at `place` can use it.
-    pub fn is_known_at(self, place: RulePlace) -> bool {
-        match self {
-            KnownTo::Both => true,
-            KnownTo::Watcher => place == RulePlace::Job,
-            KnownTo::Daemon => place == RulePlace::Daemon,
-        }
-    }
-}
-
-/// The first word of a rule that only one side knows, for each side.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct OneSided {
-    pub watcher: Option<Span>,
-    pub daemon: Option<Span>,
-}
-
-impl OneSided {
-    pub fn note(&mut self, known: KnownTo, span: Span) {
-        match known {
-            KnownTo::Both => {}
-            KnownTo::Watcher => {
-                self.watcher.get_or_insert(span);
-            }
-            KnownTo::Daemon => {
-                self.daemon.get_or_insert(span);
-            }
-        }
-    }
-
-    /// Refuses what the watcher of a run does not know.
-    pub fn check_beside_job(self, text: &str) -> Result<(), ExprError> {
-        let Some(span) = self.daemon else {
-            return Ok(());
-        };
-        let message = format!(
-            "`{}` is known to neroman alone, and progress is followed beside the job",
-            span.of(text)
-        );
-        Err(ExprError::new(ErrorKind::Kind, span, message))
-    }
-
-    /// Refuses a rule that no side knows all of.
-    pub fn check(mut self, names: &[NameRef], text: &str) -> Result<(), ExprError> {
-        for name in names.iter().filter(|name| name.asked == Asked::Metric) {
-            self.note(KnownTo::Watcher, name.span);
-        }
-        match (self.daemon, self.watcher) {
-            (Some(daemon), Some(watcher)) => Err(mixed(daemon.of(text), watcher.of(text), daemon)),
-            _ => Ok(()),
-        }
-    }
-}
-
-fn mixed(daemon: &str, watcher: &str, span: Span) -> ExprError {
-    let message =
-        format!("`{daemon}` is known to neroman alone and `{watcher}` beside the job alone");
-    ExprError::new(ErrorKind::Kind, span, message)
-        .hint("a rule is evaluated at one of the two: write a rule for each")
-}
 
 impl Expr {
     /// Where it is evaluated as a standing rule. The end of a run, which both sides know, goes
@@ -188,40 +101,4 @@ fn needs_end(node: &Node) -> bool {
         },
         _ => false,
     }
-}
-
-/// Who knows the states that a comparison or pattern names.
-pub(crate) fn states_known_to(node: &Node) -> KnownTo {
-    let any = |words: &mut dyn Iterator<Item = &str>| {
-        words
-            .map(known_state)
-            .find(|known| *known != KnownTo::Both)
-            .unwrap_or(KnownTo::Both)
-    };
-    match node {
-        Node::Is(state) => state.known_to(),
-        // `state == crashed`, `state in (crashed, timeout)`.
-        Node::Compare(_, pair) => match &**pair {
-            [Node::Fact(Fact::State), Node::Text(word)] => known_state(word),
-            _ => KnownTo::Both,
-        },
-        Node::Glob(left, glob) if **left == Node::Fact(Fact::State) => {
-            any(&mut State::words().filter(|word| glob.fits(word)))
-        }
-        Node::Match(left, pattern) if **left == Node::Fact(Fact::State) => {
-            any(&mut State::words().filter(|word| pattern.fits(word)))
-        }
-        Node::In(parts) if parts[0] == Node::Fact(Fact::State) => {
-            any(&mut parts[1..].iter().filter_map(|item| match item {
-                Node::Text(word) => Some(&**word),
-                _ => None,
-            }))
-        }
-        _ => KnownTo::Both,
-    }
-}
-
-/// A text or pattern that is no state's word may mean any of them.
-fn known_state(word: &str) -> KnownTo {
-    State::from_word(word).map_or(KnownTo::Daemon, State::known_to)
 }

@@ -5,13 +5,15 @@
 //! resolved when the text is read.
 
 use crate::ast::{NameKind, Node};
+use crate::bind::Bindings;
+use crate::context::ParseContext;
 use crate::error::ExprError;
+use crate::expr::Expr;
 use crate::fact::Fact;
 use crate::node::NodeFact;
 use crate::parse::Wanted;
 use crate::scope::Scope;
 use crate::value::{Truth, Value};
-use crate::{Bindings, Expr, ParseContext};
 
 /// The facts of one node, for requirements.
 pub trait NodeScope {

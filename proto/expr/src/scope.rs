@@ -55,7 +55,7 @@ pub trait Scope {
     }
 
     /// Whether an id, a range or the like includes this experiment. Called only
-    /// for expressions parsed with [`crate::Expr::parse_selecting`].
+    /// for expressions parsed with [`crate::expr::Expr::parse_selecting`].
     fn picked(&self, pick: &Pick) -> Option<bool> {
         let _ = pick;
         None

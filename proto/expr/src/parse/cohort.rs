@@ -1,16 +1,17 @@
 //! Reads aggregates over peers: `quantile(peers.loss@9, 1/3)`.
 
 use super::{Operand, Parser, Wanted};
-use crate::Expr;
 use crate::ast::{Asked, Node};
 use crate::cohort::{self, Aggregate, Cohort};
 use crate::error::{ErrorKind, ExprError, Span};
+use crate::expr::Expr;
 use crate::fact::{Fact, FactSet};
 use crate::kind::{ValueKind, kind_of};
+use crate::known::KnownTo;
 use crate::lex::{Tok, Token};
 use crate::past::Fold;
-use crate::place::{KnownTo, OneSided};
 use crate::print::Printer;
+use crate::side::OneSided;
 use crate::state::State;
 use nero_model::names::same_loosely;
 

@@ -8,10 +8,11 @@ use crate::kind::{
     ValueKind, check_arith, check_compare, check_condition, check_pattern, check_sign,
     check_some_state, kind_of,
 };
+use crate::known::KnownTo;
 use crate::lex::{Tok, Token};
 use crate::node::NodeFact;
 use crate::number::scan_clock;
-use crate::place::{KnownTo, states_known_to};
+use crate::side::states_known_to;
 use crate::state::State;
 
 /// The longest duration of `for`, `after` and windows: ten years.

@@ -6,13 +6,13 @@ use jiff::{Timestamp, ToSpan};
 
 use super::cohort::is_of_peers;
 use super::{Operand, Parser, Wanted};
-use crate::ast::{Asked, CompareOp, DateLiteral, MathFn, NameRef, Node, Pick, PickRef};
+use crate::ast::{Asked, CompareOp, MathFn, NameRef, Node, Pick, PickRef};
 use crate::direction::more_is_better;
 use crate::error::{ErrorKind, ExprError, Span};
 use crate::fact::{Fact, NOT_BUILT, NOT_BUILT_WHY};
 use crate::lex::{Tok, Token, is_name_char};
 use crate::node::{NodeFact, unknown_fact};
-use crate::number::{instant, offset_at_ms};
+use crate::number::{DateLiteral, instant, offset_at_ms};
 use crate::past::Fold;
 use crate::pattern::Glob;
 use crate::slips;

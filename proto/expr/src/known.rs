@@ -1,0 +1,39 @@
+//! Where a standing rule is evaluated, and who knows what it is over.
+
+/// Where a standing rule is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RulePlace {
+    /// Beside the job, by the watcher of the run.
+    Job,
+    /// In neroman's daemon, when it learns of a change or its time has come.
+    Daemon,
+}
+
+impl RulePlace {
+    /// The word in `rule list`.
+    pub fn word(self) -> &'static str {
+        match self {
+            RulePlace::Job => "job",
+            RulePlace::Daemon => "daemon",
+        }
+    }
+}
+
+/// Who knows something while a rule over it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownTo {
+    Both,
+    Watcher,
+    Daemon,
+}
+
+impl KnownTo {
+    /// Whether a rule that is evaluated at `place` can use it.
+    pub fn is_known_at(self, place: RulePlace) -> bool {
+        match self {
+            KnownTo::Both => true,
+            KnownTo::Watcher => place == RulePlace::Job,
+            KnownTo::Daemon => place == RulePlace::Daemon,
+        }
+    }
+}

@@ -23,26 +23,7 @@ mod edit;
 mod read;
 mod sources;
 
-pub use crate::definition::problem::{FormatErrors, Problem};
-pub use crate::read::command::steps::{
-    PLACES as STEP_PLACES, local as local_step, shown as shown_steps,
-};
-pub use crate::read::command::words::split_command;
-pub use crate::read::groups::outputs::glob_mistake;
-pub use crate::read::groups::precedence::{is_named, number as experiment_number};
-pub use crate::read::groups::scheduling::values::{
-    NODE_WORDS as NODE_SCHEDULING, node_word as node_scheduling,
-};
-pub use crate::read::params::tree::of_text as bracketed_json;
-pub use crate::read::schema::schema;
-pub use crate::sources::beneath::{Defaults, check_defaults};
-pub use crate::sources::jsonl::{ROWS_FOLDER, is_rows, read_rows};
-pub use crate::sources::loaded::Loaded;
-pub use crate::sources::original::{read_source, read_source_edited, read_source_in};
-pub use crate::sources::table::{
-    NUMBER_MAX, NUMBERS_HEADER, NumberColumn, ReadSheet, companion, is_table, read_table,
-    read_table_edited,
-};
+pub use definition::problem::{FormatErrors, Problem};
 pub use definition::{
     AfterError, Again, BoundColumn, BoundTable, Buffering, DataDef, DataPath, Definition,
     Dependency, DependsUntil, Edit, EditMistake, Edited, Edits, Effective, ErrorHandler, Fetch,
@@ -55,6 +36,23 @@ pub use definition::{
 pub use nero_expr::ACTIONS;
 pub use nero_table::CellValue;
 pub use nero_yaml::MISTAKES_MAX as PROBLEMS_MAX;
+pub use read::command::steps::{PLACES as STEP_PLACES, local as local_step, shown as shown_steps};
+pub use read::command::words::split_command;
+pub use read::groups::outputs::glob_mistake;
+pub use read::groups::precedence::{is_named, number as experiment_number};
+pub use read::groups::scheduling::values::{
+    NODE_WORDS as NODE_SCHEDULING, node_word as node_scheduling,
+};
+pub use read::params::tree::of_text as bracketed_json;
+pub use read::schema::schema;
+pub use sources::beneath::{Defaults, check_defaults};
+pub use sources::jsonl::{ROWS_FOLDER, is_rows, read_rows};
+pub use sources::loaded::Loaded;
+pub use sources::original::{read_source, read_source_edited, read_source_in};
+pub use sources::table::{
+    NUMBER_MAX, NUMBERS_HEADER, NumberColumn, ReadSheet, companion, is_table, read_table,
+    read_table_edited,
+};
 
 /// The most experiments that one source may make.
 pub const EXPERIMENTS_MAX: u64 = read::expand::EXPERIMENTS_MAX;

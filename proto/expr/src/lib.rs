@@ -41,57 +41,38 @@
 //! The condition on a node for a run to go there is a [`Requirement`]: the same
 //! language over the facts of nodes.
 //!
+//! Rooms, each of which imports only those before it: `words` (facts, states, values), `tree` (an
+//! expression with its print), `parse` and `bind` beside each other, `eval`.
+//!
 //! Not built in this version, and refused by name: the facts of [`NOT_BUILT`].
 
-mod ast;
 mod bind;
-mod candidates;
-mod cohort;
-mod context;
-mod direction;
-mod doubt;
-mod error;
 mod eval;
-mod explain;
-mod expr;
-mod fact;
-mod kind;
-mod known;
-mod lex;
-mod node;
-mod number;
 mod parse;
-mod past;
-mod pattern;
-mod peers;
-mod place;
-mod print;
-mod requirement;
-mod scope;
-mod side;
-mod slips;
-mod state;
-mod value;
+mod tree;
+mod words;
 
-pub use ast::{Asked, NameKind, NameRef, Pick, PickRef};
+pub use bind::scope::Scope;
 pub use bind::{BindRecord, Bindings, Bound, Seen};
-pub use candidates::{Candidates, Conflict};
-pub use cohort::{Cohort, CohortNumber};
-pub use context::ParseContext;
-pub use direction::more_is_better;
-pub use doubt::Doubt;
-pub use error::{ErrorKind, ExprError, Span, point_at, render};
-pub use explain::{ExplainedPart, Explanation, NamedValue};
-pub use expr::Expr;
-pub use fact::{Fact, FactKind, FactSet, FactSource, NOT_BUILT, sendable_signal, signal_number};
-pub use known::{KnownTo, RulePlace};
-pub use lex::{TAG_BYTES_MAX, is_name_char, is_tag};
-pub use node::NodeFact;
+pub use eval::candidates::{Candidates, Conflict};
+pub use eval::doubt::Doubt;
+pub use eval::explain::{ExplainedPart, Explanation, NamedValue};
+pub use eval::requirement::{NodeScope, Requirement, Unmet};
+pub use parse::context::ParseContext;
 pub use parse::{HEIGHT_MAX, MISSING_OPERATOR, TEXT_BYTES_MAX};
-pub use past::{BUCKETS, Fold, Past, PastPoint, SeriesPast};
-pub use pattern::{Glob, Pattern};
-pub use requirement::{NodeScope, Requirement, Unmet};
-pub use scope::Scope;
-pub use slips::ACTIONS;
-pub use state::State;
-pub use value::{NumberText, Truth, Value};
+pub use tree::ast::{Asked, NameKind, NameRef, Pick, PickRef};
+pub use tree::cohort::{Cohort, CohortNumber};
+pub use tree::expr::Expr;
+pub use tree::lex::{TAG_BYTES_MAX, is_name_char, is_tag};
+pub use words::direction::more_is_better;
+pub use words::error::{ErrorKind, ExprError, Span, point_at, render};
+pub use words::fact::{
+    Fact, FactKind, FactSet, FactSource, NOT_BUILT, sendable_signal, signal_number,
+};
+pub use words::known::{KnownTo, RulePlace};
+pub use words::node::NodeFact;
+pub use words::past::{BUCKETS, Fold, Past, PastPoint, SeriesPast};
+pub use words::pattern::{Glob, Pattern};
+pub use words::slips::ACTIONS;
+pub use words::state::State;
+pub use words::value::{NumberText, Truth, Value};

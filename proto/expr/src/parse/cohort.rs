@@ -1,18 +1,18 @@
 //! Reads aggregates over peers: `quantile(peers.loss@9, 1/3)`.
 
+use super::kind::{ValueKind, kind_of};
+use super::side::OneSided;
 use super::{Operand, Parser, Wanted};
-use crate::ast::{Asked, Node};
-use crate::cohort::{self, Aggregate, Cohort};
-use crate::error::{ErrorKind, ExprError, Span};
-use crate::expr::Expr;
-use crate::fact::{Fact, FactSet};
-use crate::kind::{ValueKind, kind_of};
-use crate::known::KnownTo;
-use crate::lex::{Tok, Token};
-use crate::past::Fold;
-use crate::print::Printer;
-use crate::side::OneSided;
-use crate::state::State;
+use crate::tree::ast::{Asked, Node};
+use crate::tree::cohort::{self, Aggregate, Cohort};
+use crate::tree::expr::Expr;
+use crate::tree::lex::{Tok, Token};
+use crate::tree::print::Printer;
+use crate::words::error::{ErrorKind, ExprError, Span};
+use crate::words::fact::{Fact, FactSet};
+use crate::words::known::KnownTo;
+use crate::words::past::Fold;
+use crate::words::state::State;
 use nero_model::names::same_loosely;
 
 impl<'t> Parser<'t> {

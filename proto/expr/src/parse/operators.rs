@@ -1,19 +1,19 @@
 //! Operators and their sides made into nodes, with the refusals that need both.
 
-use super::{Level, Operand, Parser, Wanted};
-use crate::ast::{ArithOp, CompareOp, Duration, Node};
-use crate::error::{ErrorKind, ExprError, Span};
-use crate::fact::{Fact, FactKind, signal_number};
-use crate::kind::{
+use super::kind::{
     ValueKind, check_arith, check_compare, check_condition, check_pattern, check_sign,
     check_some_state, kind_of,
 };
-use crate::known::KnownTo;
-use crate::lex::{Tok, Token};
-use crate::node::NodeFact;
-use crate::number::scan_clock;
-use crate::side::states_known_to;
-use crate::state::State;
+use super::side::states_known_to;
+use super::{Level, Operand, Parser, Wanted};
+use crate::tree::ast::{ArithOp, CompareOp, Duration, Node};
+use crate::tree::lex::{Tok, Token};
+use crate::tree::number::scan_clock;
+use crate::words::error::{ErrorKind, ExprError, Span};
+use crate::words::fact::{Fact, FactKind, signal_number};
+use crate::words::known::KnownTo;
+use crate::words::node::NodeFact;
+use crate::words::state::State;
 
 /// The longest duration of `for`, `after` and windows: ten years.
 const DURATION_MS_MAX: f64 = 10.0 * 365.0 * 86_400_000.0;

@@ -6,17 +6,17 @@ use jiff::{Timestamp, ToSpan};
 
 use super::cohort::is_of_peers;
 use super::{Operand, Parser, Wanted};
-use crate::ast::{Asked, CompareOp, MathFn, NameRef, Node, Pick, PickRef};
-use crate::direction::more_is_better;
-use crate::error::{ErrorKind, ExprError, Span};
-use crate::fact::{Fact, NOT_BUILT, NOT_BUILT_WHY};
-use crate::lex::{Tok, Token, is_name_char};
-use crate::node::{NodeFact, unknown_fact};
-use crate::number::{DateLiteral, instant, offset_at_ms};
-use crate::past::Fold;
-use crate::pattern::Glob;
-use crate::slips;
-use crate::state::State;
+use crate::tree::ast::{Asked, CompareOp, MathFn, NameRef, Node, Pick, PickRef};
+use crate::tree::lex::{Tok, Token, is_name_char};
+use crate::tree::number::{DateLiteral, instant, offset_at_ms};
+use crate::words::direction::more_is_better;
+use crate::words::error::{ErrorKind, ExprError, Span};
+use crate::words::fact::{Fact, NOT_BUILT, NOT_BUILT_WHY};
+use crate::words::node::{NodeFact, unknown_fact};
+use crate::words::past::Fold;
+use crate::words::pattern::Glob;
+use crate::words::slips;
+use crate::words::state::State;
 use nero_model::names::suggest;
 
 impl Parser<'_> {

@@ -3,7 +3,7 @@
 //! States travel as words here, since facts do; the state machine itself lives
 //! with the runs.
 
-use crate::known::KnownTo;
+use super::known::KnownTo;
 
 /// A state, or a word for several, that stands as a condition of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

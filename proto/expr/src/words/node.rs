@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::fact::FactKind;
+use super::fact::FactKind;
 use nero_model::names::same_loosely;
 
 /// A fact of a node. The words are those that users type ([`NodeFact::word`]).

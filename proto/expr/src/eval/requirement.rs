@@ -4,16 +4,16 @@
 //! the node that a run may go to: it names only facts of a node, so every name is
 //! resolved when the text is read.
 
-use crate::ast::{NameKind, Node};
 use crate::bind::Bindings;
-use crate::context::ParseContext;
-use crate::error::ExprError;
-use crate::expr::Expr;
-use crate::fact::Fact;
-use crate::node::NodeFact;
+use crate::bind::scope::Scope;
 use crate::parse::Wanted;
-use crate::scope::Scope;
-use crate::value::{Truth, Value};
+use crate::parse::context::ParseContext;
+use crate::tree::ast::{NameKind, Node};
+use crate::tree::expr::Expr;
+use crate::words::error::ExprError;
+use crate::words::fact::Fact;
+use crate::words::node::NodeFact;
+use crate::words::value::{Truth, Value};
 
 /// The facts of one node, for requirements.
 pub trait NodeScope {

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The value of a name or of a part of an expression.
 ///
-/// Borrowed from the [`crate::scope::Scope`], so that evaluating copies no text.
+/// Borrowed from the [`crate::bind::scope::Scope`], so that evaluating copies no text.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum Value<'a> {
     /// Not known; any comparison with it is unknown.

@@ -3,7 +3,7 @@
 //! The words are a promise to users; a new one is added to [`Fact`], a planned
 //! one stands in [`NOT_BUILT`] until then.
 
-use crate::known::KnownTo;
+use super::known::KnownTo;
 
 /// A fact of a run or its experiment.
 ///
@@ -21,7 +21,7 @@ pub enum Fact {
     Path,
     /// Node of the newest run.
     Node,
-    /// One of the state words of [`crate::state::State`].
+    /// One of the state words of [`crate::words::state::State`].
     State,
     /// Number of the run in its experiment: 1, 2 ….
     Attempt,

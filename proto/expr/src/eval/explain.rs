@@ -1,14 +1,14 @@
 //! The outcome of an expression, with the values of all its names.
 
-use crate::ast::{CompareOp, Node};
+use super::Evaluator;
+use crate::bind::scope::Scope;
 use crate::bind::{Bindings, Bound};
-use crate::eval::Evaluator;
-use crate::expr::Expr;
-use crate::fact::{Fact, FactKind};
-use crate::number::print_instant;
-use crate::print::{Printer, quoted, written_name};
-use crate::scope::Scope;
-use crate::value::{NumberText, Truth, Value};
+use crate::tree::ast::{CompareOp, Node};
+use crate::tree::expr::Expr;
+use crate::tree::number::print_instant;
+use crate::tree::print::{Printer, quoted, written_name};
+use crate::words::fact::{Fact, FactKind};
+use crate::words::value::{NumberText, Truth, Value};
 
 /// One name with its value.
 #[derive(Clone, Debug, PartialEq)]

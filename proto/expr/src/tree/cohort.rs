@@ -4,8 +4,8 @@
 //! folds these to one ([`Cohort::fold`]), and sends that to the run's watcher, which finds
 //! it by the text of the aggregate ([`Scope::cohort`](crate::Scope::cohort)).
 
-use crate::ast::{Node, constant};
-use crate::expr::Expr;
+use super::ast::{Node, constant};
+use super::expr::Expr;
 
 /// How the numbers of peers become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::context::ParseContext;
+    use crate::parse::context::ParseContext;
 
     fn fold(text: &str, sorted: &[f64], own: Option<f64>) -> (Option<f64>, u64) {
         let rule = format!("{text} > 0");

@@ -1,11 +1,11 @@
 //! The facts of one run or experiment, for expressions.
 
-use crate::ast::{NameKind, Pick};
-use crate::cohort::CohortNumber;
-use crate::fact::Fact;
-use crate::node::NodeFact;
-use crate::past::Past;
-use crate::value::Value;
+use crate::tree::ast::{NameKind, Pick};
+use crate::tree::cohort::CohortNumber;
+use crate::words::fact::Fact;
+use crate::words::node::NodeFact;
+use crate::words::past::Past;
+use crate::words::value::Value;
 
 /// One run, or an experiment with its newest run, for expressions.
 ///
@@ -55,7 +55,7 @@ pub trait Scope {
     }
 
     /// Whether an id, a range or the like includes this experiment. Called only
-    /// for expressions parsed with [`crate::expr::Expr::parse_selecting`].
+    /// for expressions parsed with [`crate::tree::expr::Expr::parse_selecting`].
     fn picked(&self, pick: &Pick) -> Option<bool> {
         let _ = pick;
         None

@@ -1,11 +1,11 @@
 //! A parsed expression: its tree, the names in it, and what it is over.
 
-use crate::ast::{NameRef, Node, PickRef, loose_fact};
-use crate::cohort::Cohort;
-use crate::fact::{Fact, FactKind, FactSet, FactSource};
-use crate::past::Past;
-use crate::print::Printer;
-use crate::state::State;
+use super::ast::{NameRef, Node, PickRef, loose_fact};
+use super::cohort::Cohort;
+use super::print::Printer;
+use crate::words::fact::{Fact, FactKind, FactSet, FactSource};
+use crate::words::past::Past;
+use crate::words::state::State;
 
 /// A parsed expression. Immutable; equal when the meaning is written equally,
 /// whatever the blanks and parentheses.

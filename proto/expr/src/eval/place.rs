@@ -1,14 +1,14 @@
 //! Where a standing rule is evaluated: beside the job, also when everything else is dead,
 //! or in neroman's daemon, for what only it knows.
 
-use crate::ast::{Asked, CompareOp, NameKind, NameRef, Node, loose_fact};
 use crate::bind::fit;
-use crate::error::ExprError;
-use crate::expr::Expr;
-use crate::fact::Fact;
-use crate::known::{KnownTo, RulePlace};
-use crate::side::{mixed, states_known_to};
-use crate::state::State;
+use crate::parse::side::{mixed, states_known_to};
+use crate::tree::ast::{Asked, CompareOp, NameKind, NameRef, Node, loose_fact};
+use crate::tree::expr::Expr;
+use crate::words::error::ExprError;
+use crate::words::fact::Fact;
+use crate::words::known::{KnownTo, RulePlace};
+use crate::words::state::State;
 
 impl Expr {
     /// Where it is evaluated as a standing rule. The end of a run, which both sides know, goes

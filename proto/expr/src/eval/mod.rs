@@ -3,22 +3,29 @@
 //! Takes no memory but the scratch that a regular expression keeps after its first
 //! use, and stops at the first part that decides.
 
+pub(crate) mod candidates;
+pub(crate) mod doubt;
+pub(crate) mod explain;
+pub(crate) mod peers;
+pub(crate) mod place;
+pub(crate) mod requirement;
+
 use std::cmp::Ordering;
 
 use jiff::tz::{Offset, TimeZone};
 use nero_model::whole;
 
-use crate::ast::{ArithOp, CompareOp, Duration, Node, PickRef};
+use crate::bind::scope::Scope;
 use crate::bind::{Bindings, Bound};
-use crate::cohort::CohortNumber;
-use crate::expr::Expr;
-use crate::fact::{Fact, FactKind};
-use crate::node::compare_versions;
-use crate::number::{Scanned, date_of, scan_number};
-use crate::past::Past;
-use crate::scope::Scope;
-use crate::state::State;
-use crate::value::{Truth, Value};
+use crate::tree::ast::{ArithOp, CompareOp, Duration, Node, PickRef};
+use crate::tree::cohort::CohortNumber;
+use crate::tree::expr::Expr;
+use crate::tree::number::{Scanned, date_of, scan_number};
+use crate::words::fact::{Fact, FactKind};
+use crate::words::node::compare_versions;
+use crate::words::past::Past;
+use crate::words::state::State;
+use crate::words::value::{Truth, Value};
 
 /// Knows the meaning of an expression's names.
 pub(crate) trait Resolve {

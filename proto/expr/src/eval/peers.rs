@@ -1,9 +1,9 @@
 //! The number of one peer in an aggregate.
 
 use crate::bind::Bindings;
-use crate::cohort::Cohort;
-use crate::scope::Scope;
-use crate::value::Value;
+use crate::bind::scope::Scope;
+use crate::tree::cohort::Cohort;
+use crate::words::value::Value;
 
 impl Cohort {
     /// The number of one peer; `None` when it has none, or NaN.

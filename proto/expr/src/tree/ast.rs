@@ -3,14 +3,14 @@
 use nero_model::names::same_loosely;
 use std::cmp::Ordering;
 
-use crate::cohort::Cohort;
-use crate::error::Span;
-use crate::fact::Fact;
-use crate::node::NodeFact;
-use crate::number::DateLiteral;
-use crate::past::Fold;
-use crate::pattern::{Glob, Pattern};
-use crate::state::State;
+use super::cohort::Cohort;
+use super::number::DateLiteral;
+use crate::words::error::Span;
+use crate::words::fact::Fact;
+use crate::words::node::NodeFact;
+use crate::words::past::Fold;
+use crate::words::pattern::{Glob, Pattern};
+use crate::words::state::State;
 
 /// The origin of a name that is no fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

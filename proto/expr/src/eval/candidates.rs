@@ -6,15 +6,15 @@
 
 use std::cell::Cell;
 
-use crate::ast::{NameKind, loose_fact};
+use super::doubt::{fact_as_condition, no_condition};
+use super::{Resolve, value_of};
+use crate::bind::scope::Scope;
 use crate::bind::{Bound, Found, is_next_part};
-use crate::doubt::{fact_as_condition, no_condition};
-use crate::error::{ErrorKind, ExprError};
-use crate::eval::{Resolve, value_of};
-use crate::expr::Expr;
-use crate::past::Past;
-use crate::scope::Scope;
-use crate::value::{Truth, Value};
+use crate::tree::ast::{NameKind, loose_fact};
+use crate::tree::expr::Expr;
+use crate::words::error::{ErrorKind, ExprError};
+use crate::words::past::Past;
+use crate::words::value::{Truth, Value};
 
 /// For each name of an expression its possible meanings, over all experiments.
 #[derive(Clone, Debug)]

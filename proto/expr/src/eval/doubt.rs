@@ -1,17 +1,17 @@
 //! Reasons why a rule could never hold, as far as names tell before a run.
 
-use crate::ast::{Asked, CompareOp, NameRef, Node, loose_fact};
+use super::{moment_of, typed};
+use crate::bind::scope::Scope;
 use crate::bind::{Bindings, Bound};
-use crate::error::{ErrorKind, ExprError};
-use crate::eval::{moment_of, typed};
-use crate::expr::Expr;
-use crate::fact::Fact;
-use crate::kind::{ValueKind, kind_of};
-use crate::past::Fold;
-use crate::scope::Scope;
-use crate::slips;
-use crate::state::State;
-use crate::value::{Value, is_text_of_number};
+use crate::parse::kind::{ValueKind, kind_of};
+use crate::tree::ast::{Asked, CompareOp, NameRef, Node, loose_fact};
+use crate::tree::expr::Expr;
+use crate::words::error::{ErrorKind, ExprError};
+use crate::words::fact::Fact;
+use crate::words::past::Fold;
+use crate::words::slips;
+use crate::words::state::State;
+use crate::words::value::{Value, is_text_of_number};
 use nero_model::names::{is_slip, same_loosely, suggest};
 
 /// Shorter names are one letter away from too many others.

@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::ast::{Asked, NameRef, Node, Pick, PickRef};
-use crate::fact::{Fact, FactKind, NOT_BUILT, signal_number};
-use crate::lex::is_plain_name;
-use crate::number::{print_instant, print_local};
+use super::ast::{Asked, NameRef, Node, Pick, PickRef};
+use super::lex::is_plain_name;
+use super::number::{print_instant, print_local};
+use crate::words::fact::{Fact, FactKind, NOT_BUILT, signal_number};
 
 /// Writes nodes with parentheses around every operation inside another.
 pub(crate) struct Printer<'e> {

@@ -1,13 +1,13 @@
 //! The kind of a node's value, as far as the text alone determines it, and the
 //! errors that follow from it.
 
-use crate::ast::{ArithOp, Asked, CompareOp, NameRef, Node, Pick};
-use crate::error::{ErrorKind, ExprError, Span};
-use crate::fact::{Fact, FactKind, signal_number};
-use crate::number::{Scanned, scan_number};
-use crate::pattern::Glob;
-use crate::state::State;
-use crate::value::is_text_of_number;
+use crate::tree::ast::{ArithOp, Asked, CompareOp, NameRef, Node, Pick};
+use crate::tree::number::{Scanned, scan_number};
+use crate::words::error::{ErrorKind, ExprError, Span};
+use crate::words::fact::{Fact, FactKind, signal_number};
+use crate::words::pattern::Glob;
+use crate::words::state::State;
+use crate::words::value::is_text_of_number;
 use nero_model::names::suggest;
 
 /// The kind of a node's value.

@@ -1,6 +1,6 @@
 //! What people type by habit of other languages, and what to type here.
 
-use crate::fact::Fact;
+use super::fact::Fact;
 
 /// Actions of rules: words that stand before a condition in a file.
 pub const ACTIONS: &[&str] = &[

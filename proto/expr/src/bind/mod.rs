@@ -5,15 +5,18 @@
 //! next watcher ([`Bindings::from_records`]). A second fit of a loosely written
 //! name makes the name unknown, and never switches it.
 
-use crate::ast::{Asked, NameKind, NameRef, Node, loose_fact};
-use crate::error::{ErrorKind, ExprError};
-use crate::expr::Expr;
-use crate::fact::{Fact, FactKind};
-use crate::number::{Scanned, scan_number};
-use crate::print::{qualified, quoted, written_name};
-use crate::scope::Scope;
-use crate::state::State;
-use crate::{lex, slips};
+pub(crate) mod scope;
+
+use self::scope::Scope;
+use crate::tree::ast::{Asked, NameKind, NameRef, Node, loose_fact};
+use crate::tree::expr::Expr;
+use crate::tree::lex;
+use crate::tree::number::{Scanned, scan_number};
+use crate::tree::print::{qualified, quoted, written_name};
+use crate::words::error::{ErrorKind, ExprError};
+use crate::words::fact::{Fact, FactKind};
+use crate::words::slips;
+use crate::words::state::State;
 use nero_model::names::{same_loosely, suggest};
 use nero_model::sets;
 

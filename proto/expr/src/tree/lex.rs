@@ -7,11 +7,11 @@
 
 use jiff::tz::TimeZone;
 
-use crate::ast::{CompareOp, Pick};
-use crate::error::{ErrorKind, ExprError, Span};
-use crate::number::{DateLiteral, Scanned, misshapen_date, scan_clock, scan_date, scan_number};
-use crate::pattern::{Glob, Pattern};
-use crate::slips;
+use super::ast::{CompareOp, Pick};
+use super::number::{DateLiteral, Scanned, misshapen_date, scan_clock, scan_date, scan_number};
+use crate::words::error::{ErrorKind, ExprError, Span};
+use crate::words::pattern::{Glob, Pattern};
+use crate::words::slips;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Tok {

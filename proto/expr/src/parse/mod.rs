@@ -5,19 +5,22 @@
 //! tree is limited, so that no text can overflow the stack here or in a later walk.
 
 mod cohort;
+pub(crate) mod context;
+pub(crate) mod kind;
 mod operators;
+pub(crate) mod side;
 mod words;
 
-use crate::ast::{MathFn, NameRef, Node, Pick, PickRef};
-use crate::context::ParseContext;
-use crate::error::{ErrorKind, ExprError, Span};
-use crate::expr::Expr;
-use crate::fact::{Fact, FactSet};
-use crate::kind::{check_condition, check_progress, check_sign};
-use crate::lex::{Tok, Token, lex};
-use crate::side::OneSided;
-use crate::slips;
-use crate::state::State;
+use self::context::ParseContext;
+use self::kind::{check_condition, check_progress, check_sign};
+use self::side::OneSided;
+use crate::tree::ast::{MathFn, NameRef, Node, Pick, PickRef};
+use crate::tree::expr::Expr;
+use crate::tree::lex::{Tok, Token, lex};
+use crate::words::error::{ErrorKind, ExprError, Span};
+use crate::words::fact::{Fact, FactSet};
+use crate::words::slips;
+use crate::words::state::State;
 use nero_model::units::{size_unit_bytes, time_unit_ms};
 
 /// The longest expression, and the longest canonical form of one, in bytes.

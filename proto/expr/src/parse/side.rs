@@ -1,10 +1,10 @@
 //! What only one side knows while a rule stands: the watcher of a run, or neroman's daemon.
 
-use crate::ast::{Asked, NameRef, Node};
-use crate::error::{ErrorKind, ExprError, Span};
-use crate::fact::Fact;
-use crate::known::KnownTo;
-use crate::state::State;
+use crate::tree::ast::{Asked, NameRef, Node};
+use crate::words::error::{ErrorKind, ExprError, Span};
+use crate::words::fact::Fact;
+use crate::words::known::KnownTo;
+use crate::words::state::State;
 
 /// The first word of a rule that only one side knows, for each side.
 #[derive(Clone, Copy, Debug, Default)]

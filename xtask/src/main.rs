@@ -8,6 +8,7 @@ mod demo;
 mod deps;
 #[path = "../../neroman/agents/src/elf.rs"]
 mod elf;
+mod guards;
 mod junit;
 mod names;
 mod packages;
@@ -123,6 +124,8 @@ enum Task {
         /// A tag, branch or commit
         revision: String,
     },
+    /// Count what docs/design/rooms.md bounds: circles of imports, lines, long functions
+    Guards,
     /// Generate the Rust of proto/*.proto (--check only compares)
     Codegen {
         #[arg(long)]
@@ -198,6 +201,7 @@ fn main() -> ExitCode {
             )
         }
         Task::Skew { revision } => skew::run(&mut steps, &revision),
+        Task::Guards => guards::check(&root),
         Task::Codegen { check } => codegen::run(&steps, check),
     };
     match outcome {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::rings::{LEFT_OUT, Selection, of_modes};
 use crate::steps::{PROGRAMS, Steps, execute, has_cargo_command};
-use crate::{binaries, chaos, codegen, deps, junit, names, packages, sweep};
+use crate::{binaries, chaos, codegen, deps, guards, junit, names, packages, sweep};
 
 /// Package that the first two rings do not build: it generates code.
 const CODEGEN: &[&str] = &["--workspace", "--exclude", "nero-codegen"];
@@ -41,6 +41,9 @@ pub fn run(steps: &mut Steps, ring: Ring, swap_umask: bool) -> Result<(), String
     }
     steps.attempt("rules over dependencies", |steps| deps::check(steps.root()));
     steps.attempt("names of types", |steps| names::check(steps.root()));
+    steps.attempt("guards of the structure", |steps| {
+        guards::check(steps.root())
+    });
     if ring == Ring::Ci && has_cargo_command(steps.root(), "deny") {
         steps.attempt_command(
             "cargo deny",

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 
 use nero_journal::v1::{
-    JobExited, JobNotStarted, Paused, RecordKind, Resumed, SignalSent, StopAsked, TreeGone,
+    JobExited, JobNotStarted, Notice, Paused, RecordKind, Resumed, SignalSent, StopAsked, TreeGone,
 };
 use nero_journal::{Clocks, Encoder, HEADER_BYTES, SegmentId, Writer, encode_header};
 use rustix::fs::{CWD, FallocateFlags, Mode, OFlags, fallocate, openat};
@@ -45,6 +45,8 @@ pub enum KeeperRecord {
     Paused(Paused),
     /// It goes on.
     Resumed(Resumed),
+    /// A remark for people.
+    Notice(Notice),
     /// There is no job.
     JobNotStarted(JobNotStarted),
     /// The main process ended.
@@ -215,7 +217,8 @@ impl Journal {
                 KeeperRecord::StopAsked(_)
                 | KeeperRecord::SignalSent(_)
                 | KeeperRecord::Paused(_)
-                | KeeperRecord::Resumed(_) => WAITING_MAX - 4,
+                | KeeperRecord::Resumed(_)
+                | KeeperRecord::Notice(_) => WAITING_MAX - 4,
                 KeeperRecord::JobNotStarted(_)
                 | KeeperRecord::JobExited(_)
                 | KeeperRecord::TreeGone(_) => WAITING_MAX,
@@ -257,6 +260,7 @@ impl Journal {
             KeeperRecord::SignalSent(one) => segment.append(RecordKind::SignalSent, clocks, one),
             KeeperRecord::Paused(one) => segment.append(RecordKind::Paused, clocks, one),
             KeeperRecord::Resumed(one) => segment.append(RecordKind::Resumed, clocks, one),
+            KeeperRecord::Notice(one) => segment.append(RecordKind::Notice, clocks, one),
             KeeperRecord::JobNotStarted(one) => {
                 segment.append(RecordKind::JobNotStarted, clocks, one)
             }

@@ -7,17 +7,20 @@
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 
-use nero_journal::v1::{JobExited, JobNotStarted, SignalSent, Stray, TreeGone, job_not_started};
+use nero_journal::v1::{
+    JobExited, JobNotStarted, Notice, SignalSent, Stray, TreeGone, job_not_started,
+};
 use rustix::fd::{AsFd as _, BorrowedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::clock::MS;
+use crate::closing::{self, Closing, ContainerEnd};
 use crate::control;
 use crate::core::{Core, Effect, Input};
 use crate::journal::{Journal, KeeperRecord};
 use crate::oom::OomEvents;
 use crate::slot::{JobStage, Slot};
-use crate::sys::Ended;
+use crate::sys::{ChildStack, Ended};
 use crate::tree::{NAMED_MAX, NamedProcess, Names, REFUSED_MAX, Swept};
 
 /// Pause before a record that the disk refused is tried again.
@@ -64,6 +67,10 @@ pub struct Keeper {
     pub strays_left: u32,
     /// The prepared record of a failed start; it has the program's name so far.
     pub failed: JobNotStarted,
+    /// Removal of its container; `None`: it has none.
+    pub closing: Option<Closing>,
+    /// Stack of the children that remove it.
+    pub child_stack: ChildStack,
     /// Shows at the end whether memory ran out.
     pub oom: OomEvents,
     /// Room for a line of standard error.
@@ -94,16 +101,20 @@ impl Keeper {
     /// Time for the next [`Keeper::tick`] if no event comes before.
     pub fn wake_at_ns(&self, now_ns: u64) -> Option<u64> {
         let retry = self.journal.is_waiting().then_some(now_ns + RETRY_NS);
-        match (self.core.wake_at_ns(), retry) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        }
+        let closing = self.closing.as_ref().and_then(Closing::wake_at_ns);
+        [self.core.wake_at_ns(), retry, closing]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Time passed. `tree` sends a signal to the whole tree.
     pub fn tick(&mut self, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
         self.journal.flush();
         self.handle(Input::Tick, now_ns, tree);
+        if let Some(closing) = &mut self.closing {
+            closing.tick(now_ns, self.child_stack);
+        }
     }
 
     /// Looks for requests that are new. A pause comes first: a cancel ends it.
@@ -143,12 +154,42 @@ impl Keeper {
         }
     }
 
-    /// The main process ended; it has not been reaped yet.
+    /// The main process ended; it has not been reaped yet. With a container its end is recorded
+    /// once that is removed.
     pub fn leader_ended(&mut self, exit: Exit, now_ns: u64) {
+        if let Some(closing) = self.closing.as_mut().filter(|one| !one.is_closed()) {
+            return closing.begin(exit, now_ns, self.child_stack);
+        }
+        self.exited(exit, now_ns);
+    }
+
+    fn exited(&mut self, exit: Exit, now_ns: u64) {
         let effects = self.core.step(Input::LeaderEnded, now_ns);
         if effects.contains(&Some(Effect::JobExited)) {
             let record = self.exit_record(exit, now_ns);
             self.journal.append(record);
+        }
+    }
+
+    /// Children of ours that speak to the container's runtime.
+    pub fn helpers(&self) -> [Option<i32>; 2] {
+        self.closing.as_ref().map_or([None; 2], Closing::children)
+    }
+
+    /// A child that speaks to the container's runtime ended.
+    pub fn helper_ended(&mut self, ended: &Ended, now_ns: u64) {
+        let Some(mut closing) = self.closing.take() else {
+            return;
+        };
+        let exit = closing.child_ended(ended, now_ns, self.child_stack);
+        if exit.is_none()
+            && let Some(text) = closing.fault(self.folder())
+        {
+            self.journal.append(KeeperRecord::Notice(Notice { text }));
+        }
+        self.closing = Some(closing);
+        if let Some(exit) = exit {
+            self.exited(exit, now_ns);
         }
     }
 
@@ -167,6 +208,7 @@ impl Keeper {
     fn handle(&mut self, input: Input, now_ns: u64, tree: &mut dyn FnMut(i32) -> (Swept, Names)) {
         let strays_ns = self.core.strays_ns(now_ns).unwrap_or(0);
         let effects = self.core.step(input, now_ns);
+        let mut pauses = None;
         for effect in effects.into_iter().flatten() {
             match effect {
                 Effect::StopAsked(asked) => self.journal.append(KeeperRecord::StopAsked(asked)),
@@ -177,8 +219,14 @@ impl Keeper {
                     }
                     self.sent(signal, swept);
                 }
-                Effect::Paused(paused) => self.journal.append(KeeperRecord::Paused(paused)),
-                Effect::Resumed(resumed) => self.journal.append(KeeperRecord::Resumed(resumed)),
+                Effect::Paused(paused) => {
+                    self.journal.append(KeeperRecord::Paused(paused));
+                    pauses = Some(true);
+                }
+                Effect::Resumed(resumed) => {
+                    self.journal.append(KeeperRecord::Resumed(resumed));
+                    pauses = Some(false);
+                }
                 Effect::Stop => drop(tree(libc::SIGSTOP)),
                 Effect::Continue => drop(tree(libc::SIGCONT)),
                 Effect::Leave => {
@@ -199,6 +247,10 @@ impl Keeper {
                 Effect::TreeGone(left) => self.tree_gone(left, strays_ns / MS),
             }
         }
+        // Signals to the tree come first: the child that pauses is not to be stopped by them.
+        if let (Some(pauses), Some(closing)) = (pauses, &mut self.closing) {
+            closing.pause(pauses, self.child_stack);
+        }
     }
 
     fn sent(&mut self, signal: i32, swept: Swept) {
@@ -215,16 +267,23 @@ impl Keeper {
                 ..failure
             });
         }
-        let ended = match exit {
+        let inside = match self.closing {
+            Some(_) => closing::end(self.folder()),
+            None => ContainerEnd::default(),
+        };
+        let mut ended = match exit {
             Exit::Seen(ended) => ended,
             Exit::Unknown => Ended::default(),
         };
+        if let Some(code) = inside.code {
+            (ended.code, ended.signal, ended.core_dumped) = (code, 0, false);
+        }
         let free = rustix::fs::statvfs(self.work_dir.as_c_str());
         KeeperRecord::JobExited(JobExited {
             code: ended.code,
             signal: ended.signal,
             core_dumped: ended.core_dumped,
-            code_unknown: exit == Exit::Unknown,
+            code_unknown: exit == Exit::Unknown && inside.code.is_none(),
             user_cpu_us: ended.user_us,
             system_cpu_us: ended.system_us,
             peak_rss_bytes: ended.peak_rss_bytes,
@@ -236,7 +295,10 @@ impl Keeper {
                     passed_ns.saturating_sub(self.core.paused_ns(now_ns)) / MS
                 }
             },
-            oom_kills: self.oom_kills(&ended),
+            oom_kills: match inside.out_of_memory {
+                true => Some(1),
+                false => self.oom_kills(&ended),
+            },
             stderr_line: self.stderr_line(),
         })
     }

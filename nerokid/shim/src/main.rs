@@ -7,6 +7,8 @@
 //! no runtime, no network, and outlives the process that started it.
 
 mod clock;
+mod closing;
+mod container;
 mod control;
 mod core;
 mod crash;
@@ -34,6 +36,9 @@ fn main() -> ExitCode {
     if role.as_deref().is_some_and(|role| role == "--version") {
         println!("nerokid-shim {}", nero_model::VERSION);
         return ExitCode::SUCCESS;
+    }
+    if role.as_deref().is_some_and(|role| role == "container") {
+        return container::run(arguments).unwrap_or_else(wrong);
     }
     let (mut socket, mut log, mut in_allocation) = (None, None, false);
     while let Some(name) = arguments.next() {

@@ -12,6 +12,7 @@ use nero_model::ProcessId;
 use rustix::fs::Mode;
 use rustix::process::Rlimit;
 
+use crate::closing::Closing;
 use crate::core::Strays;
 use crate::journal::Subject;
 use crate::keeper;
@@ -81,6 +82,8 @@ pub struct Plan {
     pub started: JobStarted,
     /// The second record when the start fails; the program's name is filled in.
     pub failed: JobNotStarted,
+    /// Removal of its container; `None`: it has none.
+    pub closing: Option<Closing>,
     /// Room for a line of the job's standard error.
     pub line: Vec<u8>,
     /// Last record.
@@ -122,6 +125,10 @@ impl Plan {
             strays: Strays::new(launch.wait_for_strays, launch.leave_strays),
             is_step: launch.is_step,
             cards: Vec::new(),
+            closing: match launch.is_contained {
+                true => Some(Closing::new(&launch.run_dir, launch.incarnation)?),
+                false => None,
+            },
             claimed: Claimed {
                 shim: Some(launcher.clone()),
                 launcher: Some(launcher.clone()),

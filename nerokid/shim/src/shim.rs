@@ -6,6 +6,7 @@
 //! segment, the logs and the locks of its cards, waits for three signals and a time, allocates nothing,
 //! and blocks every other signal.
 
+use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -166,11 +167,14 @@ fn supervise(
         strays: Names::default(),
         strays_left: 0,
         failed: plan.failed,
+        closing: plan.closing,
+        child_stack: own.child_stack,
         oom: own.oom,
         line: plan.line,
         gone: plan.gone,
     };
     if let Some(failure) = failure {
+        keeper.closing = None;
         keeper.core = Core::after_exit(keeper.core.plan(), now_ns);
         keeper.journal.append(KeeperRecord::JobNotStarted(failure));
         crash.here("not_started");
@@ -184,8 +188,11 @@ fn supervise(
 /// Handles events until the last record is written.
 fn keep(keeper: &mut Keeper, leader: i32, in_allocation: bool, crash: &CrashAt) {
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    let mut tree =
-        |signal| -> (Swept, Names) { Members::list(Roots::ChildrenOf(own)).signal(signal) };
+    let helpers = Cell::new([None; 2]);
+    let mut tree = |signal| -> (Swept, Names) {
+        let except = helpers.get();
+        Members::list(Roots::ChildrenOf { own, except }).signal(signal)
+    };
     // A run that was paused before this start stays so.
     keeper.look_for_pauses(clock::now_ns(), &mut tree);
     while !keeper.is_done() {
@@ -197,11 +204,13 @@ fn keep(keeper: &mut Keeper, leader: i32, in_allocation: bool, crash: &CrashAt) 
         // came at the same time.
         collect(keeper, leader, crash);
         let now_ns = clock::now_ns();
+        helpers.set(keeper.helpers());
         match woken {
             Woken::Doorbell => keeper.look_for_requests(now_ns, &mut tree),
             Woken::EndStart if in_allocation => keeper.end_start(now_ns, &mut tree),
             Woken::EndStart | Woken::Child | Woken::Time => {}
         }
+        helpers.set(keeper.helpers());
         keeper.tick(now_ns, &mut tree);
     }
     crash.here("gone_written");
@@ -220,6 +229,11 @@ fn collect(keeper: &mut Keeper, leader: i32, crash: &CrashAt) {
                 crash.here("exit_written");
                 sys::reap(ended.pid);
                 crash.here("reaped");
+            }
+            ChildrenState::Ended(ended) if keeper.helpers().contains(&Some(ended.pid)) => {
+                sys::reap(ended.pid);
+                keeper.helper_ended(&ended, clock::now_ns());
+                crash.here("container_closed");
             }
             ChildrenState::Ended(ended) => {
                 sys::reap(ended.pid);

@@ -302,6 +302,14 @@ pub fn block_signals() {
     set_mask(u64::MAX);
 }
 
+/// Blocks the signal of a child's end, for [`wait_for_signal`] in a process that other signals
+/// shall reach.
+pub fn block_child_signal() {
+    let set = signals(&[libc::SIGCHLD]);
+    // SAFETY: the set is initialised; the old one is not asked for.
+    unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
+}
+
 /// Lets every signal through.
 pub fn unblock_signals() {
     set_mask(0);

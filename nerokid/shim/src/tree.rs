@@ -31,7 +31,12 @@ pub struct Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Roots<'a> {
     /// Every child of this process, which is us: a shim's tree.
-    ChildrenOf(i32),
+    ChildrenOf {
+        /// Our number.
+        own: i32,
+        /// Children that are no processes of the job.
+        except: [Option<i32>; 2],
+    },
     /// These processes, which the caller has identified.
     These(&'a [Member]),
 }
@@ -82,7 +87,7 @@ impl Members {
             length: 0,
         };
         match roots {
-            Roots::ChildrenOf(own) => members.add_children(own, own),
+            Roots::ChildrenOf { own, except } => members.add_children(own, own, except),
             Roots::These(those) => {
                 for member in those
                     .iter()
@@ -96,7 +101,7 @@ impl Members {
         while at < members.length {
             let parent = members.list[at];
             let before = members.length;
-            members.add_children(parent.pid, 0);
+            members.add_children(parent.pid, 0, [None; 2]);
             // The parent may have ended meanwhile, and its pid been given to a
             // stranger, whose children these would be.
             if members.length > before && !is_still(parent) {
@@ -119,9 +124,10 @@ impl Members {
         }
     }
 
-    fn add_children(&mut self, parent: i32, own: i32) {
+    fn add_children(&mut self, parent: i32, own: i32, except: [Option<i32>; 2]) {
         let mut add = |pid: i32, stat: &Stat| {
-            if stat.ppid == parent && procfs::runs(stat) && !procfs::is_podmans_pause(pid) {
+            let is_member = stat.ppid == parent && !except.contains(&Some(pid));
+            if is_member && procfs::runs(stat) && !procfs::is_podmans_pause(pid) {
                 self.push(Member {
                     pid,
                     start_ticks: stat.start_ticks,

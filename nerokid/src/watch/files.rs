@@ -220,7 +220,8 @@ impl Watch {
     pub(super) fn tell_silent_files(&mut self) {
         for file in &self.files {
             // A job that logs nothing has no such file.
-            let logs_none = file.path() == self.place.logged() && !file.path().exists();
+            let is_empty = || fs::metadata(file.path()).map_or(true, |found| found.len() == 0);
+            let logs_none = file.path() == self.place.logged() && is_empty();
             if !self.intake.gave(file.log) && !file.told && !logs_none {
                 let text = format!("{} gave no metric: {}", file.name, file.why_nothing());
                 self.out.push(Record::notice(text));

@@ -111,6 +111,30 @@ pub fn word_hint(written: &str, known: &[&str], later: &[&str]) -> String {
     }
 }
 
+/// Variables by which the runtimes of containers find their stores and daemons, beside their
+/// names in small letters. They are taken from the login of a node.
+pub const OF_RUNTIMES: [&str; 19] = [
+    "XDG_RUNTIME_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "CONTAINERS_CONF",
+    "CONTAINERS_STORAGE_CONF",
+    "CONTAINERS_REGISTRIES_CONF",
+    "CONTAINER_HOST",
+    "DOCKER_HOST",
+    "DOCKER_CONFIG",
+    "DOCKER_CONTEXT",
+    "REGISTRY_AUTH_FILE",
+    "APPTAINER_CACHEDIR",
+    "APPTAINER_TMPDIR",
+    "SINGULARITY_CACHEDIR",
+    "SINGULARITY_TMPDIR",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

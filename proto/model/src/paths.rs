@@ -227,6 +227,61 @@ pub mod run {
         run_dir.join(format!("{READER_PREFIX}{incarnation}.env"))
     }
 
+    /// In the run's folder: how the container of one incarnation is spoken to. The path of the
+    /// runtime's program, the container's name, then variables, with a NUL behind each.
+    pub fn container(run_dir: &Path, incarnation: u32) -> PathBuf {
+        run_dir.join(format!("container.{incarnation}"))
+    }
+
+    /// In the incarnation's folder: state, exit code, and whether memory ran out, as the runtime
+    /// told them once the job's main process was gone; empty: it told of no end.
+    pub const CONTAINER_END: &str = "container";
+    /// In the incarnation's folder: why the container could not be removed at the last try.
+    pub const CONTAINER_FAULT: &str = "container.fault";
+
+    /// Path of [`CONTAINER_END`].
+    pub fn container_end(run_dir: &Path, incarnation: u32) -> PathBuf {
+        run_dir.join(incarnation.to_string()).join(CONTAINER_END)
+    }
+
+    /// Path of [`CONTAINER_FAULT`].
+    pub fn container_fault(run_dir: &Path, incarnation: u32) -> PathBuf {
+        run_dir.join(incarnation.to_string()).join(CONTAINER_FAULT)
+    }
+
+    /// What `nerokid-shim container` does.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ContainerVerb {
+        /// Removes the containers of earlier starts, then executes the job.
+        Start,
+        /// Stops its processes where no signal reaches them.
+        Pause,
+        /// Continues them.
+        Resume,
+        /// Notes how the job ended, and removes the container.
+        Close,
+    }
+
+    impl ContainerVerb {
+        /// All of them.
+        pub const ALL: [Self; 4] = [Self::Start, Self::Pause, Self::Resume, Self::Close];
+
+        /// The verb as an argument.
+        pub const fn word(self) -> &'static str {
+            match self {
+                Self::Start => "start",
+                Self::Pause => "pause",
+                Self::Resume => "resume",
+                Self::Close => "close",
+            }
+        }
+
+        /// The verb that an argument names.
+        pub fn from_word(word: &str) -> Option<Self> {
+            Self::ALL.into_iter().find(|verb| verb.word() == word)
+        }
+    }
+
     /// Variables in the environment of the processes of one start of a run, and of no
     /// other's, even if its spec sets them: `NAME=value`.
     pub fn marks(id: RunId, work: &Path) -> Vec<Vec<u8>> {

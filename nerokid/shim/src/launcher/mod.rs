@@ -60,6 +60,8 @@ enum Child {
     Shim(RunKey),
     Watcher(RunKey),
     Leader(RunKey),
+    /// Speaks to the runtime of a run's container.
+    Helper(RunKey),
 }
 
 /// The launcher's state.
@@ -318,6 +320,10 @@ impl Launcher {
                     self.reap(ended.pid);
                     self.watcher_ended(key, &ended);
                 }
+                Some(Child::Helper(key)) => {
+                    self.reap(ended.pid);
+                    self.helper_ended(key, &ended);
+                }
                 None => {
                     self.reap(ended.pid);
                     self.orphan_ended(&ended);
@@ -336,7 +342,7 @@ impl Launcher {
         let (key, what) = match self.children.get(&pid).copied() {
             Some(Child::Shim(key)) => (key, "shim"),
             Some(Child::Watcher(key)) => (key, "watcher"),
-            Some(Child::Leader(_)) | None => return,
+            Some(Child::Leader(_) | Child::Helper(_)) | None => return,
         };
         let folder = self.runs.get(&key).map(LaunchedRun::folder);
         let folder = folder.unwrap_or_default();

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use nero_journal::v1::changed::What;
 
-use super::Launcher;
+use super::{Child, Launcher};
 use crate::clock;
 use crate::keeper::{Exit, Keeper};
 use crate::launcher::run::{Care, LaunchedRun, Ours, RunKey};
@@ -20,6 +20,9 @@ impl Launcher {
     /// Puts a run that we look after back into its place, or ends it.
     pub(super) fn settle(&mut self, key: RunKey, ours: Box<Ours>) {
         let done = ours.keeper.is_done();
+        for pid in ours.keeper.helpers().into_iter().flatten() {
+            self.children.insert(pid, Child::Helper(key));
+        }
         let slot = ours.slot;
         if let Some(run) = self.runs.get_mut(&key) {
             run.care = Care::Ours(ours);
@@ -90,6 +93,13 @@ impl Launcher {
             keeper.leader_ended(Exit::Seen(*ended), now_ns);
         });
         self.reap(ended.pid);
+        self.check_empty(key);
+        self.reschedule(key);
+    }
+
+    /// A child ended that speaks to the runtime of a run's container.
+    pub(super) fn helper_ended(&mut self, key: RunKey, ended: &Ended) {
+        self.with_keeper(key, |keeper, now_ns, _| keeper.helper_ended(ended, now_ns));
         self.check_empty(key);
         self.reschedule(key);
     }

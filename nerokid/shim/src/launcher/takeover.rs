@@ -12,16 +12,18 @@ use nero_journal::gate::{self, Gate};
 use nero_journal::v1::changed::What;
 use nero_journal::v1::{JobNotStarted, Process, StopAsked, TakenOver, job_not_started};
 use nero_model::ProcessId;
+use nero_model::paths::run as names;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::{Child, Launcher};
 use crate::clock::{self, MS};
+use crate::closing::Closing;
 use crate::core::{self, Core};
 use crate::journal::{Journal, KeeperRecord};
 use crate::keeper::{self, Exit, Keeper};
 use crate::launcher::evidence::Evidence;
 use crate::launcher::ours::tree_of;
-use crate::launcher::run::{Care, Ours, RunKey, SegmentToMake};
+use crate::launcher::run::{Care, LaunchedRun, Ours, RunKey, SegmentToMake};
 use crate::procfs;
 use crate::slot::{JobStage, ShimStage, Slot};
 use crate::sys::{self, ChildrenState};
@@ -280,6 +282,8 @@ impl Launcher {
                 strays: Names::default(),
                 strays_left: 0,
                 failed: JobNotStarted::default(),
+                closing: closing(run, evidence.exited || evidence.not_started),
+                child_stack: self.own.child_stack,
                 line: Vec::new(),
                 oom: self.own.oom,
                 gone: keeper::prepared_gone(),
@@ -292,6 +296,19 @@ impl Launcher {
             slot: legacy.slot,
         }))
     }
+}
+
+/// Removal of a run's container, where it has one.
+fn closing(run: &LaunchedRun, has_ended: bool) -> Option<Closing> {
+    let incarnation = run.subject.incarnation;
+    if !names::container(Path::new(&run.run_dir), incarnation).exists() {
+        return None;
+    }
+    let closing = Closing::new(&run.run_dir, incarnation)?;
+    Some(match has_ended {
+        true => closing.over(),
+        false => closing,
+    })
 }
 
 /// The rest of the pause between the polite signal and the final one.

@@ -2,6 +2,7 @@
 //! socket, judged by the segments that they leave.
 
 mod allocation;
+mod containers;
 mod deaths;
 mod disk;
 mod launcher;

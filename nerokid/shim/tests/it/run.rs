@@ -183,6 +183,7 @@ impl Story {
                         .notices
                         .extend(record.decode::<Notice>().map(|one| one.text));
                 }
+                RecordKind::Paused | RecordKind::Resumed => {}
                 other => panic!("unexpected record {other:?}"),
             }
         }

@@ -1405,6 +1405,10 @@ pub struct Launch {
     /// once: the helper of this host sends such a signal to the step, from the records.
     #[prost(bool, tag = "14")]
     pub is_step: bool,
+    /// The job is the client of a container, which is described in the run's folder: it is removed
+    /// before the end is recorded.
+    #[prost(bool, tag = "15")]
+    pub is_contained: bool,
     /// Parts of cards, locked before the shim is forked: without each of them the job is not started.
     #[prost(message, repeated, tag = "20")]
     pub cards: ::prost::alloc::vec::Vec<CardLock>,
